@@ -310,11 +310,11 @@ def raw_arguments_unfolded() -> tuple[int, Work]:
 
 def rows(text: str) -> tuple[int, Work]:
     """A whole text on a page of its own."""
-    from mcphost.tui.widgets.long_text import _prepare_text
+    from mcphost.tui.widgets.long_text import prepare_text
     from mcphost.tui.widgets.row_index import RowIndex
 
     async def work() -> object:
-        drawn, is_cleaned = _prepare_text(text)
+        drawn, is_cleaned = prepare_text(text)
         index = RowIndex(drawn, 100, is_cleaned=is_cleaned)
         await index.advance_to(len(drawn))
         return [index.span(row) for row in range(min(50, index.rows))], index

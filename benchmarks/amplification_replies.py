@@ -111,7 +111,7 @@ def _export_case(name: str, detail: str, count: int, form: str) -> None:
 
         import anyio.to_thread
 
-        from mcphost.cli.audit import _write_rows
+        from mcphost.cli.audit import write_rows
         from mcphost.store.audit_reader import AuditFilter
 
         await anyio.to_thread.run_sync(int)
@@ -119,7 +119,7 @@ def _export_case(name: str, detail: str, count: int, form: str) -> None:
             reader = await _rows_of(folder, detail, count)
             fed = sum(len(row.detail.encode()) for row in reader.page(AuditFilter(), count))
             with meter.measuring(fed):
-                await anyio.to_thread.run_sync(_write_rows, reader, AuditFilter(), io.StringIO(), form)
+                await anyio.to_thread.run_sync(write_rows, reader, AuditFilter(), io.StringIO(), form)
 
 
 def _view_case(name: str, detail: str, count: int) -> None:
@@ -129,7 +129,7 @@ def _view_case(name: str, detail: str, count: int) -> None:
 
         from mcphost.store.audit_reader import AuditFilter
         from mcphost.tui.screens.audit import _format_detail
-        from mcphost.tui.widgets.long_text import _prepare_text
+        from mcphost.tui.widgets.long_text import prepare_text
         from mcphost.tui.widgets.row_index import RowIndex
 
         await anyio.to_thread.run_sync(int)
@@ -138,7 +138,7 @@ def _view_case(name: str, detail: str, count: int) -> None:
             fed = sum(len(row.detail.encode()) for row in reader.page(AuditFilter(), count))
             with meter.measuring(fed):
                 rows = await anyio.to_thread.run_sync(reader.page, AuditFilter(), count)
-                drawn, is_cleaned = _prepare_text(_format_detail(rows[0].detail))
+                drawn, is_cleaned = prepare_text(_format_detail(rows[0].detail))
                 index = RowIndex(drawn, 100, is_cleaned=is_cleaned)
                 await index.advance_to(len(drawn))
 

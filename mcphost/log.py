@@ -10,7 +10,7 @@ from mcphost.redact import redact
 from mcphost.sanitize import sanitize
 
 LEVELS = ("debug", "info", "warning", "error")
-_MAX_FILE_BYTES = 2_000_000
+MAX_FILE_BYTES = 2_000_000
 _BACKUP_COUNT = 3
 _MAX_RECORD_LENGTH = 8_000
 
@@ -79,7 +79,7 @@ class _RotatingFileHandler(logging.FileHandler):
             return
         if self.stream is not None and not os.path.samestat(now, os.fstat(self.stream.fileno())):
             self.close()
-        if now.st_size < _MAX_FILE_BYTES:
+        if now.st_size < MAX_FILE_BYTES:
             return
         self.close()
         for number in range(_BACKUP_COUNT - 1, 0, -1):

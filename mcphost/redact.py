@@ -86,6 +86,12 @@ def register_server_secret(secret: str) -> None:
         _all_secrets = _longest_first({*_user_secrets, *_received_secrets})
 
 
+def forget_secrets() -> None:
+    """Forget every registered value, so that a second run in this process starts without those of the first."""
+    global _user_secrets, _received_secrets, _all_secrets  # noqa: PLW0603 - one process, one set of secrets
+    _user_secrets = _received_secrets = _all_secrets = ()
+
+
 def is_strong(secret: str) -> bool:
     """Return whether a value cannot be an ordinary word: 16 characters with letter and digit, or any 32."""
     mixed = any(char.isdigit() for char in secret) and any(char.isalpha() for char in secret)

@@ -4,7 +4,7 @@ import gc
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -194,11 +194,11 @@ def _rank(path: str) -> int:
 
 
 @pytest.fixture(autouse=True)
-def _reset_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Secrets that one test makes known are not removed from what another one reads."""
-    monkeypatch.setattr(redact, "_user_secrets", ())
-    monkeypatch.setattr(redact, "_received_secrets", ())
-    monkeypatch.setattr(redact, "_all_secrets", ())
+def _forget_secrets() -> Iterator[None]:
+    """Values that one test registers are not redacted in the next one."""
+    redact.forget_secrets()
+    yield
+    redact.forget_secrets()
 
 
 @pytest.fixture

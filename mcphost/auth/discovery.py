@@ -131,7 +131,7 @@ async def discover_resource(http: OAuthHttpClient, url: str, metadata_url: str) 
                     "The server names this address in its challenge; its operator must publish them there (RFC 9728).",
                 )
             continue  # many sites respond to every path with a page
-        document = _parse_metadata(reply, ProtectedResourceMetadata, "protected resource metadata")
+        document = parse_metadata(reply, ProtectedResourceMetadata, "protected resource metadata")
         if not document.resource:
             raise UntrustedMetadata(
                 f'The protected resource metadata {place[:200]!r} do not say what they are about: no "resource".',
@@ -167,7 +167,7 @@ async def discover_issuer(http: OAuthHttpClient, issuer: str, *, is_legacy: bool
         if not reply.is_success or not reply.is_json:
             answers.append(f"{split_url(place).path[:200]} answers {reply.status_text}")
             continue
-        document = _parse_metadata(reply, AuthorizationServerMetadata, "authorization server metadata")
+        document = parse_metadata(reply, AuthorizationServerMetadata, "authorization server metadata")
         if not document.issuer:
             raise UntrustedMetadata(
                 f'The authorization server metadata {place[:200]!r} do not say whose they are: no "issuer".',
@@ -243,7 +243,8 @@ def check_pkce(document: AuthorizationServerMetadata, *, is_legacy: bool) -> Non
         )
 
 
-def _parse_metadata(response: OAuthResponse, kind: type[T], what: str) -> T:
+def parse_metadata(response: OAuthResponse, kind: type[T], what: str) -> T:
+    """Return the metadata in a response. Raises UntrustedMetadata, naming *what*."""
     if not response.is_json_object():
         raise UntrustedMetadata(
             f"The {what} {response.url[:200]!r} cannot be read: it is no JSON object.", OPERATOR_HINT

@@ -41,7 +41,7 @@ INSTALL_HINT = "Install one (GNOME Keyring, KWallet), or keep the key in an envi
 UNLOCK_HINT = "Unlock it, or use an environment variable."
 RETRY_DELAYS = (0.05, 0.2, 0.5)
 """Seconds before a call that failed immediately is retried: the keyring's service may be starting."""
-_IMMEDIATE_FAILURE = 0.5
+IMMEDIATE_FAILURE = 0.5
 """Seconds: no user declines to unlock a keyring faster. A call that took longer is not retried."""
 _PARTS_PREFIX = "mcphost-parts"
 _PROBE_NAME = "probe"
@@ -173,7 +173,7 @@ class KeyringBackend:
                 raise
             except Exception:
                 now, pause = time.monotonic(), next(pauses, None)
-                if pause is None or now - tried > _IMMEDIATE_FAILURE or now + pause - began > self._timeout / 2:
+                if pause is None or now - tried > IMMEDIATE_FAILURE or now + pause - began > self._timeout / 2:
                     self._is_failing = True
                     raise
                 time.sleep(pause)

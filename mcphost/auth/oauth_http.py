@@ -268,7 +268,7 @@ class OAuthHttpClient:
                     target = _url_at_address(parts, address) if address else url
                     request = httpx.Request(method, target, headers=full, content=body, extensions=extensions)
                     response = await transport.handle_async_request(request)
-                    return await _read_response(response, url, what)
+                    return await read_response(response, url, what)
                 except httpx.ConnectError as error:
                     if number == len(addresses):
                         raise _make_unreachable(what, url, error) from error
@@ -291,7 +291,8 @@ def _url_at_address(parts: SplitResult, address: str) -> str:
     return urlunsplit((parts.scheme, f"{host}:{parts.port}" if parts.port else host, parts.path, parts.query, ""))
 
 
-async def _read_response(response: Any, url: str, what: str) -> OAuthResponse:
+async def read_response(response: Any, url: str, what: str) -> OAuthResponse:
+    """Read a response body of at most MAX_BODY_BYTES. Raises EndpointUnreachable, naming *what*."""
     headers = {str(name).lower(): str(value) for name, value in response.headers.items()}
     data = bytearray()
     spare_chunks = EXTRA_CHUNKS
@@ -308,11 +309,12 @@ async def _read_response(response: Any, url: str, what: str) -> OAuthResponse:
             await response.aclose()
     body = bytes(data)
     if headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
-        body = _decompress(body, url, what)
+        body = decompress_body(body, url, what)
     return OAuthResponse(url, int(response.status_code), headers, body)
 
 
-def _decompress(body: bytes, url: str, what: str) -> bytes:
+def decompress_body(body: bytes, url: str, what: str) -> bytes:
+    """Return the plain body of at most MAX_BODY_BYTES. Raises EndpointUnreachable, naming *what*."""
     # We request identity encoding; compressed responses are accepted, within memory limits.
     inflate = zlib.decompressobj(zlib.MAX_WBITS | 32)
     try:

@@ -121,11 +121,12 @@ class OAuthProvider:
         listener(self.account)
 
     @property
-    def _current_sign_in(self) -> StoredSignIn | None:
+    def current_sign_in(self) -> StoredSignIn | None:
+        """The sign-in in use, or None; setting another one notifies the account listener."""
         return self._active_sign_in
 
-    @_current_sign_in.setter
-    def _current_sign_in(self, sign_in: StoredSignIn | None) -> None:
+    @current_sign_in.setter
+    def current_sign_in(self, sign_in: StoredSignIn | None) -> None:
         has_changed = sign_in is not self._active_sign_in
         self._active_sign_in = sign_in
         if has_changed:
@@ -138,8 +139,8 @@ class OAuthProvider:
             self._has_loaded = True
             await self._resolve_account()
             if self._client_grant is None:
-                self._current_sign_in = await self._token_store.load(self._target.canonical_url, self._target.account)
-        sign_in = self._current_sign_in
+                self.current_sign_in = await self._token_store.load(self._target.canonical_url, self._target.account)
+        sign_in = self.current_sign_in
         if sign_in is not None and sign_in.tokens.needs_refresh():
             sign_in = await self._refresh(sign_in)
         return self._make_headers(sign_in, verb, url)
@@ -167,9 +168,9 @@ class OAuthProvider:
             return True
         if self._client_grant is not None:
             return refusal.status == 401 and await self._fetch_token(self._client_grant, refusal)
-        if self._current_sign_in is None:
-            self._current_sign_in = await self._token_store.load(self._target.canonical_url, self._target.account)
-        sign_in = self._current_sign_in
+        if self.current_sign_in is None:
+            self.current_sign_in = await self._token_store.load(self._target.canonical_url, self._target.account)
+        sign_in = self.current_sign_in
         if sign_in is None:
             return False
         if sign_in.tokens.authorization != refusal.authorization and not sign_in.tokens.needs_refresh():
@@ -203,7 +204,7 @@ class OAuthProvider:
         if not is_step_up and attempt > MAX_SIGN_INS:
             raise SignInFailed(f"The server {self._target.server!r} refuses the account it was just given.")
         while True:
-            current = self._current_sign_in
+            current = self.current_sign_in
             if current is not None and (
                 current.tokens.authorization != refusal.authorization
                 or (current.tokens.has_expired() and not is_step_up)
@@ -222,8 +223,8 @@ class OAuthProvider:
     async def _unlock_and_load(self) -> bool:
         """Ask for the passphrase of the file if the sign-in is there; return whether there is a sign-in now."""
         if await self._token_store.unlock_storage(self._target.canonical_url, self._target.account):
-            self._current_sign_in = await self._token_store.load(self._target.canonical_url, self._target.account)
-        return self._current_sign_in is not None
+            self.current_sign_in = await self._token_store.load(self._target.canonical_url, self._target.account)
+        return self.current_sign_in is not None
 
     async def _join_sign_in(self, shared_sign_in: _SharedSignIn) -> bool:
         """Wait for the sign-in of another task; return False if it was cancelled. Raises SignInRequired."""
@@ -242,13 +243,13 @@ class OAuthProvider:
         scopes: tuple[str, ...] = (),
     ) -> None:
         if self._client_grant is not None:
-            self._current_sign_in = await fetch_token(
+            self.current_sign_in = await fetch_token(
                 self._client_grant, self._http, select_challenge(refusal.www_authenticate)
             )
             return
         shared = self._shared_sign_in = _SharedSignIn()
         try:
-            if self._current_sign_in is None and not refusal.authorization and await self._unlock_and_load():
+            if self.current_sign_in is None and not refusal.authorization and await self._unlock_and_load():
                 return
             if self._interaction is None:
                 raise await self._sign_in_required_error(
@@ -256,10 +257,10 @@ class OAuthProvider:
                 )
             await self._token_store.prepare_storage()
             flow = AuthorizationFlow(self._target, self._http, self._token_store, self._interaction, self._on_progress)
-            previous = self._current_sign_in or await self._token_store.load(
+            previous = self.current_sign_in or await self._token_store.load(
                 self._target.canonical_url, self._target.account
             )
-            self._current_sign_in = await flow.run(
+            self.current_sign_in = await flow.run(
                 select_challenge(refusal.www_authenticate),
                 previous,
                 is_step_up=is_step_up or bool(scopes),
@@ -314,21 +315,21 @@ class OAuthProvider:
         """
         if self._shared_sign_in is not None:
             await self._join_sign_in(self._shared_sign_in)
-            if self._current_sign_in is not None:
-                return self._current_sign_in
+            if self.current_sign_in is not None:
+                return self.current_sign_in
         await self._resolve_account()
         refusal = await probe_server(self._http, self._target.url)
         challenge = refusal.www_authenticate
-        if self._client_grant is None and self._current_sign_in is None and not await self._unlock_and_load():
-            self._current_sign_in = await self._token_store.load(self._target.canonical_url, self._target.account)
-        if self._current_sign_in is not None:
-            refusal = AuthChallenge(refusal.status, challenge, self._current_sign_in.tokens.authorization)
+        if self._client_grant is None and self.current_sign_in is None and not await self._unlock_and_load():
+            self.current_sign_in = await self._token_store.load(self._target.canonical_url, self._target.account)
+        if self.current_sign_in is not None:
+            refusal = AuthChallenge(refusal.status, challenge, self.current_sign_in.tokens.authorization)
         await self._run_sign_in(
             refusal, is_step_up=False, is_required=refusal.status == 401, use_device_code=use_device_code, scopes=scopes
         )
-        if self._current_sign_in is None:
+        if self.current_sign_in is None:
             raise AssertionError("signed in to nothing")
-        return self._current_sign_in
+        return self.current_sign_in
 
     async def resolve_storage(self, sign_in: StoredSignIn) -> str:
         """Ask where to store a sign-in that could not be stored, if possible; return its place."""
@@ -345,9 +346,9 @@ class OAuthProvider:
         Raises McpHostError if it cannot be read; it is still stored then.
         """
         if self._client_grant is not None:
-            erased, self._current_sign_in = self._current_sign_in, None
+            erased, self.current_sign_in = self.current_sign_in, None
             return erased, erased is not None and await token_refresh.revoke_tokens(self._http, erased)
-        self._current_sign_in = None
+        self.current_sign_in = None
         self._has_loaded = True
         await self._resolve_account()
         await self._token_store.unlock_storage(self._target.canonical_url, self._target.account)
@@ -382,13 +383,13 @@ class OAuthProvider:
         One at a time, across processes.
         """
         async with self._refresh_lock:
-            if self._current_sign_in is not old:
-                return self._current_sign_in
+            if self.current_sign_in is not old:
+                return self.current_sign_in
             if not old.tokens.refresh:
-                self._current_sign_in = None
+                self.current_sign_in = None
                 return None
             try:
-                self._current_sign_in = await token_refresh.refresh_sign_in(
+                self.current_sign_in = await token_refresh.refresh_sign_in(
                     self._token_store, self._http, old, self._get_signer
                 )
             except McpHostError as error:
@@ -396,17 +397,17 @@ class OAuthProvider:
                 if not old.tokens.has_expired():
                     return old
                 raise EndpointUnreachable(error.message, error.hint) from error
-        return self._current_sign_in
+        return self.current_sign_in
 
     async def _fetch_token(self, client_grant: ClientGrant, refusal: AuthChallenge) -> bool:
         """Fetch a token without a user; one that was just issued and is refused is not fetched again."""
         async with self._refresh_lock:
-            sign_in = self._current_sign_in
+            sign_in = self.current_sign_in
             if sign_in is not None and sign_in.tokens.authorization != refusal.authorization:
                 return True
             if sign_in is not None and sign_in.tokens.is_new:
                 return False
-            self._current_sign_in = await fetch_token(
+            self.current_sign_in = await fetch_token(
                 client_grant, self._http, select_challenge(refusal.www_authenticate)
             )
         return True

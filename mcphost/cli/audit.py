@@ -56,7 +56,7 @@ def run(command: str, args: argparse.Namespace) -> int:
         case "verify":
             return _verify(reader, as_json=args.json)
         case _:
-            return _export(reader, wanted, args.what, args.format)
+            return export_rows(reader, wanted, args.what, args.format)
 
 
 def parse_since(text: str, now: dt.datetime | None = None) -> int:
@@ -137,11 +137,11 @@ def _verify(reader: "AuditReader", *, as_json: bool) -> int:
     return 0 if found.is_intact else 5
 
 
-def _export(reader: "AuditReader", query: "AuditFilter", target: str, file_format: str) -> int:
+def export_rows(reader: "AuditReader", query: "AuditFilter", target: str, file_format: str) -> int:
     from mcphost.cli.output import print_note
 
     if target == "-":
-        count = _write_rows(reader, query, sys.stdout, file_format)
+        count = write_rows(reader, query, sys.stdout, file_format)
     else:
         try:
             # Never over something that is there, and readable by its owner alone.
@@ -151,7 +151,7 @@ def _export(reader: "AuditReader", query: "AuditFilter", target: str, file_forma
             raise UsageError(why, "Name a file that is not there.") from error
         try:
             with os.fdopen(file, "w", encoding="utf-8", newline="") as out:
-                count = _write_rows(reader, query, out, file_format)
+                count = write_rows(reader, query, out, file_format)
         except BaseException as error:
             # A part of the rows could be taken for all of them.
             with suppress(OSError):
@@ -163,7 +163,7 @@ def _export(reader: "AuditReader", query: "AuditFilter", target: str, file_forma
     return 0
 
 
-def _write_rows(reader: "AuditReader", query: "AuditFilter", out: TextIO, file_format: str) -> int:
+def write_rows(reader: "AuditReader", query: "AuditFilter", out: TextIO, file_format: str) -> int:
     from mcphost.sanitize import escape_unsafe_json
     from mcphost.serialization import dumps
     from mcphost.store.audit_reader import to_export

@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 MAX_ROUNDS = 10
 MAX_REQUESTS = 100
 _FIRST_DELAY = 0.1
-_MAX_DELAY = 5.0
+MAX_DELAY = 5.0
 
 
 class _ResultType(WireStruct, frozen=True):
@@ -67,7 +67,7 @@ async def resolve_input(
             raise MalformedMessage("The server asked for input without any input requests.")
         if not requests:
             await anyio.sleep(wait)  # without input requests the server wants to be polled
-            wait = min(wait * 2, _MAX_DELAY)
+            wait = min(wait * 2, MAX_DELAY)
         raw = await resend(extra)
         if read_result_type(raw) != INPUT_REQUIRED:
             return raw

@@ -88,8 +88,8 @@ class Negotiation:
         RequestRefused, MalformedMessage, ConnectionLost, SignInRequired.
         """
         self._required_revision = required
-        if plan in _SECOND_OPENING_DELAYS:
-            facts = await _HedgedOpening(self, self._channel, self._sender.server).run(plan)
+        if plan in SECOND_OPENING_DELAYS:
+            facts = await HedgedOpening(self, self._channel, self._sender.server).run(plan)
         elif plan == "handshake":
             facts = await self._handshake_first(is_era_fixed)
         else:
@@ -244,7 +244,7 @@ class Negotiation:
 
 
 # Seconds between the openings on a pipe, for each plan that sends both.
-_SECOND_OPENING_DELAYS: dict[NegotiationPlan, float] = {
+SECOND_OPENING_DELAYS: dict[NegotiationPlan, float] = {
     "hedged": HEDGE_DELAY,
     "anew": LATE_RESPONSE_TIMEOUT,
     "stateless first": KNOWN_STATELESS_DELAY,
@@ -252,7 +252,7 @@ _SECOND_OPENING_DELAYS: dict[NegotiationPlan, float] = {
 }
 
 
-class _HedgedOpening:
+class HedgedOpening:
     """Both openings on one pipe, one with a head start.
 
     Once `initialize` was sent, its response decides, whatever `server/discover` returned: a server of both eras uses
@@ -277,7 +277,7 @@ class _HedgedOpening:
         async with anyio.create_task_group() as group:
             first, second = (self._handshake, self._probe) if is_handshake_first else (self._probe, self._handshake)
             group.start_soon(first, group.cancel_scope, 0.0)
-            group.start_soon(second, group.cancel_scope, _SECOND_OPENING_DELAYS[plan])
+            group.start_soon(second, group.cancel_scope, SECOND_OPENING_DELAYS[plan])
         if self._initialized is not None:
             return self._initialized
         error = self._handshake_error

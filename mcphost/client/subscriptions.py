@@ -267,7 +267,7 @@ class SubscriptionStream:
             ) from error
 
     def _handle_acknowledged(self, acknowledgement: SubscriptionsAcknowledgedNotification) -> None:
-        self.granted = _intersect(self.wanted, acknowledgement.notifications)
+        self.granted = intersect_filters(self.wanted, acknowledgement.notifications)
         self.resolve()
         if self._has_been_active:
             # Changes were not announced while no stream was open.
@@ -282,7 +282,8 @@ def _is_final(error: ServerError) -> bool:
     return isinstance(error, RequestRefused) and error.code in _FINAL_CODES
 
 
-def _intersect(wanted: SubscriptionFilter, accepted: SubscriptionFilter | None) -> SubscriptionFilter:
+def intersect_filters(wanted: SubscriptionFilter, accepted: SubscriptionFilter | None) -> SubscriptionFilter:
+    """Return what was both wanted and accepted; a server that names nothing accepted everything."""
     if accepted is None:
         return wanted
     uris = set(accepted.resource_subscriptions)

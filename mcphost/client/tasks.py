@@ -53,14 +53,14 @@ SendFn = Callable[[ClientRequest[Any]], Awaitable[Raw]]
 MIN_POLL_INTERVAL = 0.1
 MAX_POLL_INTERVAL = 300.0
 # Without a poll interval of the server: frequent at first, because most tasks are short, then less so.
-_FIRST_POLL_INTERVAL = 0.5
+FIRST_POLL_INTERVAL = 0.5
 _LATER_POLL_INTERVAL = 5.0
 # Time for the user's answers to all questions of one task; it does not count as the task's time.
 MAX_INPUT_SECONDS = 3_600.0
 MAX_POLL_FAILURES = 3
 CANCEL_TIMEOUT = 2.0
 # Extra time after a task's lifetime before it is given up; clocks differ and polls take time.
-_EXPIRY_GRACE_SECONDS = 10.0
+EXPIRY_GRACE_SECONDS = 10.0
 _TRANSIENT_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 
 
@@ -110,7 +110,7 @@ class TaskPoller:
         self._user_seconds = 0.0
         self.is_asking: Callable[[], bool] = lambda: False
         """Whether the user is answering one of its questions; the task's status alone is only the server's claim."""
-        self._poll_interval = _FIRST_POLL_INTERVAL
+        self._poll_interval = FIRST_POLL_INTERVAL
         self._next_poll = self._started_at if task.status != WORKING else self._started_at + self._next_interval()
         self._failures = 0
         self._has_warned = False
@@ -134,7 +134,7 @@ class TaskPoller:
 
     def poll_soon(self) -> None:
         """Poll again soon, after input for the task was sent."""
-        self._poll_interval = _FIRST_POLL_INTERVAL
+        self._poll_interval = FIRST_POLL_INTERVAL
         self._next_poll = min(self._next_poll, anyio.current_time() + self._next_interval())
         self.wake()
 
@@ -237,7 +237,7 @@ class TaskPoller:
         """Return the seconds until the task is given up. Raises RequestTimeout."""
         age = anyio.current_time() - self._started_at
         lifetime = self.task.ttl_seconds
-        until = math.inf if lifetime is None else lifetime + _EXPIRY_GRACE_SECONDS + self._poll_interval
+        until = math.inf if lifetime is None else lifetime + EXPIRY_GRACE_SECONDS + self._poll_interval
         if age > until:
             raise self._deadline_error(f"is over the {lifetime:.0f} s that its server gave it, and has no result")
         worked = age if self.context.includes_user_time else age - self._user_seconds

@@ -154,7 +154,7 @@ def process_start_time(pid: int) -> str:
 
 # In the shell and not in Python: it is there within a millisecond and takes 1 MB; an interpreter takes 8 MB, and 15 ms
 # of CPU just when the servers start. Nothing beyond POSIX is used: dash, bash, busybox and macOS run it alike.
-_SHELL = "/bin/sh"
+SHELL = "/bin/sh"
 _PROGRAM = """
 trap '' HUP INT TERM
 echo .
@@ -269,7 +269,7 @@ class Watchdog:
 
 def _start() -> "subprocess.Popen[bytes]":
     process = subprocess.Popen(
-        [_SHELL, "-c", _PROGRAM],
+        [SHELL, "-c", _PROGRAM],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -60,7 +60,7 @@ class SignInProgressDisplay(Protocol):
         """Show the current step of the sign-in."""
 
 
-_DOUBLE_PRESS_SECONDS = 2.0
+DOUBLE_PRESS_SECONDS = 2.0
 _EVENTS_PER_YIELD = 64
 _ACTIONS_WITHOUT_HOST = {"quit", "toggle_servers", "theme", "focus_transcript", "help"}
 """Actions that work before a host is attached."""
@@ -250,11 +250,11 @@ class McpHostApp(QuestionApp):
             self.copy_to_clipboard(text)
             return
         now = monotonic()
-        if now - self._interrupted_at < _DOUBLE_PRESS_SECONDS:
+        if now - self._interrupted_at < DOUBLE_PRESS_SECONDS:
             self.request_quit()
             return
         self._interrupted_at = now
-        self.notify("Press ctrl+c again to quit.", markup=False, timeout=_DOUBLE_PRESS_SECONDS)
+        self.notify("Press ctrl+c again to quit.", markup=False, timeout=DOUBLE_PRESS_SECONDS)
 
     def _run_when_started(self, call: Callable[[], None]) -> None:
         if self._is_started:

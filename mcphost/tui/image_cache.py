@@ -10,7 +10,7 @@ from textual.app import App
 from mcphost.sandbox.image_decoder import INSTALL_HINT, ImageDecoder, is_installed
 from mcphost.sandbox.image_formats import DecodedImage
 
-_MAX_CACHED_BYTES = 16 * 1024 * 1024
+MAX_CACHED_BYTES = 16 * 1024 * 1024
 _FAILURE_BYTES = 200  # size that a failure counts for
 
 
@@ -30,7 +30,7 @@ class ImageCache:
     def __init__(self) -> None:
         self._decoder = ImageDecoder()
         self._entries: OrderedDict[tuple[bytes, int, int], DecodedImage | str] = OrderedDict()
-        self._cached_bytes = 0
+        self.cached_bytes = 0
 
     async def decode(self, data: str, width: int, height: int) -> DecodedImage | str:
         """Return the image or the reason of the failure, from the cache if possible; see ImageDecoder.decode."""
@@ -42,9 +42,9 @@ class ImageCache:
         result = await self._decoder.decode(data, width, height)
         if key not in self._entries:
             self._entries[key] = result
-            self._cached_bytes += _entry_bytes(result)
-            while self._cached_bytes > _MAX_CACHED_BYTES:
-                self._cached_bytes -= _entry_bytes(self._entries.popitem(last=False)[1])
+            self.cached_bytes += _entry_bytes(result)
+            while self.cached_bytes > MAX_CACHED_BYTES:
+                self.cached_bytes -= _entry_bytes(self._entries.popitem(last=False)[1])
         return result
 
     async def close(self) -> None:

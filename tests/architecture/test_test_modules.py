@@ -1,12 +1,48 @@
 """Rules for the test modules themselves: where helpers are defined, and what tests may reach for."""
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-from tests.architecture.source_tree import ROOT, parse
+from tests.architecture.source_tree import ROOT, module_paths, parse
 
 TEST_FILES = sorted((ROOT / "tests").rglob("*.py"))
+PRIVATE = re.compile(r"_[A-Za-z][A-Za-z0-9_]*")
+PRIVATE_USES = {
+    # Names of Textual, asyncio and namedtuple that the product defines as well.
+    "fuzz/fuzz_http_parser.py": ["_replace"],
+    "screens/rendering.py": ["_callbacks", "_ready"],
+    "screens/test_chat.py": ["_on_key"],
+    "screens/test_typing_during_questions.py": ["_minimized"],
+    "unit/tui/test_terminal_driver.py": ["_sigcont_application"],
+    # Callbacks of timers and of refreshes, called at the moment that a test is about.
+    "screens/test_file_diff.py": ["_body_version", "_mark_shown"],
+    "screens/test_questions.py": ["_update_key_hint_opacity", "_update_remaining"],
+    "screens/test_rule_builder.py": ["_show_status"],
+    "screens/test_screen_lifecycle.py": ["_check_end_shown"],
+    "screens/test_sign_in.py": ["_update_remaining_time"],
+    "screens/test_transcript.py": ["_spin"],
+    "unit/host/test_change_watcher.py": ["_publish_updates", "_resource_updated", "_updated_uris"],
+    # What must stay bounded, empty or unused, and shows nowhere else.
+    "fuzz/fuzz_stdio.py": ["_items", "_pending", "_request"],
+    "screens/test_images.py": ["_decoder", "_entries", "_image_cache"],
+    "unit/client/test_http_sign_in.py": ["_oauth_for"],
+    "unit/host/test_auto_approve.py": ["_database"],
+    "unit/host/test_tool_changes.py": ["_database"],
+    "unit/store/test_audit_store.py": ["_database"],
+    # Faults and states that are put in place: a full pipe, a locked file, an empty cache, a crash.
+    "fuzz/fuzz_http_streams.py": ["_connect"],
+    "unit/auth/test_token_expiry.py": ["_first_seen"],
+    "unit/cli/test_chat.py": ["_chat", "_run_app"],
+    "unit/client/test_keepalive.py": ["_wait_writable"],
+    "unit/host/test_accounts.py": ["_opener", "_watched_uris"],
+    "unit/host/test_root_sharing.py": ["_remove_folder"],
+    "unit/store/test_audit_verification.py": ["_run"],
+    "unit/store/test_store.py": ["_connect"],
+    "unit/tui/test_rendering_limits.py": ["_parser"],
+}
+"""Files below tests/ and the private names of the product that they use. Take entries out, add none."""
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Assign
 
 
@@ -28,6 +64,54 @@ def test_no_public_helper_is_defined_twice_with_the_same_body() -> None:
         for name, body in _helpers(parse(path), constants=path.name.startswith("test_")):
             homes[name, body].append(str(path.relative_to(ROOT)))
     assert {name: paths for (name, _), paths in homes.items() if len(paths) > 1} == {}
+
+
+def test_test_modules_are_not_imported_by_scripts_in_strings() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in TEST_FILES
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if re.search(r"(?:from|import) tests[.\w]*\.test_", node.value)
+    ]
+    assert found == []
+
+
+def test_tests_reach_for_no_private_names_of_the_product_but_the_listed_ones() -> None:
+    private = {name for path in module_paths() for name in _private_definitions(parse(path))}
+    found: dict[str, set[str]] = defaultdict(set)
+    for path in TEST_FILES:
+        own = set(_private_definitions(parse(path)))
+        for name in _private_uses(parse(path)):
+            if name in private and name not in own:
+                found[path.relative_to(ROOT / "tests").as_posix()].add(name)
+    assert {path: sorted(names) for path, names in found.items()} == PRIVATE_USES
+
+
+def _private_definitions(tree: ast.Module) -> Iterator[str]:
+    """Yield the private names of functions, classes, constants and attributes that a module defines."""
+    for node in ast.walk(tree):
+        name = getattr(node, "name", "")
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            name = node.attr if ast.unparse(node.value) in {"self", "cls"} else ""
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            name = node.id
+        if isinstance(name, str) and PRIVATE.fullmatch(name):
+            yield name
+
+
+def _private_uses(tree: ast.Module) -> Iterator[str]:
+    """Yield private names that are read from another object, imported from the package or patched by name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and PRIVATE.fullmatch(node.attr):
+            if not (isinstance(node.value, ast.Name) and node.value.id in {"self", "cls"}):
+                yield node.attr
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mcphost"):
+            yield from (alias.name for alias in node.names if PRIVATE.fullmatch(alias.name))
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith((".setattr", ".setitem", "patch")):
+            for value in node.args[:2]:
+                if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                    yield from (part for part in value.value.split(".")[-1:] if PRIVATE.fullmatch(part))
 
 
 def _imported(node: ast.Import | ast.ImportFrom) -> list[str]:

@@ -30,7 +30,7 @@ def test_every_cell_that_is_always_run_is_one_of_the_matrix() -> None:
 async def test_a_peer_that_read_both_openings_at_once_is_used_in_the_era_that_it_is_in(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(negotiation._SECOND_OPENING_DELAYS, "hedged", 0.0)
+    monkeypatch.setitem(negotiation.SECOND_OPENING_DELAYS, "hedged", 0.0)
     (cell,) = (one for one in always_run_cells() if str(one) == f"{name} stdio")
     outcomes = await probes.run(cell)
     assert [one for one in outcomes if not one.is_good] == []

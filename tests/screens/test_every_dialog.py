@@ -42,10 +42,10 @@ async def test_keys_typed_before_a_question_was_read_do_nothing(run: Run, clock:
         assert it.app.screen is dialog
         assert it.app.focused.id == dialog.BUTTONS[0][0]
         assert keys.styles.text_opacity == 0
-        assert dialog._key_hints not in it.text()
+        assert dialog.key_line not in it.text()
         clock.now += 60
         await it.until(
-            lambda: keys.styles.text_opacity == 1 and dialog._key_hints.split(" · ")[-1] in it.text(),
+            lambda: keys.styles.text_opacity == 1 and dialog.key_line.split(" · ")[-1] in it.text(),
             "the keys, which are shown from the moment they work",
         )
         await it.pilot.press("escape")

@@ -345,8 +345,8 @@ async def test_a_letter_typed_into_one_of_thirteen_fields_lays_out_nothing_and_l
 async def test_no_field_is_ever_drawn_without_its_title(run: Run) -> None:
     rows = Form(everything_fields()).rows
     for row in rows:  # before any size is known
-        assert str(row._label.content).startswith(row.field.title[:30])
+        assert str(row.label.content).startswith(row.field.title[:30])
     async with run(size=(100, 32)) as it:
         PendingQuestion(it, form_question(*everything_fields()))
         dialog = await it.enter_question()
-        assert [row._label.outer_size.width for row in dialog.form.rows] == [dialog.form._label_cells] * 13
+        assert [row.label.outer_size.width for row in dialog.form.rows] == [dialog.form.label_cells] * 13

@@ -107,12 +107,12 @@ async def test_its_place_is_kept_before_it_is_decoded_so_that_nothing_jumps(
 async def test_a_picture_is_never_wider_than_the_view_nor_higher_than_its_bound(run: Run) -> None:
     async with run(size=(60, 24)) as it:
         show(it.host, part(1000, 100), part(50, 900))
-        await it.until(lambda: [bool(block._drawing) for block in blocks(it)] == [True, True], "both")
+        await it.until(lambda: [bool(block.drawing) for block in blocks(it)] == [True, True], "both")
         wide, high = blocks(it)
-        assert wide._drawing.width <= it.app.chat.presenter.transcript.text_width - 4
-        assert high._drawing.height <= MAX_ROWS * 2
+        assert wide.drawing.width <= it.app.chat.presenter.transcript.text_width - 4
+        assert high.drawing.height <= MAX_ROWS * 2
         await it.pilot.resize_terminal(100, 30)
-        await it.until(lambda: wide._drawing.width > 60, "the wider one")
+        await it.until(lambda: wide.drawing.width > 60, "the wider one")
 
 
 async def test_enter_folds_a_picture_to_one_row_and_unfolds_it(run: Run) -> None:
@@ -327,10 +327,10 @@ async def test_leaving_ends_the_process_that_decodes(run: Run) -> None:
 
 
 async def test_the_gallery_keeps_a_bounded_part_of_what_it_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcphost.tui.image_cache._MAX_CACHED_BYTES", 4_000)
+    monkeypatch.setattr("mcphost.tui.image_cache.MAX_CACHED_BYTES", 4_000)
     gallery = ImageCache()
     for size in range(10, 30):
         await gallery.decode(part(size, size).data, 100, 100)
-    assert gallery._cached_bytes <= 4_000
+    assert gallery.cached_bytes <= 4_000
     assert len(gallery._entries) < 5
     await gallery.close()

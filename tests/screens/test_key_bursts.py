@@ -199,7 +199,7 @@ def written(widget: Any) -> str:
 
 async def test_a_key_that_is_held_down_stacks_up_no_notices(run: Run) -> None:
     async with run() as it:
-        it.app.chat._is_sending = True  # an answer is on its way
+        it.app.chat.is_sending = True  # an answer is on its way
         await it.type("and again")
         for _ in range(20):
             await it.pilot.press("enter")

@@ -84,7 +84,7 @@ async def test_what_was_edited_is_not_agreed_to_by_a_key_that_came_before_it_cou
         clock.now += 60
         assert not dialog.is_guarded
         await it.pilot.press("f8")
-        await dialog._apply_edits({"path": "/tmp/y", "text": "hello"})
+        await dialog.apply_edits({"path": "/tmp/y", "text": "hello"})
         assert dialog.is_guarded
         await it.until(lambda: dialog.guard.is_shown, "the edited call")
         await it.pilot.press("a")

@@ -203,7 +203,7 @@ async def test_quitting_with_a_question_open_refuses_it_and_ends(
     run: Run, keys: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "mcphost.tui.app._DOUBLE_PRESS_SECONDS", 60
+        "mcphost.tui.app.DOUBLE_PRESS_SECONDS", 60
     )  # a busy machine may take longer between two presses
     answers: list[Any] = []
 

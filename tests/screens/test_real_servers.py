@@ -162,7 +162,7 @@ def everything(real: Open, npm_peers: Path) -> Callable[..., AbstractAsyncContex
     @asynccontextmanager
     async def opened(*roots: str) -> AsyncIterator[Real]:
         async with real(node.everything_command(), 19) as it:
-            sharing = it.host.servers.find("peer")._request_handler.root_sharing
+            sharing = it.host.servers.find("peer").request_handler.root_sharing
             await it.until(lambda: sharing.is_waiting, "that the server asked")
             assert not it.is_asked
             first = it.call

@@ -230,7 +230,7 @@ async def test_each_condition_is_written_as_it_is_meant(
         if typed:
             await it.pilot.press("tab")
             dialog.form.current_row.field_widget.text = typed
-        await it.until(lambda: dialog._rule is not None and condition in dialog._rule.conditions, "the rule")
+        await it.until(lambda: dialog.rule is not None and condition in dialog.rule.conditions, "the rule")
         answer = await kept(it, asked)
         assert [one for one in answer.rule.conditions if one.argument == condition.argument] == [condition]
 

@@ -68,7 +68,7 @@ def test_log_is_private_redacted_and_one_record_cannot_fake_another(state: Path)
 
 
 def test_a_full_log_is_put_aside_and_the_newest_three_are_kept(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log, "_MAX_FILE_BYTES", 100)
+    monkeypatch.setattr(log, "MAX_FILE_BYTES", 100)
     path = log.configure_logging("info")
     assert path is not None
     for number in range(12):

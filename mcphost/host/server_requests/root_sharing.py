@@ -120,7 +120,7 @@ class RootSharing:
         self._is_ready = False
         self._running_calls = 0
         self._other_requests: dict[object, float] = {}
-        self._held_count = 0
+        self.held_count = 0
         self._asking_count = 0
         self._preparing_count = 0
         self._is_answer_pending = False
@@ -139,7 +139,7 @@ class RootSharing:
     @property
     def is_waiting(self) -> bool:
         """Whether a request of the server has no final answer yet."""
-        return self._held_count > 0 or self._is_answer_pending or self._asking_count > 0
+        return self.held_count > 0 or self._is_answer_pending or self._asking_count > 0
 
     async def begin_connection(self) -> None:
         """Reset the state before the first request of a connection. Raises StoreError."""
@@ -249,14 +249,14 @@ class RootSharing:
     # -- waiting for a call
     async def _wait_for_decision(self) -> bool:
         """Wait until a call needs the answer or the user has given one; return False on timeout."""
-        if self._held_count >= MAX_HELD_REQUESTS:
+        if self.held_count >= MAX_HELD_REQUESTS:
             return False
-        self._held_count += 1
+        self.held_count += 1
         is_needed = False
         try:
             is_needed = await self._wait_until_needed()
         finally:
-            self._held_count -= 1
+            self.held_count -= 1
             self._is_answer_pending = self._is_answer_pending or not is_needed
         return is_needed
 
@@ -287,7 +287,7 @@ class RootSharing:
             return
         token = object()
         self._other_requests[token] = anyio.current_time()
-        if self._held_count:
+        if self.held_count:
             self._wake()
         try:
             yield
@@ -299,7 +299,7 @@ class RootSharing:
 
         A server that no longer waits gets a change notification and a moment to list again.
         """
-        if not self._is_ready or not (self._held_count or self._is_answer_pending):
+        if not self._is_ready or not (self.held_count or self._is_answer_pending):
             return False
         self._preparing_count += 1
         self._wake()
@@ -321,7 +321,7 @@ class RootSharing:
 
     def _release_held(self) -> None:
         """Answer held requests, and have a cancelled one repeated."""
-        if self._is_answer_pending and not (self._held_count or self._asking_count):
+        if self._is_answer_pending and not (self.held_count or self._asking_count):
             self._needs_relisting = not self._is_refused
             self._roots.notify_change()
         self._is_answer_pending = False
@@ -346,7 +346,7 @@ class RootSharing:
         else:
             self._note_refusal()
         if isinstance(verdict, ShareOnce):
-            self._once_roots, self._once_replies_left = roots, max(1, self._asking_count + self._held_count)
+            self._once_roots, self._once_replies_left = roots, max(1, self._asking_count + self.held_count)
         elif isinstance(verdict, ShareSession):
             self._session_roots |= roots
         elif isinstance(verdict, ShareAlways | NeverShare):

@@ -97,7 +97,7 @@ async def fetch_listing(
     async def tools() -> None:
         nonlocal catalog, named, ttl
         listing = await list_tools(session)
-        named, faults = await _run_in_slices(_parse_tools(listing))
+        named, faults = await run_in_slices(parse_tools(listing))
         problems["tools"], ttl = (*listing.problems, *faults), max(0.0, listing.ttl_ms / 1000)
         catalog = replace(catalog, tools=LazySequence(tuple(listed.raw for listed in named.values()), _decode_tool))
 
@@ -121,7 +121,7 @@ async def fetch_listing(
 
     async def listed_skills() -> None:
         nonlocal catalog
-        loadable, faults = await _run_in_slices(_parse_skills(await _list_optional(list_skills, session, "skills")))
+        loadable, faults = await run_in_slices(_parse_skills(await _list_optional(list_skills, session, "skills")))
         problems["skills"] = faults
         catalog = replace(catalog, skills=loadable)
 
@@ -158,7 +158,7 @@ async def _run_concurrently(reads: Sequence[Callable[[], Awaitable[None]]]) -> N
         raise failed[0]
 
 
-async def _run_in_slices(steps: Generator[None, None, T]) -> T:
+async def run_in_slices(steps: Generator[None, None, T]) -> T:
     """Run the generator, yielding to the event loop every few milliseconds; return its result."""
     deadline = time.perf_counter() + SLICE_SECONDS
     while True:
@@ -171,7 +171,7 @@ async def _run_in_slices(steps: Generator[None, None, T]) -> T:
             deadline = time.perf_counter() + SLICE_SECONDS
 
 
-def _parse_tools(listing: Listing[Tool]) -> Generator[None, None, tuple[dict[str, ToolDefinition], list[str]]]:
+def parse_tools(listing: Listing[Tool]) -> Generator[None, None, tuple[dict[str, ToolDefinition], list[str]]]:
     """Return the valid tools by name and the faults of the others; yield after each tool."""
     named: dict[str, ToolDefinition] = {}
     left_out: list[str] = []

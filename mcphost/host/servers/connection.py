@@ -78,7 +78,7 @@ class ServerConnection:
         self._orphaned_tasks = parts.orphaned_tasks
         self.tool_changes = parts.tracker_factory.create(server, self._on_changes_accepted)
         self.config = server
-        self._request_handler = parts.handler_factory.create(
+        self.request_handler = parts.handler_factory.create(
             server.name, server.sampling_limits, lambda: self.account, lambda: self.digest
         )
         self.is_started = False
@@ -159,7 +159,7 @@ class ServerConnection:
             dict(self._total_counts()),
             now.account,
             tuple(sorted(self.tool_changes.quarantined)),
-            self._request_handler.root_sharing.known_roots,
+            self.request_handler.root_sharing.known_roots,
             now.sign_in_status,
             now.starting_seconds,
         )
@@ -261,7 +261,7 @@ class ServerConnection:
 
     def on_call_ended(self, number: int) -> None:
         """Publish the end of a call whose requests to the client are still open."""
-        self._events.publish(CallEnded(self.config.name, self._request_handler.call_number(number)))
+        self._events.publish(CallEnded(self.config.name, self.request_handler.call_number(number)))
 
     # -- the task
     async def run(self) -> None:
@@ -314,7 +314,7 @@ class ServerConnection:
             silence_timer = asyncio.get_running_loop().call_later(
                 SILENT_SECONDS, self._status.set_silent, SILENT_SECONDS
             )
-            opened = self._opener.open(approved, self._request_handler, self, self._prepare)
+            opened = self._opener.open(approved, self.request_handler, self, self._prepare)
             async with self._approvals.record_connection(approved), opened as session:
                 watcher = self._create_watcher(session)
                 self.listing = await watcher.list_all()
@@ -323,7 +323,7 @@ class ServerConnection:
                     self.warn(problem)
                 ready_at = time.monotonic()
                 silence_timer.cancel()
-                self._request_handler.root_sharing.mark_ready()
+                self.request_handler.root_sharing.mark_ready()
                 ready_session = self._session = session
                 self._watcher = watcher
                 self._status.set_state("ready")
@@ -347,7 +347,7 @@ class ServerConnection:
 
     async def _prepare(self) -> None:
         """Read what the first requests need from the store while the program starts. Raises StoreError."""
-        await self._request_handler.root_sharing.begin_connection()
+        await self.request_handler.root_sharing.begin_connection()
         await self.tool_changes.load()
 
     def _log_last_errors(self) -> None:
@@ -396,7 +396,7 @@ class ServerConnection:
             async with anyio.create_task_group() as tasks:
                 if self._log.level:
                     tasks.start_soon(ask_for_logs)
-                tasks.start_soon(self._request_handler.root_sharing.send_list_changes, session, self.warn)
+                tasks.start_soon(self.request_handler.root_sharing.send_list_changes, session, self.warn)
                 tasks.start_soon(self._orphaned_tasks.resume, self.identity, session)
                 tasks.start_soon(self.tool_changes.run)
                 await watcher.run()

@@ -95,7 +95,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         """Number of earlier contents of the body."""
         self.is_follow_up = False
         self._queue_position = (1, 1)
-        self._key_hints = self.KEYS
+        self.key_line = self.KEYS
 
     @property
     def is_guarded(self) -> bool:
@@ -114,7 +114,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         """Enter the question: its keys work from now on."""
         self.guard.is_entered = True
         if self.is_mounted:
-            self.show_key_hints(self._key_hints)
+            self.show_key_hints(self.key_line)
             self.fit()
             self._update_key_hint_opacity()
 
@@ -388,12 +388,12 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
 
     def show_key_hints(self, text: str) -> None:
         """Show the keys that work now."""
-        self._key_hints = text
+        self.key_line = text
         self.query_one("#keys", Static).update("\n".join(wrap_key_hints(self._visible_key_hints, self._width)))
 
     @property
     def _visible_key_hints(self) -> str:
-        return self._key_hints if self.guard.is_entered else f"{ENTER_HINT} · {self._key_hints}"
+        return self.key_line if self.guard.is_entered else f"{ENTER_HINT} · {self.key_line}"
 
     def update_reason(self, why: str) -> None:
         """Change the reason of the question and highlight it."""

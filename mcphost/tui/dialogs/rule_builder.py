@@ -75,7 +75,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
         self.form = Form(rule_form.build_fields(details, self.arguments), values, shows_names=False)
         self._tests = {name: value for name, value in values.items() if name.startswith("condition ")}
         self._is_initial = True  # until the user changes something
-        self._rule: Rule | None = None
+        self.rule: Rule | None = None
         self._fault = ""
         self._coverage: RuleMatch | None = None
         self._past_calls: tuple[PastCall, ...] | None = None
@@ -131,8 +131,8 @@ class RuleBuilderDialog(Dialog[Rule | None]):
             rule = rule_form.build_rule(self.details, self.arguments, self.form.values())
         except UsageError as error:
             self._fault = error.message
-        if rule is None or rule != self._rule:
-            self._rule, self._coverage, self._past_calls = rule, None, None
+        if rule is None or rule != self.rule:
+            self.rule, self._coverage, self._past_calls = rule, None, None
             if self._compare_timer is not None:
                 self._compare_timer.stop()
             self._compare_timer = self.set_timer(_COMPARE_DELAY, self._request_comparison) if rule is not None else None
@@ -140,12 +140,12 @@ class RuleBuilderDialog(Dialog[Rule | None]):
 
     def _request_comparison(self) -> None:
         """Request the calls that the rule matches; an answer about an earlier rule is ignored."""
-        rule = self._rule
+        rule = self.rule
         if rule is None:
             return
 
         def compared(answer: RuleMatch, past: tuple[PastCall, ...] | None) -> None:
-            if self._rule is rule and self.is_attached:
+            if self.rule is rule and self.is_attached:
                 self._coverage, self._past_calls = answer, past
                 self._show_status()
                 if answer != "yes" and self._is_initial:
@@ -166,11 +166,11 @@ class RuleBuilderDialog(Dialog[Rule | None]):
         if live is None:
             return  # the dialog is being removed
         lines: list[Content] = []
-        if self._rule is None:
+        if self.rule is None:
             lines.append(Content.styled(f"✗ {clean_line(self._fault, 400)}", "$error"))
         else:
-            lines.append(Content.styled(rule_form.describe_rule(self._rule, self._value("until")), "bold $text"))
-            lines.append(Content.styled(clean_line(format_rule(self._rule), 2 * rule_form.MAX_RULE_LENGTH), "$accent"))
+            lines.append(Content.styled(rule_form.describe_rule(self.rule, self._value("until")), "bold $text"))
+            lines.append(Content.styled(clean_line(format_rule(self.rule), 2 * rule_form.MAX_RULE_LENGTH), "$accent"))
             if self._unbound_names:
                 lines.append(Content.styled(f"▲ any value of {self._unbound_names} is allowed", "bold $warning"))
             lines += self._comparison_lines()
@@ -208,7 +208,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
         """Return why a button is disabled; empty if it is not."""
         if ident != "save" or self._coverage == "yes":
             return ""
-        if self._rule is None:
+        if self.rule is None:
             return self._fault
         return "still comparing with this call" if self._coverage is None else self._uncovered_reason()
 
@@ -248,7 +248,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
 
     def action_save(self) -> None:
         """Save the rule."""
-        rule = self._rule
+        rule = self.rule
         if rule is not None:
             rule = replace(rule, expires=rule_form.expiry_time(self._value("until")))
         self.approve("save", rule)

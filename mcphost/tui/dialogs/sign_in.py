@@ -86,7 +86,7 @@ class SignInDialog(Dialog[SignInVerdict]):
         self.details = question
         self._progress: SignInProgress | None = None
         self._progress_at = 0.0
-        self._key_hints = self.key_hints()
+        self.key_line = self.key_hints()
 
     def key_hints(self) -> str:
         """Return the keys of the available sign-in methods."""

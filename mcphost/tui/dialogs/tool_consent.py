@@ -349,9 +349,9 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             from mcphost.tui.dialogs.edit_arguments import EditArgumentsDialog
 
             editor = EditArgumentsDialog(self.details, self.review.arguments)
-            self.app.push_screen(editor, self._apply_edits)  # pyright: ignore[reportUnknownMemberType]
+            self.app.push_screen(editor, self.apply_edits)  # pyright: ignore[reportUnknownMemberType]
 
-    async def _apply_edits(self, arguments: dict[str, Any] | None) -> None:
+    async def apply_edits(self, arguments: dict[str, Any] | None) -> None:
         """Show the edited arguments, which must be read like the first ones."""
         if arguments is not None and self.review.edit(arguments):
             self._file_diff = None

@@ -94,7 +94,7 @@ class ChatScreen(Screen[None]):
         self.attachments: list[ResourcePart] = []
         self.sidebar_preference: bool | None = None
         self.pending_question_count = 0
-        self._is_status_stale = self._has_timed_state = self._is_sending = False
+        self._is_status_stale = self._has_timed_state = self.is_sending = False
         self._manual_call_count = 0
         self._reported_failures: dict[str, str] = {}
 
@@ -166,7 +166,7 @@ class ChatScreen(Screen[None]):
             composer.set_draft(early[0])
             self.submit(early[0])
             composer.set_draft(join_drafts(composer.draft, *early[1:], written))
-            if self._is_sending:  # shown until the turn begins with it
+            if self.is_sending:  # shown until the turn begins with it
                 self._pending_messages = pending[:1]
                 transcript.add(pending[0])
 
@@ -276,7 +276,7 @@ class ChatScreen(Screen[None]):
             self._start_manual_call(written)
         elif self.host.model_selection.model is None:
             self.presenter.add_notice("warning", NO_MODEL, NO_MODEL_HINT)
-        elif self.host.conversation.is_busy or self._is_sending:
+        elif self.host.conversation.is_busy or self.is_sending:
             self.notify("Still answering. Esc stops it; your text stays here.", markup=False, timeout=4)
         else:
             self.query_one(Composer).mark_sent()
@@ -284,7 +284,7 @@ class ChatScreen(Screen[None]):
                 self.notify(SENT_AS_MESSAGE, markup=False, timeout=8)
             attachments, self.attachments = tuple(self.attachments), []
             self._show_attachments()
-            self._is_sending = True
+            self.is_sending = True
             self.run_worker(_preload_markdown, thread=True, group="warm-up")
             self.run_worker(partial(self._send, written, attachments), group="turn")
 
@@ -302,7 +302,7 @@ class ChatScreen(Screen[None]):
             composer.set_draft(join_drafts(Draft(text), composer.draft))
             self.presenter.add_notice("error", error.message, error.hint)
         finally:
-            self._is_sending = False
+            self.is_sending = False
         self.refresh_status()
 
     def continue_turn(self) -> None:

@@ -98,8 +98,8 @@ class FormRow(Vertical):
         self._is_required = field.required and not (field.kind == "choice" and value is not None)
         self._title = clean_line(field.title or field.name, 200)
         self.field_widget: FieldWidget = create_field_widget(field, value)
-        self._label = Static(self._render_label(), classes="title", markup=False)
-        self._label.styles.width = width
+        self.label = Static(self._render_label(), classes="title", markup=False)
+        self.label.styles.width = width
         self._note = Static("", classes="note", markup=False)
         self._note.styles.padding = (0, 0, 0, width + 1)
         self._initial_value = self.value
@@ -110,7 +110,7 @@ class FormRow(Vertical):
 
     def compose(self) -> ComposeResult:
         with Horizontal():
-            yield self._label
+            yield self.label
             yield self.field_widget
         yield self._note
 
@@ -119,8 +119,8 @@ class FormRow(Vertical):
         if width == self._label_width:
             return
         self._label_width = width
-        self._label.update(self._render_label())
-        self._label.styles.width = width
+        self.label.update(self._render_label())
+        self.label.styles.width = width
         self._note.styles.padding = (0, 0, 0, width + 1)
         self.update_note()
 
@@ -270,9 +270,9 @@ class Form(Vertical):
         self._widest_label = max(
             (_cell_width(clean_line(field.title or field.name, 200)) for field in fields), default=0
         )
-        self._label_cells = self._compute_label_width(3 * _MAX_LABEL_WIDTH)
+        self.label_cells = self._compute_label_width(3 * _MAX_LABEL_WIDTH)
         self.rows = tuple(
-            FormRow(field, given.get(field.name), self._label_cells, shows_name=shows_names) for field in fields
+            FormRow(field, given.get(field.name), self.label_cells, shows_name=shows_names) for field in fields
         )
 
     def compose(self) -> ComposeResult:
@@ -281,8 +281,8 @@ class Form(Vertical):
     def on_resize(self, event: events.Resize) -> None:
         """Titles get what they need, and two fifths of the width at most."""
         width = self._compute_label_width(event.size.width)
-        if width != self._label_cells:
-            self._label_cells = width
+        if width != self.label_cells:
+            self.label_cells = width
             for row in self.rows:
                 row.set_label_width(width)
 

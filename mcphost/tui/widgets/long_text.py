@@ -20,7 +20,7 @@ from mcphost.tui.messages import Section, join_sections
 from mcphost.tui.screen_text import TAB_WIDTH, clean
 from mcphost.tui.widgets.row_index import RowIndex
 
-_MAX_CLEANED_WHOLE = 100_000
+MAX_CLEANED_WHOLE = 100_000
 _MAX_CLEANED_LENGTH = 150_000
 _MAX_ODD_CHARACTERS = 5_000
 _BAR, _CONTINUATION_BAR = "│ ", "┆ "
@@ -63,7 +63,7 @@ class LongText(ScrollView, can_focus=True):
     def _set_text(self, text: str) -> None:
         self.text = text
         self._display_text, self._is_cleaned, self._headings = (
-            _frame_sections(self._sections) if self._sections else (*_prepare_text(text), frozenset[int]())
+            _frame_sections(self._sections) if self._sections else (*prepare_text(text), frozenset[int]())
         )
 
     def show(self, text: str, sections: Sequence[Section] = ()) -> None:
@@ -111,7 +111,7 @@ class LongText(ScrollView, can_focus=True):
 
     def _row(self, number: int) -> str:
         start, end = self._row_index.span(number)
-        return _prepare_row(self._display_text[start:end], is_cleaned=self._is_cleaned)
+        return prepare_row(self._display_text[start:end], is_cleaned=self._is_cleaned)
 
     def _row_prefix(self, number: int) -> str:
         """Return what stands before a row: nothing before a heading, and before any other row of sections a bar."""
@@ -175,12 +175,12 @@ class LongText(ScrollView, can_focus=True):
         return found if found >= 0 else self._display_text.find(needle)
 
 
-def _prepare_text(text: str) -> tuple[str, bool]:
+def prepare_text(text: str) -> tuple[str, bool]:
     """Return what is laid out, and whether it is clean; a text that is long, or becomes so, is cleaned row by row.
 
     What a mark stands for depends on its neighbours, so rows are exact only where cleaning comes before wrapping.
     """
-    if len(text) <= _MAX_CLEANED_WHOLE and count_unsafe(text, _MAX_ODD_CHARACTERS) < _MAX_ODD_CHARACTERS:
+    if len(text) <= MAX_CLEANED_WHOLE and count_unsafe(text, _MAX_ODD_CHARACTERS) < _MAX_ODD_CHARACTERS:
         cleaned = clean(text).replace("\t", " " * TAB_WIDTH)
         if len(cleaned) <= _MAX_CLEANED_LENGTH:
             return cleaned, True
@@ -189,14 +189,14 @@ def _prepare_text(text: str) -> tuple[str, bool]:
 
 def _frame_sections(sections: Sequence[Section]) -> tuple[str, bool, frozenset[int]]:
     """Return what `_drawn` does, and the offsets of the lines that are no text of a section."""
-    is_cleaned = _prepare_text(join_sections(sections))[1]
+    is_cleaned = prepare_text(join_sections(sections))[1]
     lines: list[str] = []
     headings: list[int] = []
     at = 0
     for one in sections:
         heading, text = one.heading.replace("\n", "⏎"), one.text
         if is_cleaned:
-            heading, text = _prepare_text(heading)[0], _prepare_text(text)[0]
+            heading, text = prepare_text(heading)[0], prepare_text(text)[0]
         if lines:
             lines.append("")
             headings.append(at)
@@ -207,7 +207,7 @@ def _frame_sections(sections: Sequence[Section]) -> tuple[str, bool, frozenset[i
     return "\n".join(lines), is_cleaned, frozenset(headings)
 
 
-def _prepare_row(row: str, *, is_cleaned: bool) -> str:
+def prepare_row(row: str, *, is_cleaned: bool) -> str:
     """Return one row without its line end."""
     if is_cleaned:
         return row.removesuffix("\n")

@@ -41,7 +41,7 @@ class ImageCard(TranscriptBlock):
         self.part, self.kind = part, kind
         self.is_collapsed = False
         self.failure_reason = ""
-        self._drawing: DecodedImage | None = None
+        self.drawing: DecodedImage | None = None
         self._requested_size = (0, 0)  # in pixels
         self._failed_width = 0  # the width at which it could not be drawn; its place is kept there
 
@@ -75,7 +75,7 @@ class ImageCard(TranscriptBlock):
         if isinstance(answer, str):
             self.failure_reason, self._failed_width = answer, width
         else:
-            self._drawing = answer
+            self.drawing = answer
         return True
 
     def render(self, width: int) -> list[PrefixedContent]:
@@ -88,12 +88,12 @@ class ImageCard(TranscriptBlock):
             if self.is_collapsed
             else ""
         )
-        if self._drawing is not None and not self._drawing.is_complete:
+        if self.drawing is not None and not self.drawing.is_complete:
             told = f"{facts}: damaged, this is what could be read of it"
         head = Content.assemble((f"{'▾' if rows else '▸'} picture", "$faint"), (f"  {told}" if told else "", "$faint"))
         out = [PrefixedContent("▎ ", "▎ ", head.stylize(ACTIVATE_STYLE), "", "$faint")]
         if rows:
-            out.append(PrefixedContent(_PREFIX, _PREFIX, Content(""), "", "$faint", rows, self._drawing))
+            out.append(PrefixedContent(_PREFIX, _PREFIX, Content(""), "", "$faint", rows, self.drawing))
         return out
 
     def estimate_height(self, width: int) -> int:

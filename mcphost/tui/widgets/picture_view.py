@@ -47,7 +47,7 @@ class ImageView(Widget):
 
     def _reset_image(self, part: ImagePart | None) -> None:
         self.part, self.kind = part, detect_image(part) if part is not None else None
-        self._drawing: DecodedImage | None = None
+        self.drawing: DecodedImage | None = None
         self.failure_reason = ""
         self._requested_size = (0, 0)
         self._repaint()
@@ -87,8 +87,8 @@ class ImageView(Widget):
         if self.failure_reason and y == 0:
             told = clean_line(f"This picture cannot be drawn: {self.failure_reason}.", width)
             return Strip([Segment(told, style)]).adjust_cell_length(width, style)
-        if self._drawing is not None and not self._strips:
-            self._strips = render_half_blocks(self._drawing, self.background_colors[1])
+        if self.drawing is not None and not self._strips:
+            self._strips = render_half_blocks(self.drawing, self.background_colors[1])
         row = self._strips[y] if y < len(self._strips) else Strip.blank(0)
         return row.adjust_cell_length(width, style)
 
@@ -115,7 +115,7 @@ class ImageView(Widget):
             if isinstance(answer, str):
                 self.failure_reason = answer
             else:
-                self._drawing = answer
+                self.drawing = answer
             self._strips = []
             self.refresh()
 

@@ -124,7 +124,7 @@ async def endless_rounds(scene: AttackSetup) -> None:
 @attack("A state without a question sends the call round and round.", "tool t")
 async def state_alone(scene: AttackSetup) -> None:
     steps = [{"asks": {}, "state": "x" * 10_000} for _ in range(50)]
-    with patch("mcphost.client.input_required._MAX_DELAY", 0.1):  # the ten rounds count here, not the half minute
+    with patch("mcphost.client.input_required.MAX_DELAY", 0.1):  # the ten rounds count here, not the half minute
         await call_manually(scene, SelectiveFrontend(), *steps, revision=MODERN)
     assert len([effect for effect in scene.effects() if effect["what"] == "again"]) <= 10
 

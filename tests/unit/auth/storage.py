@@ -30,10 +30,10 @@ def read_all_files(folder: Path) -> bytes:
 
 async def age_sign_in(auth: Any, keep: TokenStore, seconds: float = 4000) -> None:
     """Let the sign-in be that much older."""
-    signed = auth._current_sign_in
+    signed = auth.current_sign_in
     tokens = replace(signed.tokens, issued=signed.tokens.issued - seconds, expires=signed.tokens.expires - seconds)
-    auth._current_sign_in = replace(signed, tokens=tokens)
-    await keep.save(auth._current_sign_in)
+    auth.current_sign_in = replace(signed, tokens=tokens)
+    await keep.save(auth.current_sign_in)
 
 
 class SharedFolderBackend(MemoryBackend):
@@ -53,3 +53,20 @@ class SharedFolderBackend(MemoryBackend):
 
     async def delete(self, name: str) -> None:
         (self.folder / name).unlink(missing_ok=True)
+
+
+class OpenMemoryBackend(MemoryBackend):
+    """A memory backend whose secrets a test can read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.secrets: dict[str, str] = {}
+
+    async def get(self, name: str) -> str | None:
+        return self.secrets.get(name)
+
+    async def set(self, name: str, secret: str) -> None:
+        self.secrets[name] = secret
+
+    async def delete(self, name: str) -> None:
+        self.secrets.pop(name, None)

@@ -24,7 +24,7 @@ from mcphost.errors import ConfigError
 from mcphost.host.servers.accounts import describe_storage, describe_validity, validity
 from tests.unit.auth.grant_servers import DpopServer, MachineTokenServer, create_private_key_pem, decode_jwt
 from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, Refused, create_oauth, run_peer, send_request
-from tests.unit.auth.storage import StorageUser
+from tests.unit.auth.storage import OpenMemoryBackend, StorageUser
 
 pytestmark = pytest.mark.anyio
 
@@ -53,12 +53,12 @@ async def test_a_client_with_a_secret_gets_its_token_without_a_browser() -> None
 
 
 async def test_a_client_grant_stores_nothing_asks_nothing_and_is_shown_as_renewing(tmp_path: Path) -> None:
-    vault = MemoryBackend()
+    vault = OpenMemoryBackend()
     owner = StorageUser()
     async with run_peer(kind=MachineTokenServer, lifetime=2) as one:
         person = create_oauth(one, BrowserUser(), TokenStore(vault, tmp_path))
         signed = await person.login()
-        before = dict(vault._secrets)
+        before = dict(vault.secrets)
         one.forms.clear()
 
         def run() -> OAuthProvider:
@@ -80,7 +80,7 @@ async def test_a_client_grant_stores_nothing_asks_nothing_and_is_shown_as_renewi
         gone, revoked = await auth.logout()
         assert gone is not None
         assert revoked
-    assert vault._secrets == before
+    assert vault.secrets == before
     assert owner.asked == []
 
 

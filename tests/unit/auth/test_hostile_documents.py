@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcphost.auth.callback_server import parse_authorization_response
-from mcphost.auth.discovery import AuthorizationServerMetadata, ProtectedResourceMetadata, _parse_metadata
-from mcphost.auth.oauth_http import MAX_BODY_BYTES, EndpointUnreachable, OAuthResponse, _decompress, _read_response
+from mcphost.auth.discovery import AuthorizationServerMetadata, ProtectedResourceMetadata, parse_metadata
+from mcphost.auth.oauth_http import MAX_BODY_BYTES, EndpointUnreachable, OAuthResponse, decompress_body, read_response
 from mcphost.auth.registration import describe_oauth_error
 from mcphost.auth.tokens import TokenSet, parse_lifetime, parse_token_response
 from mcphost.auth.url_policy import check_url, resource_covers, url_origin
@@ -39,7 +39,7 @@ def test_any_json_is_read_or_refused(document: dict[str, Any], status: int) -> N
     answer = reply(json.dumps(document).encode(), status)
     for kind in (AuthorizationServerMetadata, ProtectedResourceMetadata):
         with suppress(SignInRequired):
-            assert isinstance(_parse_metadata(answer, kind, "document"), kind)
+            assert isinstance(parse_metadata(answer, kind, "document"), kind)
     with suppress(SignInRequired):
         assert isinstance(parse_token_response(answer, "https://as.example"), TokenSet)
     assert isinstance(describe_oauth_error(answer, answer.json_members()), str)
@@ -81,7 +81,7 @@ def test_what_inflates_without_end_takes_no_more_memory_than_a_document_may() ->
     tracemalloc.start()
     try:
         with pytest.raises(EndpointUnreachable, match="more than 1 MB"):
-            _decompress(bomb, "https://as.example/x", "document")
+            decompress_body(bomb, "https://as.example/x", "document")
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -90,10 +90,10 @@ def test_what_inflates_without_end_takes_no_more_memory_than_a_document_may() ->
 
 def test_a_compressed_document_has_one_stream_with_its_end() -> None:
     packed = zlib.compress(b"{}")
-    assert _decompress(packed, "https://as.example/x", "document") == b"{}"
+    assert decompress_body(packed, "https://as.example/x", "document") == b"{}"
     for broken in (packed[:-4], packed + packed, packed + b"\0" * 100):
         with pytest.raises(EndpointUnreachable, match="without its end, or with more behind it"):
-            _decompress(broken, "https://as.example/x", "document")
+            decompress_body(broken, "https://as.example/x", "document")
 
 
 class Dripping:
@@ -116,5 +116,5 @@ class Dripping:
 async def test_an_answer_in_very_many_tiny_chunks_ends_the_sign_in_early() -> None:
     answer = Dripping()
     with pytest.raises(EndpointUnreachable, match="too many small chunks"):
-        await _read_response(answer, "https://as.example/x", "document")
+        await read_response(answer, "https://as.example/x", "document")
     assert answer.chunks < 2_000

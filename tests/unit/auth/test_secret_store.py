@@ -13,12 +13,12 @@ import anyio.lowlevel
 import pytest
 
 from mcphost.auth.file_backend import ENCRYPTED_FILE, PLAIN_FILE, EncryptedFileBackend
-from mcphost.auth.keyring_backend import KeyringBackend, MemoryBackend
+from mcphost.auth.keyring_backend import KeyringBackend
 from mcphost.auth.secret_store import SecretStorage
 from mcphost.auth.token_store import TokenStore
 from mcphost.errors import McpHostError
 from tests.unit.auth.oauth_peer import BrowserUser, create_oauth, run_peer, send_request, send_with_sign_in
-from tests.unit.auth.storage import StorageUser, read_all_files
+from tests.unit.auth.storage import OpenMemoryBackend, StorageUser, read_all_files
 
 pytestmark = pytest.mark.anyio
 
@@ -207,23 +207,23 @@ async def test_who_answered_and_quits_at_once_has_decided_all_the_same(tmp_path:
 
 
 async def test_session_storage_asks_nothing_and_writes_nothing(tmp_path: Path) -> None:
-    vault = MemoryBackend()
+    vault = OpenMemoryBackend()
     keep = TokenStore(SecretStorage(vault, tmp_path, configured_place="session", interaction=StorageUser()), tmp_path)
     async with run_peer() as one:
         await send_with_sign_in(create_oauth(one, BrowserUser(), keep), one)
         await keep.store_pending()
-        assert vault._secrets == {}
+        assert vault.secrets == {}
         assert [account.is_stored for account in await keep.accounts()] == [False]
 
 
 async def test_a_sign_in_that_moves_leaves_nothing_behind(tmp_path: Path) -> None:
-    vault = MemoryBackend()
+    vault = OpenMemoryBackend()
     async with run_peer() as one:
         await send_with_sign_in(create_oauth(one, BrowserUser(), TokenStore(vault, tmp_path)), one)
-        assert any("tokens" in name for name in vault._secrets)
+        assert any("tokens" in name for name in vault.secrets)
         keep = TokenStore(SecretStorage(vault, tmp_path, configured_place="file"), tmp_path)
         await create_oauth(one, BrowserUser(), keep).login()
-        assert not any("tokens" in name for name in vault._secrets)
+        assert not any("tokens" in name for name in vault.secrets)
         assert [account.place for account in await keep.accounts()] == ["file"]
 
 
@@ -325,7 +325,7 @@ async def test_a_keyring_that_keeps_failing_is_not_tried_again_before_it_answers
 
 
 async def test_what_a_person_may_have_refused_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcphost.auth.keyring_backend._IMMEDIATE_FAILURE", 0.0)
+    monkeypatch.setattr("mcphost.auth.keyring_backend.IMMEDIATE_FAILURE", 0.0)
     backend = Losing(1, slowly=0.01)
     with pytest.raises(McpHostError, match="refused"):
         await KeyringBackend(find_backend=lambda: backend).get("a")

@@ -42,7 +42,7 @@ async def test_a_sign_in_that_lies_where_another_belongs_is_not_used(tmp_path: P
     async with run_peer() as one:
         auth = create_oauth(one, BrowserUser(), TokenStore(vault, tmp_path))
         await send_with_sign_in(auth, one)
-        signed = auth._current_sign_in
+        signed = auth.current_sign_in
         assert signed is not None
         assert await TokenStore(vault, tmp_path).load(one.url) == signed
         await vault.set(signed.entry_name, encode(replace(signed, **other)).decode())

@@ -169,5 +169,5 @@ async def test_a_token_that_lives_for_a_second_works_renewed_each_time(
             pass_(lifetime * 5 + 0.8)
         assert len(person.urls) == 1
         pass_(lifetime * 5)
-        assert auth._current_sign_in is not None
-        assert auth._current_sign_in.tokens.has_expired()
+        assert auth.current_sign_in is not None
+        assert auth.current_sign_in.tokens.has_expired()

@@ -26,7 +26,7 @@ from tests.unit.auth.oauth_peer import (
     send_request,
     send_with_sign_in,
 )
-from tests.unit.auth.storage import SharedFolderBackend, age_sign_in
+from tests.unit.auth.storage import OpenMemoryBackend, SharedFolderBackend, age_sign_in
 
 pytestmark = pytest.mark.anyio
 
@@ -327,7 +327,7 @@ async def test_a_failing_secret_store_is_reported_and_the_next_start_signs_in_ag
 
 @pytest.mark.req("auth.signout")
 async def test_signing_out_erases_and_revokes(tmp_path: Path) -> None:
-    vault = MemoryBackend()
+    vault = OpenMemoryBackend()
     keep = TokenStore(vault, tmp_path)
     async with run_peer() as one:
         auth = create_oauth(one, BrowserUser(), keep)
@@ -338,7 +338,7 @@ async def test_signing_out_erases_and_revokes(tmp_path: Path) -> None:
         told = {form["token"] for form in one.forms if "token" in form}
         assert told == {signed.tokens.access, signed.tokens.refresh}
         assert await keep.accounts() == ()
-        assert not any(signed.tokens.access in secret for secret in vault._secrets.values())
+        assert not any(signed.tokens.access in secret for secret in vault.secrets.values())
         assert await send_request(create_oauth(one, None, TokenStore(vault, tmp_path)), one) == 401
         assert (await auth.logout())[0] is None
 
@@ -395,13 +395,13 @@ OTHER = """
 import anyio, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[3])
-from tests.unit.auth.test_token_refresh import FileVault
+from tests.unit.auth.storage import SharedFolderBackend
 from tests.unit.auth.oauth_peer import OAuthPeer, create_oauth, send_request
 from mcphost.auth.token_store import TokenStore
 async def main():
     one = OAuthPeer(origin=sys.argv[1])
     folder = Path(sys.argv[2])
-    auth = create_oauth(one, None, TokenStore(FileVault(folder / "vault"), folder))
+    auth = create_oauth(one, None, TokenStore(SharedFolderBackend(folder / "vault"), folder))
     print(await send_request(auth, one))
 anyio.run(main)
 """
@@ -436,7 +436,7 @@ async def test_what_another_process_stored_meanwhile_is_never_deleted(tmp_path: 
     async with run_peer() as one:
         auth = create_oauth(one, BrowserUser(), keep)
         await send_with_sign_in(auth, one)
-        stale = auth._current_sign_in
+        stale = auth.current_sign_in
         assert stale is not None
         newer = replace(stale, tokens=replace(stale.tokens, access="newer-access", refresh="newer-refresh"))
         await TokenStore(SharedFolderBackend(tmp_path / "vault"), tmp_path).save(newer)
@@ -555,7 +555,7 @@ async def test_a_sign_in_that_comes_while_the_old_one_is_refused_is_not_forgotte
     async with run_peer() as one:
         auth = create_oauth(one, BrowserUser(), keep)
         await send_with_sign_in(auth, one)
-        signed = auth._current_sign_in
+        signed = auth.current_sign_in
         assert signed is not None
         newer = replace(signed, tokens=replace(signed.tokens, access="newer-access", refresh="newer-refresh"))
         await age_sign_in(auth, keep)
@@ -594,7 +594,7 @@ async def test_what_another_process_stored_without_a_refresh_token_is_not_renewe
         auth = create_oauth(one, BrowserUser(), keep)
         await send_with_sign_in(auth, one)
         await age_sign_in(auth, keep)
-        signed = auth._current_sign_in
+        signed = auth.current_sign_in
         assert signed is not None
         await another().save(replace(signed, tokens=replace(signed.tokens, access="newer", refresh="")))
         before = len(one.forms)

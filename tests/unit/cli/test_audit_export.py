@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcphost.cli.audit import _export, _write_rows
+from mcphost.cli.audit import export_rows, write_rows
 from mcphost.errors import UsageError
 from mcphost.store.audit_reader import AuditFilter, AuditReader
 from mcphost.store.audit_store import FIELDS, AuditRecord, AuditStore
@@ -27,7 +27,7 @@ async def reader(folder: Path, *subjects: str) -> AuditReader:
 
 async def test_lines_of_an_export_hold_nothing_that_commands_a_terminal_and_lose_nothing(tmp_path: Path) -> None:
     out = io.StringIO()
-    _write_rows(await reader(tmp_path, *HOSTILE), AuditFilter(kind="tool"), out, "jsonl")
+    write_rows(await reader(tmp_path, *HOSTILE), AuditFilter(kind="tool"), out, "jsonl")
     assert not any(char in out.getvalue() for char in "\x1b\x07\u202e\u2800")
     assert sorted(json.loads(line)["subject"] for line in out.getvalue().splitlines()) == sorted(HOSTILE)
 
@@ -38,16 +38,16 @@ async def test_an_export_that_fails_leaves_no_part_of_the_rows(tmp_path: Path) -
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
     try:
         with pytest.raises(UsageError, match="out cannot be written: File too large"):
-            _export(found, AuditFilter(), str(out), "jsonl")
+            export_rows(found, AuditFilter(), str(out), "jsonl")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert not out.exists()
-    assert _export(found, AuditFilter(), str(out), "jsonl") == 0
+    assert export_rows(found, AuditFilter(), str(out), "jsonl") == 0
 
 
 async def test_cells_of_an_export_hold_nothing_that_commands_a_terminal(tmp_path: Path) -> None:
     out = io.StringIO()
-    _write_rows(await reader(tmp_path, *HOSTILE), AuditFilter(kind="tool"), out, "csv")
+    write_rows(await reader(tmp_path, *HOSTILE), AuditFilter(kind="tool"), out, "csv")
     assert not any(char in out.getvalue() for char in "\x1b\x07\u202e\u2800")
     cells = {row["subject"] for row in csv.DictReader(io.StringIO(out.getvalue()))}
     assert cells == {"␛]52；c；eA==␇", "a‹U+202E›txt", "a‹U+2800›b", "a⏎b"}
@@ -60,7 +60,7 @@ async def test_cells_of_an_export_hold_nothing_that_commands_a_terminal(tmp_path
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
 async def test_no_cell_of_an_export_is_a_formula(tmp_path: Path, formula: str, separator: str) -> None:
     out = io.StringIO()
-    _write_rows(await reader(tmp_path, formula), AuditFilter(kind="tool"), out, "csv")
+    write_rows(await reader(tmp_path, formula), AuditFilter(kind="tool"), out, "csv")
     head, row = list(csv.reader(io.StringIO(out.getvalue()), delimiter=separator))
     assert len(row) == len(head) == (1 + len(FIELDS) if separator == "," else 1)
     assert not any(cell.lstrip(' "').startswith(("=", "+", "-", "@", "＝")) for cell in row)

@@ -12,7 +12,7 @@ LEAST_WAIT = http_exchange.MIN_RESUME_DELAY
 def fast_task_polling(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tasks are polled every hundredth of a second."""
     monkeypatch.setattr(tasks, "MIN_POLL_INTERVAL", 0.01)
-    monkeypatch.setattr(tasks, "_FIRST_POLL_INTERVAL", 0.01)
+    monkeypatch.setattr(tasks, "FIRST_POLL_INTERVAL", 0.01)
 
 
 @pytest.fixture(autouse=True)

@@ -65,7 +65,7 @@ class ScriptedServer:
         self.revision = revision
         self.capabilities = ALL_CAPABILITIES if capabilities is None else capabilities
         self.pipe = RecordingPipe(self.notes.warn)
-        self._script = script
+        self.script = script
         self._opening_script = opening
         self._arrived = anyio.Event()
         self.ident: Any = None
@@ -106,7 +106,7 @@ class ScriptedServer:
             result = self._opening_script(self, request.method, params) if self._opening_script else None
             result = self._opening_result(request.method) if result is None else result
         else:
-            result = self._script(self, request.method, params)
+            result = self.script(self, request.method, params)
         if result is NO_REPLY:
             return
         if isinstance(result, ErrorData):

@@ -5,7 +5,7 @@ from typing import Any, cast
 import anyio
 import pytest
 
-from mcphost.client.negotiation import Negotiation, _HedgedOpening
+from mcphost.client.negotiation import HedgedOpening, Negotiation
 from mcphost.errors import RequestTimeout
 from mcphost.transport.channel import Channel
 
@@ -32,7 +32,7 @@ class Server:
 @pytest.mark.req("life.era.stdio-modern")
 async def test_no_initialize_follows_a_probe_that_is_answered_while_it_waits() -> None:
     server, facts = Server(), list[Any]()
-    race = _HedgedOpening(cast("Negotiation", server), cast("Channel", server), "peer")
+    race = HedgedOpening(cast("Negotiation", server), cast("Channel", server), "peer")
 
     async def run() -> None:
         facts.append(await race.run("stateless first"))

@@ -163,7 +163,7 @@ async def test_a_server_that_answers_the_probe_and_ignores_initialize_is_started
     tmp_path: Path, known: ServerEras | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(negotiation, "LATE_RESPONSE_TIMEOUT", 0.1)
-    monkeypatch.setitem(negotiation._SECOND_OPENING_DELAYS, "handshake first", 0.05)
+    monkeypatch.setitem(negotiation.SECOND_OPENING_DELAYS, "handshake first", 0.05)
     server = Server(tmp_path, "modern, ignores initialize, waits for both", known=known)
     assert await server.use() == "stateless"
     assert sorted(server.starts()[0]) == ["initialize", "server/discover"]
@@ -185,7 +185,7 @@ async def test_a_server_that_lost_the_stateless_era_is_met_with_the_handshake(
 async def test_a_remembered_server_of_the_stateless_era_that_ignores_the_probe_gets_the_handshake_late(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(negotiation._SECOND_OPENING_DELAYS, "stateless first", 0.1)
+    monkeypatch.setitem(negotiation.SECOND_OPENING_DELAYS, "stateless first", 0.1)
     server = Server(tmp_path, "legacy, ignores", known="dual")
     assert await server.use() == "handshake"
     assert server.known == "handshake"

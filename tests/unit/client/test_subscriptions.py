@@ -8,7 +8,7 @@ import pytest
 
 from mcphost.client import subscriptions
 from mcphost.client.session import Session, WatchedChanges
-from mcphost.client.subscriptions import _intersect
+from mcphost.client.subscriptions import intersect_filters
 from mcphost.errors import MalformedMessage, RequestRefused, RequestTimeout, UnsupportedCapability
 from mcphost.protocol.base import Notification
 from mcphost.protocol.input_required import SubscriptionFilter
@@ -384,5 +384,5 @@ def test_each_acknowledged_address_is_looked_at_once() -> None:
             return super().__hash__()
 
     both = SubscriptionFilter(resource_subscriptions=tuple(Counted(f"a:{number}") for number in range(500)))
-    assert _intersect(both, both) == both
+    assert intersect_filters(both, both) == both
     assert Counted.hashed <= 1_000

@@ -660,7 +660,7 @@ async def test_an_unknown_status_is_reported_once_and_taken_for_working() -> Non
 
 
 async def test_a_task_that_outlives_its_ttl_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks, "_EXPIRY_GRACE_SECONDS", 0.02)
+    monkeypatch.setattr(tasks, "EXPIRY_GRACE_SECONDS", 0.02)
     peer = at(Jobs(task(ttl=30)))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)

@@ -482,7 +482,7 @@ async def test_a_cancellation_that_is_refused_or_not_answered_changes_nothing(
 
 @pytest.mark.req("task.ext.ttl")
 async def test_a_task_past_its_lifetime_is_given_up_and_a_longer_one_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks, "_EXPIRY_GRACE_SECONDS", 0.02)
+    monkeypatch.setattr(tasks, "EXPIRY_GRACE_SECONDS", 0.02)
     said, _ = await dig(Jobs(*[task(ttlMs=60_000)] * 6, task("completed"), created=handle(ttlMs=10)))
     assert said == "found"
     with pytest.raises(RequestTimeout, match="that its server gave it"):

@@ -201,12 +201,14 @@ async def tokens(host: Host, keep: TokenStore, one: OAuthPeer) -> dict[str, str]
 
 
 @asynccontextmanager
-async def with_two(folder: Path, one: OAuthPeer, front: Any, **more: Any) -> AsyncIterator[tuple[Host, TokenStore]]:
+async def with_two(
+    folder: Path, one: OAuthPeer, front: Any, *, person: BrowserUser | None = None, **more: Any
+) -> AsyncIterator[tuple[Host, TokenStore]]:
     """A host whose server has the accounts home and work, of which work is used."""
     keep = TokenStore(MemoryBackend(), folder)
     server = ServerConfig(name="tracker", url=one.url, source="flag", **more)
     database = Database(folder / "store.db")
-    opener = ClientSessionOpener(expand=str, accounts=OAuthRegistry(keep, BrowserUser()))
+    opener = ClientSessionOpener(expand=str, accounts=OAuthRegistry(keep, person or BrowserUser()))
     model = ScriptedModel(
         tool_round(("tracker__close", {})), text_round("done"), tool_round(("tracker__close", {})), text_round("done")
     )
@@ -283,7 +285,11 @@ async def test_signing_out_of_one_account_leaves_the_other_and_its_connection_al
 
 
 async def test_after_signing_out_no_other_account_is_used_before_one_is_chosen(tmp_path: Path) -> None:
-    async with run_peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFrontend()) as (host, keep):
+    person = BrowserUser()
+    async with (
+        run_peer(kind=Whose) as one,
+        with_two(tmp_path, one, ScriptedFrontend(), person=person) as (host, keep),
+    ):
         # The one without a name is nobody's choice either.
         for name in ("default", "work"):
             await host.accounts.sign_in("tracker", name)
@@ -296,7 +302,6 @@ async def test_after_signing_out_no_other_account_is_used_before_one_is_chosen(t
         assert said in host.servers.view("tracker").hint
         assert "mcphost accounts use tracker default" in host.servers.view("tracker").hint
         one.came.clear()
-        person: Any = host.servers.find("tracker")._opener._oauth_registry._interaction
         person.answer, person.visit = None, False
         host.servers.restart("tracker")
         with pytest.raises(SignInRequired):
@@ -315,7 +320,7 @@ async def test_a_noninteractive_command_lists_the_other_accounts(tmp_path: Path)
         alone = ClientSessionOpener(expand=str, accounts=OAuthRegistry(keep, None))
         connection = host.servers.find("tracker")
         with pytest.raises(SignInRequired) as caught:
-            async with alone.open(server, connection._request_handler, connection):
+            async with alone.open(server, connection.request_handler, connection):
                 pass
     assert "Signed in there as home: mcphost accounts use tracker NAME" in caught.value.hint
 
@@ -335,10 +340,14 @@ async def test_an_unknown_or_configured_account_cannot_be_chosen(tmp_path: Path)
 
 
 async def test_a_sign_in_under_another_name_that_is_refused_leaves_everything_as_it_was(tmp_path: Path) -> None:
-    async with run_peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFrontend()) as (host, keep):
+    person = BrowserUser()
+    async with (
+        run_peer(kind=Whose) as one,
+        with_two(tmp_path, one, ScriptedFrontend(), person=person) as (host, keep),
+    ):
         secret = await tokens(host, keep, one)
-        host.servers.find("tracker")._opener._oauth_registry._interaction.answer = None
-        host.servers.find("tracker")._opener._oauth_registry._interaction.visit = False
+        person.answer = None
+        person.visit = False
         with pytest.raises(SignInRequired):
             await host.accounts.sign_in("tracker", "third")
         await host.tools.call("tracker", "close", {})

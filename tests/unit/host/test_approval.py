@@ -8,13 +8,14 @@ import pytest
 
 from mcphost.config.approval_digest import server_digest
 from mcphost.config.schema import ServerConfig
-from mcphost.host.audit.audit_log import AuditLog, create_in_memory_log
+from mcphost.host.audit.audit_log import create_in_memory_log
 from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustOnce, TrustServer
 from mcphost.host.servers.approval import ServerApprovals, approve, carry_over, make_question
 from mcphost.serialization import replace
 from mcphost.store.database import Database
 from mcphost.store.grants import GrantStore
 from tests.fakes.frontend import ScriptedFrontend
+from tests.unit.host.audit_rows import create_audit_log, read_rows
 
 pytestmark = pytest.mark.anyio
 SERVER = ServerConfig(
@@ -91,20 +92,15 @@ async def test_the_question_shows_everything_but_secrets() -> None:
     assert "s3cret" not in repr(asked) + repr(web)
 
 
-async def noted(journal: AuditLog) -> list[str]:
-    await journal.store.flush()
-    return await journal.store._database.run(  # pyright: ignore[reportPrivateUsage]
-        lambda db: [row[0] for row in db.execute("SELECT event FROM ledger WHERE kind = 'trust' ORDER BY seq")]
-    )
-
-
-async def test_what_mcphost_itself_rewrites_is_approved_only_where_exactly_that_was(grants: GrantStore) -> None:
-    journal, after = create_in_memory_log(), replace(SERVER, args=("-y", "fs", "--new"))
+async def test_what_mcphost_itself_rewrites_is_approved_only_where_exactly_that_was(
+    tmp_path: Path, grants: GrantStore
+) -> None:
+    journal, after = create_audit_log(tmp_path), replace(SERVER, args=("-y", "fs", "--new"))
     assert not await carry_over(grants, journal, SERVER, after)
     await approve(grants, journal, replace(SERVER, command="other"))
     assert not await carry_over(grants, journal, SERVER, after)
     assert not await trusting(grants)[0].is_approved(after)
-    assert await noted(journal) == ["kept"], "and nothing else is recorded"
+    assert [row.event for row in await read_rows(journal, "trust")] == ["kept"], "and nothing else is recorded"
     await approve(grants, journal, SERVER)
     assert await carry_over(grants, journal, SERVER, after)
     assert await trusting(grants)[0].is_approved(after)

@@ -32,7 +32,7 @@ async def test_others_have_their_turn_while_many_tools_are_looked_at(monkeypatch
     found: Any = None
     async with anyio.create_task_group() as group:
         group.start_soon(other)
-        found, left_out = await catalog._run_in_slices(catalog._parse_tools(listed(500)))
+        found, left_out = await catalog.run_in_slices(catalog.parse_tools(listed(500)))
         group.cancel_scope.cancel()
     assert (len(found), left_out) == (500, [])
     assert turns >= 400

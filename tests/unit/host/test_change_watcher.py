@@ -420,12 +420,12 @@ async def test_a_resource_that_is_refused_is_not_watched_for_after_a_reconnect(t
 async def test_a_subscription_that_is_given_up_is_taken_back(revision: str, tmp_path: Path) -> None:
     server = Listed(revision)
     server.acknowledges = False
-    answer = server.peer._script
+    answer = server.peer.script
 
     def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         return NO_REPLY if method == "resources/subscribe" else answer(peer, method, params)
 
-    server.peer._script = script
+    server.peer.script = script
     async with open_peer_host(tmp_path, server.peer) as host:
         await host.servers.ensure_ready("peer")
         with anyio.move_on_after(0.1):

@@ -11,7 +11,6 @@ import pytest
 
 from mcphost.config.rules import parse_rule
 from mcphost.errors import StoreError, UsageError
-from mcphost.host.audit.audit_log import create_in_memory_log
 from mcphost.host.consent.grants import (
     OTHER_ACCOUNT,
     SERVER_CHANGED,
@@ -27,6 +26,7 @@ from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
 from mcphost.store.grants import CHANGED_REASON, EXPIRED_REASON, Grant, GrantStore
 from mcphost.store.roots import FolderAnswerStore
+from tests.unit.host.audit_rows import create_audit_log, read_rows
 
 pytestmark = pytest.mark.anyio
 
@@ -55,7 +55,7 @@ class Page:
     def __init__(self, path: Path, checker: SchemaValidator) -> None:
         database = Database(path)
         self.grants, self.conversations, self.servers = GrantStore(database), ConversationStore(database), Known()
-        self.journal, servers = create_in_memory_log(), self.servers
+        self.journal, servers = create_audit_log(path.parent), self.servers
         self.folders = FolderAnswerStore(database)
         matching = RuleMatcher(checker)
         self.standing = ActiveGrants(self.grants, matching, SimpleNamespace(id="c1"), lambda error: None)
@@ -148,10 +148,7 @@ async def test_a_grant_of_this_session_is_revoked_by_its_prefix_and_recorded(pag
         await page.permissions.revoke("s")
     assert (await page.permissions.revoke(ended.id)).revoked is not None
     assert [one.grant for one in await page.permissions.list_grants()] == [kept]
-    await page.journal.store.flush()
-    rows = await page.journal.store._database.run(  # pyright: ignore[reportPrivateUsage]
-        lambda db: db.execute("SELECT event, server, \"grant\" FROM ledger WHERE kind = 'grant'").fetchall()
-    )
+    rows = [(row.event, row.server, row.grant) for row in await read_rows(page.journal, "grant")]
     assert rows == [("revoked", "x", ended.id)]
 
 
@@ -183,9 +180,7 @@ async def test_what_is_revoked_counts_no_more_keeps_its_uses_and_is_recorded(pag
     assert await page.permissions.list_grants() == ()
     await page.journal.store.flush()
     assert page.journal.store.pending_count == 0
-    rows = await page.journal.store._database.run(  # pyright: ignore[reportPrivateUsage]
-        lambda db: db.execute("SELECT kind, event, server, \"grant\" FROM ledger WHERE kind = 'grant'").fetchall()
-    )
+    rows = [(row.kind, row.event, row.server, row.grant) for row in await read_rows(page.journal, "grant")]
     assert rows == [("grant", "revoked", "s", given.id)]
 
 
@@ -222,8 +217,5 @@ async def test_lasting_answers_about_folders_are_listed_searched_and_revoked_by_
     mine = next(one.answer for one in found if one.state == "counts")
     assert await page.permissions.revoke(mine.id) == mine
     assert mine not in [one.answer for one in await page.permissions.list_folder_answers()]
-    await page.journal.store.flush()
-    rows = await page.journal.store._database.run(  # pyright: ignore[reportPrivateUsage]
-        lambda db: db.execute("SELECT event, server, subject, \"grant\" FROM ledger WHERE kind = 'roots'").fetchall()
-    )
+    rows = [(row.event, row.server, row.subject, row.grant) for row in await read_rows(page.journal, "roots")]
     assert rows == [("revoked", "s", "/srv/a", mine.id)]

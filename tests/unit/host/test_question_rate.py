@@ -1,18 +1,20 @@
 """Questions that a server opens and takes back for ever: each leaves a row, so they are bounded."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
 from mcphost.client.session import ServerRequestContext
-from mcphost.host.audit.audit_log import AuditLog, create_in_memory_log
+from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.server_requests import request_handler
 from mcphost.host.server_requests.request_handler import BURST, ServerRequestHandler, ServerRequestHandlerFactory
 from mcphost.protocol.server_requests import Elicit, ElicitResult, ServerRequestRejection
 from mcphost.serialization import Raw
 from tests.fakes.frontend import ScriptedFrontend
+from tests.unit.host.audit_rows import create_audit_log, read_rows
 
 pytestmark = pytest.mark.anyio
 CONTEXT = ServerRequestContext("tools/call", "t", 1)
@@ -22,13 +24,6 @@ ASK = Elicit(message="Who are you?", requested_schema=Raw(b'{"type":"object","pr
 def desk(journal: AuditLog, front: Any) -> ServerRequestHandler:
     nothing: Any = None
     return ServerRequestHandlerFactory(journal.wrap_frontend(front), nothing, nothing, print, journal).create("s")
-
-
-async def rows(journal: AuditLog) -> list[tuple[str, str]]:
-    await journal.store.flush()
-    return await journal.store._database.run(  # pyright: ignore[reportPrivateUsage]
-        lambda db: db.execute("SELECT event, detail FROM ledger ORDER BY seq").fetchall()
-    )
 
 
 async def taken_back(one: ServerRequestHandler, front: ScriptedFrontend) -> Any:
@@ -48,33 +43,35 @@ async def taken_back(one: ServerRequestHandler, front: ScriptedFrontend) -> Any:
     return replies[0] if replies else None
 
 
-async def test_questions_that_are_taken_back_without_end_are_refused_and_folded_into_one_row() -> None:
-    journal, front = create_in_memory_log(), ScriptedFrontend()
+async def test_questions_that_are_taken_back_without_end_are_refused_and_folded_into_one_row(tmp_path: Path) -> None:
+    journal, front = create_audit_log(tmp_path), ScriptedFrontend()
     one = desk(journal, front)
     replies = [await taken_back(one, front) for _ in range(BURST + 30)]
     assert replies[:BURST] == [None] * BURST
     assert all(
         isinstance(reply, ServerRequestRejection) and "ask again in" in reply.message for reply in replies[BURST + 2 :]
     )
-    events = [event for event, _ in await rows(journal)]
+    events = [row.event for row in await read_rows(journal)]
     assert events.count("withdrawn") <= BURST + 2
     assert events.count("refused") == 1
 
 
-async def test_questions_that_are_answered_are_never_too_many() -> None:
-    journal = create_in_memory_log()
+async def test_questions_that_are_answered_are_never_too_many(tmp_path: Path) -> None:
+    journal = create_audit_log(tmp_path)
     one = desk(journal, ScriptedFrontend(*[ElicitResult("decline")] * (3 * BURST)))
     for _ in range(3 * BURST):
         assert isinstance(await one.answer(ASK, CONTEXT), ElicitResult)
 
 
-async def test_refusals_that_follow_are_counted_in_the_next_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    journal, front = create_in_memory_log(), ScriptedFrontend()
+async def test_refusals_that_follow_are_counted_in_the_next_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal, front = create_audit_log(tmp_path), ScriptedFrontend()
     one = desk(journal, front)
     monkeypatch.setattr(request_handler, "BURST", 0)
     for _ in range(5):
         await taken_back(one, front)
     monkeypatch.setattr(request_handler, "AUDIT_INTERVAL", 0)
     await taken_back(one, front)
-    refused = [json.loads(detail) for event, detail in await rows(journal) if event == "refused"]
+    refused = [json.loads(row.detail) for row in await read_rows(journal) if row.event == "refused"]
     assert refused == [{"questions": 1}, {"questions": 5}]

@@ -274,7 +274,7 @@ class Asking:
 
     async def waiting(self, *names: str, count: int = 1) -> None:
         """Return when so many requests of each of them wait."""
-        while not all(self.servers[name]._held_count >= count for name in names):  # pyright: ignore[reportPrivateUsage]
+        while not all(self.servers[name].held_count >= count for name in names):
             await anyio.lowlevel.checkpoint()
 
 

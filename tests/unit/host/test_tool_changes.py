@@ -540,18 +540,20 @@ async def test_long_definitions_are_hashed_off_the_event_loop_and_short_ones_at_
     assert (threading.get_ident() in threads) is not long
 
 
-async def test_what_was_seen_is_read_once_also_when_that_is_begun_before_the_list(path: Path) -> None:
+async def test_what_was_seen_is_read_once_also_when_that_is_begun_before_the_list(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = Bench(path)
     await list_and_save(first.drift, offers({"name": "a"}))
     bench, reads = Bench(path), 0
-    every = bench.drift._fingerprints.load_all
+    every = ToolFingerprintStore.load_all
 
-    async def counting(*words: str) -> dict[str, ToolFingerprint]:
+    async def counting(store: ToolFingerprintStore, *words: str) -> dict[str, ToolFingerprint]:
         nonlocal reads
         reads += 1
-        return await every(*words)
+        return await every(store, *words)
 
-    bench.drift._fingerprints.load_all = counting  # type: ignore[method-assign]
+    monkeypatch.setattr(ToolFingerprintStore, "load_all", counting)
     await bench.drift.load()
     assert reads == 1
     await list_and_save(bench.drift, offers({"name": "a", "description": "evil"}))

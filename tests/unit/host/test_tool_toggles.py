@@ -193,12 +193,15 @@ async def test_a_toggle_is_published_and_audited(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-async def switches(tmp_path: Path) -> AsyncIterator[ToolToggles]:
+async def stored_toggles(tmp_path: Path) -> AsyncIterator[ToolToggleStore]:
     database = Database(tmp_path / "store.db")
-    yield ToolToggles(
-        ToolToggleStore(database), create_in_memory_log(AuditConfig()), lambda event: None, lambda error: None
-    )
+    yield ToolToggleStore(database)
     await database.close()
+
+
+@pytest.fixture
+def switches(stored_toggles: ToolToggleStore) -> ToolToggles:
+    return ToolToggles(stored_toggles, create_in_memory_log(AuditConfig()), lambda event: None, lambda error: None)
 
 
 @pytest.mark.req("ui.expose-tools")
@@ -213,22 +216,26 @@ async def test_what_a_file_switches_off_by_name_or_pattern_only_the_file_switche
 
 
 @pytest.mark.req("ui.expose-tools")
-async def test_a_tool_of_the_same_name_at_another_server_stays_as_it_is(switches: ToolToggles) -> None:
+async def test_a_tool_of_the_same_name_at_another_server_stays_as_it_is(
+    switches: ToolToggles, stored_toggles: ToolToggleStore
+) -> None:
     one, other = (ServerConfig(name=name, command="x") for name in ("one", "other"))
     await switches.set_enabled(one, "burn", enabled=False)
     assert (switches.disabled_by(one, "burn"), switches.disabled_by(other, "burn")) == ("user", "")
     await switches.set_enabled(other, "burn", enabled=False)
     await switches.set_enabled(one, "burn", enabled=True)
     assert (switches.disabled_by(one, "burn"), switches.disabled_by(other, "burn")) == ("", "user")
-    assert await switches._stored_toggles.load_disabled() == (("other", "burn"),)
+    assert await stored_toggles.load_disabled() == (("other", "burn"),)
 
 
-async def test_of_too_many_switches_the_newest_are_kept(switches: ToolToggles, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_of_too_many_switches_the_newest_are_kept(
+    switches: ToolToggles, stored_toggles: ToolToggleStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server = ServerConfig(name="s", command="x")
     for name in ("first", "second", "third"):
         await switches.set_enabled(server, name, enabled=False)
     monkeypatch.setattr("mcphost.store.tool_toggles.MAX_ROWS", 2)
-    assert await switches._stored_toggles.load_disabled() == (("s", "third"), ("s", "second"))
+    assert await stored_toggles.load_disabled() == (("s", "third"), ("s", "second"))
 
 
 async def test_an_unreadable_or_unstorable_toggle_is_reported_and_lasts_for_this_run() -> None:

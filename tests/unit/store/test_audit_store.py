@@ -19,12 +19,9 @@ from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
 from mcphost.store.legacy_import import load_legacy_records
 from mcphost.store.migrations import MIGRATIONS, migrate
+from tests.unit.store.audit_writer import record
 
 pytestmark = pytest.mark.anyio
-
-
-def record(subject: str = "add", **more: Any) -> AuditRecord:
-    return AuditRecord(at=1_700_000_000_000_000, kind="tool", event="decided", server="demo", subject=subject, **more)
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
@@ -129,22 +126,10 @@ async def test_what_was_handed_over_goes_in_one_commit_in_its_order_and_knows_wh
     ]  # fmt: skip
 
 
-def append_many(path: str, name: str, count: int) -> None:
-    import anyio
-
-    async def work() -> None:
-        book = AuditStore(Path(path, "l.db"), Path(path, "l.head"))
-        for number in range(count):
-            assert (await book.append(lambda number=number: record(f"{name}{number}"))).seq > 0
-        await book.close()
-
-    anyio.run(work)
-
-
 def test_two_processes_write_one_chain_without_a_break(tmp_path: Path) -> None:
     code = (
-        "import sys; from tests.unit.store.test_audit_store import append_many;"
-        " append_many(sys.argv[1], sys.argv[2], 150)"
+        "import sys; from tests.unit.store.audit_writer import append_audit_rows;"
+        " append_audit_rows(sys.argv[1], sys.argv[2], 150)"
     )
     running = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), name]) for name in "ab"]
     assert [process.wait(60) for process in running] == [0, 0]

@@ -75,7 +75,7 @@ async def test_signals_for_the_terminals_processes_do_not_end_it(group: tuple[in
 async def test_a_shell_ends_what_is_left_of_several_groups_and_spares_the_forgotten(
     shell: str, group: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcphost.transport.watchdog._SHELL", shell)
+    monkeypatch.setattr("mcphost.transport.watchdog.SHELL", shell)
     guardian = Watchdog()
     sleeping = [sys.executable, "-c", "import time; time.sleep(60)"]
     async with (

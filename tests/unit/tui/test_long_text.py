@@ -14,7 +14,7 @@ from textual.selection import Selection
 from mcphost.tui.messages import Section
 from mcphost.tui.screen_text import clean, measure_character
 from mcphost.tui.widgets.key_values import layout_pairs
-from mcphost.tui.widgets.long_text import _MAX_CLEANED_WHOLE, LongText, _prepare_row, _prepare_text
+from mcphost.tui.widgets.long_text import MAX_CLEANED_WHOLE, LongText, prepare_row, prepare_text
 from mcphost.tui.widgets.row_index import RowIndex
 
 PIECES = [
@@ -41,8 +41,8 @@ def spans(text: str, width: int, *, is_cleaned: bool) -> list[tuple[int, int]]:
 
 
 def rows(text: str, width: int) -> list[str]:
-    drawn, is_cleaned = _prepare_text(text)
-    return [_prepare_row(drawn[a:b], is_cleaned=is_cleaned) for a, b in spans(drawn, width, is_cleaned=is_cleaned)]
+    drawn, is_cleaned = prepare_text(text)
+    return [prepare_row(drawn[a:b], is_cleaned=is_cleaned) for a, b in spans(drawn, width, is_cleaned=is_cleaned)]
 
 
 def cells(text: str) -> int:
@@ -91,7 +91,7 @@ def test_no_row_of_a_long_text_is_wider_than_the_page_and_none_leaves_anything_o
     pieces = [text[a:b] for a, b in spans(text, width, is_cleaned=False)]
     assert "".join(pieces) == text
     for piece in pieces:
-        row = _prepare_row(piece, is_cleaned=False)
+        row = prepare_row(piece, is_cleaned=False)
         assert cells(row) <= width
         assert row == clean(piece).removesuffix("\n").replace("\t", "    ")
 
@@ -147,7 +147,7 @@ async def test_a_section_that_is_copied_has_neither_bars_nor_marks_of_wrapping()
 
 def test_a_character_and_its_marks_are_never_parted() -> None:
     line = "กำ" * 3 + "ที่" * 30
-    for text in (line, line * (_MAX_CLEANED_WHOLE // len(line) + 1)):
+    for text in (line, line * (MAX_CLEANED_WHOLE // len(line) + 1)):
         assert not any(measure_character(row[0])[1] for row in rows(text, 20))
 
 

@@ -93,10 +93,8 @@ def nothing_leaked(sinks: Sinks, *peers: OAuthPeer, more: tuple[str, ...] = (), 
 
 def inside(auth: OAuthProvider, signed: StoredSignIn, keep: TokenStore) -> list[object]:
     """Every value of ours that holds one of them."""
-    return [
-        auth, signed, signed.tokens, signed.client, signed.to_account("memory"), keep, auth._target, auth._client_grant,
-        auth._signer, auth._shared_sign_in,
-    ]  # fmt: skip
+    parts = (part for part in vars(auth).values() if type(part).__module__.startswith("mcphost."))
+    return [auth, signed, signed.tokens, signed.client, signed.to_account("memory"), keep, *parts]
 
 
 OPEN = {"name", "url", "issuer", "server", "grant", "kind", "status", "verification_uri"}

@@ -1,0 +1,18 @@
+"""An audit log on disk and its rows."""
+
+from pathlib import Path
+
+from mcphost.config.schema import AuditConfig
+from mcphost.host.audit.audit_log import AuditLog
+from mcphost.store.audit_reader import AuditFilter, AuditRow
+from mcphost.store.audit_store import AuditStore
+
+
+def create_audit_log(folder: Path) -> AuditLog:
+    """Return an audit log in a file of this folder."""
+    return AuditLog(AuditStore(folder / "audit.db"), AuditConfig())
+
+
+async def read_rows(journal: AuditLog, kind: str = "") -> list[AuditRow]:
+    """Return the rows of a kind, or all, oldest first."""
+    return [*reversed(await journal.read_page(AuditFilter(kind=kind)))]

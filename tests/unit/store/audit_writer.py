@@ -1,0 +1,22 @@
+"""A process that appends many rows to an audit log."""
+
+from pathlib import Path
+from typing import Any
+
+from mcphost.store.audit_store import AuditRecord, AuditStore
+
+
+def record(subject: str = "add", **more: Any) -> AuditRecord:
+    return AuditRecord(at=1_700_000_000_000_000, kind="tool", event="decided", server="demo", subject=subject, **more)
+
+
+def append_audit_rows(path: str, name: str, count: int) -> None:
+    import anyio
+
+    async def work() -> None:
+        book = AuditStore(Path(path, "l.db"), Path(path, "l.head"))
+        for number in range(count):
+            assert (await book.append(lambda number=number: record(f"{name}{number}"))).seq > 0
+        await book.close()
+
+    anyio.run(work)
