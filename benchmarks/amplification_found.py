@@ -156,7 +156,7 @@ async def interim_answers(meter: Meter, size: int) -> None:
 
 
 def elicited(schema: dict[str, Any]) -> tuple[int, Work]:
-    """A server's form is read on its way to a question, which nobody answers."""
+    """Parse a server's form for a question that stays unanswered."""
     from mcphost.client.session import ServerRequestContext
     from mcphost.host.questions.questions import Decline, FillForm
     from mcphost.host.server_requests.elicitation import ElicitationHandler

@@ -89,7 +89,7 @@ _poll_case("an id of 10 MB", TASK.replace(b'"taskId":"a"', b'"taskId":"' + b"a" 
 
 
 async def _rows_of(folder: str, detail: str, count: int) -> Any:
-    """A ledger with rows of that detail, as they are stored."""
+    """Return an audit log with rows of that detail, as stored."""
     from mcphost.store.audit_reader import AuditReader
     from mcphost.store.audit_store import AuditRecord, AuditStore
 

@@ -1,4 +1,4 @@
-"""What servers ask, tell of their tools and tasks, and what is read back from disk (see `amplification`)."""
+"""Hostile requests, tools and tasks of servers, and what is read back from disk (see `amplification`)."""
 
 # pyright: basic
 

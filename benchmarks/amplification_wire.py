@@ -24,7 +24,7 @@ DEADLINE = 60.0
 
 
 def silent(text: str) -> None:
-    """Nobody listens."""
+    """Ignore everything."""
 
 
 @contextlib.contextmanager

@@ -35,7 +35,7 @@ PIECES = (
 
 
 def tokens(count: int) -> Iterator[str]:
-    """So many pieces of four characters of a growing Markdown document."""
+    """Return this many pieces of four characters of a growing Markdown document."""
     made = 0
     while True:
         for text in PIECES:
@@ -172,7 +172,7 @@ def history_static(count: int) -> dict[str, float]:
 
 
 def big_ours(count: int) -> dict[str, float]:
-    """A text of so many megabytes in the viewer."""
+    """Measure a text of this many megabytes in the viewer."""
     from mcphost.tui.widgets.long_text import LongText
 
     text = (PARAGRAPH + "\n") * (count * 1_000_000 // (len(PARAGRAPH) + 1))

@@ -1,4 +1,4 @@
-"""Run a coroutine function on an event loop of its own; wait for a state that nothing announces."""
+"""Run a coroutine function on a new event loop; wait for a condition by polling."""
 
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,13 +11,13 @@ T = TypeVar("T")
 
 
 def run_in_new_thread(work: Callable[..., Awaitable[T]], *args: Any, **options: Any) -> T:
-    """What `work(*args)` gives. On a new thread: anyio's pytest plugin may have left its mark on this one's context."""
+    """Return the result of `work(*args)`, run on a new thread: anyio's pytest plugin changes this one's context."""
     with ThreadPoolExecutor(1) as threads:
         return threads.submit(partial(anyio.run, work, *args, **options)).result()
 
 
 async def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    """Wait until `true()`; between two looks the processor is free for whoever brings the state about.
+    """Wait until `condition()` is true, sleeping between two checks.
 
     Raises TimeoutError after so many seconds.
     """

@@ -1,4 +1,4 @@
-"""Asks about processes and ends them, though each may end by itself between any two calls."""
+"""Helpers for processes, any of which may end between two calls."""
 
 from collections.abc import Iterable
 

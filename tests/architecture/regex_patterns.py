@@ -86,7 +86,7 @@ def find_patterns(examples: dict[str, list[str]]) -> list[RegexPattern]:
 
 
 def _modules_containing(*parts: str) -> list[Path]:
-    """The modules with such a text in them: the others need not be parsed."""
+    """Return the modules that contain the text; the others need not be parsed."""
     any_part = re.compile("|".join(parts))
     return [path for path in module_paths() if any_part.search(path.read_text(encoding="utf-8"))]
 

@@ -1,4 +1,4 @@
-"""A command line that a hint prints can be pasted: every word in it that somebody else chose is quoted."""
+"""Command lines in hints can be pasted: every word from outside is quoted."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""What the README tells people to type exists."""
+"""Commands and settings that the README shows exist."""
 
 import re
 import subprocess

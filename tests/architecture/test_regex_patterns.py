@@ -25,7 +25,7 @@ BOUNDED = {
 
 
 def tried(seconds: float, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """Try patterns, each for at most so many seconds of CPU time."""
+    """Try patterns, each for at most this many seconds of CPU time."""
     return subprocess.run(
         [sys.executable, "-m", "tests.architecture.regex_patterns", str(seconds), *arguments],
         cwd=ROOT, capture_output=True, text=True, timeout=3_000, check=False,

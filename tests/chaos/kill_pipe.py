@@ -134,7 +134,7 @@ def find_lost_calls(ran: list[dict[str, Any]], rows: tuple[AuditRow, ...]) -> li
 
 
 def run_rounds(folder: Path, count: int, seed: int) -> dict[str, int]:
-    """`count` lives on one ledger; raises AssertionError at the first decision that is lost or chain that is broken."""
+    """Run `count` lives on one audit log. Raises AssertionError at the first lost decision or broken chain."""
     program, log = Program(folder), folder / "calls.log"
     log.touch()
     servers = program.servers(log={"command": sys.executable, "args": ["-c", SERVER, str(log)]})

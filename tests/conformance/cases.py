@@ -23,7 +23,7 @@ class SuiteCase(NamedTuple):
 
     @property
     def arguments(self) -> list[str]:
-        """How the suite is told to run it."""
+        """Return the arguments of the suite for this case."""
         force = ["--force"] if self.extension else []
         return ["--scenario", self.scenario, "--spec-version", self.revision, *force]
 

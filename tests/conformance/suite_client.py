@@ -158,7 +158,7 @@ def create_oauth_registry() -> OAuthRegistry:
 
 
 def issuer_url(url: str) -> str:
-    """The authorization server that whoever runs that server would have told the user to write down."""
+    """Return the issuer that the operator of that server would document."""
     parts = urlsplit(url)
     place = f"{parts.scheme}://{parts.netloc}/.well-known/oauth-protected-resource"
     for each in (f"{place}{parts.path}", place):

@@ -1,1 +1,1 @@
-"""Test doubles that the product does not ship: a scripted model and a scripted front."""
+"""Test doubles: a scripted model, a scripted frontend and a clock."""

@@ -2,7 +2,7 @@
 
 
 class ManualClock:
-    """A clock that stands still; set `now` to move it."""
+    """A clock that stands still until a test sets `now`."""
 
     def __init__(self) -> None:
         self.now = 1000.0

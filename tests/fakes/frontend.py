@@ -1,4 +1,4 @@
-"""A front that answers from a list and remembers what it was asked; with nothing left it waits for ever."""
+"""A frontend that answers from a list and records its questions; with no answer left it waits forever."""
 
 import inspect
 from collections.abc import Callable

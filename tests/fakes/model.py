@@ -1,4 +1,4 @@
-"""A model that says what the test wrote: one list of events per round, over the product's own ChatModel protocol."""
+"""A model that follows a script: one list of events per round, over the product's ChatModel protocol."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 
-from mcphost.llm.messages import ToolUsePart
+from mcphost.llm.messages import ToolReturnPart, ToolUsePart
 from mcphost.llm.model import (
     ModelEvent,
     ModelFacts,
@@ -88,3 +88,13 @@ class ScriptedModel:
 
     async def close(self) -> None:
         """Nothing to close."""
+
+
+def tool_return(model: ScriptedModel, request: int = -1) -> ToolReturnPart:
+    part = model.requests[request].messages[-1].parts[0]
+    assert isinstance(part, ToolReturnPart)
+    return part
+
+
+def tool_returns(model: ScriptedModel, request: int = -1) -> list[ToolReturnPart]:
+    return [part for part in model.requests[request].messages[-1].parts if isinstance(part, ToolReturnPart)]

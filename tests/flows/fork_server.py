@@ -130,7 +130,7 @@ def chat_command(environment: dict[str, str]) -> tuple[str, ...]:
 
 
 def launcher_command(environment: dict[str, str], kind: str = "mcphost") -> tuple[str, ...]:
-    """Return a command that takes arguments for a fork of such a server."""
+    """Return a command that passes its arguments to a fork of this server."""
     return (sys.executable, "-I", "-S", str(LAUNCHER), ForkServer.for_environment(environment, kind).address)
 
 

@@ -87,7 +87,7 @@ class Program:
         return start_mcphost(arguments, env=env, cwd=self.work, worker=self.model_worker, **streams)
 
     def command(self, *arguments: str) -> list[str]:
-        """Return a command for whoever starts processes in another way; it needs `env`, and forks where that can be."""
+        """Return a command for other ways to start processes; it needs `env`, and forks where possible."""
         return [*launcher_command(self.env), *arguments] if can_fork() else [*MCPHOST, *arguments]
 
     def text(self, *arguments: str, code: int = 0, **more: Any) -> str:

@@ -68,7 +68,7 @@ def secret_service(folder: Path) -> Iterator[SecretServiceEnvironment]:
 
 
 def _wait_until_unlocked(address: str) -> None:
-    """Whoever asked before it is there would have the bus start another one, which is locked."""
+    """Wait until it is unlocked: an earlier request makes the bus start another one, which is locked."""
     # On Linux only.
     import secretstorage
     from jeepney.bus_messages import message_bus

@@ -17,7 +17,7 @@ AUTHORIZATION_URL = re.compile(rb"http://127\.0\.0\.1:\d+/authorize\?\S+")
 
 
 class SignedInServer(OAuthPeer):
-    """A peer that can be connected to once somebody signed in."""
+    """A server that accepts connections after a sign-in."""
 
     async def mcp(self, one: ReceivedRequest) -> None:
         if one.headers.get("authorization", "").removeprefix("Bearer ") not in self.valid:

@@ -1,4 +1,4 @@
-"""Working on its own: picked read-only tools run unasked in one conversation, within a budget, and nothing else."""
+"""Auto-approval: picked read-only tools run without questions in one conversation, within a budget."""
 
 import time
 from typing import Any

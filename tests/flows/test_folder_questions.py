@@ -10,34 +10,34 @@ from tests.flows.program import PipeClient, Program
 SERVER = str(Path(__file__).parent / "roots_server.py")
 
 
-def entry(*how: str) -> dict[str, Any]:
+def server_entry(*how: str) -> dict[str, Any]:
     return {"command": sys.executable, "args": [SERVER, *how]}
 
 
-def told(result: dict[str, Any]) -> Any:
-    """What the server says it knows."""
+def reported_folders(result: dict[str, Any]) -> Any:
+    """Return the folders that the server reports."""
     return json.loads(result["result"]["text"])
 
 
-def asked(pipe: PipeClient) -> list[dict[str, Any]]:
+def question_events(pipe: PipeClient) -> list[dict[str, Any]]:
     return [event for event in pipe.events if event["event"] == "question"]
 
 
 def test_an_answer_for_good_is_given_by_every_later_run_until_it_is_revoked(program: Program) -> None:
-    servers, here = program.servers(files=entry()), f"file://{program.work}"
+    servers, here = program.servers(files=server_entry()), f"file://{program.work}"
     with program.pipe("--mcp-config", servers) as pipe:
         call = pipe.send("call", server="files", tool="ask")
         question = pipe.event("question", kind="share_roots")
         assert question["choices"] == ["once", "session", "always", "never", "deny"]
         pipe.ask("answer", question=question["question"], answer="always")
-        assert told(pipe.result(call)) == [here]
+        assert reported_folders(pipe.result(call)) == [here]
         (kept,) = pipe.ask("grants")["result"]["folders"]
         assert (kept["server"], kept["folder"], kept["shared"]) == ("files", str(program.work), True)
         assert pipe.ask("roots")["result"]["servers"][0]["for_good"] is True
         pipe.end()
     with program.pipe("--mcp-config", servers) as pipe:
-        assert told(pipe.ask("call", server="files", tool="ask")) == [here]
-        assert asked(pipe) == []
+        assert reported_folders(pipe.ask("call", server="files", tool="ask")) == [here]
+        assert question_events(pipe) == []
         pipe.end()
     listed = program.text("--mcp-config", servers, "grants")
     assert f"files may know {program.work}" in listed
@@ -49,20 +49,20 @@ def test_an_answer_for_good_is_given_by_every_later_run_until_it_is_revoked(prog
         call = pipe.send("call", server="files", tool="ask")
         question = pipe.event("question", kind="share_roots")
         pipe.ask("answer", question=question["question"], answer="never")
-        assert told(pipe.result(call)) == []
-        assert told(pipe.ask("call", server="files", tool="ask")) == []
-        assert len(asked(pipe)) == 1
+        assert reported_folders(pipe.result(call)) == []
+        assert reported_folders(pipe.ask("call", server="files", tool="ask")) == []
+        assert len(question_events(pipe)) == 1
         pipe.end()
 
 
 def test_no_server_is_asked_about_before_it_is_used_and_those_that_wait_are_one_list(program: Program) -> None:
     here = f"file://{program.work}"
-    servers = program.servers(one=entry("start"), two=entry("start"), three=entry())
+    servers = program.servers(one=server_entry("start"), two=server_entry("start"), three=server_entry())
     with program.pipe("--mcp-config", servers) as pipe:
         for name in ("one", "two", "three"):
             pipe.ask("connect", server=name)
-        assert told(pipe.ask("call", server="three", tool="where")) is None
-        assert asked(pipe) == []
+        assert reported_folders(pipe.ask("call", server="three", tool="where")) is None
+        assert question_events(pipe) == []
         call = pipe.send("call", server="one", tool="where")
         question = pipe.event("question", kind="share_roots")
         assert question["why"] == "it asked for them, and its tool where is about to run"
@@ -74,54 +74,54 @@ def test_no_server_is_asked_about_before_it_is_used_and_those_that_wait_are_one_
             assert not pipe.ask("answer", question=question["question"], answer=wrong)["ok"]
         chosen = {"accept": {"servers": {"one": "always", "two": "session"}}}
         assert pipe.ask("answer", question=question["question"], answer=chosen)["ok"]
-        assert told(pipe.result(call)) == [here], "it knows them before the call reaches it"
-        assert told(pipe.ask("call", server="two", tool="where")) == [here]
-        assert len(asked(pipe)) == 1
+        assert reported_folders(pipe.result(call)) == [here], "it knows them before the call reaches it"
+        assert reported_folders(pipe.ask("call", server="two", tool="where")) == [here]
+        assert len(question_events(pipe)) == 1
         pipe.end()
     rows = json.loads(program.text("audit", "--json", "--kind", "roots"))["rows"]
     assert {(row["server"], row["decision"]) for row in rows if row["event"] == "decided"} >= {
         ("one", "always"), ("two", "session"),
     }  # fmt: skip
     with program.pipe("--mcp-config", servers) as pipe:
-        assert told(pipe.ask("call", server="one", tool="where")) == [here], "for good"
-        assert asked(pipe) == []
+        assert reported_folders(pipe.ask("call", server="one", tool="where")) == [here], "for good"
+        assert question_events(pipe) == []
         call = pipe.send("call", server="two", tool="where")
         question = pipe.event("question", kind="share_roots")
         assert (question["server"], question["askers"]) == ("two", [])
         pipe.ask("answer", question=question["question"], answer="deny")
-        assert "does not share" in told(pipe.result(call))
+        assert "does not share" in reported_folders(pipe.result(call))
         pipe.end()
 
 
 def test_a_request_that_was_taken_back_is_made_again_before_the_first_call(program: Program) -> None:
-    servers = program.servers(one=entry("start", "withdraw", "list"))
+    servers = program.servers(one=server_entry("start", "withdraw", "list"))
     with program.pipe("--mcp-config", servers) as pipe:
         pipe.ask("connect", server="one")
         pipe.event("log", server="one", text="taken back")
         call = pipe.send("call", server="one", tool="where")
         question = pipe.event("question", kind="share_roots")
         pipe.ask("answer", question=question["question"], answer="once")
-        assert told(pipe.result(call)) == [f"file://{program.work}"]
-        assert len(asked(pipe)) == 1
+        assert reported_folders(pipe.result(call)) == [f"file://{program.work}"]
+        assert len(question_events(pipe)) == 1
         pipe.end()
 
 
 def test_a_server_that_answers_nothing_before_it_knows_the_folders_starts_without_a_question(program: Program) -> None:
-    servers = program.servers(one=entry("start", "stubborn", "list"))
+    servers = program.servers(one=server_entry("start", "stubborn", "list"))
     with program.pipe("--mcp-config", servers) as pipe:
         assert pipe.ask("connect", server="one")["ok"]
-        assert asked(pipe) == []
+        assert question_events(pipe) == []
         call = pipe.send("call", server="one", tool="where")
         question = pipe.event("question", kind="share_roots")
         pipe.ask("answer", question=question["question"], answer="session")
-        assert told(pipe.result(call)) == [f"file://{program.work}"]
+        assert reported_folders(pipe.result(call)) == [f"file://{program.work}"]
         pipe.end()
 
 
 def test_a_restarted_server_gets_the_shared_folders_and_a_waiting_one_does_not_block_exit(
     program: Program,
 ) -> None:
-    servers = program.servers(one=entry("start"), two=entry("start"))
+    servers = program.servers(one=server_entry("start"), two=server_entry("start"))
     with program.pipe("--mcp-config", servers) as pipe:
         call = pipe.send("call", server="one", tool="where")
         question = pipe.event("question", kind="share_roots")
@@ -129,19 +129,19 @@ def test_a_restarted_server_gets_the_shared_folders_and_a_waiting_one_does_not_b
         pipe.ask("answer", question=question["question"], answer=accepted)
         pipe.result(call)
         assert not pipe.ask("call", server="one", tool="die")["ok"]
-        assert told(pipe.ask("call", server="one", tool="where")) == [f"file://{program.work}"]
+        assert reported_folders(pipe.ask("call", server="one", tool="where")) == [f"file://{program.work}"]
         pipe.end()
 
 
 def test_a_noninteractive_run_shares_only_permanently_shared_folders(program: Program) -> None:
     (program.work / "here").mkdir()
-    servers, here = program.servers(one=entry("start")), f"file://{program.work}"
+    servers, here = program.servers(one=server_entry("start")), f"file://{program.work}"
     assert told_alone(program, servers) is None, "without an answer on record nothing is declared"
     with program.pipe("--mcp-config", servers) as pipe:
         call = pipe.send("call", server="one", tool="ask")
         question = pipe.event("question", kind="share_roots")
         pipe.ask("answer", question=question["question"], answer="always")
-        assert told(pipe.result(call)) == [here]
+        assert reported_folders(pipe.result(call)) == [here]
         pipe.ask("roots", add="here", keep="user")
         pipe.end()
     assert told_alone(program, servers) == [here]
@@ -155,12 +155,12 @@ def told_alone(program: Program, servers: str) -> Any:
 
 
 def test_a_flood_of_questions_about_folders_asks_once_and_writes_few_rows(program: Program) -> None:
-    servers = program.servers(one=entry())
+    servers = program.servers(one=server_entry())
     with program.pipe("--mcp-config", servers) as pipe:
         call = pipe.send("call", server="one", tool="flood")
         question = pipe.event("question", kind="share_roots")
         pipe.ask("answer", question=question["question"], answer="deny")
-        assert told(pipe.result(call)) == {"refused": 200, "told": 0}
-        assert len(asked(pipe)) == 1
+        assert reported_folders(pipe.result(call)) == {"refused": 200, "told": 0}
+        assert len(question_events(pipe)) == 1
         pipe.end()
     assert len(json.loads(program.text("audit", "--json", "--kind", "roots"))["rows"]) <= 3

@@ -18,7 +18,7 @@ def program(tmp_path: Path) -> Program:
     return made
 
 
-def asked(pipe: PipeClient, text: str) -> tuple[int, str]:
+def send_and_wait_for_question(pipe: PipeClient, text: str) -> tuple[int, str]:
     """Send a message and wait for the question about its call."""
     before = sum(event["event"] == "question" for event in pipe.events)
     sent = pipe.send("send", text=text)
@@ -29,7 +29,7 @@ def asked(pipe: PipeClient, text: str) -> tuple[int, str]:
 def test_a_rule_is_given_on_the_pipe_used_previewed_and_revoked(program: Program) -> None:
     with program.pipe("--model", "demo") as pipe:
         pipe.ask("connect", server="demo")
-        sent, question = asked(pipe, "what is 2 + 40?")
+        sent, question = send_and_wait_for_question(pipe, "what is 2 + 40?")
         for wrong in (
             "demo/multiply",
             "other",
@@ -46,7 +46,7 @@ def test_a_rule_is_given_on_the_pipe_used_previewed_and_revoked(program: Program
 
         assert pipe.result(pipe.send("send", text="what is 3 + 40?"))["result"]["declined"] == 0
         assert sum(event["event"] == "question" for event in pipe.events) == 1
-        sent, question = asked(pipe, "what is 3 + 41?")
+        sent, question = send_and_wait_for_question(pipe, "what is 3 + 41?")
         pipe.ask("answer", question=question, answer="deny")
         assert pipe.result(sent)["result"]["declined"] == 1
 
@@ -64,14 +64,14 @@ def test_a_rule_is_given_on_the_pipe_used_previewed_and_revoked(program: Program
         assert pipe.ask("grants", text="zzz")["result"]["grants"] == []
         assert pipe.ask("revoke", grant="")["ok"] is False
         assert pipe.ask("revoke", grant=grant["id"])["result"] == {"revoked": grant["id"]}
-        _, question = asked(pipe, "what is 2 + 40?")
+        _, question = send_and_wait_for_question(pipe, "what is 2 + 40?")
         assert question
 
 
 def test_what_was_allowed_for_the_session_is_listed_and_revoked_on_the_pipe(program: Program) -> None:
     with program.pipe("--model", "demo") as pipe:
         pipe.ask("connect", server="demo")
-        sent, question = asked(pipe, "what is 2 + 40?")
+        sent, question = send_and_wait_for_question(pipe, "what is 2 + 40?")
         pipe.ask("answer", question=question, answer="session")
         assert pipe.result(sent)["result"]["declined"] == 0
         pipe.result(pipe.send("send", text="what is 3 + 40?"))
@@ -80,14 +80,14 @@ def test_what_was_allowed_for_the_session_is_listed_and_revoked_on_the_pipe(prog
         assert json.loads(program.text("grants", "--json")) == {"grants": [], "folders": []}
         assert pipe.ask("revoke", grant=grant["id"])["result"] == {"revoked": grant["id"]}
         assert pipe.ask("grants")["result"]["grants"] == []
-        _, question = asked(pipe, "what is 4 + 40?")
+        _, question = send_and_wait_for_question(pipe, "what is 4 + 40?")
         assert question
 
 
 def test_a_rule_without_a_scope_counts_in_its_conversation_only(program: Program) -> None:
     with program.pipe("--model", "demo") as pipe:
         pipe.ask("connect", server="demo")
-        sent, question = asked(pipe, "what is 2 + 40?")
+        sent, question = send_and_wait_for_question(pipe, "what is 2 + 40?")
         pipe.ask("answer", question=question, answer={"rule": "demo/add"})
         assert pipe.result(sent)["result"]["declined"] == 0
         assert pipe.result(pipe.send("send", text="what is 3 + 40?"))["result"]["declined"] == 0
@@ -96,24 +96,24 @@ def test_a_rule_without_a_scope_counts_in_its_conversation_only(program: Program
         assert (grant["rule"], grant["scope"], grant["state"]) == ("demo/add", "conversation", "counts")
     with program.pipe("--model", "demo") as pipe:
         pipe.ask("connect", server="demo")
-        _, question = asked(pipe, "what is 2 + 40?")
+        _, question = send_and_wait_for_question(pipe, "what is 2 + 40?")
         assert question
 
 
 def test_a_rule_that_does_not_cover_the_call_it_answers_declines_it(program: Program) -> None:
     with program.pipe("--model", "demo") as pipe:
         pipe.ask("connect", server="demo")
-        sent, question = asked(pipe, "what is 2 + 40?")
+        sent, question = send_and_wait_for_question(pipe, "what is 2 + 40?")
         pipe.ask("answer", question=question, answer={"rule": "demo/add?a=3"})
         assert pipe.result(sent)["result"]["declined"] == 1
         assert pipe.ask("grants")["result"]["grants"] == []
 
 
-def give(program: Program) -> str:
+def create_grant(program: Program) -> str:
     """An "always" of an earlier run; its id."""
     with program.pipe("--model", "demo") as pipe:
         pipe.ask("connect", server="demo")
-        sent, question = asked(pipe, "what is 2 + 40?")
+        sent, question = send_and_wait_for_question(pipe, "what is 2 + 40?")
         pipe.ask("answer", question=question, answer="always")
         pipe.result(sent)
         pipe.result(pipe.send("send", text="what is 3 + 40?"))
@@ -124,7 +124,7 @@ def give(program: Program) -> str:
 
 def test_grants_are_listed_searched_and_revoked_on_the_command_line(program: Program) -> None:
     assert program.text("grants") == ""
-    ident = give(program)
+    ident = create_grant(program)
     line = program.text("grants")
     assert line.split()[:3] == [ident, "demo/add", "everywhere"]
     assert "used once, last 20" in line
@@ -149,7 +149,7 @@ def test_without_a_screen_grants_and_rules_allow_and_the_never_list_forbids(prog
     assert run("--allow", "demo/Add") == 5
     assert run("--allow", "demo/add?a=<1e400") == 2
     assert run("--yes") == 0
-    give(program)
+    create_grant(program)
     assert run() == 0
     (program.home / "config" / "config.toml").write_text('[consent]\nnever = ["demo/add?b=>=40"]\n')
     assert [run(), run("--allow", "demo"), run("--yes")] == [5, 5, 5]
@@ -162,7 +162,7 @@ def test_without_a_screen_grants_and_rules_allow_and_the_never_list_forbids(prog
 
 
 def test_a_server_that_is_started_in_another_way_is_not_the_one_of_the_grant(program: Program) -> None:
-    give(program)
+    create_grant(program)
     program.configure(demo={**DEMO, "env": {"NEW": "1"}})
     assert "in another way now" in program.text("grants")
     program.text("servers", "trust", "demo", "--yes")

@@ -84,7 +84,7 @@ def mine() -> Iterator[Mine]:
             http.shutdown()
 
 
-def begin(pipe: PipeClient, server: Mine) -> int:
+def start_task_call(pipe: PipeClient, server: Mine) -> int:
     pipe.ask("connect", server="mine")
     call = pipe.send("call", server="mine", tool="dig", arguments={})
     pipe.event("progress")
@@ -97,7 +97,7 @@ def test_a_task_whose_caller_was_killed_is_followed_by_the_next_run_and_by_one_o
     with mine() as server:
         file = program.servers(mine={"url": server.url})
         with program.pipe("--mcp-config", file) as first:
-            begin(first, server)
+            start_task_call(first, server)
             with program.pipe("--mcp-config", file) as other:
                 other.ask("connect", server="mine")
                 assert other.ask("quit")["ok"]
@@ -126,7 +126,7 @@ def test_a_task_that_is_followed_again_continues_when_that_run_ends_too(program:
     with mine() as server:
         file = program.servers(mine={"url": server.url})
         with program.pipe("--mcp-config", file) as first:
-            begin(first, server)
+            start_task_call(first, server)
             first.process.kill()
             first.process.wait()
         assert "dig" in program.text("--mcp-config", file, "tools", "mine")  # a short command leaves it alone
@@ -143,7 +143,7 @@ def test_a_task_that_was_ended_with_its_run_is_forgotten(program: Program) -> No
     with mine() as server:
         file = program.servers(mine={"url": server.url})
         with program.pipe("--mcp-config", file) as first:
-            begin(first, server)
+            start_task_call(first, server)
             assert first.ask("quit")["ok"]
             first.end()
         server.wait("tasks/cancel")

@@ -299,7 +299,7 @@ def test_quit_with_a_call_and_a_question_open_ends_before_the_call_and_leaves_no
         assert error(pipe.result(call)) == ("interrupted", 130)
         assert pipe.process.wait(20) == 0
         assert time.monotonic() - began < 20
-    gone(note)
+    assert_processes_ended(note)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
@@ -316,7 +316,7 @@ def test_signals_end_it_like_quit(program: Program, number: signal.Signals) -> N
         assert pipe.process.wait(10) == 130
         assert pipe.process.stderr
         assert b"Traceback" not in pipe.process.stderr.read()
-    gone(note)
+    assert_processes_ended(note)
 
 
 def test_reader_that_leaves_ends_it(program: Program) -> None:
@@ -372,7 +372,7 @@ def test_input_from_a_file_waits_at_wait_lines(program: Program) -> None:
     assert set(results) == {1, 2, 3}
 
 
-def gone(note: Path) -> None:
+def assert_processes_ended(note: Path) -> None:
     """Every process that wrote its number there has ended."""
     for pid in map(int, note.read_text().split()):
         with pytest.raises(ProcessLookupError):

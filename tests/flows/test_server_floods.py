@@ -65,11 +65,11 @@ for line in iter(read, ""):
 """
 
 
-def flooding(lists: str = "") -> ServerConfig:
+def flood_server(lists: str = "") -> ServerConfig:
     return inline_server("flood", f"LISTS = {lists!r}\n{FLOODS}", era="handshake")
 
 
-def grown(before: int) -> float:
+def megabytes_since(before: int) -> float:
     """Megabytes more than before."""
     return (psutil.Process().memory_info().rss - before) / 1e6
 
@@ -81,7 +81,7 @@ async def call(host: Host, tool: str) -> str:
 
 @pytest.mark.req("prog.flood")
 async def test_progress_floods_are_reported_at_ten_a_second(open_host: OpenHost) -> None:
-    async with open_host(servers=(flooding(),)) as host:
+    async with open_host(servers=(flood_server(),)) as host:
         await host.servers.ensure_ready("flood")
         feed, before, begun = host.events.subscribe(), psutil.Process().memory_info().rss, time.monotonic()
         told = 0
@@ -100,11 +100,11 @@ async def test_progress_floods_are_reported_at_ten_a_second(open_host: OpenHost)
         counts = host.servers.view("flood").counts
         assert 1 <= told <= 12 * took + 3
         assert counts["progress left out"] + counts.get("messages left out in a flood", 0) > 10_000
-        assert grown(before) < 60
+        assert megabytes_since(before) < 60
 
 
 async def test_of_fifty_thousand_log_lines_some_are_kept_and_the_rest_is_counted(open_host: OpenHost) -> None:
-    async with open_host(servers=(flooding(),)) as host:
+    async with open_host(servers=(flood_server(),)) as host:
         await host.servers.ensure_ready("flood")
         feed, before = host.events.subscribe(), psutil.Process().memory_info().rss
         await call(host, "logs")
@@ -114,23 +114,23 @@ async def test_of_fifty_thousand_log_lines_some_are_kept_and_the_rest_is_counted
         dropped = view.counts.get("messages left out in a flood", 0)
         assert view.counts["log lines left out"] + dropped + len(view.log) >= 50_000
         assert await call(host, "count") == "1"
-        assert grown(before) < 60
+        assert megabytes_since(before) < 60
 
 
 async def test_unmatched_messages_are_counted_and_reported_once(open_host: OpenHost) -> None:
-    async with open_host(servers=(flooding(),)) as host:
+    async with open_host(servers=(flood_server(),)) as host:
         await host.servers.ensure_ready("flood")
         before = psutil.Process().memory_info().rss
         await call(host, "stray")
         view = host.servers.view("flood")
         assert view.counts["answers nobody waits for"] == view.counts["broken messages"] == 20_000
         assert len([line for line in view.log if line.source == "client"]) <= 2
-        assert grown(before) < 30
+        assert megabytes_since(before) < 30
 
 
 @pytest.mark.req("tools.list-changed.legacy")
 async def test_changes_without_end_cost_four_listings_a_second_at_most(open_host: OpenHost) -> None:
-    async with open_host(servers=(flooding(),)) as host:
+    async with open_host(servers=(flood_server(),)) as host:
         await host.servers.ensure_ready("flood")
         listed = int(await call(host, "changes"))  # one at the start; while it floods, the server lists nothing
         await anyio.sleep(0.6)
@@ -140,27 +140,27 @@ async def test_changes_without_end_cost_four_listings_a_second_at_most(open_host
 
 @pytest.mark.req("ping.answer")
 async def test_hundreds_of_pings_at_once_are_all_answered(open_host: OpenHost) -> None:
-    async with open_host(servers=(flooding(),)) as host:
+    async with open_host(servers=(flood_server(),)) as host:
         await host.servers.ensure_ready("flood")
         assert await call(host, "burst") == "900"
         assert host.servers.view("flood").counts == {"pings answered": 900}
 
 
 async def test_pings_without_end_stop_the_server_and_say_so(open_host: OpenHost) -> None:
-    async with open_host(servers=(flooding(),)) as host:
+    async with open_host(servers=(flood_server(),)) as host:
         await host.servers.ensure_ready("flood")
         feed, before = host.events.subscribe(), psutil.Process().memory_info().rss
         with pytest.raises(ConnectionLost, match="it was stopped"):
             await call(host, "pings")
         with anyio.fail_after(20):
             await read_events(feed, lambda event: isinstance(event, ServerState) and "it was stopped" in event.detail)
-        assert grown(before) < 60
+        assert megabytes_since(before) < 60
 
 
 @pytest.mark.req("page.loop-guard")
 @pytest.mark.parametrize(("lists", "count", "said"), [("items", 10_000, "10,000"), ("pages", 0, "1,000 pages")])
 async def test_endless_lists_are_truncated_and_reported(open_host: OpenHost, lists: str, count: int, said: str) -> None:
-    async with open_host(servers=(flooding(lists),)) as host:
+    async with open_host(servers=(flood_server(lists),)) as host:
         with anyio.fail_after(20):
             view = await host.servers.ensure_ready("flood")
         assert len(view.catalog.tools) == count
@@ -169,7 +169,7 @@ async def test_endless_lists_are_truncated_and_reported(open_host: OpenHost, lis
 
 async def test_the_model_gets_so_many_tools_and_so_much_of_each_description(open_host: OpenHost) -> None:
     model = ScriptedModel(text_round("ok"))
-    async with open_host(model, servers=(flooding("words"),)) as host:
+    async with open_host(model, servers=(flood_server("words"),)) as host:
         await host.servers.ensure_ready("flood")
         await host.conversation.send("hi")
     tools = model.requests[0].tools

@@ -1,4 +1,4 @@
-"""While a server starts: how long it may take, what is told meanwhile, and the cause when it does not."""
+"""Server start-up: its time limit, its progress messages, and the cause of a failure."""
 
 import sys
 import threading

@@ -48,7 +48,7 @@ def processes() -> str:
     return seen
 
 
-def written(folder: Path) -> list[Path]:
+def written_files(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file() and "servers-" not in path.name]
 
 
@@ -110,7 +110,7 @@ async def test_no_secret_of_a_sign_in_leaves_the_program(tmp_path: Path) -> None
         states = {query(question["url"])["state"], *(asked["state"] for asked in one.asked)}
     assert len(one.forms) >= 2, "a code, and a renewal"
     assert note.read_text()
-    files = written(tmp_path)
+    files = written_files(tmp_path)
     assert any(path.name == "mcphost.log" for path in files)
     sinks = {
         "events": json.dumps(said) + rest.decode(),

@@ -69,7 +69,7 @@ def test_questions_of_a_server_are_run_as_tasks_here(program: Program) -> None:
 
 @pytest.mark.req("task.old.list-cancel")
 def test_stopping_a_call_cancels_its_task_at_the_server(program: Program) -> None:
-    """The program is ended while a task runs; the log tells that the server heard of it, and it did not cost a wait."""
+    """The program ends while a task runs; the log shows that the server was notified without a wait."""
     with program.pipe("--mcp-config", reference(program)) as pipe:
         ask(pipe, "simulate-research-query", topic="python")
         pipe.event("progress", message="Gathering sources...")

@@ -25,17 +25,17 @@ pytestmark = pytest.mark.anyio
 TOOLS = {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
 
 
-async def lists(one: ReceivedRequest) -> object:
+async def answer_tools_list(one: ReceivedRequest) -> object:
     return await one.result({"resultType": "complete", **TOOLS})
 
 
-async def never(one: ReceivedRequest) -> object:
+async def never_answer(one: ReceivedRequest) -> object:
     return await anyio.sleep(60)
 
 
-def late(seconds: float) -> RequestHandler:
+def answer_late(seconds: float) -> RequestHandler:
     """Answers nothing before its time."""
-    ready = handshake_server(lists)
+    ready = handshake_server(answer_tools_list)
     begun = time.monotonic()
 
     async def handler(one: ReceivedRequest) -> object:
@@ -46,7 +46,7 @@ def late(seconds: float) -> RequestHandler:
 
 
 @asynccontextmanager
-async def running(
+async def run_servers(
     handlers: dict[str, RequestHandler],
 ) -> AsyncIterator[tuple[dict[str, RawServer], list[ServerConfig]]]:
     async with AsyncExitStack() as stack:
@@ -55,7 +55,7 @@ async def running(
         yield servers, configs
 
 
-def becomes(name: str, state: str):  # type: ignore[no-untyped-def]
+def is_state_change(name: str, state: str):  # type: ignore[no-untyped-def]
     def is_it(event: HostEvent) -> bool:
         return isinstance(event, ServerState) and (event.server, event.state) == (name, state)
 
@@ -69,10 +69,10 @@ async def test_the_good_ones_are_ready_whatever_the_others_do(
 ) -> None:
     monkeypatch.setattr(connection, "SILENT_SECONDS", 0.3)
     handlers: dict[str, RequestHandler] = {
-        f"good {n}": (stateless_server if n % 2 else handshake_server)(lists) for n in range(7)
+        f"good {n}": (stateless_server if n % 2 else handshake_server)(answer_tools_list) for n in range(7)
     }
-    handlers |= {"slow": late(1.5), "silent": never}
-    async with running(handlers) as (_, configs):
+    handlers |= {"slow": answer_late(1.5), "silent": never_answer}
+    async with run_servers(handlers) as (_, configs):
         dead = ServerConfig(name="dead", url="http://127.0.0.1:9/mcp", source="flag")
         async with open_host(servers=(*configs, dead), limits=Limits(connect_timeout=2.2)) as host:
             feed = host.events.subscribe()
@@ -84,7 +84,7 @@ async def test_the_good_ones_are_ready_whatever_the_others_do(
             with pytest.raises(StartupError):
                 await host.servers.ensure_ready("dead")
             with anyio.fail_after(20):
-                await read_events(feed, becomes("silent", "silent"))
+                await read_events(feed, is_state_change("silent", "silent"))
                 assert "No response for" in host.servers.view("silent").detail
                 await host.servers.ensure_ready("slow")
                 with pytest.raises(RequestTimeout):
@@ -99,13 +99,13 @@ async def test_a_server_that_did_not_answer_is_ready_after_a_restart_once_it_doe
     silent = True
 
     async def handler(one: ReceivedRequest) -> object:
-        return await (never if silent else handshake_server(lists))(one)
+        return await (never_answer if silent else handshake_server(answer_tools_list))(one)
 
-    async with running({"s": handler}) as (_, configs), open_host(servers=tuple(configs)) as host:
+    async with run_servers({"s": handler}) as (_, configs), open_host(servers=tuple(configs)) as host:
         feed = host.events.subscribe()
         host.start()
         with anyio.fail_after(20):
-            await read_events(feed, becomes("s", "silent"))
+            await read_events(feed, is_state_change("s", "silent"))
             silent = False
             host.servers.restart("s")
             await host.servers.ensure_ready("s")
@@ -117,7 +117,7 @@ async def test_a_server_gets_the_arguments_of_its_tool_and_nothing_of_the_conver
     async def answer(one: ReceivedRequest) -> object:
         if one.message["method"] == "tools/call":
             return await one.result({"resultType": "complete", "content": [{"type": "text", "text": "told-by-a"}]})
-        return await lists(one)
+        return await answer_tools_list(one)
 
     model = ScriptedModel(
         tool_round(("a__t", {"x": "for-a"}), text="thought-of-a"),
@@ -126,7 +126,7 @@ async def test_a_server_gets_the_arguments_of_its_tool_and_nothing_of_the_conver
     )
     front = ScriptedFrontend(AllowOnce(), AllowOnce())
     async with (
-        running({"a": stateless_server(answer), "b": handshake_server(answer)}) as (seen, configs),
+        run_servers({"a": stateless_server(answer), "b": handshake_server(answer)}) as (seen, configs),
         open_host(model, front, servers=tuple(configs)) as host,
     ):
         for name in ("a", "b"):
@@ -172,10 +172,14 @@ async def test_nothing_of_one_server_reaches_another(open_host: OpenHost) -> Non
     async def answer(one: ReceivedRequest) -> object:
         if one.message["method"] == "tools/call":
             return await one.result({"resultType": "complete", "content": [{"type": "text", "text": "from-a"}]})
-        return await lists(one)
+        return await answer_tools_list(one)
 
-    async with running(
-        {"a": stateless_server(answer), "b": stateless_server(lists), "c": handshake_server(lists, session="s-c")}
+    async with run_servers(
+        {
+            "a": stateless_server(answer),
+            "b": stateless_server(answer_tools_list),
+            "c": handshake_server(answer_tools_list, session="s-c"),
+        }
     ) as (seen, configs):
         first = ServerConfig(name="a", url=seen["a"].url, headers={"X-Key": "key-of-a"}, source="flag")
         async with open_host(servers=(first, *configs[1:])) as host:

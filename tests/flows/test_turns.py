@@ -29,17 +29,11 @@ from mcphost.tui.screens.conversation import build_blocks
 from mcphost.tui.screens.status_model import StatusModel
 from mcphost.tui.widgets.tool_card import ToolCard
 from tests.fakes.frontend import ScriptedFrontend
-from tests.fakes.model import HANG, ScriptedModel, text_round, tool_round
+from tests.fakes.model import HANG, ScriptedModel, text_round, tool_returns, tool_round
 from tests.flows.conftest import OpenHost, inline_server, read_events
 from tests.flows.inline_servers import CHANGING_TOOL_SERVER
 
 pytestmark = pytest.mark.anyio
-
-
-def returned(model: ScriptedModel, request: int = -1) -> list[ToolReturnPart]:
-    """What the model was told about its calls in its last request."""
-    message = model.requests[request].messages[-1]
-    return [part for part in message.parts if isinstance(part, ToolReturnPart)]
 
 
 @pytest.mark.req("sec.consent.tools")
@@ -57,7 +51,7 @@ async def test_an_approved_call_runs_and_its_result_reaches_the_model(open_host:
     assert isinstance(question, ApproveTool)
     assert (question.server, question.tool, question.arguments) == ("demo", "add", {"a": 2, "b": 40})
     assert question.first_use
-    assert "42" in returned(model)[0].text
+    assert "42" in tool_returns(model)[0].text
     kinds = [type(event).__name__ for event in events if not isinstance(event, TextDeltaEvent)]
     assert [kind for kind in kinds if kind.startswith("Tool")] == ["ToolProposed", "ToolStarted", "ToolFinished"]
     finished = next(event for event in events if isinstance(event, TurnFinished))
@@ -79,11 +73,11 @@ async def test_a_declined_call_never_runs_and_the_model_reads_the_reason(open_ho
         result = await host.conversation.send("note it")
     assert result.declined == 1
     assert result.exit_code == 5
-    told = returned(model, 1)[0]
+    told = tool_returns(model, 1)[0]
     assert told.is_error
     assert "declined" in told.text
     assert "not that one" in told.text
-    assert "secret" not in returned(model, 2)[0].text
+    assert "secret" not in tool_returns(model, 2)[0].text
 
 
 async def test_an_opened_conversation_shows_how_its_calls_ended_and_what_it_used(open_host: OpenHost) -> None:
@@ -121,7 +115,7 @@ async def test_parallel_calls_run_side_by_side_and_their_results_keep_the_order(
         feed = host.events.subscribe()
         await host.conversation.send("all three")
         events = feed.drain()
-    names = [part.name for part in returned(model)]
+    names = [part.name for part in tool_returns(model)]
     assert names == ["demo__count_slowly", "demo__add", "demo__multiply"]
     order = [event.tool for event in events if isinstance(event, ToolFinished)]
     assert order[-1] == "count_slowly"
@@ -282,8 +276,8 @@ async def test_arguments_that_do_not_parse_are_returned_and_three_such_rounds_en
     assert result.outcome == "failed"
     assert result.exit_code == 7
     assert front.asked == []
-    assert "not a JSON object" in returned(model, 1)[0].text
-    assert "no tool named" in returned(model, 2)[0].text
+    assert "not a JSON object" in tool_returns(model, 1)[0].text
+    assert "no tool named" in tool_returns(model, 2)[0].text
 
 
 async def test_a_model_that_fails_ends_the_turn_with_what_to_do_and_keeps_the_message(open_host: OpenHost) -> None:

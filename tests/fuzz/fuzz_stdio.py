@@ -292,7 +292,7 @@ class Trial:
             self.report.add_fault(self.where, f"a call took {took:.0f} s of its clock")
 
     async def watch(self, session: Session) -> None:
-        """Somebody listens for changes, too."""
+        """Watch for changes as well."""
         try:
             async for _ in session.changes(
                 WatchedChanges(tools=True, resources=True, prompts=True, uris=("demo://a",))
@@ -302,7 +302,7 @@ class Trial:
             return
 
     async def answer_open_requests(self) -> None:
-        """The peer answers everything that is open, until nobody waits."""
+        """Answer all open requests of the session."""
         peer = self.peer
         peer.behaves = True
         until = anyio.current_time() + LONGEST_CALL

@@ -1,4 +1,4 @@
-"""What a run of mutations is judged by: errors nobody caught, time that passed, memory that grew."""
+"""Criteria of a fuzzing run: uncaught errors, elapsed time and memory growth."""
 
 import asyncio
 import resource
@@ -86,7 +86,7 @@ def peak_memory() -> int:
 
 
 def run_monitored(report: FuzzReport, work: Callable[[], Coroutine[Any, Any, None]]) -> FuzzReport:
-    """Run it on a loop without waiting; whatever nobody caught becomes a fault of the report."""
+    """Run it on a loop without waiting; uncaught errors become faults of the report."""
 
     async def main() -> None:
         loop = asyncio.get_running_loop()

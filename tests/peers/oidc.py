@@ -1,4 +1,4 @@
-"""oidc-provider with a thin MCP resource as a process, what it told, and a person who signs in there."""
+"""The npm oidc-provider with a thin MCP resource as a process, its events, and a user who signs in."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ BROWSER_SCRIPT = Path(__file__).with_name("oidc_browser.py")
 
 @dataclass
 class OidcProvider:
-    """Where it is, and every event it told so far."""
+    """Its address and the events it printed so far."""
 
     origin: str
     events: list[dict[str, Any]] = field(default_factory=list)
@@ -38,7 +38,7 @@ class OidcProvider:
         return [one["grant"] for one in self.events if one["event"] == event]
 
     async def refresh(self, of: dict[str, Any]) -> httpx.Response:
-        """What the token endpoint says to the refresh token of an event, from whoever has it."""
+        """Return the token endpoint's response to the refresh token of an event."""
         form = {"grant_type": "refresh_token", "refresh_token": of["refresh"], "client_id": of["client"]}
         async with httpx.AsyncClient(trust_env=False, verify=False) as client:
             return await client.post(f"{self.origin}/token", data=form)

@@ -36,7 +36,7 @@ class PipeSurvey:
         raise AssertionError(f"the output ended before the result of {do} {fields}")
 
     def call(self, tool: str, answers: dict[str, Any] | None = None, **arguments: Any) -> dict[str, Any]:
-        """What came of a tool that works."""
+        """Return the result of a successful tool call."""
         result = self.run("call", answers, tool=tool, arguments=arguments)
         assert (result["ok"], result["exit"]) == (True, 0), result
         return result["result"]

@@ -51,7 +51,7 @@ def accounts(one: OidcProvider, *names: str) -> dict[str, Any]:
     return {name: {"url": one.url, "mcphost": {"oauth": {"account": name}}} for name in names}
 
 
-def said(result: Any) -> str:
+def first_text(result: Any) -> str:
     return result["content"][0]["text"]
 
 
@@ -69,9 +69,9 @@ async def test_the_keyring_carries_a_sign_in_from_command_to_command_until_logou
         assert "mcphost login oidc --scope tools:write" in " ".join((await anyio.to_thread.run_sync(refused)).split())
         more = await machine.run("login", "oidc", "--scope", "tools:write", *config)
         assert sorted(more["scopes"]) == ["tools:read", "tools:write"]
-        assert said(await machine.run("call", "oidc", "whoami", *config)) == "ada may tools:read tools:write"
+        assert first_text(await machine.run("call", "oidc", "whoami", *config)) == "ada may tools:read tools:write"
         await anyio.sleep(2)
-        assert "ada" in said(await machine.run("call", "oidc", "peek", *config))
+        assert "ada" in first_text(await machine.run("call", "oidc", "peek", *config))
         assert "refresh_token" in one.grants()
         assert one.grants().count("authorization_code") == 2
         last = [event for event in one.events if event.get("refresh")][-1]
@@ -128,13 +128,13 @@ async def two_programs_renew(machine: Machine) -> None:
 
         def one_program() -> None:
             count = 0
-            with machine.program.pipe(*config) as pipe, aborting(start):
+            with machine.program.pipe(*config) as pipe, abort_on_failure(start):
                 while start.wait() >= 0 and not renewed.is_set():
                     asked = [pipe.send("call", server=name, tool="peek", arguments={}) for name in names]
                     for ident, name in zip(asked, names, strict=True):
                         found = result(pipe, ident)
                         assert found["ok"], found
-                        assert said(found["result"]).startswith(name)
+                        assert first_text(found["result"]).startswith(name)
                     count += 1
                 pipe.end()
             calls.append(count)
@@ -153,8 +153,8 @@ async def two_programs_renew(machine: Machine) -> None:
 
 
 @contextmanager
-def aborting(barrier: threading.Barrier) -> Iterator[None]:
-    """Let nobody wait at the barrier for a thread that failed."""
+def abort_on_failure(barrier: threading.Barrier) -> Iterator[None]:
+    """Abort the barrier when a thread fails."""
     try:
         yield
     except BaseException:
@@ -169,14 +169,14 @@ async def test_two_accounts_of_one_server_are_two_people_and_part_one_by_one(mac
             signed = await machine.run("login", name, *config, login=login)
             assert signed["account"] == name
         for name, login in (("work", "ada"), ("personal", "bob")):
-            assert said(await machine.run("call", name, "peek", *config)).startswith(login)
+            assert first_text(await machine.run("call", name, "peek", *config)).startswith(login)
         listed = (await machine.run("accounts"))["accounts"]
         assert sorted(entry["account"] for entry in listed) == ["personal", "work"]
         tokens = {event["refresh"]: event for event in one.events if event.get("refresh")}
         first, second = tokens.values()
         assert (await machine.run("logout", "work", *config))["revoked"]
         assert (await one.refresh(first)).status_code == 400
-        assert said(await machine.run("call", "personal", "peek", *config)).startswith("bob")
+        assert first_text(await machine.run("call", "personal", "peek", *config)).startswith("bob")
         assert (await one.refresh(second)).status_code == 200
         await machine.run("call", "work", "peek", *config, code=6)
 
@@ -202,6 +202,6 @@ async def test_on_the_pipe_a_browser_is_changed_for_a_code_that_is_entered_anywh
         kept = (await machine.run("accounts"))["accounts"]
     assert other["other"] == "browser"
     assert (other["whole"], other["interval"]) == (f"{other['url']}?user_code={other['code']}", 5)
-    assert said(called["result"]).startswith("ada may")
+    assert first_text(called["result"]).startswith("ada may")
     assert one.grants() == ["urn:ietf:params:oauth:grant-type:device_code"]
     assert [entry["kept"] for entry in kept] == [True]

@@ -58,7 +58,7 @@ def call(pipe: PipeClient, tool: str, **arguments: Any) -> int:
     return pipe.send("call", server="everything", tool=tool, arguments=arguments)
 
 
-def edited(pipe: PipeClient, user: Answering, program: Program) -> None:
+def check_folder_edits(pipe: PipeClient, user: Answering, program: Program) -> None:
     """The server lists again after each change of the folders; what is new is asked about with its next call."""
     added = pipe.ask("roots", add=str(program.work), name="w\u00f6rk", keep="project")["result"]
     assert [(one["source"], one["keep"]) for one in added["folders"]] == [
@@ -73,14 +73,14 @@ def edited(pipe: PipeClient, user: Answering, program: Program) -> None:
     assert question["origins"] == ["added by you"]
     heard = pipe.wait(lambda event: event["event"] == "roots_told" and len(event["uris"]) == 3)
     assert heard["uris"][2] == f"file://{program.work}"
-    assert f"3. w\u00f6rk\n   URI: file://{program.work}" in listed(pipe, 3)
+    assert f"3. w\u00f6rk\n   URI: file://{program.work}" in wait_for_folders(pipe, 3)
     left = pipe.ask("roots", remove=f"{program.home}/b")["result"]
     assert [one["state"] for one in left["folders"]] == ["there", "out", "there"]
-    assert f"{program.home}/b" not in listed(pipe, 2)
+    assert f"{program.home}/b" not in wait_for_folders(pipe, 2)
 
 
-def listed(pipe: PipeClient, count: int) -> str:
-    """What the server knows, once it has heard of so many."""
+def wait_for_folders(pipe: PipeClient, count: int) -> str:
+    """Return the server's folders once it has this many."""
     pipe.wait(lambda event: event["event"] == "roots_told" and len(event["uris"]) == count)
     for _ in range(50):  # the answer to its request and our next one may overtake each other inside of it
         text: str = pipe.result(call(pipe, "get-roots-list"))["result"]["text"]
@@ -104,7 +104,7 @@ def test_the_reference_server_gets_roots_and_samplings(program: Program, everyth
         assert f"1. alpha\n   URI: file://{program.home}/al%20pha" in roots
         assert f"2. Unnamed Root\n   URI: file://{program.home}/b" in roots
 
-        edited(pipe, user, program)
+        check_folder_edits(pipe, user, program)
         ident = call(pipe, "trigger-sampling-request", prompt="hello", maxTokens=7)
         shown = user.answer("review_sampling", "once")
         assert shown["messages"][0]["content"]["text"] == "Resource trigger-sampling-request context: hello"

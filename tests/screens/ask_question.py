@@ -50,7 +50,7 @@ each_example_question = pytest.mark.parametrize("question", EXAMPLE_QUESTIONS, i
 
 
 async def open_guarded_dialog(it: Any, question: Any) -> tuple[Any, Any]:
-    """The question and its dialog, on the screen and still deaf."""
+    """Show a question and return it with its dialog, which is still guarded."""
     asked = PendingQuestion(it, question)
     await it.until(
         lambda: getattr(it.app.screen, "guard", None) is not None and it.app.screen.guard.is_shown, "the dialog"

@@ -21,7 +21,7 @@ from tests.screens.rendering import draw, frames_on_demand, share_parsed_rules, 
 
 
 class AppDriver:
-    """What a test needs of one run; `draws_behind` is whether dialogs are drawn with the dimmed chat behind them."""
+    """A driver of one running app; `draws_behind` is whether dialogs are drawn over the dimmed chat."""
 
     def __init__(self, app: McpHostApp, host: FakeHost, front: TuiFrontend, pilot: Pilot[None]) -> None:
         self.app, self.host, self.front, self.pilot = app, host, front, pilot
@@ -29,7 +29,7 @@ class AppDriver:
         self._drawn: set[Screen[Any]] = set()
 
     async def until(self, truth: Callable[[], Any], what: str = "") -> None:
-        """Let the app work until something is true, and draw a dialog or a page when it is first there."""
+        """Wait until a condition is true, and draw a dialog or a page when it first appears."""
         deadline = monotonic() + 60
         while not truth():
             if monotonic() > deadline or self.app._exception:
@@ -67,7 +67,7 @@ class AppDriver:
         return self.dialog
 
     async def enter(self) -> None:
-        """F8, and nothing for a moment."""
+        """Enter the question with F8 and wait until it accepts keys."""
         await self.pilot.press("f8")
         await self.until(
             lambda: (
@@ -100,14 +100,14 @@ class AppDriver:
             self.app.post_message(Key("space" if key == " " else key, typed))
 
     def text(self) -> str:
-        """Everything on the screen, as text."""
+        """Return everything on the screen as text."""
         width, height = self.app.size
         lines = self.app.screen._compositor.render_strips()
         del width, height
         return "\n".join("".join(segment.text for segment in line) for line in lines)
 
     def transcript(self) -> str:
-        """The conversation, whole."""
+        """Return the whole conversation."""
         blocks = self.app.chat.presenter.transcript.blocks
         return "\n".join(piece.content.plain for block in blocks for piece in block.render(100))
 
@@ -131,7 +131,7 @@ def _share_styles(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _shorten_guard(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hundreds of questions are answered here; how long each is deaf is the matter of a few tests only."""
+    """Shorten the answer guard: hundreds of questions are answered here, and few tests are about its delay."""
     monkeypatch.setattr(input_guard, "GUARD_SECONDS", 0.01)
 
 

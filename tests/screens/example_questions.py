@@ -1,4 +1,4 @@
-"""One question of each kind that the screen can ask: whoever adds a kind adds one here, and all rules hold for it."""
+"""One question of each kind; a new kind gets an example here, and all rules are tested with it."""
 
 from typing import Any
 

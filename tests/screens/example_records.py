@@ -38,7 +38,7 @@ HOSTILE_TEXT = "get\x1b[2J\u202e[/bold]"
 
 
 def create_audit_log(folder: Path, records: Sequence[AuditRecord]) -> AuditLog:
-    """A journal whose ledger holds these."""
+    """Return an audit log that holds these records."""
     journal = AuditLog(AuditStore(folder / "l.db", folder / "l.head"), AuditConfig())
     for one in records:
         journal.queue_record(lambda one=one: one)

@@ -472,7 +472,7 @@ async def grants_screen(pilot: Any, host: FakeHost) -> None:
 
 
 async def audit_screen(pilot: Any, host: FakeHost) -> None:
-    """Something is in the ledger."""
+    """Show an audit log with records."""
     host.audit = create_audit_log(Path(tempfile.mkdtemp(dir=_AUDIT_FOLDERS.name)), example_audit_records())
 
 

@@ -1,4 +1,4 @@
-"""The screen of the ledger: a page at a time however long it is, searched, checked, a grant undone by two presses."""
+"""The audit log screen: paged, searched and verified; a grant is revoked by two key presses."""
 
 import sqlite3
 from contextlib import closing
@@ -85,7 +85,7 @@ async def test_the_check_says_that_all_is_well_or_what_is_wrong_and_where(run: R
 
 
 def many(folder: Path, count: int) -> None:
-    """A ledger of that length, written in one go."""
+    """Return an audit log of this length."""
     names = ", ".join(f'"{name}"' for name in FIELDS)
     last = AuditPosition()
 

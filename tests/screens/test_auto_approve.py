@@ -1,4 +1,4 @@
-"""Letting tools run unasked, by keyboard: picked one by one, a banner while it is on, a kill key over everything."""
+"""Auto-approval by keyboard: tools picked one by one, a banner while it is on, a key that stops it anywhere."""
 
 import pytest
 

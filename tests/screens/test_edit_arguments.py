@@ -11,7 +11,7 @@ from tests.screens.conftest import Run
 pytestmark = pytest.mark.anyio
 
 
-async def taken(it: Any, asked: Any) -> Any:
+async def save_and_allow(it: Any, asked: Any) -> Any:
     """What is sent once the edited call was allowed."""
     await it.pilot.press("ctrl+s")
     await it.until(lambda: "edited by you" in it.text(), "the edited call")
@@ -35,7 +35,7 @@ async def test_what_is_filled_in_is_sent_and_everything_else_stays_exactly_what_
         await it.type("/y")
         await it.pilot.press("tab")
         await it.type("7")
-        assert await taken(it, asked) == {
+        assert await save_and_allow(it, asked) == {
             "path": "/tmp/x/y", "sort": [{"by": "name"}], "extra": None, "limit": 7,
         }  # fmt: skip
 
@@ -57,7 +57,7 @@ async def test_what_was_left_out_is_offered_and_stays_out_unless_it_is_filled_in
         for step in steps:
             await (it.type(step[1:]) if step.startswith("'") else it.pilot.press(step))
         if sent is not None:
-            assert await taken(it, asked) == sent
+            assert await save_and_allow(it, asked) == sent
 
 
 async def test_an_argument_that_is_emptied_is_left_out_and_shown_as_left_out(run: Run) -> None:
@@ -101,7 +101,7 @@ async def test_what_a_form_cannot_say_is_json_that_the_schema_judges_below_its_f
         await it.until(lambda: "must be JSON" in it.text(), "that it is none")
         assert row.field_widget.text == "[{"
         row.field_widget.text = '[{"by": "size"}]'
-        assert await taken(it, asked) == {**EDITABLE_ARGUMENTS, "sort": [{"by": "size"}]}
+        assert await save_and_allow(it, asked) == {**EDITABLE_ARGUMENTS, "sort": [{"by": "size"}]}
 
 
 async def test_a_value_that_violates_the_schema_is_reported_and_never_applied(run: Run) -> None:
@@ -152,7 +152,7 @@ async def test_the_same_arguments_as_json_and_back_lose_nothing(run: Run) -> Non
         await it.pilot.press("ctrl+e")
         await it.until(lambda: not it.app.screen.is_json and it.app.screen.form.rows[-1].is_mounted, "the form")
         await it.until(lambda: "not in the tool's schema" in it.text(), "what the schema does not know")
-        assert await taken(it, asked) == {"path": "/z", "other": 5, "extra": None}
+        assert await save_and_allow(it, asked) == {"path": "/z", "other": 5, "extra": None}
 
 
 @pytest.mark.parametrize("schema", [{}, {"properties": []}, "no schema"])
@@ -165,7 +165,7 @@ async def test_a_tool_without_a_usable_schema_is_edited_as_json(run: Run, schema
         await it.pilot.press("ctrl+s")
         await it.until(lambda: "one JSON object" in it.text())
         area.text = '{"n": 1}'
-        assert await taken(it, asked) == {"n": 1}
+        assert await save_and_allow(it, asked) == {"n": 1}
 
 
 async def test_true_is_not_one_and_edits_back_to_what_was_asked_are_none(run: Run) -> None:

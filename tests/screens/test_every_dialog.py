@@ -1,4 +1,4 @@
-"""What holds for every question there is: it starts on refusing, is deaf at first, and works by keyboard alone."""
+"""Rules for every question: the focus starts on refusing, early keys are ignored, and the keyboard suffices."""
 
 from collections.abc import Callable
 from time import monotonic

@@ -1,4 +1,4 @@
-"""The page of folders: what is in the list and why, who was told; added, named, taken out and put back by keyboard."""
+"""The folders page: entries, their origin and who knows them; add, rename, remove and undo by keyboard."""
 
 import tempfile
 from collections.abc import Iterator

@@ -21,7 +21,7 @@ COLOUR = Field(name="colour", kind="choice", options=(Option("r", "Red"), Option
 FISH = replace(COLOUR, name="fish", kind="choices", min_items=1, max_items=2)
 
 
-async def sent(it: Any, asked: FillForm, *steps: str) -> Any:
+async def fill_and_send(it: Any, asked: FillForm, *steps: str) -> Any:
     """What the server gets when the form is opened, these keys are pressed or texts typed, and ctrl+s."""
     waiting = PendingQuestion(it, asked)
     dialog = await it.enter_question()
@@ -82,7 +82,7 @@ async def test_a_field_is_filled_in_by_keyboard_alone_and_sent_in_its_own_type(
     run: Run, field: Field, steps: tuple[str, ...], content: dict[str, Any]
 ) -> None:
     async with run(size=(80, 24)) as it:
-        got = await sent(it, form_question(field), *steps)
+        got = await fill_and_send(it, form_question(field), *steps)
     assert got == content
     assert [type(value) for value in got.values()] == [type(value) for value in content.values()]
 
@@ -253,7 +253,7 @@ async def test_what_looks_like_a_secret_is_warned_about_and_goes_only_when_it_is
 async def test_a_secret_field_that_is_left_out_holds_nothing_up(run: Run) -> None:
     asked = form_question(Field(name="pat", kind="text", secret=True), NOTE_FIELD)
     async with run(size=(80, 24)) as it:
-        assert await sent(it, asked, "tab", "tab", "'hi") == {"note": "hi"}
+        assert await fill_and_send(it, asked, "tab", "tab", "'hi") == {"note": "hi"}
 
 
 async def test_a_default_with_hidden_characters_is_shown_with_marks_and_can_be_emptied(run: Run) -> None:

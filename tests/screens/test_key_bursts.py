@@ -75,7 +75,7 @@ async def test_what_follows_enter_on_the_button_that_opens_a_line_is_in_the_line
     async with run(size=(100, 40)) as it:
         asked = PendingQuestion(it, question)
         dialog = await it.enter_question()
-        it.press_together(*steps(dialog, button), "enter", *keys)
+        it.press_together(*keys_to_button(dialog, button), "enter", *keys)
         await it.until(lambda: asked.answer is not None, "an answer")
         assert asked.answer == answer
 
@@ -99,7 +99,7 @@ async def test_what_follows_the_key_or_button_that_opens_an_editor_is_in_the_edi
         asked = PendingQuestion(it, question)
         await it.enter_question()
         it.press_together(*opens, *"a drasA")
-        await it.until(lambda: "a drasA" in written(it.app.focused), "the text in the editor")
+        await it.until(lambda: "a drasA" in field_text(it.app.focused), "the text in the editor")
         assert asked.answer is None
 
 
@@ -186,14 +186,14 @@ async def test_no_form_is_confirmed_by_a_key_from_before_it_was_there(run: Run, 
         await it.until(lambda: "ctrl+s" not in it.text(), "the end of the form")
 
 
-def steps(dialog: Any, button: str) -> list[str]:
+def keys_to_button(dialog: Any, button: str) -> list[str]:
     """The keys from where the focus is to that button."""
     ways = [one for one in dialog.focus_chain if one.parent.id == "buttons"]
     return ["right"] * (ways.index(dialog.query_one(f"#{button}")) - ways.index(dialog.focused))
 
 
-def written(widget: Any) -> str:
-    """What somebody wrote there."""
+def field_text(widget: Any) -> str:
+    """Return the text of the field."""
     return str(getattr(widget, "text", getattr(widget, "value", "")))
 
 

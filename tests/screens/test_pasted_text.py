@@ -32,7 +32,7 @@ async def paste(it: Any, text: str) -> None:
     await it.pilot.pause(0.02)
 
 
-async def sends(it: Any, text: str) -> None:
+async def assert_sent_as_message(it: Any, text: str) -> None:
     """Enter sends this as a message, and it calls nothing."""
     await it.pilot.press("enter")
     await it.until(lambda: it.host.sent or it.host.called, "what enter does")
@@ -40,7 +40,7 @@ async def sends(it: Any, text: str) -> None:
     assert [sent for sent, _ in it.host.sent] == [text]
 
 
-async def stays(it: Any, text: str) -> None:
+async def assert_not_sent(it: Any, text: str) -> None:
     """Enter does nothing with it."""
     await it.pilot.press("enter")
     await it.pilot.pause()
@@ -51,7 +51,7 @@ def notices(it: Any) -> str:
     return " ".join(one.message for one in it.app._notifications)
 
 
-async def filled(it: Any, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def insert_prompt(it: Any, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The text of a server's prompt is in the composer."""
 
     async def gets(host: FakeServerFeatures, *_: Any) -> GetPromptResult:
@@ -72,11 +72,11 @@ async def test_the_text_of_a_prompt_is_sent_as_a_message_and_the_screen_says_so(
     run: Run, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     async with run(turn=echo_reply) as it:
-        await filled(it, text, monkeypatch)
+        await insert_prompt(it, text, monkeypatch)
         await it.pilot.pause(0.02)
         lines = ", 25 lines" if text == LONG else ""
         assert f"Text of files{lines}: enter sends it as a message." in it.text()
-        await sends(it, text)
+        await assert_sent_as_message(it, text)
         assert "Sent as a message" in notices(it)
         assert "Text of files" not in it.text()
 
@@ -93,7 +93,7 @@ async def test_a_pasted_call_or_command_is_sent_as_a_message_and_the_screen_says
         await paste(it, text)
         assert not it.app.query("OptionList")
         assert "enter sends it as a message. Type the c" in it.text()
-        await sends(it, text)
+        await assert_sent_as_message(it, text)
         assert "Sent as a message" in notices(it)
 
 
@@ -102,10 +102,10 @@ async def test_enter_does_nothing_right_behind_an_insertion_nor_while_it_is_held
         await paste(it, "hello")
         for _ in range(5):
             clock.now += GUARD_SECONDS * 0.9
-            await stays(it, "hello")
+            await assert_not_sent(it, "hello")
         assert "press enter again" in notices(it)
         clock.now += GUARD_SECONDS * 1.1
-        await sends(it, "hello")
+        await assert_sent_as_message(it, "hello")
 
 
 async def test_letters_typed_behind_an_insertion_do_not_hold_enter_back(run: Run, clock: ManualClock) -> None:
@@ -114,7 +114,7 @@ async def test_letters_typed_behind_an_insertion_do_not_hold_enter_back(run: Run
         for _ in range(5):
             clock.now += GUARD_SECONDS * 0.3
             await it.pilot.press("y")
-        await sends(it, "helloyyyyy")
+        await assert_sent_as_message(it, "helloyyyyy")
 
 
 async def test_a_paste_that_ends_its_brackets_itself_runs_nothing(run: Run, clock: ManualClock) -> None:
@@ -124,7 +124,7 @@ async def test_a_paste_that_ends_its_brackets_itself_runs_nothing(run: Run, cloc
             it.app.post_message(Key({" ": "space"}.get(key, key), key if len(key) == 1 else None))
         await it.until(lambda: prompt(it).text == LINE, "the text")
         clock.now += 1
-        await sends(it, LINE)
+        await assert_sent_as_message(it, LINE)
 
 
 async def test_a_call_of_which_a_part_was_pasted_stays_and_says_what_to_do(run: Run) -> None:
@@ -132,17 +132,17 @@ async def test_a_call_of_which_a_part_was_pasted_stays_and_says_what_to_do(run: 
         await it.type("!files/search_files pattern=")
         await paste(it, "x")
         assert "type the call to run it" in it.text()
-        await stays(it, LINE)
+        await assert_not_sent(it, LINE)
         assert "A space before it makes it a message." in notices(it)
         await it.pilot.press("home", "space")
-        await sends(it, f" {LINE}")
+        await assert_sent_as_message(it, f" {LINE}")
 
 
 async def test_a_typed_mark_before_a_pasted_call_does_not_run_it(run: Run) -> None:
     async with run(turn=echo_reply) as it:
         await paste(it, LINE[1:])
         await it.pilot.press("home", "exclamation_mark")
-        await sends(it, LINE)
+        await assert_sent_as_message(it, LINE)
 
 
 async def test_undo_does_not_make_a_pasted_call_a_typed_one(run: Run) -> None:
@@ -152,7 +152,7 @@ async def test_undo_does_not_make_a_pasted_call_a_typed_one(run: Run) -> None:
         await it.until(lambda: not prompt(it).text)
         await it.pilot.press("ctrl+z")
         await it.until(lambda: prompt(it).text == LINE)
-        await sends(it, LINE)
+        await assert_sent_as_message(it, LINE)
 
 
 async def test_a_call_typed_after_a_paste_was_deleted_runs(run: Run) -> None:
@@ -181,13 +181,13 @@ async def test_an_earlier_message_that_reads_like_a_call_is_a_message_again(run:
         await it.pilot.press("up")
         await it.until(lambda: prompt(it).text == LINE)
         assert "enter sends it as a message" in it.text()
-        await sends(it, LINE)
+        await assert_sent_as_message(it, LINE)
 
 
 async def test_a_pasted_call_comes_back_from_the_history_as_a_message(run: Run) -> None:
     async with run(turn=echo_reply) as it:
         await paste(it, LINE)
-        await sends(it, LINE)
+        await assert_sent_as_message(it, LINE)
         await it.until(lambda: not it.host.conversation.is_busy)
         await it.pilot.press("up", "enter")
         await it.until(lambda: len(it.host.sent) == 2, "the second message")
@@ -200,13 +200,13 @@ async def test_a_draft_with_a_pasted_call_is_still_a_message_after_looking_into_
         it.app.chat.load_conversation()
         await paste(it, LINE)
         await it.pilot.press("up", "down")
-        await sends(it, LINE)
+        await assert_sent_as_message(it, LINE)
 
 
 async def test_a_typed_call_of_several_lines_is_not_run(run: Run) -> None:
     async with run(turn=echo_reply) as it:
         await it.type("!files/search_files pattern=a\nb=c")
-        await stays(it, "!files/search_files pattern=a\nb=c")
+        await assert_not_sent(it, "!files/search_files pattern=a\nb=c")
         assert "A call by hand is one line." in it.transcript()
 
 
@@ -214,7 +214,7 @@ async def test_a_typed_call_of_several_lines_is_not_run(run: Run) -> None:
 async def test_a_space_before_it_makes_a_typed_call_or_command_a_message(run: Run, text: str) -> None:
     async with run(turn=echo_reply) as it:
         await it.type(text)
-        await sends(it, text)
+        await assert_sent_as_message(it, text)
 
 
 async def test_a_call_pasted_before_there_is_a_host_is_a_message() -> None:

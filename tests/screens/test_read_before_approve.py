@@ -1,4 +1,4 @@
-"""Nobody approves blind: what would be sent was on the screen to its end, or there is nothing to press."""
+"""Approval needs the whole request to have been on the screen."""
 
 import json
 from typing import Any

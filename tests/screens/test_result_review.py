@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 TEXTS = tuple(part.text for part in RESULT.parts)
 
 
-async def asked(it: Any, question: ReviewResult) -> tuple[PendingQuestion, Any]:
+async def open_review(it: Any, question: ReviewResult) -> tuple[PendingQuestion, Any]:
     return PendingQuestion(it, question), await it.enter_question()
 
 
@@ -42,7 +42,7 @@ async def asked(it: Any, question: ReviewResult) -> tuple[PendingQuestion, Any]:
 )
 async def test_each_answer_has_its_keys(run: Run, keys: tuple[str, ...], answer: Any) -> None:
     async with run(size=(120, 40)) as it:
-        question, _ = await asked(it, RESULT)
+        question, _ = await open_review(it, RESULT)
         for key in keys:
             await it.pilot.press(key)
             await it.until(lambda: question.answer is not None or it.dialog is not None)
@@ -52,7 +52,7 @@ async def test_each_answer_has_its_keys(run: Run, keys: tuple[str, ...], answer:
 
 async def test_all_of_it_is_on_the_question(run: Run) -> None:
     async with run(size=(120, 40)) as it:
-        await asked(it, replace(RESULT, is_error=True))
+        await open_review(it, replace(RESULT, is_error=True))
         for words in (
             "github · list_keys", "org acme", "status", "error", "key 7  ghp_7aB37xQ", "image/png, 84,000 bytes",
             "640 × 480", '"next": null', "JSON",
@@ -63,7 +63,7 @@ async def test_all_of_it_is_on_the_question(run: Run) -> None:
 @pytest.mark.req("ui.confirm")
 async def test_nothing_is_given_before_its_end_was_on_the_screen(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        question, dialog = await asked(it, result_question("\n".join(f"line {n}" for n in range(60))))
+        question, dialog = await open_review(it, result_question("\n".join(f"line {n}" for n in range(60))))
         await it.pilot.press("a")
         assert "read to the end first" in it.text()
         assert question.answer is None
@@ -75,7 +75,7 @@ async def test_nothing_is_given_before_its_end_was_on_the_screen(run: Run) -> No
 
 async def test_what_is_too_long_for_the_question_is_read_on_a_page_of_its_own(run: Run) -> None:
     async with run(size=(120, 40)) as it:
-        question, dialog = await asked(it, result_question("x" * 30_000 + "the end"))
+        question, dialog = await open_review(it, result_question("x" * 30_000 + "the end"))
         await it.pilot.press("end", "a")
         assert "10,007 characters are not shown here" in it.text()
         assert question.answer is None
@@ -93,7 +93,7 @@ async def test_what_is_too_long_for_the_question_is_read_on_a_page_of_its_own(ru
 async def test_a_selection_is_taken_out_wherever_it_stands_and_shown_before_it_goes(run: Run) -> None:
     async with run(size=(100, 40)) as it:
         parts = ("key abcd1234", ResultPart(kind="structured", text='{"key": "abcd1234"}', size=19))
-        question, dialog = await asked(it, result_question(*parts))
+        question, dialog = await open_review(it, result_question(*parts))
         await it.pilot.press("e")
         await it.until(lambda: dialog.editor is not None and dialog.editor.query("TextArea"))
         await it.until(lambda: "part 1 of 2" in it.text())
@@ -115,7 +115,7 @@ async def test_a_selection_is_taken_out_wherever_it_stands_and_shown_before_it_g
 
 async def test_what_is_taken_out_is_gone_from_parts_that_are_too_long_to_edit_as_well(run: Run) -> None:
     async with run(size=(100, 40)) as it:
-        _, dialog = await asked(it, result_question("abcd1234", "x" * 60_000 + "abcd1234"))
+        _, dialog = await open_review(it, result_question("abcd1234", "x" * 60_000 + "abcd1234"))
         await it.pilot.press("e")
         await it.until(lambda: "part 1 of 2" in it.text())
         await it.pilot.press("shift+end", "ctrl+r")
@@ -125,7 +125,7 @@ async def test_what_is_taken_out_is_gone_from_parts_that_are_too_long_to_edit_as
 
 async def test_parts_are_left_out_and_put_back(run: Run) -> None:
     async with run(size=(120, 40)) as it:
-        question, dialog = await asked(it, RESULT)
+        question, dialog = await open_review(it, RESULT)
         await it.pilot.press("e")
         await it.until(lambda: "part 1 of 3" in it.text())
         await it.pilot.press("ctrl+n", "ctrl+o")
@@ -141,7 +141,9 @@ async def test_parts_are_left_out_and_put_back(run: Run) -> None:
 
 async def test_invalid_json_is_not_applied(run: Run) -> None:
     async with run(size=(120, 40)) as it:
-        question, dialog = await asked(it, result_question(ResultPart(kind="structured", text='{"n": 1}', size=8)))
+        question, dialog = await open_review(
+            it, result_question(ResultPart(kind="structured", text='{"n": 1}', size=8))
+        )
         await it.pilot.press("e")
         await it.until(lambda: "JSON, 8 bytes" in it.text())
         await it.pilot.press("x", "ctrl+s")
@@ -156,7 +158,7 @@ async def test_invalid_json_is_not_applied(run: Run) -> None:
 
 async def test_nothing_is_no_result_to_give(run: Run) -> None:
     async with run(size=(100, 30)) as it:
-        question, _ = await asked(it, result_question("secret"))
+        question, _ = await open_review(it, result_question("secret"))
         await it.pilot.press("e")
         await it.until(lambda: "text, 6 bytes" in it.text())
         await it.pilot.press("ctrl+o", "ctrl+s")
@@ -178,7 +180,7 @@ async def test_nothing_is_no_result_to_give(run: Run) -> None:
 )
 async def test_a_long_text_is_trimmed_to_its_first_and_last_characters(run: Run, typed: str, given: str | None) -> None:
     async with run(size=(100, 30)) as it:
-        question, _ = await asked(it, result_question("0123456789"))
+        question, _ = await open_review(it, result_question("0123456789"))
         await it.pilot.press("t")
         await it.type(typed)
         await it.pilot.press("enter")
@@ -192,7 +194,7 @@ async def test_a_long_text_is_trimmed_to_its_first_and_last_characters(run: Run,
 
 async def test_a_number_that_is_none_trims_nothing(run: Run) -> None:
     async with run(size=(100, 30)) as it:
-        question, _ = await asked(it, result_question("0123456789"))
+        question, _ = await open_review(it, result_question("0123456789"))
         await it.pilot.press("t", "x", "enter")
         await it.until(lambda: "enter one or two numbers" in it.text())
         assert question.answer is None
@@ -201,7 +203,7 @@ async def test_a_number_that_is_none_trims_nothing(run: Run) -> None:
 async def test_hidden_characters_are_marks_and_an_untouched_text_goes_as_it_came(run: Run) -> None:
     text = "a\u202eb\x1b[31m"
     async with run(size=(100, 30)) as it:
-        question, _ = await asked(it, result_question(text, "b"))
+        question, _ = await open_review(it, result_question(text, "b"))
         assert "‹U+202E›" in it.text()
         assert "Hidden or control characters" in it.text()
         await it.pilot.press("e")
@@ -217,14 +219,14 @@ async def test_hidden_characters_are_marks_and_an_untouched_text_goes_as_it_came
 @pytest.mark.parametrize("hidden", ["\u202e", "\x1b[8m", "ก" + "\u0e49" * 40])
 async def test_hidden_characters_far_into_a_long_text_are_reported_too(run: Run, hidden: str) -> None:
     async with run(size=(100, 30)) as it:
-        await asked(it, result_question("b", "x" * 30_000 + hidden + "y"))
+        await open_review(it, result_question("b", "x" * 30_000 + hidden + "y"))
         await it.pilot.press("end")
         await it.until(lambda: "Hidden or control characters" in it.text(), "the warning")
 
 
 async def test_what_is_too_long_to_edit_says_so_and_can_be_left_out(run: Run) -> None:
     async with run(size=(120, 40)) as it:
-        question, _ = await asked(it, result_question("x" * 60_000, "b"))
+        question, _ = await open_review(it, result_question("x" * 60_000, "b"))
         await it.pilot.press("e")
         await it.until(lambda: "too many to edit here" in it.text())
         await it.pilot.press("y", "ctrl+o", "ctrl+s")
@@ -236,7 +238,7 @@ async def test_what_is_too_long_to_edit_says_so_and_can_be_left_out(run: Run) ->
 
 async def test_a_flood_of_parts_is_shown_cut_and_read_on_its_page(run: Run) -> None:
     async with run(size=(100, 30)) as it:
-        question, _ = await asked(it, result_question(*["y"] * 5_000))
+        question, _ = await open_review(it, result_question(*["y"] * 5_000))
         await it.pilot.press("end", "a")
         await it.until(lambda: "are not shown here" in it.text())
         assert question.answer is None
@@ -255,7 +257,7 @@ async def test_several_results_wait_one_after_the_other(run: Run) -> None:
 
 async def test_a_withdrawn_question_goes_away_even_while_it_is_edited(run: Run) -> None:
     async with run(size=(100, 30)) as it:
-        question, dialog = await asked(it, RESULT)
+        question, dialog = await open_review(it, RESULT)
         await it.pilot.press("e")
         await it.until(lambda: "part 1 of 3" in it.text())
         question.worker.cancel()

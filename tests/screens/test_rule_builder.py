@@ -20,7 +20,7 @@ def call(**arguments: Any) -> ApproveTool:
     return tool_question(arguments=arguments or {"path": "src/a.txt", "lines": 20}, folder=FOLDER)
 
 
-async def building(it: Any, question: ApproveTool | None = None) -> tuple[PendingQuestion, Any]:
+async def open_builder(it: Any, question: ApproveTool | None = None) -> tuple[PendingQuestion, Any]:
     asked = PendingQuestion(it, question or call())
     await it.enter_question()
     await it.pilot.press("A")
@@ -28,13 +28,13 @@ async def building(it: Any, question: ApproveTool | None = None) -> tuple[Pendin
     return asked, it.dialog
 
 
-async def compared(it: Any) -> None:
+async def wait_for_comparison(it: Any) -> None:
     words = ("Applies to this call", "Applies from this call on")
     await it.until(lambda: any(word in it.text() for word in words), "what it covers")
 
 
-async def kept(it: Any, asked: PendingQuestion) -> Any:
-    await compared(it)
+async def save_rule(it: Any, asked: PendingQuestion) -> Any:
+    await wait_for_comparison(it)
     await it.pilot.press("ctrl+s")
     await it.until(lambda: asked.answer is not None, "the answer")
     return asked.answer
@@ -65,7 +65,7 @@ async def fill(it: Any, text: str) -> None:
 @pytest.mark.req("ui.confirm")
 async def test_it_starts_on_going_back_and_escape_returns_to_the_question(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        asked, _ = await building(it)
+        asked, _ = await open_builder(it)
         assert it.app.focused.id == "refuse"
         await it.pilot.press("escape")
         await it.until(lambda: type(it.dialog).__name__ == "ToolConsentDialog", "the question")
@@ -76,7 +76,7 @@ async def test_it_starts_on_going_back_and_escape_returns_to_the_question(run: R
 
 async def test_an_answer_about_a_rule_that_comes_while_its_page_goes_does_no_harm(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        _, builder = await building(it)
+        _, builder = await open_builder(it)
         await builder.query_one("#live").remove()  # as when the page is taken away
         builder._show_status()
         assert it.dialog is builder
@@ -84,14 +84,14 @@ async def test_an_answer_about_a_rule_that_comes_while_its_page_goes_does_no_har
 
 async def test_it_begins_with_the_narrowest_rule_that_covers_the_call(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        asked, _ = await building(it)
-        await compared(it)
+        asked, _ = await open_builder(it)
+        await wait_for_comparison(it)
         assert "files/write_file?path=under:/home/me/proj/src&lines=20" in it.text()
         assert "with any other arguments; in this project, for 30 days." in " ".join(
             it.text().replace("│", " ").split()
         )
         before = time.time()
-        answer = await kept(it, asked)
+        answer = await save_rule(it, asked)
         assert isinstance(answer, AllowRule)
         assert answer.rule.expires is not None
         assert before + 29 * 86_400 < answer.rule.expires < before + 31 * 86_400
@@ -116,25 +116,25 @@ async def test_it_begins_with_the_narrowest_rule_that_covers_the_call(run: Run) 
 )
 async def test_a_path_is_bound_to_its_folder_and_where_that_is_wide_to_itself(run: Run, path: str, bound: str) -> None:
     async with run(size=(120, 40)) as it:
-        await building(it, call(path=path))
-        await compared(it)
+        await open_builder(it, call(path=path))
+        await wait_for_comparison(it)
         assert f"files/write_file?path={bound}" in it.text()
         await it.pilot.press("escape", "escape")
 
 
 async def test_a_folder_of_unknown_contents_binds_the_path_itself(run: Run) -> None:
     async with run(size=(120, 40)) as it:
-        await building(it, call(path="/home/me/proj/src/[id]/page.tsx"))
-        await compared(it)
+        await open_builder(it, call(path="/home/me/proj/src/[id]/page.tsx"))
+        await wait_for_comparison(it)
         assert "files/write_file?path=/home/me/proj/src/[id]/page.tsx" in it.text()
         await it.pilot.press("escape", "escape")
 
 
 async def test_a_call_with_more_than_a_rule_can_show_leaves_the_longest_values_unbound(run: Run) -> None:
     async with run(size=(120, 40)) as it:
-        asked, _ = await building(it, call(a="x" * 190, b="y" * 180, c="z" * 180, d=5))
-        await compared(it)
-        answer = await kept(it, asked)
+        asked, _ = await open_builder(it, call(a="x" * 190, b="y" * 180, c="z" * 180, d=5))
+        await wait_for_comparison(it)
+        answer = await save_rule(it, asked)
         assert [one.argument for one in answer.rule.conditions] == [("b",), ("c",), ("d",)]
 
 
@@ -151,10 +151,10 @@ async def test_a_rule_that_leaves_arguments_open_names_them_and_starts_with_an_h
     run: Run, arguments: dict[str, Any], named: str
 ) -> None:
     async with run(size=(120, 40)) as it:
-        asked, _ = await building(it, call(**arguments))
-        await compared(it)
+        asked, _ = await open_builder(it, call(**arguments))
+        await wait_for_comparison(it)
         assert f"any value of {named} is allowed" in it.text()
-        answer = await kept(it, asked)
+        answer = await save_rule(it, asked)
         assert answer.rule.scope == "conversation"
         assert answer.rule.expires is not None
         assert answer.rule.expires < time.time() + 3_700
@@ -162,27 +162,27 @@ async def test_a_rule_that_leaves_arguments_open_names_them_and_starts_with_an_h
 
 async def test_the_widest_rule_is_the_users_own_choice(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        asked, _ = await building(it)
+        asked, _ = await open_builder(it)
         for title, words in (
             ("path", "any value"), ("lines", "any value"), ("where", "everywhere"), ("until", "never")
         ):  # fmt: skip
             await choose(it, title, words)
         await it.until(lambda: "write_file of files runs without asking with any arguments" in it.text())
-        assert await kept(it, asked) == AllowAlways()
+        assert await save_rule(it, asked) == AllowAlways()
 
 
 async def test_conditions_scope_and_expiry_are_chosen_by_keyboard(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        asked, _ = await building(it)
+        asked, _ = await open_builder(it)
         await choose(it, "path", "in this folder")
         await choose(it, "lines", "at most")
         await fill(it, "100")
         await choose(it, "where", "this project")
         await choose(it, "until", "1 hour")
-        await compared(it)
+        await wait_for_comparison(it)
         assert "files/write_file?path=under:/home/me/proj/src&lines=<=100" in it.text()
         before = time.time()
-        answer = await kept(it, asked)
+        answer = await save_rule(it, asked)
         assert isinstance(answer, AllowRule)
         assert answer.rule.conditions == (
             Condition(("path",), "under", (f"{FOLDER}/src",)), Condition(("lines",), "<=", (100,)),
@@ -203,9 +203,9 @@ async def test_a_rule_for_an_edited_call_is_about_the_edited_arguments(run: Run)
         await it.pilot.press("A")
         await it.until(lambda: type(it.dialog).__name__ == "RuleBuilderDialog", "the rule builder")
         await choose(it, "path", "any value")
-        await compared(it)
+        await wait_for_comparison(it)
         assert "files/write_file?lines=7" in it.text()
-        answer = await kept(it, asked)
+        answer = await save_rule(it, asked)
         assert answer == AllowRule(answer.rule, {"path": "src/a.txt", "lines": 7})
         assert answer.rule.conditions == (Condition(("lines",), "is", (7,)),)
 
@@ -225,19 +225,19 @@ async def test_each_condition_is_written_as_it_is_meant(
     run: Run, title: str, words: str, typed: str, condition: Condition
 ) -> None:
     async with run(size=(120, 40)) as it:
-        asked, dialog = await building(it, call(kind="a", force=False, deep={"n": 3}))
+        asked, dialog = await open_builder(it, call(kind="a", force=False, deep={"n": 3}))
         await choose(it, title, words)
         if typed:
             await it.pilot.press("tab")
             dialog.form.current_row.field_widget.text = typed
         await it.until(lambda: dialog.rule is not None and condition in dialog.rule.conditions, "the rule")
-        answer = await kept(it, asked)
+        answer = await save_rule(it, asked)
         assert [one for one in answer.rule.conditions if one.argument == condition.argument] == [condition]
 
 
 async def test_a_rule_that_does_not_cover_this_very_call_cannot_be_kept(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        asked, _ = await building(it)
+        asked, _ = await open_builder(it)
         await choose(it, "lines", "at most")
         await fill(it, "10")
         await it.until(lambda: "does not match this call" in it.text(), "the warning")
@@ -253,14 +253,14 @@ async def test_a_rule_that_does_not_cover_this_very_call_cannot_be_kept(run: Run
 
 async def test_names_with_a_star_and_the_whole_server_can_be_covered(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        asked, _ = await building(it)
+        asked, _ = await open_builder(it)
         await choose(it, "covers", "tools whose names match")
         await it.until(lambda: "Tools of files named write_* run without asking" in it.text(), "it in words")
-        assert (await kept(it, asked)).rule.tool == "write_*"
+        assert (await save_rule(it, asked)).rule.tool == "write_*"
     async with run(size=(80, 24)) as it:
-        asked, _ = await building(it)
+        asked, _ = await open_builder(it)
         await choose(it, "covers", "every tool of this server")
-        assert (await kept(it, asked)).rule.tool == ""
+        assert (await save_rule(it, asked)).rule.tool == ""
 
 
 async def test_it_says_which_earlier_calls_the_rule_would_have_covered(run: Run) -> None:
@@ -270,7 +270,7 @@ async def test_it_says_which_earlier_calls_the_rule_would_have_covered(run: Run)
             ("write_file", {"path": "/etc/passwd", "lines": 1}),
             ("read", {}),
         ]
-        await building(it)
+        await open_builder(it)
         await it.until(lambda: "0 of the 3 earlier calls" in it.text(), "none")
         await choose(it, "lines", "any value")
         await choose(it, "path", "any value")
@@ -285,7 +285,7 @@ async def test_it_says_which_earlier_calls_the_rule_would_have_covered(run: Run)
 
 async def test_a_question_that_is_withdrawn_takes_the_builder_with_it(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        asked, dialog = await building(it)
+        asked, dialog = await open_builder(it)
         asked.worker.cancel()
         await it.until(lambda: len(it.app.screen_stack) == 1, "the chat")
         assert dialog not in it.app.screen_stack

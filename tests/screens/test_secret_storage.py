@@ -1,4 +1,4 @@
-"""The questions about keeping a sign-in without a keyring: whole, by keyboard, refused unless somebody chose."""
+"""Questions about storing a sign-in without a keyring: complete, by keyboard, refused by default."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A question on the smallest screen: every key is told, whatever is open, and nothing is cut."""
+"""Questions on the smallest screen: all keys are shown and nothing is cut."""
 
 import pytest
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 PATHS = ["src/a.py", "src/b.py", "setup.cfg"]
 
 
-def shown(it: Any) -> list[str]:
+def visible_suggestions(it: Any) -> list[str]:
     """The suggestions on the screen."""
     return [str(option.prompt).strip() for popup in it.app.screen.query(OptionList) for option in popup.options]
 
@@ -32,14 +32,14 @@ async def test_suggestions_are_chosen_with_the_keys_and_the_next_question_knows_
     async with run(size=(80, 24)) as it:
         it.host.features.suggestions = {"path": PATHS, "focus": ["tests"]}
         await form(it)
-        await it.until(lambda: shown(it) == PATHS, "all of them before anything is typed")
+        await it.until(lambda: visible_suggestions(it) == PATHS, "all of them before anything is typed")
         await it.type("sr")
-        await it.until(lambda: shown(it) == PATHS[:2], "what begins like that")
+        await it.until(lambda: visible_suggestions(it) == PATHS[:2], "what begins like that")
         await it.pilot.press("down", "down", "enter")
         assert it.app.screen.query_one("#argument-0", Input).value == "src/b.py"
-        assert shown(it) == []
+        assert visible_suggestions(it) == []
         await it.pilot.press("enter")
-        await it.until(lambda: shown(it) == ["tests"], "the next field's")
+        await it.until(lambda: visible_suggestions(it) == ["tests"], "the next field's")
         assert it.host.features.asked[-1] == (PromptReference("review"), "focus", "", {"path": "src/b.py"})
         await it.pilot.press("down", "tab", "enter", "enter")
         await it.until(lambda: "focus tests" in it.app.query_one(Composer).composer_input.text, "the filled prompt")
@@ -64,7 +64,7 @@ async def test_twenty_keys_cost_one_question_and_a_late_answer_is_not_shown(run:
         for value, gate in answers:
             del value
             gate.set()
-        await it.until(lambda: shown(it) == ["abcdefghijklmnopqrst completed"], "the newest answer")
+        await it.until(lambda: visible_suggestions(it) == ["abcdefghijklmnopqrst completed"], "the newest answer")
         assert [value for value, _ in answers] == ["", "abcdefghijklmnopqrst"]
 
 
@@ -85,7 +85,7 @@ async def test_a_form_works_without_suggestions(run: Run, fault: Exception | Non
         await form(it)
         await it.until(lambda: asked > 0, "a question")
         await it.type("main.py")
-        assert shown(it) == []
+        assert visible_suggestions(it) == []
         await it.pilot.press("enter", "enter", "enter")
         await it.until(
             lambda: it.app.query_one(Composer).composer_input.text == "Please review path main.py", "the prompt"
@@ -106,9 +106,9 @@ async def test_escape_closes_the_suggestions_first_and_then_the_form(run: Run) -
     async with run(size=(80, 24)) as it:
         it.host.features.suggestions = {"path": PATHS}
         await form(it)
-        await it.until(lambda: shown(it) == PATHS, "suggestions")
+        await it.until(lambda: visible_suggestions(it) == PATHS, "suggestions")
         await it.pilot.press("escape")
-        await it.until(lambda: shown(it) == [], "none")
+        await it.until(lambda: visible_suggestions(it) == [], "none")
         assert type(it.app.screen).__name__ == "PromptArgumentsForm"
         await it.pilot.press("escape")
         await it.until(lambda: type(it.app.screen).__name__ != "PromptArgumentsForm", "the end")
@@ -119,8 +119,8 @@ async def test_hidden_suggestions_are_counted_and_not_offered(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         it.host.features.suggestions = {"path": ["bad\x1b[31m", "rtl\u202e", "", *(f"p{n}" for n in range(150))]}
         await form(it)
-        await it.until(lambda: bool(shown(it)), "suggestions")
-        rows = shown(it)
+        await it.until(lambda: bool(visible_suggestions(it)), "suggestions")
+        rows = visible_suggestions(it)
         assert rows[0] == "p0"
         assert "and more" in rows[-1]
         assert len(rows) == 98
@@ -132,7 +132,7 @@ async def test_the_address_of_a_template_is_seen_before_it_is_used(run: Run) -> 
         it.host.features.suggestions = {"path": PATHS}
         await it.pilot.press("f4", "down", "down", "enter")
         await it.until(lambda: type(it.app.screen).__name__ == "ResourceTemplateForm", "the form")
-        await it.until(lambda: shown(it) == PATHS, "suggestions")
+        await it.until(lambda: visible_suggestions(it) == PATHS, "suggestions")
         assert it.host.features.asked[-1] == (ResourceTemplateReference("file:///{path}"), "path", "", {})
         await it.pilot.press("down", "enter")
         await it.until(lambda: "file:///src%2Fa.py" in it.text(), "the address, encoded")

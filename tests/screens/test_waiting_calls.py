@@ -12,7 +12,7 @@ from tests.screens.conftest import Run
 pytestmark = pytest.mark.anyio
 
 
-async def listed(it: Any, *arguments: dict[str, Any]) -> list[PendingQuestion]:
+async def open_call_list(it: Any, *arguments: dict[str, Any]) -> list[PendingQuestion]:
     asked = [
         PendingQuestion(it, tool_question(call=f"c{number}", arguments=given)) for number, given in enumerate(arguments)
     ]
@@ -36,7 +36,7 @@ async def on_call(it: Any) -> Any:
 @pytest.mark.req("ui.dialog-queue")
 async def test_calls_that_come_together_are_a_list_and_each_is_opened_to_decide(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        asked = await listed(it, {"n": 1}, {"n": 2}, {"n": 3})
+        asked = await open_call_list(it, {"n": 1}, {"n": 2}, {"n": 3})
         assert it.app.focused.id == "refuse"
         assert "files · write_file" in it.text()
         assert "○ not read" in it.text()
@@ -67,7 +67,7 @@ async def test_calls_of_one_tool_with_a_long_name_are_told_apart_by_their_argume
 
 async def test_all_are_allowed_together_only_when_each_was_read_to_its_end(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        asked = await listed(it, {"n": 1}, LONG_ARGUMENTS)
+        asked = await open_call_list(it, {"n": 1}, LONG_ARGUMENTS)
         await it.pilot.press("o")
         await on_call(it)
         await it.pilot.press("l")
@@ -93,7 +93,7 @@ async def test_all_are_allowed_together_only_when_each_was_read_to_its_end(run: 
 
 async def test_what_was_edited_is_kept_while_another_call_is_looked_at(run: Run) -> None:
     async with run(size=(120, 40)) as it:
-        asked = await listed(it, {"path": "a"}, {"path": "b"})
+        asked = await open_call_list(it, {"path": "a"}, {"path": "b"})
         await it.pilot.press("o")
         dialog = await on_call(it)
         await it.pilot.press("e", "backspace", "c", "ctrl+s")
@@ -112,7 +112,7 @@ async def test_what_was_edited_is_kept_while_another_call_is_looked_at(run: Run)
 @pytest.mark.req("ui.dialog-queue")
 async def test_a_call_that_comes_later_moves_neither_the_focus_nor_the_row_under_the_cursor(run: Run) -> None:
     async with run(size=(100, 30)) as it:
-        asked = await listed(it, {"n": 1}, {"n": 2}, {"n": 3})
+        asked = await open_call_list(it, {"n": 1}, {"n": 2}, {"n": 3})
         dialog = await on_list(it)
         await it.pilot.press("down", "down", "up")
         before = dialog.cursor
@@ -145,7 +145,7 @@ async def test_a_call_that_is_being_read_is_not_taken_away_by_another(run: Run) 
 
 async def test_a_hundred_calls_are_one_list_and_refused_together(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        asked = await listed(it, *({"n": n} for n in range(100)))
+        asked = await open_call_list(it, *({"n": n} for n in range(100)))
         await it.pilot.press("end")
         await it.until(lambda: "n 99" in it.text(), "the last one")
         await it.pilot.press("enter")

@@ -40,7 +40,7 @@ FIELDS = {
 MANY = {"many": {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}, "default": ["a"]}}
 
 
-def asked(revision: str) -> list[tuple[str, tuple[str, dict[str, Any]], list[Any]]]:
+def reply_cases(revision: str) -> list[tuple[str, tuple[str, dict[str, Any]], list[Any]]]:
     """The schema of the reply, what is asked, and the user's answers."""
     pictures = EditedReply(({"type": "image", "data": "QUJD", "mimeType": "image/png"},))
     found: list[tuple[str, tuple[str, dict[str, Any]], list[Any]]] = [
@@ -65,7 +65,7 @@ def asked(revision: str) -> list[tuple[str, tuple[str, dict[str, Any]], list[Any
 @pytest.mark.parametrize("revision", [*HANDSHAKE, STATELESS])
 async def test_every_reply_of_the_desk_is_valid_by_the_schema_of_its_revision(revision: str, tmp_path: Path) -> None:
     schema = wire_schema(revision)
-    for number, (result, ask, answers) in enumerate(asked(revision)):
+    for number, (result, ask, answers) in enumerate(reply_cases(revision)):
         folder = tmp_path / str(number)
         folder.mkdir()
         model = ScriptedModel(

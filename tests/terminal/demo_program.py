@@ -20,7 +20,7 @@ def open_demo(terminal: Terminal) -> None:
 
 
 def ask_demo(terminal: Terminal, text: str) -> str:
-    """Type a message, wait for the question it leads to and for the moment it heeds keys."""
+    """Type a message and wait until its question accepts keys."""
     terminal.wait_for_turn_end()
     terminal.type(text)
     terminal.wait_for(text)

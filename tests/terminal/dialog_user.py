@@ -1,4 +1,4 @@
-"""A person at the keyboard who meets dialogs: types ahead, refuses by Escape, agrees; and what came of it."""
+"""A user at the keyboard: types ahead, refuses by Escape or agrees; and the recorded effects."""
 
 import json
 import re
@@ -75,7 +75,7 @@ class DialogUser:
         assert sorted(self.effects(mark)) == sorted(effects)
 
     def answers(self, mark: int) -> list[str]:
-        """What a person answered since, as the ledger on the disk has it: `tool deny`."""
+        """Return the user's answers since then from the audit log, such as `tool deny`."""
         rows = self._rows()[mark:]
         return [f"{row['kind']} {row['decision']}" for row in rows if row["event"] == "answered"]
 
@@ -87,7 +87,7 @@ class DialogUser:
 
     @property
     def marks(self) -> tuple[int, int]:
-        """How much happened so far: to the peers, and in the ledger."""
+        """Return how many events the servers and the audit log have."""
         return len(self.setup.effects()), len(self._rows())
 
     # -- at the keyboard
@@ -112,7 +112,7 @@ class DialogUser:
         return sent
 
     def no_action(self) -> None:
-        """What is to be done for a dialog that comes by itself."""
+        """Do nothing: the dialog opens on its own."""
 
     def key_action(self, *keys: str) -> Callable[[], None]:
         """To be done later."""
@@ -129,7 +129,7 @@ class DialogUser:
         return is_there
 
     def wait_for_dialog(self, kind: type[Any], *texts: str) -> str:
-        """Wait for that dialog, and for the moment it hears; the screen then."""
+        """Wait until that dialog accepts keys; return the screen."""
         is_there = self.dialog_matcher(kind, texts)
 
         def heeds(screen: str) -> bool:
@@ -201,7 +201,7 @@ class DialogUser:
         keys: Texts = ("Escape",),
         leaves: Callable[[str], bool] | None = None,
     ) -> str:
-        """Keys typed ahead do not answer it, and Escape refuses: exactly `effects`, and `answers` in the ledger.
+        """Check that early keys do not answer and Escape refuses: exactly `effects`, and `answers` in the audit log.
 
         It is opened anew where this machine was so busy that the last key may have come when it heard already.
         """
@@ -245,7 +245,7 @@ class DialogUser:
         return screen
 
     def expect_answers(self, mark: int, *answers: str) -> None:
-        """Wait until exactly these answers are in the ledger."""
+        """Wait until exactly these answers are in the audit log."""
         self.terminal.wait_until(lambda _: len(self.answers(mark)) >= len(answers), f"answers {answers}")
         assert self.answers(mark) == list(answers), self.answers(mark)
 

@@ -149,7 +149,7 @@ class Terminal:
         return self.wait_until(lambda screen: all(text in screen for text in texts), f"{texts}", seconds)
 
     def wait_for_question(self, *texts: str, seconds: float = 15) -> str:
-        """Wait for a question, enter it, and wait until it has these texts and heeds keys; the screen then."""
+        """Enter a question and wait until it shows these texts and accepts keys; return the screen."""
 
         def asks(screen: str) -> bool:
             if is_unfocused(screen):
@@ -221,7 +221,7 @@ class Terminal:
 
 
 def accepts_keys(screen: str) -> bool:
-    """Whether there is a question that heeds keys by now."""
+    """Return whether a question accepts keys."""
     return _ACTIVE_QUESTION.search(screen) is not None
 
 

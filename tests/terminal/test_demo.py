@@ -1,4 +1,4 @@
-"""`mcphost demo`, as a newcomer meets it: greeting, a tool call, a question that refuses unless told otherwise."""
+"""`mcphost demo` for a new user: greeting, a tool call, a question that refuses by default."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""However the program is told to leave, it leaves like quit: conversation saved, servers ended, terminal restored."""
+"""Every way to end the program works like quit: conversation saved, servers ended, terminal restored."""
 
 import json
 import os
@@ -54,7 +54,7 @@ def with_forked_worker() -> tuple[str, ...]:
     return (sys.executable, str(FORKED_WORKER), json.dumps(model_worker_command()))
 
 
-def again(terminal: Terminal) -> None:
+def send_second_message(terminal: Terminal) -> None:
     """A second message, once the turn before it is over."""
     terminal.wait_for_turn_end()
     terminal.type("and again")
@@ -73,8 +73,8 @@ def mcphost(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def saved(folder: Path) -> list[dict[str, object]]:
-    """What `mcphost sessions list --json` tells about the folder the terminal used."""
+def saved_sessions(folder: Path) -> list[dict[str, object]]:
+    """Return what `mcphost sessions list --json` prints for the terminal's folder."""
     listed = json.loads(mcphost(folder, "sessions", "list", "--json"))
     return listed if isinstance(listed, list) else listed["sessions"]
 
@@ -89,7 +89,7 @@ def test_a_signal_ends_it_like_quit(
     terminal.wait_until(lambda _: terminal.is_plain(), "the terminal as it was", seconds=10)
     terminal.wait_for_shell(seconds=10)
     wait_gone(processes, seconds=10)
-    assert len(saved(tmp_path)) == 1
+    assert len(saved_sessions(tmp_path)) == 1
 
 
 def test_a_lost_terminal_ends_it_like_quit(terminal: Terminal, model: OpenAiStub, tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_a_lost_terminal_ends_it_like_quit(terminal: Terminal, model: OpenAiStub
     processes = terminal.processes()
     terminal.kill_server()
     wait_gone(processes, seconds=10)
-    assert len(saved(tmp_path)) == 1
+    assert len(saved_sessions(tmp_path)) == 1
 
 
 def test_quitting_keeps_the_conversation(terminal: Terminal, tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_quitting_keeps_the_conversation(terminal: Terminal, tmp_path: Path) -> 
     terminal.press("C-q")
     terminal.wait_until(lambda _: terminal.is_plain(), "the terminal as it was", seconds=10)
     wait_gone(processes, seconds=10)
-    (session,) = saved(tmp_path)
+    (session,) = saved_sessions(tmp_path)
     assert session["messages"] == 2
 
 
@@ -136,7 +136,7 @@ def test_quitting_while_the_model_answers_keeps_what_it_said(terminal: Terminal,
             model.over.set()
             model.shutdown()
             thread.join()
-    (session,) = saved(tmp_path)
+    (session,) = saved_sessions(tmp_path)
     assert session["messages"] == 2
     assert "The first half" in mcphost(tmp_path, "sessions", "show", str(session["id"]))
 
@@ -146,7 +146,7 @@ def test_two_instances_at_once_lose_nothing(terminal: Terminal, tmp_path: Path) 
         talk(terminal, None, tmp_path)
         talk(other, None, tmp_path)
         for one in (terminal, other):
-            again(one)
+            send_second_message(one)
         for one in (terminal, other):
             one.wait_until(
                 lambda screen: DEMO_ANSWER in screen.partition("▌ and again")[2], "an answer to that", seconds=30
@@ -154,7 +154,7 @@ def test_two_instances_at_once_lose_nothing(terminal: Terminal, tmp_path: Path) 
             processes = one.processes()
             one.press("C-q")
             wait_gone(processes, seconds=10)
-    assert [session["messages"] for session in saved(tmp_path)] == [4, 4]
+    assert [session["messages"] for session in saved_sessions(tmp_path)] == [4, 4]
 
 
 def test_a_terminal_lost_in_the_middle_of_drawing_does_not_hold_it_up(terminal: Terminal) -> None:

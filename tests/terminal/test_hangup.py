@@ -1,4 +1,4 @@
-"""A terminal that goes away without a signal: no controlling terminal, so nobody sends one."""
+"""A terminal that disappears without a signal, as without a controlling terminal."""
 
 import os
 import pty

@@ -15,22 +15,22 @@ from tests.terminal.hostile_text import (
 from tests.terminal.terminal import Terminal
 
 
-def left(terminal: Terminal, question: str) -> None:
+def leave_question(terminal: Terminal, question: str) -> None:
     """Escape, once it is heard."""
     terminal.wait_for_question(question)
     terminal.press("Escape")
     terminal.wait_until(lambda screen: question not in screen, f"the end of {question}")
 
 
-def unfolded(terminal: Terminal, mark: str) -> None:
+def unfold_until(terminal: Terminal, mark: str) -> None:
     """Walk back through the conversation, opening each block, until one shows that mark."""
     terminal.press("C-t")
     terminal.wait_for("[ ] step")
     terminal.press("Enter")
     for _ in range(12):
-        before = coloured(terminal)
+        before = styled_screen(terminal)
         terminal.press("[", "Enter")
-        terminal.wait_until(lambda _, before=before: coloured(terminal) != before, "another block")
+        terminal.wait_until(lambda _, before=before: styled_screen(terminal) != before, "another block")
         if mark in terminal.screen():
             break
     terminal.wait_for(mark)
@@ -38,17 +38,17 @@ def unfolded(terminal: Terminal, mark: str) -> None:
     terminal.wait_for_cursor("Type a message")  # what follows an Escape at once is read as a key with Alt
 
 
-def coloured(terminal: Terminal) -> str:
+def styled_screen(terminal: Terminal) -> str:
     """The screen with its colours, which tell where the focus is."""
     return terminal.tmux("capture-pane", "-p", "-e")
 
 
-def closed(terminal: Terminal, page: str) -> None:
+def close_page(terminal: Terminal, page: str) -> None:
     terminal.press("Escape")
     terminal.wait_until(lambda screen: page not in screen, f"the end of {page}")
 
 
-def called(terminal: Terminal, tool: str) -> None:
+def call_tool(terminal: Terminal, tool: str) -> None:
     """Call a tool by hand; Enter would take a suggestion that is still open."""
     terminal.type(f"!evil/{tool}")
     terminal.wait_for("(tool-words)")
@@ -73,7 +73,7 @@ def test_no_byte_of_a_hostile_model_or_of_a_question_acts_on_the_terminal(termin
         terminal.wait_between_keys()
         terminal.press("o")
         terminal.wait_until(lambda screen: "Use the server evil?" not in screen, "the answer")
-        left(terminal, "(after)")  # a tool that changed
+        leave_question(terminal, "(after)")  # a tool that changed
         for page, *shown in (
             ("F7", "Allowed for longer", "(grant-tool)"),
             ("C-o", "Folders that servers may be told of", "(root-name)"),
@@ -88,26 +88,26 @@ def test_no_byte_of_a_hostile_model_or_of_a_question_acts_on_the_terminal(termin
         terminal.wait_for("Servers  2 of 2", "(oauth-words)")
         terminal.press("F4")
         terminal.wait_for("(resource-title)")
-        left(terminal, "(root-name)")  # the first read
+        leave_question(terminal, "(root-name)")  # the first read
         terminal.wait_for("(resource-text)")
         terminal.press("w")
         terminal.wait_for("(refusal)")
-        closed(terminal, "(resource-title)")
+        close_page(terminal, "(resource-title)")
         terminal.type("hello")
         terminal.press("Enter")
         terminal.wait_for("wants to run", "(given)", seconds=90)
-        left(terminal, "wants to run")
+        leave_question(terminal, "wants to run")
         terminal.wait_for("THE END", seconds=60)
-        unfolded(terminal, "▾ thought")
+        unfold_until(terminal, "▾ thought")
         for tool, question in (("form", "(form-message)"), ("visit", "(visit-message)"), ("sample", "(system)")):
-            called(terminal, tool)
+            call_tool(terminal, tool)
             terminal.wait_for_question(question, seconds=30)
             if tool == "form":
                 terminal.press("Tab", "Tab", "Space")  # opens the list of options
                 terminal.wait_for("(option-name)")
                 terminal.press("Escape")
                 terminal.wait_for("esc cancel")  # the buttons have the focus again
-            left(terminal, question)
+            leave_question(terminal, question)
         terminal.type("break")
         terminal.press("Enter")
         terminal.wait_for("(model-error)", seconds=60)

@@ -1,4 +1,4 @@
-"""Children are watched without threads, and their ends are told as asyncio tells them."""
+"""Child processes are watched without threads, and exits are reported as by asyncio."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Ending a process that has just ended by itself is no error."""
+"""Ending a process that has just exited is no error."""
 
 import os
 import subprocess

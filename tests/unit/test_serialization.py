@@ -1,4 +1,4 @@
-"""JSON of strangers: bounds that hold before objects and text are made."""
+"""Untrusted JSON: bounds that apply before objects and text are created."""
 
 import json
 import tracemalloc

@@ -1,1 +1,1 @@
-"""Ways around consent: each is tried on the real Host by a hostile server, and a witness says what really happened."""
+"""Attacks on consent: a hostile server tries each on the real Host, and a witness records the effects."""

@@ -1,4 +1,4 @@
-"""Ways that play with a call's arguments and with who answers when: what runs is what was shown and agreed to."""
+"""Attacks with arguments and the timing of answers: what runs is what was shown and approved."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What every way has: hostile servers, a front that refuses what was not allowed, and the evidence afterwards."""
+"""The setup of every attack: hostile servers, a frontend that refuses what was not allowed, and the evidence."""
 
 import json
 import os
@@ -73,7 +73,7 @@ class RecordingModel(ScriptedModel):
 
 
 class AttackSetup:
-    """One world: its store, its ledger on the disk, its witness, its servers' plans."""
+    """The setup of one attack: its store, audit log, witness and the plans of its servers."""
 
     def __init__(self, folder: Path, open_host: OpenHost) -> None:
         self.folder = folder
@@ -129,7 +129,7 @@ class AttackSetup:
     # -- the host
     @asynccontextmanager
     async def open_host(self, model: Any, front: Any, *servers: ServerConfig, **more: Any) -> AsyncIterator[Host]:
-        """A host on this store and ledger; all its servers that may be started are ready."""
+        """Open a host on this store and audit log; all servers that may start are ready."""
         required = AuditConfig(required=True)
         journal = more.pop("journal", None) or AuditLog(AuditStore(self.ledger), required)
         ready = more.pop("ready", True)
@@ -163,7 +163,7 @@ class AttackSetup:
         )
 
     def audit_rows(self) -> list[Row]:
-        """The ledger."""
+        """Return the rows of the audit log."""
         if not self.ledger.exists():
             return []
         with sqlite3.connect(self.ledger) as db:

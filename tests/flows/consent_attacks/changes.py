@@ -1,4 +1,4 @@
-"""Ways that change something after the yes: the tool, the server, what starts it, where it is, and who was asked."""
+"""Attacks that change something after approval: the tool, the server, its command, its folder or the account."""
 
 import sqlite3
 from pathlib import Path

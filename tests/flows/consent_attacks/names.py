@@ -1,4 +1,4 @@
-"""Ways that play with names: what was agreed to is one tool of one server, not what is called like it."""
+"""Attacks with names: an approval is for one tool of one server, not for look-alikes."""
 
 import hashlib
 from collections.abc import Sequence

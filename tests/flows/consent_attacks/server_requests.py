@@ -1,4 +1,4 @@
-"""Ways of servers that ask for something: forms, addresses, the model, folders, in both eras and out of turn."""
+"""Attacks by server requests: forms, URLs, sampling and roots, in both eras and out of order."""
 
 from contextlib import suppress
 from typing import Any
@@ -303,7 +303,7 @@ async def asked_out_of_turn(scene: AttackSetup) -> None:
 
 
 async def wait_for_refusals(scene: AttackSetup, count: int) -> None:
-    """Wait until the server heard so many."""
+    """Wait until the server got this many refusals."""
     with anyio.fail_after(10):
         while len([effect for effect in scene.effects() if effect["what"] == "refused"]) < count:
             await anyio.to_thread.run_sync(scene.effect_file.stat)

@@ -27,7 +27,7 @@ TOOLS = (
 
 
 class ModelRound:
-    """What came of one round."""
+    """The result of one model round."""
 
     def __init__(self) -> None:
         self.events: list[ModelEvent] = []

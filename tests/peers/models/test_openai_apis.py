@@ -46,7 +46,7 @@ def end(status: str, *output: Json, **members: Any) -> Json:
     return event(status, response={**made, **settings, "status": status, "output": list(output), **members})
 
 
-def called(*pieces: str) -> list[Json]:
+def tool_call_events(*pieces: str) -> list[Json]:
     """An answer of Responses that reasons and calls a tool, its arguments in pieces."""
     whole = {**CALL, "arguments": "".join(pieces)}
     added = event("output_item.added", item={**whole, "arguments": ""})
@@ -100,7 +100,7 @@ async def test_events_of_responses_are_joined_and_unknown_ones_are_ignored(
 ) -> None:
     ours, base = provider
     strange = event("something.new", delta="never shown")
-    ours.script = [word("Let me "), strange, word("look."), *called('{"path": ', '"/a"}')]
+    ours.script = [word("Let me "), strange, word("look."), *tool_call_events('{"path": ', '"/a"}')]
     heard = await ask_model(create_model("responses", base, worker), "hi")
     assert heard.text == "Let me look."
     assert [(use.name, use.arguments) for use in heard.uses] == [("fs__read", {"path": "/a"})]
@@ -125,7 +125,7 @@ async def test_reasoning_of_responses_goes_back_with_the_result_of_the_call_it_l
     worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
-    ours.script = called("{}")
+    ours.script = tool_call_events("{}")
     model = create_model("responses", base, worker)
     heard = await ask_model(model, "hi")
     (replay,) = [thought.replay for thought in heard.events_of(ThinkingDelta)]

@@ -34,7 +34,7 @@ class DeviceCodeServer(OAuthPeer):
 
 
 class DeviceCodeUser:
-    """Somebody who reads the code; their answer is "I see"."""
+    """A user who reads the code and confirms it."""
 
     def __init__(self, answer: str | None = "") -> None:
         self.answer = answer

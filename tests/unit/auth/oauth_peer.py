@@ -205,7 +205,7 @@ async def run_peer(kind: type[OAuthPeer] = OAuthPeer, **settings: Any) -> AsyncI
 
 @dataclass
 class BrowserUser:
-    """A person who signs in wherever they are led, unless told otherwise."""
+    """A user who signs in at every URL unless configured otherwise."""
 
     urls: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -246,7 +246,7 @@ class BrowserUser:
 
 @dataclass
 class Refused:
-    """What a transport tells of a refused request."""
+    """A refused request as a transport reports it."""
 
     status: int = 401
     www_authenticate: str = ""

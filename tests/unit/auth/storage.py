@@ -29,7 +29,7 @@ def read_all_files(folder: Path) -> bytes:
 
 
 async def age_sign_in(auth: Any, keep: TokenStore, seconds: float = 4000) -> None:
-    """Let the sign-in be that much older."""
+    """Make the sign-in this many seconds older."""
     signed = auth.current_sign_in
     tokens = replace(signed.tokens, issued=signed.tokens.issued - seconds, expires=signed.tokens.expires - seconds)
     auth.current_sign_in = replace(signed, tokens=tokens)

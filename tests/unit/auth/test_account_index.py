@@ -1,4 +1,4 @@
-"""The list of sign-ins: what cannot be read is kept aside and told, and never written over."""
+"""The account index: unreadable files are moved aside and reported, never overwritten."""
 
 from pathlib import Path
 

@@ -29,7 +29,7 @@ def browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def opened(told: Path) -> list[str]:
-    """Return what the browser was started with, which nobody waits for on a busy machine but this."""
+    """Return the arguments of the browser, waiting until it has started."""
     deadline = time.monotonic() + 30
     while not told.exists():
         assert time.monotonic() < deadline, "the browser did not start"

@@ -36,14 +36,14 @@ def get(callback: CallbackServer, target: str, host: str = "") -> bytes:
     return f"GET {target} HTTP/1.1\r\nHost: {host or f'127.0.0.1:{callback.port}'}\r\n\r\n".encode()
 
 
-def mine(redirect: AuthorizationResponse) -> bool:
+def has_good_state(redirect: AuthorizationResponse) -> bool:
     return redirect.get("state") == "good-state"
 
 
 @pytest.mark.req("auth.callback.server", "auth.callback.loopback")
 async def test_the_answer_of_the_browser_ends_the_wait_and_shows_a_page() -> None:
     async with run_callback_server(path="/callback/x") as callback:
-        callback.expect(mine)
+        callback.expect(has_good_state)
         page = await send(callback.port, get(callback, "/callback/x?code=the-code&state=good-state&iss=i"))
         assert page.startswith(b"HTTP/1.1 200 ")
         assert b"the-code" not in page
@@ -63,7 +63,7 @@ async def test_the_answer_of_the_browser_ends_the_wait_and_shows_a_page() -> Non
 )  # fmt: skip
 async def test_a_foreign_response_is_rejected_and_the_wait_continues(target: str) -> None:
     async with run_callback_server() as callback:
-        callback.expect(mine)
+        callback.expect(has_good_state)
         assert b" 40" in (await send(callback.port, get(callback, target)))[:13]
         assert (await send(callback.port, get(callback, "/callback?code=c&state=good-state"))).startswith(
             b"HTTP/1.1 200"
@@ -77,7 +77,7 @@ async def test_a_foreign_response_is_rejected_and_the_wait_continues(target: str
 )
 async def test_another_host_name_is_another_site(host: str) -> None:
     async with run_callback_server() as callback:
-        callback.expect(mine)
+        callback.expect(has_good_state)
         answer = await send(
             callback.port, get(callback, "/callback?code=c&state=good-state", host.format(port=callback.port))
         )
@@ -87,7 +87,7 @@ async def test_another_host_name_is_another_site(host: str) -> None:
 @pytest.mark.req("auth.callback.server")
 async def test_only_one_answer_is_taken_and_only_by_get() -> None:
     async with run_callback_server() as callback:
-        callback.expect(mine)
+        callback.expect(has_good_state)
         post = f"POST /callback?state=good-state HTTP/1.1\r\nHost: 127.0.0.1:{callback.port}\r\n\r\n".encode()
         assert (await send(callback.port, post)).startswith(b"HTTP/1.1 405 ")
         assert (await send(callback.port, get(callback, "/callback?code=1&state=good-state"))).startswith(
@@ -141,14 +141,14 @@ def test_an_answer_does_not_show_its_code() -> None:
 
 async def test_what_a_page_sends_here_does_not_become_a_secret_of_ours() -> None:
     async with run_callback_server() as callback:
-        callback.expect(mine)
+        callback.expect(has_good_state)
         await send(callback.port, get(callback, "/callback?code=ordinary-words&state=everyday"))
     assert redact("ordinary-words of everyday") == "ordinary-words of everyday"
 
 
 async def test_excess_connections_are_closed_and_the_browser_is_served_afterwards() -> None:
     async with run_callback_server() as callback:
-        callback.expect(mine)
+        callback.expect(has_good_state)
         silent = [
             await anyio.connect_tcp("127.0.0.1", callback.port)
             for _ in range(MAX_CONNECTIONS + MAX_CONCURRENT_REQUESTS)

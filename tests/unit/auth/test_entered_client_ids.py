@@ -1,4 +1,4 @@
-"""An authorization server that registers nobody: the user enters a client id; it is used there, kept, and corrected."""
+"""Authorization servers without registration: an entered client ID is used, stored and corrected."""
 
 import json
 from urllib.parse import urlsplit

@@ -1,4 +1,4 @@
-"""Locks between processes: whoever waits has a turn before the one who had the last turn."""
+"""Locks between processes: a waiting process goes before the last holder."""
 
 import fcntl
 import threading

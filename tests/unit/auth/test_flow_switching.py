@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("fast_device_polling")]
 
 
 class Changing(BrowserUser):
-    """Takes the other way so many times, and then the one at hand."""
+    """A user who switches flows this many times and then uses the current one."""
 
     def __init__(self, times: int) -> None:
         super().__init__(visit=False)

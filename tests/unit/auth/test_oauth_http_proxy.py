@@ -55,7 +55,7 @@ class Proxy:
 
 
 @asynccontextmanager
-async def proxied(
+async def serve_behind_proxy(
     folder: Path, name: str = "as.example"
 ) -> AsyncIterator[tuple[Proxy, list[ReceivedRequest], CertificateAuthority]]:
     async def hello(one: ReceivedRequest) -> None:
@@ -73,7 +73,7 @@ async def proxied(
                     await tunnel
 
 
-def known(**addresses: Sequence[str]) -> Resolver:
+def fake_resolver(**addresses: Sequence[str]) -> Resolver:
     """A resolver that knows these names and no other."""
     table = {name.replace("_", "."): value for name, value in addresses.items()}
 
@@ -98,8 +98,8 @@ async def get(
 async def test_a_name_that_a_proxy_knows_is_reached_by_name_in_a_tunnel(
     names: dict[str, list[str]], tmp_path: Path
 ) -> None:
-    async with proxied(tmp_path) as (proxy, seen, authority):
-        reply = await get(proxy, authority, "https://as.example/x", known(**names))
+    async with serve_behind_proxy(tmp_path) as (proxy, seen, authority):
+        reply = await get(proxy, authority, "https://as.example/x", fake_resolver(**names))
     assert reply.json_members() == {"hello": 1}
     assert proxy.asked == ["CONNECT as.example:443 HTTP/1.1"]
     assert seen[0].headers["host"] == "as.example"
@@ -120,9 +120,9 @@ async def test_a_name_that_a_proxy_knows_is_reached_by_name_in_a_tunnel(
 async def test_a_proxy_is_not_asked_for_what_is_known_to_be_private(
     url: str, names: dict[str, list[str]], tmp_path: Path
 ) -> None:
-    async with proxied(tmp_path) as (proxy, seen, authority):
+    async with serve_behind_proxy(tmp_path) as (proxy, seen, authority):
         with pytest.raises(UnsafeUrl, match="leads to"):
-            await get(proxy, authority, url, known(**names))
+            await get(proxy, authority, url, fake_resolver(**names))
     assert proxy.asked == seen == []
 
 
@@ -134,8 +134,8 @@ async def test_a_proxy_is_not_asked_for_what_is_known_to_be_private(
 async def test_behind_a_proxy_a_private_server_and_the_users_word_count_too(
     names: dict[str, list[str]], private: bool, tmp_path: Path
 ) -> None:
-    async with proxied(tmp_path) as (proxy, _, authority):
-        reply = await get(proxy, authority, "https://as.example/x", known(**names), private=private)
+    async with serve_behind_proxy(tmp_path) as (proxy, _, authority):
+        reply = await get(proxy, authority, "https://as.example/x", fake_resolver(**names), private=private)
     assert reply.is_success
 
 
@@ -147,13 +147,13 @@ async def test_names_that_are_never_found_here_do_not_hold_up_what_the_proxy_can
         return []
 
     monkeypatch.setattr(url_policy, "PROXIED_LOOKUP_TIMEOUT", 0.05)
-    async with proxied(tmp_path) as (proxy, _, authority):
+    async with serve_behind_proxy(tmp_path) as (proxy, _, authority):
         assert (await get(proxy, authority, "https://as.example/x", silent)).is_success
 
 
 async def test_a_misdirecting_proxy_is_detected_by_the_certificate(tmp_path: Path) -> None:
-    async with proxied(tmp_path, "evil.example") as (proxy, seen, authority):
+    async with serve_behind_proxy(tmp_path, "evil.example") as (proxy, seen, authority):
         with pytest.raises(EndpointUnreachable, match="certificate"):
-            await get(proxy, authority, "https://as.example/x", known())
+            await get(proxy, authority, "https://as.example/x", fake_resolver())
     assert seen == []
     assert len(proxy.asked) == 1

@@ -1,4 +1,4 @@
-"""Where a fresh sign-in goes when the keyring fails, at each step: never lost, never written anywhere unasked."""
+"""Storage of a new sign-in when the keyring fails at each step: never lost, never written without consent."""
 
 import threading
 import time
@@ -51,7 +51,7 @@ class Backend:
 
 
 class Hanging(Backend):
-    """One that answers when it is told to."""
+    """A backend that answers on demand."""
 
     def __init__(self) -> None:
         super().__init__("")

@@ -33,8 +33,8 @@ ADDRESSES = {
 }
 
 
-async def told(one: OAuthPeer) -> str:
-    """The message and the hint of a sign-in that fails before anybody was sent anywhere or anything was given."""
+async def sign_in_error_text(one: OAuthPeer) -> str:
+    """Return message and hint of a sign-in that fails before the browser opens or a secret is sent."""
     person = BrowserUser()
     with pytest.raises(SignInRequired) as raised:
         await send_with_sign_in(create_oauth(one, person), one)
@@ -56,7 +56,7 @@ async def test_a_wrong_address_is_reported_with_its_reason(what: str, kind: str)
         else {"document": {what.replace(" ", "_"): url}}
     )
     async with run_peer(**settings) as one:
-        said = await told(one)
+        said = await sign_in_error_text(one)
     assert what in said
     assert reason in said
 
@@ -83,12 +83,12 @@ ANSWERS = {
 async def test_unusable_metadata_is_reported_with_what_was_received(kind: str) -> None:
     answer, of_issuer, of_resource = ANSWERS[kind]
     async with run_peer(answers={ISSUER: answer}) as one:
-        said = await told(one)
+        said = await sign_in_error_text(one)
         assert one.origin in said
         assert "authorization server" in said
         assert of_issuer in said
     async with run_peer(answers={RESOURCE: answer}) as one:
-        said = await told(one)
+        said = await sign_in_error_text(one)
         assert f"{one.origin}{RESOURCE}" in said
         assert "protected resource metadata" in said
         assert of_resource in said
@@ -114,7 +114,7 @@ async def test_unusable_metadata_is_reported_with_what_was_received(kind: str) -
 )
 async def test_contradictory_metadata_is_reported_with_both_values(settings: dict[str, Any], words: list[str]) -> None:
     async with run_peer(**settings) as one:
-        said = await told(one)
+        said = await sign_in_error_text(one)
     assert [word for word in words if word not in said] == []
 
 
@@ -139,7 +139,7 @@ async def test_a_metadata_redirect_is_reported_with_its_target(place: str, targe
                 await super().handle(one)
 
     async with run_peer(Redirecting) as one:
-        said = await told(one)
+        said = await sign_in_error_text(one)
     assert reason in said
     assert target in said or target == "/elsewhere"
 
@@ -157,7 +157,7 @@ async def test_a_rejected_certificate_is_reported_with_how_to_configure_an_autho
     async with serve(lambda one: one.reply(404), CertificateAuthority(tmp_path).context(host, days)) as server:
         address = server.url.removesuffix("/mcp")
         async with run_peer(resource={"authorization_servers": [address]}) as one:
-            said = await told(one)
+            said = await sign_in_error_text(one)
     assert address in said
     assert "its certificate is not accepted" in said
     assert any(words in said for words in reason.split("|"))

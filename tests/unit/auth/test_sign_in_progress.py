@@ -1,4 +1,4 @@
-"""Every step of a sign-in is told when it begins, each time a code was asked about too, and that it is over."""
+"""Progress of a sign-in: each step, each poll for a code, and the end are reported."""
 
 import io
 import sys

@@ -17,7 +17,7 @@ from tests.unit.auth.storage import age_sign_in
 pytestmark = pytest.mark.anyio
 
 
-async def kept(one: OAuthPeer, folder: Path) -> Account:
+async def sign_in_and_reload(one: OAuthPeer, folder: Path) -> Account:
     """The entry of the index after a sign-in, as another process reads it."""
     assert await send_with_sign_in(create_oauth(one, BrowserUser(), TokenStore(MemoryBackend(), folder)), one) == 200
     (entry,) = await TokenStore(MemoryBackend(), folder).accounts()
@@ -32,7 +32,7 @@ async def test_the_index_lists_what_the_servers_report(tmp_path: Path) -> None:
             "authorization_response_iss_parameter_supported": True,
         }
         one.redirect = {"iss": one.origin}
-        entry = await kept(one, tmp_path)
+        entry = await sign_in_and_reload(one, tmp_path)
     assert entry.client_kind == "registered"
     assert entry.discovery == DiscoverySummary(
         resource_metadata=f"{one.origin}/.well-known/oauth-protected-resource/mcp",
@@ -58,7 +58,7 @@ async def test_openid_discovery_is_distinguished_from_rfc_8414(tmp_path: Path) -
         one.answers["/.well-known/oauth-authorization-server"] = (404, b"{}", "application/json")
         document = json.dumps(one.metadata()).encode()
         one.answers["/.well-known/openid-configuration"] = (200, document, "application/json")
-        entry = await kept(one, tmp_path)
+        entry = await sign_in_and_reload(one, tmp_path)
     assert entry.discovery.metadata_kind == "oidc"
     assert entry.discovery.issuer_metadata == f"{one.origin}/.well-known/openid-configuration"
 
@@ -67,7 +67,7 @@ async def test_the_defaults_of_2025_03_26_are_named_as_what_they_are(tmp_path: P
     async with run_peer(challenge="Bearer") as one:
         for path in ("oauth-protected-resource/mcp", "oauth-authorization-server"):
             one.answers[f"/.well-known/{path}"] = (404, b"", "")
-        entry = await kept(one, tmp_path)
+        entry = await sign_in_and_reload(one, tmp_path)
     found = entry.discovery
     assert (found.metadata_kind, found.resource_metadata, found.issuer_metadata) == ("legacy", "", "")
     assert dict(describe_discovery(entry))["issuer metadata"] == "none: default addresses of 2025-03-26"
@@ -92,7 +92,7 @@ async def test_what_a_server_writes_there_without_end_is_bounded(tmp_path: Path)
             "code_challenge_methods_supported": ["S256", *("x" * 1_000 for _ in range(500))],
             "revocation_endpoint": f"{one.origin}/{'r' * 3_000}",
         }
-        entry = await kept(one, tmp_path)
+        entry = await sign_in_and_reload(one, tmp_path)
     assert len(entry.discovery.pkce_methods) == 8
     assert len(encode(entry.discovery)) < 2_000
 

@@ -1,4 +1,4 @@
-"""Clocks that are set, machines that slept, tokens of a second: nobody is signed out, nothing old is sent."""
+"""Changed clocks, suspended machines and short-lived tokens: no account is signed out, no expired token sent."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a server says and nobody has read yet is bounded in bytes, not only in number."""
+"""Unread messages of a server are bounded in bytes, not only in number."""
 
 import tracemalloc
 from collections.abc import Callable

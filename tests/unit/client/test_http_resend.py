@@ -1,4 +1,4 @@
-"""What is sent again after a refusal that was mended: the same, as whoever we are by then, unless it was cancelled."""
+"""Requests repeated after a resolved refusal: unchanged, with the current account, unless cancelled."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -57,7 +57,7 @@ class Renewing:
         self.number += 1
 
 
-def refusing(era: str, wants: list[str]) -> RequestHandler:
+def refuse_other_tokens(era: str, wants: list[str]) -> RequestHandler:
     """Lets only the last of these tokens call a tool."""
 
     async def call(one: ReceivedRequest) -> object:
@@ -69,9 +69,9 @@ def refusing(era: str, wants: list[str]) -> RequestHandler:
 
 
 @asynccontextmanager
-async def calling(era: str, token: Renewing) -> AsyncIterator[tuple[RawServer, RequestSender, Mapping[str, str]]]:
+async def open_sender(era: str, token: Renewing) -> AsyncIterator[tuple[RawServer, RequestSender, Mapping[str, str]]]:
     """A caller that was let in as t-0, at a server whose tools want t-1."""
-    async with serve(refusing(era, ["t-1"])) as server:
+    async with serve(refuse_other_tokens(era, ["t-1"])) as server:
         dialer = HttpConnector("peer", server.url, {}, warn=RecordingObserver().warn, authorizer=token)
         async with dialer.connect() as channel:
             caller = RequestSender(channel, "peer", Timeouts())
@@ -81,23 +81,23 @@ async def calling(era: str, token: Renewing) -> AsyncIterator[tuple[RawServer, R
             yield server, caller, {"Mcp-Name": "tool"} if era == "stateless" else {}
 
 
-def calls(server: RawServer) -> list[ReceivedRequest]:
+def tool_calls(server: RawServer) -> list[ReceivedRequest]:
     return [one for one in server.seen if one.body and one.message.get("method") == "tools/call"]
 
 
-def without(one: ReceivedRequest, *names: str) -> dict[str, str]:
+def headers_without(one: ReceivedRequest, *names: str) -> dict[str, str]:
     return {name: value for name, value in one.headers.items() if name not in names}
 
 
 @pytest.mark.req("auth.stepup.retry-original")
 @pytest.mark.parametrize("era", BOTH)
 async def test_a_token_that_is_renewed_quietly_changes_the_token_and_nothing_else(era: str) -> None:
-    async with calling(era, Renewing()) as (server, caller, headers):
+    async with open_sender(era, Renewing()) as (server, caller, headers):
         await caller.send(CallTool("tool", {"n": 1}), headers=headers, on_notification=lambda notice: None)
-        first, second = calls(server)
+        first, second = tool_calls(server)
     assert (first.headers["authorization"], second.headers["authorization"]) == ("Bearer t-0", "Bearer t-1")
     assert first.body == second.body
-    assert without(first, "authorization") == without(second, "authorization")
+    assert headers_without(first, "authorization") == headers_without(second, "authorization")
     assert second.headers["mcp-protocol-version"] == ("2026-07-28" if era == "stateless" else "2025-11-25")
     assert second.headers.get("mcp-session-id") == (None if era == "stateless" else "s-1")
 
@@ -105,16 +105,16 @@ async def test_a_token_that_is_renewed_quietly_changes_the_token_and_nothing_els
 @pytest.mark.req("auth.stepup.retry-original")
 @pytest.mark.parametrize("era", BOTH)
 async def test_after_a_person_signed_in_the_request_is_a_new_one_with_the_same_in_it(era: str) -> None:
-    async with calling(era, Renewing(quietly=False)) as (server, caller, headers):
+    async with open_sender(era, Renewing(quietly=False)) as (server, caller, headers):
         await caller.send(CallTool("tool", {"n": 1}), headers=headers, on_notification=lambda notice: None)
-        first, second = calls(server)
+        first, second = tool_calls(server)
     said: list[Any] = [json.loads(one.body) for one in (first, second)]
     assert said[0]["id"] != said[1]["id"]
     tokens = [one["params"].pop("_meta")["progressToken"] for one in said]
     assert tokens == [one["id"] for one in said], "progress of the first is not taken for that of the second"
     assert said[0]["params"] == said[1]["params"] == {"name": "tool", "arguments": {"n": 1}}
     differ = ("authorization", "content-length")
-    assert without(first, *differ) == without(second, *differ)
+    assert headers_without(first, *differ) == headers_without(second, *differ)
 
 
 @pytest.mark.parametrize("quietly", [True, False])
@@ -122,7 +122,7 @@ async def test_after_a_person_signed_in_the_request_is_a_new_one_with_the_same_i
 async def test_a_call_that_is_cancelled_while_its_token_is_renewed_is_not_sent_again(era: str, quietly: bool) -> None:
     token = Renewing(quietly=quietly)
     token.renewed = anyio.Event()
-    async with calling(era, token) as (server, caller, headers):
+    async with open_sender(era, token) as (server, caller, headers):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(lambda: caller.send(CallTool("tool", {"n": 1}), headers=headers))
             await token.asked.wait()
@@ -131,4 +131,4 @@ async def test_a_call_that_is_cancelled_while_its_token_is_renewed_is_not_sent_a
         assert token.number == 1, "the new token is kept all the same"
         # Another one goes through, and is the second that the server sees.
         await caller.send(CallTool("tool", {"n": 2}), headers=headers)
-        assert [json.loads(one.body)["params"]["arguments"] for one in calls(server)] == [{"n": 1}, {"n": 2}]
+        assert [json.loads(one.body)["params"]["arguments"] for one in tool_calls(server)] == [{"n": 1}, {"n": 2}]

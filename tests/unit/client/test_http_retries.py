@@ -1,4 +1,4 @@
-"""Busy and failing HTTP servers: what waits, what is asked again, and what is told instead."""
+"""Busy and failing HTTP servers: what waits, what is retried and what is reported."""
 
 import time
 from email.utils import formatdate
@@ -47,7 +47,7 @@ def first_then(*refusals: RequestHandler, then: RequestHandler) -> RequestHandle
     return handler
 
 
-def refusing(status: int, after: str) -> RequestHandler:
+def refuse_with_retry_after(status: int, after: str) -> RequestHandler:
     return lambda one: one.reply(status, b"slow down", "text/plain", retry_after=after)
 
 
@@ -59,7 +59,7 @@ async def test_a_busy_server_is_asked_again_after_the_time_it_names_with_a_count
     monkeypatch.setattr(requests, "MIN_WAIT", 0.2)
     heard: list[Notification] = []
     notes = RecordingObserver()
-    handler = first_then(refusing(status, "0"), then=lambda one: one.result(text_answer()))
+    handler = first_then(refuse_with_retry_after(status, "0"), then=lambda one: one.result(text_answer()))
     async with open_http_session(serving(handler), notes) as (session, server):
         begun = time.monotonic()
         assert single_text(await session.request(CallTool("x"), on_notification=heard.append)) == "ok"
@@ -75,7 +75,7 @@ async def test_a_busy_server_is_asked_again_after_the_time_it_names_with_a_count
 
 async def test_a_date_to_wait_for_is_understood() -> None:
     until = int(time.time()) + 2
-    refused = refusing(503, formatdate(until, usegmt=True))
+    refused = refuse_with_retry_after(503, formatdate(until, usegmt=True))
     async with open_http_session(stateless_server(first_then(refused, then=lambda one: one.result(text_answer())))) as (
         session,
         _,
@@ -86,7 +86,7 @@ async def test_a_date_to_wait_for_is_understood() -> None:
 
 @pytest.mark.parametrize("after", ["61", "3600", "99999999999999", formatdate(4e9, usegmt=True)])
 async def test_a_wait_over_a_minute_is_reported_instead(after: str) -> None:
-    async with open_http_session(stateless_server(refusing(429, after))) as (session, server):
+    async with open_http_session(stateless_server(refuse_with_retry_after(429, after))) as (session, server):
         begun = time.monotonic()
         with pytest.raises(HttpStatusError, match="HTTP 429") as caught:
             await session.request(CallTool("x"))
@@ -96,7 +96,7 @@ async def test_a_wait_over_a_minute_is_reported_instead(after: str) -> None:
 
 
 async def test_waiting_for_a_busy_server_ends_when_the_user_gives_up() -> None:
-    async with open_http_session(stateless_server(refusing(429, "50"))) as (session, server):
+    async with open_http_session(stateless_server(refuse_with_retry_after(429, "50"))) as (session, server):
         begun = time.monotonic()
         waiting = anyio.Event()
 
@@ -116,7 +116,7 @@ async def test_waiting_for_a_busy_server_ends_when_the_user_gives_up() -> None:
 async def test_a_permanently_busy_server_is_reported_after_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requests, "MIN_WAIT", 0.05)
     monkeypatch.setattr(requests, "MAX_TOTAL_WAIT", 0.2)
-    async with open_http_session(stateless_server(refusing(429, "0"))) as (session, server):
+    async with open_http_session(stateless_server(refuse_with_retry_after(429, "0"))) as (session, server):
         with anyio.fail_after(20), pytest.raises(HttpStatusError):
             await session.request(CallTool("x"))
     assert server.calls().count("POST tools/call") == 5
@@ -127,11 +127,13 @@ async def cut(one: ReceivedRequest) -> bool:
     return False
 
 
-async def unanswered(one: ReceivedRequest) -> bool:
+async def close_without_response(one: ReceivedRequest) -> bool:
     return False
 
 
-@pytest.mark.parametrize("fault", [cut, unanswered, lambda one: one.reply(502, b"bad gateway", "text/html")])
+@pytest.mark.parametrize(
+    "fault", [cut, close_without_response, lambda one: one.reply(502, b"bad gateway", "text/html")]
+)
 async def test_a_list_is_asked_for_three_times(fault: RequestHandler, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requests, "FIRST_DELAY", 0.01)
     async with open_http_session(stateless_server(first_then(fault, fault, then=lambda one: one.result(TOOLS)))) as (
@@ -175,7 +177,7 @@ async def slow(one: ReceivedRequest) -> bool:
 
 @pytest.mark.req("http.resume.removed-side-effects")
 @pytest.mark.parametrize("serving", [stateless_server, handshake_server])
-@pytest.mark.parametrize("fault", [cut, unanswered, garbage, ended_stream, slow])
+@pytest.mark.parametrize("fault", [cut, close_without_response, garbage, ended_stream, slow])
 async def test_a_call_that_breaks_off_is_never_repeated_and_may_have_run(fault: RequestHandler, serving: type) -> None:
     async with open_http_session(serving(fault)) as (session, server):
         with anyio.fail_after(20), pytest.raises(ServerError) as caught:
@@ -198,7 +200,7 @@ async def test_a_refusal_says_whether_the_tool_may_have_run(status: int, ran: bo
 
 
 async def test_a_call_that_could_not_be_sent_did_not_run() -> None:
-    leaving = stateless_server(unanswered)
+    leaving = stateless_server(close_without_response)
     async with open_http_session(leaving) as (session, server):
         server.listener.close()
         with pytest.raises(ConnectionLost) as caught:

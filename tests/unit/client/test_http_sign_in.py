@@ -166,7 +166,7 @@ async def test_what_everybody_may_have_is_remembered_over_a_sign_in() -> None:
 
 
 class Sessions(ToolsPeer):
-    """Has sessions, and ends them for whoever signed in; its authorization server stops answering when told to."""
+    """A server whose sessions end after a sign-in; its authorization server can be silenced."""
 
     ended: tuple[str, ...] = ()
     stuck = False
@@ -201,7 +201,7 @@ async def test_the_end_of_a_session_carries_the_token_and_waits_for_no_renewal()
 
 
 class Lapsing(ToolsPeer):
-    """Takes a call, ends its stream, and wants an account of whoever asks for the rest."""
+    """A server that takes a call, ends its stream and requires a sign-in for the rest."""
 
     taken = 0
 

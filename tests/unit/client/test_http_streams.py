@@ -52,20 +52,20 @@ def answer(text: str = "ok") -> bytes:
     return b'data: {"jsonrpc":"2.0","id":%ID%,"result":' + json.dumps(text_answer(text)).encode() + b"}\n\n"
 
 
-async def called(handler: RequestHandler, notes: RecordingObserver | None = None) -> str:
+async def call_tool(handler: RequestHandler, notes: RecordingObserver | None = None) -> str:
     async with open_http_session(stateless_server(handler), notes) as (session, _):
         with anyio.fail_after(20):
             return single_text(await session.request(CallTool("x")))
 
 
 async def test_an_event_of_15_mb_is_delivered_at_default_limits() -> None:
-    assert len(await called(streaming(answer("x" * 15 * MEGABYTE)))) == 15 * MEGABYTE
+    assert len(await call_tool(streaming(answer("x" * 15 * MEGABYTE)))) == 15 * MEGABYTE
 
 
 @pytest.mark.req("sec.size-limits")
 async def test_an_event_over_16_mb_is_refused() -> None:
     with pytest.raises(MalformedMessage, match="event over 16 MB"):
-        await called(streaming(answer("x" * 17 * MEGABYTE)))
+        await call_tool(streaming(answer("x" * 17 * MEGABYTE)))
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])
@@ -77,7 +77,7 @@ async def test_a_bomb_in_a_compressed_stream_is_stopped_at_its_bound(coding: str
         return False
 
     with pytest.raises(MalformedMessage, match="'peer' sent a response that decompresses to over 12 MB"):
-        await called(call)
+        await call_tool(call)
 
 
 async def test_a_large_honest_answer_that_shrinks_well_is_read() -> None:
@@ -88,13 +88,13 @@ async def test_a_large_honest_answer_that_shrinks_well_is_read() -> None:
         await one.send(head + packed)
         return False
 
-    assert len(await called(call)) == 9_000_000
+    assert len(await call_tool(call)) == 9_000_000
 
 
 @pytest.mark.parametrize("coding", ["br", "zstd", "gzip, gzip"])
 async def test_an_unrequested_encoding_is_named(coding: str) -> None:
     with pytest.raises(MalformedMessage, match=f"encoding '{coding}'"):
-        await called(lambda one: one.reply(200, b"{}", content_encoding=coding))
+        await call_tool(lambda one: one.reply(200, b"{}", content_encoding=coding))
 
 
 @pytest.mark.req("http.sse.parse")
@@ -105,7 +105,7 @@ async def test_events_of_other_kinds_and_fields_we_do_not_know_are_ignored(end: 
         b"\xef\xbb\xbf: hello\n\nevent: ping\ndata: 2026-01-01\n\nevent: error\ndata: {}\n\nfoo: bar\ndatax: 1\n\n"
         b"id: 1\0\nevent: message\n" + answer()
     )
-    assert await called(streaming(stream.replace(b"\n", end)), notes) == "ok"
+    assert await call_tool(streaming(stream.replace(b"\n", end)), notes) == "ok"
     assert notes.warnings == []
 
 
@@ -116,7 +116,7 @@ async def test_a_content_type_with_parameters_is_understood() -> None:
         await one.send(answer().replace(b"%ID%", str(one.message["id"]).encode()))
         return False
 
-    assert await called(call) == "ok"
+    assert await call_tool(call) == "ok"
 
 
 @pytest.mark.req("http.resume.give-up")

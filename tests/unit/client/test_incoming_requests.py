@@ -16,7 +16,7 @@ from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 pytestmark = pytest.mark.anyio
 
 
-async def tied() -> ServerRequestContext:
+async def tool_call_context() -> ServerRequestContext:
     return ServerRequestContext("tools/call", "t", 1)
 
 
@@ -38,8 +38,8 @@ async def test_a_request_that_is_taken_back_in_the_same_turn_is_not_answered() -
             on_flood=print,
             pauses=UserPauses({}, includes_user_time=False),
         )
-        answering.dispatch(JsonRpcRequest(1, "roots/list", Raw()), tied)
-        answering.dispatch(JsonRpcRequest(2, "roots/list", Raw()), tied)
+        answering.dispatch(JsonRpcRequest(1, "roots/list", Raw()), tool_call_context)
+        answering.dispatch(JsonRpcRequest(2, "roots/list", Raw()), tool_call_context)
         assert answering.cancel(1)
     assert [cast("JsonRpcResponse", message).id for message in sent] == [2]
     assert len(answers.asked) == 1

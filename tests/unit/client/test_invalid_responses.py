@@ -31,7 +31,7 @@ FAULTS: list[tuple[str, type[ServerError], str]] = [
 ]
 
 
-async def says(session: Session, *lines: str, deadline: float = 30) -> None:
+async def send_raw_lines(session: Session, *lines: str, deadline: float = 30) -> None:
     await session.request(CallTool("raw", {"lines": list(lines)}), deadline=deadline)
 
 
@@ -45,7 +45,7 @@ async def test_every_broken_answer_ends_its_own_call_in_time_and_says_why() -> N
 
         async def one(line: str, kind: type[ServerError], reason: str) -> None:
             with anyio.fail_after(20), pytest.raises(kind) as caught:
-                await says(session, line, deadline=0.5 if kind is RequestTimeout else 30)
+                await send_raw_lines(session, line, deadline=0.5 if kind is RequestTimeout else 30)
             assert reason in caught.value.message, line
             assert len(caught.value.message) < 2_200
 
@@ -62,7 +62,7 @@ async def test_answers_nobody_waits_for_are_counted_and_a_right_one_after_a_wron
     async with open_stdio_session(faulty_server(era="handshake")) as session:
         unknown = '{"jsonrpc":"2.0","id":999999999999,"result":{}}'
         late = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":@}}'
-        await says(session, GOOD.replace("@", '"@"'), unknown, late, GOOD, GOOD)
+        await send_raw_lines(session, GOOD.replace("@", '"@"'), unknown, late, GOOD, GOOD)
         assert await call_echo(session) == "hi"
         assert session.anomaly_counts["answers nobody waits for"] == 3
 
@@ -73,11 +73,11 @@ async def test_an_array_is_read_by_a_session_of_2025_03_26() -> None:
     notes = RecordingObserver()
     async with open_stdio_session(faulty_server("revision 2025-03-26", era="handshake"), notes) as session:
         assert session.facts.revision is Revision.V2025_03_26
-        await says(session, f'[{{"jsonrpc":"2.0","id":"p","method":"ping"}},{GOOD}]')
+        await send_raw_lines(session, f'[{{"jsonrpc":"2.0","id":"p","method":"ping"}},{GOOD}]')
         assert await call_echo(session) == "hi"
         assert session.anomaly_counts == {"pings answered": 1}
         with pytest.raises(MalformedMessage, match=r"1,001 messages; at most 1,000"):
-            await says(session, "[" + ",".join([GOOD] * 1_001) + "]")
+            await send_raw_lines(session, "[" + ",".join([GOOD] * 1_001) + "]")
     assert len(notes.warnings) == 1
 
 
@@ -88,4 +88,4 @@ async def test_texts_of_any_alphabet_survive_and_big_numbers_and_depth_are_no_tr
             assert await call_echo(session, text) == text
         deep = "[" * 150 + "]" * 150
         odd = '"a":123456789012345678901234567890,"b":1.5e300,"c":-0.0,"d":' + deep
-        await says(session, '{"jsonrpc":"2.0","id":@,"result":{"content":[],' + odd + "}}")
+        await send_raw_lines(session, '{"jsonrpc":"2.0","id":@,"result":{"content":[],' + odd + "}}")

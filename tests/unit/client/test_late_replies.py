@@ -1,4 +1,4 @@
-"""An answer that waits for its turn to be sent is what may be told when it leaves."""
+"""A delayed response contains what may be shared when it is sent."""
 
 import anyio
 import anyio.lowlevel
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Fewer(FakeRequestHandler):
-    """Tells of the first folder only, once the others left the list."""
+    """A handler that shares only the first folder once the others were removed."""
 
     left = False
 

@@ -416,7 +416,7 @@ async def test_a_deadline_of_its_own_is_a_hard_limit_that_no_progress_moves() ->
 
 # -- cancellation
 class Waiting(FakeRequestHandler):
-    """Somebody who looks at the question and does not decide."""
+    """A user who leaves the question open."""
 
     def __init__(self) -> None:
         super().__init__({"elicitation/create": ElicitResult("decline")})

@@ -18,12 +18,12 @@ pytestmark = pytest.mark.anyio
 COUNT = 128
 
 
-def similar(block: int) -> list[bytes]:
+def similar_definitions(block: int) -> list[bytes]:
     """Definitions that repeat each other, as those of one server do."""
     return [b'{"name":"search_%d_%d","description":"%s"}' % (block, number, b"text " * 120) for number in range(COUNT)]
 
 
-def unlike() -> list[bytes]:
+def incompressible_texts() -> list[bytes]:
     """Texts that do not compress to a quarter."""
     chance = random.Random(1)
     return [json.dumps(chance.randbytes(300).hex()).encode() for _ in range(COUNT)]
@@ -69,8 +69,8 @@ async def test_ten_thousand_similar_tools_take_a_tenth_of_their_text() -> None:
 def test_reading_in_order_expands_each_block_once(counted: Counter[str]) -> None:
     packed, plain = PackedJsonList(), list[bytes]()
     for block in range(3):
-        packed.extend(similar(block))
-        plain += similar(block)
+        packed.extend(similar_definitions(block))
+        plain += similar_definitions(block)
     assert counted["compressobj"] == 3
     assert list(packed) == plain
     assert counted["decompress"] == 3
@@ -78,18 +78,18 @@ def test_reading_in_order_expands_each_block_once(counted: Counter[str]) -> None
 
 
 def test_texts_that_compress_badly_are_tried_once_and_stored_as_they_are(counted: Counter[str]) -> None:
-    packed, texts = PackedJsonList(), unlike()
+    packed, texts = PackedJsonList(), incompressible_texts()
     for _ in range(3):
         packed.extend(texts)
-    packed.extend(similar(0))
+    packed.extend(similar_definitions(0))
     assert counted["compressobj"] == 1
-    assert list(packed) == [*texts, *texts, *texts, *similar(0)]
+    assert list(packed) == [*texts, *texts, *texts, *similar_definitions(0)]
     assert counted["decompress"] == 0
 
 
 def test_short_and_overlong_blocks_are_not_compressed(counted: Counter[str]) -> None:
     packed = PackedJsonList()
-    packed.extend(similar(0)[:5])
+    packed.extend(similar_definitions(0)[:5])
     packed.extend([b'"' + b"a" * pagination.MAX_COMPRESSED_BLOCK + b'"'])
     assert counted["compressobj"] == 0
     assert len(packed) == 6

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Server:
-    """Answers the probe when it is told to, and notes an `initialize`."""
+    """A server that answers the probe on demand and counts `initialize` requests."""
 
     is_drained = True
 

@@ -33,7 +33,7 @@ FORM: dict[str, Any] = {"message": "Who?", "requestedSchema": {"type": "object",
 
 
 class Slow(FakeRequestHandler):
-    """Answers once it is let, and tells when an answer was withdrawn."""
+    """A handler that answers on demand and records withdrawn requests."""
 
     def __init__(self, *, let: bool = False, reply: ClientResult = SAID) -> None:
         super().__init__({"sampling/createMessage": reply, "elicitation/create": ElicitResult("decline")})
@@ -350,7 +350,7 @@ async def test_requests_of_running_tasks_are_bounded_in_bytes(monkeypatch: pytes
 
 
 class Work:
-    """What a task does; a weak reference tells whether it is still kept."""
+    """The work of a task; a weak reference shows whether it is still alive."""
 
     async def __call__(self) -> JsonRpcMessage:
         return JsonRpcResponse(1, Raw(b"{}"))

@@ -420,7 +420,7 @@ async def test_a_question_from_a_stateless_server_is_reported_once_and_not_answe
     assert '"result"' not in note.read_text()
 
 
-def gone(pid: int) -> bool:
+def has_ended(pid: int) -> bool:
     return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
@@ -436,7 +436,7 @@ async def test_leaving_ends_the_server_by_the_ladder(fault: str, least: float, m
         (child,) = set(psutil.Process().children(recursive=True)) - children
         begun = time.monotonic()
     assert least <= time.monotonic() - begun < most
-    assert gone(child.pid)
+    assert has_ended(child.pid)
 
 
 @pytest.mark.req("stdio.shutdown.process-tree")
@@ -445,12 +445,12 @@ async def test_grandchildren_end_with_the_server(tmp_path: Path, how: str) -> No
     note = tmp_path / "pids"
     async with open_stdio_session(faulty_server("leaves a grandchild", str(note), era="handshake")) as session:
         grandchild = int(note.read_text().splitlines()[0])
-        assert not gone(grandchild)
+        assert not has_ended(grandchild)
         if how == "death":
             with pytest.raises(ConnectionLost, match="SIGKILL"):
                 await session.request(CallTool("die"))
     psutil.wait_procs([psutil.Process(grandchild)] if psutil.pid_exists(grandchild) else [], timeout=2)
-    assert gone(grandchild)
+    assert has_ended(grandchild)
 
 
 async def test_a_server_ends_when_its_host_is_killed_outright() -> None:
@@ -470,7 +470,7 @@ async def test_a_server_ends_when_its_host_is_killed_outright() -> None:
         child = psutil.Process(int(process.stdout.readline()))
         process.kill()
     psutil.wait_procs([child], timeout=5)
-    assert gone(child.pid)
+    assert has_ended(child.pid)
 
 
 async def test_a_cancelled_owner_still_ends_the_process() -> None:
@@ -489,7 +489,7 @@ async def test_a_cancelled_owner_still_ends_the_process() -> None:
         await started.wait()
         group.cancel_scope.cancel()
     assert len(pids) == 1
-    assert gone(pids[0])
+    assert has_ended(pids[0])
 
 
 @pytest.mark.req("sec.local.no-shell")

@@ -1,4 +1,4 @@
-"""What a server tells of changes, in both eras: over an in-process pipe with a scripted server."""
+"""Change notifications of a server in both eras, over an in-process pipe."""
 
 from collections.abc import AsyncIterator
 from typing import Any

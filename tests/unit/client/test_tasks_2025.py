@@ -42,7 +42,7 @@ def task(status: str = "working", message: str | None = None, ident: str = "t-1"
 
 
 class Jobs:
-    """A server whose tool `dig` wants a task; each tasks/get tells the next of `states`, the last one for ever."""
+    """A server whose tool `dig` needs a task; each tasks/get returns the next of `states`, then the last one."""
 
     def __init__(self, *states: Any, result: Any = DONE, created: Any = None, support: str | None = "required") -> None:
         self.states = list(states) or [task("completed")]
@@ -70,12 +70,12 @@ class Jobs:
                 return ErrorData(-32601, "no such method")
 
 
-def at(jobs: Jobs, revision: str = "2025-11-25", declared: Any = TASKS) -> ScriptedServer:
+def task_server(jobs: Jobs, revision: str = "2025-11-25", declared: Any = TASKS) -> ScriptedServer:
     capabilities: dict[str, Any] = {"tools": {}}
     return ScriptedServer(jobs, revision, capabilities | ({"tasks": declared} if declared is not None else {}))
 
 
-def sent(peer: ScriptedServer) -> list[str]:
+def methods_after_lists(peer: ScriptedServer) -> list[str]:
     """What was sent after the lists."""
     return peer.methods()[peer.methods().index("tools/list") + 1 :]
 
@@ -90,12 +90,15 @@ def params(peer: ScriptedServer, method: str) -> dict[str, Any]:
 @pytest.mark.req("task.old.augment")
 @pytest.mark.req("tools.execution.task-support")
 async def test_a_tool_that_requires_a_task_is_created_polled_and_its_result_taken() -> None:
-    peer, heard = at(Jobs(task(message="digging"), task(message="sifting"), task("completed"))), list[Notification]()
+    peer, heard = (
+        task_server(Jobs(task(message="digging"), task(message="sifting"), task("completed"))),
+        list[Notification](),
+    )
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         result = await session.request(CallTool("dig", {"deep": 1}), on_notification=heard.append)
     assert single_text(result) == "found"
-    assert sent(peer) == ["tools/call", "tasks/get", "tasks/get", "tasks/get", "tasks/result"]
+    assert methods_after_lists(peer) == ["tools/call", "tasks/get", "tasks/get", "tasks/get", "tasks/result"]
     assert params(peer, "tools/call")["task"] == {"ttl": 3_600_000}
     assert params(peer, "tools/call")["arguments"] == {"deep": 1}
     changes = [one.task for one in heard if isinstance(one, TaskStatusNotification)]
@@ -121,17 +124,17 @@ async def test_a_tool_that_requires_a_task_is_created_polled_and_its_result_take
 async def test_without_the_servers_and_the_tools_word_a_call_is_a_plain_one(
     support: str | None, declared: Any, revision: str
 ) -> None:
-    peer = at(Jobs(created=DONE, support=support), revision, declared)
+    peer = task_server(Jobs(created=DONE, support=support), revision, declared)
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         assert single_text(await session.request(CallTool("dig"))) == "found"
-    assert sent(peer) == ["tools/call"]
+    assert methods_after_lists(peer) == ["tools/call"]
     assert "task" not in params(peer, "tools/call")
 
 
 async def test_a_tool_that_stops_requiring_a_task_is_called_plainly_from_then_on() -> None:
     jobs = Jobs()
-    peer = at(jobs)
+    peer = task_server(jobs)
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         await session.request(CallTool("dig"))
@@ -143,11 +146,11 @@ async def test_a_tool_that_stops_requiring_a_task_is_called_plainly_from_then_on
 
 
 async def test_a_server_that_answers_at_once_is_taken_at_its_word() -> None:
-    peer = at(Jobs(created=DONE))
+    peer = task_server(Jobs(created=DONE))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         assert single_text(await session.request(CallTool("dig"))) == "found"
-    assert sent(peer) == ["tools/call"]
+    assert methods_after_lists(peer) == ["tools/call"]
 
 
 # -- polling
@@ -155,7 +158,7 @@ async def test_a_server_that_answers_at_once_is_taken_at_its_word() -> None:
 async def test_polls_are_not_closer_than_the_server_wants() -> None:
     jobs = Jobs(*[task(pollInterval=60)] * 3, task("completed"), created={"task": task(pollInterval=60)})
     began = 0.0
-    async with connect_to(at(jobs), era="handshake") as session:
+    async with connect_to(task_server(jobs), era="handshake") as session:
         await list_tools(session)
         began = anyio.current_time()
         await session.request(CallTool("dig"))
@@ -170,7 +173,7 @@ async def test_a_mad_interval_neither_floods_the_server_nor_stops_the_polls(
 ) -> None:
     monkeypatch.setattr(tasks, "MAX_POLL_INTERVAL", 0.05)
     jobs = Jobs(*[task(pollInterval=interval)] * 2, task("completed"), created={"task": task(pollInterval=interval)})
-    async with connect_to(at(jobs), era="handshake") as session:
+    async with connect_to(task_server(jobs), era="handshake") as session:
         await list_tools(session)
         await session.request(CallTool("dig"))
     assert min(later - earlier for earlier, later in pairwise(jobs.polled)) >= 0.009
@@ -178,7 +181,7 @@ async def test_a_mad_interval_neither_floods_the_server_nor_stops_the_polls(
 
 @pytest.mark.req("task.old.status-notification")
 async def test_a_status_notice_ends_the_wait_for_the_next_poll() -> None:
-    peer = at(Jobs(created={"task": task(pollInterval=60_000)}))
+    peer = task_server(Jobs(created={"task": task(pollInterval=60_000)}))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
 
@@ -192,7 +195,7 @@ async def test_a_status_notice_ends_the_wait_for_the_next_poll() -> None:
             group.start_soon(tell)
             with anyio.fail_after(20):
                 assert single_text(await session.request(CallTool("dig"))) == "found"
-    assert sent(peer) == ["tools/call", "tasks/result"]
+    assert methods_after_lists(peer) == ["tools/call", "tasks/result"]
 
 
 @pytest.mark.req("task.old.status-notification")
@@ -202,17 +205,17 @@ async def test_polling_continues_under_a_flood_of_notices_that_say_nothing_new()
             peer.say(method="notifications/tasks/status", params=task())
         return task()
 
-    peer = at(Jobs(flood, flood, flood, task("completed")))
+    peer = task_server(Jobs(flood, flood, flood, task("completed")))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         assert single_text(await session.request(CallTool("dig"))) == "found"
-    assert sent(peer).count("tasks/get") == 4
+    assert methods_after_lists(peer).count("tasks/get") == 4
 
 
 @pytest.mark.req("task.old.status-notification")
 async def test_polling_continues_while_notices_come_more_often_than_polls() -> None:
     slow = task(pollInterval=100)
-    peer = at(Jobs(slow, slow, task("completed"), created={"task": slow}))
+    peer = task_server(Jobs(slow, slow, task("completed"), created={"task": slow}))
     async with connect_to(peer, era="handshake") as session, anyio.create_task_group() as group:
         await list_tools(session)
 
@@ -225,7 +228,7 @@ async def test_polling_continues_while_notices_come_more_often_than_polls() -> N
         with anyio.fail_after(20):
             assert single_text(await session.request(CallTool("dig"))) == "found"
         group.cancel_scope.cancel()
-    assert sent(peer).count("tasks/get") == 3
+    assert methods_after_lists(peer).count("tasks/get") == 3
 
 
 @pytest.mark.req("prog.task-lifetime")
@@ -239,7 +242,7 @@ async def test_progress_keeps_its_token_for_the_life_of_the_task_and_not_longer(
         peer.say(method="notifications/progress", params={"progressToken": [], "progress": 9})
         return task()
 
-    peer = at(Jobs(progress, task("completed")))
+    peer = task_server(Jobs(progress, task("completed")))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         await session.request(CallTool("dig"), on_notification=heard.append)
@@ -252,7 +255,7 @@ async def test_progress_keeps_its_token_for_the_life_of_the_task_and_not_longer(
 @pytest.mark.req("task.old.log")
 async def test_the_life_of_a_task_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "mcphost.client.tasks"):
-        async with connect_to(at(Jobs(task(), task("completed"))), era="handshake") as session:
+        async with connect_to(task_server(Jobs(task(), task("completed"))), era="handshake") as session:
             await list_tools(session)
             await session.request(CallTool("dig"))
     assert [one.getMessage() for one in caplog.records] == [
@@ -290,7 +293,7 @@ def question(ident: int = 70) -> dict[str, Any]:
 async def test_a_task_that_needs_input_gets_tasks_result_at_once_and_its_question_answered() -> None:
     answers = Asking()
     jobs = Jobs(task("input_required"), result=lambda peer: peer.say(**question()))
-    peer = at(jobs)
+    peer = task_server(jobs)
     async with connect_to(peer, answers, era="handshake") as session, anyio.create_task_group() as group:
         await list_tools(session)
 
@@ -303,7 +306,7 @@ async def test_a_task_that_needs_input_gets_tasks_result_at_once_and_its_questio
 
         group.start_soon(server)
         assert single_text(await session.request(CallTool("dig"))) == "found"
-    assert sent(peer).count("tasks/result") == 1
+    assert methods_after_lists(peer).count("tasks/result") == 1
     assert peer.answers() == [
         {
             "jsonrpc": "2.0",
@@ -334,7 +337,7 @@ async def test_a_question_stays_open_and_shows_that_its_task_ended(end: str) -> 
     def later(peer: ScriptedServer) -> Any:
         return task(end) if answers.asked and end != "stopped by us" else task()
 
-    peer = at(Jobs(first, later))
+    peer = task_server(Jobs(first, later))
     async with connect_to(peer, answers, era="handshake") as session:
         await list_tools(session)
         async with anyio.create_task_group() as group:
@@ -365,7 +368,7 @@ async def test_a_question_that_comes_on_the_heels_of_its_task_belongs_to_the_tas
         return NO_REPLY
 
     jobs = Jobs(lambda peer: task("completed" if peer.answers() else "working"), created=created)
-    peer = at(jobs)
+    peer = task_server(jobs)
     async with connect_to(peer, answers, era="handshake") as session, anyio.create_task_group() as group:
         await list_tools(session)
 
@@ -385,11 +388,11 @@ async def test_a_result_that_came_too_early_is_asked_for_again() -> None:
     jobs = Jobs(
         task("input_required"), task(), task("completed"), result=lambda peer: results.pop(0) if results else None
     )
-    peer = at(jobs)
+    peer = task_server(jobs)
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         assert single_text(await session.request(CallTool("dig"))) == "found"
-    assert sent(peer).count("tasks/result") == 2
+    assert methods_after_lists(peer).count("tasks/result") == 2
 
 
 @pytest.mark.req("task.old.any-stream")
@@ -465,7 +468,7 @@ async def test_task_messages_are_received_on_any_stream_of_an_http_server() -> N
 @pytest.mark.req("task.old.failed-is-error")
 async def test_a_failed_task_gives_the_tools_own_error_result() -> None:
     failed = {"content": [{"type": "text", "text": "no water"}], "isError": True}
-    peer = at(Jobs(task("failed", "Tool execution failed"), result=failed))
+    peer = task_server(Jobs(task("failed", "Tool execution failed"), result=failed))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         result = await session.request(CallTool("dig"))
@@ -476,7 +479,7 @@ async def test_a_failed_task_gives_the_tools_own_error_result() -> None:
 @pytest.mark.req("task.old.failed-is-error")
 @pytest.mark.req("task.old.result")
 async def test_a_failed_task_without_a_result_is_the_requests_own_error_with_what_the_status_says() -> None:
-    peer = at(Jobs(task("failed", "rate limit"), result=ErrorData(-32603, "upstream broke")))
+    peer = task_server(Jobs(task("failed", "rate limit"), result=ErrorData(-32603, "upstream broke")))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         with pytest.raises(RequestRefused) as caught:
@@ -490,19 +493,19 @@ async def test_a_failed_task_without_a_result_is_the_requests_own_error_with_wha
 async def test_a_task_that_vanished_is_reported_as_such(status: str) -> None:
     gone = ErrorData(-32602, "Task not found")
     jobs = Jobs(task(), gone) if status == "tasks/get" else Jobs(task("completed"), result=gone)
-    peer = at(jobs)
+    peer = task_server(jobs)
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         with pytest.raises(RequestRefused, match=r"no longer knows the task of 'dig' .*: Task not found") as caught:
             await session.request(CallTool("dig"))
     assert caught.value.code == -32602
-    assert "tasks/cancel" not in sent(peer)
+    assert "tasks/cancel" not in methods_after_lists(peer)
 
 
 @pytest.mark.req("task.old.errors")
 @pytest.mark.parametrize("code", [-32601, -32600])
 async def test_a_refused_creation_is_shown_with_its_reason(code: int) -> None:
-    async with connect_to(at(Jobs(created=ErrorData(code, "no task for dig"))), era="handshake") as session:
+    async with connect_to(task_server(Jobs(created=ErrorData(code, "no task for dig"))), era="handshake") as session:
         await list_tools(session)
         with pytest.raises(RequestRefused, match="no task for dig") as caught:
             await session.request(CallTool("dig"))
@@ -510,12 +513,12 @@ async def test_a_refused_creation_is_shown_with_its_reason(code: int) -> None:
 
 
 async def test_a_task_cancelled_by_its_server_is_an_error_with_the_reason() -> None:
-    peer = at(Jobs(task("cancelled", "maintenance")))
+    peer = task_server(Jobs(task("cancelled", "maintenance")))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         with pytest.raises(RequestRefused, match=r"'peer' cancelled the task of 'dig': maintenance"):
             await session.request(CallTool("dig"))
-    assert sent(peer) == ["tools/call", "tasks/get"]
+    assert methods_after_lists(peer) == ["tools/call", "tasks/get"]
 
 
 # -- cancelling
@@ -524,7 +527,7 @@ async def test_a_task_cancelled_by_its_server_is_an_error_with_the_reason() -> N
 @pytest.mark.parametrize("declared", [True, False])
 async def test_giving_up_cancels_the_task_and_never_by_a_notification(declared: bool) -> None:
     support = TASKS if declared else {"requests": TASKS["requests"]}
-    peer = at(Jobs(task(pollInterval=60_000)), declared=support)
+    peer = task_server(Jobs(task(pollInterval=60_000)), declared=support)
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         async with anyio.create_task_group() as group:
@@ -533,28 +536,28 @@ async def test_giving_up_cancels_the_task_and_never_by_a_notification(declared: 
             group.cancel_scope.cancel()
         await session.request(CallTool("x"))  # the session goes on
     expected = ["tasks/cancel"] if declared else []
-    assert sent(peer) == ["tools/call", "tasks/get", *expected, "tools/call"]
+    assert methods_after_lists(peer) == ["tools/call", "tasks/get", *expected, "tools/call"]
 
 
 @pytest.mark.req("cancel.tasks", revisions=("2025-11-25",))
 async def test_a_task_that_is_made_after_its_caller_left_is_cancelled_then() -> None:
-    peer = at(Jobs(created=lambda peer: None))
+    peer = task_server(Jobs(created=lambda peer: None))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         async with anyio.create_task_group() as group:
             group.start_soon(session.request, CallTool("dig"))
             await peer.wait_until(lambda: "tools/call" in peer.methods())
             group.cancel_scope.cancel()
-        assert sent(peer) == ["tools/call"]
+        assert methods_after_lists(peer) == ["tools/call"]
         peer.say(id=peer.ident, result={"task": task()})
         await peer.wait_until(lambda: "tasks/cancel" in peer.methods())
-    assert sent(peer) == ["tools/call", "tasks/cancel"]
+    assert methods_after_lists(peer) == ["tools/call", "tasks/cancel"]
     assert params(peer, "tasks/cancel") == {"taskId": "t-1"}
 
 
 @pytest.mark.req("cancel.tasks", revisions=("2025-11-25",))
 async def test_quitting_waits_briefly_for_task_cancellations() -> None:
-    """Caller and session are cancelled together; a server of HTTP that is slow to answer hears of it all the same."""
+    """Caller and session are cancelled together; a slow HTTP server is notified anyway."""
     seen: list[str] = []
     opened, polled = anyio.Event(), anyio.Event()
     sessions: list[Session] = []
@@ -566,7 +569,7 @@ async def test_quitting_waits_briefly_for_task_cancellations() -> None:
             seen.append(method)
         if method == "tasks/get":
             polled.set()
-        await one.result(Jobs(task(pollInterval=60_000))(at(Jobs()), method, {}), connection="close")
+        await one.result(Jobs(task(pollInterval=60_000))(task_server(Jobs()), method, {}), connection="close")
         return False  # the next request needs a connection of its own
 
     plain = handshake_server(on_call)
@@ -601,19 +604,19 @@ async def test_quitting_waits_briefly_for_task_cancellations() -> None:
 
 @pytest.mark.req("cancel.tasks", revisions=("2025-11-25",))
 async def test_a_task_over_its_time_is_cancelled_and_reported() -> None:
-    peer = at(Jobs(task()))
+    peer = task_server(Jobs(task()))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         with pytest.raises(RequestTimeout, match=r"task of 'dig' at 'peer' was not done within 0 s"):
             await session.request(CallTool("dig"), deadline=0.1)
-    assert sent(peer)[-1] == "tasks/cancel"
-    assert "notifications/cancelled" not in sent(peer)
+    assert methods_after_lists(peer)[-1] == "tasks/cancel"
+    assert "notifications/cancelled" not in methods_after_lists(peer)
 
 
 async def test_a_task_may_take_longer_than_a_request_and_has_a_limit_of_its_own() -> None:
     limits = Limits(request_timeout=0.1, request_timeout_max=0.1, task_timeout=0.4)
     jobs = Jobs(*[task(pollInterval=50)] * 4, task("completed"))
-    async with connect_to(at(jobs), limits=limits, era="handshake") as session:
+    async with connect_to(task_server(jobs), limits=limits, era="handshake") as session:
         await list_tools(session)
         assert single_text(await session.request(CallTool("dig"))) == "found"
         jobs.states = [task()]
@@ -622,13 +625,13 @@ async def test_a_task_may_take_longer_than_a_request_and_has_a_limit_of_its_own(
 
 
 async def test_a_server_that_makes_no_task_in_time_costs_the_usual_wait() -> None:
-    peer = at(Jobs(created=lambda peer: None))
+    peer = task_server(Jobs(created=lambda peer: None))
     limits = Limits(request_timeout=0.05, request_timeout_max=5)
     async with connect_to(peer, limits=limits, era="handshake") as session:
         await list_tools(session)
         with pytest.raises(RequestTimeout, match="did not create a task for 'dig' in time"):
             await session.request(CallTool("dig"))
-        assert sent(peer) == ["tools/call"]
+        assert methods_after_lists(peer) == ["tools/call"]
 
 
 # -- hostile
@@ -644,14 +647,14 @@ async def test_a_server_that_makes_no_task_in_time_costs_the_usual_wait() -> Non
     ],
 )
 async def test_a_task_that_cannot_be_one_ends_the_call(created: Any, state: Any) -> None:
-    async with connect_to(at(Jobs(state, created=created)), era="handshake") as session:
+    async with connect_to(task_server(Jobs(state, created=created)), era="handshake") as session:
         await list_tools(session)
         with pytest.raises(MalformedMessage):
             await session.request(CallTool("dig"))
 
 
 async def test_an_unknown_status_is_reported_once_and_taken_for_working() -> None:
-    peer = at(Jobs(task("pondering"), task("musing"), task("completed")))
+    peer = task_server(Jobs(task("pondering"), task("musing"), task("completed")))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         assert single_text(await session.request(CallTool("dig"))) == "found"
@@ -661,25 +664,25 @@ async def test_an_unknown_status_is_reported_once_and_taken_for_working() -> Non
 
 async def test_a_task_that_outlives_its_ttl_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "EXPIRY_GRACE_SECONDS", 0.02)
-    peer = at(Jobs(task(ttl=30)))
+    peer = task_server(Jobs(task(ttl=30)))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         with pytest.raises(RequestTimeout, match="that its server gave it"):
             await session.request(CallTool("dig"))
-    assert sent(peer)[-1] == "tasks/cancel"
+    assert methods_after_lists(peer)[-1] == "tasks/cancel"
 
 
 async def test_a_task_that_waits_for_input_without_asking_ends_within_its_deadline(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(tasks_2025, "MAX_RESULT_TRIES", 2)
-    peer = at(Jobs(task("input_required"), result=ErrorData(-32600, "nothing")))
+    peer = task_server(Jobs(task("input_required"), result=ErrorData(-32600, "nothing")))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         with anyio.fail_after(20), pytest.raises(RequestTimeout, match=r"not done within 0 s"):
             await session.request(CallTool("dig"), deadline=0.3)
-    assert sent(peer).count("tasks/result") == 2
-    assert sent(peer)[-1] == "tasks/cancel"
+    assert methods_after_lists(peer).count("tasks/result") == 2
+    assert methods_after_lists(peer)[-1] == "tasks/cancel"
 
 
 @pytest.mark.parametrize("hard", [True, False])
@@ -687,7 +690,7 @@ async def test_the_time_a_person_is_asked_counts_under_a_hard_limit_only(
     hard: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tasks, "MAX_INPUT_SECONDS", 1.5)
-    peer = at(Jobs(task("input_required"), result=lambda peer: peer.say(**question())))
+    peer = task_server(Jobs(task("input_required"), result=lambda peer: peer.say(**question())))
     limits = Limits(request_timeout=1, request_timeout_max=1, task_timeout=1, includes_user_time=hard)
     async with connect_to(peer, Asking(), era="handshake", limits=limits) as session:
         await list_tools(session)
@@ -697,7 +700,7 @@ async def test_the_time_a_person_is_asked_counts_under_a_hard_limit_only(
 
 async def test_a_task_that_waits_for_input_is_polled_ever_more_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = Jobs(task("input_required"), result=NO_REPLY)
-    async with connect_to(at(jobs), era="handshake") as session:
+    async with connect_to(task_server(jobs), era="handshake") as session:
         await list_tools(session)
         with anyio.fail_after(20), pytest.raises(RequestTimeout):
             await session.request(CallTool("dig"), deadline=1.0)
@@ -705,7 +708,7 @@ async def test_a_task_that_waits_for_input_is_polled_ever_more_slowly(monkeypatc
 
 
 async def test_a_second_task_under_the_id_of_a_running_one_is_refused() -> None:
-    peer = at(Jobs(task(pollInterval=60_000)))
+    peer = task_server(Jobs(task(pollInterval=60_000)))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         async with anyio.create_task_group() as group:
@@ -717,7 +720,7 @@ async def test_a_second_task_under_the_id_of_a_running_one_is_refused() -> None:
 
 
 async def test_a_server_that_dies_during_a_task_ends_the_call_before_its_deadline() -> None:
-    peer = at(Jobs(lambda peer: peer.pipe.disconnect("It crashed.")))
+    peer = task_server(Jobs(lambda peer: peer.pipe.disconnect("It crashed.")))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         with anyio.fail_after(20), pytest.raises(ConnectionLost):
@@ -725,7 +728,7 @@ async def test_a_server_that_dies_during_a_task_ends_the_call_before_its_deadlin
 
 
 async def test_a_finished_task_whose_result_never_comes_costs_one_wait() -> None:
-    peer = at(Jobs(result=NO_REPLY))
+    peer = task_server(Jobs(result=NO_REPLY))
     limits = Limits(request_timeout=0.1, request_timeout_max=5)
     async with connect_to(peer, limits=limits, era="handshake") as session:
         await list_tools(session)

@@ -63,7 +63,7 @@ def handle(status: str = "working", **more: Any) -> dict[str, Any]:
 
 
 class Jobs:
-    """Every tools/call becomes a task; each tasks/get tells the next of `states`, the last one for ever."""
+    """A server that makes every tools/call a task; each tasks/get returns the next of `states`, then the last one."""
 
     def __init__(self, *states: Any, created: Any = None, update: Any = None) -> None:
         self.states = list(states) or [task("completed")]
@@ -92,19 +92,19 @@ class Jobs:
                 return ErrorData(-32601, "no such method")
 
 
-def at(jobs: Jobs) -> ScriptedServer:
+def task_server(jobs: Jobs) -> ScriptedServer:
     return ScriptedServer(jobs, "2026-07-28", CAPABILITIES)
 
 
-def asking(*keys: str, **more: Any) -> dict[str, Any]:
+def input_required_task(*keys: str, **more: Any) -> dict[str, Any]:
     return task("input_required", inputRequests=dict.fromkeys(keys, FORM), **more)
 
 
-async def dig(
+async def call_dig(
     jobs: Jobs, answers: FakeRequestHandler | None = None, *, deadline: float | None = None
 ) -> tuple[str, ScriptedServer]:
     """What the tool said, and the server."""
-    peer = at(jobs)
+    peer = task_server(jobs)
     async with connect_to(peer, answers) as session:
         return single_text(await session.request(CallTool("dig"), deadline=deadline)), peer
 
@@ -122,7 +122,10 @@ def test_a_task_lives_for_milliseconds_or_without_an_end(ttl: float | None, seco
 @pytest.mark.req("task.ext.inline-result")
 @pytest.mark.req("task.ext.not-legacy", revisions=("2025-11-25",))
 async def test_a_call_that_becomes_a_task_ends_with_its_inline_result() -> None:
-    peer, heard = at(Jobs(task(statusMessage="digging", ttlMs=None), task(pollIntervalMs=1), task("completed"))), []
+    peer, heard = (
+        task_server(Jobs(task(statusMessage="digging", ttlMs=None), task(pollIntervalMs=1), task("completed"))),
+        [],
+    )
     said: list[Notification] = heard
     async with connect_to(peer) as session:
         await list_tools(session)
@@ -153,7 +156,7 @@ async def test_the_extension_is_not_declared_in_the_handshake_era() -> None:
 
 @pytest.mark.req("task.ext.both-shapes")
 async def test_a_call_may_just_as_well_be_answered_at_once() -> None:
-    said, peer = await dig(Jobs(created={"resultType": "complete", **FOUND}))
+    said, peer = await call_dig(Jobs(created={"resultType": "complete", **FOUND}))
     assert said == "found"
     assert peer.methods() == ["server/discover", "tools/call"]
 
@@ -161,7 +164,7 @@ async def test_a_call_may_just_as_well_be_answered_at_once() -> None:
 @pytest.mark.req("task.ext.inline-result")
 async def test_a_completed_task_may_hold_an_error_of_the_tool() -> None:
     broken = FOUND | {"isError": True}
-    async with connect_to(at(Jobs(task("completed", result=broken)))) as session:
+    async with connect_to(task_server(Jobs(task("completed", result=broken)))) as session:
         assert (await session.request(CallTool("dig"))).is_error
 
 
@@ -170,20 +173,20 @@ async def test_a_completed_task_may_hold_an_error_of_the_tool() -> None:
 async def test_a_failed_task_is_its_json_rpc_error_with_what_the_status_says() -> None:
     failed = task("failed", error={"code": -32603, "message": "it broke", "data": {"a": 1}}, statusMessage="too deep")
     with pytest.raises(RequestRefused) as caught:
-        await dig(Jobs(task(), failed))
+        await call_dig(Jobs(task(), failed))
     assert (caught.value.code, caught.value.data) == (-32603, {"a": 1})
     assert caught.value.message.endswith("it broke (too deep)")
 
 
 async def test_a_task_cancelled_by_its_server_is_an_error_with_the_reason() -> None:
     with pytest.raises(RequestRefused, match=r"'peer' cancelled the task of 'dig': maintenance"):
-        await dig(Jobs(task("cancelled", statusMessage="maintenance")))
+        await call_dig(Jobs(task("cancelled", statusMessage="maintenance")))
 
 
 @pytest.mark.parametrize("kind", ["task", "complete", None])
 async def test_the_kind_of_a_polled_state_is_not_looked_at(kind: str | None) -> None:
     """Examples of the specification say `task` where its text says `complete`."""
-    said, _ = await dig(Jobs(task("completed", kind) if kind else {**task("completed"), "resultType": ""}))
+    said, _ = await call_dig(Jobs(task("completed", kind) if kind else {**task("completed"), "resultType": ""}))
     assert said == "found"
 
 
@@ -191,7 +194,7 @@ async def test_the_kind_of_a_polled_state_is_not_looked_at(kind: str | None) -> 
 async def test_a_handle_that_is_over_already_is_asked_once_for_its_outcome() -> None:
     """A CreateTaskResult carries no result, whatever a server puts there."""
     jobs = Jobs(created=handle("completed") | {"result": {"content": [{"type": "text", "text": "not this"}]}})
-    said, peer = await dig(jobs)
+    said, peer = await call_dig(jobs)
     assert said == "found"
     assert peer.methods()[2:] == ["tasks/get"]
 
@@ -201,7 +204,7 @@ async def test_a_handle_that_is_over_already_is_asked_once_for_its_outcome() -> 
 @pytest.mark.req("task.ext.fields")
 async def test_polls_follow_the_interval_as_it_changes() -> None:
     jobs = Jobs(task(pollIntervalMs=80), task(pollIntervalMs=20), task("completed"))
-    await dig(jobs)
+    await call_dig(jobs)
     first, second, third = jobs.polled
     assert second - first >= 0.075
     assert 0.015 <= third - second < 0.08
@@ -254,7 +257,7 @@ async def test_each_request_about_a_task_carries_its_id_as_name_over_http() -> N
             case "tools/call":
                 return await one.result(handle())
             case "tasks/get":
-                return await one.result(asking("who"))
+                return await one.result(input_required_task("who"))
             case _:
                 return await one.result({"resultType": "complete"})
 
@@ -269,7 +272,7 @@ async def test_each_request_about_a_task_carries_its_id_as_name_over_http() -> N
 
 # -- inputs
 class Thinking(FakeRequestHandler):
-    """Somebody who never answers."""
+    """A user who never answers."""
 
     gone = False
 
@@ -288,14 +291,14 @@ async def test_each_input_is_asked_for_once_however_often_it_is_listed() -> None
     later = task("input_required", inputRequests={"who": FORM, "when": FORM})
     jobs = Jobs(
         task("input_required", inputRequests=both),
-        asking("who"),
-        asking("who"),
+        input_required_task("who"),
+        input_required_task("who"),
         later,
         later,
         task(),
         task("completed"),
     )
-    said, _ = await dig(jobs, answers)
+    said, _ = await call_dig(jobs, answers)
     assert said == "found"
     accepted = {"action": "accept", "content": {"name": "Ada"}}
     sampled = {"role": "assistant", "content": {"type": "text", "text": "x"}, "model": "m"}
@@ -307,8 +310,8 @@ async def test_each_input_is_asked_for_once_however_often_it_is_listed() -> None
 @pytest.mark.req("task.ext.input")
 async def test_polling_continues_while_a_person_thinks_and_the_question_goes_with_the_task() -> None:
     answers = Thinking(ANSWERS)
-    jobs = Jobs(*[asking("who")] * 4, task("completed"))
-    said, _ = await dig(jobs, answers, deadline=0.05)
+    jobs = Jobs(*[input_required_task("who")] * 4, task("completed"))
+    said, _ = await call_dig(jobs, answers, deadline=0.05)
     assert (said, answers.gone, jobs.updates) == ("found", True, [])
 
 
@@ -317,16 +320,18 @@ async def test_rounds_of_input_may_come_before_the_task_and_their_keys_mean_noth
     answers = FakeRequestHandler(ANSWERS)
     first = {"resultType": "input_required", "inputRequests": {"who": FORM}, "requestState": "s"}
     jobs = Jobs(
-        asking("who"), task("completed"), created=lambda params: handle() if "requestState" in params else first
+        input_required_task("who"),
+        task("completed"),
+        created=lambda params: handle() if "requestState" in params else first,
     )
-    said, _ = await dig(jobs, answers)
+    said, _ = await call_dig(jobs, answers)
     assert said == "found"
     assert len(answers.asked) == 2
     assert [list(update) for update in jobs.updates] == [["who"]]
 
 
 async def test_a_declined_input_cancels_the_task_and_ends_the_call() -> None:
-    peer = at(Jobs(asking("who")))
+    peer = task_server(Jobs(input_required_task("who")))
     async with connect_to(
         peer, FakeRequestHandler({"elicitation/create": ServerRequestRejection("no thanks")})
     ) as session:
@@ -336,13 +341,13 @@ async def test_a_declined_input_cancels_the_task_and_ends_the_call() -> None:
 
 
 async def test_a_declined_form_is_an_answer_like_any_other() -> None:
-    jobs = Jobs(asking("who"), task("completed"))
-    await dig(jobs, FakeRequestHandler({"elicitation/create": ElicitResult("decline")}))
+    jobs = Jobs(input_required_task("who"), task("completed"))
+    await call_dig(jobs, FakeRequestHandler({"elicitation/create": ElicitResult("decline")}))
     assert jobs.updates == [{"who": {"action": "decline"}}]
 
 
 async def test_an_input_that_was_not_offered_ends_the_call() -> None:
-    peer = at(Jobs(asking("who")))
+    peer = task_server(Jobs(input_required_task("who")))
     async with connect_to(peer) as session:
         with pytest.raises(MalformedMessage, match="does not offer"):
             await session.request(CallTool("dig"))
@@ -356,11 +361,11 @@ async def test_new_questions_without_end_are_stopped(monkeypatch: pytest.MonkeyP
     def ask(peer: ScriptedServer) -> Any:
         nonlocal count
         count += 1
-        return asking(f"k{count}")
+        return input_required_task(f"k{count}")
 
     jobs, answers = Jobs(ask), FakeRequestHandler(ANSWERS)
     with pytest.raises(TooManyInputRounds, match="more than 5 inputs"):
-        await dig(jobs, answers)
+        await call_dig(jobs, answers)
     assert len(answers.asked) == 5
 
 
@@ -368,7 +373,7 @@ async def test_new_questions_without_end_are_stopped(monkeypatch: pytest.MonkeyP
 @pytest.mark.req("task.ext.cancel")
 @pytest.mark.req("cancel.tasks", revisions=("2026-07-28",))
 async def test_giving_up_cancels_the_task_and_forgets_it() -> None:
-    peer = at(Jobs(task(pollIntervalMs=60_000)))
+    peer = task_server(Jobs(task(pollIntervalMs=60_000)))
     async with connect_to(peer) as session:
         async with anyio.create_task_group() as group:
             group.start_soon(session.request, CallTool("dig"))
@@ -380,7 +385,7 @@ async def test_giving_up_cancels_the_task_and_forgets_it() -> None:
 
 # -- notices
 class Telling(Jobs):
-    """Grants the subscription to a task and tells its end there; polls would take a minute."""
+    """A server that reports the end of a task on its subscription; polls would take a minute."""
 
     def __init__(self, granted: Any = None, *, end: bool = True) -> None:
         super().__init__(task(pollIntervalMs=60_000), created=handle(pollIntervalMs=60_000))
@@ -405,7 +410,7 @@ class Telling(Jobs):
 @pytest.mark.req("task.ext.notifications")
 async def test_a_task_that_is_seldom_polled_is_listened_to() -> None:
     with anyio.fail_after(20):
-        said, peer = await dig(Telling())
+        said, peer = await call_dig(Telling())
     assert said == "found"
     # Its end is the end of the subscription, too.
     assert peer.methods()[1:] == ["tools/call", "subscriptions/listen", "notifications/cancelled"]
@@ -442,7 +447,7 @@ async def test_a_task_is_listened_to_over_http_on_a_stream_of_its_own() -> None:
 
 @pytest.mark.parametrize("granted", [{}, {"taskIds": ["another"]}, {"taskIds": 5}])
 async def test_a_subscription_that_was_not_granted_is_given_up_and_polls_go_on(granted: Any) -> None:
-    peer = at(Telling(granted, end=False))
+    peer = task_server(Telling(granted, end=False))
     async with connect_to(peer) as session, anyio.create_task_group() as group:
         group.start_soon(session.request, CallTool("dig"))
         await peer.wait_until(lambda: "notifications/cancelled" in peer.methods())
@@ -483,10 +488,10 @@ async def test_a_cancellation_that_is_refused_or_not_answered_changes_nothing(
 @pytest.mark.req("task.ext.ttl")
 async def test_a_task_past_its_lifetime_is_given_up_and_a_longer_one_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "EXPIRY_GRACE_SECONDS", 0.02)
-    said, _ = await dig(Jobs(*[task(ttlMs=60_000)] * 6, task("completed"), created=handle(ttlMs=10)))
+    said, _ = await call_dig(Jobs(*[task(ttlMs=60_000)] * 6, task("completed"), created=handle(ttlMs=10)))
     assert said == "found"
     with pytest.raises(RequestTimeout, match="that its server gave it"):
-        await dig(Jobs(task(ttlMs=10)))
+        await call_dig(Jobs(task(ttlMs=10)))
 
 
 @pytest.mark.req("task.ext.errors")
@@ -499,7 +504,7 @@ async def test_a_task_past_its_lifetime_is_given_up_and_a_longer_one_keeps_it(mo
     ],
 )
 async def test_the_errors_of_a_poll_are_told_apart(code: int, expected: str) -> None:
-    peer = at(Jobs(task(), ErrorData(code, "gone", Raw(b'{"requiredCapabilities":{}}'))))
+    peer = task_server(Jobs(task(), ErrorData(code, "gone", Raw(b'{"requiredCapabilities":{}}'))))
     async with connect_to(peer) as session:
         with pytest.raises(RequestRefused, match=expected) as caught:
             await session.request(CallTool("dig"))
@@ -512,7 +517,7 @@ async def test_the_errors_of_a_poll_are_told_apart(code: int, expected: str) -> 
 @pytest.mark.req("task.ext.unsupported-method")
 @pytest.mark.parametrize("call", [GetPrompt("p"), ReadResource("file:///a")])
 async def test_a_task_for_anything_but_a_tool_is_an_invalid_answer(call: ClientRequest[Any]) -> None:
-    peer = at(Jobs())
+    peer = task_server(Jobs())
     async with connect_to(peer) as session:
         with pytest.raises(MalformedMessage, match="'task'"):
             await session.request(call)
@@ -538,30 +543,30 @@ async def test_a_task_for_anything_but_a_tool_is_an_invalid_answer(call: ClientR
 )
 async def test_a_task_that_cannot_be_one_ends_the_call(created: Any, state: Any) -> None:
     with pytest.raises(MalformedMessage):
-        await dig(Jobs(state, created=created))
+        await call_dig(Jobs(state, created=created))
 
 
 async def test_a_task_that_waits_for_input_without_asking_ends_some_time(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RequestTimeout, match="was not done within"):
-        await dig(Jobs(asking()), deadline=0.05)
+        await call_dig(Jobs(input_required_task()), deadline=0.05)
     monkeypatch.setattr(tasks, "MAX_INPUT_SECONDS", 0.1)
     with pytest.raises(RequestTimeout, match="for input"):
-        await dig(Jobs(asking("who")), Thinking(ANSWERS), deadline=0.01)
+        await call_dig(Jobs(input_required_task("who")), Thinking(ANSWERS), deadline=0.01)
 
 
 async def test_a_refused_update_ends_the_call() -> None:
     with pytest.raises(RequestRefused, match="no longer knows"):
-        await dig(Jobs(asking("who"), update=ErrorData(-32602, "gone")), FakeRequestHandler(ANSWERS))
+        await call_dig(Jobs(input_required_task("who"), update=ErrorData(-32602, "gone")), FakeRequestHandler(ANSWERS))
 
 
 async def test_a_server_that_dies_during_a_task_ends_the_call_before_its_deadline() -> None:
     with anyio.fail_after(20), pytest.raises(ConnectionLost):
-        await dig(Jobs(lambda peer: peer.pipe.disconnect("It crashed.")))
+        await call_dig(Jobs(lambda peer: peer.pipe.disconnect("It crashed.")))
 
 
 @pytest.mark.req("task.ext.inline-result")
 async def test_what_the_extension_does_not_have_is_not_sent() -> None:
-    peer = at(Jobs())
+    peer = task_server(Jobs())
     async with connect_to(peer) as session:
         for call in (GetTaskResult("t"), ListTasks()):
             with pytest.raises(UnsupportedCapability):
@@ -572,7 +577,7 @@ async def test_what_the_extension_does_not_have_is_not_sent() -> None:
 @pytest.mark.req("prog.task-none")
 async def test_only_status_messages_tell_of_a_task_and_nothing_else_is_waited_for() -> None:
     heard: list[Notification] = []
-    peer = at(Jobs(task(statusMessage="a"), task("completed", statusMessage="b")))
+    peer = task_server(Jobs(task(statusMessage="a"), task("completed", statusMessage="b")))
     async with connect_to(peer, limits=Limits(request_timeout=5)) as session:
         await session.request(CallTool("dig"), on_notification=heard.append)
     assert [type(one) for one in heard if not isinstance(one, ProgressNotification)] == [TaskStatusNotification] * 3
@@ -581,6 +586,6 @@ async def test_only_status_messages_tell_of_a_task_and_nothing_else_is_waited_fo
 
 
 async def test_a_task_that_asks_for_very_many_values_is_given_up_before_they_are_decoded() -> None:
-    jobs = Jobs(asking(*map(str, range(30_000))))
+    jobs = Jobs(input_required_task(*map(str, range(30_000))))
     with pytest.raises(MalformedMessage, match="input with more than 50,000 values"):
-        await dig(jobs, FakeRequestHandler({"elicitation/create": ElicitResult("accept", {})}))
+        await call_dig(jobs, FakeRequestHandler({"elicitation/create": ElicitResult("accept", {})}))

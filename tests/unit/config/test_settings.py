@@ -1,4 +1,4 @@
-"""config.toml, environment and flags: what wins, and what is told."""
+"""Precedence of config.toml, environment and flags, and the problems reported."""
 
 import tomllib
 from pathlib import Path

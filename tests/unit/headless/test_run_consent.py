@@ -1,4 +1,4 @@
-"""What answers when nobody is there: `--yes` for calls, refusal for everything else."""
+"""Answers in noninteractive runs: `--yes` for calls, refusal for everything else."""
 
 import pytest
 

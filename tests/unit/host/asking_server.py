@@ -109,7 +109,7 @@ class AskingServer(InProcessServer):
                 self.ask(f"{ident}/{key}", method, given)
 
     def ask(self, ident: str, method: str, params: dict[str, Any]) -> None:
-        """Ask by itself."""
+        """Send a request outside of any call."""
         self.send(JsonRpcRequest(ident, method, Raw(encode(params))))
 
     def say(self, method: str, **params: Any) -> None:
@@ -134,7 +134,7 @@ class AskingServer(InProcessServer):
         self.send(JsonRpcResponse(ident, Raw(encode({"resultType": "complete", "content": [text]}))))
 
     async def until(self, count: int) -> list[tuple[str, dict[str, Any]]]:
-        """Wait for that many replies to what it asked by itself."""
+        """Wait for this many replies to requests outside of calls."""
         while len(self.results) < count:
             await self.changed.wait()
         return self.results

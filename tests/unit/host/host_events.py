@@ -6,7 +6,7 @@ from mcphost.host.events import EventQueue, HostEvent
 
 
 async def wait_for_event(feed: EventQueue, kind: type[HostEvent]) -> Any:
-    """The next event of that kind."""
+    """Return the next event of that kind."""
     async for event in feed:
         if isinstance(event, kind):
             return event

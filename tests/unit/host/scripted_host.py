@@ -44,7 +44,7 @@ EMPTY_LISTS: dict[str, Any] = {
 
 
 class InProcessServer(InMemoryChannel):
-    """Answers by method: a result, an ErrorData, JSON as it is (bytes), or a function of the params that gives one."""
+    """Answers by method: a result, an ErrorData, raw JSON (bytes), or a function of the params that returns one."""
 
     def __init__(self, answers: PeerAnswers, revision: str, capabilities: dict[str, Any], info: dict[str, Any]) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class InProcessServer(InMemoryChannel):
             self.answers["initialize"] = {**base, "protocolVersion": revision, "serverInfo": info}
 
     def asked(self, method: str) -> list[dict[str, Any]]:
-        """The params of every request with that method."""
+        """Return the params of every request with that method."""
         return [params for name, params in self.seen if name == method]
 
     def _receive(self, line: bytes) -> None:
@@ -82,7 +82,7 @@ class InProcessServer(InMemoryChannel):
 
 
 class PeerOpener(ClientSessionOpener):
-    """The product's opener with pipes that lead to peers of this process."""
+    """The product's opener with pipes to servers of this process."""
 
     def __init__(self, peers: dict[str, InProcessServer]) -> None:
         super().__init__(expand=str)
@@ -96,17 +96,17 @@ ToolDefinition = dict[str, Any]
 
 
 def tool_definition(name: str, **members: Any) -> ToolDefinition:
-    """A definition of a tool without parameters, with more members."""
+    """Return the definition of a tool without parameters, with more members."""
     return {"name": name, "inputSchema": {"type": "object"}, **members}
 
 
 def tools_result(*definitions: ToolDefinition) -> dict[str, Any]:
-    """A list of tools as an answer."""
+    """Return a tools/list result."""
     return {"tools": list(definitions), "ttlMs": 0, "cacheScope": "private"}
 
 
 def text_result(said: str, **members: Any) -> dict[str, Any]:
-    """A result of one text."""
+    """Return a result of one text."""
     return {"content": [{"type": "text", "text": said}], **members}
 
 
@@ -116,7 +116,7 @@ def create_peer(
     info: dict[str, Any] | None = None,
     **answers: Any,
 ) -> InProcessServer:
-    """A peer; the names of `answers` have `__` for the slash."""
+    """Return a server; the names of `answers` have `__` for the slash."""
     given = {"tools": {}} if capabilities is None else capabilities
     return InProcessServer(
         {name.replace("__", "/"): answer for name, answer in answers.items()},
@@ -141,7 +141,7 @@ async def open_host_with(
     journal: AuditLog | None = None,
     limits: Limits | None = None,
 ) -> AsyncIterator[Host]:
-    """A host that is connected to all its peers; one peer alone is called `peer`.
+    """Open a host that is connected to all its servers; a single one is called `peer`.
 
     `reviewed`: whose results are read by the user before the model has them.
     """
@@ -176,7 +176,7 @@ async def open_host_with(
 
 
 class PeerSequenceOpener(ClientSessionOpener):
-    """The product's opener; each connection gets the next peer."""
+    """The product's opener; each connection gets the next server."""
 
     def __init__(self, peers: tuple[ScriptedServer, ...], tasks: CancellingTaskGroup) -> None:
         super().__init__(expand=str, limits=Limits(request_timeout=5, connect_timeout=5))

@@ -1,4 +1,4 @@
-"""Whose account a call is made with: told by the connection, and shown where the call is approved."""
+"""The account of a call: reported by the connection and shown in the approval."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Tracker(OAuthPeer):
-    """Has one tool for whoever is signed in; `open` for everybody."""
+    """A server with one tool for signed-in users; with `open` for all."""
 
     open = False
 
@@ -65,7 +65,9 @@ class Tracker(OAuthPeer):
 
 
 @asynccontextmanager
-async def hosting(folder: Path, one: OAuthPeer, front: ScriptedFrontend, account: str = "") -> AsyncIterator[Host]:
+async def open_tracker_host(
+    folder: Path, one: OAuthPeer, front: ScriptedFrontend, account: str = ""
+) -> AsyncIterator[Host]:
     """A host with that one server, and a person who signs in wherever they are led."""
     server = ServerConfig(name="tracker", url=one.url, source="flag", oauth=OAuthConfig(account=account))
     database = Database(folder / "store.db")
@@ -82,7 +84,7 @@ async def test_a_call_is_approved_with_the_name_of_the_account_it_would_run_with
     tmp_path: Path, configured: str, shown: str
 ) -> None:
     front = ScriptedFrontend(AllowOnce())
-    async with run_peer(kind=Tracker) as one, hosting(tmp_path, one, front, configured) as host:
+    async with run_peer(kind=Tracker) as one, open_tracker_host(tmp_path, one, front, configured) as host:
         feed = host.events.subscribe()
         await host.servers.ensure_ready("tracker")
         await host.conversation.send("close it")
@@ -98,7 +100,7 @@ async def test_a_call_is_approved_with_the_name_of_the_account_it_would_run_with
 
 async def test_a_server_that_wants_no_account_has_none(tmp_path: Path) -> None:
     front = ScriptedFrontend(AllowOnce())
-    async with run_peer(kind=Tracker) as one, hosting(tmp_path, one, front, "work") as host:
+    async with run_peer(kind=Tracker) as one, open_tracker_host(tmp_path, one, front, "work") as host:
         one.open = True
         await host.servers.ensure_ready("tracker")
         await host.conversation.send("close it")
@@ -108,7 +110,7 @@ async def test_a_server_that_wants_no_account_has_none(tmp_path: Path) -> None:
 
 
 async def test_signing_out_revokes_and_disconnects_and_asks_only_on_demand(tmp_path: Path) -> None:
-    async with run_peer(kind=Tracker) as one, hosting(tmp_path, one, ScriptedFrontend()) as host:
+    async with run_peer(kind=Tracker) as one, open_tracker_host(tmp_path, one, ScriptedFrontend()) as host:
         await host.servers.ensure_ready("tracker")
         (token,) = one.valid
         assert await host.accounts.sign_out("tracker") is True
@@ -201,7 +203,7 @@ async def tokens(host: Host, keep: TokenStore, one: OAuthPeer) -> dict[str, str]
 
 
 @asynccontextmanager
-async def with_two(
+async def open_host_with_two_accounts(
     folder: Path, one: OAuthPeer, front: Any, *, person: BrowserUser | None = None, **more: Any
 ) -> AsyncIterator[tuple[Host, TokenStore]]:
     """A host whose server has the accounts home and work, of which work is used."""
@@ -221,7 +223,10 @@ async def with_two(
 
 
 async def test_switching_connects_anew_as_the_other_account_and_says_so(tmp_path: Path) -> None:
-    async with run_peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFrontend()) as (host, keep):
+    async with (
+        run_peer(kind=Whose) as one,
+        open_host_with_two_accounts(tmp_path, one, ScriptedFrontend()) as (host, keep),
+    ):
         feed = host.events.subscribe()
         secret = await tokens(host, keep, one)
         connection = host.servers.find("tracker")
@@ -254,7 +259,7 @@ async def test_a_call_that_was_allowed_for_one_account_is_asked_about_again_for_
                 await hosts[0].accounts.select_account("tracker", "home")
             return AllowOnce()
 
-        async with with_two(tmp_path, one, Answering(answered)) as (host, keep):
+        async with open_host_with_two_accounts(tmp_path, one, Answering(answered)) as (host, keep):
             hosts = [host]
             secret = await tokens(host, keep, one)
             await host.conversation.send("close it")
@@ -264,7 +269,7 @@ async def test_a_call_that_was_allowed_for_one_account_is_asked_about_again_for_
 
 async def test_what_was_allowed_for_one_account_is_asked_about_for_the_other(tmp_path: Path) -> None:
     front = ScriptedFrontend(AllowSession(), Deny())
-    async with run_peer(kind=Whose) as one, with_two(tmp_path, one, front) as (host, _):
+    async with run_peer(kind=Whose) as one, open_host_with_two_accounts(tmp_path, one, front) as (host, _):
         await host.conversation.send("close it")
         await host.accounts.select_account("tracker", "home")
         await host.conversation.send("close it")
@@ -273,7 +278,10 @@ async def test_what_was_allowed_for_one_account_is_asked_about_for_the_other(tmp
 
 
 async def test_signing_out_of_one_account_leaves_the_other_and_its_connection_alone(tmp_path: Path) -> None:
-    async with run_peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFrontend()) as (host, keep):
+    async with (
+        run_peer(kind=Whose) as one,
+        open_host_with_two_accounts(tmp_path, one, ScriptedFrontend()) as (host, keep),
+    ):
         secret = await tokens(host, keep, one)
         assert await host.accounts.sign_out("tracker", "home")
         assert secret["home"] not in one.valid
@@ -288,7 +296,7 @@ async def test_after_signing_out_no_other_account_is_used_before_one_is_chosen(t
     person = BrowserUser()
     async with (
         run_peer(kind=Whose) as one,
-        with_two(tmp_path, one, ScriptedFrontend(), person=person) as (host, keep),
+        open_host_with_two_accounts(tmp_path, one, ScriptedFrontend(), person=person) as (host, keep),
     ):
         # The one without a name is nobody's choice either.
         for name in ("default", "work"):
@@ -314,7 +322,10 @@ async def test_after_signing_out_no_other_account_is_used_before_one_is_chosen(t
 
 
 async def test_a_noninteractive_command_lists_the_other_accounts(tmp_path: Path) -> None:
-    async with run_peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFrontend()) as (host, keep):
+    async with (
+        run_peer(kind=Whose) as one,
+        open_host_with_two_accounts(tmp_path, one, ScriptedFrontend()) as (host, keep),
+    ):
         await host.accounts.sign_out("tracker")
         server = ServerConfig(name="tracker", url=one.url)
         alone = ClientSessionOpener(expand=str, accounts=OAuthRegistry(keep, None))
@@ -326,12 +337,12 @@ async def test_a_noninteractive_command_lists_the_other_accounts(tmp_path: Path)
 
 
 async def test_an_unknown_or_configured_account_cannot_be_chosen(tmp_path: Path) -> None:
-    async with run_peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFrontend()) as (host, _):
+    async with run_peer(kind=Whose) as one, open_host_with_two_accounts(tmp_path, one, ScriptedFrontend()) as (host, _):
         for name, why in (("wrok", "Nobody is signed in"), ("a\x1bb", "visible"), ("x" * 61, "at most 60")):
             with pytest.raises(UsageError, match=why):
                 await host.accounts.select_account("tracker", name)
         assert host.servers.view("tracker").account is not None
-    async with run_peer(kind=Whose) as one, hosting(tmp_path / "b", one, ScriptedFrontend(), "work") as host:
+    async with run_peer(kind=Whose) as one, open_tracker_host(tmp_path / "b", one, ScriptedFrontend(), "work") as host:
         await host.servers.ensure_ready("tracker")
         (kept,) = await host.accounts.list_accounts()
         assert kept.configured_by == ("tracker",)
@@ -343,7 +354,7 @@ async def test_a_sign_in_under_another_name_that_is_refused_leaves_everything_as
     person = BrowserUser()
     async with (
         run_peer(kind=Whose) as one,
-        with_two(tmp_path, one, ScriptedFrontend(), person=person) as (host, keep),
+        open_host_with_two_accounts(tmp_path, one, ScriptedFrontend(), person=person) as (host, keep),
     ):
         secret = await tokens(host, keep, one)
         person.answer = None
@@ -356,7 +367,10 @@ async def test_a_sign_in_under_another_name_that_is_refused_leaves_everything_as
 
 
 async def test_another_programs_choice_counts_when_the_server_is_started_again(tmp_path: Path) -> None:
-    async with run_peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFrontend()) as (host, keep):
+    async with (
+        run_peer(kind=Whose) as one,
+        open_host_with_two_accounts(tmp_path, one, ScriptedFrontend()) as (host, keep),
+    ):
         secret = await tokens(host, keep, one)
         await TokenStore(MemoryBackend(), tmp_path).choose_account(one.url, "home")
         await host.tools.call("tracker", "close", {})
@@ -366,7 +380,10 @@ async def test_another_programs_choice_counts_when_the_server_is_started_again(t
 
 
 async def test_a_kept_sign_in_of_a_server_that_is_gone_is_shown_and_can_be_ended(tmp_path: Path) -> None:
-    async with run_peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFrontend()) as (host, keep):
+    async with (
+        run_peer(kind=Whose) as one,
+        open_host_with_two_accounts(tmp_path, one, ScriptedFrontend()) as (host, keep),
+    ):
         opener, secret = host.servers.find("tracker")._opener, await tokens(host, keep, one)
         config = HostConfig(servers=(ServerConfig(name="other", url=f"{one.url}/other"),))
         database = Database(tmp_path / "second.db")
@@ -392,8 +409,8 @@ class Waits(BrowserUser):
 
 
 @asynccontextmanager
-async def waiting(folder: Path, one: OAuthPeer) -> AsyncIterator[tuple[Host, Waits]]:
-    """A host that hears of the steps, and a person whom the sign-in waits for."""
+async def open_waiting_host(folder: Path, one: OAuthPeer) -> AsyncIterator[tuple[Host, Waits]]:
+    """A host that receives the steps, and a user whom the sign-in waits for."""
     hosts: list[Host] = []
     person = Waits(visit=False)
 
@@ -416,7 +433,7 @@ async def waiting(folder: Path, one: OAuthPeer) -> AsyncIterator[tuple[Host, Wai
 
 
 async def test_where_a_sign_in_is_shows_at_its_server_and_it_can_be_stopped(tmp_path: Path) -> None:
-    async with run_peer(kind=Whose) as one, waiting(tmp_path, one) as (host, person):
+    async with run_peer(kind=Whose) as one, open_waiting_host(tmp_path, one) as (host, person):
         feed = host.events.subscribe()
         assert not host.accounts.cancel_sign_in("tracker")
         host.start()
@@ -436,7 +453,7 @@ async def test_where_a_sign_in_is_shows_at_its_server_and_it_can_be_stopped(tmp_
 
 
 async def test_a_sign_in_that_the_user_began_is_stopped_and_changes_nothing(tmp_path: Path) -> None:
-    async with run_peer(kind=Whose) as one, waiting(tmp_path, one) as (host, person):
+    async with run_peer(kind=Whose) as one, open_waiting_host(tmp_path, one) as (host, person):
         one.open = True
         await host.servers.ensure_ready("tracker")
         one.open = False

@@ -1,4 +1,4 @@
-"""May this server be used? Approval is for exactly what was shown, for as long as was said, and asked about again."""
+"""Server approval covers exactly what was shown, for the chosen time; changes ask again."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -37,7 +37,7 @@ async def grants(tmp_path: Path) -> AsyncIterator[GrantStore]:
     await database.close()
 
 
-def trusting(grants: GrantStore, *answers: Any) -> tuple[ServerApprovals, ScriptedFrontend]:
+def create_approvals(grants: GrantStore, *answers: Any) -> tuple[ServerApprovals, ScriptedFrontend]:
     """One run."""
     front = ScriptedFrontend(*answers)
     return ServerApprovals(grants, front, create_in_memory_log()), front
@@ -45,18 +45,18 @@ def trusting(grants: GrantStore, *answers: Any) -> tuple[ServerApprovals, Script
 
 @pytest.mark.parametrize(("answer", "later"), [(TrustOnce(), False), (TrustAlways(), True), (DoNotTrust(), False)])
 async def test_an_approval_lasts_as_long_as_chosen(grants: GrantStore, answer: Any, later: bool) -> None:
-    one, front = trusting(grants, answer)
+    one, front = create_approvals(grants, answer)
     allowed = not isinstance(answer, DoNotTrust)
     assert await one.ask_approval(SERVER) is allowed
     assert await one.is_approved(SERVER) is allowed
     assert len(front.asked) == 1
-    now, front = trusting(grants, DoNotTrust())
+    now, front = create_approvals(grants, DoNotTrust())
     assert await now.ask_approval(SERVER) is later
     assert len(front.asked) == (not later)
 
 
 async def test_an_entry_of_another_name_is_asked_about_though_it_is_the_same_program(grants: GrantStore) -> None:
-    one, front = trusting(grants, DoNotTrust(), TrustOnce(), DoNotTrust())
+    one, front = create_approvals(grants, DoNotTrust(), TrustOnce(), DoNotTrust())
     alias = replace(SERVER, name="alias")
     assert not await one.ask_approval(alias)
     assert await one.ask_approval(SERVER)
@@ -73,7 +73,7 @@ async def test_what_is_started_or_reached_in_another_way_is_asked_about_again(
         change = {"ca_file": str(tmp_path / "ca.pem")}
         (tmp_path / "ca.pem").touch()
     before = SERVER if next(iter(change)) in ("command", "args", "cwd", "env") else WEB
-    one, front = trusting(grants, answer, DoNotTrust())
+    one, front = create_approvals(grants, answer, DoNotTrust())
     assert await one.ask_approval(before)
     assert not await one.ask_approval(replace(before, **change))
     asked = front.asked[1]
@@ -99,11 +99,11 @@ async def test_what_mcphost_itself_rewrites_is_approved_only_where_exactly_that_
     assert not await carry_over(grants, journal, SERVER, after)
     await approve(grants, journal, replace(SERVER, command="other"))
     assert not await carry_over(grants, journal, SERVER, after)
-    assert not await trusting(grants)[0].is_approved(after)
+    assert not await create_approvals(grants)[0].is_approved(after)
     assert [row.event for row in await read_rows(journal, "trust")] == ["kept"], "and nothing else is recorded"
     await approve(grants, journal, SERVER)
     assert await carry_over(grants, journal, SERVER, after)
-    assert await trusting(grants)[0].is_approved(after)
+    assert await create_approvals(grants)[0].is_approved(after)
 
 
 def test_every_place_is_approved_by_itself() -> None:
@@ -118,7 +118,7 @@ def test_every_place_is_approved_by_itself() -> None:
 async def test_a_named_file_approves_what_runs_where_the_file_is_and_nothing_that_runs_elsewhere(
     grants: GrantStore, tmp_path: Path
 ) -> None:
-    one, front = trusting(grants, DoNotTrust())
+    one, front = create_approvals(grants, DoNotTrust())
     named = replace(SERVER, source="flag", file=str(tmp_path / "clone" / "conf" / "mcp.json"))
     assert await one.is_approved(named)
     assert await one.is_approved(replace(named, startup_folder=str(tmp_path / "clone")))

@@ -1,4 +1,4 @@
-"""The journal: no answer is heard and nothing begins before it is on the disk, and no secret gets there."""
+"""The audit log: answers and starts are on disk before they take effect, and no secret is recorded."""
 
 import hashlib
 import json

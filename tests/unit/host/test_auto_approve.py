@@ -1,4 +1,4 @@
-"""What may run unasked is one tool as it is now, of one server, with one account, in one conversation; all recorded."""
+"""Auto-approval covers one unchanged tool of one server, account and conversation; all is recorded."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 READS = ToolAnnotations(read_only_hint=True)
 
 
-def offered(name: str = "t", claims: ToolAnnotations | None = READS, **more: Any) -> Any:
+def offered_tool(name: str = "t", claims: ToolAnnotations | None = READS, **more: Any) -> Any:
     given: dict[str, Any] = {"server": "s", "digest": "sd", "account": "work", "trust": False, "words": "", **more}
     listed = ToolDefinition(name, Raw(encode(Tool(name=name, description=given["words"], annotations=claims))))
     connection = SimpleNamespace(
@@ -40,7 +40,7 @@ class Mode:
         self.lifetime: Any = SimpleNamespace(is_open=False)
         self.journal = create_in_memory_log()
         feeds: Any = SimpleNamespace(publish=self.events.append)
-        registry: Any = SimpleNamespace(available_tools=lambda: {"t": offered(), "w": offered("w", None)})
+        registry: Any = SimpleNamespace(available_tools=lambda: {"t": offered_tool(), "w": offered_tool("w", None)})
         conversation: Any = self.conversation
         self.autonomy = AutoApproval(registry, conversation, feeds, self.journal, self.lifetime)
 
@@ -52,7 +52,7 @@ class Mode:
 
 
 @asynccontextmanager
-async def running(**budget: Any) -> AsyncIterator[Mode]:
+async def run_auto_approval(**budget: Any) -> AsyncIterator[Mode]:
     """On; whatever is still to be waited for when it was stopped shows as a test that hangs."""
     mode = Mode()
     with anyio.fail_after(20):
@@ -68,22 +68,22 @@ async def running(**budget: Any) -> AsyncIterator[Mode]:
     [{"server": "x"}, {"digest": "other"}, {"account": "home"}, {"account": ""}, {"words": "evil"}, {"name": "u"}],
 )
 async def test_only_exactly_the_picked_tools_are_auto_approved(other: dict[str, Any]) -> None:
-    async with running(calls=2) as mode:
-        assert not mode.autonomy.approve(identify_tool(offered(**other)), {})
-        assert mode.autonomy.approve(identify_tool(offered()), {})
-        assert mode.autonomy.approve(identify_tool(offered()), {"any": 1})
-        assert not mode.autonomy.approve(identify_tool(offered()), {})
+    async with run_auto_approval(calls=2) as mode:
+        assert not mode.autonomy.approve(identify_tool(offered_tool(**other)), {})
+        assert mode.autonomy.approve(identify_tool(offered_tool()), {})
+        assert mode.autonomy.approve(identify_tool(offered_tool()), {"any": 1})
+        assert not mode.autonomy.approve(identify_tool(offered_tool()), {})
 
 
 async def test_another_conversation_ends_it_wherever_it_is_noticed_first() -> None:
-    async with running() as mode:
+    async with run_auto_approval() as mode:
         mode.conversation.current = object()
         assert not mode.autonomy.can_continue()
         assert mode.autonomy.status is None
 
 
 async def test_what_is_started_anew_is_not_ended_with_what_it_replaced_and_all_of_it_is_recorded() -> None:
-    async with running() as mode:
+    async with run_auto_approval() as mode:
         mode.autonomy.start([("s", "t")], AutoApprovalBudget(calls=7, seconds=1_000))
         await anyio.wait_all_tasks_blocked()
         assert mode.autonomy.status is not None
@@ -93,7 +93,7 @@ async def test_what_is_started_anew_is_not_ended_with_what_it_replaced_and_all_o
         assert mode.autonomy.status is not None
         assert mode.autonomy.stop("for good")
         assert not mode.autonomy.stop("again")
-        assert not mode.autonomy.approve(identify_tool(offered()), {})
+        assert not mode.autonomy.approve(identify_tool(offered_tool()), {})
         assert await mode.noted() == ["on", "off", "on", "off"]
 
 
@@ -123,13 +123,13 @@ async def test_the_time_of_what_was_replaced_ends_nothing_when_it_is_over() -> N
     ],
 )
 def test_a_claim_counts_where_it_is_made_plainly_and_the_user_trusts_it(claims: Any, trust: bool, counts: bool) -> None:
-    subject = identify_tool(offered(claims=claims, trust=trust))
+    subject = identify_tool(offered_tool(claims=claims, trust=trust))
     assert subject.is_read_only_trusted is counts
     assert (subject.server, subject.server_digest, subject.account, subject.folder) == ("s", "sd", "work", "/srv")
 
 
 def test_a_grant_holds_the_digests_of_what_its_rule_names_and_no_others() -> None:
-    subject, other = identify_tool(offered()), offered("w").definition
+    subject, other = identify_tool(offered_tool()), offered_tool("w").definition
     subject = replace(subject, server_tools={**subject.server_tools, "w": other})
     assert make_grant(subject, replace(parse_rule("s"), tool=exact_pattern("t"))).tools == {"t": subject.digest}
     assert make_grant(subject, parse_rule("s/w*")).tools == {"w": other.digest}

@@ -1,4 +1,4 @@
-"""A result too big for the model: it gets the beginning, all of it is kept, and both are told how to get at it."""
+"""Results too big for the model: it gets the beginning, and the whole is stored for user and model."""
 # ruff: noqa: ASYNC240 - the test looks at small files of its own
 
 from pathlib import Path

@@ -31,14 +31,14 @@ from tests.fakes.frontend import ScriptedFrontend
 pytestmark = pytest.mark.anyio
 
 
-def listed(name: str, words: str = "") -> ToolDefinition:
+def tool_definition(name: str, words: str = "") -> ToolDefinition:
     raw = Raw(f'{{"name":"{name}","description":"{words}"}}'.encode())
     return ToolDefinition(name, raw)
 
 
 def subject(tool: str = "t", words: str = "", **more: Any) -> ToolIdentity:
-    now = listed(tool, words)
-    beside = {name: listed(name) for name in ("a", "b", "t")}
+    now = tool_definition(tool, words)
+    beside = {name: tool_definition(name) for name in ("a", "b", "t")}
     given: dict[str, Any] = {"server": "s", "server_digest": "sd", "folder": "/", **more}
     return ToolIdentity(tool=tool, digest=now.digest, server_tools={**beside, tool: now}, **given)
 
@@ -440,9 +440,9 @@ async def test_a_claim_counts_only_where_configured_and_not_for_changed_tools(pr
     assert await program(NO).decide(subject(words="evil", is_read_only_trusted=True)) == NO
 
 
-def offered(tool: str, words: str = "") -> Any:
+def offered_tool(tool: str, words: str = "") -> Any:
     """That tool of the server of `subject`, as the user calls it by hand."""
-    now = listed(tool, words)
+    now = tool_definition(tool, words)
     connection = SimpleNamespace(
         config=SimpleNamespace(name="s", trust_annotations=False), digest="sd", account="", folder="/",
         listing=SimpleNamespace(tools={tool: now}),
@@ -453,14 +453,14 @@ def offered(tool: str, words: str = "") -> Any:
 async def test_what_the_user_calls_runs_unless_it_is_forbidden_or_was_allowed_as_something_else(program: Make) -> None:
     await program(AllowAlways()).decide(subject())
     one = program(written=ConfigRules(never=(parse_rule("s/a?n=<5"),)))
-    await one.consent.check_manual_call(offered("t"), {})
-    await one.consent.check_manual_call(offered("b"), {})
-    await one.consent.check_manual_call(offered("a"), {"n": 6})
+    await one.consent.check_manual_call(offered_tool("t"), {})
+    await one.consent.check_manual_call(offered_tool("b"), {})
+    await one.consent.check_manual_call(offered_tool("a"), {"n": 6})
     with pytest.raises(ConsentDenied, match="changed after it was allowed"):
-        await one.consent.check_manual_call(offered("t", "evil"), {})
+        await one.consent.check_manual_call(offered_tool("t", "evil"), {})
     for given in (1, "1"):
         with pytest.raises(ConsentDenied, match="never allows this"):
-            await one.consent.check_manual_call(offered("a"), {"n": given})
+            await one.consent.check_manual_call(offered_tool("a"), {"n": given})
 
 
 async def test_auto_approval_is_checked_last_and_applies_only_when_nothing_else_decides(program: Make) -> None:

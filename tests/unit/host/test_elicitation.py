@@ -282,7 +282,7 @@ async def test_a_completion_notice_is_reported_once_and_unknown_ids_are_ignored(
 
 
 def elicitation(front: ScriptedFrontend) -> tuple[ElicitationHandler, list[str]]:
-    """One, and what it tells the user."""
+    """An elicitation with its message to the user."""
     told: list[str] = []
     return ElicitationHandler("peer", front, lambda text, hint: told.append(text)), told
 

@@ -1,4 +1,4 @@
-"""The feed's delivery promise."""
+"""Delivery guarantees of the event queue."""
 
 import anyio
 import pytest

@@ -20,7 +20,7 @@ from tests.unit.host.scripted_host import open_peer_host
 pytestmark = pytest.mark.anyio
 
 
-def offering(answers: Any, revision: str = "2025-11-25", **lists: list[Any]) -> ScriptedServer:
+def server_with_lists(answers: Any, revision: str = "2025-11-25", **lists: list[Any]) -> ScriptedServer:
     """A server with those lists; `answers(method, params)` gives the rest."""
 
     def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
@@ -31,7 +31,7 @@ def offering(answers: Any, revision: str = "2025-11-25", **lists: list[Any]) -> 
     return ScriptedServer(script, revision)
 
 
-def sent(peer: ScriptedServer, method: str) -> list[dict[str, Any]]:
+def request_params(peer: ScriptedServer, method: str) -> list[dict[str, Any]]:
     """The params of each request of that method, without what every request carries."""
     asked = [message.get("params", {}) for message in peer.seen if message.get("method") == method]
     return [{key: value for key, value in params.items() if key != "_meta"} for params in asked]
@@ -43,14 +43,14 @@ def sent(peer: ScriptedServer, method: str) -> list[dict[str, Any]]:
 @pytest.mark.req("comp.context-not-before")
 @pytest.mark.parametrize("revision", REVISIONS)
 async def test_completion_sends_the_typed_and_the_filled_in_values(revision: str, tmp_path: Path) -> None:
-    peer = offering(lambda *_: {"resultType": "complete", "completion": {"values": ["Sales"]}}, revision)
+    peer = server_with_lists(lambda *_: {"resultType": "complete", "completion": {"values": ["Sales"]}}, revision)
     async with open_peer_host(tmp_path, peer) as host:
         prompt, template = PromptReference("p"), ResourceTemplateReference("a://{x}/{y}")
         found = await host.features.complete("peer", prompt, "department", "S")
         await host.features.complete("peer", template, "y", "", {"x": "1"})
     assert (found.values, found.has_more, found.total) == (("Sales",), False, None)
     context = {"context": {"arguments": {"x": "1"}}} if revision >= "2025-06-18" else {}
-    assert sent(peer, "completion/complete") == [
+    assert request_params(peer, "completion/complete") == [
         {"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "department", "value": "S"}},
         {"ref": {"type": "ref/resource", "uri": "a://{x}/{y}"}, "argument": {"name": "y", "value": ""}, **context},
     ]
@@ -59,7 +59,7 @@ async def test_completion_sends_the_typed_and_the_filled_in_values(revision: str
 @pytest.mark.req("comp.capability")
 @pytest.mark.parametrize("revision", REVISIONS[1:])
 async def test_a_server_that_declared_no_completions_is_not_asked(revision: str, tmp_path: Path) -> None:
-    peer = offering(lambda *_: {"completion": {"values": []}}, revision)
+    peer = server_with_lists(lambda *_: {"completion": {"values": []}}, revision)
     peer.capabilities = {"prompts": {}}
     async with open_peer_host(tmp_path, peer) as host:
         with pytest.raises(UnsupportedCapability):
@@ -69,7 +69,7 @@ async def test_a_server_that_declared_no_completions_is_not_asked(revision: str,
 
 @pytest.mark.req("comp.capability-2024")
 async def test_an_old_server_is_tried_once_and_not_again_when_it_knows_no_completion(tmp_path: Path) -> None:
-    peer = offering(lambda *_: ErrorData(-32601, "unknown"), "2024-11-05")
+    peer = server_with_lists(lambda *_: ErrorData(-32601, "unknown"), "2024-11-05")
     async with open_peer_host(tmp_path, peer) as host:
         for error in (RequestRefused, UnsupportedCapability, UnsupportedCapability):
             with pytest.raises(error):
@@ -92,14 +92,14 @@ async def test_an_old_server_is_tried_once_and_not_again_when_it_knows_no_comple
 async def test_a_hundred_values_are_taken_and_more_are_indicated(
     completion: dict[str, Any], count: int, more: bool, tmp_path: Path
 ) -> None:
-    async with open_peer_host(tmp_path, offering(lambda *_: {"completion": completion})) as host:
+    async with open_peer_host(tmp_path, server_with_lists(lambda *_: {"completion": completion})) as host:
         found = await host.features.complete("peer", PromptReference("p"), "a", "")
     assert (len(found.values), found.has_more) == (count, more)
 
 
 @pytest.mark.req("comp.cache")
 async def test_the_same_question_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    peer = offering(lambda *_: {"completion": {"values": ["x"]}})
+    peer = server_with_lists(lambda *_: {"completion": {"values": ["x"]}})
     monkeypatch.setattr(features, "COMPLETION_CACHE_SIZE", 3)
     async with open_peer_host(tmp_path, peer) as host:
         for context in ({}, {"b": "1"}, {"b": "2"}):
@@ -123,10 +123,10 @@ async def test_any_address_goes_to_the_server_letter_for_letter(uri: str, tmp_pa
     def answers(method: str, params: dict[str, Any]) -> Any:
         return {"contents": [{"uri": params["uri"], "text": "from the server"}]}
 
-    peer = offering(answers)
+    peer = server_with_lists(answers)
     async with open_peer_host(tmp_path, peer) as host:
         read = await host.features.read_resource("peer", uri)
-    assert sent(peer, "resources/read") == [{"uri": uri}]
+    assert request_params(peer, "resources/read") == [{"uri": uri}]
     assert read.contents[0].text == "from the server"
 
 
@@ -139,7 +139,7 @@ async def test_a_read_may_give_several_contents_or_none(tmp_path: Path) -> None:
         {"uri": "d://x/3", "text": ""},
     ]
     answers = [{"contents": several}, {"contents": []}]
-    async with open_peer_host(tmp_path, offering(lambda *_: answers.pop(0))) as host:
+    async with open_peer_host(tmp_path, server_with_lists(lambda *_: answers.pop(0))) as host:
         read = await host.features.read_resource("peer", "d://x")
         assert [(one.uri, one.text, one.blob) for one in read.contents] == [
             ("d://x/1", "one", None),
@@ -161,7 +161,7 @@ async def test_a_read_may_give_several_contents_or_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize("data", [None, {"uri": "a://named"}, {"uri": 5}, "text"])
 async def test_a_missing_resource_is_reported_in_words(error: ErrorData, words: str, data: Any, tmp_path: Path) -> None:
     full = ErrorData(error.code, error.message, Raw(encode(data))) if data is not None else error
-    async with open_peer_host(tmp_path, offering(lambda *_: full)) as host:
+    async with open_peer_host(tmp_path, server_with_lists(lambda *_: full)) as host:
         with pytest.raises(RequestRefused) as caught:
             await host.features.read_resource("peer", "a://1")
     named = isinstance(data, dict) and isinstance(data["uri"], str)
@@ -172,7 +172,7 @@ async def test_a_missing_resource_is_reported_in_words(error: ErrorData, words: 
 
 
 async def test_an_address_without_end_is_not_sent(tmp_path: Path) -> None:
-    peer = offering(lambda *_: {"contents": []})
+    peer = server_with_lists(lambda *_: {"contents": []})
     async with open_peer_host(tmp_path, peer) as host:
         for uri in ("", "x:" + "y" * 70_000):
             for do in (host.features.read_resource, host.features.subscribe):
@@ -188,13 +188,16 @@ REVIEW = {"name": "review", "arguments": [{"name": "code", "required": True}, {"
 @pytest.mark.req("prompts.args.form")
 @pytest.mark.req("prompts.args.strings")
 async def test_a_prompt_without_what_it_needs_is_not_asked_for(tmp_path: Path) -> None:
-    peer = offering(lambda *_: {"messages": []}, prompts=[REVIEW])
+    peer = server_with_lists(lambda *_: {"messages": []}, prompts=[REVIEW])
     async with open_peer_host(tmp_path, peer) as host:
         with pytest.raises(UsageError, match="'review' of 'peer' needs code"):
             await host.features.get_prompt("peer", "review", {"tone": "kind"})
         await host.features.get_prompt("peer", "review", {"code": "1"})
         await host.features.get_prompt("peer", "not listed", {})
-    assert sent(peer, "prompts/get") == [{"name": "review", "arguments": {"code": "1"}}, {"name": "not listed"}]
+    assert request_params(peer, "prompts/get") == [
+        {"name": "review", "arguments": {"code": "1"}},
+        {"name": "not listed"},
+    ]
 
 
 @pytest.mark.req("prompts.content.types")
@@ -208,7 +211,9 @@ async def test_every_kind_of_content_arrives_in_order_with_its_role(tmp_path: Pa
         {"type": "resource_link", "uri": "a://2", "name": "two"},
     ]
     messages = [{"role": ("user", "assistant")[n % 2], "content": one} for n, one in enumerate(contents)]
-    async with open_peer_host(tmp_path, offering(lambda *_: {"description": "All", "messages": messages})) as host:
+    async with open_peer_host(
+        tmp_path, server_with_lists(lambda *_: {"description": "All", "messages": messages})
+    ) as host:
         filled = await host.features.get_prompt("peer", "p", {})
     assert filled.description == "All"
     assert [message.role for message in filled.messages] == ["user", "assistant", "user", "assistant", "user"]
@@ -219,7 +224,7 @@ async def test_every_kind_of_content_arrives_in_order_with_its_role(tmp_path: Pa
 @pytest.mark.req("prompts.list")
 @pytest.mark.req("res.list")
 async def test_lists_that_were_not_declared_are_not_asked_for(tmp_path: Path) -> None:
-    peer = offering(lambda *_: {})
+    peer = server_with_lists(lambda *_: {})
     peer.capabilities = {"tools": {}}
     async with open_peer_host(tmp_path, peer) as host:
         await host.servers.ensure_ready("peer")
@@ -236,7 +241,7 @@ async def test_what_a_resource_says_of_itself_is_in_the_catalog(tmp_path: Path) 
         "icons": [{"src": "https://x/i.png", "mimeType": "image/png", "sizes": ["48x48"], "theme": "dark"}],
     }  # fmt: skip
     async with open_peer_host(
-        tmp_path, offering(lambda *_: {}, resources=[full, {"uri": "a://2", "name": "m"}])
+        tmp_path, server_with_lists(lambda *_: {}, resources=[full, {"uri": "a://2", "name": "m"}])
     ) as host:
         view = await host.servers.ensure_ready("peer")
     one, two = view.catalog.resources
@@ -250,19 +255,19 @@ async def test_what_a_resource_says_of_itself_is_in_the_catalog(tmp_path: Path) 
 # -- logs
 @pytest.mark.req("log.level.legacy")
 async def test_a_level_from_the_configuration_or_the_user_is_sent_once_each(tmp_path: Path) -> None:
-    peer = offering(lambda *_: {})
+    peer = server_with_lists(lambda *_: {})
     async with open_peer_host(tmp_path, peer, log_level="warning") as host:
         await host.servers.ensure_ready("peer")
         await peer.wait_until(lambda: "logging/setLevel" in peer.methods())
         await host.features.set_log_level("peer", "debug")
         with pytest.raises(UsageError, match="debug, info, notice"):
             await host.features.set_log_level("peer", "verbose")
-    assert sent(peer, "logging/setLevel") == [{"level": "warning"}, {"level": "debug"}]
+    assert request_params(peer, "logging/setLevel") == [{"level": "warning"}, {"level": "debug"}]
 
 
 @pytest.mark.req("log.level.legacy")
 async def test_no_log_level_is_sent_unless_chosen_and_declared(tmp_path: Path) -> None:
-    silent, plain = offering(lambda *_: {}), offering(lambda *_: {})
+    silent, plain = server_with_lists(lambda *_: {}), server_with_lists(lambda *_: {})
     plain.capabilities = {key: value for key, value in ALL_CAPABILITIES.items() if key != "logging"}
     (tmp_path / "b").mkdir()
     async with open_peer_host(tmp_path, silent) as host:
@@ -280,15 +285,17 @@ async def test_no_log_level_is_sent_unless_chosen_and_declared(tmp_path: Path) -
 @pytest.mark.req("log.level.error")
 @pytest.mark.parametrize("code", [-32601, -32602])
 async def test_a_refused_level_leaves_the_session_intact(code: int, tmp_path: Path) -> None:
-    peer = offering(lambda method, _: ErrorData(code, "no") if method == "logging/setLevel" else {"messages": []})
+    peer = server_with_lists(
+        lambda method, _: ErrorData(code, "no") if method == "logging/setLevel" else {"messages": []}
+    )
     async with open_peer_host(tmp_path, peer, log_level="info") as host:
         await host.servers.ensure_ready("peer")
-        await peer.wait_until(lambda: bool(sent(peer, "logging/setLevel")))
+        await peer.wait_until(lambda: bool(request_params(peer, "logging/setLevel")))
         with pytest.raises(RequestRefused):
             await host.features.set_log_level("peer", "debug")
         await host.features.get_prompt("peer", "p", {})
         assert host.servers.view("peer").state == "ready"
-    assert sent(peer, "logging/setLevel") == [{"level": "info"}, {"level": "debug"}]
+    assert request_params(peer, "logging/setLevel") == [{"level": "info"}, {"level": "debug"}]
     assert peer.methods().count("initialize") == 1
 
 
@@ -301,7 +308,7 @@ def levels(peer: ScriptedServer, method: str) -> list[Any]:
 @pytest.mark.req("log.level.modern")
 @pytest.mark.req("log.level.modern-off")
 async def test_a_stateless_server_is_asked_for_logs_with_every_request_and_only_when_wanted(tmp_path: Path) -> None:
-    peer = offering(lambda *_: {"resultType": "complete", "messages": []}, "2026-07-28")
+    peer = server_with_lists(lambda *_: {"resultType": "complete", "messages": []}, "2026-07-28")
     async with open_peer_host(tmp_path, peer) as host:
         await host.features.get_prompt("peer", "p", {})
         await host.features.set_log_level("peer", "error")
@@ -350,7 +357,7 @@ async def test_an_explicit_refresh_asks_however_fresh_everything_is(tmp_path: Pa
 
 @pytest.mark.parametrize(("revision", "method"), [("2025-11-25", "ping"), ("2026-07-28", "server/discover")])
 async def test_a_round_trip_is_measured_with_the_smallest_request(revision: str, method: str, tmp_path: Path) -> None:
-    peer = offering(lambda *_: {}, revision)
+    peer = server_with_lists(lambda *_: {}, revision)
     async with open_peer_host(tmp_path, peer) as host:
         await host.servers.ensure_ready("peer")
         before = peer.methods().count(method)

@@ -1,4 +1,4 @@
-"""What was allowed, to look at: whether each grant counts here and now, and which earlier calls a rule would cover."""
+"""The list of grants: whether each is active, and which earlier calls a rule would cover."""
 
 import sqlite3
 import time
@@ -126,14 +126,14 @@ async def test_a_grant_for_another_account_than_the_present_one_does_not_count(p
         assert (await page.states())[0] == found
 
 
-def lent(page: Page, text: str = "s/t", **more: Any) -> Grant:
+def grant_for_session(page: Page, text: str = "s/t", **more: Any) -> Grant:
     return page.standing.grant_session(
         Grant(rule=parse_rule(text), server_digest=f"{text[0]}d", tools={"t": "d"}, **more)
     )
 
 
 async def test_grants_of_this_session_are_listed_first_and_found_like_stored_ones(page: Page) -> None:
-    stored, here = await page.give(), lent(page, "x/t", account="work")
+    stored, here = await page.give(), grant_for_session(page, "x/t", account="work")
     assert [one.grant.id for one in await page.permissions.list_grants()] == [here.id, stored.id]
     assert [(one.grant.session, one.state) for one in await page.permissions.list_grants(text="SESSION")] == [
         (True, "counts")
@@ -143,7 +143,7 @@ async def test_grants_of_this_session_are_listed_first_and_found_like_stored_one
 
 
 async def test_a_grant_of_this_session_is_revoked_by_its_prefix_and_recorded(page: Page) -> None:
-    kept, ended = lent(page), lent(page, "x/t")
+    kept, ended = grant_for_session(page), grant_for_session(page, "x/t")
     with pytest.raises(UsageError, match="2 grants begin with 's'"):
         await page.permissions.revoke("s")
     assert (await page.permissions.revoke(ended.id)).revoked is not None
@@ -153,7 +153,7 @@ async def test_a_grant_of_this_session_is_revoked_by_its_prefix_and_recorded(pag
 
 
 async def test_grants_of_this_session_are_revoked_while_the_store_fails(page: Page, tmp_path: Path) -> None:
-    given = lent(page)
+    given = grant_for_session(page)
     await page.permissions.list_grants()
     with sqlite3.connect(tmp_path / "s.db") as db:
         db.execute("DROP TABLE grants")

@@ -1,4 +1,4 @@
-"""Questions that a server opens and takes back for ever: each leaves a row, so they are bounded."""
+"""Questions that a server opens and withdraws endlessly: each leaves an audit row, so they are bounded."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ CONTEXT = ServerRequestContext("tools/call", "t", 1)
 ASK = Elicit(message="Who are you?", requested_schema=Raw(b'{"type":"object","properties":{"a":{"type":"string"}}}'))
 
 
-def desk(journal: AuditLog, front: Any) -> ServerRequestHandler:
+def create_request_handler(journal: AuditLog, front: Any) -> ServerRequestHandler:
     nothing: Any = None
     return ServerRequestHandlerFactory(journal.wrap_frontend(front), nothing, nothing, print, journal).create("s")
 
@@ -45,7 +45,7 @@ async def taken_back(one: ServerRequestHandler, front: ScriptedFrontend) -> Any:
 
 async def test_questions_that_are_taken_back_without_end_are_refused_and_folded_into_one_row(tmp_path: Path) -> None:
     journal, front = create_audit_log(tmp_path), ScriptedFrontend()
-    one = desk(journal, front)
+    one = create_request_handler(journal, front)
     replies = [await taken_back(one, front) for _ in range(BURST + 30)]
     assert replies[:BURST] == [None] * BURST
     assert all(
@@ -58,7 +58,7 @@ async def test_questions_that_are_taken_back_without_end_are_refused_and_folded_
 
 async def test_questions_that_are_answered_are_never_too_many(tmp_path: Path) -> None:
     journal = create_audit_log(tmp_path)
-    one = desk(journal, ScriptedFrontend(*[ElicitResult("decline")] * (3 * BURST)))
+    one = create_request_handler(journal, ScriptedFrontend(*[ElicitResult("decline")] * (3 * BURST)))
     for _ in range(3 * BURST):
         assert isinstance(await one.answer(ASK, CONTEXT), ElicitResult)
 
@@ -67,7 +67,7 @@ async def test_refusals_that_follow_are_counted_in_the_next_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal, front = create_audit_log(tmp_path), ScriptedFrontend()
-    one = desk(journal, front)
+    one = create_request_handler(journal, front)
     monkeypatch.setattr(request_handler, "BURST", 0)
     for _ in range(5):
         await taken_back(one, front)

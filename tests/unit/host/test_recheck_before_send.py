@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 Change = Callable[[Host, AskingServer], Awaitable[None]]
 
 
-async def redefined(host: Host, peer: AskingServer) -> None:
+async def redefine_tool(host: Host, peer: AskingServer) -> None:
     peer.answers["tools/list"] = tools_result(tool_definition("ask", description="wicked"))
     await host.features.refresh("peer")
 
@@ -31,7 +31,7 @@ async def switched_off(host: Host, _peer: AskingServer) -> None:
     await host.servers.set_tool_enabled("peer", "ask", enabled=False)
 
 
-async def revoked(host: Host, _peer: AskingServer) -> None:
+async def revoke_grant(host: Host, _peer: AskingServer) -> None:
     (permission,) = host.grants.list_session_grants()
     await host.grants.revoke(permission.grant.id)
 
@@ -39,15 +39,15 @@ async def revoked(host: Host, _peer: AskingServer) -> None:
 CHANGES = pytest.mark.parametrize(
     ("change", "why", "told"),
     [
-        (redefined, "the tool changed", "is quarantined"),
+        (redefine_tool, "the tool changed", "is quarantined"),
         (switched_off, "the tool changed", "turned this tool off"),
-        (revoked, "its grant was revoked", "declined"),
+        (revoke_grant, "its grant was revoked", "declined"),
     ],
 )
 
 
 async def outcome(folder: Path, peer: AskingServer, change: Change, kind: str, answer: Any) -> tuple[str, list[str]]:
-    """What the model is told, and how the call ended by the ledger, when things change behind a question of `kind`."""
+    """Return the model's result and the audited outcome when things change behind a question of `kind`."""
     model = ScriptedModel(tool_round(("peer__ask", {})), text_round("ok"))
     journal = AuditLog(AuditStore(folder / "ledger.db"), AuditConfig())
 
@@ -63,7 +63,7 @@ async def outcome(folder: Path, peer: AskingServer, change: Change, kind: str, a
         await host.conversation.send("go")
         rows = [row for row in reversed(await journal.read_page(AuditFilter())) if row.kind == "tool"]
     (part,) = [one for one in model.requests[-1].messages[-1].parts if isinstance(one, ToolReturnPart)]
-    assert len(front.questions_of(type(front.asked[0]))) == (2 if change is revoked else 1)
+    assert len(front.questions_of(type(front.asked[0]))) == (2 if change is revoke_grant else 1)
     return part.text, [row.decision for row in rows if row.event == "ended"]
 
 
@@ -93,6 +93,6 @@ async def test_the_audit_log_records_an_unsent_call_when_its_tool_changed_during
     tmp_path: Path,
 ) -> None:
     peer = AskingServer("2025-11-25")
-    _, ended = await outcome(tmp_path, peer, redefined, "approve_tool", AllowOnce())
+    _, ended = await outcome(tmp_path, peer, redefine_tool, "approve_tool", AllowOnce())
     assert peer.calls == []
     assert ended == ["not sent: the tool changed"]

@@ -83,7 +83,7 @@ class Coat(OAuthPeer):
 
 
 @asynccontextmanager
-async def hosted(
+async def open_resend_host(
     folder: Path,
     one: OAuthPeer,
     front: ScriptedFrontend | None = None,
@@ -119,7 +119,7 @@ ERAS = pytest.mark.parametrize(("stateless", "status"), [(False, 401), (True, 40
 async def test_a_call_is_not_repeated_for_a_tool_that_changed_meanwhile(
     tmp_path: Path, stateless: bool, status: int
 ) -> None:
-    async with run_peer(kind=Coat) as one, hosted(tmp_path, made(one, stateless)) as host:
+    async with run_peer(kind=Coat) as one, open_resend_host(tmp_path, set_era(one, stateless)) as host:
         feed = host.events.subscribe()
         assert isinstance(one, Coat)
         one.wants, one.after = {"tools/call": status}, "wicked"
@@ -133,7 +133,7 @@ async def test_a_call_is_not_repeated_for_a_tool_that_changed_meanwhile(
 
 @ERAS
 async def test_a_call_is_repeated_for_the_tool_that_was_allowed(tmp_path: Path, stateless: bool, status: int) -> None:
-    async with run_peer(kind=Coat) as one, hosted(tmp_path, made(one, stateless)) as host:
+    async with run_peer(kind=Coat) as one, open_resend_host(tmp_path, set_era(one, stateless)) as host:
         assert isinstance(one, Coat)
         one.wants = {"tools/call": status}
         assert (await host.tools.call("peer", "pay", {})).text == "ran as kind"
@@ -145,7 +145,7 @@ async def test_a_call_that_its_server_makes_a_task_of_is_looked_at_again_too(tmp
         async with run_peer(kind=Coat) as one:
             assert isinstance(one, Coat)
             one.tasks = True
-            async with hosted(tmp_path, one) as host:
+            async with open_resend_host(tmp_path, one) as host:
                 one.wants, one.after = {"tools/call": status}, "wicked"
                 with pytest.raises(ToolChanged):
                     await host.tools.call("peer", "pay", {})
@@ -156,7 +156,7 @@ async def test_a_call_that_its_server_makes_a_task_of_is_looked_at_again_too(tmp
 async def test_the_model_s_call_is_asked_about_again_as_what_the_tool_is_now(tmp_path: Path) -> None:
     model = ScriptedModel(tool_round(("peer__pay", {})), text_round("ok"))
     front = ScriptedFrontend(AllowOnce({}), AcceptToolChanges(("pay",)), Deny())
-    async with run_peer(kind=Coat) as one, hosted(tmp_path, one, front, model=model) as host:
+    async with run_peer(kind=Coat) as one, open_resend_host(tmp_path, one, front, model=model) as host:
         assert isinstance(one, Coat)
         one.wants, one.after = {"tools/call": 401}, "wicked"
         await host.conversation.send("pay")
@@ -170,7 +170,7 @@ async def test_the_model_s_call_is_asked_about_again_as_what_the_tool_is_now(tmp
     assert one.ran == []
 
 
-def made(one: OAuthPeer, stateless: bool) -> OAuthPeer:
+def set_era(one: OAuthPeer, stateless: bool) -> OAuthPeer:
     assert isinstance(one, Coat)
     one.stateless = stateless
     return one
@@ -195,7 +195,7 @@ async def test_a_person_has_time_to_sign_in_while_tools_are_listed_again_before_
     monkeypatch.setattr(change_watcher, "STALE_SECONDS", 0)
     monkeypatch.setattr(change_watcher, "IDLE_RATIO", 0)
     person = Slow()
-    async with run_peer(kind=Coat) as one, hosted(tmp_path, made(one, True), person=person) as host:
+    async with run_peer(kind=Coat) as one, open_resend_host(tmp_path, set_era(one, True), person=person) as host:
         assert isinstance(one, Coat)
         one.wants = {"tools/list": 401}
         assert (await host.tools.call("peer", "pay", {})).text == "ran as kind"
@@ -204,7 +204,7 @@ async def test_a_person_has_time_to_sign_in_while_tools_are_listed_again_before_
 
 async def test_a_person_has_time_to_sign_in_while_a_session_is_opened_anew(tmp_path: Path) -> None:
     person = Slow()
-    async with run_peer(kind=Coat) as one, hosted(tmp_path, one, person=person, connect_timeout=0.8) as host:
+    async with run_peer(kind=Coat) as one, open_resend_host(tmp_path, one, person=person, connect_timeout=0.8) as host:
         assert isinstance(one, Coat)
         one.wants = {"tools/call": 404, "initialize": 401}
         assert (await host.tools.call("peer", "pay", {})).text == "ran as kind"

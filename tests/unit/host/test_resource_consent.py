@@ -1,4 +1,4 @@
-"""What a resource or a prompt holds goes nowhere by itself."""
+"""Contents of resources and prompts are never sent automatically."""
 
 from pathlib import Path
 from typing import Any

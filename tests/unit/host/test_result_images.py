@@ -29,7 +29,7 @@ def image(data: str, **members: Any) -> dict[str, Any]:
     return {"type": "image", "mimeType": "image/png", "data": data, **members}
 
 
-async def shown(tmp_path: Path, *content: dict[str, Any]) -> tuple[events.ToolFinished, ToolReturnPart]:
+async def show_result(tmp_path: Path, *content: dict[str, Any]) -> tuple[events.ToolFinished, ToolReturnPart]:
     """The event of a call that gave this, and what the model got."""
     peer = create_peer(tools__list=tools_result(tool_definition("look")), tools__call={"content": list(content)})
     model = ScriptedModel(tool_round(("peer__look", {})), text_round("ok"))
@@ -43,29 +43,29 @@ async def shown(tmp_path: Path, *content: dict[str, Any]) -> tuple[events.ToolFi
 
 async def test_people_get_the_picture_that_was_meant_for_them_alone_and_the_model_does_not(tmp_path: Path) -> None:
     mine, ours = picture(3), picture(5)
-    event, part = await shown(tmp_path, image(mine, annotations={"audience": ["user"]}), image(ours))
+    event, part = await show_result(tmp_path, image(mine, annotations={"audience": ["user"]}), image(ours))
     assert [one.data for one in event.images] == [mine, ours]
     assert [one.data for one in part.images] == [ours]
 
 
 async def test_invalid_image_data_is_not_an_image(tmp_path: Path) -> None:
-    event, _ = await shown(tmp_path, image("bm90aGluZw=="), image("%%%"), {"type": "text", "text": "x"})
+    event, _ = await show_result(tmp_path, image("bm90aGluZw=="), image("%%%"), {"type": "text", "text": "x"})
     assert event.images == ()
 
 
-def held(data: str, **members: Any) -> dict[str, Any]:
+def embedded_image(data: str, **members: Any) -> dict[str, Any]:
     return {"type": "resource", "resource": {"uri": "file:///a.png", "blob": data, **members}}
 
 
 async def test_a_picture_inside_a_resource_is_one_like_any_other(tmp_path: Path) -> None:
     mine, ours = picture(3), picture(5)
-    event, part = await shown(
+    event, part = await show_result(
         tmp_path,
-        held(mine, mimeType="application/octet-stream") | {"annotations": {"audience": ["user"]}},
-        held(ours),
-        held("bm90aGluZw==", mimeType="image/png"),
-        held("%%%", mimeType="image/png"),
-        held(ours, text="words", mimeType="image/png"),
+        embedded_image(mine, mimeType="application/octet-stream") | {"annotations": {"audience": ["user"]}},
+        embedded_image(ours),
+        embedded_image("bm90aGluZw==", mimeType="image/png"),
+        embedded_image("%%%", mimeType="image/png"),
+        embedded_image(ours, text="words", mimeType="image/png"),
     )
     assert [one.data for one in event.images] == [mine, ours]
     assert [one.data for one in part.images] == [ours]
@@ -81,6 +81,6 @@ async def test_a_picture_inside_a_resource_is_one_like_any_other(tmp_path: Path)
 async def test_all_pictures_of_a_result_together_are_bounded(tmp_path: Path) -> None:
     body = base64.b64decode(picture()) + bytes(MODEL_IMAGE_LIMIT // 3)
     data = base64.b64encode(body).decode()
-    event, part = await shown(tmp_path, *[image(data), held(data)] * 3)
+    event, part = await show_result(tmp_path, *[image(data), embedded_image(data)] * 3)
     assert len(event.images) == len(part.images) == 2
     assert sum(len(one.data) for one in event.images) <= MODEL_IMAGE_LIMIT * 4 // 3

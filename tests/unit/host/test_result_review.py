@@ -1,4 +1,4 @@
-"""What came of a server that the user wants to read first reaches the model as the user gave it, or not at all."""
+"""Results of reviewed servers reach the model as the user released them, or not at all."""
 
 import base64
 import json
@@ -82,25 +82,25 @@ def server(answer: Any, revision: str = "2026-07-28") -> InProcessServer:
     return create_peer(revision, tools__list=tools_result(tool_definition("it")), tools__call=answer)
 
 
-def returned(request: ModelRequest) -> list[ToolReturnPart]:
+def tool_returns_of(request: ModelRequest) -> list[ToolReturnPart]:
     return [part for part in request.messages[-1].parts if isinstance(part, ToolReturnPart)]
 
 
-async def given(folder: Path, answer: Any, front: Any, **more: Any) -> tuple[ToolReturnPart, list[Any]]:
-    """What the model gets of one call, and what everybody was told."""
+async def review_result(folder: Path, answer: Any, front: Any, **more: Any) -> tuple[ToolReturnPart, list[Any]]:
+    """Return the model's part of one result, and the events."""
     model = ScriptedModel(GO, text_round("ok"))
     async with open_host_with(folder, server(answer), model, front, reviewed=("peer",), **more) as host:
         feed = host.events.subscribe()
         await host.conversation.send("go")
         events = [event for event in feed.drain() if isinstance(event, ToolFinished | ResultReviewed)]
-    (part,) = returned(model.requests[-1])
+    (part,) = tool_returns_of(model.requests[-1])
     return part, events
 
 
 # -- one result
 async def test_a_result_is_passed_on_as_it_was_shown(tmp_path: Path) -> None:
     front = Reader(PassResult())
-    part, events = await given(tmp_path, text_result(SECRET), front)
+    part, events = await review_result(tmp_path, text_result(SECRET), front)
     (asked,) = front.reviews
     assert (asked.server, asked.tool, asked.arguments) == ("peer", "it", {"n": 1})
     assert asked.call == part.use_id
@@ -112,7 +112,7 @@ async def test_a_result_is_passed_on_as_it_was_shown(tmp_path: Path) -> None:
 
 async def test_the_model_gets_exactly_the_edited_texts_and_the_original_is_on_no_disk(tmp_path: Path) -> None:
     front = Reader(PassEditedResult(("the key is [redacted]",)))
-    part, events = await given(tmp_path, text_result(SECRET), front)
+    part, events = await review_result(tmp_path, text_result(SECRET), front)
     assert part.text == "the key is [redacted]"
     assert events[1].outcome == "changed"
     assert b"[redacted]" in read_all_files(tmp_path)
@@ -124,14 +124,14 @@ async def test_the_model_gets_exactly_the_edited_texts_and_the_original_is_on_no
     [WithholdResult(), None, True, ApproveUnchanged(), AllowOnce(), PassEditedResult(()), PassEditedResult((None,))],
 )
 async def test_whatever_does_not_give_a_result_withholds_it(tmp_path: Path, answer: Any) -> None:
-    part, events = await given(tmp_path, text_result(SECRET), Reader(answer))
+    part, events = await review_result(tmp_path, text_result(SECRET), Reader(answer))
     assert (part.text, part.is_error, part.images, part.kept) == (WITHHELD, False, (), "")
     assert (events[0].outcome, events[1].outcome, events[1].text) == ("ok", "withheld", "")
     assert b"hunter2" not in read_all_files(tmp_path)
 
 
 async def test_the_model_reads_why_a_result_was_withheld(tmp_path: Path) -> None:
-    part, _ = await given(tmp_path, text_result(SECRET), Reader(WithholdResult("it has keys in it")))
+    part, _ = await review_result(tmp_path, text_result(SECRET), Reader(WithholdResult("it has keys in it")))
     assert part.text == f"{WITHHELD} The user says: it has keys in it"
 
 
@@ -139,7 +139,9 @@ async def test_a_result_that_can_no_longer_be_reviewed_is_withheld(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcphost.host.questions.frontend.MAX_TOTAL_BYTES", 100)
-    part, events = await given(tmp_path, {"content": [{"type": "text", "text": "word " * 100}]}, Reader(PassResult()))
+    part, events = await review_result(
+        tmp_path, {"content": [{"type": "text", "text": "word " * 100}]}, Reader(PassResult())
+    )
     assert part.text.startswith(REVIEW_UNAVAILABLE)
     assert "word" not in part.text
     assert [event.outcome for event in events if isinstance(event, ResultReviewed)] == ["withheld"]
@@ -148,7 +150,7 @@ async def test_a_result_that_can_no_longer_be_reviewed_is_withheld(
 async def test_a_picture_that_is_left_out_goes_with_nothing_of_it(tmp_path: Path) -> None:
     answer = {"content": [{"type": "text", "text": "see"}, {"type": "image", "mimeType": "image/png", "data": PNG}]}
     front = Reader(PassEditedResult(("see", None)))
-    part, _ = await given(tmp_path, answer, front)
+    part, _ = await review_result(tmp_path, answer, front)
     assert [(one.kind, one.mime_type, one.image is not None) for one in front.reviews[0].parts] == [
         ("text", "", False),
         ("image", "image/png", True),
@@ -163,16 +165,16 @@ async def test_structured_content_is_a_part_of_its_own_and_stays_json(tmp_path: 
     def edited(question: ReviewResult) -> PassEditedResult:
         return PassEditedResult(("two", question.parts[1].text.replace("hunter2", "-")))
 
-    part, _ = await given(tmp_path, answer, Reader(edited))
+    part, _ = await review_result(tmp_path, answer, Reader(edited))
     assert part.text == 'two\nstructured content:\n{\n  "key": "-"\n}'
-    broken, _ = await given(tmp_path, answer, Reader(PassEditedResult(("two", "{"))))
+    broken, _ = await review_result(tmp_path, answer, Reader(PassEditedResult(("two", "{"))))
     assert broken.text == WITHHELD
 
 
 async def test_redacted_text_does_not_reappear_in_structured_content(tmp_path: Path) -> None:
     both = text_result(json.dumps({"key": "hunter2"}), structuredContent={"key": "hunter2"})
     front = Reader(PassEditedResult(("{}",)))
-    part, _ = await given(tmp_path, both, front)
+    part, _ = await review_result(tmp_path, both, front)
     assert len(front.reviews[0].parts) == 1
     assert part.text == "{}"
 
@@ -180,14 +182,14 @@ async def test_redacted_text_does_not_reappear_in_structured_content(tmp_path: P
 async def test_what_was_meant_for_the_user_alone_is_not_offered(tmp_path: Path) -> None:
     answer = {"content": [{"type": "text", "text": SECRET, "annotations": {"audience": ["user"]}}]}
     front = Reader(PassResult())
-    part, _ = await given(tmp_path, answer, front)
+    part, _ = await review_result(tmp_path, answer, front)
     assert SECRET not in front.reviews[0].parts[0].text
     assert SECRET not in part.text
 
 
 async def test_an_error_of_the_tool_is_shown_as_one_and_stays_one(tmp_path: Path) -> None:
     front = Reader(PassResult())
-    part, _ = await given(tmp_path, text_result("no such key", isError=True), front)
+    part, _ = await review_result(tmp_path, text_result("no such key", isError=True), front)
     assert front.reviews[0].is_error
     assert (part.is_error, part.text) == (True, "no such key")
 
@@ -199,7 +201,7 @@ async def test_the_words_of_a_refused_call_are_the_servers_and_are_read_first(tm
     async with open_host_with(tmp_path, peer, model, front, reviewed=("peer",)) as host:
         await host.conversation.send("go")
     assert SECRET in front.reviews[0].parts[0].text
-    assert returned(model.requests[-1])[0].text == WITHHELD
+    assert tool_returns_of(model.requests[-1])[0].text == WITHHELD
 
 
 async def test_what_we_say_about_a_result_can_quote_it_and_is_withheld_with_it(tmp_path: Path) -> None:
@@ -213,18 +215,18 @@ async def test_what_we_say_about_a_result_can_quote_it_and_is_withheld_with_it(t
     async with open_host_with(tmp_path, peer, model, front, reviewed=("peer",)) as host:
         await host.conversation.send("go")
     assert [one.kind for one in front.reviews[0].parts] == ["note", "text", "structured"]
-    assert [returned(request)[0].text for request in model.requests[1:]] == ["x", WITHHELD]
+    assert [tool_returns_of(request)[0].text for request in model.requests[1:]] == ["x", WITHHELD]
 
 
 async def test_a_result_with_nothing_in_it_needs_no_question(tmp_path: Path) -> None:
     front = Reader()
-    part, _ = await given(tmp_path, {"content": []}, front)
+    part, _ = await review_result(tmp_path, {"content": []}, front)
     assert front.reviews == []
     assert part.text == "(the tool returned nothing)"
 
 
 # -- several, and ends
-def numbered(params: dict[str, Any]) -> dict[str, Any]:
+def numbered_secret(params: dict[str, Any]) -> dict[str, Any]:
     return text_result(f"secret {params['arguments']['n']}")
 
 
@@ -245,9 +247,9 @@ async def test_results_that_wait_hold_up_no_other_call_and_each_gets_its_own_ans
     many = tool_round(*(("peer__it", {"n": n}) for n in range(12)))
     front, model = Late(), ScriptedModel(many, text_round("ok"))
     with anyio.fail_after(10):
-        async with open_host_with(tmp_path, server(numbered), model, front, reviewed=("peer",)) as host:
+        async with open_host_with(tmp_path, server(numbered_secret), model, front, reviewed=("peer",)) as host:
             await host.conversation.send("go")
-    got = {part.use_id: part.text for part in returned(model.requests[-1])}
+    got = {part.use_id: part.text for part in tool_returns_of(model.requests[-1])}
     asked = {question.call: question for question in front.reviews}
     assert len(got) == 12
     for call, told in got.items():
@@ -320,14 +322,14 @@ async def test_a_big_result_is_kept_as_it_was_given_and_read_on_without_another_
         return PassEditedResult((question.parts[0].text.replace("hunter2", "-"),))
 
     def read_on(request: ModelRequest) -> Any:
-        name = Path(returned(request)[0].kept).stem
+        name = Path(tool_returns_of(request)[0].kept).stem
         return tool_round((READ_RESULT, {"result": name, "limit": 20}))(request)
 
     front, model = Reader(edited), ScriptedModel(GO, read_on, text_round("ok"))
     async with open_host_with(tmp_path, server(text_result(big)), model, front, reviewed=("peer",)) as host:
         await host.conversation.send("go")
     assert len(front.reviews) == 1
-    assert "the key is -xxx" in returned(model.requests[2])[0].text
+    assert "the key is -xxx" in tool_returns_of(model.requests[2])[0].text
     assert b"hunter2" not in read_all_files(tmp_path)
 
 
@@ -337,7 +339,7 @@ async def test_a_big_result_that_was_withheld_cannot_be_read_on(tmp_path: Path) 
         tmp_path, server(text_result(SECRET * 50_000)), model, Reader(WithholdResult()), reviewed=("peer",)
     ) as host:
         await host.conversation.send("go")
-    assert returned(model.requests[1])[0].kept == ""
+    assert tool_returns_of(model.requests[1])[0].kept == ""
     assert not (tmp_path / "results").exists()
     assert not any(spec.name == READ_RESULT for spec in model.requests[1].tools)
 
@@ -362,7 +364,7 @@ async def test_the_rest_of_a_result_from_before_is_read_first_too(tmp_path: Path
         await host.conversation.open(ident)
         await host.conversation.send("read on")
     assert SECRET in front.reviews[0].parts[0].text
-    assert returned(model.requests[-1])[0].text == WITHHELD
+    assert tool_returns_of(model.requests[-1])[0].text == WITHHELD
 
 
 async def test_a_resumed_conversation_has_what_the_model_got(tmp_path: Path) -> None:
@@ -391,7 +393,7 @@ async def test_a_skill_is_read_before_the_model_follows_it(tmp_path: Path) -> No
     async with open_host_with(tmp_path, skilled(), model, front, reviewed=("peer",)) as host:
         await host.conversation.send("go")
     assert ["FORMS.md first" in one.parts[0].text for one in front.reviews] == [True, False]
-    first, second = (returned(request)[0].text for request in model.requests[1:])
+    first, second = (tool_returns_of(request)[0].text for request in model.requests[1:])
     assert first == WITHHELD
     assert second.endswith("\n\nForms are easy.")
 
@@ -410,7 +412,7 @@ async def test_a_result_that_came_after_questions_of_the_server_is_read_first(tm
     async with open_host_with(tmp_path, peer, model, front, reviewed=("peer",)) as host:
         await host.conversation.send("go")
     assert '"action": "accept"' in front.reviews[0].parts[0].text
-    assert returned(model.requests[-1])[0].text == WITHHELD
+    assert tool_returns_of(model.requests[-1])[0].text == WITHHELD
 
 
 async def test_the_result_of_a_task_is_read_first(tmp_path: Path) -> None:
@@ -424,10 +426,10 @@ async def test_the_result_of_a_task_is_read_first(tmp_path: Path) -> None:
     async with open_host_with(tmp_path, peer, model, front, reviewed=("peer",)) as host:
         await host.conversation.send("go")
     assert front.reviews[0].parts[0].text == SECRET
-    assert returned(model.requests[-1])[0].text == WITHHELD
+    assert tool_returns_of(model.requests[-1])[0].text == WITHHELD
 
 
-async def attached(host: Host) -> ResourcePart:
+async def attach_resource(host: Host) -> ResourcePart:
     await host.conversation.send("see this", [ResourcePart("peer", "x://1", SECRET)])
     (part,) = (one for one in host.conversation.messages[0].parts if isinstance(one, ResourcePart))
     return part
@@ -439,7 +441,7 @@ async def attached(host: Host) -> ResourcePart:
 async def test_a_resource_that_is_attached_is_read_before_it_goes(tmp_path: Path, answer: Any, told: str) -> None:
     front, model = Reader(answer), ScriptedModel(text_round("ok"))
     async with open_host_with(tmp_path, server(text_result("")), model, front, reviewed=("peer",)) as host:
-        assert (await attached(host)).text == told
+        assert (await attach_resource(host)).text == told
     assert front.reviews[0].arguments == {"uri": "x://1"}
     assert (SECRET in repr(model.requests)) == (told == SECRET)
 
@@ -450,7 +452,7 @@ async def test_stopping_while_a_resource_is_shown_gives_none_and_asks_no_model(t
         async with anyio.create_task_group() as tasks:
 
             async def send() -> None:
-                parts.append(await attached(host))
+                parts.append(await attach_resource(host))
 
             tasks.start_soon(send)
             await front.shown.wait()
@@ -471,7 +473,7 @@ async def test_servers_without_review_ask_nothing_more(tmp_path: Path) -> None:
     ) as host:
         await host.conversation.send("go", [ResourcePart("peer", "x://1", "c")])
     assert front.reviews == []
-    assert [part.text for part in returned(model.requests[-1])] == ["a", "b"]
+    assert [part.text for part in tool_returns_of(model.requests[-1])] == ["a", "b"]
 
 
 async def test_a_call_by_hand_is_seen_by_the_user_and_by_no_model(tmp_path: Path) -> None:
@@ -492,7 +494,7 @@ async def test_a_call_by_hand_is_seen_by_the_user_and_by_no_model(tmp_path: Path
 )  # fmt: skip
 async def test_a_rule_of_the_run_passes_results_of_the_calls_it_covers(tmp_path: Path, rule: str, passes: bool) -> None:
     journal = AuditLog(AuditStore(tmp_path / "ledger.db"), AuditConfig())
-    part, _ = await given(
+    part, _ = await review_result(
         tmp_path, text_result(SECRET), Reader(WithholdResult()), passes=parse_rules((rule,)), journal=journal
     )
     assert part.text == (SECRET if passes else WITHHELD)
@@ -510,7 +512,7 @@ async def test_a_call_that_is_allowed_for_longer_has_each_result_reviewed(tmp_pa
     front, model = Session(PassResult(), WithholdResult()), ScriptedModel(GO, GO, text_round("ok"))
     async with open_host_with(tmp_path, server(text_result(SECRET)), model, front, reviewed=("peer",)) as host:
         await host.conversation.send("go")
-    assert [returned(request)[0].text for request in model.requests[1:]] == [SECRET, WITHHELD]
+    assert [tool_returns_of(request)[0].text for request in model.requests[1:]] == [SECRET, WITHHELD]
 
 
 def test_an_edited_part_keeps_what_it_is() -> None:

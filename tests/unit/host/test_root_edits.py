@@ -1,4 +1,4 @@
-"""The list of folders while everything runs: where they come from, what the user changes, who hears of it and when."""
+"""Edits of the folder list at run time: origins, changes and notifications."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What a server is told of the folders when the list changes meanwhile; and edits that cannot be kept."""
+"""Folders shared with a server while the list changes, and edits that cannot be stored."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Book(AuditLog):
-    """A journal that remembers what was to be told, and does something before it has written that."""
+    """An audit log that records disclosures and runs a callback before writing them."""
 
     def __init__(self) -> None:
         super().__init__(AuditStore(None), AuditConfig())
@@ -61,7 +61,7 @@ def two(tmp_path: Path) -> tuple[Path, Path]:
     return made
 
 
-def sharing(two: tuple[Path, Path], *answers: Any) -> tuple[RootSharing, Roots, Book, ScriptedFrontend]:
+def create_sharing(two: tuple[Path, Path], *answers: Any) -> tuple[RootSharing, Roots, Book, ScriptedFrontend]:
     book, roots, front = Book(), Roots(tuple(RootConfig(str(one)) for one in two)), ScriptedFrontend(*answers)
     return RootSharing("s", roots, front, book), roots, book, front
 
@@ -76,13 +76,13 @@ async def test_a_folder_deleted_before_the_answer_is_not_shared(two: tuple[Path,
         two[1].rmdir()
         return ShareOnce()
 
-    desk, _, book, _ = sharing(two, gone)
+    desk, _, book, _ = create_sharing(two, gone)
     assert uris(await desk.answer("")) == [two[0].as_uri()]
     assert book.told == [("1 folder", {"roots": [two[0].as_uri()]})]
 
 
 async def test_a_folder_removed_while_the_disclosure_is_recorded_is_not_shared(two: tuple[Path, Path]) -> None:
-    desk, roots, book, _ = sharing(two, ShareOnce())
+    desk, roots, book, _ = create_sharing(two, ShareOnce())
 
     async def out() -> None:
         await roots.remove(str(two[1]))
@@ -94,7 +94,7 @@ async def test_a_folder_removed_while_the_disclosure_is_recorded_is_not_shared(t
 
 
 async def test_a_folder_leaves_every_answer_at_the_moment_that_it_is_taken_out(two: tuple[Path, Path]) -> None:
-    desk, roots, _, _ = sharing(two, ShareOnce())
+    desk, roots, _, _ = create_sharing(two, ShareOnce())
     reply = await desk.answer("")
     assert isinstance(reply, ListRootsResult)
     seen: list[int] = []
@@ -111,13 +111,13 @@ async def test_a_folder_leaves_every_answer_at_the_moment_that_it_is_taken_out(t
 
 @pytest.mark.parametrize("answer", [None, True, "once", AllowOnce()])
 async def test_what_is_no_answer_shares_nothing(two: tuple[Path, Path], answer: Any) -> None:
-    desk, _, book, _ = sharing(two, answer)
+    desk, _, book, _ = create_sharing(two, answer)
     assert isinstance(await desk.answer(""), ServerRequestRejection)
     assert book.told == []
 
 
 async def test_once_is_for_once_and_this_run_for_what_was_shown_and_less(two: tuple[Path, Path]) -> None:
-    desk, roots, _, front = sharing(two, ShareOnce(), ShareSession(), ShareOnce())
+    desk, roots, _, front = create_sharing(two, ShareOnce(), ShareSession(), ShareOnce())
     for _ in range(4):
         assert len(uris(await desk.answer(""))) == 2
     assert len(front.asked) == 2
@@ -142,7 +142,7 @@ async def test_what_cannot_be_kept_is_out_for_this_run_all_the_same(two: tuple[P
 
 @pytest.mark.parametrize("path", ["", "a\0b", "x" * 5_000])
 async def test_a_path_that_is_none_is_neither_added_nor_looked_at(two: tuple[Path, Path], path: str) -> None:
-    roots = sharing(two)[1]
+    roots = create_sharing(two)[1]
     for act in (roots.add, roots.remove, roots.inspect_folder):
         with pytest.raises(UsageError, match="A path has 1 to"):
             await act(path)
@@ -162,7 +162,7 @@ async def test_the_number_of_shared_folders_is_bounded(two: tuple[Path, Path], t
 
 
 async def test_an_unreadable_folder_is_not_shared(two: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    desk, _, _, front = sharing(two, ShareOnce())
+    desk, _, _, front = create_sharing(two, ShareOnce())
     monkeypatch.setattr("os.access", lambda path, mode: str(path) != str(two[1]))
     assert uris(await desk.answer("")) == [two[0].as_uri()]
     question = front.asked[0]
@@ -170,7 +170,7 @@ async def test_an_unreadable_folder_is_not_shared(two: tuple[Path, Path], monkey
     assert question.gone == (str(two[1]),)
 
 
-def kept(
+def create_stored_sharing(
     path: Path, two: tuple[Path, Path], *answers: Any, digest: str = "d"
 ) -> tuple[RootSharing, Book, ScriptedFrontend]:
     """One run of mcphost with its answers on the disk."""
@@ -187,14 +187,14 @@ def kept(
 async def test_an_answer_for_good_holds_in_later_runs_and_for_this_server_alone(
     two: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    first, _, _ = kept(tmp_path, two, ShareAlways())
+    first, _, _ = create_stored_sharing(tmp_path, two, ShareAlways())
     assert len(uris(await first.answer(""))) == 2
     assert first.known_roots.is_permanent
-    later, book, front = kept(tmp_path, two)
+    later, book, front = create_stored_sharing(tmp_path, two)
     assert len(uris(await later.answer(""))) == 2
     assert front.asked == []
     assert book.told == [("2 folders", {"roots": [one.as_uri() for one in two]})]
-    changed, _, front = kept(tmp_path, two, DoNotShare(), digest="another")
+    changed, _, front = create_stored_sharing(tmp_path, two, DoNotShare(), digest="another")
     assert isinstance(await changed.answer(""), ServerRequestRejection)
     assert len(front.asked) == 1
 
@@ -202,9 +202,9 @@ async def test_an_answer_for_good_holds_in_later_runs_and_for_this_server_alone(
 async def test_a_folder_that_a_server_may_never_know_is_left_out_without_a_question(
     two: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    first, _, _ = kept(tmp_path, (two[0], two[0]), NeverShare())
+    first, _, _ = create_stored_sharing(tmp_path, (two[0], two[0]), NeverShare())
     assert uris(await first.answer("")) == []
-    later, _, front = kept(tmp_path, two, ShareOnce())
+    later, _, front = create_stored_sharing(tmp_path, two, ShareOnce())
     assert uris(await later.answer("")) == [two[1].as_uri()]
     (question,) = front.asked
     assert isinstance(question, ShareRoots)
@@ -214,9 +214,9 @@ async def test_a_folder_that_a_server_may_never_know_is_left_out_without_a_quest
 async def test_a_new_folder_is_asked_about_alone_and_refusing_it_leaves_what_was_agreed_to(
     two: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    first, _, _ = kept(tmp_path, (two[0], two[0]), ShareAlways())
+    first, _, _ = create_stored_sharing(tmp_path, (two[0], two[0]), ShareAlways())
     await first.answer("")
-    later, _, front = kept(tmp_path, two, DoNotShare())
+    later, _, front = create_stored_sharing(tmp_path, two, DoNotShare())
     assert uris(await later.answer("")) == [two[0].as_uri()]
     (question,) = front.asked
     assert isinstance(question, ShareRoots)
@@ -273,7 +273,7 @@ class Asking:
         self.got[name].append(await self.servers[name].answer("", PIPE))
 
     async def waiting(self, *names: str, count: int = 1) -> None:
-        """Return when so many requests of each of them wait."""
+        """Wait until this many requests of each server are held."""
         while not all(self.servers[name].held_count >= count for name in names):
             await anyio.lowlevel.checkpoint()
 
@@ -328,7 +328,7 @@ async def test_a_server_that_may_not_wait_gets_an_empty_list_without_a_question(
 
 
 class Told:
-    """A session that remembers what it was to tell, and asks again then, as servers do."""
+    """A session that records notifications and requests the roots again, as servers do."""
 
     facts = SimpleNamespace(era="handshake")
 

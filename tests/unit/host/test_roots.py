@@ -1,4 +1,4 @@
-"""The user's folders: checked before each exposure, shared server by server, and told when they change."""
+"""Roots: checked before each disclosure, shared per server, changes announced."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which calls a rule covers: hostile values are never covered, and what nobody can tell is asked about."""
+"""Calls that a rule covers: hostile values never match, undecidable ones are asked about."""
 
 import os
 from pathlib import Path

@@ -93,7 +93,7 @@ def test_the_depth_is_that_of_the_calls_that_are_open_and_of_no_others() -> None
     assert nesting.depth(call, frozenset()) == 1
 
 
-def asked(*said: dict[str, Any], issued: tuple[str, ...] = ()) -> Any:
+def parse_request(*said: dict[str, Any], issued: tuple[str, ...] = ()) -> Any:
     raws = tuple(Raw(encode(one)) for one in said)
     ask = CreateMessage(messages=raws, max_tokens=10)
     return parse_sampling_request(ask, parse_sampling_messages(raws), "auto", issued).request.messages
@@ -101,7 +101,7 @@ def asked(*said: dict[str, Any], issued: tuple[str, ...] = ()) -> Any:
 
 def test_only_the_users_pictures_are_pictures() -> None:
     picture = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}
-    mine, models = asked({"role": "user", "content": picture}, {"role": "assistant", "content": picture})
+    mine, models = parse_request({"role": "user", "content": picture}, {"role": "assistant", "content": picture})
     assert [type(part) for part in (*mine.parts, *models.parts)] == [ImagePart, TextPart]
 
 
@@ -109,7 +109,7 @@ def test_only_the_users_pictures_are_pictures() -> None:
 def test_an_id_of_a_provider_is_taken_only_when_the_server_was_given_it(issued: tuple[str, ...], kept: str) -> None:
     use = {"type": "tool_use", "id": "u", "name": "t", "input": {}, "_meta": {PROVIDER_ID_KEY: "toolu_1"}}
     back = {"type": "tool_result", "toolUseId": "u", "content": []}
-    said, _ = asked({"role": "assistant", "content": [use]}, {"role": "user", "content": [back]}, issued=issued)
+    said, _ = parse_request({"role": "assistant", "content": [use]}, {"role": "user", "content": [back]}, issued=issued)
     assert said.parts[0].provider_id == kept
 
 

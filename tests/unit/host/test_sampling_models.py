@@ -31,12 +31,12 @@ MYSTERY = ModelCandidate(name="openai/in-house", label="x", context_window=100)
 ALL = (OPUS, SONNET, MINI)
 
 
-def picked(preferences: dict[str, Any], *offers: ModelCandidate, needed: int = 10) -> tuple[str, str]:
+def choose(preferences: dict[str, Any], *offers: ModelCandidate, needed: int = 10) -> tuple[str, str]:
     offer, why = choose_model(preferences, offers or ALL, needed)
     return offer.name, why
 
 
-def hints(*names: Any) -> dict[str, Any]:
+def name_hints(*names: Any) -> dict[str, Any]:
     return {"hints": [{"name": name} for name in names]}
 
 
@@ -45,38 +45,38 @@ def hints(*names: Any) -> dict[str, Any]:
 @pytest.mark.req("samp.hints.map")
 def test_hints_are_parts_of_names_and_the_first_that_matches_decides_over_every_priority() -> None:
     cheap = {"costPriority": 1}
-    assert picked({**hints("sonnet"), **cheap})[0] == SONNET.name
-    assert picked(hints("gemini", "gpt-4o", "opus"))[0] == MINI.name
-    assert picked(hints("opus", "gpt-4o"))[0] == OPUS.name
-    assert picked(hints("SONNET"))[0] == SONNET.name
-    assert "matches the server's hint" in picked(hints("SONNET"))[1]
-    several, why = picked({**hints("claude"), **cheap})
+    assert choose({**name_hints("sonnet"), **cheap})[0] == SONNET.name
+    assert choose(name_hints("gemini", "gpt-4o", "opus"))[0] == MINI.name
+    assert choose(name_hints("opus", "gpt-4o"))[0] == OPUS.name
+    assert choose(name_hints("SONNET"))[0] == SONNET.name
+    assert "matches the server's hint" in choose(name_hints("SONNET"))[1]
+    several, why = choose({**name_hints("claude"), **cheap})
     assert (several, "2 models" in why, "low cost 1" in why) == (SONNET.name, True, True)
-    nearest, why = picked({**hints("llama"), **cheap})
+    nearest, why = choose({**name_hints("llama"), **cheap})
     assert nearest == MINI.name
     assert "No model matches" in why
 
 
 @pytest.mark.req("samp.priorities")
 def test_priorities_rank_known_models_and_unknown_ones_are_marked() -> None:
-    assert picked({"costPriority": 0.9, "intelligencePriority": 0.1})[0] == MINI.name
-    assert picked({"costPriority": 0.1, "intelligencePriority": 0.9})[0] == OPUS.name
-    even = picked({"costPriority": 1, "intelligencePriority": 1})
-    assert picked({"costPriority": 100, "intelligencePriority": 1}) == even
-    assert picked({"costPriority": 1, "intelligencePriority": 1, "speedPriority": -100}) == even
+    assert choose({"costPriority": 0.9, "intelligencePriority": 0.1})[0] == MINI.name
+    assert choose({"costPriority": 0.1, "intelligencePriority": 0.9})[0] == OPUS.name
+    even = choose({"costPriority": 1, "intelligencePriority": 1})
+    assert choose({"costPriority": 100, "intelligencePriority": 1}) == even
+    assert choose({"costPriority": 1, "intelligencePriority": 1, "speedPriority": -100}) == even
     quick = (SONNET, MINI, ModelCandidate(name="slow", label="l", speed=10.0))
-    assert picked({"speedPriority": 1.0}, *quick)[0] == MINI.name
-    assert "speed of some models is unknown" in picked({"speedPriority": 1.0}, *quick)[1]
-    name, why = picked({"costPriority": 1.0}, OPUS, MYSTERY)
+    assert choose({"speedPriority": 1.0}, *quick)[0] == MINI.name
+    assert "speed of some models is unknown" in choose({"speedPriority": 1.0}, *quick)[1]
+    name, why = choose({"costPriority": 1.0}, OPUS, MYSTERY)
     assert name == OPUS.name
     assert "cost of some models is unknown" in why
-    assert picked({})[0] == OPUS.name
+    assert choose({})[0] == OPUS.name
 
 
 def test_a_model_whose_context_is_too_small_is_passed_over() -> None:
-    name, why = picked(hints("in-house"), MYSTERY, SONNET, needed=500)
+    name, why = choose(name_hints("in-house"), MYSTERY, SONNET, needed=500)
     assert (name, "cannot take this request" in why) == (SONNET.name, True)
-    assert picked({}, MYSTERY, needed=500)[0] == MYSTERY.name
+    assert choose({}, MYSTERY, needed=500)[0] == MYSTERY.name
 
 
 @pytest.mark.parametrize(
@@ -85,11 +85,11 @@ def test_a_model_whose_context_is_too_small_is_passed_over() -> None:
      {"costPriority": 10**400}, {"speedPriority": -5, "costPriority": True}],
 )  # fmt: skip
 def test_preferences_of_any_shape_are_no_error(odd: dict[str, Any]) -> None:
-    assert picked(odd)[0] == OPUS.name
+    assert choose(odd)[0] == OPUS.name
 
 
 def test_a_hint_cannot_write_hidden_characters_into_the_reason() -> None:
-    assert "\u202e" not in picked(hints("x\u202ey"))[1]
+    assert "\u202e" not in choose(name_hints("x\u202ey"))[1]
 
 
 def two_models(folder: Path, peer: AskingServer, front: ScriptedFrontend) -> tuple[Any, dict[str, ScriptedModel]]:
@@ -109,7 +109,7 @@ def two_models(folder: Path, peer: AskingServer, front: ScriptedFrontend) -> tup
 @pytest.mark.req("samp.model-name")
 @pytest.mark.parametrize("revision", BOTH_ERAS)
 async def test_the_hinted_model_answers_unless_the_user_picks_another(revision: str, tmp_path: Path) -> None:
-    peer = AskingServer(revision, {"a": sampling_request(modelPreferences=hints("oth"))})
+    peer = AskingServer(revision, {"a": sampling_request(modelPreferences=name_hints("oth"))})
     front = ScriptedFrontend(
         ApproveUnchanged(), ApproveUnchanged(), EditedRequest(model="scripted"), ApproveUnchanged()
     )

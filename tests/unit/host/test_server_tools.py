@@ -13,12 +13,11 @@ from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, Deny
 from mcphost.host.results.icon_policy import find_drawable
 from mcphost.host.servers.catalog import DEFINITION_LIMIT
-from mcphost.llm.messages import ToolReturnPart
 from mcphost.protocol.jsonrpc import ErrorData, JsonRpcNotification
 from mcphost.protocol.tools import Tool, ToolAnnotations
 from mcphost.serialization import Raw
 from tests.fakes.frontend import ScriptedFrontend
-from tests.fakes.model import ScriptedModel, text_round, tool_round
+from tests.fakes.model import ScriptedModel, text_round, tool_returns, tool_round
 from tests.unit.host.asking_server import HANDSHAKE
 from tests.unit.host.scripted_host import (
     InProcessServer,
@@ -31,10 +30,6 @@ from tests.unit.host.scripted_host import (
 
 pytestmark = pytest.mark.anyio
 EVERY = (*HANDSHAKE, "2026-07-28")
-
-
-def returned(model: ScriptedModel, request: int = -1) -> list[ToolReturnPart]:
-    return [part for part in model.requests[request].messages[-1].parts if isinstance(part, ToolReturnPart)]
 
 
 # -- lists
@@ -80,7 +75,7 @@ async def test_what_one_connection_listed_is_kept_for_the_next_with_its_names_an
         await host.conversation.send("second")
     assert len(front.asked) == 1
     assert model.requests[0].tools == model.requests[-1].tools
-    assert [part.text for part in returned(model)] == ["two"]
+    assert [part.text for part in tool_returns(model)] == ["two"]
 
 
 async def test_a_tool_whose_definition_is_over_a_megabyte_is_left_out_and_that_is_reported(tmp_path: Path) -> None:
@@ -147,7 +142,7 @@ async def test_servers_are_identified_by_their_configured_names(tmp_path: Path) 
     async with open_host_with(tmp_path, named, model, front) as host:
         await host.conversation.send("both")
     assert [spec.name for spec in model.requests[0].tools] == ["left__search", "right__search"]
-    assert [part.text for part in returned(model)] == ["from left", "from right"]
+    assert [part.text for part in tool_returns(model)] == ["from left", "from right"]
 
 
 @pytest.mark.req("tools.order")
@@ -306,7 +301,7 @@ async def test_odd_icons_cost_at_most_their_tool(tmp_path: Path, icons: Any) -> 
         assert "good" in [one.name for one in host.servers.view("peer").catalog.tools]
 
 
-def declared(peer: InProcessServer) -> str:
+def declarations(peer: InProcessServer) -> str:
     return str([params for method, params in peer.seen if method in ("initialize", "tools/list")])
 
 
@@ -321,5 +316,5 @@ async def test_apps_are_not_declared_and_their_tools_are_tools(tmp_path: Path, r
     peer = create_peer(revision, tools__list=tools_result(app), tools__call={"content": [html]})
     async with open_host_with(tmp_path, peer) as host:
         assert (await host.tools.call("peer", "chart", {})).text == "<b>x</b>"
-    assert "modelcontextprotocol/ui" not in declared(peer)
-    assert "mcp-app" not in declared(peer)
+    assert "modelcontextprotocol/ui" not in declarations(peer)
+    assert "mcp-app" not in declarations(peer)

@@ -1,4 +1,4 @@
-"""Skills of servers: nothing is read unasked, every file is checked, and the model loads one only with consent."""
+"""Skills of servers: loaded only with consent, with every file checked."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from mcphost.protocol.skills import contents_digest
 from mcphost.store.audit_reader import AuditFilter
 from mcphost.store.audit_store import AuditStore
 from tests.fakes.frontend import ScriptedFrontend
-from tests.fakes.model import ScriptedModel, text_round, tool_round
+from tests.fakes.model import ScriptedModel, text_round, tool_return, tool_round
 from tests.unit.host.scripted_host import create_peer, open_host_with
 from tests.unit.host.skill_server import (
     SKILL_FILES,
@@ -31,15 +31,9 @@ from tests.unit.host.skill_server import (
 pytestmark = [pytest.mark.anyio, pytest.mark.req("skills.ext")]
 
 
-async def loaded(host: Host, which: str = "pdf", server: str = "peer") -> str:
+async def load_skill(host: Host, which: str = "pdf", server: str = "peer") -> str:
     skills = host.features.skills
     return (await skills.load(server, await skills.find(server, which))).text
-
-
-def returned(model: ScriptedModel, request: int = -1) -> ToolReturnPart:
-    part = model.requests[request].messages[-1].parts[0]
-    assert isinstance(part, ToolReturnPart)
-    return part
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
@@ -48,7 +42,7 @@ async def test_a_skill_is_listed_at_once_and_read_file_by_file_when_it_is_wanted
     async with open_host_with(tmp_path, it) as host:
         assert [skill.name for skill in host.servers.view("peer").catalog.skills] == ["pdf"]
         assert it.asked("resources/read") == []
-        assert "Read references/FORMS.md first." in await loaded(host)
+        assert "Read references/FORMS.md first." in await load_skill(host)
         skills, skill = host.features.skills, host.servers.view("peer").catalog.skills[0]
         assert [params["uri"] for params in it.asked("resources/read")] == [f"{SKILL_ROOT}/SKILL.md"]
         for path in ("references/FORMS.md", "./references/FORMS.md", f"{SKILL_ROOT}/references/FORMS.md"):
@@ -79,19 +73,19 @@ async def test_a_tampered_skill_is_refused_and_nothing_more_of_it_is_read(tmp_pa
     it = create_skill_server(files={**SKILL_FILES, f"{SKILL_ROOT}/SKILL.md": raw})
     async with open_host_with(tmp_path, it) as host:
         with pytest.raises(MalformedMessage, match=why):
-            await loaded(host)
+            await load_skill(host)
         skill = host.servers.view("peer").catalog.skills[0]
         with pytest.raises(UsageError, match="not loaded"):
             await host.features.skills.read("peer", skill, "references/FORMS.md")
         with pytest.raises(MalformedMessage, match="refused"):
-            await loaded(host)
+            await load_skill(host)
     assert len(it.asked("resources/read")) == 1
 
 
 async def test_a_tampered_file_of_a_loaded_skill_ends_that_skill(tmp_path: Path) -> None:
     it = create_skill_server(files={**SKILL_FILES, f"{SKILL_ROOT}/references/FORMS.md": b"Forms have traps!!\n"})
     async with open_host_with(tmp_path, it) as host:
-        await loaded(host)
+        await load_skill(host)
         skills, skill = host.features.skills, host.servers.view("peer").catalog.skills[0]
         with pytest.raises(MalformedMessage, match="SHA-256"):
             await skills.read("peer", skill, "references/FORMS.md")
@@ -115,7 +109,7 @@ async def test_front_matter_that_is_not_what_was_listed_refuses_the_skill(tmp_pa
     it = create_skill_server(skill_entry(files), files=files)
     async with open_host_with(tmp_path, it) as host:
         with pytest.raises(MalformedMessage, match=why):
-            await loaded(host)
+            await load_skill(host)
 
 
 @pytest.mark.parametrize("answer", [{"contents": []}, {"contents": [{"uri": "skill://x", "text": "y"}]},
@@ -123,13 +117,13 @@ async def test_front_matter_that_is_not_what_was_listed_refuses_the_skill(tmp_pa
 async def test_an_answer_that_is_not_that_file_refuses_the_skill(tmp_path: Path, answer: dict[str, Any]) -> None:
     async with open_host_with(tmp_path, create_skill_server(resources__read=answer)) as host:
         with pytest.raises(MalformedMessage, match="refused"):
-            await loaded(host)
+            await load_skill(host)
 
 
 async def test_a_file_that_is_not_listed_is_never_asked_for(tmp_path: Path) -> None:
     it = create_skill_server()
     async with open_host_with(tmp_path, it) as host:
-        await loaded(host)
+        await load_skill(host)
         skill = host.servers.view("peer").catalog.skills[0]
         for path in ("secret.md", "../other/SKILL.md", "skill://other/SKILL.md", "file:///etc/passwd", ""):
             with pytest.raises(UsageError, match="has no file"):
@@ -177,7 +171,7 @@ async def test_a_skill_that_no_list_mentions_is_found_by_its_address(tmp_path: P
         skills__list={"skills": []}, skills__get={"skill": skill_entry(), "ttlMs": 0, "cacheScope": "private"}
     )
     async with open_host_with(tmp_path, it) as host:
-        assert "Read references" in await loaded(host, f"{SKILL_ROOT}/SKILL.md")
+        assert "Read references" in await load_skill(host, f"{SKILL_ROOT}/SKILL.md")
         with pytest.raises(MalformedMessage, match="its address differs"):
             await host.features.skills.find("peer", "skill://else/SKILL.md")
     assert it.asked("skills/get")[0]["uri"] == f"{SKILL_ROOT}/SKILL.md"
@@ -190,10 +184,10 @@ async def test_names_that_are_alike_are_told_apart_by_address_and_by_server(tmp_
     two = create_skill_server(skill_entry(same), files=same)
     async with open_host_with(tmp_path, {"one": one, "two": two}) as host:
         with pytest.raises(UsageError, match="2 skills"):
-            await loaded(host, "pdf", "one")
-        assert "The other one." in await loaded(host, "skill://beta/pdf/SKILL.md", "one")
-        assert "Another server's." in await loaded(host, "pdf", "two")
-        assert "Read references" in await loaded(host, f"{SKILL_ROOT}/SKILL.md", "one")
+            await load_skill(host, "pdf", "one")
+        assert "The other one." in await load_skill(host, "skill://beta/pdf/SKILL.md", "one")
+        assert "Another server's." in await load_skill(host, "pdf", "two")
+        assert "Read references" in await load_skill(host, f"{SKILL_ROOT}/SKILL.md", "one")
 
 
 async def test_the_model_reads_of_skills_and_loads_one_with_consent_then_its_files_without(tmp_path: Path) -> None:
@@ -210,7 +204,7 @@ async def test_the_model_reads_of_skills_and_loads_one_with_consent_then_its_fil
     assert isinstance(question, ApproveTool)
     assert question.server == "peer"
     assert question.arguments["files"] == ["SKILL.md", "references/FORMS.md", "assets/logo.bin"]
-    first, second = returned(model, 1), returned(model, 2)
+    first, second = tool_return(model, 1), tool_return(model, 2)
     assert not first.is_error
     assert first.text.startswith("From the server 'peer'")
     assert "Read references/FORMS.md first." in first.text
@@ -223,7 +217,7 @@ async def test_a_declined_skill_is_not_read(tmp_path: Path) -> None:
     async with open_host_with(tmp_path, it, model, ScriptedFrontend(Deny("no"))) as host:
         assert (await host.conversation.send("fill it")).declined == 1
     assert it.asked("resources/read") == []
-    assert "declined" in returned(model).text
+    assert "declined" in tool_return(model).text
 
 
 async def test_always_is_for_these_files_and_asks_again_when_one_changed(tmp_path: Path) -> None:
@@ -277,7 +271,7 @@ async def test_a_wrong_call_is_reported_to_the_model(tmp_path: Path, arguments: 
     model = ScriptedModel(tool_round((TOOL_NAME, arguments)), text_round("ok"))
     async with open_host_with(tmp_path, create_skill_server(), model) as host:
         assert (await host.conversation.send("go")).outcome == "done"
-    assert returned(model).is_error
+    assert tool_return(model).is_error
 
 
 LOAD = {"server": "peer", "skill": "pdf"}
@@ -304,7 +298,7 @@ async def test_a_skill_that_the_user_looked_at_is_not_loaded_for_the_model(tmp_p
     async with open_host_with(
         tmp_path, it, ScriptedModel(tool_round((TOOL_NAME, FILE)), text_round("ok")), front
     ) as host:
-        await loaded(host)
+        await load_skill(host)
         assert (await host.conversation.send("go")).declined == 1
     assert len(it.asked("resources/read")) == 1
 
@@ -319,7 +313,7 @@ async def test_a_server_is_never_asked_for_an_unlisted_address(tmp_path: Path) -
         await host.conversation.send("go")
     assert it.asked("skills/get") == []
     assert front.asked == []
-    assert "has no skill" in returned(model).text
+    assert "has no skill" in tool_return(model).text
 
 
 async def test_the_model_starts_no_server_and_learns_no_name_of_one_by_loading_a_skill(tmp_path: Path) -> None:
@@ -350,7 +344,7 @@ async def test_the_host_s_own_tool_is_refused_while_it_is_not_offered(tmp_path: 
     async with open_host_with(tmp_path, it, model, ScriptedFrontend(Deny()), wait=lambda _: False) as host:
         await host.conversation.send("go")
     assert model.requests[0].tools == ()
-    assert returned(model).text == f"There is no tool named {name!r}."
+    assert tool_return(model).text == f"There is no tool named {name!r}."
     assert it.seen == []
 
 
@@ -365,7 +359,7 @@ async def test_a_skill_of_a_server_that_is_never_used_is_refused_before_anything
         assert (await host.conversation.send("go")).declined == 1
         assert len(it.seen) == before
     assert front.asked == []
-    assert "never allows" in returned(model).text
+    assert "never allows" in tool_return(model).text
 
 
 async def test_the_audit_log_records_which_skill_was_approved_and_read(tmp_path: Path) -> None:
@@ -397,7 +391,7 @@ async def test_a_skill_that_its_server_lists_differently_while_it_is_asked_about
 
     async with open_host_with(tmp_path, it, model, ScriptedFrontend(meanwhile)) as host:
         await host.conversation.send("go")
-    assert "changed after it was allowed" in returned(model).text
+    assert "changed after it was allowed" in tool_return(model).text
     assert it.asked("resources/read") == []
 
 

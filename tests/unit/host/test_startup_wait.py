@@ -45,12 +45,12 @@ class HeldPeer(InProcessServer):
             self._held.append((request, params))
 
 
-def offered(model: ScriptedModel) -> list[list[str]]:
+def offered_tools(model: ScriptedModel) -> list[list[str]]:
     """The names of the tools that came with each request to the model."""
     return [sorted(spec.name for spec in request.tools if "__" in spec.name) for request in model.requests]
 
 
-def told(events: list[HostEvent]) -> list[str]:
+def notice_texts(events: list[HostEvent]) -> list[str]:
     return [event.text for event in events if isinstance(event, NoticeEvent)]
 
 
@@ -75,8 +75,8 @@ async def test_a_turn_begins_without_a_server_that_is_slow_and_its_tools_join_th
         await host.conversation.send("go")
         await host.conversation.send("go on")
         events = feed.drain()
-    assert offered(model) == [["here__it"], ["here__it", "late__slow"], ["here__it", "late__slow"]]
-    assert told(events) == [
+    assert offered_tools(model) == [["here__it"], ["here__it", "late__slow"], ["here__it", "late__slow"]]
+    assert notice_texts(events) == [
         "Starting without the server 'late', which is not ready.",
         "The server 'late' joined; its tools are now available.",
     ]
@@ -98,8 +98,8 @@ async def test_a_server_that_starts_in_time_is_there_in_the_first_round(tmp_path
             await anyio.wait_all_tasks_blocked()
             assert model.requests == []
             late.release()
-        assert told(feed.drain()) == []
-    assert offered(model) == [["late__slow"]]
+        assert notice_texts(feed.drain()) == []
+    assert offered_tools(model) == [["late__slow"]]
 
 
 async def test_stopping_a_turn_that_waits_for_a_server_asks_no_model(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ async def test_a_server_that_still_hangs_is_reported_once(tmp_path: Path) -> Non
         feed = host.events.subscribe()
         await host.conversation.send("go")
         await host.conversation.send("go on")
-        assert told(feed.drain()) == ["Starting without the server 'late', which is not ready."]
+        assert notice_texts(feed.drain()) == ["Starting without the server 'late', which is not ready."]
 
 
 class TogetherPeer(InProcessServer):

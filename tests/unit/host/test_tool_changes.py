@@ -1,4 +1,4 @@
-"""Tools that are not what they were: what is held back, what is asked, and what a hostile server can do about it."""
+"""Changed tools: what is quarantined, what is asked, and what a hostile server can do."""
 
 import hashlib
 import os
@@ -43,7 +43,7 @@ pytestmark = pytest.mark.anyio
 SERVER = ServerConfig(name="s", command="run")
 
 
-def offers(*tools: dict[str, Any] | bytes) -> ServerListing:
+def server_listing(*tools: dict[str, Any] | bytes) -> ServerListing:
     """What a server lists."""
     named: dict[str, ToolDefinition] = {}
     for tool in tools:
@@ -83,7 +83,7 @@ class Bench:
         ).create(server, settled)
 
     async def noted(self) -> list[tuple[str, str]]:
-        """What the ledger has of it: the tool, and what became of it."""
+        """Return the audited tool changes: the tool and the event."""
         await self.journal.store.flush()
         return await self.journal.store._database.run(  # pyright: ignore[reportPrivateUsage]
             lambda db: db.execute("SELECT subject, event FROM ledger WHERE kind = 'drift' ORDER BY seq").fetchall()
@@ -97,8 +97,8 @@ def path(tmp_path: Path) -> Path:
 
 async def test_the_first_sight_of_a_tool_is_taken_and_a_new_tool_asks_nothing(path: Path) -> None:
     bench = Bench(path)
-    await list_and_save(bench.drift, offers({"name": "a"}))
-    bench.drift.compare(offers({"name": "a"}, {"name": "b"}))
+    await list_and_save(bench.drift, server_listing({"name": "a"}))
+    bench.drift.compare(server_listing({"name": "a"}, {"name": "b"}))
     assert bench.drift.quarantined == frozenset()
 
 
@@ -113,12 +113,12 @@ async def test_the_first_sight_of_a_tool_is_taken_and_a_new_tool_asks_nothing(pa
 )
 async def test_any_field_that_changes_holds_a_tool_back_also_in_the_next_run(path: Path, changed: Any) -> None:
     bench = Bench(path)
-    await list_and_save(bench.drift, offers({"name": "a", "description": "x"}, {"name": "b"}))
-    bench.drift.compare(offers(changed, {"name": "b"}))
+    await list_and_save(bench.drift, server_listing({"name": "a", "description": "x"}, {"name": "b"}))
+    bench.drift.compare(server_listing(changed, {"name": "b"}))
     assert bench.drift.quarantined == {"a"}
     await bench.database.close()
     again = Bench(path)
-    await list_and_save(again.drift, offers(changed, {"name": "b"}))
+    await list_and_save(again.drift, server_listing(changed, {"name": "b"}))
     assert again.drift.quarantined == {"a"}
     assert not await again.drift.wait_for_decision("a")
 
@@ -128,7 +128,10 @@ async def test_any_field_that_changes_holds_a_tool_back_also_in_the_next_run(pat
 async def test_a_tool_that_changed_back_stays_quarantined_until_the_user_has_seen_the_change(
     path: Path, restarts: bool
 ) -> None:
-    kind, evil = offers({"name": "a", "description": "kind"}), offers({"name": "a", "description": "evil"})
+    kind, evil = (
+        server_listing({"name": "a", "description": "kind"}),
+        server_listing({"name": "a", "description": "evil"}),
+    )
     bench = Bench(path)
     await list_and_save(bench.drift, kind)
     for seen in (evil, kind):
@@ -154,7 +157,10 @@ async def test_a_tool_that_changed_back_stays_quarantined_until_the_user_has_see
 
 
 async def test_a_tool_that_was_kept_as_something_else_is_only_that(path: Path) -> None:
-    kind, other = offers({"name": "a", "description": "kind"}), offers({"name": "a", "description": "other"})
+    kind, other = (
+        server_listing({"name": "a", "description": "kind"}),
+        server_listing({"name": "a", "description": "other"}),
+    )
     bench = Bench(path)
     await list_and_save(bench.drift, kind)
     bench.drift.compare(other)
@@ -166,7 +172,10 @@ async def test_a_tool_that_was_kept_as_something_else_is_only_that(path: Path) -
 
 
 async def test_a_tool_kept_before_it_was_stored_is_not_quarantined_in_the_next_run(path: Path) -> None:
-    kind, evil = offers({"name": "a", "description": "kind"}), offers({"name": "a", "description": "evil"})
+    kind, evil = (
+        server_listing({"name": "a", "description": "kind"}),
+        server_listing({"name": "a", "description": "evil"}),
+    )
     bench = Bench(path)
     await list_and_save(bench.drift, kind)
     bench.drift.compare(evil)
@@ -180,9 +189,9 @@ async def test_a_tool_kept_before_it_was_stored_is_not_quarantined_in_the_next_r
 
 async def test_each_change_and_each_acceptance_is_audited_once(path: Path) -> None:
     bench = Bench(path)
-    evil = offers({"name": "a", "description": "evil"})
-    await list_and_save(bench.drift, offers({"name": "a"}))
-    for seen in (evil, evil, offers({"name": "a", "description": "worse"}), evil):
+    evil = server_listing({"name": "a", "description": "evil"})
+    await list_and_save(bench.drift, server_listing({"name": "a"}))
+    for seen in (evil, evil, server_listing({"name": "a", "description": "worse"}), evil):
         bench.drift.compare(seen)
     assert await bench.noted() == [("a", "held back")] * 3
     await bench.drift.accept({"a": evil.tools["a"].digest})
@@ -192,10 +201,10 @@ async def test_each_change_and_each_acceptance_is_audited_once(path: Path) -> No
 @pytest.mark.parametrize("answer", [None, True, "a", ["a"], AcceptToolChanges(("b",))])
 async def test_an_answer_that_names_no_tool_that_was_shown_keeps_none(path: Path, answer: Any) -> None:
     bench = Bench(path, ScriptedFrontend(answer))
-    await list_and_save(bench.drift, offers({"name": "a"}))
+    await list_and_save(bench.drift, server_listing({"name": "a"}))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(bench.drift.run)
-        bench.drift.compare(offers({"name": "a", "description": "evil"}))
+        bench.drift.compare(server_listing({"name": "a", "description": "evil"}))
         with anyio.fail_after(20):
             assert not await bench.drift.wait_for_decision("a")
         tasks.cancel_scope.cancel()
@@ -205,12 +214,12 @@ async def test_an_answer_that_names_no_tool_that_was_shown_keeps_none(path: Path
 async def test_what_was_refused_is_asked_about_again_when_it_changed_or_when_the_user_wants_that(path: Path) -> None:
     front = ScriptedFrontend(AcceptToolChanges(), AcceptToolChanges())
     bench = Bench(path, front)
-    await list_and_save(bench.drift, offers({"name": "a"}))
+    await list_and_save(bench.drift, server_listing({"name": "a"}))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(bench.drift.run)
         with anyio.fail_after(20):
             for number, words in enumerate(("evil", "evil", "worse"), 1):
-                bench.drift.compare(offers({"name": "a", "description": words}))
+                bench.drift.compare(server_listing({"name": "a", "description": words}))
                 assert not await bench.drift.wait_for_decision("a")
                 assert len(front.asked) == max(1, number - 1)
             front.answers = [AcceptToolChanges(("a",))]
@@ -223,36 +232,36 @@ async def test_what_was_refused_is_asked_about_again_when_it_changed_or_when_the
 
 async def test_another_order_of_keys_is_the_same_tool(path: Path) -> None:
     bench = Bench(path)
-    await list_and_save(bench.drift, offers(b'{"name":"t","inputSchema":{"type":"object"}}'))
-    bench.drift.compare(offers(b'{ "inputSchema": {"type": "object"}, "name": "t" }'))
+    await list_and_save(bench.drift, server_listing(b'{"name":"t","inputSchema":{"type":"object"}}'))
+    bench.drift.compare(server_listing(b'{ "inputSchema": {"type": "object"}, "name": "t" }'))
     assert bench.drift.quarantined == frozenset()
 
 
 async def test_going_away_and_coming_back_as_something_else_is_a_change(path: Path) -> None:
     bench = Bench(path)
-    await list_and_save(bench.drift, offers({"name": "a"}))
-    bench.drift.compare(offers())
-    bench.drift.compare(offers({"name": "a", "description": "now evil"}))
+    await list_and_save(bench.drift, server_listing({"name": "a"}))
+    bench.drift.compare(server_listing())
+    bench.drift.compare(server_listing({"name": "a", "description": "now evil"}))
     assert bench.drift.quarantined == {"a"}
 
 
 async def test_another_command_under_the_same_name_is_another_server(path: Path) -> None:
     bench = Bench(path)
-    await list_and_save(bench.drift, offers({"name": "a"}))
+    await list_and_save(bench.drift, server_listing({"name": "a"}))
     other = bench.of(ServerConfig(name="s", command="other"))
-    await list_and_save(other, offers({"name": "a", "description": "x"}))
+    await list_and_save(other, server_listing({"name": "a", "description": "x"}))
     assert other.quarantined == frozenset()
     back = bench.of(SERVER)
-    await list_and_save(back, offers({"name": "a", "description": "x"}))
+    await list_and_save(back, server_listing({"name": "a", "description": "x"}))
     assert back.quarantined == {"a"}, "what was seen of the first one is forgotten"
 
 
 async def test_what_is_kept_is_offered_again_and_its_grants_follow(path: Path) -> None:
     front = ScriptedFrontend(AcceptToolChanges(("a",)))
     bench = Bench(path, front)
-    seen = offers({"name": "a"}, {"name": "b"})
+    seen = server_listing({"name": "a"}, {"name": "b"})
     await list_and_save(bench.drift, seen)
-    changed = offers({"name": "a", "description": "x"}, {"name": "b", "description": "x"})
+    changed = server_listing({"name": "a", "description": "x"}, {"name": "b", "description": "x"})
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(bench.drift.run)
         bench.drift.compare(changed)
@@ -276,14 +285,14 @@ async def test_what_is_kept_is_offered_again_and_its_grants_follow(path: Path) -
 async def test_a_tool_that_changes_once_more_while_its_question_is_open_is_asked_about_as_it_is_now(path: Path) -> None:
     front = ScriptedFrontend()
     bench = Bench(path, front)
-    await list_and_save(bench.drift, offers({"name": "a"}))
+    await list_and_save(bench.drift, server_listing({"name": "a"}))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(bench.drift.run)
-        bench.drift.compare(offers({"name": "a", "description": "harmless"}))
+        bench.drift.compare(server_listing({"name": "a", "description": "harmless"}))
         with anyio.fail_after(20):
             await front.asked_now.wait()
         front.answers.append(AcceptToolChanges(("a",)))
-        bench.drift.compare(offers({"name": "a", "description": "evil"}))
+        bench.drift.compare(server_listing({"name": "a", "description": "evil"}))
         with anyio.fail_after(20):
             assert await bench.drift.wait_for_decision("a")
         tasks.cancel_scope.cancel()
@@ -293,11 +302,11 @@ async def test_a_tool_that_changes_once_more_while_its_question_is_open_is_asked
 
 async def test_an_answer_about_what_a_tool_was_does_not_keep_what_it_is(path: Path) -> None:
     bench = Bench(path)
-    await list_and_save(bench.drift, offers({"name": "a"}))
-    shown = offers({"name": "a", "description": "harmless"})
+    await list_and_save(bench.drift, server_listing({"name": "a"}))
+    shown = server_listing({"name": "a", "description": "harmless"})
     bench.drift.compare(shown)
     (change,) = await bench.drift.list_changes()
-    bench.drift.compare(offers({"name": "a", "description": "evil"}))
+    bench.drift.compare(server_listing({"name": "a", "description": "evil"}))
     assert await bench.drift.accept({change.tool: change.digest}) == ()
     assert bench.drift.quarantined == {"a"}
 
@@ -305,17 +314,17 @@ async def test_an_answer_about_what_a_tool_was_does_not_keep_what_it_is(path: Pa
 async def test_a_failing_store_is_reported_and_quarantine_lasts_for_this_run(tmp_path: Path) -> None:
     (tmp_path / "store.db").mkdir()
     bench = Bench(tmp_path / "store.db")
-    await list_and_save(bench.drift, offers({"name": "a"}))
-    bench.drift.compare(offers({"name": "a", "description": "x"}))
+    await list_and_save(bench.drift, server_listing({"name": "a"}))
+    bench.drift.compare(server_listing({"name": "a", "description": "x"}))
     assert bench.drift.quarantined == {"a"}
 
 
 async def test_a_file_that_cannot_be_read_forgets_nothing_of_this_run(path: Path) -> None:
     bench = Bench(path)
     await bench.database.run(lambda db: db.execute("DROP TABLE pins"))
-    await list_and_save(bench.drift, offers({"name": "a"}))
+    await list_and_save(bench.drift, server_listing({"name": "a"}))
     assert bench.told
-    bench.drift.compare(offers({"name": "a", "description": "x"}))
+    bench.drift.compare(server_listing({"name": "a", "description": "x"}))
     assert bench.drift.quarantined == {"a"}
     assert not await bench.drift.wait_for_decision("a")
 
@@ -360,14 +369,14 @@ async def test_by_hand_only_what_was_shown_is_kept_once_the_server_is_there(path
 
     async def session() -> None:
         waited.append("ready")
-        bench.drift.compare(offers({"name": "a", "description": "shown"}))
+        bench.drift.compare(server_listing({"name": "a", "description": "shown"}))
 
-    await list_and_save(bench.drift, offers({"name": "a"}))
+    await list_and_save(bench.drift, server_listing({"name": "a"}))
     there = SimpleNamespace(tool_changes=bench.drift, session=session)
     held = Quarantine(SimpleNamespace(start=lambda name: there, find=lambda name: there))  # type: ignore[arg-type]
     changes = await held.list_changes("s")
     assert (waited, [one.tool for one in changes], held.ask_again("s")) == (["ready"], ["a"], True)
-    bench.drift.compare(offers({"name": "a", "description": "evil"}))
+    bench.drift.compare(server_listing({"name": "a", "description": "evil"}))
     assert await held.accept("s", changes) == ()
     assert bench.drift.quarantined == {"a"}
     assert await held.accept("s", await held.list_changes("s")) == ("a",)
@@ -386,10 +395,10 @@ async def test_a_server_that_names_new_tools_forever_cannot_push_out_what_was_se
 ) -> None:
     monkeypatch.setattr("mcphost.host.servers.tool_changes.MAX_REMEMBERED_TOOLS", 10)
     bench = Bench(path)
-    await list_and_save(bench.drift, offers({"name": "a"}))
+    await list_and_save(bench.drift, server_listing({"name": "a"}))
     for number in range(30):
-        bench.drift.compare(offers({"name": f"n{number}"}))
-    bench.drift.compare(offers({"name": "a", "description": "evil"}, {"name": "n29"}))
+        bench.drift.compare(server_listing({"name": f"n{number}"}))
+    bench.drift.compare(server_listing({"name": "a", "description": "evil"}, {"name": "n29"}))
     assert bench.drift.quarantined == {"a", "n29"}
 
 
@@ -455,14 +464,14 @@ async def test_a_tool_that_was_forgotten_is_asked_about_when_it_comes_back(
 ) -> None:
     monkeypatch.setattr("mcphost.host.servers.tool_changes.MAX_REMEMBERED_TOOLS", 3)
     bench = Bench(path, ScriptedFrontend(AcceptToolChanges(("new",)), AcceptToolChanges(())))
-    await list_and_save(bench.drift, offers({"name": "old"}))
-    bench.drift.compare(offers({"name": "a"}, {"name": "b"}))
-    bench.drift.compare(offers({"name": "b"}, {"name": "new"}))
+    await list_and_save(bench.drift, server_listing({"name": "old"}))
+    bench.drift.compare(server_listing({"name": "a"}, {"name": "b"}))
+    bench.drift.compare(server_listing({"name": "b"}, {"name": "new"}))
     assert bench.drift.quarantined == {"new"}
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(bench.drift.run)
         assert await bench.drift.wait_for_decision("new")
-        bench.drift.compare(offers({"name": "a"}, {"name": "old", "description": "evil"}))
+        bench.drift.compare(server_listing({"name": "a"}, {"name": "old", "description": "evil"}))
         assert bench.drift.quarantined == {"old"}
         assert not await bench.drift.wait_for_decision("old")
         tasks.cancel_scope.cancel()
@@ -470,7 +479,7 @@ async def test_a_tool_that_was_forgotten_is_asked_about_when_it_comes_back(
     assert why == ["one of its tools is not known; only 3 tools of a server are remembered"] * 2
     assert bench.followed == []
     again = Bench(path)
-    await list_and_save(again.drift, offers({"name": "a"}, {"name": "new"}, {"name": "old"}))
+    await list_and_save(again.drift, server_listing({"name": "a"}, {"name": "new"}, {"name": "old"}))
     assert again.drift.quarantined == {"old"}
 
 
@@ -479,11 +488,11 @@ async def test_after_a_refusal_new_names_beyond_the_limit_ask_nothing_until_the_
 ) -> None:
     monkeypatch.setattr("mcphost.host.servers.tool_changes.MAX_REMEMBERED_TOOLS", 1)
     bench = Bench(path, ScriptedFrontend(AcceptToolChanges(()), AcceptToolChanges(("n9",))))
-    await list_and_save(bench.drift, offers({"name": "a"}))
+    await list_and_save(bench.drift, server_listing({"name": "a"}))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(bench.drift.run)
         for number in range(10):
-            bench.drift.compare(offers({"name": f"n{number}"}))
+            bench.drift.compare(server_listing({"name": f"n{number}"}))
             assert not await bench.drift.wait_for_decision(f"n{number}")
         assert len(bench.front.asked) == 1
         assert bench.drift.ask_again()
@@ -497,7 +506,7 @@ async def test_a_tool_that_cannot_be_accepted_stays_quarantined_without_another_
 ) -> None:
     monkeypatch.setattr("mcphost.host.servers.tool_changes.MAX_REMEMBERED_TOOLS", 1)
     bench = Bench(path, ScriptedFrontend(AcceptToolChanges(("b",))))
-    await list_and_save(bench.drift, offers({"name": "a"}, {"name": "b"}))
+    await list_and_save(bench.drift, server_listing({"name": "a"}, {"name": "b"}))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(bench.drift.run)
         assert not await bench.drift.wait_for_decision("b")
@@ -510,9 +519,9 @@ async def test_many_quarantined_tools_share_one_audit_row(path: Path, monkeypatc
     monkeypatch.setattr("mcphost.host.servers.tool_changes.MAX_REMEMBERED_TOOLS", 1)
     monkeypatch.setattr("mcphost.host.servers.tool_changes.MAX_AUDITED_TOOLS", 5)
     bench = Bench(path)
-    await list_and_save(bench.drift, offers({"name": "a"}))
+    await list_and_save(bench.drift, server_listing({"name": "a"}))
     for number in range(50):
-        bench.drift.compare(offers({"name": f"n{number}"}))
+        bench.drift.compare(server_listing({"name": f"n{number}"}))
     noted = await bench.noted()
     assert noted == [*((f"n{number}", "held back") for number in range(5)), ("more than 5 tools", "held back")]
 
@@ -532,8 +541,8 @@ async def test_long_definitions_are_hashed_off_the_event_loop_and_short_ones_at_
     monkeypatch.setattr("mcphost.host.servers.tool_changes.hashlib", SimpleNamespace(sha256=counting))
     monkeypatch.setattr("mcphost.host.servers.catalog.hashlib", SimpleNamespace(sha256=counting))
     description = "d" * (INLINE_DIGEST_BYTES if long else 1)
-    await list_and_save(bench.drift, offers({"name": "a", "description": description}))
-    changed = offers({"name": "a", "description": description + " evil"})
+    await list_and_save(bench.drift, server_listing({"name": "a", "description": description}))
+    changed = server_listing({"name": "a", "description": description + " evil"})
     bench.drift.compare(changed, await bench.drift.compute_digests(changed))
     assert bench.drift.quarantined == {"a"}
     assert threads
@@ -544,7 +553,7 @@ async def test_what_was_seen_is_read_once_also_when_that_is_begun_before_the_lis
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = Bench(path)
-    await list_and_save(first.drift, offers({"name": "a"}))
+    await list_and_save(first.drift, server_listing({"name": "a"}))
     bench, reads = Bench(path), 0
     every = ToolFingerprintStore.load_all
 
@@ -556,7 +565,7 @@ async def test_what_was_seen_is_read_once_also_when_that_is_begun_before_the_lis
     monkeypatch.setattr(ToolFingerprintStore, "load_all", counting)
     await bench.drift.load()
     assert reads == 1
-    await list_and_save(bench.drift, offers({"name": "a", "description": "evil"}))
+    await list_and_save(bench.drift, server_listing({"name": "a", "description": "evil"}))
     assert (reads, bench.drift.quarantined) == (1, {"a"})
 
 
@@ -565,7 +574,7 @@ async def test_new_tools_are_written_down_a_moment_after_the_server_is_ready(
 ) -> None:
     monkeypatch.setattr(drift_module, "SAVE_SECONDS", 0)
     bench = Bench(path)
-    await bench.drift.compare_first(offers({"name": "a"}))
+    await bench.drift.compare_first(server_listing({"name": "a"}))
     pins = ToolFingerprintStore(bench.database)
     key = (SERVER.name, server_digest(SERVER))
     assert await pins.load_all(*key) == {}

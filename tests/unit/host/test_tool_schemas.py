@@ -12,7 +12,7 @@ from mcphost.host.questions.questions import AllowOnce, ApproveTool
 from mcphost.llm.messages import ToolReturnPart
 from mcphost.serialization import loads
 from tests.fakes.frontend import ScriptedFrontend
-from tests.fakes.model import ScriptedModel, text_round, tool_round
+from tests.fakes.model import ScriptedModel, text_round, tool_return, tool_round
 from tests.unit.host.scripted_host import (
     InProcessServer,
     create_peer,
@@ -33,12 +33,6 @@ def weather(result: dict[str, Any], revision: str = "2026-07-28", schema: Any = 
         tools__list=tools_result(tool_definition("weather", outputSchema=schema)),
         tools__call=lambda _: result,
     )
-
-
-def told(model: ScriptedModel) -> ToolReturnPart:
-    part = model.requests[-1].messages[-1].parts[0]
-    assert isinstance(part, ToolReturnPart)
-    return part
 
 
 @pytest.mark.req("tools.output-schema.validate")
@@ -66,8 +60,8 @@ async def test_a_schema_violation_is_reported_with_its_location_to_user_and_mode
     assert called.validation.outcome == "misfit"
     assert '/degrees: "warm" is not of type "number"' in called.validation.text
     assert called.text.startswith("warm")
-    assert told(model).is_error
-    assert "/degrees" in told(model).text
+    assert tool_return(model).is_error
+    assert "/degrees" in tool_return(model).text
     (shown,) = [event for event in events if isinstance(event, ToolFinished)]
     assert shown.outcome == "error"
     assert "/degrees" in shown.text.splitlines()[0]
@@ -231,7 +225,7 @@ async def test_uncheckable_arguments_are_asked_about_and_sent(tmp_path: Path) ->
     async with open_host_with(tmp_path, peer, model, ScriptedFrontend(AllowOnce())) as host:
         await host.conversation.send("go")
         log = [line.text for line in host.servers.view("peer").log]
-    assert told(model).text == "fine"
+    assert tool_return(model).text == "fine"
     assert any("not checked" in line and "'odd'" in line for line in log)
 
 
@@ -303,7 +297,7 @@ async def test_a_tool_without_parameters_is_offered_and_called(tmp_path: Path, s
     model = ScriptedModel(tool_round(("peer__now", {})), text_round("noon"))
     async with open_host_with(tmp_path, peer, model, ScriptedFrontend(AllowOnce())) as host:
         await host.conversation.send("time?")
-    assert told(model).text == "12:00"
+    assert tool_return(model).text == "12:00"
     assert b'"type"' in bytes(model.requests[0].tools[0].schema)
     assert peer.asked("tools/call")[0]["arguments"] == {}
 
@@ -349,7 +343,7 @@ async def test_edited_arguments_that_do_not_fit_are_not_sent_but_asked_about_aga
     assert isinstance(again, ApproveTool)
     assert again.arguments == {"n": "two"}
     assert '/n: "two" is not of type "integer"' in again.fault
-    assert told(model).text == 'The user changed the arguments before the call ran. It ran with: {"n":2}\n\ndone'
+    assert tool_return(model).text == 'The user changed the arguments before the call ran. It ran with: {"n":2}\n\ndone'
 
 
 async def test_edited_arguments_that_do_not_fit_are_not_sent_when_they_are_allowed_once_more(tmp_path: Path) -> None:
@@ -361,5 +355,5 @@ async def test_edited_arguments_that_do_not_fit_are_not_sent_when_they_are_allow
     async with open_host_with(tmp_path, peer, model, front) as host:
         await host.conversation.send("count")
     assert peer.asked("tools/call") == []
-    assert "do not match" in told(model).text
+    assert "do not match" in tool_return(model).text
     assert len(front.asked) == 2

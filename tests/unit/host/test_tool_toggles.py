@@ -1,4 +1,4 @@
-"""Tools that the user switched off: the model is not told of them and cannot have them called, also in later runs."""
+"""Disabled tools: neither offered to the model nor callable, in later runs too."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -40,12 +40,12 @@ def peer() -> InProcessServer:
     )
 
 
-def told(model: ScriptedModel, request: int = 0) -> list[str]:
-    """The names of the tools that the model was told of."""
+def offered_tools(model: ScriptedModel, request: int = 0) -> list[str]:
+    """Return the names of the tools that the model was offered."""
     return [spec.name for spec in model.requests[request].tools if spec.name.startswith("peer__")]
 
 
-def returned(model: ScriptedModel) -> ToolReturnPart:
+def single_tool_return(model: ScriptedModel) -> ToolReturnPart:
     (part,) = [part for part in model.requests[-1].messages[-1].parts if isinstance(part, ToolReturnPart)]
     return part
 
@@ -61,7 +61,11 @@ async def test_the_model_is_offered_a_tool_only_while_it_is_on(tmp_path: Path) -
         await host.servers.set_tool_enabled("peer", "burn", enabled=True)
         assert host.servers.view("peer").disabled_tools == ()
         await host.conversation.send("three")
-    assert [told(model, n) for n in range(3)] == [["peer__burn", "peer__look"], ["peer__look"], told(model)]
+    assert [offered_tools(model, n) for n in range(3)] == [
+        ["peer__burn", "peer__look"],
+        ["peer__look"],
+        offered_tools(model),
+    ]
 
 
 async def test_a_tool_that_is_off_at_the_users_server_is_off_under_another_name_for_it(tmp_path: Path) -> None:
@@ -86,8 +90,8 @@ async def test_a_model_that_calls_it_anyway_gets_an_error_without_a_question(tmp
     async with open_host_with(tmp_path, at, model, front) as host:
         await host.servers.set_tool_enabled("peer", "burn", enabled=False)
         await host.conversation.send("go")
-    assert returned(model).is_error
-    assert "turned this tool off" in returned(model).text
+    assert single_tool_return(model).is_error
+    assert "turned this tool off" in single_tool_return(model).text
     assert at.asked("tools/call") == []
     assert front.asked == []
 
@@ -119,7 +123,7 @@ async def test_switched_off_while_its_question_waits_it_is_not_called_even_when_
         hosts.append(host)
         await host.conversation.send("go")
     assert at.asked("tools/call") == []
-    assert "turned this tool off" in returned(model).text
+    assert "turned this tool off" in single_tool_return(model).text
 
 
 async def test_the_user_may_still_call_it_by_hand(tmp_path: Path) -> None:
@@ -139,7 +143,7 @@ async def test_it_stays_off_in_the_next_run_from_its_first_message_on(tmp_path: 
     async with open_host_with(tmp_path, peer(), model) as host:
         assert host.servers.view("peer").disabled_tools == ("burn",)
         await host.conversation.send("one")
-    assert told(model) == ["peer__look"]
+    assert offered_tools(model) == ["peer__look"]
 
 
 async def test_a_turn_can_be_stopped_while_the_store_still_loads_the_toggles(

@@ -1,4 +1,4 @@
-"""Where an address leads that a server sends somebody to: what is said of it, and what no browser is sent to."""
+"""Inspection of elicited URLs: warnings, and URLs that are never opened."""
 
 import pytest
 

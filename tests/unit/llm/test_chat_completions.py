@@ -39,7 +39,7 @@ def call(number: int, *, provider_id: str = "", raw: str = "", arguments: Any = 
     return ToolUsePart(id=f"call_{number}", name="t", arguments=arguments, raw=raw, provider_id=provider_id)
 
 
-def said(*parts: Any, model: str = "openai/x", cut: bool = False) -> Message:
+def assistant_message(*parts: Any, model: str = "openai/x", cut: bool = False) -> Message:
     return Message(role="assistant", parts=parts, model=model, cut=cut)
 
 
@@ -47,17 +47,17 @@ def result(*parts: ToolReturnPart) -> Message:
     return Message(role="tool", parts=parts)
 
 
-def translated(*messages: Message, road: ApiRoute = ROAD, system: str = "") -> list[dict[str, Any]]:
+def chat_messages(*messages: Message, road: ApiRoute = ROAD, system: str = "") -> list[dict[str, Any]]:
     return list(make_chat_messages(messages, system, road))
 
 
-def heard(*notes: worker_protocol.WorkerEvent) -> list[ModelEvent]:
+def assemble_events(*notes: worker_protocol.WorkerEvent) -> list[ModelEvent]:
     gathering = AnswerAssembler("anthropic")
     return [event for note in notes for event in gathering.feed(note)]
 
 
 def test_a_plain_conversation_stays_plain_text() -> None:
-    assert translated(user(TextPart("hi")), said(TextPart("hello")), system="S") == [
+    assert chat_messages(user(TextPart("hi")), assistant_message(TextPart("hello")), system="S") == [
         {"role": "system", "content": "S"},
         {"role": "user", "content": "hi"},
         {"role": "assistant", "content": "hello"},
@@ -65,7 +65,7 @@ def test_a_plain_conversation_stays_plain_text() -> None:
 
 
 def test_an_attached_resource_is_text_that_names_its_origin() -> None:
-    (message,) = translated(user(TextPart("see"), ResourcePart("files", "file:///a", "BODY")))
+    (message,) = chat_messages(user(TextPart("see"), ResourcePart("files", "file:///a", "BODY")))
     assert "file:///a" in message["content"]
     assert "files" in message["content"]
     assert message["content"].endswith("BODY")
@@ -73,9 +73,9 @@ def test_an_attached_resource_is_text_that_names_its_origin() -> None:
 
 def test_an_image_is_sent_where_it_is_taken_and_named_where_it_is_not() -> None:
     message = user(TextPart("see"), ImagePart("image/png", "QUJD"))
-    (sent,) = translated(message)
+    (sent,) = chat_messages(message)
     assert sent["content"][1]["image_url"]["url"] == "data:image/png;base64,QUJD"
-    (told,) = translated(message, road=ApiRoute(model="m", provider="p", supports_images=False))
+    (told,) = chat_messages(message, road=ApiRoute(model="m", provider="p", supports_images=False))
     assert "QUJD" not in dumps(told)
     assert "left out" in told["content"]
 
@@ -98,9 +98,9 @@ def test_a_pretty_printed_schema_still_travels_on_one_line() -> None:
 
 
 def test_every_call_gets_an_answer_even_when_the_turn_was_stopped() -> None:
-    messages = translated(
+    messages = chat_messages(
         user(TextPart("go")),
-        said(call(1, arguments={}), call(2, arguments={})),
+        assistant_message(call(1, arguments={}), call(2, arguments={})),
         result(ToolReturnPart("call_1", "t", "one")),
         user(TextPart("next")),
     )
@@ -110,54 +110,56 @@ def test_every_call_gets_an_answer_even_when_the_turn_was_stopped() -> None:
 
 
 def test_an_answer_to_no_call_is_left_out() -> None:
-    assert len(translated(user(TextPart("go")), result(ToolReturnPart("call_9", "t", "lost")))) == 1
+    assert len(chat_messages(user(TextPart("go")), result(ToolReturnPart("call_9", "t", "lost")))) == 1
 
 
 def test_a_provider_id_goes_back_only_where_it_is_understood() -> None:
     use = call(1, provider_id="x__thought__" + "A" * 200, arguments={})
-    own = translated(said(use, model="openai/x"), result(ToolReturnPart("call_1", "t", "r")))
-    other = translated(said(use, model="gemini/y"), result(ToolReturnPart("call_1", "t", "r")))
+    own = chat_messages(assistant_message(use, model="openai/x"), result(ToolReturnPart("call_1", "t", "r")))
+    other = chat_messages(assistant_message(use, model="gemini/y"), result(ToolReturnPart("call_1", "t", "r")))
     assert own[0]["tool_calls"][0]["id"] == own[1]["tool_call_id"] == use.provider_id
     assert other[0]["tool_calls"][0]["id"] == other[1]["tool_call_id"] == "call_1"
 
 
 def test_two_calls_with_one_provider_id_stay_apart() -> None:
-    messages = translated(said(call(1, provider_id="same", arguments={}), call(2, provider_id="same", arguments={})))
+    messages = chat_messages(
+        assistant_message(call(1, provider_id="same", arguments={}), call(2, provider_id="same", arguments={}))
+    )
     ids = [item["id"] for item in messages[0]["tool_calls"]]
     assert len(set(ids)) == 2
     assert [message["tool_call_id"] for message in messages[1:]] == ids
 
 
 def test_broken_arguments_go_back_as_an_object() -> None:
-    (message, _answer) = translated(said(call(1, raw='{"a": ')))
+    (message, _answer) = chat_messages(assistant_message(call(1, raw='{"a": ')))
     assert loads(message["tool_calls"][0]["function"]["arguments"]) == {"not_valid_json": '{"a": '}
 
 
 def test_reasoning_goes_back_to_its_maker_only() -> None:
     replay = dumps({"provider": "anthropic", "blocks": [{"type": "thinking", "thinking": "t", "signature": "s"}]})
-    message = said(ThinkingPart("t", replay), TextPart("a"))
-    assert translated(message, road=CLAUDE)[0]["thinking_blocks"][0]["signature"] == "s"
-    assert "thinking_blocks" not in translated(message)[0]
+    message = assistant_message(ThinkingPart("t", replay), TextPart("a"))
+    assert chat_messages(message, road=CLAUDE)[0]["thinking_blocks"][0]["signature"] == "s"
+    assert "thinking_blocks" not in chat_messages(message)[0]
     other = ApiRoute(model="bedrock/c", provider="bedrock", replays_thinking=True)
-    assert "thinking_blocks" not in translated(message, road=other)[0]
-    assert "thinking_blocks" not in translated(said(*message.parts, cut=True), road=CLAUDE)[0]
+    assert "thinking_blocks" not in chat_messages(message, road=other)[0]
+    assert "thinking_blocks" not in chat_messages(assistant_message(*message.parts, cut=True), road=CLAUDE)[0]
 
 
 def test_an_image_in_a_result_is_inside_it_or_right_behind_all_results() -> None:
     picture = ImagePart("image/png", "QUJD")
     messages = (
-        said(call(1, arguments={}), call(2, arguments={})),
+        assistant_message(call(1, arguments={}), call(2, arguments={})),
         result(ToolReturnPart("call_1", "t", "one", images=(picture,)), ToolReturnPart("call_2", "t", "two")),
     )
-    assert [message["role"] for message in translated(*messages)] == ["assistant", "tool", "tool", "user"]
-    inside = translated(*messages, road=CLAUDE)
+    assert [message["role"] for message in chat_messages(*messages)] == ["assistant", "tool", "tool", "user"]
+    inside = chat_messages(*messages, road=CLAUDE)
     assert [message["role"] for message in inside] == ["assistant", "tool", "tool"]
     assert inside[1]["content"][1]["type"] == "image_url"
 
 
 def test_an_error_result_says_so_and_an_empty_one_is_not_empty() -> None:
-    messages = translated(
-        said(call(1, arguments={}), call(2, arguments={})),
+    messages = chat_messages(
+        assistant_message(call(1, arguments={}), call(2, arguments={})),
         result(ToolReturnPart("call_1", "t", "bad", is_error=True), ToolReturnPart("call_2", "t", "")),
     )
     assert messages[1]["content"] == "Error: bad"
@@ -165,7 +167,7 @@ def test_an_error_result_says_so_and_an_empty_one_is_not_empty() -> None:
 
 
 def test_an_empty_answer_is_not_sent() -> None:
-    assert translated(said(ThinkingPart("hm")), said(TextPart(" "))) == []
+    assert chat_messages(assistant_message(ThinkingPart("hm")), assistant_message(TextPart(" "))) == []
 
 
 def test_messages_are_valid_json() -> None:
@@ -175,7 +177,7 @@ def test_messages_are_valid_json() -> None:
 
 @pytest.mark.req("llm.openai.streaming")
 def test_pieces_of_parallel_calls_are_joined_by_index() -> None:
-    events = heard(
+    events = assemble_events(
         worker_protocol.WorkerToolCallDelta(1, 0, "a", "one", ""),
         worker_protocol.WorkerToolCallDelta(1, 1, "b", "two", '{"x"'),
         worker_protocol.WorkerToolCallDelta(1, 0, text='{"y": 1}'),
@@ -196,7 +198,7 @@ def test_pieces_of_parallel_calls_are_joined_by_index() -> None:
 
 
 def test_whole_calls_that_share_an_index_stay_apart_and_in_order() -> None:
-    events = heard(
+    events = assemble_events(
         worker_protocol.WorkerToolCallDelta(1, 0, "a", "one", "{}"),
         worker_protocol.WorkerToolCallDelta(1, 0, "b", "two", "{}"),
         worker_protocol.WorkerToolCallDelta(1, 0, "c", "three", "{}"),
@@ -207,7 +209,7 @@ def test_whole_calls_that_share_an_index_stay_apart_and_in_order() -> None:
 
 
 def test_pieces_before_the_name_are_not_lost() -> None:
-    events = heard(
+    events = assemble_events(
         worker_protocol.WorkerToolCallDelta(1, 0, "", "", '{"a"'),
         worker_protocol.WorkerToolCallDelta(1, 0, "", "t", ":1}"),
         worker_protocol.WorkerFinished(call_id=1),
@@ -232,7 +234,7 @@ def test_arguments_of_any_kind_are_an_object_or_none() -> None:
         ('{"n": 1e999}', None),
         ('{"n": "\\ud83d"}', None),
     ):
-        events = heard(
+        events = assemble_events(
             worker_protocol.WorkerToolCallDelta(1, 0, "a", "t", raw), worker_protocol.WorkerFinished(call_id=1)
         )
         (use,) = [event.use for event in events if isinstance(event, ToolUseReady)]
@@ -244,7 +246,7 @@ def test_reasoning_blocks_are_joined_and_signed_once() -> None:
     def block(text: str, signature: str = "") -> dict[str, Any]:
         return {"type": "thinking", "thinking": text, **({"signature": signature} if signature else {})}
 
-    events = heard(
+    events = assemble_events(
         worker_protocol.WorkerThinkingDelta(1, "a", (block("a"),)),
         worker_protocol.WorkerThinkingDelta(1, "b", (block("b"),)),
         worker_protocol.WorkerThinkingDelta(1, "", (block("ab", "S"),)),
@@ -261,7 +263,7 @@ def test_reasoning_blocks_are_joined_and_signed_once() -> None:
 
 
 def test_unknown_cost_is_none_and_not_zero() -> None:
-    (event,) = heard(worker_protocol.WorkerFinished(call_id=1, input_tokens=3))
+    (event,) = assemble_events(worker_protocol.WorkerFinished(call_id=1, input_tokens=3))
     assert isinstance(event, StreamFinished)
     assert event.usage.cost is None
     assert event.usage.input_tokens == 3

@@ -13,7 +13,7 @@ from mcphost.serialization import Raw, encode
 OFFERED = tuple(ToolSpec(f"demo__{tool['name']}", "", Raw(encode(tool["inputSchema"]))) for tool in TOOLS)
 
 
-def asked(text: str, tools: tuple[ToolSpec, ...] = OFFERED) -> ModelRequest:
+def model_request(text: str, tools: tuple[ToolSpec, ...] = OFFERED) -> ModelRequest:
     return ModelRequest(messages=(Message(role="user", parts=(TextPart(text),)),), tools=tools)
 
 
@@ -47,21 +47,21 @@ def asked(text: str, tools: tuple[ToolSpec, ...] = OFFERED) -> ModelRequest:
     ],
 )
 def test_requests_become_calls(text: str, calls: list[tuple[str, Any]]) -> None:
-    _text, uses = make_answer(asked(text))
+    _text, uses = make_answer(model_request(text))
     assert [(use.name.removeprefix("demo__"), use.arguments) for use in uses] == calls
 
 
 def test_any_tool_can_be_called_by_name() -> None:
     tools = (ToolSpec("files__read-file", "", Raw(b'{"type":"object","required":["path"]}')),)
-    _text, (use,) = make_answer(asked("call read-file path=/tmp/a deep=true", tools))
+    _text, (use,) = make_answer(model_request("call read-file path=/tmp/a deep=true", tools))
     assert (use.name, use.arguments) == ("files__read-file", {"path": "/tmp/a", "deep": True})
-    text, uses = make_answer(asked("call read-file", tools))
+    text, uses = make_answer(model_request("call read-file", tools))
     assert uses == ()
     assert "path=" in text
 
 
 def test_an_unoffered_tool_is_not_invented() -> None:
-    text, uses = make_answer(asked("add 2 and 40", ()))
+    text, uses = make_answer(model_request("add 2 and 40", ()))
     assert uses == ()
     assert "42" not in text
     assert "`add`" in text
@@ -69,14 +69,14 @@ def test_an_unoffered_tool_is_not_invented() -> None:
 
 @pytest.mark.parametrize("text", ["help", "hello", "", "banana", "((((" * 1000, "call", "call x {"])
 def test_everything_else_gets_help(text: str) -> None:
-    shown, uses = make_answer(asked(text))
+    shown, uses = make_answer(model_request(text))
     assert uses == ()
     assert shown
 
 
 def test_the_demo_model_answers_sampling_with_the_requested_text() -> None:
-    assert make_answer(asked("Say: the kettle is on.", ())) == ("the kettle is on.", ())
-    assert make_answer(asked("Say: the kettle is on."))[0] != "the kettle is on."
+    assert make_answer(model_request("Say: the kettle is on.", ())) == ("the kettle is on.", ())
+    assert make_answer(model_request("Say: the kettle is on."))[0] != "the kettle is on."
 
 
 def test_an_attachment_is_acknowledged() -> None:
@@ -105,7 +105,7 @@ def test_results_are_reported_and_a_refusal_is_accepted_with_its_reason() -> Non
 async def test_it_streams_in_pieces_like_any_model() -> None:
     model = DemoModel(interval=0)
     events: list[ModelEvent] = []
-    async with model.stream(asked("add 2 and 40")) as stream:
+    async with model.stream(model_request("add 2 and 40")) as stream:
         async for event in stream:
             events.append(event)  # noqa: PERF401
     assert sum(isinstance(event, TextDelta) for event in events) > 2

@@ -42,7 +42,7 @@ def answer_of(body: bytes, encoding: str) -> httpx.Response:
     return Answer(200, headers=headers, content=stream(), request=request)
 
 
-def fed(data: bytes, step: int) -> None:
+def feed_meter(data: bytes, step: int) -> None:
     meter = LineMeter()
     for start in range(0, len(data), step):
         meter.feed(data[start : start + step])
@@ -51,38 +51,38 @@ def fed(data: bytes, step: int) -> None:
 @pytest.mark.parametrize("step", [1_000, 64 * 1024, len(CALLS)])
 def test_an_event_of_very_many_objects_is_refused_before_it_is_whole(step: int) -> None:
     with pytest.raises(AnswerTooLong, match="more than 4,000 objects"):
-        fed(CALLS, step)
+        feed_meter(CALLS, step)
 
 
 @pytest.mark.parametrize("step", [1_000, 64 * 1024, 10**7])
 def test_braces_in_texts_and_many_small_events_are_fine(step: int) -> None:
     text = json.dumps({"delta": {"content": '{"a": {}}, ' * 20_000}}).encode()
-    fed(b"data: " + text + b"\n\n", step)
-    fed(b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n' * 5_000, step)
+    feed_meter(b"data: " + text + b"\n\n", step)
+    feed_meter(b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n' * 5_000, step)
 
 
 def test_an_event_without_end_is_refused() -> None:
     with pytest.raises(AnswerTooLong, match="passed 16 MB"):
-        fed(b"data: " + b"a" * (MAX_LINE_BYTES + 1), 64 * 1024)
+        feed_meter(b"data: " + b"a" * (MAX_LINE_BYTES + 1), 64 * 1024)
 
 
 def test_an_answer_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(response_limits, "MAX_RESPONSE_BYTES", 1_000_000)
     with pytest.raises(AnswerTooLong, match="passed 1 MB"):
-        fed(b": nothing\n" * 200_000, 64 * 1024)
+        feed_meter(b": nothing\n" * 200_000, 64 * 1024)
 
 
 @pytest.mark.parametrize("line", [b"\n", b":\n", b"\r\n", b":\r", b"\x0c", "\u2028".encode()])
 @pytest.mark.parametrize("step", [1_000, 64 * 1024])
 def test_an_answer_of_almost_empty_lines_is_refused_early(line: bytes, step: int) -> None:
     with pytest.raises(AnswerTooLong, match="almost empty lines"):
-        fed(line * (400_000 // len(line)), step)
+        feed_meter(line * (400_000 // len(line)), step)
 
 
 def test_some_empty_lines_and_short_lines_are_fine() -> None:
-    fed(b"\n" * 10_000, 1_000)
-    fed(b'{\n  "a": {\n    "text": "some more words"\n  }\n},\n' * 50_000, 1_000)
-    fed(b'event: a\ndata: {"delta":"the"}\n\n: ping\n\n' * 50_000, 64 * 1024)
+    feed_meter(b"\n" * 10_000, 1_000)
+    feed_meter(b'{\n  "a": {\n    "text": "some more words"\n  }\n},\n' * 50_000, 1_000)
+    feed_meter(b'event: a\ndata: {"delta":"the"}\n\n: ping\n\n' * 50_000, 64 * 1024)
 
 
 def passed_on(data: bytes, step: int) -> list[bytes]:

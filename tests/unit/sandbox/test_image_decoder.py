@@ -1,4 +1,4 @@
-"""Pictures decoded in a process of its own: right pixels, and hostile ones that cost little and harm nobody."""
+"""Images decoded in a sandbox process: correct pixels, and bounded cost for hostile ones."""
 
 import base64
 import io

@@ -1,4 +1,4 @@
-"""What a picture is told by its own first bytes, and hostile ones harm nobody."""
+"""Image formats detected by their first bytes; hostile files are harmless."""
 
 import base64
 import struct

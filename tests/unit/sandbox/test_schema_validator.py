@@ -249,7 +249,7 @@ anyio.run(main)
 
 
 def killed_in_the_middle() -> bool:
-    """Kill a host that checks without end, and wait for its child; False when the child ended by itself before."""
+    """Kill a host that validates endlessly and wait for its child; return False when the child had ended."""
     host = subprocess.Popen(
         [sys.executable, "-c", _HOST], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=Path(__file__).parents[3]
     )

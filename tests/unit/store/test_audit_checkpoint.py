@@ -1,4 +1,4 @@
-"""The head of the ledger: it moves forward only, is the user's alone, and is no link to another file."""
+"""The audit checkpoint: it only moves forward, is private to the user and follows no link."""
 
 import fcntl
 from pathlib import Path

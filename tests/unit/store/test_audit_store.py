@@ -1,4 +1,4 @@
-"""The ledger: rows that only grow at the end, one chain for several writers, and failures that lose no order."""
+"""The audit store: append-only rows, one chain for several writers, and failures that keep the order."""
 
 import hashlib
 import json

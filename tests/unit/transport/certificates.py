@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 
 class CertificateAuthority:
-    """A certificate authority nobody knows; `file` is what a user would configure."""
+    """An untrusted certificate authority; `file` is what a user would configure."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -40,7 +40,7 @@ def answer(result: bytes) -> bytes:
     return b'{"jsonrpc":"2.0","id":1,"result":' + result + b"}"
 
 
-def peak(line: bytes) -> int:
+def peak_memory(line: bytes) -> int:
     """The most memory that reading a line took, in bytes."""
     tracemalloc.start()
     try:
@@ -50,7 +50,7 @@ def peak(line: bytes) -> int:
         tracemalloc.stop()
 
 
-async def asked(line: bytes, warnings: list[str]) -> object:
+async def response_to_line(line: bytes, warnings: list[str]) -> object:
     """What a request gets when this line comes on the pipe."""
     mux = Multiplexer(lambda line: None, None, warnings.append, "peer")
     async with mux.exchange(JsonRpcRequest(1, "tools/call")) as messages:
@@ -65,13 +65,13 @@ async def test_a_message_of_too_many_values_ends_its_call_with_the_servers_name_
     with pytest.raises(
         MalformedMessage, match=r"The server 'peer' sent an invalid response. It holds more than \d{3},\d{3} "
     ):
-        await asked(line, [])
+        await response_to_line(line, [])
 
 
 @pytest.mark.parametrize("text", [b"1,2,3\\n", b"[{},[", b'{\\"a\\":[1,2]},', b"\\\\,", "ä,".encode()])
 async def test_commas_and_brackets_inside_of_texts_are_no_values(text: bytes) -> None:
     line = answer(b'{"content":[{"type":"text","text":"' + text * (8 * MEGABYTE // len(text)) + b'"}]}')
-    assert isinstance(await asked(line, []), JsonRpcResponse)
+    assert isinstance(await response_to_line(line, []), JsonRpcResponse)
 
 
 async def test_a_text_may_be_cut_into_steps_anywhere() -> None:
@@ -92,7 +92,7 @@ def test_plain_values_are_bounded_in_number_and_depth() -> None:
 
 def test_half_a_character_in_a_long_text_costs_no_more_than_a_few_copies_of_it() -> None:
     line = answer(b'{"t":"\\ud800' + b"\\n\\\\" * MEGABYTE + b'\\udfff"}')
-    assert peak(line) < 6 * len(line)
+    assert peak_memory(line) < 6 * len(line)
     message = parse_message(line)
     assert isinstance(message, JsonRpcResponse)
     assert loads(message.result) == {"t": "�" + "\n\\" * MEGABYTE + "�"}
@@ -137,8 +137,8 @@ async def test_an_array_of_messages_that_is_too_long_is_left_out_without_being_s
 
 async def test_much_text_that_is_not_utf8_is_refused_and_a_little_replaced() -> None:
     with pytest.raises(MalformedMessage, match="The message is not UTF-8"):
-        await asked(answer(b'"' + b"\xff" * MEGABYTE + b'"'), [])
-    found = await asked(answer(b'"' + b"\xc3\xa4" * MEGABYTE + b'\xff"'), [])
+        await response_to_line(answer(b'"' + b"\xff" * MEGABYTE + b'"'), [])
+    found = await response_to_line(answer(b'"' + b"\xc3\xa4" * MEGABYTE + b'\xff"'), [])
     assert isinstance(found, JsonRpcResponse)
     assert loads(found.result) == "ä" * MEGABYTE + "�"
 

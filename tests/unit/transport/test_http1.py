@@ -22,7 +22,7 @@ IN_CHUNKS = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 LENGTH = b"HTTP/1.1 200 OK\r\nContent-Length: 16\r\n\r\nhello world\r\n123"
 
 
-async def fed(*pieces: bytes, end: bool = False) -> tuple[HttpConnection, bytes]:
+async def feed_connection(*pieces: bytes, end: bool = False) -> tuple[HttpConnection, bytes]:
     connection = HttpConnection()
     connection.send_request(b"")
     for piece in pieces:
@@ -39,12 +39,12 @@ async def fed(*pieces: bytes, end: bool = False) -> tuple[HttpConnection, bytes]
 
 @pytest.mark.parametrize("stream", [CHUNKED, LENGTH])
 async def test_an_answer_split_at_every_byte_is_the_same(stream: bytes) -> None:
-    whole, body = await fed(stream)
+    whole, body = await feed_connection(stream)
     assert (whole.status, body, whole.is_complete, whole.is_keep_alive) == (200, b"hello world\r\n123", True, True)
     for at in range(len(stream)):
-        connection, body = await fed(stream[:at], stream[at:])
+        connection, body = await feed_connection(stream[:at], stream[at:])
         assert (connection.status, body, connection.is_keep_alive) == (200, b"hello world\r\n123", True), at
-    connection, body = await fed(*(stream[at : at + 1] for at in range(len(stream))))
+    connection, body = await feed_connection(*(stream[at : at + 1] for at in range(len(stream))))
     assert (body, connection.is_keep_alive) == (b"hello world\r\n123", True)
 
 
@@ -55,24 +55,24 @@ async def test_interim_answers_are_read_however_many_come_in_whatever_pieces() -
         (stream[:7000], stream[7000:]),
         tuple(stream[at : at + 10] for at in range(0, 12_000, 10)),
     ):
-        connection, body = await fed(*pieces, stream[sum(map(len, pieces)) :])
+        connection, body = await feed_connection(*pieces, stream[sum(map(len, pieces)) :])
         assert (connection.status, body) == (200, b"hello world\r\n123")
 
 
 async def test_fields_that_repeat_are_joined() -> None:
-    connection, _ = await fed(CHUNKED)
+    connection, _ = await feed_connection(CHUNKED)
     assert connection.headers["x-a"] == "1, 2"
 
 
 @pytest.mark.req("auth.www-authenticate.parse")
 async def test_challenges_in_several_lines_are_all_read() -> None:
     lines = b'WWW-Authenticate: Basic realm="a"\r\nwww-authenticate: Bearer scope=x\r\nWWW-Authenticate: Digest\r\n\r\n'
-    connection, _ = await fed(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n" + lines)
+    connection, _ = await feed_connection(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n" + lines)
     assert select_challenge(connection.headers["www-authenticate"]).get("scope") == "x"
 
 
 async def test_a_body_without_a_length_ends_with_the_connection() -> None:
-    connection, body = await fed(b"HTTP/1.1 200 OK\r\n\r\nabc", b"def", end=True)
+    connection, body = await feed_connection(b"HTTP/1.1 200 OK\r\n\r\nabc", b"def", end=True)
     assert (body, connection.is_keep_alive) == (b"abcdef", False)
 
 
@@ -100,7 +100,7 @@ async def test_a_body_without_a_length_ends_with_the_connection() -> None:
 )
 async def test_what_is_not_an_answer_is_refused(answer: bytes) -> None:
     with pytest.raises(MalformedMessage):
-        await fed(answer)
+        await feed_connection(answer)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ async def test_what_is_not_an_answer_is_refused(answer: bytes) -> None:
 )
 async def test_an_answer_that_is_cut_is_lost(answer: bytes) -> None:
     with pytest.raises(ConnectionLost):
-        await fed(answer, end=True)
+        await feed_connection(answer, end=True)
 
 
 @pytest.mark.parametrize(
@@ -122,13 +122,13 @@ async def test_an_answer_that_is_cut_is_lost(answer: bytes) -> None:
     ],
 )
 async def test_a_connection_that_cannot_be_trusted_is_not_kept(answer: bytes) -> None:
-    connection, _ = await fed(answer)
+    connection, _ = await feed_connection(answer)
     assert connection.is_complete
     assert not connection.is_keep_alive
 
 
 async def test_unexpected_bytes_close_a_kept_connection() -> None:
-    connection, _ = await fed(LENGTH)
+    connection, _ = await feed_connection(LENGTH)
     connection.data_received(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
     assert not connection.is_usable
 

@@ -1,4 +1,4 @@
-"""The mux over an in-process pipe: correlation, races, hostile messages."""
+"""The multiplexer over an in-process pipe: correlation, races, hostile messages."""
 
 import anyio
 import pytest

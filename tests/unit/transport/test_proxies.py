@@ -1,4 +1,4 @@
-"""A server that is only reachable through a proxy: a real forward proxy on loopback, a name nobody else resolves."""
+"""Servers behind a proxy: a real forward proxy on loopback and a name that only it resolves."""
 
 import asyncio
 import base64

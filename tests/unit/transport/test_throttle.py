@@ -1,4 +1,4 @@
-"""Floods of tiny things: whoever sends them, the loop has its turn every few milliseconds and nothing is lost."""
+"""Floods of tiny messages: the event loop keeps running every few milliseconds and nothing is lost."""
 
 import gc
 import sys

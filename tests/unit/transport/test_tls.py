@@ -1,4 +1,4 @@
-"""TLS to servers on loopback: what is believed, what is refused, and what the user is told."""
+"""TLS to servers on loopback: what is trusted, what is refused and what is reported."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""The guardian ends what a killed mcphost leaves behind, and nothing else."""
+"""The watchdog ends what a killed mcphost leaves behind, and nothing else."""
 
 import os
 import signal

@@ -40,7 +40,7 @@ async def test_a_lone_request_reaches_its_server_before_the_event_loop_turns(tmp
 
 
 class Written:
-    """A mux that tells which ids were written at once, and which were queued."""
+    """A multiplexer that records which ids were written at once and which were queued."""
 
     def __init__(self) -> None:
         self.queued: list[bytes] = []

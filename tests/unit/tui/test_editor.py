@@ -1,4 +1,4 @@
-"""The user's own editor: what it may leave behind, and what nobody reads."""
+"""The user's external editor: its environment, its file and its failures."""
 
 import contextlib
 import sys

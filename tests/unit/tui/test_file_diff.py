@@ -10,61 +10,61 @@ from mcphost.host.questions.questions import ApproveTool
 from mcphost.tui.file_diff import FILE_LIMIT, diff_file, diff_replacements, diff_texts, find_file_write
 
 
-def asked(tool: str = "write_file", folder: str | None = "/srv", **arguments: Any) -> ApproveTool:
+def tool_question(tool: str = "write_file", folder: str | None = "/srv", **arguments: Any) -> ApproveTool:
     return ApproveTool(server="files", why="", call="c", tool=tool, arguments=arguments, folder=folder)
 
 
-def wanted(question: ApproveTool) -> Any:
+def proposed_write(question: ApproveTool) -> Any:
     return find_file_write(question, question.arguments)
 
 
 def test_the_file_is_the_one_path_beside_the_one_text() -> None:
-    found = wanted(asked(path="src/a.py", content="x", encoding="utf-8"))
+    found = proposed_write(tool_question(path="src/a.py", content="x", encoding="utf-8"))
     assert (found.path, found.display_path, found.text) == ("/srv/src/a.py", "src/a.py", "x")
-    assert wanted(asked(file_path="/x/a.py", file_text="/* x */")).path == "/x/a.py"
+    assert proposed_write(tool_question(file_path="/x/a.py", file_text="/* x */")).path == "/x/a.py"
 
 
 @pytest.mark.parametrize(
     "question",
     [
-        asked(folder=None, path="a", content="x"),
-        asked(tool="append_to_file", path="a", content="x"),
-        asked(tool="search", path="a", text="x"),
-        asked(path="a"),
-        asked(content="x"),
-        asked(path="a", file="b", content="x"),
-        asked(path="a", content="x", text="y"),
-        asked(path="a", content="x", old_string="1", new_string="2"),
-        asked(path="~/a", content="x"),
-        asked(path="-a", content="x"),
-        asked(path="@a", content="x"),
-        asked(path="file:///a", content="x"),
-        asked(path="a\n", content="x"),
-        asked(path="a\u200b", content="x"),
-        asked(path="", content="x"),
-        asked(path=["a"], content="x"),
-        asked(path="a" * 5_000, content="x"),
+        tool_question(folder=None, path="a", content="x"),
+        tool_question(tool="append_to_file", path="a", content="x"),
+        tool_question(tool="search", path="a", text="x"),
+        tool_question(path="a"),
+        tool_question(content="x"),
+        tool_question(path="a", file="b", content="x"),
+        tool_question(path="a", content="x", text="y"),
+        tool_question(path="a", content="x", old_string="1", new_string="2"),
+        tool_question(path="~/a", content="x"),
+        tool_question(path="-a", content="x"),
+        tool_question(path="@a", content="x"),
+        tool_question(path="file:///a", content="x"),
+        tool_question(path="a\n", content="x"),
+        tool_question(path="a\u200b", content="x"),
+        tool_question(path="", content="x"),
+        tool_question(path=["a"], content="x"),
+        tool_question(path="a" * 5_000, content="x"),
     ],
 )
 def test_where_the_file_is_not_certain_none_is_read(question: ApproveTool) -> None:
-    assert wanted(question) is None
+    assert proposed_write(question) is None
 
 
-def compared(path: Path, text: str) -> Any:
-    return diff_file(wanted(asked(path=str(path), content=text)))
+def diff_with(path: Path, text: str) -> Any:
+    return diff_file(proposed_write(tool_question(path=str(path), content=text)))
 
 
 def test_a_file_is_compared_by_lines(tmp_path: Path) -> None:
     file = tmp_path / "a.py"
     file.write_text("".join(f"line {n}\n" for n in range(20)))
     text = file.read_text().replace("line 10\n", "line ten\nand a half\n")
-    found = compared(file, text)
+    found = diff_with(file, text)
     assert found.title.endswith("a.py now, compared with this text: +2 −1 lines")
     assert found.rows == (
         "@ line 8", "  line 7", "  line 8", "  line 9", "- line 10", "+ line ten", "+ and a half", "  line 11",
         "  line 12", "  line 13",
     )  # fmt: skip
-    assert compared(file, file.read_text()).title.endswith("no difference")
+    assert diff_with(file, file.read_text()).title.endswith("no difference")
 
 
 def test_what_only_differs_by_blanks_or_the_last_line_end_is_seen() -> None:
@@ -76,26 +76,26 @@ def test_what_only_differs_by_blanks_or_the_last_line_end_is_seen() -> None:
 def test_what_the_file_holds_is_cleaned(tmp_path: Path) -> None:
     file = tmp_path / "a"
     file.write_text("\x1b[2J\u202e\n")
-    assert compared(file, "x\n").rows == ("@ line 1", "- ␛[2J‹U+202E›", "+ x")
+    assert diff_with(file, "x\n").rows == ("@ line 1", "- ␛[2J‹U+202E›", "+ x")
 
 
 def test_a_missing_too_large_or_binary_file_is_reported_as_such(tmp_path: Path) -> None:
     file = tmp_path / "a"
-    assert compared(file, "x").title.endswith("does not exist yet")
+    assert diff_with(file, "x").title.endswith("does not exist yet")
     file.write_bytes(b"x" * (FILE_LIMIT + 1))
-    assert "over 256 kB" in compared(file, "x").title
+    assert "over 256 kB" in diff_with(file, "x").title
     file.write_bytes(b"\xff\xfe")
-    assert "is not text" in compared(file, "x").title
-    assert compared(file, "x").rows == ()
+    assert "is not text" in diff_with(file, "x").title
+    assert diff_with(file, "x").rows == ()
 
 
 def test_only_regular_files_are_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "link").symlink_to("/dev/stdin")
     for path in (tmp_path / "fifo", tmp_path, tmp_path / "link", Path("/proc/self/environ"), Path("/dev/zero")):
-        assert compared(path, "x") is None
+        assert diff_with(path, "x") is None
     (tmp_path / "secret").write_text("x")
-    assert compared(tmp_path / "secret" / "below", "x") is None
+    assert diff_with(tmp_path / "secret" / "below", "x") is None
 
 
 @pytest.mark.parametrize(

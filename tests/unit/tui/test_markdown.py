@@ -6,7 +6,7 @@ from mcphost.tui.widgets.markdown import render_markdown, split_stream
 from mcphost.tui.widgets.streaming_block import split_into_blocks
 
 
-def shown(source: str, width: int = 80) -> list[str]:
+def render_lines(source: str, width: int = 80) -> list[str]:
     return [
         piece.first_prefix + line if n == 0 else piece.rest_prefix + line
         for piece in render_markdown(source, width)
@@ -15,7 +15,7 @@ def shown(source: str, width: int = 80) -> list[str]:
 
 
 def test_html_and_generics_stay_literally() -> None:
-    text = "\n".join(shown("A `Vec<T>` and Vec<T> in a <div> here.\n\n<div>block</div>\n\n<script>x</script>"))
+    text = "\n".join(render_lines("A `Vec<T>` and Vec<T> in a <div> here.\n\n<div>block</div>\n\n<script>x</script>"))
     assert "A Vec<T> and Vec<T> in a <div> here." in text
     assert "<div>block</div>" in text
     assert "<script>x</script>" in text
@@ -23,7 +23,7 @@ def test_html_and_generics_stay_literally() -> None:
 
 @pytest.mark.parametrize("text", ["[/]", "[/bold]", "[red]x", "[@click=app.quit]press[/]", "[[", "[b", "a[/][/][/]"])
 def test_square_brackets_are_text(text: str) -> None:
-    assert shown(text) == [text]
+    assert render_lines(text) == [text]
     assert render_markdown(text, 40)[0].content.spans == []
 
 
@@ -41,44 +41,44 @@ def test_script_addresses_are_no_links() -> None:
 
 def test_entities_cannot_smuggle_control_characters() -> None:
     # markdown-it itself replaces numeric control characters
-    assert shown("a&#27;[31m b&#x202e;c") == ["a\ufffd[31m b‹U+202E›c"]
-    assert shown("a\x1b[31m") == ["a␛[31m"]
+    assert render_lines("a&#27;[31m b&#x202e;c") == ["a\ufffd[31m b‹U+202E›c"]
+    assert render_lines("a\x1b[31m") == ["a␛[31m"]
 
 
 def test_pictures_are_named_and_never_fetched() -> None:
-    assert shown("![a cat](https://example.com/cat.png)") == ["[picture: a cat]"]
+    assert render_lines("![a cat](https://example.com/cat.png)") == ["[picture: a cat]"]
 
 
 def test_lists_keep_their_numbers_and_nest() -> None:
-    assert shown("3. three\n4. four\n   - inner\n") == ["3. three", "4. four", "   • inner"]
+    assert render_lines("3. three\n4. four\n   - inner\n") == ["3. three", "4. four", "   • inner"]
 
 
 def test_code_keeps_its_lines_and_indentation() -> None:
-    assert shown("```python\ndef f():\n\treturn 1\n```") == ["def f():", "    return 1"]
+    assert render_lines("```python\ndef f():\n\treturn 1\n```") == ["def f():", "    return 1"]
 
 
 def test_a_table_is_aligned_by_cells_not_by_characters() -> None:
     from textual._cells import cell_len
 
-    rows = shown("|a|b|\n|---|---|\n|中文|x|\n|long|y|\n")
+    rows = render_lines("|a|b|\n|---|---|\n|中文|x|\n|long|y|\n")
     assert [cell_len(row.rstrip()[:-1]) for row in rows[2:]] == [6, 6]
 
 
 def test_a_table_that_is_too_wide_wraps_inside_its_columns() -> None:
     from textual._cells import cell_len
 
-    rows = shown("|name|text|\n|---|---|\n|one|" + "many words " * 20 + "|\n", 40)
+    rows = render_lines("|name|text|\n|---|---|\n|one|" + "many words " * 20 + "|\n", 40)
     assert all(cell_len(row) <= 40 for row in rows)
     assert sum("many" in row for row in rows) > 3
 
 
 def test_a_narrow_table_becomes_a_list() -> None:
-    rows = shown("|a|b|c|d|\n|-|-|-|-|\n|1|2|3|4|\n", 20)
+    rows = render_lines("|a|b|c|d|\n|-|-|-|-|\n|1|2|3|4|\n", 20)
     assert rows == ["• a 1", "  b 2", "  c 3", "  d 4"]
 
 
 def test_a_quotation_is_marked_on_every_line() -> None:
-    assert shown("> one\n>\n> two") == ["▎ one", "▎ ", "▎ two"]
+    assert render_lines("> one\n>\n> two") == ["▎ one", "▎ ", "▎ two"]
 
 
 def test_a_growing_text_is_finished_block_by_block() -> None:
@@ -94,7 +94,7 @@ def test_a_long_open_code_block_is_cut_between_lines_and_stays_code() -> None:
     assert rest is not None
     assert rest.is_joined
     assert len(rest.source.splitlines()) < 20
-    lines = [line for part in (*done, rest) for line in shown(part.source)]
+    lines = [line for part in (*done, rest) for line in render_lines(part.source)]
     assert lines == [f"x{n} = {n}" for n in range(100)]
 
 
@@ -103,7 +103,9 @@ def test_a_long_open_list_is_cut_between_items_and_continues_counting() -> None:
     done, rest = split_stream(source)
     assert rest is not None
     assert rest.is_joined
-    assert [line for part in (*done, rest) for line in shown(part.source)] == [f"{n}. item" for n in range(1, 41)]
+    assert [line for part in (*done, rest) for line in render_lines(part.source)] == [
+        f"{n}. item" for n in range(1, 41)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -140,5 +142,5 @@ def test_a_stream_cut_anywhere_shows_what_the_whole_text_shows() -> None:
         parts = [part.source for part in done]
         more, last = split_stream(tail + source[cut:])
         parts += [part.source for part in more] + ([last.source] if last else [])
-        lines = [line for part in parts for line in shown(part) if line.strip()]
-        assert lines == [line for line in shown(source) if line.strip()], cut
+        lines = [line for part in parts for line in render_lines(part) if line.strip()]
+        assert lines == [line for line in render_lines(source) if line.strip()], cut

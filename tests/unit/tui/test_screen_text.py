@@ -1,4 +1,4 @@
-"""What reaches the screen: nothing that commands a terminal, hides text, or has a width nobody knows."""
+"""Text on the screen: no terminal commands, no hidden text, no unknown widths."""
 
 import re
 import unicodedata

@@ -1,4 +1,4 @@
-"""A listener that nobody may come to: it counts every connection, and answers whoever comes as a peer would."""
+"""A listener that must not be contacted: it counts connections and answers like a server."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
