@@ -1,1 +1,1 @@
-"""Models: the conversation's own data, one protocol, the worker that holds litellm, and the demo model."""
+"""Models: messages, the interface of a model, litellm in a worker process, and the demo model."""

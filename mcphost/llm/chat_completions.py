@@ -1,4 +1,4 @@
-"""Our parts as Chat Completions messages and tools, and the worker's notes back as events; pure, no I/O."""
+"""Translation of messages and tools to Chat Completions JSON, and of worker events to model events; no I/O."""
 
 import re
 import uuid
@@ -33,15 +33,15 @@ from mcphost.serialization import Raw, Struct, dumps, encode, loads
 CALL_NOT_RUN = "(This call was not run: the turn was stopped.)"
 IMAGES_OMITTED = "(An image was left out: this model does not take images.)"
 PORTABLE_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
-"""Ids that every provider takes; others are only given back to the model that made them."""
+"""Ids that every provider accepts; others are sent only to the model that made them."""
 _MAX_EARLY_REPLAYS = 16
-"""How often in one answer its reasoning is given back before the end; each time all of it is written anew."""
+"""How often the reasoning of an unfinished answer is saved for replay; each time all of it is encoded."""
 
 Json = dict[str, Any]
 
 
 class ApiRoute(Struct, frozen=True, kw_only=True):
-    """What the translation must know of the model's road."""
+    """Properties of the model and its API that the translation depends on."""
 
     model: str
     provider: str
@@ -51,7 +51,7 @@ class ApiRoute(Struct, frozen=True, kw_only=True):
 
 
 def encode_tools(tools: Iterable[ToolSpec]) -> Raw:
-    """The tools as JSON; each schema goes in byte for byte, never parsed here."""
+    """Encode tools as JSON; each schema is included byte for byte, without parsing."""
     return Raw(
         encode(
             [
@@ -70,12 +70,12 @@ def encode_tools(tools: Iterable[ToolSpec]) -> Raw:
 
 
 def encode_messages(messages: Iterable[Message], system: str, route: ApiRoute) -> Raw:
-    """The conversation as JSON."""
+    """Encode the conversation as JSON."""
     return Raw(encode(list(make_chat_messages(messages, system, route))))
 
 
 def make_chat_messages(messages: Iterable[Message], system: str, route: ApiRoute) -> Iterator[Json]:
-    """Every call gets exactly one answer right after it: providers refuse the conversation otherwise."""
+    """Yield the messages, with exactly one result right after each call, as providers require."""
     if system:
         yield {"role": "system", "content": system}
     open_calls: dict[str, str] = {}
@@ -106,7 +106,7 @@ def _close_open_calls(open_calls: dict[str, str], pictures: list[Json]) -> Itera
 
 
 def make_user_content(message: Message, route: ApiRoute) -> str | list[Json]:
-    """Plain text where that is all there is; some servers take nothing else."""
+    """Return the content of a user message, as plain text if possible: some servers accept nothing else."""
     items: list[Json] = []
     for part in message.parts:
         if isinstance(part, TextPart):
@@ -122,7 +122,7 @@ def make_user_content(message: Message, route: ApiRoute) -> str | list[Json]:
 
 
 def make_assistant_message(message: Message, route: ApiRoute, open_calls: dict[str, str]) -> Iterator[Json]:
-    """Text and calls; reasoning only where its maker wants it back. Notes the calls that wait for an answer."""
+    """Yield an assistant message and add its calls to *open_calls*; include reasoning for its own provider."""
     result: Json = {"role": "assistant", "content": message.text or None}
     calls: list[Json] = []
     taken: set[str] = set()
@@ -149,25 +149,25 @@ def make_assistant_message(message: Message, route: ApiRoute, open_calls: dict[s
             result["thinking_blocks"] = thinking
         items = [block for block in blocks if is_reasoning_item(block)]
         if items and message.model == route.model:
-            result["reasoning_items"] = items  # the worker sends them in the Responses API only
+            result["reasoning_items"] = items  # the worker sends them to the Responses API only
     if calls or message.text.strip():
         yield result
 
 
 def choose_call_id(use: ToolUsePart, is_same_model: bool) -> str:
-    """The provider's id where it is safe to show it, else ours."""
+    """Return the provider's id of a call if the model accepts it, else ours."""
     if use.provider_id and (is_same_model or PORTABLE_ID.fullmatch(use.provider_id)):
         return use.provider_id
     return use.id
 
 
 def encode_arguments(use: ToolUsePart) -> str:
-    """Always a JSON object: some roads parse it before sending."""
+    """Return the arguments as a JSON object, even if invalid: some providers' clients parse it."""
     return dumps(use.arguments if use.arguments is not None else {"not_valid_json": use.raw[:2000]})
 
 
 def replayable_blocks(part: ThinkingPart, route: ApiRoute) -> list[Any]:
-    """The provider's blocks, when it is the same provider."""
+    """Return the reasoning blocks to replay if the provider is the same."""
     if not part.replay:
         return []
     try:
@@ -181,12 +181,12 @@ def replayable_blocks(part: ThinkingPart, route: ApiRoute) -> list[Any]:
 
 
 def is_reasoning_item(block: Any) -> bool:
-    """Return whether it is a reasoning item of the Responses API, with the content that only its model can read."""
+    """Return whether a block is a reasoning item of the Responses API with encrypted content."""
     return isinstance(block, dict) and _is_encrypted(cast("Json", block))
 
 
 def make_tool_message(part: ToolReturnPart, call_id: str, route: ApiRoute, pictures: list[Json]) -> Json:
-    """One result. Images that the road cannot carry inside it follow in `pictures`."""
+    """Return the message for a tool result; images that it cannot have are added to *pictures*."""
     text = f"Error: {part.text}" if part.is_error else part.text
     if part.images and not route.supports_images:
         text += f"\n{IMAGES_OMITTED}"
@@ -202,17 +202,17 @@ def make_tool_message(part: ToolReturnPart, call_id: str, route: ApiRoute, pictu
 
 
 def text_item(text: str) -> Json:
-    """A piece of text."""
+    """Return a text item."""
     return {"type": "text", "text": text}
 
 
 def image_item(image: ImagePart) -> Json:
-    """A picture as a data address."""
+    """Return an image item with a data URL."""
     return {"type": "image_url", "image_url": {"url": f"data:{image.mime_type};base64,{image.data}"}}
 
 
 class AnswerAssembler:
-    """Notes of one answer in, events out; merges parallel calls by index and mints our ids."""
+    """Translator of one answer's worker events; merges parallel calls by index and assigns our ids."""
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
@@ -223,7 +223,10 @@ class AnswerAssembler:
         """Characters received so far."""
 
     def feed(self, event: worker_protocol.WorkerEvent) -> Iterator[ModelEvent]:
-        """Return the events of one note; `WorkerFinished` completes the calls. Raises ModelError for too many calls."""
+        """Yield the events for a worker event; `WorkerFinished` completes the calls.
+
+        Raises ModelError for too many calls.
+        """
         if isinstance(event, worker_protocol.WorkerThinkingDelta):
             yield from self._add_thinking(event)
             return
@@ -260,7 +263,7 @@ class AnswerAssembler:
             and piece.tool_call_id != call.provider_id
             and piece.name
         ):
-            # some servers send whole calls that all carry index 0
+            # Some servers send complete calls that all have index 0.
             key = max(self._calls) + 1
             self._calls[key], call = call, None
             del self._calls[piece.index]
@@ -285,7 +288,7 @@ class AnswerAssembler:
 
 
 class _PartialToolCall:
-    """A tool call that is still arriving."""
+    """A tool call that is not yet complete."""
 
     def __init__(self, order: int) -> None:
         self.order = order
@@ -306,7 +309,7 @@ class _PartialToolCall:
 
 
 def parse_arguments(raw: str) -> dict[str, Any] | None:
-    """The object in `raw`; nothing at all means no arguments; anything else that is no object is None."""
+    """Return the JSON object in *raw*, an empty one for blank text, or None if it is not an object."""
     if not raw.strip():
         return {}
     try:
@@ -317,17 +320,19 @@ def parse_arguments(raw: str) -> dict[str, Any] | None:
 
 
 class ThinkingBlockAssembler:
-    """The provider's blocks of reasoning. They stream in pieces: text first, the signature last, sometimes with the
-    whole text once more."""
+    """Assembler of a provider's reasoning blocks.
+
+    They are streamed in pieces: text first, then the signature, sometimes with the whole text repeated.
+    """
 
     def __init__(self) -> None:
         self._blocks: list[Json] = []
         self._texts: list[str] = []
         self.has_new_signature = False
-        """Whether a block was signed since `signed` was called last."""
+        """Whether a block was signed since the last call of `signed_blocks`."""
 
     def add(self, piece: Json) -> int:
-        """Take a piece in, and return about how many characters it has."""
+        """Add a piece, and return its approximate number of characters."""
         size = len(encode(piece))
         last = self._blocks[-1] if self._blocks else None
         if last is None or piece.get("type") == "redacted_thinking" or _is_signed(last):
@@ -347,7 +352,7 @@ class ThinkingBlockAssembler:
         return size
 
     def signed_blocks(self) -> list[Json]:
-        """The blocks that their maker wants back."""
+        """Return the signed blocks, which the provider wants back."""
         self._join_text()
         self.has_new_signature = False
         return [block for block in self._blocks if _is_signed(block)]
@@ -366,11 +371,11 @@ def _is_encrypted(block: Json) -> bool:
     return block.get("type") == "reasoning" and bool(block.get("encrypted_content"))
 
 
-def make_usage(done: worker_protocol.WorkerFinished) -> Usage:
-    """Counts and cost as the provider reported them."""
+def make_usage(event: worker_protocol.WorkerFinished) -> Usage:
+    """Return the token counts and the cost of a finished answer."""
     return Usage(
-        input_tokens=done.input_tokens,
-        output_tokens=done.output_tokens,
-        cached_tokens=done.cached_tokens,
-        cost=done.cost,
+        input_tokens=event.input_tokens,
+        output_tokens=event.output_tokens,
+        cached_tokens=event.cached_tokens,
+        cost=event.cost,
     )

@@ -1,6 +1,6 @@
-"""The demo model: a handful of rules behind ChatModel, labelled as no AI; it streams, calls tools and reports like one.
+"""The demo model: a rule-based ChatModel, labelled as not an AI, that streams text and calls tools.
 
-It knows requests, not answers: every result it reports came from a tool that the connected servers offer.
+Its rules recognize requests only: every result it reports comes from a tool of a connected server.
 """
 
 import json
@@ -50,7 +50,7 @@ _NOTES = r"(?:all\s++)?(?:of\s++)?(?:(?:my|the|your)\s*+)?notes"
 
 
 class DemoRule(Struct, frozen=True):
-    """A pattern, the tool it asks for, and the names of what its groups hold."""
+    """A pattern, the tool to call, and the names of the arguments in the pattern's groups."""
 
     pattern: str
     tool: str
@@ -87,7 +87,7 @@ RULES = (
 
 
 class DemoRequest(Struct, frozen=True):
-    """A tool by the end of its name, and the arguments for it."""
+    """A recognized request: a tool by the end of its name, and its arguments."""
 
     tool: str
     arguments: dict[str, Any]
@@ -101,31 +101,31 @@ class DemoModel:
 
     @property
     def name(self) -> str:
-        """How it is chosen."""
+        """Name in the configuration."""
         return "demo"
 
     @property
     def label(self) -> str:
-        """Says that it is no AI, beside every message."""
+        """Label that says that it is not an AI."""
         return LABEL
 
     @property
     def facts(self) -> ModelFacts:
-        """It calls tools, sees no pictures and costs nothing."""
+        """Facts: it supports tools but no images, and costs nothing."""
         return ModelFacts(supports_images=False, supports_tools=True, input_price=0.0, output_price=0.0)
 
     async def load_facts(self) -> None:
-        """Everything is known."""
+        """Do nothing: all facts are known."""
 
     async def prepare(self) -> None:
-        """Nothing to do."""
+        """Do nothing: no preparation is needed."""
 
     async def close(self) -> None:
-        """Nothing was started."""
+        """Do nothing: nothing was started."""
 
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
-        """One round; see ChatModel.stream."""
+        """Run one round; see ChatModel.stream."""
         async with aclosing(self._events(request)) as events:
             yield events
 
@@ -148,33 +148,30 @@ class DemoModel:
 
 
 def make_answer(request: ModelRequest) -> tuple[str, tuple[ToolUsePart, ...]]:
-    """What it says and which tools it wants."""
+    """Return the text of the answer and its tool calls."""
     last = request.messages[-1] if request.messages else None
     if last is None:
         return HELP, ()
     if last.role == "tool":
         return report_results(request.messages), ()
-    said = " ".join(last.text.split())[:MAX_REQUEST_LENGTH]
-    if re.fullmatch(r"(?:help|hello|hi|hey|\?|what can you do\??|)[.!]?", said, re.IGNORECASE):
+    text = " ".join(last.text.split())[:MAX_REQUEST_LENGTH]
+    if re.fullmatch(r"(?:help|hello|hi|hey|\?|what can you do\??|)[.!]?", text, re.IGNORECASE):
         return HELP + list_tools(request.tools) + list_attachments(last), ()
-    if not request.tools and (echo := re.match(r"say\b(?:\s*:)?\s++(.+)$", said, re.IGNORECASE)):
-        return echo[1], ()  # what a server asks is no chat, and has no tools
-    wishes = find_requests(said)
-    if not wishes:
+    if not request.tools and (echo := re.match(r"say\b(?:\s*:)?\s++(.+)$", text, re.IGNORECASE)):
+        return echo[1], ()  # a server's sampling request, which has no tools
+    demo_requests = find_requests(text)
+    if not demo_requests:
         return f"I have no rule for that.\n\n{HELP}{list_tools(request.tools)}{list_attachments(last)}", ()
     notes: list[str] = []
     uses: list[ToolUsePart] = []
-    for wish in wishes:
-        spec = find_tool(request.tools, wish.tool)
-        problem = (
-            f"No connected server offers a tool `{wish.tool}`."
-            if spec is None
-            else describe_missing_arguments(spec, wish.arguments)
-        )
-        if spec is None or problem:
+    for demo_request in demo_requests:
+        spec = find_tool(request.tools, demo_request.tool)
+        if spec is None:
+            notes.append(f"No connected server offers a tool `{demo_request.tool}`.")
+        elif problem := describe_missing_arguments(spec, demo_request.arguments):
             notes.append(problem)
         else:
-            uses.append(make_tool_use(spec, wish.arguments))
+            uses.append(make_tool_use(spec, demo_request.arguments))
     if uses:
         names = " and ".join(f"`{use.name}`" for use in uses)
         notes.append(f"I ask for {names}.")
@@ -182,26 +179,26 @@ def make_answer(request: ModelRequest) -> tuple[str, tuple[ToolUsePart, ...]]:
 
 
 def find_requests(text: str) -> list[DemoRequest]:
-    """Requests in the order they stand in the text; a span of text is read by one rule only."""
+    """Return the requests in the order of the text; each part of the text matches at most one rule."""
     if named := re.match(r"call\s+([\w./:-]+)\s*(.*)$", text, re.IGNORECASE):
         return [DemoRequest(named[1], parse_arguments(named[2]))]
-    found: list[tuple[int, int, DemoRequest]] = []
+    matches: list[tuple[int, int, DemoRequest]] = []
     for rule in RULES:
         for match in re.finditer(rule.pattern, text, re.IGNORECASE):
             start, end = match.span()
-            if any(start < taken_end and taken_start < end for taken_start, taken_end, _wish in found):
+            if any(start < other_end and other_start < end for other_start, other_end, _request in matches):
                 continue
-            found.append((start, end, DemoRequest(rule.tool, dict(match_arguments(rule, match)))))
-    found.sort(key=lambda item: item[0])
-    wishes: list[DemoRequest] = []
-    for _start, _end, wish in found:
-        if wish not in wishes:
-            wishes.append(wish)
-    return wishes
+            matches.append((start, end, DemoRequest(rule.tool, dict(match_arguments(rule, match)))))
+    matches.sort(key=lambda item: item[0])
+    requests: list[DemoRequest] = []
+    for _start, _end, request in matches:
+        if request not in requests:
+            requests.append(request)
+    return requests
 
 
 def match_arguments(rule: DemoRule, match: re.Match[str]) -> Iterator[tuple[str, Any]]:
-    """The groups by name; numbers as numbers, and a slow count without a number goes to 5."""
+    """Yield the arguments by name, with numbers converted; a slow count without a number goes to 5."""
     groups = match.groups() or (("5",) if rule.argument_names else ())
     for name, value in zip(rule.argument_names, groups, strict=False):
         if value is not None:
@@ -209,12 +206,12 @@ def match_arguments(rule: DemoRule, match: re.Match[str]) -> Iterator[tuple[str,
 
 
 def parse_number(text: str) -> int | float:
-    """Whole where it is whole."""
+    """Return an int, or a float if there is a decimal point."""
     return float(text) if "." in text else int(text)
 
 
 def parse_arguments(text: str) -> dict[str, Any]:
-    """`{json}` or `key=value …`; a value is JSON where it parses, else text."""
+    """Parse `{json}` or `key=value …`; a value that is not JSON is text."""
     text = text.strip()
     if text.startswith("{"):
         try:
@@ -232,21 +229,21 @@ def parse_arguments(text: str) -> dict[str, Any]:
 
 
 def find_tool(tools: tuple[ToolSpec, ...], name: str) -> ToolSpec | None:
-    """The tool of that name, or the first whose name ends with it after a separator."""
-    wanted = _normalize_name(name)
+    """Return the tool with this name, or the first whose name ends with it after a separator."""
+    normalized = _normalize_name(name)
     for tool in tools:
-        if _normalize_name(tool.name) == wanted:
+        if _normalize_name(tool.name) == normalized:
             return tool
-    return next((tool for tool in tools if _normalize_name(tool.name).endswith(f"_{wanted}")), None)
+    return next((tool for tool in tools if _normalize_name(tool.name).endswith(f"_{normalized}")), None)
 
 
 def _normalize_name(name: str) -> str:
-    """Lower case, with one kind of separator: hosts and people join server and tool differently."""
+    """Return the name in lower case with uniform separators."""
     return re.sub(r"[\W_]+", "_", name.lower())
 
 
 def parse_schema(tool: ToolSpec) -> dict[str, Any]:
-    """The schema, or nothing when it is no object."""
+    """Return the schema, or an empty one if it is not an object."""
     try:
         value = loads(tool.schema)
     except MalformedMessage:
@@ -255,10 +252,10 @@ def parse_schema(tool: ToolSpec) -> dict[str, Any]:
 
 
 def describe_missing_arguments(tool: ToolSpec, arguments: dict[str, Any]) -> str:
-    """A sentence when a required argument is not there, else nothing."""
+    """Return a sentence if a required argument is missing, else ""."""
     required: Any = parse_schema(tool).get("required")
-    wanted = cast("list[Any]", required) if isinstance(required, list) else []
-    names = [str(name) for name in wanted if name not in arguments]
+    required_names = cast("list[Any]", required) if isinstance(required, list) else []
+    names = [str(name) for name in required_names if name not in arguments]
     if not names:
         return ""
     example = " ".join(f"{name}=…" for name in names)
@@ -266,7 +263,7 @@ def describe_missing_arguments(tool: ToolSpec, arguments: dict[str, Any]) -> str
 
 
 def make_tool_use(tool: ToolSpec, arguments: dict[str, Any]) -> ToolUsePart:
-    """A call with the arguments that the tool knows."""
+    """Return a call with the arguments that the tool's schema has."""
     properties = parse_schema(tool).get("properties")
     if isinstance(properties, dict) and properties:
         arguments = {name: value for name, value in arguments.items() if name in properties}
@@ -274,7 +271,7 @@ def make_tool_use(tool: ToolSpec, arguments: dict[str, Any]) -> ToolUsePart:
 
 
 def report_results(messages: tuple[Message, ...]) -> str:
-    """The results since the last request, in plain words."""
+    """Return a text about the results since the last request."""
     parts: list[ToolReturnPart] = []
     for message in reversed(messages):
         if message.role != "tool":
@@ -287,7 +284,7 @@ def report_results(messages: tuple[Message, ...]) -> str:
 
 
 def describe_result(part: ToolReturnPart) -> str:
-    """One result."""
+    """Return a text about one result."""
     name, text = f"**{part.tool or part.name}**", part.text.strip() or "(no text)"
     if part.is_error and "declined" in text.lower():
         return f"{name}: all right, I leave it. {text}"
@@ -299,14 +296,14 @@ def describe_result(part: ToolReturnPart) -> str:
 
 
 def list_tools(tools: tuple[ToolSpec, ...]) -> str:
-    """The tools by name."""
+    """Return a text with the names of the tools."""
     if not tools:
         return "\nNo tools are connected right now."
     return "\nConnected tools: " + ", ".join(f"`{tool.name}`" for tool in tools[:40]) + "."
 
 
 def list_attachments(message: Message) -> str:
-    """What was attached, so that one sees that it arrived."""
+    """Return a text with the attached resources, which shows that they arrived."""
     parts = [part for part in message.parts if isinstance(part, ResourcePart)]
     if not parts:
         return ""

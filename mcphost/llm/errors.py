@@ -1,8 +1,8 @@
-"""What a failed call means to the user: a kind, one sentence, and what to do. Keys never appear.
+"""Classification of failed model calls: a kind, a sentence for the user, and a hint; keys are removed.
 
-The status code decides first, then the chain of causes, then the wording; the class names of litellm alone mislead
+The status code decides first, then the chain of causes, then the wording. The class names of litellm alone mislead
 (measured: a refused connection is an InternalServerError with status 500, a 403 is an APIError or a BadRequestError,
-a context overflow is recognised on some roads only).
+a context overflow is recognised for some providers only).
 """
 
 import re
@@ -11,8 +11,8 @@ from typing import Any, cast
 
 from mcphost.errors import MalformedMessage, ModelError, ModelErrorKind
 from mcphost.llm.answer_limits import AnswerTooLong
+from mcphost.llm.litellm_patches import RedirectRefused
 from mcphost.llm.providers import unknown_provider_error
-from mcphost.llm.redirect_guard import RedirectRefused
 from mcphost.llm.worker_protocol import CallFailure
 from mcphost.serialization import Struct, loads
 
@@ -69,7 +69,7 @@ MAX_PROVIDER_MESSAGE = 600
 
 
 class ErrorContext(Struct, frozen=True, kw_only=True):
-    """What the sentences need to name. `secret` is only used to remove it."""
+    """Names for the sentences; `secret` is used only to remove it from texts."""
 
     model: str
     provider: str
@@ -79,17 +79,17 @@ class ErrorContext(Struct, frozen=True, kw_only=True):
 
 
 def make_model_error(failure: CallFailure, context: ErrorContext) -> ModelError:
-    """The error to raise for a failed call."""
+    """Return the error to raise for a failed call."""
     if failure.class_names and failure.class_names[0].endswith(f".{AnswerTooLong.__name__}"):
         return answer_too_long_error(failure.message)
     if failure.class_names and failure.class_names[0].endswith(f".{RedirectRefused.__name__}"):
-        hint = "Neither the conversation nor the key went there. If it is the right address, set it as api_base."
+        hint = "Neither the conversation nor the key was sent there. If the address is right, set it as api_base."
         return ModelError(failure.message, hint)
     kind = classify_failure(failure)
-    said = remove_keys(extract_provider_message(failure.message), context.secret)
+    reason = remove_keys(extract_provider_message(failure.message), context.secret)
     message, hint = DESCRIPTIONS[kind](failure, context)
-    if said and kind not in ("network", "context", "other") and not _is_complete(failure.message):
-        message = f"{message} It said: {said}{'' if said.endswith(('.', '!', '?')) else '.'}"
+    if reason and kind not in ("network", "context", "other") and not _is_complete(failure.message):
+        message = f"{message} It said: {reason}{'' if reason.endswith(('.', '!', '?')) else '.'}"
     return ModelError(
         message,
         hint,
@@ -100,17 +100,17 @@ def make_model_error(failure: CallFailure, context: ErrorContext) -> ModelError:
 
 
 def answer_too_long_error(sentence: str) -> ModelError:
-    """The error for an answer that passed a bound."""
+    """Return the error for an answer that exceeded a limit."""
     return ModelError(sentence, "What came so far is kept. Ask for less at once.")
 
 
 def _is_complete(message: str) -> bool:
-    """Whether our sentence says it all: these texts are litellm's own, not a provider's."""
+    """Return whether the message is litellm's own and adds nothing to our sentence."""
     return bool(UNKNOWN_PROVIDER_PATTERN.search(message) or UNSUPPORTED_PARAMETERS_PATTERN.search(message))
 
 
 def classify_failure(failure: CallFailure) -> ModelErrorKind:
-    """Status, then causes, then wording."""
+    """Return the kind of a failure by status, then causes, then wording."""
     status, text = failure.status, failure.message
     names = {name.rpartition(".")[2] for name in failure.class_names}
     if not names.isdisjoint({"WorkerDied", "LineTooLong", "AnswerTooLong", "RedirectRefused"}):
@@ -141,7 +141,7 @@ def _classify_status(status: int, text: str) -> ModelErrorKind:
 
 
 def is_retryable(failure: CallFailure) -> bool:
-    """Whether the same call may well succeed in a moment. Nobody listening, an empty purse or a bad key will not."""
+    """Return whether the same call may succeed soon: not with a refused connection, no credit or a bad key."""
     kind = classify_failure(failure)
     names = {name.rpartition(".")[2] for name in failure.class_names}
     if kind == "network":
@@ -152,9 +152,9 @@ def is_retryable(failure: CallFailure) -> bool:
 
 
 def extract_provider_message(message: str) -> str:
-    """The human sentence inside litellm's text, which may carry the provider's JSON in a bytes repr."""
-    for found in islice(re.finditer(r"\{", message), 20):
-        tail = message[found.start() :]
+    """Return the readable part of litellm's message, which may have the provider's JSON as the repr of bytes."""
+    for brace in islice(re.finditer(r"\{", message), 20):
+        tail = message[brace.start() :]
         end = tail.rfind("}")
         try:
             value = loads(tail[: end + 1].replace("\\'", "'").replace('\\\\"', '\\"'))
@@ -170,7 +170,7 @@ def extract_provider_message(message: str) -> str:
 
 
 def extract_message(value: Any) -> str:
-    """`error.message`, `error` or `message`: the three shapes that providers use."""
+    """Return `error.message`, `error` or `message`, the forms that providers use."""
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
         return extract_message(members.get("error", members.get("message")))
@@ -178,7 +178,7 @@ def extract_message(value: Any) -> str:
 
 
 def remove_keys(text: str, secret: str) -> str:
-    """Remove the key, and anything that looks like one; providers echo parts of it."""
+    """Replace the key and anything similar: providers echo parts of it."""
     if len(secret) > 5:
         text = text.replace(secret, "***")
     return re.sub(r"\b(?:sk|pk|rk|gsk|xai|AIza)[-_]?[A-Za-z0-9_*-]{12,}", "***", text)
@@ -186,31 +186,28 @@ def remove_keys(text: str, secret: str) -> str:
 
 def _describe_auth(failure: CallFailure, context: ErrorContext) -> tuple[str, str]:
     if not context.secret:
-        own = (
-            f"{context.key_name} is not sent to {context.api_base} automatically; "
-            f"to send it: --api-key-env {context.key_name}"
-        )
-        return (
-            f"{context.api_base or context.provider} wants a key for {context.model}.",
-            own if context.api_base and context.key_name else "Name the variable that holds it with --api-key-env.",
-        )
+        hint = "Name the environment variable that has it with --api-key-env."
+        if context.api_base and context.key_name:
+            name = context.key_name
+            hint = f"{name} is not sent to {context.api_base} automatically; to send it: --api-key-env {name}"
+        return f"{context.api_base or context.provider} requires a key for {context.model}.", hint
     key = context.key_name or "the key"
     if failure.status == 403:
         return f"{context.provider} does not allow {context.model} for this key.", f"Check what {key} may use."
-    return f"{context.provider} did not accept the key for {context.model}.", f"Check {key}."
+    return f"{context.provider} rejected the key for {context.model}.", f"Check {key}."
 
 
 def _describe_quota(failure: CallFailure, context: ErrorContext) -> tuple[str, str]:
     if NO_CREDIT_PATTERN.search(failure.message) or failure.status == 402:
         return f"The account at {context.provider} has no credit left.", "Check plan and billing there."
     wait = f" in {failure.retry_after:g} s" if failure.retry_after is not None else " later"
-    return f"{context.provider} asks for fewer requests.", f"Try again{wait}."
+    return f"{context.provider} limits the rate of requests.", f"Try again{wait}."
 
 
 def _describe_context(_failure: CallFailure, context: ErrorContext) -> tuple[str, str]:
     return (
         f"The conversation is longer than {context.model} can take.",
-        "Start a new conversation, offer fewer tools, or choose a model with a larger context.",
+        "Start a new conversation, enable fewer tools, or choose a model with a larger context.",
     )
 
 
@@ -219,7 +216,7 @@ def _describe_overloaded(failure: CallFailure, context: ErrorContext) -> tuple[s
 
 
 def _describe_refused(_failure: CallFailure, context: ErrorContext) -> tuple[str, str]:
-    return f"{context.provider} refuses to answer this.", "Say it differently, or choose another model."
+    return f"{context.provider} refuses to answer this.", "Rephrase it, or choose another model."
 
 
 def _describe_network(_failure: CallFailure, context: ErrorContext) -> tuple[str, str]:
@@ -242,9 +239,9 @@ def _describe_bad_request(failure: CallFailure, context: ErrorContext) -> tuple[
 
 def _describe_other(failure: CallFailure, context: ErrorContext) -> tuple[str, str]:
     if any(name.endswith("WorkerDied") for name in failure.class_names):
-        return "The model worker ended unexpectedly.", "Send again: it is started anew. The log has its output."
-    said = remove_keys(extract_provider_message(failure.message), context.secret)
-    return f"The call of {context.model} failed: {said or 'no reason given'}", "The log has the details."
+        return "The model worker ended unexpectedly.", "Send again to restart it. The log has its output."
+    reason = remove_keys(extract_provider_message(failure.message), context.secret)
+    return f"The call of {context.model} failed: {reason or 'no reason given'}", "The log has the details."
 
 
 DESCRIPTIONS = {

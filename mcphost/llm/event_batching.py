@@ -1,4 +1,4 @@
-"""Joins the pieces of an answer that arrive together, so that each crosses the pipe and the screen with others."""
+"""Batching of an answer's events that arrive together, to reduce work on the pipe and on the screen."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,15 +9,15 @@ from mcphost.llm.answer_limits import AnswerTooLong
 from mcphost.serialization import replace
 
 MAX_BATCH_DELAY = 0.02
-"""A piece waits at most so long for others, and only while more are being read."""
+"""Seconds that an event waits for others, while more are being read."""
 MAX_BATCH_LENGTH = 64 * 1024
 
 
 class EventBatch:
-    """Sends notes in order: the first at once, later ones joined with those that are read in the same turn of the loop.
+    """Sender of events in order: the first at once, later ones merged if they arrive in one iteration of the loop.
 
-    `put` and `flush` raise AnswerTooLong when `send` does. Use it from the loop's thread; call `flush` before any note
-    that does not go through it, and `drop` when nobody wants the rest.
+    `put` and `flush` raise AnswerTooLong if *send* does. Use it from the loop's thread; call `flush` before sending an
+    event by other means, and `discard` to drop the rest.
     """
 
     def __init__(self, send: Callable[[worker_protocol.WorkerEvent], None]) -> None:
@@ -30,12 +30,12 @@ class EventBatch:
         self._error: AnswerTooLong | None = None
 
     def put(self, event: worker_protocol.WorkerEvent) -> None:
-        """Send a note, now or with the next ones."""
-        joined = None if self._pending is None else merge_events(self._pending, event)
-        if joined is None:
+        """Send an event, now or merged with the next ones."""
+        merged = None if self._pending is None else merge_events(self._pending, event)
+        if merged is None:
             self.flush()
             self._started_at, self._size = perf_counter(), 0
-        self._pending = joined or event
+        self._pending = merged or event
         self._size += len(getattr(event, "text", ""))
         if not self._has_sent or self._size > MAX_BATCH_LENGTH or perf_counter() - self._started_at > MAX_BATCH_DELAY:
             self._has_sent = True
@@ -44,18 +44,18 @@ class EventBatch:
             self._handle = asyncio.get_running_loop().call_soon(self._flush_when_idle)
 
     def flush(self) -> None:
-        """Send what waits."""
+        """Send the pending event."""
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
         if self._error is not None:
             raise self._error
-        note, self._pending = self._pending, None
-        if note is not None:
-            self._send(note)
+        event, self._pending = self._pending, None
+        if event is not None:
+            self._send(event)
 
     def discard(self) -> None:
-        """Forget what waits."""
+        """Drop the pending event."""
         self._pending = self._error = None
         self.flush()
 
@@ -64,13 +64,13 @@ class EventBatch:
         try:
             self.flush()
         except AnswerTooLong as error:
-            self._error = error  # for whoever puts the next one
+            self._error = error  # raised by the next call
 
 
 def merge_events(
     first: worker_protocol.WorkerEvent, second: worker_protocol.WorkerEvent
 ) -> worker_protocol.WorkerEvent | None:
-    """Return both as one note; None when they are no pieces of the same thing."""
+    """Return both as one event, or None if they do not continue each other."""
     match first, second:
         case worker_protocol.WorkerTextDelta(), worker_protocol.WorkerTextDelta():
             return replace(first, text=first.text + second.text)

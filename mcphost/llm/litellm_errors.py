@@ -1,4 +1,4 @@
-"""Turns whatever litellm raised into the plain facts that a message for the user is made of."""
+"""Conversion of exceptions raised by litellm to plain data."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ MAX_CAUSES = 12
 
 
 def make_failure(error: BaseException) -> CallFailure:
-    """Status, class names from the outermost to the innermost cause, message and the seconds to wait."""
+    """Return the status, the class names of the chain of causes, the message and the seconds to wait."""
     chain = exception_chain(error)
     status = 0
     wait: float | None = None
@@ -26,20 +26,20 @@ def make_failure(error: BaseException) -> CallFailure:
 
 
 def exception_chain(error: BaseException) -> list[BaseException]:
-    """The error and what lies behind it, by cause, by context and by litellm's own attribute; each once."""
+    """Return the error, its causes and contexts, and litellm's `original_exception`, each once."""
     chain: list[BaseException] = []
-    waiting: list[Any] = [error]
-    while waiting and len(chain) < MAX_CAUSES:
-        link = waiting.pop(0)
+    pending: list[Any] = [error]
+    while pending and len(chain) < MAX_CAUSES:
+        link = pending.pop(0)
         if not isinstance(link, BaseException) or link in chain:
             continue
         chain.append(link)
-        waiting += [getattr(link, "original_exception", None), link.__cause__, link.__context__]
+        pending += [getattr(link, "original_exception", None), link.__cause__, link.__context__]
     return chain
 
 
 def best_message(chain: list[BaseException]) -> str:
-    """litellm's fallback wrapper hides the provider's words in the error it wraps."""
+    """Return the first message that is not from litellm's fallback wrapper, which hides the provider's."""
     for link in chain:
         if type(link).__name__ != "MidStreamFallbackError" and str(link):
             return str(link)
@@ -47,7 +47,7 @@ def best_message(chain: list[BaseException]) -> str:
 
 
 def retry_after(error: BaseException) -> float | None:
-    """Seconds from any of the places litellm may keep the header in."""
+    """Return the seconds of a Retry-After header, wherever litellm stores the headers."""
     places: list[Any] = [
         getattr(getattr(error, "response", None), "headers", None),
         getattr(error, "litellm_response_headers", None),
@@ -65,7 +65,7 @@ def retry_after(error: BaseException) -> float | None:
 
 
 def parse_status(value: Any) -> int:
-    """A status code, or 0."""
+    """Return a status code, or 0."""
     try:
         return int(value)
     except (TypeError, ValueError):

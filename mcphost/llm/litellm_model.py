@@ -1,7 +1,7 @@
-"""LiteLlmModel: a litellm model behind ChatModel, with our own key check, deadlines, retries and limits.
+"""A ChatModel that uses litellm in the worker process, with its own key lookup, deadlines, retries and limits.
 
-worker = WorkerProcess(log)                                  # one for all models; close it when the program ends
-model = LiteLlmModel(config, worker, environ=os.environ, keyring=vault.get)
+worker = WorkerProcess(log)                                  # shared by all models; close it when the program ends
+model = LiteLlmModel(config, worker, environ=os.environ, keyring=keyring.get)
 """
 
 import random
@@ -24,22 +24,24 @@ if TYPE_CHECKING:
 
 MAX_ATTEMPTS = 3
 MAX_RETRY_DELAY = 60.0
-"""Seconds; a provider that asks for more patience gets none of ours: the user decides."""
+"""Seconds; if a provider asks for a longer delay, the call fails and the user decides."""
 
 
 class ModelDeadlines(Struct, frozen=True, kw_only=True):
-    """Seconds. `first` covers connecting and thinking up to the first token; `idle` the pauses after; `total` all of
-    one answer, other tries included."""
+    """Deadlines of one answer in seconds.
+
+    `first_token` covers connecting and reasoning up to the first token, `idle` each later pause, `total` all attempts.
+    """
 
     first_token: float = 300.0
     idle: float = 60.0
     total: float = MAX_ANSWER_SECONDS
     retry_delay: float = 1.0
-    """Before the second try; doubles for the third. A provider's retry-after wins."""
+    """Delay before the second attempt, doubled for the third; a provider's Retry-After overrides it."""
 
 
 class LiteLlmModel:
-    """A ChatModel reached through the worker. It does not own the worker: whoever made that closes it."""
+    """A ChatModel that calls litellm in *worker*, which it does not own."""
 
     def __init__(
         self,
@@ -60,69 +62,69 @@ class LiteLlmModel:
 
     @property
     def name(self) -> str:
-        """The configured `provider/model`."""
+        """Configured `provider/model`."""
         return self._config.name
 
     @property
     def label(self) -> str:
-        """The same: nothing prettier is known."""
+        """Same as the name."""
         return self._config.name
 
     @property
     def facts(self) -> ModelFacts:
-        """Hints from litellm's model list; what the user configured wins."""
+        """Facts from litellm's model list; configured values override them."""
         return self._facts
 
     async def prepare(self) -> None:
-        """Check the key, start the worker, learn what is known of the model. Raises ModelError; cancellable."""
+        """Check the key, start the worker and load the facts. Raises ModelError; may be cancelled."""
         await self._ensure_ready()
 
     async def load_facts(self) -> None:
-        """Ask the worker what its list says of the model: no key is looked up and no provider reached."""
+        """Load the facts from litellm's model list, without a key or a request to the provider."""
         await self._worker.ensure_ready()
         await self._load_facts()
 
     async def close(self) -> None:
-        """Nothing of its own is left open: streams end with their blocks, and the worker has its own owner."""
+        """Do nothing: streams end with their blocks, and the worker has its own owner."""
 
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
-        """One round; see ChatModel.stream."""
+        """Run one round; see ChatModel.stream."""
         async with aclosing(self._events(request)) as events:
             yield events
 
     async def _events(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         key = await self._ensure_ready()
-        where = self._error_context(key)
+        context = self._error_context(key)
         completion = self._make_completion_request(request, key)
-        until = anyio.current_time() + self._deadlines.total
+        deadline = anyio.current_time() + self._deadlines.total
         for attempt in range(1, MAX_ATTEMPTS + 1):
             try:
-                async with aclosing(self._attempt(completion, where, until)) as events:
+                async with aclosing(self._attempt(completion, context, deadline)) as events:
                     async for event in events:
                         yield event
                 return
-            except _RetryableError as again:
-                error = again.error
+            except _RetryableError as retryable:
+                error = retryable.error
                 seconds = error.retry_after
                 if seconds is None:
                     seconds = self._deadlines.retry_delay * 2 ** (attempt - 1) * random.uniform(1, 1.25)  # noqa: S311
-                if attempt == MAX_ATTEMPTS or seconds > MAX_RETRY_DELAY or anyio.current_time() + seconds > until:
+                if attempt == MAX_ATTEMPTS or seconds > MAX_RETRY_DELAY or anyio.current_time() + seconds > deadline:
                     raise error from None
             yield RetryScheduled(round(seconds, 2), error.message, attempt)
             await anyio.sleep(seconds)
 
     async def _attempt(
-        self, request: worker_protocol.CompletionRequest, context: "ErrorContext", until: float
+        self, request: worker_protocol.CompletionRequest, context: "ErrorContext", deadline: float
     ) -> AsyncGenerator[ModelEvent]:
-        """One try. Raises _Again when nothing was received and trying again makes sense, else ModelError.
+        """Run one attempt until *deadline*, a time of the event loop.
 
-        `until`: the loop time at which it ends, whatever still comes.
+        Raises _RetryableError if nothing was received and another attempt makes sense, else ModelError.
         """
         from mcphost.llm.chat_completions import AnswerAssembler
         from mcphost.llm.errors import answer_too_long_error, is_retryable, make_model_error
 
-        gathering = AnswerAssembler(context.provider)
+        assembler = AnswerAssembler(context.provider)
         limit = self._deadlines.first_token
         call = self._worker.open_call()
         try:
@@ -130,29 +132,27 @@ class LiteLlmModel:
                 worker_protocol.WorkerCommand(op="stream", call_id=call.call_id, request=request), call.call_id
             )
             while True:
-                left = until - anyio.current_time()
-                note = await call.get(min(limit, left)) if left > 0 else None
-                if note is None:
-                    raise (
-                        self._deadline_error()
-                        if left <= limit
-                        else self._idle_error(limit, started=gathering.char_count > 0)
-                    )
-                if isinstance(note, worker_protocol.WorkerFailed):
-                    error = make_model_error(note.failure, context)
-                    if gathering.char_count == 0 and is_retryable(note.failure):
+                left = deadline - anyio.current_time()
+                event = await call.get(min(limit, left)) if left > 0 else None
+                if event is None:
+                    if left <= limit:
+                        raise self._deadline_error()
+                    raise self._idle_error(limit, started=assembler.char_count > 0)
+                if isinstance(event, worker_protocol.WorkerFailed):
+                    error = make_model_error(event.failure, context)
+                    if assembler.char_count == 0 and is_retryable(event.failure):
                         raise _RetryableError(error)
                     raise error
-                if isinstance(note, worker_protocol.WorkerFinished) and not (
-                    gathering.char_count or note.input_tokens or note.output_tokens
+                if isinstance(event, worker_protocol.WorkerFinished) and not (
+                    assembler.char_count or event.input_tokens or event.output_tokens
                 ):
                     raise self._empty_answer_error()
-                for event in gathering.feed(note):
-                    yield event
-                if isinstance(note, worker_protocol.WorkerFinished):
+                for model_event in assembler.feed(event):
+                    yield model_event
+                if isinstance(event, worker_protocol.WorkerFinished):
                     return
                 limit = self._deadlines.idle
-                if gathering.char_count > MAX_ANSWER_LENGTH:
+                if assembler.char_count > MAX_ANSWER_LENGTH:
                     raise answer_too_long_error(f"The answer passed {MAX_ANSWER_LENGTH:,} characters and was stopped.")
         finally:
             call.stop()
@@ -175,14 +175,12 @@ class LiteLlmModel:
         )
 
     def _empty_answer_error(self) -> ModelError:
-        """litellm reports a page of HTML or an empty body as an empty answer; a real one at least counts tokens."""
+        """Return the error for an answer without text and tokens, which litellm makes of HTML or an empty body."""
         place = self._config.api_base or providers.parse_provider(self._config.name)
-        return ModelError(
-            f"{place} answered with nothing that a model would say.", "Check the base address and the model's name."
-        )
+        return ModelError(f"{place} did not answer like a model.", "Check the base address and the model's name.")
 
     def _error_context(self, key: providers.ProviderKey) -> "ErrorContext":
-        from mcphost.llm.errors import ErrorContext  # with the first message: most of a start needs no model
+        from mcphost.llm.errors import ErrorContext  # not needed to start the program
 
         return ErrorContext(
             model=self.name,
@@ -204,7 +202,7 @@ class LiteLlmModel:
         if responses and "/responses/" not in model:
             head, _slash, rest = model.rpartition("/") if provider == "" else model.partition("/")
             model = f"{head or 'openai'}/responses/{rest}"
-        road = ApiRoute(
+        route = ApiRoute(
             model=config.name,
             provider=provider,
             supports_images=self._facts.supports_images is not False,
@@ -213,7 +211,7 @@ class LiteLlmModel:
         )
         return worker_protocol.CompletionRequest(
             model=model,
-            messages=encode_messages(request.messages, request.system, road),
+            messages=encode_messages(request.messages, request.system, route),
             tools=encode_tools(request.tools),
             api_key=key.value,
             api_base=config.api_base,
@@ -225,13 +223,14 @@ class LiteLlmModel:
         )
 
     def _max_tokens(self, request: ModelRequest) -> int:
-        """The tokens to ask for at most; providers refuse a number that is above what the model can write."""
-        wanted = [most for most in (request.max_output_tokens, self._config.max_output_tokens) if most]
-        known = [self._facts.max_output_tokens] if wanted and self._facts.max_output_tokens else []
-        return min([*wanted, *known], default=0)
+        """Return the limit of output tokens, or 0; providers refuse one that is above the model's maximum."""
+        limits = [limit for limit in (request.max_output_tokens, self._config.max_output_tokens) if limit]
+        if limits and self._facts.max_output_tokens:
+            limits.append(self._facts.max_output_tokens)
+        return min(limits, default=0)
 
     async def _ensure_ready(self) -> providers.ProviderKey:
-        """The key, with the worker running. A provider that nobody knows is told as that, not as a missing key."""
+        """Start the worker and return the key; an unknown provider is reported as such, not as a missing key."""
         try:
             key = await providers.find_key(self._config, self._environ, self._keyring)
         except ModelError:
@@ -244,7 +243,7 @@ class LiteLlmModel:
         return key
 
     async def _load_facts(self) -> None:
-        """Ask the worker once what its model list says. Raises ModelError for a provider that it does not have."""
+        """Load the facts from litellm's model list once. Raises ModelError for an unknown provider."""
         if self._has_loaded_facts:
             return
         call = self._worker.open_call()
@@ -252,26 +251,26 @@ class LiteLlmModel:
             self._worker.send(
                 worker_protocol.WorkerCommand(op="facts", call_id=call.call_id, model=self.name), call.call_id
             )
-            note = await call.get(self._deadlines.idle)
+            event = await call.get(self._deadlines.idle)
         finally:
             call.stop()
-        if isinstance(note, worker_protocol.WorkerModelFacts):
-            if not note.provider:
+        if isinstance(event, worker_protocol.WorkerModelFacts):
+            if not event.provider:
                 raise providers.unknown_provider_error(self._config.name)
             self._has_loaded_facts = True
             self._facts = ModelFacts(
-                context_window=self._config.context_window or note.context_window,
-                max_output_tokens=note.max_output_tokens,
-                supports_images=note.supports_images if note.is_known else None,
-                supports_tools=note.supports_tools if note.is_known else None,
-                # A server that people run themselves, or another one behind the same name, has no listed price.
-                input_price=note.input_price if not self._config.api_base else None,
-                output_price=note.output_price if not self._config.api_base else None,
+                context_window=self._config.context_window or event.context_window,
+                max_output_tokens=event.max_output_tokens,
+                supports_images=event.supports_images if event.is_known else None,
+                supports_tools=event.supports_tools if event.is_known else None,
+                # The listed price does not apply to a server at another address.
+                input_price=event.input_price if not self._config.api_base else None,
+                output_price=event.output_price if not self._config.api_base else None,
             )
 
 
 class _RetryableError(Exception):
-    """Carries the error that is worth another try."""
+    """A failed attempt that may be repeated, with its error."""
 
     def __init__(self, error: ModelError) -> None:
         super().__init__(error.message)

@@ -1,4 +1,4 @@
-"""The conversation's own data: messages and parts, independent of any provider."""
+"""Messages of a conversation and their parts, independent of any provider."""
 
 from typing import Any, Literal
 
@@ -9,7 +9,7 @@ Outcome = Literal["ok", "error", "failed", "declined", "stopped"]
 
 
 class Usage(Struct, frozen=True, kw_only=True):
-    """Tokens and cost of one round; `cost` in US dollars, None when unknown (not zero)."""
+    """Tokens and cost of one round; `cost` is in US dollars, or None if unknown."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -27,23 +27,23 @@ class Usage(Struct, frozen=True, kw_only=True):
 
 
 class TextPart(Struct, frozen=True, tag="text"):
-    """Text; Markdown when the model wrote it."""
+    """Text; Markdown if the model wrote it."""
 
     text: str
 
 
 class ThinkingPart(Struct, frozen=True, tag="thinking"):
-    """Reasoning the provider showed. `replay` is what it wants back on the next round, JSON text or empty."""
+    """Reasoning that the provider showed; `replay` is JSON that it wants back in the next round, or empty."""
 
     text: str
     replay: str = ""
 
 
 class ToolUsePart(Struct, frozen=True, tag="tool_use"):
-    """The model wants to call a tool.
+    """A tool call of the model.
 
-    `name` is the model-facing name; `arguments` is None when `raw` is not a JSON object. `id` is ours and unique in
-    the conversation; `provider_id` is the provider's and may be empty.
+    `name` is the model-facing name; `arguments` is None if `raw` is not a JSON object. `id` is ours and unique in the
+    conversation; `provider_id` is the provider's and may be empty.
     """
 
     id: str
@@ -54,10 +54,10 @@ class ToolUsePart(Struct, frozen=True, tag="tool_use"):
 
 
 class ToolReturnPart(Struct, frozen=True, tag="tool_return"):
-    """What goes back to the model for one tool use. `server` and `tool` are empty when the tool is unknown.
+    """The result of a tool call for the model. `server` and `tool` are empty if the tool is unknown.
 
-    `kept` is the file that holds all of a result of which this is the beginning only; `reviewed`: the user read all of
-    that before the model got it. `outcome` is how the call ended, for people; empty in what earlier versions stored.
+    If the text is truncated, `kept` is the file with the whole result; `reviewed` says whether the user reviewed that.
+    `outcome` is how the call ended, for display; it is empty in results stored by earlier versions.
     """
 
     use_id: str
@@ -73,14 +73,14 @@ class ToolReturnPart(Struct, frozen=True, tag="tool_return"):
 
 
 class ImagePart(Struct, frozen=True, tag="image"):
-    """A picture, base64."""
+    """An image in base64."""
 
     mime_type: str
     data: str
 
 
 class ResourcePart(Struct, frozen=True, tag="resource"):
-    """A resource the user attached; text only, binary ones carry a note instead."""
+    """A resource that the user attached; a binary one has a note as its text."""
 
     server: str
     uri: str
@@ -92,9 +92,9 @@ Part = TextPart | ThinkingPart | ToolUsePart | ToolReturnPart | ImagePart | Reso
 
 
 class Message(Struct, frozen=True, kw_only=True):
-    """One message. `cut` marks one that was stopped or broke off; `at` is seconds since 1970.
+    """A message. `cut` marks one that was stopped or interrupted; `at` is in seconds since 1970.
 
-    `usage` is what the model's round used that made it; None for other messages and for what earlier versions stored.
+    `usage` is that of the round that produced it, or None for other messages and those stored by earlier versions.
     """
 
     role: Role
@@ -106,10 +106,10 @@ class Message(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The text parts, joined."""
+        """Concatenated text parts."""
         return "".join(part.text for part in self.parts if isinstance(part, TextPart))
 
     @property
     def tool_uses(self) -> tuple[ToolUsePart, ...]:
-        """The calls the model wants."""
+        """Tool calls in the message."""
         return tuple(part for part in self.parts if isinstance(part, ToolUsePart))

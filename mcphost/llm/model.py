@@ -1,4 +1,4 @@
-"""ChatModel: what the host needs of a model, as one streaming call; its request and its events."""
+"""The interface of a model (ChatModel): one streaming call, its request and its events."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
@@ -9,7 +9,7 @@ from mcphost.serialization import Raw, Struct
 
 
 class ToolSpec(Struct, frozen=True):
-    """A tool as the model sees it; `schema` is JSON Schema, raw."""
+    """A tool as the model sees it; `schema` is raw JSON Schema."""
 
     name: str
     description: str
@@ -17,10 +17,10 @@ class ToolSpec(Struct, frozen=True):
 
 
 class ModelRequest(Struct, frozen=True, kw_only=True):
-    """One round: the whole conversation so far and the tools on offer.
+    """The request of one round: the conversation so far and the available tools.
 
-    `tool_choice`: auto leaves it to the model, required wants at least one call, none forbids them; a provider that
-    knows no such thing ignores it, and so does one that knows no `temperature`.
+    With `tool_choice`, "required" demands at least one call and "none" forbids calls. A provider that does not support
+    `tool_choice` or `temperature` ignores it.
     """
 
     messages: tuple[Message, ...]
@@ -38,34 +38,34 @@ class TextDelta(Struct, frozen=True):
 
 
 class ThinkingDelta(Struct, frozen=True):
-    """More reasoning; `replay` replaces what came before when set."""
+    """More reasoning; `replay`, if set, replaces the previous one."""
 
     text: str
     replay: str = ""
 
 
 class ToolUseStarted(Struct, frozen=True):
-    """The model began a tool call; its arguments follow."""
+    """The start of a tool call, whose arguments follow."""
 
     id: str
     name: str
 
 
 class ToolUseDelta(Struct, frozen=True):
-    """More of the arguments' JSON text."""
+    """More of a call's arguments as JSON text."""
 
     id: str
     text: str
 
 
 class ToolUseReady(Struct, frozen=True):
-    """A tool call is complete; comes once for each, before Finished."""
+    """A complete tool call; sent once for each, before StreamFinished."""
 
     use: ToolUsePart
 
 
 class RetryScheduled(Struct, frozen=True):
-    """Nothing was received yet and the call will be tried again after `seconds`."""
+    """Nothing was received, and the request is repeated after `seconds`."""
 
     seconds: float
     reason: str
@@ -73,7 +73,7 @@ class RetryScheduled(Struct, frozen=True):
 
 
 class StreamFinished(Struct, frozen=True):
-    """The stream is over. `reason` is a hint only; whether tools were called decides the loop."""
+    """The end of the stream. `reason` is only a hint; the turn continues if tools were called."""
 
     reason: str = "stop"
     usage: Usage = Usage()
@@ -84,49 +84,49 @@ ModelEvent = TextDelta | ThinkingDelta | ToolUseStarted | ToolUseDelta | ToolUse
 
 
 class ModelFacts(Struct, frozen=True, kw_only=True):
-    """What is known of a model; 0 and None mean unknown."""
+    """Known properties of a model; 0 and None mean unknown."""
 
     context_window: int = 0
     max_output_tokens: int = 0
     supports_images: bool | None = None
     supports_tools: bool | None = None
     input_price: float | None = None
-    """US dollars for one token that goes in."""
+    """US dollars for an input token."""
 
     output_price: float | None = None
-    """US dollars for one token that comes out."""
+    """US dollars for an output token."""
 
 
 class ChatModel(Protocol):
-    """A model. One object may serve several streams at once."""
+    """A model; it may serve several streams at the same time."""
 
     @property
     def name(self) -> str:
-        """What the user calls it."""
+        """Name in the configuration."""
         ...
 
     @property
     def label(self) -> str:
-        """What the screen shows beside its messages; the demo model's label says that it is no AI."""
+        """Label of its messages on the screen; the demo model's says that it is not an AI."""
         ...
 
     @property
     def facts(self) -> ModelFacts:
-        """What is known of it so far; may grow after the first answer."""
+        """Known properties; they may become more after the first answer."""
         ...
 
     def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
-        """One round. Leaving the block closes the provider's connection at once. Iterating raises ModelError."""
+        """Run one round. Leaving the block closes the connection at once. Iteration may raise ModelError."""
         ...
 
     async def prepare(self) -> None:
-        """Get ready in the background (start the worker, import its libraries). Raises ModelError; cancellable."""
+        """Prepare for the first request (start the worker, import libraries). Raises ModelError; may be cancelled."""
         ...
 
     async def load_facts(self) -> None:
-        """Find out the facts, asking no provider and needing no key. Raises ModelError; cancellable."""
+        """Load the facts without a key or a request to the provider. Raises ModelError; may be cancelled."""
         ...
 
     async def close(self) -> None:
-        """End everything it started."""
+        """Release all resources."""
         ...

@@ -1,4 +1,4 @@
-"""What is known of providers before the first call: which key they want, which roads carry what, local or not."""
+"""Known properties of providers: their key variables, what their APIs support, and whether they are local."""
 
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -9,7 +9,7 @@ from mcphost.serialization import Struct, replace
 from mcphost.unicode_forms import split_url
 
 KeyLookup = Callable[[str], Awaitable[str | None]]
-"""Asks a vault for the secret stored under a variable's name."""
+"""Returns the keyring entry with the name of a variable."""
 
 KEY_VARIABLES: dict[str, tuple[str, ...]] = {
     "openai": ("OPENAI_API_KEY",),
@@ -39,35 +39,35 @@ KEY_VARIABLES: dict[str, tuple[str, ...]] = {
     "volcengine": ("VOLCENGINE_API_KEY",),
     "replicate": ("REPLICATE_API_KEY",),
 }
-"""Which environment variables name a provider's key, the usual one first (litellm's names)."""
+"""Environment variables with a provider's key, the usual one first (litellm's names)."""
 
 LOCAL_PROVIDERS = frozenset({"ollama", "ollama_chat", "lm_studio", "hosted_vllm", "llamafile", "xinference"})
-"""Servers people run themselves: no key unless one is given."""
+"""Self-hosted servers, which need no key unless one is configured."""
 
 CREDENTIAL_CHAIN_PROVIDERS = frozenset(
     {"bedrock", "bedrock_converse", "sagemaker", "vertex_ai", "azure", "azure_ai", "watsonx"}
 )
-"""Roads that can sign in without an API key, with what their libraries find."""
+"""Providers whose client libraries can find credentials other than an API key."""
 
 PLACEHOLDER_KEY = "none"
-"""The OpenAI road refuses to start without a key even where the server wants none."""
+"""Key for servers that need none, since the OpenAI client requires one."""
 
 RESULT_IMAGE_PROVIDERS = frozenset({"anthropic", "gemini", "ollama_chat"})
-"""Roads measured to carry an image inside a tool's result; elsewhere it follows in a user message."""
+"""Providers that accept images in tool results (measured); for others, images follow in a user message."""
 
 THINKING_REPLAY_PROVIDERS = frozenset({"anthropic"})
-"""Roads measured to take their own reasoning blocks back."""
+"""Providers that accept their own reasoning blocks back (measured)."""
 
 
 class ProviderKey(Struct, frozen=True):
-    """The key to send, empty for none, and the variable a user would set."""
+    """The key to send, empty for none, and the environment variable that a user would set."""
 
     value: str
     variable: str
 
 
 def parse_provider(model: str) -> str:
-    """What stands before the first slash; litellm knows bare names of the big providers by their beginning."""
+    """Return the provider in a model's name, also for names without a slash that litellm recognizes."""
     head, slash, _rest = model.partition("/")
     if slash:
         return head
@@ -77,28 +77,28 @@ def parse_provider(model: str) -> str:
 
 
 def is_known_provider(provider: str) -> bool:
-    """Whether its keys are known here; litellm knows many more."""
+    """Return whether a provider's keys are known here; litellm knows many more providers."""
     return provider in KEY_VARIABLES or provider in LOCAL_PROVIDERS or provider in CREDENTIAL_CHAIN_PROVIDERS
 
 
 def add_default_provider(config: ModelConfig) -> ModelConfig:
-    """A bare name at an own address is an OpenAI-compatible server: nearly all of them are."""
+    """Add `openai/` to a bare model name with a configured address: nearly all such servers are compatible."""
     if config.api_base and "/" not in config.name and not parse_provider(config.name):
         return replace(config, name=f"openai/{config.name}")
     return config
 
 
 def unknown_provider_error(model: str) -> ModelError:
-    """What to say about a name that nobody serves."""
+    """Return the error for a model name without a known provider."""
     return ModelError(
-        f"The model name {model!r} has no provider that is known.",
+        f"The model name {model!r} has no known provider.",
         "Write it as provider/model, for example openai/gpt-4o or ollama_chat/llama3.1.",
         model_kind="bad_request",
     )
 
 
 def key_variables(config: ModelConfig) -> tuple[str, ...]:
-    """Where the key may lie, best first."""
+    """Return the environment variables that may have the key, best first."""
     provider = parse_provider(config.name)
     if config.api_key_env:
         return (config.api_key_env,)
@@ -106,7 +106,7 @@ def key_variables(config: ModelConfig) -> tuple[str, ...]:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether an address is on this machine."""
+    """Return whether a URL is on this machine."""
     try:
         host = split_url(url).hostname or ""
     except ValueError:
@@ -115,9 +115,9 @@ def is_loopback(url: str) -> bool:
 
 
 async def find_key(config: ModelConfig, environ: Mapping[str, str], keyring: KeyLookup | None) -> ProviderKey:
-    """Environment first, then the keyring. Raises ModelError(auth) naming the variable when a key is needed.
+    """Return the key from the environment or else the keyring. Raises ModelError (auth) if a required one is missing.
 
-    A provider's usual variable is not sent to a server on this machine: only a variable that was named for it is.
+    A server on this machine gets only a key whose variable was configured for it.
     """
     provider = parse_provider(config.name)
     names = key_variables(config)
@@ -128,19 +128,19 @@ async def find_key(config: ModelConfig, environ: Mapping[str, str], keyring: Key
         if value := environ.get(name, "").strip():
             register_secret(value)
             return ProviderKey(value, name)
-    value, trouble = await _find_in_keyring(names, keyring)
+    value, error = await _find_in_keyring(names, keyring)
     if value:
         register_secret(value)
         return ProviderKey(value, first)
-    if trouble and not config.api_base:
+    if error and not config.api_base:
         raise ModelError(
-            f"The key for {config.name} could not be read. {trouble.message}", trouble.hint, model_kind="auth"
-        ) from trouble
+            f"The key for {config.name} could not be read. {error.message}", error.hint, model_kind="auth"
+        ) from error
     if not first:
         raise unknown_provider_error(config.name)
     if config.api_key_env:
         raise ModelError(
-            f"{config.api_key_env} is not set, and it was named as the key of {config.name}.",
+            f"{config.api_key_env}, the configured key variable of {config.name}, is not set.",
             f"Set {config.api_key_env} in the environment and start again.",
             model_kind="auth",
         )

@@ -1,8 +1,9 @@
-"""Bounds of a provider's answer as bytes, checked before any object is built from them; for the worker process only.
+"""Limits on the bytes of a provider's response, checked before any object is built; for the worker process only.
 
 litellm and the providers' own libraries build about ten Python objects for each JSON object of an event, at 20
 microseconds each; their decoders of event streams take a third of a microsecond for each empty line. All of them read
-through `httpx.Response.aiter_bytes`, which `install` wraps; `ask_for_identity` has answers come uncompressed.
+through `httpx.Response.aiter_bytes`, which `limit_responses` wraps; `disable_compression` requests uncompressed
+responses.
 """
 
 import zlib
@@ -17,7 +18,7 @@ from mcphost.serialization import count_objects
 MAX_LINE_BYTES = 16_000_000
 """Bytes of one line of an answer."""
 MAX_RESPONSE_BYTES = 512_000_000
-"""Bytes of one answer; 250,000 pieces with a large frame each are less."""
+"""Bytes of one answer; 250,000 events with a large frame each are less."""
 MAX_LINE_OBJECTS = 4_000
 """JSON objects in one line: 256 tool calls and their arguments have fewer."""
 
@@ -25,18 +26,18 @@ EXTRA_LINES = 10_000
 BYTES_PER_LINE = 8
 """An answer may have a line for each 8 bytes, and 10,000 more."""
 MAX_EVENT_LINES = 500
-"""Lines of one event of a stream: openai 2 copies all of an event for each of its lines."""
+"""Lines of one event: openai 2 copies the event for each of its lines."""
 DECOMPRESSION_ALLOWANCE = 1_000_000
 MAX_DECOMPRESSION_RATIO = 3
-"""An answer that is compressed all the same may have 1 MB and three times its size: its lines cost the time."""
+"""A response that is compressed all the same may expand to 1 MB plus three times its size."""
 _DECOMPRESSION_CHUNK = 64 * 1024
 _LINE_ENDS = b"\n\r\x0b\x0c\x1c\x1d\x1e"
 _MULTIBYTE_LINE_ENDS = ("\x85".encode(), "\u2028".encode(), "\u2029".encode())
-"""With them all that `str.splitlines` splits at, which is what httpx splits an answer with."""
+"""Together, everything that `str.splitlines` splits at, which httpx uses."""
 
 
 class LineMeter:
-    """Counts the lines, and the bytes and JSON objects of each; `feed` raises AnswerTooLong when a bound is passed."""
+    """Meter of lines, and of the bytes and JSON objects of each; `feed` raises AnswerTooLong beyond a limit."""
 
     def __init__(self) -> None:
         self._lines_left = EXTRA_LINES
@@ -47,7 +48,7 @@ class LineMeter:
         self._next_recount = MAX_LINE_OBJECTS
 
     def feed(self, data: bytes) -> None:
-        """Count more bytes of the answer."""
+        """Count more bytes of the response."""
         self._total += len(data)
         if self._total > MAX_RESPONSE_BYTES:
             raise AnswerTooLong(f"The answer passed {MAX_RESPONSE_BYTES // 1_000_000} MB and was stopped.")
@@ -56,7 +57,7 @@ class LineMeter:
         if self._lines_left < 0:
             raise AnswerTooLong("The answer consists of almost empty lines; it was stopped.")
         start = 0
-        # Most chunks hold whole events with few objects each: one count settles them.
+        # Most chunks are whole events with few objects: one count is enough.
         if not self._pieces and data.count(b"{") <= MAX_LINE_OBJECTS and b"\n" in data:
             start = data.rindex(b"\n") + 1
         while start < len(data):
@@ -80,7 +81,7 @@ class LineMeter:
         if self._size > MAX_LINE_BYTES:
             raise AnswerTooLong(f"One event of the answer passed {MAX_LINE_BYTES // 1_000_000} MB; it was stopped.")
         if self._brace_count > self._next_recount:
-            # Braces inside of texts were counted as well; now without them.
+            # Braces inside strings were counted as well; count again without them.
             count = count_objects(b"".join(self._pieces))
             if count > MAX_LINE_OBJECTS:
                 raise AnswerTooLong(
@@ -90,9 +91,9 @@ class LineMeter:
 
 
 class EventLineBuffer:
-    """Passes on whole lines of an event stream and counts those of each event.
+    """Buffer that returns whole lines of an event stream and counts the lines of each event.
 
-    Decoders of event streams copy an unfinished line for each chunk of it.
+    Decoders of event streams copy an incomplete line for each of its chunks.
     """
 
     def __init__(self) -> None:
@@ -100,14 +101,14 @@ class EventLineBuffer:
         self._line_count = 0
 
     def feed(self, data: bytes) -> bytes:
-        """Return the lines that `data` completes. Raises AnswerTooLong for an event of very many lines."""
+        """Return the lines that *data* completes. Raises AnswerTooLong for an event of too many lines."""
         end = data.rfind(b"\n") + 1
         if not end:
             self._rest.append(data)
             return b""
         whole = b"".join([*self._rest, data[:end]])
         self._rest = [data[end:]] if end < len(data) else []
-        # The end of the line before belongs to an empty line that comes first.
+        # Add the end of the previous line, in case the data begins with an empty line.
         text = b"\n" + whole.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         first, *events = text.split(b"\n\n")
         self._check_line_count(self._line_count + first.count(b"\n") - 1)
@@ -116,7 +117,7 @@ class EventLineBuffer:
         return whole
 
     def flush(self) -> bytes:
-        """Return what no line end followed."""
+        """Return the incomplete last line."""
         return b"".join(self._rest)
 
     def _check_line_count(self, lines: int) -> None:
@@ -126,14 +127,14 @@ class EventLineBuffer:
 
 
 class Decompressor:
-    """Decompresses gzip or deflate in small steps."""
+    """Incremental decompressor of gzip or deflate."""
 
     def __init__(self) -> None:
         self._decompressor = zlib.decompressobj(zlib.MAX_WBITS | 32)
         self._compressed_size = self._decompressed_size = 0
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield what `data` holds. Raises AnswerTooLong when that grows too much or cannot be read."""
+        """Yield the decompressed data in small pieces. Raises AnswerTooLong if it is too large or invalid."""
         self._compressed_size += len(data)
         while data and not self._decompressor.eof:
             try:
@@ -152,7 +153,7 @@ class Decompressor:
 
 
 def limit_responses(response: Any) -> None:
-    """Check all that is read with this class of responses (`httpx.Response`) from now on."""
+    """Patch a response class (`httpx.Response`) to check everything that is read."""
     read = response.aiter_bytes
 
     async def decoded(self: Any, chunk_size: int | None) -> AsyncIterator[bytes]:
@@ -186,7 +187,7 @@ def limit_responses(response: Any) -> None:
 
 
 def disable_compression(client: Any) -> None:
-    """Have all requests of this class of clients (`httpx.AsyncClient`) ask for answers that are not compressed."""
+    """Patch a client class (`httpx.AsyncClient`) to request uncompressed responses."""
     send = client.send
 
     async def send_plain(self: Any, request: Any, **options: Any) -> Any:

@@ -1,12 +1,12 @@
-"""The worker process: commands in, litellm calls, notes out; the only place that imports litellm.
+"""The worker process, which calls litellm: commands in, events out. Nothing else imports litellm.
 
 Start it as `python -P -m mcphost.llm.worker` with pipes at descriptors 0 and 1. Both are duplicated and replaced
-before litellm is imported, because litellm prints to standard output. When the input pipe ends, so does the process,
-at once and at any moment of the import: our death can never leave it behind.
+before litellm is imported, because litellm prints to standard output. When the input pipe is closed, the process exits
+at once, even during the import, so that it never outlives the host.
 
 Traps (measured with litellm 1.105): the import fetches a model map from the network and loads `.env` of the current
-folder unless two variables are set before; leaving a stream with `break` keeps the provider's connection open, so a
-stream is only ever left by cancelling the task that iterates it; defaults retry by themselves on some roads.
+folder unless two variables are set; leaving a stream with `break` keeps the provider's connection open, so a stream is
+left only by cancelling the task that iterates over it; some providers' clients retry by default.
 """
 
 import gc
@@ -28,8 +28,7 @@ from mcphost.llm import worker_protocol
 from mcphost.llm.answer_limits import MAX_ANSWER_SECONDS, AnswerMeter, AnswerTooLong, parse_token_count
 from mcphost.llm.event_batching import EventBatch
 from mcphost.llm.litellm_errors import exception_chain, make_failure
-from mcphost.llm.openai_refusals import is_refused, patch_refusals
-from mcphost.llm.redirect_guard import RedirectRefused
+from mcphost.llm.litellm_patches import RedirectRefused, is_refused, patch_refusals
 from mcphost.sandbox.limits import limit_data_memory
 from mcphost.serialization import is_number, loads
 
@@ -39,42 +38,42 @@ LITELLM_ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
 }
 OPENAI_COMPATIBLE_PREFIXES = ("openai/", "lm_studio/", "hosted_vllm/", "llamafile/")
-"""Roads where litellm refuses parameters of models it does not know, while the user knows their own server."""
+"""Providers for which litellm refuses parameters of unknown models, although the user knows their own server."""
 STORING_PROVIDERS = ("openai", "azure")
-"""Providers whose chat completions can be kept, by default or by a setting of the project; others know no `store`."""
+"""Providers that may store chat completions, by default or by a project's setting; others have no `store`."""
 UNKNOWN_FINISH_REASON = "unknown"
-"""Reason of a stream that ended without one: litellm says `stop` also when the provider was cut off politely."""
+"""Reason of a stream that ended without one: litellm reports `stop` even for a truncated stream."""
 PREFIXES_WITHOUT_FINISH_REASON = ("gemini/", "vertex_ai/")
-"""Roads where litellm keeps no reason; Gemini's own is seen on its way in (`watch_gemini_reasons`)."""
+"""Providers whose reason litellm does not keep; `patch_gemini_finish_reasons` detects Gemini's."""
 FINISH_REASON_ATTRIBUTE = "mcphost_gave_reason"
-"""The attribute of a Gemini stream that says whether its provider named a reason for the end."""
+"""Attribute of a Gemini stream: whether the provider gave a reason for the end."""
 MAX_DATA_BYTES = 2 * 1024**3
-"""Bytes of data that the process may hold; more makes the call fail that needs them."""
+"""Limit on the data of the process; a call that needs more fails."""
 RETAINED_CHUNKS = 64
-"""Chunks at either end of an answer that litellm may keep; it keeps all of them, at 5 kB each."""
+"""Chunks at either end of an answer that are left to litellm, which would keep all, at 5 kB each."""
 PROVIDER_TIMEOUT = 3600.0
-"""Seconds given to litellm; our own deadlines are far shorter and end calls by cancelling them."""
+"""Seconds given to litellm; our own deadlines are much shorter and cancel the call."""
 
 
 def detach_pipes() -> tuple[int, int]:
-    """Keep the two pipes for ourselves; whatever reads or prints from now on meets the null device and the log."""
-    commands, notes = os.dup(0), os.dup(1)
+    """Return copies of both pipes, and replace the originals by the null device and standard error."""
+    commands, events = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(2, 1)
     os.close(null)
-    return commands, notes
+    return commands, events
 
 
 class EventWriter:
-    """Writes notes to the pipe; safe from any thread."""
+    """Writer of events to the pipe; thread-safe."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._lock = threading.Lock()
 
     def send(self, event: worker_protocol.WorkerEvent, meter: AnswerMeter | None = None) -> None:
-        """Write one note. Raises AnswerTooLong, before anything is written."""
+        """Write one event. Raises AnswerTooLong before anything is written."""
         view = memoryview(worker_protocol.encode_line(event))
         if meter is not None:
             meter.add_line(len(view))
@@ -83,37 +82,37 @@ class EventWriter:
                 try:
                     view = view[os.write(self._descriptor, view) :]
                 except OSError:
-                    os._exit(0)  # nobody reads any more
+                    os._exit(0)  # the host has closed the pipe
 
 
 def import_litellm(result: list[Any]) -> None:
-    """Import litellm at low priority; niceness belongs to the thread on Linux, so only this thread has it."""
+    """Import litellm into *result* at low priority, which on Linux applies to this thread only."""
     if sys.platform == "linux":
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
-    gc.disable()  # an import leaves nothing to collect, and collecting takes a third of its time
+    gc.disable()  # an import produces no garbage, and collecting takes a third of its time
     try:
         import httpx
         import litellm
 
-        from mcphost.llm import redirect_guard, response_limits
+        from mcphost.llm import litellm_patches, response_limits
 
         configure_litellm(litellm)
         response_limits.limit_responses(httpx.Response)
         response_limits.disable_compression(httpx.AsyncClient)
-        redirect_guard.refuse_redirects(httpx.AsyncClient, httpx.Client)
+        litellm_patches.refuse_redirects(httpx.AsyncClient, httpx.Client)
         patch_usage()
         patch_gemini_finish_reasons()
         patch_openai_refusals()
         result.append(litellm)
-    except BaseException as error:  # noqa: BLE001 - carried to the main thread and reported there
+    except BaseException as error:  # noqa: BLE001 - reported by the main thread
         result.append(error)
     finally:
         gc.enable()
 
 
 def configure_litellm(litellm: Any) -> None:
-    """No prints, no handlers of its own, no retries, no silent changes of what is sent."""
+    """Disable litellm's output, log handlers, retries and silent changes of requests."""
     litellm.suppress_debug_info = True
     litellm.drop_params = False
     litellm.num_retries = 0
@@ -126,7 +125,7 @@ def configure_litellm(litellm: Any) -> None:
 
 
 class LiteLlmWorker:
-    """Serves commands; each call is one task with its own cancel scope."""
+    """Server of commands; each call is one task with its own cancel scope."""
 
     def __init__(self, litellm: Any, writer: EventWriter) -> None:
         self._litellm = litellm
@@ -134,6 +133,7 @@ class LiteLlmWorker:
         self._cancel_scopes: dict[int, anyio.CancelScope] = {}
 
     async def serve(self, lines: MemoryObjectReceiveStream[bytes]) -> None:
+        """Run the commands in *lines* until the stream ends."""
         async with anyio.create_task_group() as group:
             async for line in lines:
                 self._dispatch(worker_protocol.decode_command(line), group)
@@ -158,8 +158,8 @@ class LiteLlmWorker:
         with scope:
             try:
                 await self._stream(call_id, request, scope)
-            except Exception as error:  # noqa: BLE001 - the boundary of one call: whatever litellm raises is reported
-                # The libraries wrap what is raised while they read.
+            except Exception as error:  # noqa: BLE001 - every error of litellm is reported
+                # The libraries wrap errors that are raised while they read.
                 ours = [cause for cause in exception_chain(error) if isinstance(cause, AnswerTooLong | RedirectRefused)]
                 self._writer.send(worker_protocol.WorkerFailed(call_id, make_failure(ours[0] if ours else error)))
             ended = True
@@ -170,34 +170,33 @@ class LiteLlmWorker:
     async def _stream(self, call_id: int, request: worker_protocol.CompletionRequest, scope: anyio.CancelScope) -> None:
         arguments = self._litellm_arguments(request)
         stream = await self._litellm.acompletion(**arguments)
-        done = StreamSummary(call_id, "responses" if self._is_responses_stream(stream) else "chat")
+        summary = StreamSummary(call_id, "responses" if self._is_responses_stream(stream) else "chat")
         meter = AnswerMeter()
-        batch = EventBatch(lambda note: self._writer.send(note, meter))
+        batch = EventBatch(lambda event: self._writer.send(event, meter))
         try:
             async for chunk in stream:
                 if scope.cancel_called:
                     continue
                 try:
                     meter.add_chunk()
-                    for note in make_events(call_id, chunk, done):
-                        done.has_content = True
-                        done.char_count += len(getattr(note, "text", ""))
-                        batch.put(note)
+                    for event in make_events(call_id, chunk, summary):
+                        summary.has_content = True
+                        summary.char_count += len(getattr(event, "text", ""))
+                        batch.put(event)
                 except AnswerTooLong as error:
-                    # Leaving the loop would keep the connection open; being cancelled in it does not.
+                    # Leaving the loop would keep the connection open; cancelling it does not.
                     batch.discard()
                     self._writer.send(worker_protocol.WorkerFailed(call_id, make_failure(error)))
                     scope.cancel()
-                done.is_estimated |= trim_chunks(stream)
-            if self._is_truncated(
-                request, stream, done
-            ):  # before it is closed, which forgets the provider's side of it
-                done.reason = UNKNOWN_FINISH_REASON
-            elif done.reason == "stop" and is_refused(stream):
-                done.reason = "content_filter"  # as litellm names the refusals of other providers
+                summary.is_estimated |= trim_chunks(stream)
+            # Before the stream is closed, which drops the provider's stream.
+            if self._is_truncated(request, stream, summary):
+                summary.reason = UNKNOWN_FINISH_REASON
+            elif summary.reason == "stop" and is_refused(stream):
+                summary.reason = "content_filter"  # litellm's reason for refusals of other providers
             batch.flush()
         except Exception:
-            batch.flush()  # what came before the failure is kept
+            batch.flush()  # keep what came before the failure
             raise
         finally:
             batch.discard()
@@ -207,16 +206,16 @@ class LiteLlmWorker:
                     await close()
         if scope.cancel_called:
             return
-        self._writer.send(done.to_event(self._compute_cost(request, done)))
+        self._writer.send(summary.to_event(self._compute_cost(request, summary)))
 
     @staticmethod
     def _is_truncated(request: worker_protocol.CompletionRequest, stream: Any, summary: "StreamSummary") -> bool:
-        """Whether the stream ended without the provider saying why; False where nobody can tell."""
+        """Return whether the stream ended without a reason; False if that is unknown."""
         gave_reason = getattr(getattr(stream, "completion_stream", None), FINISH_REASON_ATTRIBUTE, None)
         if gave_reason is not None:
             return not gave_reason
-        tells_nothing = request.model.startswith(PREFIXES_WITHOUT_FINISH_REASON) and summary.has_content
-        return getattr(stream, "received_finish_reason", "") is None and not tells_nothing
+        is_unknown = request.model.startswith(PREFIXES_WITHOUT_FINISH_REASON) and summary.has_content
+        return getattr(stream, "received_finish_reason", "") is None and not is_unknown
 
     def _litellm_arguments(self, request: worker_protocol.CompletionRequest) -> dict[str, Any]:
         arguments: dict[str, Any] = {
@@ -240,7 +239,7 @@ class LiteLlmWorker:
             arguments["tool_choice"] = request.tool_choice
         if request.temperature is not None:
             arguments["temperature"] = request.temperature
-            arguments["drop_params"] = True  # a wish of a server's; a model that takes none answers without it
+            arguments["drop_params"] = True  # requested by a server; models without it ignore it
         if request.reasoning_effort:
             arguments["reasoning_effort"] = request.reasoning_effort
             if request.model.startswith(OPENAI_COMPATIBLE_PREFIXES):
@@ -248,7 +247,7 @@ class LiteLlmWorker:
         if self._find_provider(request) in STORING_PROVIDERS:
             arguments["store"] = False
         if request.uses_responses_api or self._uses_responses_api(request, arguments):
-            # OpenAI keeps responses for a month unless told not to; the bridge never says so by itself.
+            # OpenAI stores responses for a month unless `store` is false, which litellm's bridge does not set.
             arguments["store"] = False
             arguments["extra_body"] = {"include": ["reasoning.encrypted_content"]}
         else:
@@ -257,14 +256,14 @@ class LiteLlmWorker:
         return arguments
 
     def _find_provider(self, request: worker_protocol.CompletionRequest) -> str:
-        """The provider that litellm will ask; "" where it knows none."""
+        """Return the provider that litellm will use, or "" if it knows none."""
         try:
             return str(self._litellm.get_llm_provider(model=request.model, api_base=request.api_base or None)[1])
         except Exception:  # noqa: BLE001 - an unknown model is refused by the call itself, with a better message
             return ""
 
     def _uses_responses_api(self, request: worker_protocol.CompletionRequest, arguments: dict[str, Any]) -> bool:
-        """Whether litellm will route this chat call to /responses by its own rules."""
+        """Return whether litellm will send this chat call to the Responses API by its own rules."""
         try:
             model, provider, _key, base = self._litellm.get_llm_provider(
                 model=request.model, api_base=request.api_base or None
@@ -285,7 +284,7 @@ class LiteLlmWorker:
         return any("responses" in kind.__module__ or "Responses" in kind.__name__ for kind in type(inner).__mro__)
 
     def _compute_cost(self, request: worker_protocol.CompletionRequest, summary: "StreamSummary") -> float | None:
-        """US dollars by the bundled price list; None for models that are not in it."""
+        """Return the cost in US dollars by the bundled price list, or None for unlisted models."""
         if not (summary.input_tokens or summary.output_tokens):
             return None
         try:
@@ -297,7 +296,7 @@ class LiteLlmWorker:
                 completion_tokens=summary.output_tokens,
                 cache_read_input_tokens=summary.cached_tokens,
             )
-        except Exception:  # noqa: BLE001 - an unknown price is unknown, not an error
+        except Exception:  # noqa: BLE001 - an unknown price is not an error
             return None
         cost = float(sent + received)
         return cost if 0 <= cost < math.inf else None
@@ -305,11 +304,11 @@ class LiteLlmWorker:
     def _load_facts(self, command: worker_protocol.WorkerCommand) -> worker_protocol.WorkerModelFacts:
         try:
             _model, provider, *_rest = self._litellm.get_llm_provider(model=command.model)
-        except Exception:  # noqa: BLE001 - the provider is unknown; the caller says so
+        except Exception:  # noqa: BLE001 - the provider is unknown; the host reports it
             return worker_protocol.WorkerModelFacts(call_id=command.call_id)
         try:
             info = cast("dict[str, Any]", self._litellm.get_model_info(command.model.replace("/responses/", "/")))
-        except Exception:  # noqa: BLE001 - a model outside the map: nothing is known of it
+        except Exception:  # noqa: BLE001 - an unlisted model
             return worker_protocol.WorkerModelFacts(call_id=command.call_id, provider=str(provider))
         return worker_protocol.WorkerModelFacts(
             call_id=command.call_id,
@@ -325,7 +324,7 @@ class LiteLlmWorker:
 
 
 class StreamSummary:
-    """What is collected on the way for the last note of a call."""
+    """Data collected during a stream for its last event."""
 
     def __init__(self, call_id: int, api_route: str) -> None:
         self.call_id = call_id
@@ -337,15 +336,17 @@ class StreamSummary:
         self.cached_tokens = 0
         self.char_count = 0
         self.is_estimated = False
-        """Whether litellm could not count all of it, should the provider report nothing."""
+        """Whether litellm's own count of the tokens is incomplete."""
 
     def set_usage(self, usage: Any) -> None:
+        """Store the token counts of a chunk."""
         self.input_tokens = parse_token_count(getattr(usage, "prompt_tokens", 0))
         self.output_tokens = parse_token_count(getattr(usage, "completion_tokens", 0))
         details = getattr(usage, "prompt_tokens_details", None)
         self.cached_tokens = parse_token_count(getattr(details, "cached_tokens", 0))
 
     def to_event(self, cost: float | None) -> worker_protocol.WorkerFinished:
+        """Return the last event of the call."""
         return worker_protocol.WorkerFinished(
             call_id=self.call_id,
             reason=self.reason,
@@ -358,7 +359,7 @@ class StreamSummary:
 
 
 def make_events(call_id: int, chunk: Any, summary: StreamSummary) -> list[worker_protocol.WorkerEvent]:
-    """One chunk of litellm as notes; its types are not to be trusted, every member may be absent or None."""
+    """Return the events of a chunk of litellm, in which every member may be missing or None."""
     notes: list[worker_protocol.WorkerEvent] = []
     if usage := getattr(chunk, "usage", None):
         summary.set_usage(usage)
@@ -368,7 +369,7 @@ def make_events(call_id: int, chunk: Any, summary: StreamSummary) -> list[worker
         delta = getattr(choice, "delta", None)
         thinking = getattr(delta, "reasoning_content", None) or ""
         blocks = to_plain_blocks(getattr(delta, "thinking_blocks", None))
-        # Without its encrypted content an item is an id that the provider, told not to store, does not know.
+        # Without encrypted content, an item is only an id, which the provider does not store.
         items = to_plain_blocks(getattr(delta, "reasoning_items", None))
         blocks += tuple(item for item in items if item.get("encrypted_content"))
         if thinking or blocks:
@@ -391,38 +392,39 @@ def make_events(call_id: int, chunk: Any, summary: StreamSummary) -> list[worker
 
 
 def trim_chunks(stream: Any) -> bool:
-    """Drop what litellm keeps of an answer to log it and to count its tokens, but for both ends and the latest usage.
+    """Drop the chunks that litellm keeps for logs and token counts, except both ends and the latest usage.
 
-    Returns whether anything was dropped.
+    Return whether any were dropped.
     """
-    found: Any = getattr(stream, "chunks", None)
-    chunks = cast("list[Any]", found) if isinstance(found, list) else []
+    value: Any = getattr(stream, "chunks", None)
+    chunks = cast("list[Any]", value) if isinstance(value, list) else []
     if len(chunks) < 4 * RETAINED_CHUNKS:
         return False
     middle = chunks[RETAINED_CHUNKS:-RETAINED_CHUNKS]
-    counted = [chunk for chunk in middle if getattr(chunk, "usage", None) is not None][-1:]
-    chunks[RETAINED_CHUNKS:-RETAINED_CHUNKS] = counted
-    stream.response_uptil_now = ""  # copied whole for each piece that is added
+    chunks[RETAINED_CHUNKS:-RETAINED_CHUNKS] = [chunk for chunk in middle if getattr(chunk, "usage", None) is not None][
+        -1:
+    ]
+    stream.response_uptil_now = ""  # copied for each delta that is added
     return True
 
 
 def patch_usage() -> None:
-    """Let litellm take the numbers of a provider that are no numbers of tokens: they must not fail an answer."""
+    """Make litellm's Usage accept invalid token counts of a provider, so that the answer does not fail."""
     from litellm.types import utils
 
     kind: Any = utils.Usage
-    made = kind.__init__
+    original = kind.__init__
 
-    def take(self: Any, *args: Any, **members: Any) -> None:
-        made(self, *args, **{name: sanitize_usage(name, one) for name, one in members.items()})
+    def initialize(self: Any, *args: Any, **members: Any) -> None:
+        original(self, *args, **{name: sanitize_usage(name, value) for name, value in members.items()})
 
-    kind.__init__ = take
+    kind.__init__ = initialize
 
 
 def patch_gemini_finish_reasons() -> None:
-    """Note on each Gemini stream whether its provider named a reason for the end.
+    """Mark each Gemini stream with whether the provider gave a reason for the end.
 
-    litellm 1.105 reports `stop` for every chunk without a reason, so its own chunks do not tell a stream that was cut.
+    litellm 1.105 reports `stop` for every chunk without a reason, so its chunks do not reveal a truncated stream.
     """
     with suppress(ImportError, AttributeError):
         from litellm.llms.vertex_ai.gemini import vertex_and_google_ai_studio_gemini as gemini
@@ -440,7 +442,7 @@ def patch_gemini_finish_reasons() -> None:
 
 
 def patch_openai_refusals() -> None:
-    """Have the words of a refusal reach us in both APIs of OpenAI."""
+    """Make litellm pass on the text of refusals in both APIs of OpenAI."""
     with suppress(ImportError, AttributeError):
         from litellm.completion_extras.litellm_responses_transformation import transformation
         from litellm.litellm_core_utils import streaming_handler
@@ -451,22 +453,24 @@ def patch_openai_refusals() -> None:
 
 
 def has_finish_reason(chunk: Any) -> bool:
-    """Return whether a chunk as Gemini sends it has a `finishReason`, or says that the prompt was blocked."""
+    """Return whether a raw chunk of Gemini has a `finishReason`, or says that the prompt was blocked."""
     if not isinstance(chunk, dict):
         return False
     members = cast("dict[str, Any]", chunk)
     candidates, feedback = members.get("candidates"), members.get("promptFeedback")
-    found: list[Any] = cast("list[Any]", candidates) if isinstance(candidates, list) else []
-    ended = any(isinstance(one, dict) and bool(cast("dict[str, Any]", one).get("finishReason")) for one in found)
+    items: list[Any] = cast("list[Any]", candidates) if isinstance(candidates, list) else []
+    ended = any(isinstance(item, dict) and bool(cast("dict[str, Any]", item).get("finishReason")) for item in items)
     return ended or (isinstance(feedback, dict) and "blockReason" in feedback)
 
 
 def sanitize_usage(name: str, value: Any) -> Any:
-    """Return a member of a report of usage with 0 for numbers that make no sense."""
+    """Return a member of a usage report, with 0 for invalid numbers."""
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
         return {
-            key: sanitize_usage("_tokens", one) for key, one in members.items() if isinstance(one, int | float | dict)
+            key: sanitize_usage("_tokens", member)
+            for key, member in members.items()
+            if isinstance(member, int | float | dict)
         }
     if name == "cost":
         return value if is_number(value) and value >= 0 else None
@@ -476,7 +480,7 @@ def sanitize_usage(name: str, value: Any) -> Any:
 
 
 def to_plain_blocks(blocks: Any) -> tuple[dict[str, Any], ...]:
-    """The provider's thinking blocks as plain data."""
+    """Return the provider's thinking blocks as plain data."""
     plain: list[dict[str, Any]] = []
     for block in blocks or ():
         if isinstance(block, dict):
@@ -494,7 +498,7 @@ async def run(litellm: Any, writer: EventWriter, reader: "CommandReader") -> Non
 
 
 class CommandReader:
-    """Reads commands on a thread from the first moment on, keeps them until the loop runs, ends with the pipe."""
+    """Reader of commands on a thread; queues them until the loop runs, and exits when the pipe is closed."""
 
     def __init__(self, descriptor: int) -> None:
         self._file = os.fdopen(descriptor, "rb")
@@ -503,9 +507,11 @@ class CommandReader:
         self._deliver: Callable[[bytes], object] | None = None
 
     def start(self) -> None:
+        """Start the thread."""
         threading.Thread(target=self._read, daemon=True, name="commands").start()
 
     def connect(self, send: MemoryObjectSendStream[bytes]) -> None:
+        """Send queued and future lines to *send*, in the running loop."""
         import asyncio
 
         loop = asyncio.get_running_loop()
@@ -521,27 +527,27 @@ class CommandReader:
                     self._queued_lines.append(line)
                 else:
                     self._deliver(line)
-        os._exit(0)  # the host is gone: open connections close with us
+        os._exit(0)  # the host has ended; open connections close with the process
 
 
 def main() -> None:
-    """The process. Exit code 1 when litellm cannot be imported, after saying why."""
+    """Run the worker process; exit with 1 and the reason if litellm cannot be imported."""
     limit_data_memory(MAX_DATA_BYTES)
     commands, descriptor = detach_pipes()
     os.environ.update(LITELLM_ENVIRONMENT)
-    inbox, notes = CommandReader(commands), EventWriter(descriptor)
-    inbox.start()
+    reader, writer = CommandReader(commands), EventWriter(descriptor)
+    reader.start()
     result: list[Any] = []
     thread = threading.Thread(target=import_litellm, args=(result,), name="import")
     thread.start()
     thread.join()
     if isinstance(result[0], BaseException):
-        notes.send(worker_protocol.WorkerFailed(worker_protocol.NO_CALL_ID, make_failure(result[0])))
+        writer.send(worker_protocol.WorkerFailed(worker_protocol.NO_CALL_ID, make_failure(result[0])))
         os._exit(1)
     from importlib.metadata import version
 
-    notes.send(worker_protocol.WorkerReady(worker_protocol.NO_CALL_ID, version("litellm")))
-    anyio.run(run, result[0], notes, inbox)
+    writer.send(worker_protocol.WorkerReady(worker_protocol.NO_CALL_ID, version("litellm")))
+    anyio.run(run, result[0], writer, reader)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""WorkerProcess: owns the model worker; starts it when first needed, carries calls, ends it within a second.
+"""The owner of the model worker: starts it on first use, transports calls, and ends it within a second.
 
-No task runs in the background: the event loop's own pipe callbacks sort the notes into the calls they belong to. What
-a call leaves unread is bounded by the limit on its size in `remote`.
+There is no background task: the event loop's pipe callbacks assign the events to their calls. The unread events of a
+call are limited by `AnswerMeter`.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from mcphost.llm import worker_protocol
 from mcphost.llm.answer_limits import MAX_LINE_BYTES, AnswerMeter, AnswerTooLong
 from mcphost.llm.litellm_errors import make_failure
 
-# -P: a file of the current folder must never stand in for a library
+# -P: a file in the current folder must not shadow a library.
 WORKER_COMMAND = (sys.executable, "-P", "-m", "mcphost.llm.worker")
-"""The worker's command line."""
+"""Command line of the worker."""
 START_TIMEOUT = 180.0
-"""Seconds for importing litellm; 6 are usual, a cold disk and a busy machine are not."""
+"""Seconds to import litellm; 6 are usual, but a cold disk or a busy machine may take long."""
 MAX_STDERR_LINE = 2_000
 CLOSE_TIMEOUT = 0.6
 """Seconds between closing the worker's input and killing its group."""
@@ -46,7 +46,7 @@ INHERITED_VARIABLES = frozenset(
         "VIRTUAL_ENV",
         "LD_LIBRARY_PATH",
         "DYLD_LIBRARY_PATH",
-        # Windows cannot open a socket without SYSTEMROOT and finds the home folder by the others
+        # Windows needs SYSTEMROOT to open a socket, and the others to find the home folder.
         "SYSTEMROOT",
         "SYSTEMDRIVE",
         "WINDIR",
@@ -68,28 +68,27 @@ INHERITED_VARIABLES = frozenset(
 )
 INHERITED_PREFIXES = ("LC_", "AWS_", "AZURE_", "VERTEX_", "VERTEXAI_", "GOOGLE_", "GCLOUD_", "CLOUDSDK_", "XDG_")
 INHERITED_SUFFIXES = ("_API_BASE", "_BASE_URL", "_API_VERSION", "_ORGANIZATION", "_API_TYPE")
-"""Provider settings that are no secrets and that the roads read by themselves (a proxy, a region's address)."""
+"""Provider settings without secrets that their clients read from the environment (a proxy, a region's address)."""
 
 
 def worker_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """What the worker gets of our environment.
+    """Return the environment of the worker.
 
     Bedrock, Azure and Vertex sign requests with credentials that their libraries read from AWS_*, AZURE_* and GOOGLE_*
-    variables or from files in the home folder, so those pass. API keys do not, wherever they stand: they travel with
-    each call.
+    variables or from files in the home folder, so those are included. API keys are not: each call has its own.
     """
-    kept: dict[str, str] = {}
+    inherited: dict[str, str] = {}
     for name, value in environ.items():
         upper = name.upper()
         if upper.endswith("_API_KEY"):
             continue
         if upper in INHERITED_VARIABLES or upper.startswith(INHERITED_PREFIXES) or upper.endswith(INHERITED_SUFFIXES):
-            kept[name] = value
-    return kept
+            inherited[name] = value
+    return inherited
 
 
 class WorkerCall:
-    """One request's notes, in order. Stop it as soon as nobody wants them."""
+    """The events of one request, in order; call `stop` when they are no longer needed."""
 
     def __init__(self, worker: "WorkerProcess", call_id: int) -> None:
         self._worker = worker
@@ -99,7 +98,7 @@ class WorkerCall:
         self._has_events = asyncio.Event()
 
     def put(self, event: worker_protocol.WorkerEvent, size: int = 0) -> None:
-        """Add a note whose line had so many bytes; past the bounds of an answer the call is dropped."""
+        """Add an event whose line had *size* bytes; beyond the limits of an answer, the call is dropped."""
         try:
             self._meter.add_line(size)
         except AnswerTooLong as error:
@@ -109,7 +108,7 @@ class WorkerCall:
         self._has_events.set()
 
     async def get(self, timeout: float) -> worker_protocol.WorkerEvent | None:
-        """The next note, or None when `limit` seconds passed without one."""
+        """Return the next event, or None after *timeout* seconds without one."""
         if not self._events:
             self._has_events.clear()
             with anyio.move_on_after(timeout):
@@ -122,7 +121,7 @@ class WorkerCall:
 
 
 class WorkerProcess:
-    """The one worker, shared by all models. Create it in a running application; nothing starts until `ready`."""
+    """The worker process that all models share; it is started by `ensure_ready`."""
 
     def __init__(self, log: Callable[[str], None], environ: Mapping[str, str] | None = None) -> None:
         self._log = log
@@ -134,63 +133,58 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int | None:
-        """The process, while it lives."""
+        """Process id while it runs, else None."""
         return self._current_run.pid if self._current_run and self._current_run.exit_code is None else None
 
     async def ensure_ready(self) -> str:
-        """Start the worker unless it runs, wait until litellm is imported and return its version.
+        """Start the worker if it does not run, wait until litellm is imported, and return its version.
 
-        Raises ModelError. Cancelling leaves the worker starting, so that the next call finds it further on.
+        Raises ModelError. On cancellation the worker continues to start, for the next call.
         """
         async with self._start_lock:
             if self._current_run is None or self._current_run.exit_code is not None:
                 await self._start()
-        life = self._current_run
-        assert life is not None  # noqa: S101
+        run = self._current_run
+        assert run is not None  # noqa: S101
         with anyio.move_on_after(START_TIMEOUT):
-            await life.startup_done.wait()
-        if life.version:
-            return life.version
+            await run.startup_done.wait()
+        if run.version:
+            return run.version
         self._current_run = None
-        if life.exit_code is None:
-            life.kill()
+        if run.exit_code is None:
+            run.kill()
             raise ModelError("The model worker did not start in time.", "Try again; the log has its output.")
-        raise life.startup_error()
+        raise run.startup_error()
 
     def send(self, command: worker_protocol.WorkerCommand, call_id: int) -> None:
-        """Write one command. The worker must be ready."""
-        life = self._current_run
-        if life is None or life.exit_code is not None:
+        """Write one command; if the worker has ended, the call fails."""
+        run = self._current_run
+        if run is None or run.exit_code is not None:
             call = self._calls.get(call_id)
             if call is not None:
-                call.put(worker_died_event(call_id, life.last_stderr_line if life else ""))
+                call.put(worker_died_event(call_id, run.last_stderr_line if run else ""))
             return
-        life.write(worker_protocol.encode_line(command))
+        run.write(worker_protocol.encode_line(command))
 
     def open_call(self) -> WorkerCall:
-        """A fresh call; send its command with `send`, and `stop` it in the end."""
+        """Return a new call; send its command with `send`, and `stop` it in the end."""
         self._last_call_id += 1
         call = self._calls[self._last_call_id] = WorkerCall(self, self._last_call_id)
         return call
 
     def cancel_call(self, call_id: int) -> None:
-        """Forget a call and let the worker stop it."""
-        if (
-            self._calls.pop(call_id, None) is not None
-            and self._current_run is not None
-            and self._current_run.exit_code is None
-        ):
-            self._current_run.write(
-                worker_protocol.encode_line(worker_protocol.WorkerCommand(op="stop", call_id=call_id))
-            )
+        """Drop a call and make the worker stop it."""
+        run = self._current_run
+        if self._calls.pop(call_id, None) is not None and run is not None and run.exit_code is None:
+            run.write(worker_protocol.encode_line(worker_protocol.WorkerCommand(op="stop", call_id=call_id)))
 
     async def close(self) -> None:
-        """End the worker: within a second, whatever it does. It would start again with the next call."""
-        life, self._current_run = self._current_run, None
-        if life is None:
+        """End the worker within a second; the next call would start it again."""
+        run, self._current_run = self._current_run, None
+        if run is None:
             return
         with anyio.CancelScope(shield=True):
-            await life.close()
+            await run.close()
 
     async def _start(self) -> None:
         loop = asyncio.get_running_loop()
@@ -220,7 +214,7 @@ class WorkerProcess:
 
 
 def worker_died_event(call_id: int, last_stderr_line: str) -> worker_protocol.WorkerFailed:
-    """What every open call is told when the worker is gone."""
+    """Return the event for open calls when the worker has ended."""
     return worker_protocol.WorkerFailed(
         call_id, worker_protocol.CallFailure(class_names=("mcphost.WorkerDied",), message=last_stderr_line)
     )
@@ -274,18 +268,18 @@ class _WorkerRun(asyncio.SubprocessProtocol):
 
     def _handle_line(self, line: bytes) -> None:
         try:
-            note = worker_protocol.decode_event(line)
+            event = worker_protocol.decode_event(line)
         except MalformedMessage as error:
-            self._log(f"model worker sent a line that is not a note: {error}")
+            self._log(f"model worker sent an invalid line: {error}")
             self.kill()
             return
-        if note.call_id != worker_protocol.NO_CALL_ID:
-            self._on_event(note, len(line))
-        elif isinstance(note, worker_protocol.WorkerReady):
-            self.version = note.version
+        if event.call_id != worker_protocol.NO_CALL_ID:
+            self._on_event(event, len(line))
+        elif isinstance(event, worker_protocol.WorkerReady):
+            self.version = event.version
             self.startup_done.set()
-        elif isinstance(note, worker_protocol.WorkerFailed):
-            self._failure = note.failure
+        elif isinstance(event, worker_protocol.WorkerFailed):
+            self._failure = event.failure
 
     def _handle_stderr(self, data: bytes) -> None:
         *lines, rest = (self._stderr_rest + data).split(b"\n")
@@ -301,7 +295,7 @@ class _WorkerRun(asyncio.SubprocessProtocol):
         self.exit_code = 0 if code is None else code
 
     def connection_lost(self, exc: Exception | None) -> None:
-        # comes after the exit and after the pipes are read to their end
+        # Called after the exit, when the pipes have been read to their end.
         if self._transport is not None:
             self._transport.close()
         self.exit_code = self.exit_code or 0
@@ -315,16 +309,15 @@ class _WorkerRun(asyncio.SubprocessProtocol):
             pipe.write(line)
 
     def startup_error(self) -> ModelError:
-        """Why it never became ready."""
-        why = self._failure.message if self._failure else self.last_stderr_line
+        """Return the error for a worker that ended before it was ready."""
         return ModelError(
             "The library for models (litellm) could not be loaded.",
             "Reinstall mcphost; the log has the details.",
-            details=why,
+            details=self._failure.message if self._failure else self.last_stderr_line,
         )
 
     def kill(self) -> None:
-        """Kill the group; nothing in it holds anything worth saving."""
+        """Kill the process group, which has no state to save."""
         if self.exit_code is not None or not self.pid:
             return
         with suppress(ProcessLookupError, PermissionError):
@@ -340,7 +333,7 @@ class _WorkerRun(asyncio.SubprocessProtocol):
             return
         pipe = transport.get_pipe_transport(0)
         if isinstance(pipe, asyncio.WriteTransport) and not pipe.is_closing():
-            pipe.abort()  # not close: what is still unsent is of no use, and close would wait for it
+            pipe.abort()  # `close` would wait until unsent data is written
         with anyio.move_on_after(CLOSE_TIMEOUT):
             await self._closed.wait()
         if not self._closed.is_set():

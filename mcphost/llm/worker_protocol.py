@@ -1,7 +1,7 @@
-"""What travels between us and the worker process: one JSON value per line, both directions.
+"""The protocol between the host and the worker process: one JSON value per line in both directions.
 
-To the worker: `Command`s. From the worker: `WorkerEvent`s. Neither side waits for an answer to a cancel: after
-`stop` the worker closes the provider's connection and sends nothing more for that id.
+The host sends `WorkerCommand`s, the worker `WorkerEvent`s. A `stop` is not confirmed: the worker closes the provider's
+connection and sends nothing more for that id.
 """
 
 from typing import Any, Literal, cast
@@ -9,11 +9,11 @@ from typing import Any, Literal, cast
 from mcphost.serialization import Raw, Struct, decode, encode
 
 NO_CALL_ID = 0
-"""The id of notes that belong to no call: the worker is ready, or cannot be."""
+"""Id of events that belong to no call: the worker is ready, or failed to start."""
 
 
 class CompletionRequest(Struct, frozen=True, kw_only=True):
-    """One call of litellm. `messages` and `tools` are Chat Completions JSON; `key` is used for this call only."""
+    """A call of litellm; `messages` and `tools` are Chat Completions JSON, `api_key` is for this call only."""
 
     model: str
     messages: Raw
@@ -28,7 +28,7 @@ class CompletionRequest(Struct, frozen=True, kw_only=True):
 
 
 class WorkerCommand(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Ours to the worker."""
+    """A command to the worker."""
 
     op: Literal["stream", "stop", "facts"]
     call_id: int
@@ -37,7 +37,7 @@ class WorkerCommand(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class CallFailure(Struct, frozen=True, kw_only=True):
-    """An exception of litellm, flattened. `classes` runs from the outermost to the innermost cause."""
+    """An exception of litellm as plain data; `class_names` are from the outermost to the innermost cause."""
 
     status: int = 0
     class_names: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class CallFailure(Struct, frozen=True, kw_only=True):
 
 
 class WorkerReady(Struct, frozen=True, tag="ready"):
-    """litellm is imported."""
+    """The worker has imported litellm."""
 
     call_id: int
     version: str
@@ -60,7 +60,7 @@ class WorkerTextDelta(Struct, frozen=True, tag="text"):
 
 
 class WorkerThinkingDelta(Struct, frozen=True, tag="thinking"):
-    """More reasoning; `blocks` are the provider's own pieces, for replay."""
+    """More reasoning; `blocks` are pieces of the provider's own blocks, for replay."""
 
     call_id: int
     text: str
@@ -78,7 +78,7 @@ class WorkerToolCallDelta(Struct, frozen=True, tag="tool"):
 
 
 class WorkerFinished(Struct, frozen=True, tag="done", kw_only=True):
-    """The stream ended by itself. `cost` in US dollars, None when unknown."""
+    """The stream ended normally; `cost` is in US dollars, or None if unknown."""
 
     call_id: int
     reason: str = ""
@@ -97,7 +97,7 @@ class WorkerFailed(Struct, frozen=True, tag="failed"):
 
 
 class WorkerModelFacts(Struct, frozen=True, tag="facts", kw_only=True):
-    """What litellm's bundled model map says; 0 and None mean unknown."""
+    """Facts from litellm's bundled model map; 0 and None mean unknown."""
 
     call_id: int
     is_known: bool = False
@@ -122,7 +122,7 @@ WorkerEvent = (
 
 
 def encode_line(value: WorkerCommand | WorkerEvent) -> bytes:
-    """One line. Raw members may have been pretty-printed: in JSON a bare line break is only white space."""
+    """Encode one line; line breaks in indented raw members become spaces."""
     raw = encode(value)
     if b"\n" in raw or b"\r" in raw:
         raw = raw.replace(b"\n", b" ").replace(b"\r", b" ")

@@ -1,0 +1,89 @@
+"""Patches of litellm and httpx in the worker process: OpenAI's refusals, and redirects.
+
+litellm 1.105 drops the refusals of OpenAI's models in both APIs; they are passed on as text and marked.
+
+A request has the user's key and the whole conversation. httpx follows redirects to any origin if litellm asks for it,
+and removes only `Authorization` then: the key headers of Anthropic and Gemini would be sent along.
+"""
+
+from collections.abc import Callable
+from typing import Any, cast
+
+REFUSED_ATTRIBUTE = "mcphost_refused"
+"""Attribute of a stream whose model refused to answer."""
+Json = dict[str, Any]
+
+
+def patch_refusals(chat: Any, responses: Any) -> None:
+    """Make litellm's stream classes, one for each API, pass on refusals as text."""
+    _wrap_method(chat, "chunk_creator", _convert_chat_refusal)
+    _wrap_method(responses, "chunk_parser", _convert_responses_refusal)
+
+
+def is_refused(stream: Any) -> bool:
+    """Return whether the model refused to answer; litellm's reason is `stop` then, too."""
+    streams = (stream, getattr(stream, "completion_stream", None))
+    return any(getattr(candidate, REFUSED_ATTRIBUTE, False) for candidate in streams)
+
+
+def _wrap_method(kind: Any, name: str, transform: Callable[[Any, Any], Any]) -> None:
+    """Wrap a method with a chunk argument so that it gets the transformed chunk."""
+    method = getattr(kind, name)
+
+    def run(self: Any, chunk: Any) -> Any:
+        return method(self, transform(self, chunk))
+
+    setattr(kind, name, run)
+
+
+def _convert_chat_refusal(stream: Any, chunk: Any) -> Any:
+    """Move `delta.refusal` of Chat Completions to `delta.content`."""
+    choices: list[Any] = getattr(chunk, "choices", None) or []
+    for choice in choices[:1]:
+        delta = getattr(choice, "delta", None)
+        refusal = getattr(delta, "refusal", None)
+        if isinstance(refusal, str) and refusal and not getattr(delta, "content", None):
+            setattr(stream, REFUSED_ATTRIBUTE, True)
+            cast("Any", delta).content = refusal
+    return chunk
+
+
+def _convert_responses_refusal(stream: Any, chunk: Any) -> Any:
+    """Turn an event `response.refusal.delta` of the Responses API into one of output text."""
+    if not isinstance(chunk, dict):
+        return chunk
+    event = cast("Json", chunk)
+    if getattr(event.get("type"), "value", event.get("type")) != "response.refusal.delta":
+        return event
+    setattr(stream, REFUSED_ATTRIBUTE, True)
+    return {**event, "type": "response.output_text.delta"}
+
+
+class RedirectRefused(Exception):
+    """The provider redirects to another address; the message is a sentence for the user."""
+
+
+def refuse_redirects(async_client: Any, sync_client: Any) -> None:
+    """Patch `httpx.AsyncClient` and `httpx.Client` to raise RedirectRefused for every redirect."""
+    send, send_blocking = async_client.send, sync_client.send
+
+    async def send_without_redirects(self: Any, request: Any, **options: Any) -> Any:
+        response = await send(self, request, **{**options, "follow_redirects": False})
+        if response.has_redirect_location:
+            await response.aclose()
+            raise _redirect_error(response)
+        return response
+
+    def send_blocking_without_redirects(self: Any, request: Any, **options: Any) -> Any:
+        response = send_blocking(self, request, **{**options, "follow_redirects": False})
+        if response.has_redirect_location:
+            response.close()
+            raise _redirect_error(response)
+        return response
+
+    async_client.send, sync_client.send = send_without_redirects, send_blocking_without_redirects
+
+
+def _redirect_error(response: Any) -> RedirectRefused:
+    host, place = response.request.url.host, response.headers["location"][:200]
+    return RedirectRefused(f"The provider at {host} redirects to {place!a}, which was not followed.")
