@@ -147,7 +147,7 @@ class AuditReader:
                 return work(db)
         except sqlite3.Error as error:
             raise StoreError(
-                f"The audit ledger {self._path} cannot be read: {error}.", "Look for a copy of it in your backups."
+                f"The audit log {self._path} cannot be read: {error}.", "Look for a copy of it in your backups."
             ) from error
 
 

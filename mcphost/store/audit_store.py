@@ -191,7 +191,7 @@ class AuditStore:
                 self._has_rows = True
                 if self._is_failing:
                     self._is_failing = False
-                    self._warn("The audit ledger is written again.", "What was kept in memory is in it.")
+                    self._warn("The audit log is written again.", "It has the rows that were kept in memory.")
 
     async def close(self) -> None:
         """Write pending rows and close the file."""
@@ -202,7 +202,7 @@ class AuditStore:
         if not self._is_failing:
             self._is_failing = True
             self._warn(
-                f"The audit ledger is not written: {error.message} What you decide is kept in memory only.", error.hint
+                f"The audit log cannot be written: {error.message} Your decisions are kept in memory only.", error.hint
             )
 
     async def _load_initial_records(self) -> tuple[AuditRecord, ...]:
