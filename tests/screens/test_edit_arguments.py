@@ -30,7 +30,7 @@ async def test_what_is_filled_in_is_sent_and_everything_else_stays_exactly_what_
         asked = await open_argument_editor(it)
         text = it.text()
         assert "Edit the arguments of files · write_file" in text
-        assert "left out" in text
+        assert "not sent" in text
         await it.pilot.press("end")
         await it.type("/y")
         await it.pilot.press("tab")

@@ -139,7 +139,7 @@ async def test_a_form_is_corrected_where_it_is_wrong_and_reviewed_before_it_is_s
         await it.until(lambda: "✗ must be at most 150" in it.text(), "what is wrong")
         await it.pilot.press("ctrl+s", "backspace", "enter", "enter")
         assert it.app.focused.id == "send"
-        assert all(words in it.text() for words in ("left out", "99", "Ada"))
+        assert all(words in it.text() for words in ("not sent", "99", "Ada"))
         assert waiting.answer is None
         await it.pilot.press("enter")
         await it.until(lambda: waiting.answer is not None, "an answer")
@@ -237,7 +237,7 @@ async def test_what_looks_like_a_secret_is_warned_about_and_goes_only_when_it_is
     async with run(size=(80, 24)) as it:
         waiting = PendingQuestion(it, asked)
         await it.enter_question()
-        assert "looks like a secret: leave it out" in it.text()
+        assert "looks like a secret: do not send it" in it.text()
         await it.pilot.press("tab", "s", "3", "ctrl+s")
         await it.until(lambda: "quiz may not ask for one" in it.text(), "the warning")
         assert waiting.answer is None
@@ -263,7 +263,7 @@ async def test_a_default_with_hidden_characters_is_shown_with_marks_and_can_be_e
         await it.enter_question()
         assert "a‹U+202E›b␛[31mc" in it.text()
         await it.pilot.press("tab", "backspace")
-        await it.until(lambda: "left out" in it.text(), "the empty field")
+        await it.until(lambda: "not sent" in it.text(), "the empty field")
         await it.type("x")
         await it.pilot.press("ctrl+s")
         await it.until(lambda: waiting.answer == Accept({"note": "x"}), "the answer")

@@ -275,9 +275,7 @@ def test_several_calls_and_what_comes_of_one(person: DialogUser) -> None:
         ReviewResultDialog, called, gave,
         ahead=["a"], effects=["tool list_notes"], answers=["tool once", "result withheld"],
     )  # fmt: skip
-    person.terminal.wait_for(
-        "list_notes says: The call ran. Its result is withheld", "withheld: the model got nothing of it"
-    )
+    person.terminal.wait_for("list_notes says: The call ran. Its result is withheld", "withheld from the model")
     person.expect_acceptance(
         ReviewResultDialog, called, gave,
         keys=["End", "a"], effects=["tool list_notes"], answers=["tool once", "result passed"],

@@ -121,7 +121,7 @@ def test_forms_for_prompts_addresses_folders_and_auto_approval(person: DialogUse
 
     unasked = "Let tools run unasked"
     leaves(person, AutoApprovalForm, "F9", unasked, "list_notes", ahead=["Down", "Space", "C-s"])
-    assert "RUNS UNASKED" not in terminal.wait_for("F6 history")
+    assert "AUTO-APPROVE ON" not in terminal.wait_for("F6 history")
 
     def picks() -> None:
         terminal.press("F9")
@@ -130,7 +130,7 @@ def test_forms_for_prompts_addresses_folders_and_auto_approval(person: DialogUse
         terminal.wait_for("■ peer  list_notes")
 
     person.expect_acceptance(AutoApprovalForm, picks, unasked, "list_notes", keys=["C-s"])
-    terminal.wait_for("RUNS UNASKED")
+    terminal.wait_for("AUTO-APPROVE ON")
 
 
 @pytest.mark.timeout(240)

@@ -1,4 +1,4 @@
-"""The line that cannot be overlooked while tools run unasked: what may, how much is left, the kill key."""
+"""Bar shown while auto-approve is on: tools, remaining budget and the key that stops it."""
 
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class AutoApprovalBar(Widget):
-    """Shown only while `state` is set."""
+    """Bar that is visible only while `state` is set."""
 
     DEFAULT_CSS = """
     AutoApprovalBar { height: 1; display: none; padding: 0 1; }
@@ -24,24 +24,24 @@ class AutoApprovalBar(Widget):
     state: "reactive[AutoApprovalStatus | None]" = reactive(None)
 
     def watch_state(self, state: "AutoApprovalStatus | None") -> None:
-        """Take room only while there is something to say."""
+        """Show the bar only while there is a state."""
         self.set_class(state is not None, "on")
 
     def render(self) -> Content:
-        """What fits, the kill key always."""
+        """Return what fits; the stop key always."""
         state = self.state
         if state is None:
             return Content("")
         left = state.left
         minutes = f"{left.seconds / 60:.0f} min" if left.seconds >= 90 else f"{left.seconds:.0f} s"
         parts = [
-            "▲ RUNS UNASKED",
+            "▲ AUTO-APPROVE ON",
             f"{pluralize(state.tools, 'tool')} of {', '.join(state.servers)}",
             f"{left.calls} of {state.of.calls} calls left",
             minutes,
             f"{left.tokens // 1000:,}k tokens",
         ]
-        kill = "F9 ends it"
+        kill = "F9 to stop"
         while len(parts) > 1 and sum(len(part) + 3 for part in parts) + len(kill) + 2 > self.size.width:
             parts.pop()
         line = " · ".join(clean_line(part, 60) for part in parts)

@@ -1,4 +1,4 @@
-"""The rows of a widget, of which those after the last text are one strip many times."""
+"""Shared strip for the blank rows below a widget's text."""
 
 from collections.abc import Callable
 
@@ -7,9 +7,9 @@ from textual.strip import Strip
 
 
 def render_with_blank_rows(render: Callable[[Region], list[Strip]], crop: Region, filled: int) -> list[Strip]:
-    """Return what `render` makes of `crop`, asking it for one row only of those after the first `filled`.
+    """Return what *render* returns for *crop*, rendering only one of the rows after the first *filled*.
 
-    The widget has neither a border nor a padding below, so that these rows are all alike.
+    The widget has neither a border nor padding below, so these rows are all equal.
     """
     blank = crop.bottom - max(crop.y, filled)
     if blank < 2:

@@ -1,4 +1,4 @@
-"""The blocks of a conversation below each other: how high each is, and its strips while they are kept."""
+"""Vertical layout of transcript blocks: their heights, and their strips while cached."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -8,59 +8,59 @@ from textual.strip import Strip
 from mcphost.tui.widgets.blocks import TranscriptBlock
 from mcphost.tui.widgets.height_index import HeightIndex
 
-_MAX_CACHED_BLOCKS = 300  # blocks whose strips are kept
+_MAX_CACHED_BLOCKS = 300  # blocks with cached strips
 
 
 class BlockLayout:
-    """Heights are estimates until a block was drawn; `draw` makes the strips of one at the present `width`."""
+    """Heights are estimates until a block is drawn; `draw` creates its strips at the current `width`."""
 
     def __init__(self, draw: Callable[[TranscriptBlock, int], list[Strip]], width: Callable[[], int]) -> None:
         self.blocks: list[TranscriptBlock] = []
         self.layout_width = 0
-        """The width that the heights hold for."""
+        """The width that the heights apply to."""
         self._draw, self._width = draw, width
         self._height_index = HeightIndex()
         self._cached_blocks: OrderedDict[int, TranscriptBlock] = OrderedDict()
 
     @property
     def total(self) -> int:
-        """The rows of all blocks together."""
+        """Return the height of all blocks."""
         return self._height_index.total
 
     def find_index(self, y: int) -> int:
-        """The block that has this row; the nearest one when none has."""
+        """Return the block at this row, or the nearest one."""
         return self._height_index.find_index(y)
 
     def top(self, index: int) -> int:
-        """The first row of a block."""
+        """Return the first row of a block."""
         return self._height_index.tops[index]
 
     def load(self, blocks: Iterable[TranscriptBlock]) -> None:
-        """These blocks instead."""
+        """Replace all blocks."""
         self.blocks = list(blocks)
         self._cached_blocks.clear()
         self.estimate_heights()
 
     def append(self, block: TranscriptBlock) -> None:
-        """One more block at the end."""
+        """Append a block."""
         block.height = block.estimate_height(self._width())
         self.blocks.append(block)
         self._height_index.append(block.height)
 
     def insert(self, index: int, blocks: Sequence[TranscriptBlock]) -> None:
-        """More blocks before this one."""
+        """Insert blocks before this one."""
         for block in blocks:
             block.height = block.estimate_height(self._width())
         self.blocks[index:index] = blocks
         self._update_heights(index)
 
     def remove(self, index: int) -> None:
-        """Take one block away."""
+        """Remove a block."""
         del self.blocks[index]
         self._update_heights(index)
 
     def estimate_heights(self) -> None:
-        """Another width: nothing that was measured holds any more."""
+        """Estimate all heights for a new width."""
         width = self.layout_width = self._width()
         for block in self.blocks:
             block.strips, block.is_measured = None, False
@@ -68,13 +68,13 @@ class BlockLayout:
         self._update_heights(0)
 
     def estimate_last_height(self) -> None:
-        """The last block is about to get a follower: what it may be without being drawn."""
+        """Estimate the last block's height without drawing it, before another block is appended."""
         last = self.blocks[-1]
         last.height = last.estimate_height(self._width())
         self._update_heights(len(self.blocks) - 1)
 
     def measure(self, index: int) -> int:
-        """Draw one block; the difference to the height it was thought to have."""
+        """Draw a block; return the difference from its estimated height."""
         block = self.blocks[index]
         before = block.height
         self.get_strips(index)
@@ -83,7 +83,7 @@ class BlockLayout:
         return block.height - before
 
     def measure_end(self, height: int) -> None:
-        """Draw what the last rows show."""
+        """Draw the blocks of the last rows."""
         index, seen = len(self.blocks) - 1, 0
         while index >= 0 and seen < height:
             self.measure(index)
@@ -91,14 +91,14 @@ class BlockLayout:
             index -= 1
 
     def measure_rows(self, y: int, height: int) -> None:
-        """Draw what these rows show."""
+        """Draw the blocks of these rows."""
         index = self.find_index(y)
         while index < len(self.blocks) and self.top(index) < y + height:
             self.measure(index)
             index += 1
 
     def get_strips(self, index: int) -> list[Strip]:
-        """All rows of a block, drawn now unless they were kept."""
+        """Return all rows of a block, from the cache if possible."""
         block = self.blocks[index]
         strips = block.strips
         if strips is None or len(strips) != block.height or (strips and strips[0].cell_length != self._width()):
@@ -110,7 +110,7 @@ class BlockLayout:
         return strips
 
     def clear_strips(self) -> None:
-        """Other colours: draw all again, at the heights that are known."""
+        """Drop the strips after a change of colours; keep the known heights."""
         for block in self._cached_blocks.values():
             block.strips = None
         self._cached_blocks.clear()

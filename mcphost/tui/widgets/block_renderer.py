@@ -1,4 +1,4 @@
-"""Draws a block as strips, each character with its place in the text, so that a selection is of text, not of cells."""
+"""Renderer of a block as strips; each character has its text position, so selections are of text, not of cells."""
 
 from collections.abc import Callable
 from typing import cast
@@ -22,12 +22,12 @@ _EMPTY_RULES = cast("RulesMap", {})
 
 
 def list_plain_lines(block: TranscriptBlock, width: int) -> list[str]:
-    """The logical lines of a block, as they are numbered in selection space."""
+    """Return the logical lines of a block, as numbered in selection space."""
     return [line for piece in block.render(width) for line in piece.content.plain.split("\n")]
 
 
 class BlockRenderer:
-    """What drawing needs: width, base style, how styles are looked up, the styles of the current and the chosen."""
+    """What rendering needs: width, base style, style lookup, styles of the current block and the selection."""
 
     def __init__(
         self,
@@ -46,8 +46,8 @@ class BlockRenderer:
         )
 
     def render(self, block: TranscriptBlock, first_line: int, selection: Selection | None) -> list[Strip]:
-        """All rows of a block, its gap included."""
-        # The gap has a place too: a drag that ends on it must end somewhere.
+        """Return all rows of a block, including its gap."""
+        # The gap has a position too: a drag may end on it.
         gap = self.base.rich_style + RichStyle.from_meta({"offset": (0, first_line)})
         out = [Strip([Segment(" " * self.width, gap)], self.width)] * block.gap
         line = first_line
@@ -77,7 +77,7 @@ class BlockRenderer:
         ]
 
     def _render_image(self, piece: PrefixedContent, style: Style) -> list[Strip]:
-        """Its place, painted as soon as it was decoded; nothing of it can be selected."""
+        """Return the rows of an image, blank until it is decoded; an image cannot be selected."""
         lead = Segment(piece.first_prefix, (style + self.resolve_style(piece.prefix_style)).rich_style)
         ground = style.background or self.base.background or Color(0, 0, 0)
         rows = render_half_blocks(piece.drawing, ground)[: piece.image_rows] if piece.drawing else []
@@ -86,7 +86,7 @@ class BlockRenderer:
 
 
 def _offset_segment(segment: Segment, line: int) -> Segment:
-    """The segment with its line counted from the beginning of the conversation."""
+    """Return the segment with its line counted from the beginning of the conversation."""
     style = segment.style
     if style is None or "offset" not in (meta := style.meta):
         return segment
@@ -96,6 +96,7 @@ def _offset_segment(segment: Segment, line: int) -> Segment:
 
 def _shift_selection(selection: Selection | None, base: int) -> Selection | None:
     def move(offset: Offset | None) -> Offset | None:
+        """Return the offset moved by the block's first line."""
         return None if offset is None else Offset(max(0, offset.x), offset.y - base)
 
     return None if selection is None else Selection(move(selection.start), move(selection.end))

@@ -1,4 +1,4 @@
-"""What a conversation is made of on the screen: speakers, words, prose, thinking and notices, as pieces to draw."""
+"""Blocks of the transcript: speakers, messages, Markdown, reasoning and notices."""
 
 from collections.abc import Sequence
 
@@ -11,19 +11,19 @@ from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.widgets.piece import PrefixedContent
 
 _MAX_INLINE_THINKING = 20_000
-"""Characters of reasoning that unfold in place; more is shown on a page of its own."""
+"""Characters of reasoning that expand in place; longer reasoning opens in the viewer."""
 _MAX_NOTICE_LENGTH = 4_000
 _MAX_INLINE_MESSAGE = 10_000
 ACTIVATE_STYLE = Style.from_meta({"act": "enter"})
 
 
 class TranscriptBlock:
-    """One block. `height` is an estimate until it was drawn once; `gap` empty lines stand before it."""
+    """One block; `height` is an estimate until it is drawn, `gap` is the number of blank lines before it."""
 
     gap = 1
     can_step = False
     full_text_file = ""
-    """The file that holds all of it, when the block has the beginning only."""
+    """Return the file with the whole text if the block has only its beginning."""
 
     def __init__(self) -> None:
         self.height = 1
@@ -32,32 +32,32 @@ class TranscriptBlock:
 
     @property
     def is_running(self) -> bool:
-        """Whether it changes by itself with time."""
+        """Return whether it changes with time."""
         return False
 
     def render(self, width: int) -> list[PrefixedContent]:
-        """What to draw at this width; all text is clean."""
+        """Return what to draw at this width; all text is sanitized."""
         raise NotImplementedError
 
     def estimate_height(self, width: int) -> int:
-        """A cheap guess of the height, gap included."""
+        """Return a cheap estimate of the height, including the gap."""
         del width
         return self.gap + 1
 
     def invalidate(self) -> None:
-        """It changed: draw it again."""
+        """Mark the block as changed, so that it is drawn again."""
         self.strips = None
 
     def activate(self) -> tuple[str, str] | None:
-        """Enter or a click: folds or unfolds itself, or gives the title and text of something to open."""
+        """Fold or unfold the block, or return title and text to open in the viewer."""
         return None
 
     def sections(self) -> Sequence[Section]:
-        """Return the parts of what `enter` opens, where it has several; they are shown in place of its text."""
+        """Return the sections that Enter opens instead of a single text, if any."""
         return ()
 
     def copy_text(self) -> str:
-        """What copying it gives."""
+        """Return the text that copying the block copies."""
         return ""
 
 
@@ -66,7 +66,7 @@ def _estimate_rows(text: str, width: int) -> int:
 
 
 def justify_ends(left: Content, right: Content, width: int) -> Content:
-    """Two contents at the two ends of a row; the left one is cut when both do not fit."""
+    """Return two contents at both ends of a row; the left one is truncated if they do not fit."""
     room = width - right.cell_length - 1
     if left.cell_length > room:
         left = left.truncate(max(1, room), ellipsis=True)
@@ -74,19 +74,20 @@ def justify_ends(left: Content, right: Content, width: int) -> Content:
 
 
 class SpeakerHeading(TranscriptBlock):
-    """Who speaks now, and when."""
+    """Heading with the speaker and the time."""
 
     def __init__(self, name: str, detail: str = "", time: str = "", *, style: str = "bold") -> None:
         super().__init__()
         self.name, self.detail, self.time, self.style = clean_line(name, 60), clean_line(detail, 80), time, style
 
     def render(self, width: int) -> list[PrefixedContent]:
+        """Return the heading."""
         left = Content.assemble((self.name, self.style), ("  " + self.detail if self.detail else "", "$faint"))
         return [PrefixedContent("", "", justify_ends(left, Content.styled(self.time, "$faint"), width))]
 
 
 class UserMessage(TranscriptBlock):
-    """What the user wrote, as it is, and what was attached."""
+    """The user's message as written, with its attachments."""
 
     gap = 1
     can_step = True
@@ -96,6 +97,7 @@ class UserMessage(TranscriptBlock):
         self.text, self.attachment_names, self.time = text, attachment_names, time
 
     def render(self, width: int) -> list[PrefixedContent]:
+        """Return the message and its attachments."""
         edge = "▌ "
         head = justify_ends(Content.styled("You", "bold $accent"), Content.styled(self.time + " ", "$faint"), width - 2)
         out = [PrefixedContent(edge, edge, head, "on $panel", "$accent")]
@@ -115,17 +117,20 @@ class UserMessage(TranscriptBlock):
         return out
 
     def estimate_height(self, width: int) -> int:
+        """Return the height, estimated from the length of the text."""
         return self.gap + 1 + _estimate_rows(self.text[:_MAX_INLINE_MESSAGE], width - 2) + len(self.attachment_names)
 
     def activate(self) -> tuple[str, str] | None:
+        """Return the text for the viewer if the message is folded."""
         return ("You", self.text) if len(self.text) > _MAX_INLINE_MESSAGE else None
 
     def copy_text(self) -> str:
+        """Return the message."""
         return self.text
 
 
 class MarkdownBlock(TranscriptBlock):
-    """Markdown of a model: one finished part, or the open tail of a stream."""
+    """Markdown of a model: a finished part, or the open end of a stream."""
 
     can_step = True
 
@@ -135,21 +140,24 @@ class MarkdownBlock(TranscriptBlock):
         self.gap = 0 if is_joined else 1
 
     def render(self, width: int) -> list[PrefixedContent]:
+        """Return the rendered Markdown."""
         if self.is_plain:
             return [PrefixedContent("", "", Content(clean(self.text.rstrip("\n"))))]
-        from mcphost.tui.widgets.markdown import render_markdown  # with the first answer
+        from mcphost.tui.widgets.markdown import render_markdown  # imported with the first answer
 
         return render_markdown(self.text, width)
 
     def estimate_height(self, width: int) -> int:
+        """Return the height, estimated from the length of the source."""
         return self.gap + _estimate_rows(self.text, width)
 
     def copy_text(self) -> str:
+        """Return the Markdown source."""
         return self.text
 
 
 class ThinkingBlock(TranscriptBlock):
-    """Reasoning that the provider shows: folded, its newest words visible while it grows."""
+    """Reasoning of the model: folded, its newest words visible while it streams."""
 
     can_step = True
 
@@ -158,6 +166,7 @@ class ThinkingBlock(TranscriptBlock):
         self.text, self.is_streaming, self.is_expanded = text, is_streaming, False
 
     def render(self, width: int) -> list[PrefixedContent]:
+        """Return the reasoning, or its last line while folded."""
         words = len(self.text.split())
         if self.is_expanded:
             head = Content.styled(f"▾ thought, {words} words", "$faint").stylize(ACTIVATE_STYLE)
@@ -174,6 +183,7 @@ class ThinkingBlock(TranscriptBlock):
         return [PrefixedContent("", "", Content.styled(f"▸ thought, {words} words", "$faint").stylize(ACTIVATE_STYLE))]
 
     def activate(self) -> tuple[str, str] | None:
+        """Unfold the reasoning, or return it for the viewer if it is long."""
         if len(self.text) > _MAX_INLINE_THINKING:
             return "Thinking", self.text
         self.is_expanded = not self.is_expanded
@@ -181,6 +191,7 @@ class ThinkingBlock(TranscriptBlock):
         return None
 
     def copy_text(self) -> str:
+        """Return the reasoning."""
         return self.text
 
 
@@ -188,7 +199,7 @@ LEVEL_MARKS = {"info": ("ℹ", "$muted"), "warning": ("▲", "$warning"), "error
 
 
 class NoticeBlock(TranscriptBlock):
-    """One sentence of mcphost itself, and what to do next."""
+    """A notice of mcphost and its hint."""
 
     can_step = True
 
@@ -197,6 +208,7 @@ class NoticeBlock(TranscriptBlock):
         self.level, self.text, self.hint = level, text, hint
 
     def render(self, width: int) -> list[PrefixedContent]:
+        """Return the notice and its hint."""
         mark, style = LEVEL_MARKS.get(self.level, LEVEL_MARKS["info"])
         body = clean(self.text[:_MAX_NOTICE_LENGTH])
         content = Content.assemble((body, style if self.level == "error" else "$muted"))
@@ -205,7 +217,9 @@ class NoticeBlock(TranscriptBlock):
         return [PrefixedContent(f"{mark} ", "  ", content, "", style)]
 
     def estimate_height(self, width: int) -> int:
+        """Return the height, estimated from the length of the text."""
         return self.gap + _estimate_rows(self.text + self.hint, width)
 
     def copy_text(self) -> str:
+        """Return the notice and its hint as text."""
         return f"{self.text} {self.hint}".strip()

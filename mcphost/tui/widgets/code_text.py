@@ -1,4 +1,4 @@
-"""Text of several lines as it is sent: real lines, blanks that decide shown as signs, colours by the file's name."""
+"""Text of several lines as it is sent: real lines, visible whitespace where it matters, syntax highlighting."""
 
 import re
 from pathlib import PurePath
@@ -16,29 +16,29 @@ _LANGUAGES_BY_SUFFIX = {
 }  # fmt: skip
 _LANGUAGES_BY_NAME = {"dockerfile": "docker", "makefile": "make"}
 TAB_SIGN, TRAILING_SPACE_SIGN, FINAL_NEWLINE_SIGN, CARRIAGE_RETURN_SIGN = "→   ", "·", "⏎", "␍"
-# A run is looked at from its first character only, or a long one in the middle of a line costs its square.
+# Each run is examined from its first character only; otherwise a long one costs the square of its length.
 _SIGNS = re.compile(
     f"{TAB_SIGN}|(?<!{TRAILING_SPACE_SIGN}){TRAILING_SPACE_SIGN}++(?=\\n|$)|{FINAL_NEWLINE_SIGN}$|{CARRIAGE_RETURN_SIGN}(?=\\n|$)"
 )
 _TRAILING_BLANKS = re.compile(r"(?<![ \t])[ \t]++(?=\r?$)", re.MULTILINE)
 _PATH_WORDS = re.compile(r"(?i)path|file|dir|folder|cwd")
 _LINE_LIMIT = 2_000
-"""A longer line is no code that anybody wrote; colouring it may take long."""
+"""Longer lines are not code written by people; highlighting them may be slow."""
 
 
 def looks_like_path(name: str, value: str) -> bool:
-    """Whether the text is a path, by how it begins or by the name of its argument."""
+    """Return whether the text is a path, judged by how it begins or by the argument's name."""
     return value.startswith(("/", "./", "../", "~/")) or bool(value and _PATH_WORDS.search(name))
 
 
 def detect_language(path: str) -> str:
-    """Return the name of the language for a file with this name; empty for one that is not coloured."""
+    """Return the language of a file with this name, or "" if it is not highlighted."""
     name = PurePath(path[-300:]).name.casefold()
     return _LANGUAGES_BY_NAME.get(name) or _LANGUAGES_BY_SUFFIX.get(PurePath(name).suffix, "")
 
 
 def show_whitespace(text: str) -> str:
-    """Return the text with signs for tabs, blanks at the end of a line, CR, and the end of the last line."""
+    """Return the text with symbols for tabs, trailing spaces, CR and the end of the last line."""
     ended = text.endswith("\n")
     text = _TRAILING_BLANKS.sub(lambda match: match[0].replace(" ", TRAILING_SPACE_SIGN), text[:-1] if ended else text)
     return text.replace("\t", TAB_SIGN).replace("\r\n", f"{CARRIAGE_RETURN_SIGN}\n") + (
@@ -47,7 +47,7 @@ def show_whitespace(text: str) -> str:
 
 
 def render_code(text: str, language: str) -> Content:
-    """Draw clean text that `signed` made, coloured where the language is known; every character stays."""
+    """Return the text that `show_whitespace` returned, highlighted if the language is known; keep every character."""
     from mcphost.tui.widgets.markdown import highlight_code
 
     plain = _SIGNS.sub(lambda match: " " * len(match[0]), text)

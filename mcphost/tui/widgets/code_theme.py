@@ -1,4 +1,4 @@
-"""Calm colours for code: few styles, none of them underlined; loaded with the first code."""
+"""Syntax highlighting in few, calm styles; imported with the first code block."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -13,9 +13,9 @@ from textual.content import Content, Span
 
 _Token = tuple[int, Any, str]
 _MAX_TOKENS = 3_000
-"""Words and signs of one code that are coloured; what follows them is plain."""
+"""Tokens of one code block that are highlighted; the rest is plain."""
 _MAX_SECONDS = 0.012
-"""Of processor time: some lexers take time with the square of a run of blank lines, and seconds for a page of them."""
+"""CPU seconds for one code block: some lexers need quadratic time for a run of blank lines."""
 _TOKENS_PER_CHECK = 16
 LANGUAGES = frozenset((
     "ada", "bash", "c", "c++", "clojure", "cmake", "cpp", "cs", "csharp", "css", "dart", "diff", "docker",
@@ -26,7 +26,7 @@ LANGUAGES = frozenset((
     "rust", "sass", "scala", "scss", "sh", "shell", "sql", "swift", "terraform", "tex", "toml",
     "ts", "tsx", "typescript", "udiff", "vim", "xml", "yaml", "yml", "zig", "zsh",
 ))  # fmt: skip
-"""Names of languages that are coloured. Lexers of others run further ones, or take seconds for one word."""
+"""Highlighted languages. Lexers of others run nested lexers, or need seconds for one word."""
 STYLES: Mapping[Any, str] = {
     Token.Comment: "italic $faint",
     Token.Keyword: "$accent",
@@ -46,14 +46,14 @@ STYLES: Mapping[Any, str] = {
     Token.Generic.Strong: "bold",
     Token.Generic.Emph: "italic",
 }
-"""Comments step back, words of the language carry the accent, literals differ; the rest is text."""
+"""Comments are muted, keywords have the accent colour, literals differ; everything else is plain text."""
 
 
 def highlight(code: str, language: str) -> Content:
-    """Return code with the colours of its first words; plain for a language that is not known."""
+    """Return code with its first tokens highlighted; plain for an unknown language."""
     if language.lower() not in LANGUAGES:
         return Content(code)
-    end = thread_time() + _MAX_SECONDS  # the first code of a language loads its lexer, which counts as well
+    end = thread_time() + _MAX_SECONDS  # the first code block of a language imports its lexer, which counts as well
     try:
         lexer = get_lexer_by_name(language.lower())
     except ClassNotFound:
@@ -64,7 +64,7 @@ def highlight(code: str, language: str) -> Content:
 
 
 def _take_until(tokens: Iterable[_Token], end: float) -> Iterator[_Token]:
-    """Yield tokens until this time of the thread."""
+    """Yield tokens until the thread's CPU time reaches *end*."""
     for number, token in enumerate(tokens):
         yield token
         if number % _TOKENS_PER_CHECK == 0 and thread_time() > end:
@@ -73,7 +73,7 @@ def _take_until(tokens: Iterable[_Token], end: float) -> Iterator[_Token]:
 
 @cache
 def _style(kind: Any) -> str:
-    """Return the style of a kind of token: its own, or that of the narrowest kind that it belongs to."""
+    """Return the style of a token type, or of the nearest parent type that has one."""
     while kind is not None:
         if kind in STYLES:
             return STYLES[kind]

@@ -1,4 +1,4 @@
-"""The prompt: several lines, history at its edges, popups for commands, prompts and resources."""
+"""Composer: a multi-line input with history, and popups for commands, prompts, resources and tools."""
 
 from collections.abc import Callable
 from time import monotonic
@@ -20,18 +20,18 @@ from mcphost.tui.widgets.ordered_input import OrderedTextArea
 if TYPE_CHECKING:
     from textual.widgets.text_area import Edit, EditResult
 
-PLACEHOLDER = "Type a message     @ attach a resource    / command or prompt    ! call a tool by hand"
-SHORT_PLACEHOLDER = "Message     @ attach    / command    ! tool by hand"
-ROOMY_HEIGHT = 30  # rows of the terminal from which the composer has air around it
+PLACEHOLDER = "Type a message     @ attach a resource    / command or prompt    ! call a tool"
+SHORT_PLACEHOLDER = "Message     @ attach    / command    ! call a tool"
+ROOMY_HEIGHT = 30  # rows of the terminal from which the composer has a margin
 HORIZONTAL_MARGIN = 2
-"""Cells of the screen beside the composer: its margin."""
+"""Columns of the screen that are the composer's margin."""
 _WIDE_WIDTH = 92
 _MAX_HISTORY = 200
 _MAX_SHOWN = 50
 
 
 class CompletionItem(NamedTuple):
-    """One row of a popup: what it is, and how it reads."""
+    """One row of a popup: its value and its label."""
 
     kind: Literal["action", "prompt", "resource", "text"]
     value: str
@@ -42,30 +42,30 @@ class CompletionItem(NamedTuple):
 
 CompletionSource = Callable[[str], list[CompletionItem]]
 SubmitHandler = Callable[[Draft], None]
-PASTE_GUARD_HINT = "Text was put in just now: look at it, then press enter again."
+PASTE_GUARD_HINT = "Text was just inserted: check it, then press Enter again."
 
 
 def no_completions(kind: str) -> list[CompletionItem]:
-    """What a composer offers before it is told."""
+    """Return no completions; the default before the chat sets its own."""
     del kind
     return []
 
 
 def no_submit(draft: Draft) -> None:
-    """What a composer does with a text before it is told."""
+    """Do nothing; the default before the chat sets its own."""
     del draft
 
 
 def select_placeholder(width: int) -> str:
-    """What an empty composer with so many cells shows."""
+    """Return the placeholder for a composer of this width."""
     return PLACEHOLDER if width >= _WIDE_WIDTH else SHORT_PLACEHOLDER
 
 
 class ComposerInput(OrderedTextArea):
-    """The text itself; it decides what each key means here."""
+    """The text area of the composer, with the meaning of each key."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        # TextArea uses these for itself; ours win.
+        # TextArea binds these itself; ours take precedence.
         Binding("f6", "app.history", show=False),
         Binding("f7", "app.grants", show=False),
         Binding("ctrl+y", "app.copy_last", show=False),
@@ -91,30 +91,34 @@ class ComposerInput(OrderedTextArea):
             event.prevent_default()
 
     def _on_paste(self, event: events.Paste) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Textual calls this, and then its own method, which inserts the text."""
+        """Record that pasted text is inserted; Textual then calls its own method, which inserts it."""
         del event
         self.composer.mark_inserted(at=min(self.selection))
 
     def action_paste(self) -> None:
+        """Paste, and record that the text was not typed."""
         self.composer.mark_inserted(at=min(self.selection))
         super().action_paste()
 
     def edit(self, edit: "Edit") -> "EditResult":
+        """Apply an edit and record whether its text was typed."""
         result = super().edit(edit)
         self.composer.reset_origin_if_empty()
         return result
 
     def undo(self) -> None:
+        """Undo the last edit."""
         super().undo()
         self.composer.mark_restored()
 
     def redo(self) -> None:
+        """Redo the last undone edit."""
         super().redo()
         self.composer.mark_restored()
 
     @property
     def is_blank(self) -> bool:
-        """Whether nothing is written; cheap however long the text is."""
+        """Return whether the text is blank; cheap for a text of any length."""
         return self.document.line_count == 1 and not self.document.get_line(0)
 
     def _process_own_key(self, key: str) -> bool:
@@ -127,7 +131,7 @@ class ComposerInput(OrderedTextArea):
         elif key == "down" and self.cursor_location[0] == self.document.line_count - 1:
             return self.composer.recall_history(1)
         elif key in {"pageup", "pagedown"} and not self.max_scroll_y:
-            # Nothing to scroll here: the conversation is what is meant.
+            # There is nothing to scroll here: scroll the transcript.
             self.post_message(ScrollRequested(-1 if key == "pageup" else 1))
         elif key == "backspace" and not self.text and self.composer.attachment_names:
             self.post_message(DetachRequested())
@@ -137,12 +141,12 @@ class ComposerInput(OrderedTextArea):
 
     @property
     def is_on_first_row(self) -> bool:
-        """Whether the cursor is on the first row of its wrapped line."""
+        """Return whether the cursor is on the first row of its wrapped line."""
         return self.wrapped_document.location_to_offset(self.cursor_location).y == 0
 
 
 class Composer(Vertical):
-    """Popup, attachments and prompt."""
+    """Popup, attachments and input."""
 
     DEFAULT_CSS = """
     Composer { height: auto; max-height: 60%; background: $panel; padding: 0 1; margin: 0 1; }
@@ -167,7 +171,7 @@ class Composer(Vertical):
     """
 
     def __init__(self, *, roomy: bool = False, width: int = _WIDE_WIDTH) -> None:
-        """`width`: the cells that it is going to have, so that the first frame shows the hint that stays."""
+        """Create a composer; *width* is its expected width, so that the first frame has the final placeholder."""
         super().__init__(id="composer", classes="roomy" if roomy else "")
         self._placeholder = select_placeholder(width)
         self.completion_source: CompletionSource = no_completions
@@ -185,27 +189,28 @@ class Composer(Vertical):
         self._is_popup_suppressed = False
 
     def compose(self) -> ComposeResult:
+        """Create the widgets."""
         yield Static("", id="attached", markup=False)
         yield ComposerInput(self, self._placeholder)
 
     @property
     def composer_input(self) -> ComposerInput:
-        """The text area."""
+        """Return the text area."""
         return self.query_one(ComposerInput)
 
     # -- text
 
     def submit(self) -> None:
-        """Hand over what is written; the chat decides whether it can be sent, and then calls `sent`.
+        """Pass the text to the chat, which calls `mark_sent` if it accepts it.
 
-        Called at once, not posted: letters typed right behind Enter would be taken away with the text.
+        A direct call, not a message: letters typed right after Enter must stay in the composer.
         """
         draft = self.draft
         if draft.text.strip():
             self.submit_handler(draft)
 
     def mark_sent(self) -> None:
-        """It was accepted: remember it and start afresh."""
+        """Remember the accepted text in the history and clear the composer."""
         draft = self.draft
         if draft.text.strip() and (not self._history or self._history[-1] != draft):
             self._history = [*self._history[-_MAX_HISTORY:], draft]
@@ -213,23 +218,23 @@ class Composer(Vertical):
         self.set_text("")
 
     def load_history(self, texts: list[str]) -> None:
-        """Earlier messages, oldest first, for the arrow keys."""
+        """Set the history for the arrow keys: earlier messages, oldest first."""
         self._history = [Draft(text) for text in texts[-_MAX_HISTORY:]]
         self._history_index = len(self._history)
 
     @property
     def draft(self) -> Draft:
-        """What is written, and where it came from."""
+        """Return the text and its origin."""
         return Draft(self.composer_input.text, self._origin, self._source)
 
     def set_text(self, text: str, origin: TextOrigin = "inserted", source: str = "") -> None:
-        """Replace what is written. A text that somebody else wrote is never a call or a command."""
+        """Replace the text; inserted text is never a call or a command."""
         self.set_draft(Draft(text, origin, source))
 
     def set_draft(self, draft: Draft) -> None:
-        """Replace what is written, with where it came from."""
+        """Replace the text and its origin."""
         self._is_popup_suppressed = True
-        self.composer_input.text = draft.text  # which also forgets what could be undone
+        self.composer_input.text = draft.text  # this clears the undo history, too
         self._origin, self._source = (draft.origin, draft.source) if draft.text else ("typed", "")
         self._can_restore_insertion = self._origin != "typed"
         self.composer_input.move_cursor(self.composer_input.document.end)
@@ -237,14 +242,14 @@ class Composer(Vertical):
         self._show_origin()
 
     def insert_prompt_text(self, source: str, text: str) -> None:
-        """Append the text of a server's prompt, which is a message whatever it says."""
+        """Append the text of a server's prompt, which is always sent as a message."""
         self._start_guard()
         written = self.draft
         origin: TextOrigin = "mixed" if written.text.strip() and written.origin != "inserted" else "inserted"
         self.set_text(f"{written.text}{text}", origin, source)
 
     def recall_history(self, by: int) -> bool:
-        """Go through the history; False when there is nothing further."""
+        """Move through the history; return False at its end."""
         place = self._history_index + by
         if not 0 <= place <= len(self._history):
             return False
@@ -254,10 +259,10 @@ class Composer(Vertical):
         self.set_draft(self._saved_draft if place == len(self._history) else self._history[place])
         return True
 
-    # -- where the text came from
+    # -- origin of the text
 
     def mark_inserted(self, at: tuple[int, int]) -> None:
-        """Text that was not typed comes in at this place."""
+        """Record that text which was not typed is inserted here."""
         self._start_guard()
         if self._origin == "typed":
             self._origin = "inserted" if self.composer_input.is_blank or at == (0, 0) else "mixed"
@@ -266,20 +271,20 @@ class Composer(Vertical):
         self._show_origin()
 
     def mark_restored(self) -> None:
-        """Undo or redo may have brought back text that was not typed."""
+        """Record that undo or redo may have restored text that was not typed."""
         if self._can_restore_insertion and self._origin == "typed" and not self.composer_input.is_blank:
             self._origin = "inserted"
 
     def reset_origin_if_empty(self) -> None:
-        """An empty message has no origin."""
+        """Reset the origin of an empty message."""
         if self._origin != "typed" and self.composer_input.is_blank:
             self._origin, self._source = "typed", ""
 
     def is_too_soon(self, key: str, ago: float) -> bool:
-        """Whether enter comes right behind an insertion, or is held down since then.
+        """Return whether Enter follows an insertion too soon, or has been held down since then.
 
-        Some terminals let a pasted text end the paste early: keys that come without a pause behind a paste are a part
-        of it, also where they first empty the message.
+        Some terminals let pasted text end the paste early: keys that follow without a pause are part of it, even if
+        they first clear the message.
         """
         if self._insert_guard is None:
             return False
@@ -301,7 +306,7 @@ class Composer(Vertical):
 
     def _show_origin(self) -> None:
         document = self.composer_input.document
-        # The first line is enough, and a text may be of megabytes.
+        # The first line is enough; the text may have megabytes.
         beginning = document.get_line(0) + ("\n" if document.line_count > 1 else "")
         said = describe_origin(Draft(beginning, self._origin, self._source), document.line_count)
         line = next(iter(self.query("#origin").results(Static)), None)
@@ -313,7 +318,7 @@ class Composer(Vertical):
             line.update(said)
 
     def show_attachments(self, names: tuple[str, ...]) -> None:
-        """Name what will go with the message."""
+        """Show the names of the attachments."""
         self.attachment_names = names
         line = self.query_one("#attached", Static)
         line.set_class(bool(names), "shown")
@@ -322,7 +327,7 @@ class Composer(Vertical):
         line.update(Content("\n").join(rows))
 
     def on_resize(self, event: events.Resize) -> None:
-        """A short hint on a narrow screen."""
+        """Choose the placeholder for the new width."""
         self.set_class(self.screen.size.height >= ROOMY_HEIGHT, "roomy")
         wanted = select_placeholder(event.size.width)
         if self.composer_input.placeholder != wanted:
@@ -331,7 +336,7 @@ class Composer(Vertical):
     # -- popup
 
     def on_text_area_changed(self) -> None:
-        """A slash at the start or an @ before the cursor opens the popup, where it was typed."""
+        """Open the popup for a typed slash at the start, or a typed @ before the cursor."""
         self._show_origin()
         if self._is_popup_suppressed:
             self._is_popup_suppressed = False
@@ -339,7 +344,7 @@ class Composer(Vertical):
         self._update_popup()
 
     def _update_popup(self) -> None:
-        """What there is to choose from for what is written now."""
+        """Update the popup for the current text."""
         word = self._completion_word()
         if word is None:
             self.close_popup()
@@ -368,8 +373,8 @@ class Composer(Vertical):
         self._popup_items, self._popup_word = offers, word
         lists = self.query(OptionList)
         if not offers:
-            empty = {"@": "No server offers a resource like this.", "!": "No tool like this."}
-            rows = [Option(Content.styled(" " + empty.get(word[0], "No command like this."), "$muted"), disabled=True)]
+            empty = {"@": "No matching resource.", "!": "No matching tool."}
+            rows = [Option(Content.styled(" " + empty.get(word[0], "No matching command."), "$muted"), disabled=True)]
         else:
             titles = [clean_line(offer.title, 40) for offer in offers]
             width = min(24, max(map(len, titles)))
@@ -388,7 +393,7 @@ class Composer(Vertical):
         popup.highlighted = 0 if offers else None
 
     def close_popup(self) -> None:
-        """Close it, keeping the text."""
+        """Close the popup and keep the text."""
         self._popup_items = []
         from textual.widgets import OptionList
 
@@ -396,9 +401,9 @@ class Composer(Vertical):
             popup.remove()
 
     def process_popup_key(self, key: str) -> bool:
-        """Keys that belong to the popup while it is open."""
+        """Handle a key of the open popup; return whether it was one."""
         if self._popup_items and key in {"tab", "enter"} and self._completion_word() != self._popup_word:
-            # News of what was typed is still on its way: what is chosen must be about all of it.
+            # A change notification may still be pending: update the popup before choosing from it.
             self._update_popup()
         if not self._popup_items:
             return False
@@ -413,7 +418,7 @@ class Composer(Vertical):
             popup.action_cursor_up()
         elif key == "enter" and self._is_completed(self._popup_items[popup.highlighted or 0]):
             self.close_popup()
-            return False  # nothing is left to complete: the key sends
+            return False  # nothing is left to complete, so the key sends
         elif key in {"tab", "enter"}:
             self._apply_completion(popup.highlighted or 0)
         elif key == "escape":
@@ -426,7 +431,7 @@ class Composer(Vertical):
         return offer.kind == "text" and self._completion_word() == offer.value
 
     def on_option_list_option_selected(self, event: events.Event) -> None:
-        """A click in the popup."""
+        """Choose the clicked row."""
         event.stop()
         index = getattr(event, "option_index", 0)
         if 0 <= index < len(self._popup_items):

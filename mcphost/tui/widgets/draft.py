@@ -1,4 +1,4 @@
-"""The text in the composer and where it came from: only a text that was typed may be a command or a call."""
+"""Draft of a message and the origin of its text: only typed text may be a command or a call."""
 
 from typing import Literal, NamedTuple
 
@@ -6,12 +6,14 @@ from mcphost.tui.keymap import find_slash_command
 from mcphost.tui.screen_text import clean_line
 
 TextOrigin = Literal["typed", "mixed", "inserted"]
-"""`typed`: every character was typed here. `mixed`: it begins with typed text, and other text follows. `inserted`: it
-begins with text from a paste, a server's prompt or an earlier message."""
+"""`typed`: every character was typed here. `mixed`: typed text followed by other text.
+
+`inserted`: text of a paste, a server's prompt or an earlier message comes first.
+"""
 
 
 class Draft(NamedTuple):
-    """A text before it is sent. `source` names the server whose prompt is in it."""
+    """A text before it is sent; `source` is the server whose prompt it contains."""
 
     text: str
     origin: TextOrigin = "inserted"
@@ -19,22 +21,22 @@ class Draft(NamedTuple):
 
     @property
     def is_call(self) -> bool:
-        """Whether it reads like a call by hand. A blank before it makes it a message."""
+        """Return whether it is written as a manual call; a leading space makes it a message."""
         return self.text.startswith("!")
 
     @property
     def is_command(self) -> bool:
-        """Whether it reads like a slash command. A blank before it makes it a message."""
+        """Return whether it is written as a slash command; a leading space makes it a message."""
         return self.text.startswith("/") and find_slash_command(self.text[1:].rstrip()) is not None
 
 
 def describe_origin(draft: Draft, lines: int) -> str:
-    """Say what enter does with a text that was not typed; empty where nobody would expect anything else."""
+    """Return what Enter does with text that was not typed; "" if that is obvious."""
     if draft.origin == "typed":
         return ""
     what = "call" if draft.is_call else "command" if draft.is_command else ""
     if what and draft.origin == "mixed":
-        return f"Partly not typed: type the {what} to run it, or put a space before it."
+        return f"Partly not typed: type the {what} to run it, or start with a space."
     if draft.source:
         count = f", {lines:,} lines" if lines > 1 else ""
         return f"Text of {clean_line(draft.source, 24)}{count}: enter sends it as a message."
@@ -44,7 +46,7 @@ def describe_origin(draft: Draft, lines: int) -> str:
 
 
 def join_drafts(*drafts: Draft) -> Draft:
-    """Return the drafts, one below the other; typed only when all of them are."""
+    """Return the drafts joined by line breaks; typed only if all of them are."""
     kept = [draft for draft in drafts if draft.text]
     origin: TextOrigin = "typed" if all(draft.origin == "typed" for draft in kept) else "inserted"
     source = next((draft.source for draft in kept if draft.source), "")

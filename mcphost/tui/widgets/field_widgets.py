@@ -1,4 +1,4 @@
-"""What one field of a form is filled in with: a text that grows, a yes or no, a list to choose from."""
+"""Widgets for one form field: growing text, yes or no, a list of choices."""
 
 from typing import Any, ClassVar, cast
 
@@ -19,17 +19,17 @@ _MAX_ROWS = 6
 _MAX_EDITABLE_LENGTH = 4_000
 _MAX_INLINE_JSON = 60
 INVALID_JSON = object()
-"""The value of a JSON field that holds no JSON."""
+"""The value of a JSON field with invalid JSON."""
 JSON_NULL = object()
-"""The value of a JSON field that holds null, which is sent; None leaves a field out."""
+"""The value of a JSON field that contains null, which is sent; None is not sent."""
 
 
 class FieldChanged(Message):
-    """The user changed the value."""
+    """Posted when the user changed the value."""
 
 
 class FocusMoveRequested(Message):
-    """The user wants to go on to the next field (1), or back to the one before (-1)."""
+    """Posted when the user moves to the next field (1) or the previous one (-1)."""
 
     def __init__(self, direction: int) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class FocusMoveRequested(Message):
 
 
 class TextEntry(OrderedTextArea):
-    """A text, a number or JSON. It grows with what is in it; the keys that other lines have do the same here."""
+    """A text, number or JSON field; it grows with its text and handles the keys of other fields."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+t", "empty_text", show=False)]
 
@@ -53,17 +53,17 @@ class TextEntry(OrderedTextArea):
         )
 
     def on_mount(self) -> None:
-        """Go on where the text ends."""
+        """Put the cursor at the end of the text."""
         self.move_cursor(self.document.end)
 
     def _placeholder(self) -> str:
         if self._is_empty_text:
             return '"" · the empty text is sent'
-        return "to be filled in" if self.field.required else "left out"
+        return "required" if self.field.required else "not sent"
 
     @property
     def value(self) -> Any:
-        """What is filled in, of the field's own type where it can be read as one; None when nothing is."""
+        """The value in the field's type if it can be parsed as such; None if empty."""
         text = self.text
         match self.field.kind:
             case "text":
@@ -79,21 +79,21 @@ class TextEntry(OrderedTextArea):
 
     @property
     def key_hints(self) -> str:
-        """What keys do here that they do not do everywhere."""
+        """Return the keys with a special meaning here."""
         lines = "ctrl+j new line" if self.field.kind in ("text", "json") and not self.field.format else ""
         offer = accepts_empty_text(self.field) and not self.text
-        empty = ("ctrl+t left out" if self._is_empty_text else "ctrl+t empty text") if offer else ""
+        empty = ("ctrl+t not sent" if self._is_empty_text else "ctrl+t empty text") if offer else ""
         return " · ".join(word for word in (lines, empty) if word)
 
     def action_empty_text(self) -> None:
-        """The empty text is an answer, and none is another: this changes from one to the other."""
+        """Toggle between the empty text, which is sent, and no value, which is not."""
         if accepts_empty_text(self.field) and not self.text:
             self._is_empty_text = not self._is_empty_text
             self.placeholder = self._placeholder()
             self.post_message(FieldChanged())
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
-        """Tell the form."""
+        """Post the change."""
         event.stop()
         if self.text and self._is_empty_text:
             self._is_empty_text = False
@@ -118,7 +118,7 @@ class TextEntry(OrderedTextArea):
         elif key == "down" and at == self.wrapped_document.height - 1:
             self.post_message(FocusMoveRequested(1))
         elif key == "backspace":
-            # As a binding it would wait for its turn, and letters typed right after it would not.
+            # A binding would be handled later than letters typed right after it.
             self.action_delete_left()
         else:
             return False
@@ -137,7 +137,7 @@ def _format_value(field: Field, value: Any) -> str:
 
 
 def _parse_number(text: str) -> Any:
-    """The number that is written there, or the text itself."""
+    """Return the number in the text, or the text itself."""
     try:
         return int(text) if len(text) <= 400 else text
     except ValueError:
@@ -148,9 +148,9 @@ def _parse_number(text: str) -> Any:
 
 
 class ReadOnlyValue(Static, can_focus=True):
-    """A value that cannot be edited as a line: with hidden characters, which are shown as marks, or very long."""
+    """A value that cannot be edited as a line: very long, or with hidden characters, shown as marks."""
 
-    key_hints = "backspace empties it"
+    key_hints = "backspace clears it"
 
     def __init__(self, field: Field, value: Any) -> None:
         self.value: Any = value
@@ -159,10 +159,10 @@ class ReadOnlyValue(Static, can_focus=True):
         super().__init__(Content(clean(text[:_MAX_EDITABLE_LENGTH]) + more), markup=False)
 
     class Cleared(Message):
-        """It is to become an empty line."""
+        """Posted when the value is to be replaced by an empty line."""
 
     def on_key(self, event: events.Key) -> None:
-        """Empty it, or go on."""
+        """Clear the value, or move on."""
         if event.key in ("backspace", "delete"):
             event.stop()
             self.post_message(self.Cleared())
@@ -178,7 +178,7 @@ def _process_step_key(control: Widget, key: str) -> bool:
 
 
 class Toggle(Static, can_focus=True):
-    """Yes or no; or neither, which leaves the field out."""
+    """Yes, no, or neither, which is not sent."""
 
     def __init__(self, field: Field, value: Any) -> None:
         super().__init__(markup=False)
@@ -187,14 +187,14 @@ class Toggle(Static, can_focus=True):
 
     @property
     def key_hints(self) -> str:
-        """The keys."""
-        return "space, y, n" if self.field.required else "space, y, n · backspace leaves it out"
+        """Return the keys."""
+        return "space, y, n" if self.field.required else "space, y, n · backspace: not sent"
 
     def render(self) -> Content:
-        """All answers side by side, the present one marked."""
+        """Return all answers side by side, the current one marked."""
         answers: list[tuple[bool | None, str]] = [(True, "yes"), (False, "no")]
         if not self.field.required:
-            answers.append((None, "left out"))
+            answers.append((None, "not sent"))
         marked = self.value is not None or not self.field.required
         return Content("   ").join(
             Content.styled(f"● {word}", "bold $accent" if self.has_focus else "$text")
@@ -204,7 +204,7 @@ class Toggle(Static, can_focus=True):
         )
 
     def on_key(self, event: events.Key) -> None:
-        """Choose, or go on."""
+        """Choose an answer, or move on."""
         match event.key:
             case "space":
                 self._set_value(not self.value)
@@ -231,15 +231,15 @@ class Toggle(Static, can_focus=True):
         self.post_message(FieldChanged())
 
     def on_click(self, event: events.Click) -> None:
-        """The answer under the pointer."""
-        # "● yes   ○ no   ○ left out"
+        """Choose the answer under the pointer."""
+        # "● yes   ○ no   ○ not sent"
         self._set_value(
             True if event.x < 7 else False if event.x < 14 else None if not self.field.required else self.value
         )
 
 
 class ChoiceList(Static, can_focus=True):
-    """One or several of a list. Up and down move, space chooses; closed it shows what is chosen."""
+    """One or several values of a list: arrow keys move, Space selects; closed, it shows the selection."""
 
     def __init__(self, field: Field, value: Any) -> None:
         super().__init__(markup=False)
@@ -247,15 +247,15 @@ class ChoiceList(Static, can_focus=True):
         self._is_multiple = field.kind == "choices"
         given = cast("list[Any]", value) if isinstance(value, list) else [value]
         self._selected = {at for at, option in enumerate(field.options) if option.value in given}
-        # Space takes the cursor's row: it starts on what is chosen, so that going on changes nothing.
+        # Space takes the cursor's row, which starts on the selection, so that moving on changes nothing.
         self._cursor = min(self._selected, default=-1)
         self._scroll_top = 0
 
     @property
     def value(self) -> Any:
-        """The chosen value, or the list of them in the order of the options.
+        """The selected value, or a list of them in the order of the options.
 
-        Nothing chosen is None, which leaves the field out; or no value at all, where one is required and none will do.
+        No selection is None, which is not sent; or an invalid value if one is required.
         """
         values = [self.field.options[at].value for at in sorted(self._selected)]
         if self._is_multiple:
@@ -264,8 +264,8 @@ class ChoiceList(Static, can_focus=True):
 
     @property
     def key_hints(self) -> str:
-        """The keys."""
-        keys = "↑ ↓ · space chooses" + (" several" if self._is_multiple else "")
+        """Return the keys."""
+        keys = "↑ ↓ · space selects" + (" several" if self._is_multiple else "")
         return keys if self.field.required else keys + " · backspace none"
 
     def _title(self, at: int) -> str:
@@ -275,12 +275,12 @@ class ChoiceList(Static, can_focus=True):
         return title if said else f"{title}  ({clean_line(option.value, 80)})"
 
     def render(self) -> Content:
-        """What is chosen; with the focus, the list."""
+        """Return the selection; with focus, the list."""
         if not self.has_focus:
             chosen = [clean_line(self.field.options[at].title, 80) for at in sorted(self._selected)]
             if chosen:
                 return Content(", ".join(chosen))
-            return Content.styled("to be chosen" if self.field.required else "left out", "$faint")
+            return Content.styled("to be chosen" if self.field.required else "not sent", "$faint")
         total = len(self.field.options)
         self._scroll_top = max(0, min(self._scroll_top, self._cursor, total - _MAX_ROWS), self._cursor - _MAX_ROWS + 1)
         lines = [self._render_option(at) for at in range(self._scroll_top, min(total, self._scroll_top + _MAX_ROWS))]
@@ -303,7 +303,7 @@ class ChoiceList(Static, can_focus=True):
         self.refresh(layout=True)
 
     def on_key(self, event: events.Key) -> None:
-        """Move, choose, or go on."""
+        """Move, select, or move on."""
         match event.key:
             case "down" if self._cursor < len(self.field.options) - 1:
                 self._move(self._cursor + 1)
@@ -341,7 +341,7 @@ class ChoiceList(Static, can_focus=True):
         self.post_message(FieldChanged())
 
     def on_click(self, event: events.Click) -> None:
-        """The row under the pointer."""
+        """Select the row under the pointer."""
         at = self._scroll_top + event.y
         if self.has_focus and event.y < _MAX_ROWS and at < len(self.field.options):
             self._cursor = at
@@ -352,7 +352,7 @@ FieldWidget = TextEntry | ReadOnlyValue | Toggle | ChoiceList
 
 
 def create_field_widget(field: Field, value: Any) -> FieldWidget:
-    """What fills that field in, starting with that value; None leaves it empty."""
+    """Return the widget for a field, with *value*; None leaves it empty."""
     match field.kind:
         case "boolean":
             return Toggle(field, value)

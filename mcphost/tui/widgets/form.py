@@ -33,7 +33,7 @@ from mcphost.tui.widgets.field_widgets import (
 
 _MAX_LABEL_WIDTH = 40
 _MAX_PROBLEM_LENGTH = 400
-_FORMAT_LABELS = {"email": "an e-mail address", "uri": "an address with its scheme", "date": "a date, 2026-07-28"}
+_FORMAT_LABELS = {"email": "an email address", "uri": "a URL with its scheme", "date": "a date, 2026-07-28"}
 _FORMAT_LABELS["date-time"] = "a time with its zone, 2026-07-28T12:00:00Z"
 
 
@@ -42,7 +42,7 @@ def _cell_width(text: str) -> int:
 
 
 def describe_constraints(field: Field) -> str:
-    """What may stand in a field, in a few words."""
+    """Return the constraints of a field in a few words."""
     low, high = (f"{bound:.15g}" if bound is not None else "" for bound in (field.minimum, field.maximum))
     match field.kind:
         case "text":
@@ -69,7 +69,7 @@ def _describe_range(low: int | None, high: int | None, what: str) -> str:
 
 
 class FormRow(Vertical):
-    """One field: its title, what fills it in, and below that what is to be known or what is wrong."""
+    """One field: title, input, and below it the description or the error."""
 
     DEFAULT_CSS = """
     FormRow { height: auto; }
@@ -87,14 +87,15 @@ class FormRow(Vertical):
     """
 
     def __init__(self, field: Field, value: Any, width: int, *, shows_name: bool = True) -> None:
-        """`width` is for the title until the form knows how much there is, so that no frame is without it.
+        """Create a row; *width* is for the title until the form knows the width, so that each frame shows it.
 
-        `named`: its name is somebody else's, and shown beside another title."""
+        *named*: the name is a server's and is shown beside a different title.
+        """
         super().__init__()
         self.field = field
         self._label_width = width
         self._shows_name = shows_name
-        # A choice that begins with a value cannot be emptied: to call it required would tell nothing.
+        # A choice with a value cannot be emptied, so "required" would say nothing.
         self._is_required = field.required and not (field.kind == "choice" and value is not None)
         self._title = clean_line(field.title or field.name, 200)
         self.field_widget: FieldWidget = create_field_widget(field, value)
@@ -104,18 +105,19 @@ class FormRow(Vertical):
         self._note.styles.padding = (0, 0, 0, width + 1)
         self._initial_value = self.value
         self._external_problem = ""
-        self._is_validated = False  # whether a field that is merely empty is called wrong
+        self._is_validated = False  # whether an empty field is reported as an error
         self._shows_description = False
         self._shown_note = Content("")
 
     def compose(self) -> ComposeResult:
+        """Create the widgets."""
         with Horizontal():
             yield self.label
             yield self.field_widget
         yield self._note
 
     def set_label_width(self, width: int) -> None:
-        """So many cells are for the title; one that is longer is cut, and whole below the field with the focus."""
+        """Set the width of the title; a longer one is truncated, and shown in full while focused."""
         if width == self._label_width:
             return
         self._label_width = width
@@ -129,46 +131,46 @@ class FormRow(Vertical):
         return Content.assemble(shown, ("*", "bold $warning") if self._is_required else ("", ""))
 
     def on_mount(self) -> None:
-        """A field that looks like a secret says so from the start."""
+        """Mark a field that looks like a secret."""
         self.update_note()
 
     @property
     def value(self) -> Any:
-        """What is filled in; None when nothing is."""
+        """The value; None if empty."""
         return self.field_widget.value
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether it still holds what it began with."""
+        """Return whether it still has its initial value."""
         value, first = self.value, self._initial_value
         return type(value) is type(first) and bool(value == first) and (value is JSON_NULL) == (first is JSON_NULL)
 
     def set_problem(self, text: str) -> None:
-        """What somebody else found wrong with it; forgotten with the next change. Clean or not."""
+        """Set an error found elsewhere; the next change clears it. The text need not be sanitized."""
         if text != self._external_problem:
             self._external_problem = text
             self.update_note()
 
     def problem(self) -> str:
-        """What is wrong with it, as words that continue the field's name; empty when nothing is."""
+        """Return the error, as words that follow the field's name; "" if there is none."""
         if self.value is JSON_NULL:
             return ""
         return "must be JSON" if self.value is INVALID_JSON else field_error(self.field, self.value)
 
     def validate(self) -> bool:
-        """From now on being empty counts as well; whether it may be sent."""
+        """Report an empty required field from now on; return whether the value may be sent."""
         self._is_validated = True
         self.update_note()
         return not self.problem()
 
     def show_description(self, is_shown: bool) -> None:
-        """Whether there is room to show what it is about without the focus."""
+        """Set whether there is space for the description without focus."""
         if is_shown != self._shows_description:
             self._shows_description = is_shown
             self.update_note()
 
     def update_note(self) -> None:
-        """What is to be known of it now."""
+        """Update the note below the field."""
         lines: list[Content] = []
         problem = self.problem()
         if problem and (self._is_validated or self.value is not None):
@@ -176,11 +178,11 @@ class FormRow(Vertical):
         elif self._external_problem:
             lines.append(Content.styled(f"✗ {clean_line(self._external_problem, _MAX_PROBLEM_LENGTH)}", "$error"))
         if self.field.secret:
-            lines.append(Content.styled("▲ looks like a secret: leave it out", "bold $warning"))
+            lines.append(Content.styled("▲ looks like a secret: do not send it", "bold $warning"))
         typed = self.field_widget.text if isinstance(self.field_widget, TextEntry) else ""
         if typed and not is_clean(typed):
             marked = clean_line(typed, _MAX_PROBLEM_LENGTH)
-            lines.append(Content.styled(f"▲ holds hidden characters: {marked}", "$warning"))
+            lines.append(Content.styled(f"▲ contains hidden characters: {marked}", "$warning"))
         focused = self.field_widget.has_focus
         if focused and _cell_width(self._title) > self._label_width - 2:
             lines.append(Content.styled(self._title, "$text"))
@@ -194,37 +196,37 @@ class FormRow(Vertical):
             lines += [Content.styled(known, "$faint")] if known else []
         note = Content("\n").join(lines)
         if not note.is_same(self._shown_note):
-            # Whatever is new here lays out the whole form again.
+            # A new widget here would lay out the whole form again.
             self._shown_note = note
             self._note.update(note)
             self._note.set_class(bool(lines), "shown")
 
     def on_descendant_focus(self) -> None:
-        """Say what it is about."""
+        """Show the description."""
         self.update_note()
         self.call_after_refresh(self.scroll_visible, animate=False)
 
     def on_resize(self) -> None:
-        """All of it is in view while it is filled in."""
+        """Keep the focused field visible."""
         if self.field_widget.has_focus:
             self.call_after_refresh(self.scroll_visible, animate=False)
 
     def on_descendant_blur(self) -> None:
-        """It was looked at: from now on being empty counts."""
+        """Report an empty required field from now on."""
         self._is_validated = True
         self.update_note()
 
     def on_field_changed(self) -> None:
-        """Check it; the form hears of it as well."""
+        """Validate the value; the form receives the message as well."""
         self._external_problem = ""
         self.update_note()
 
     async def on_read_only_value_cleared(self) -> None:
-        """An empty line in its place."""
+        """Replace the value by an empty line."""
         await self._replace_widget(None)
 
     async def set_value(self, value: Any) -> None:
-        """Another value in its place."""
+        """Replace the value."""
         await self._replace_widget(value)
 
     async def _replace_widget(self, value: Any) -> None:
@@ -239,15 +241,15 @@ class FormRow(Vertical):
 
 
 class Form(Vertical):
-    """See the module. Its fields are in the order they are given; messages name none of their values."""
+    """Form of fields in the given order; its messages contain no values."""
 
     DEFAULT_CSS = "Form { height: auto; }"
 
     class Changed(Message):
-        """Something changed."""
+        """Posted when a value changed."""
 
     class FocusExited(Message):
-        """The user goes on past the last field (1), or back before the first (-1)."""
+        """Posted when the user moves past the last field (1) or before the first (-1)."""
 
         def __init__(self, direction: int) -> None:
             super().__init__()
@@ -261,9 +263,10 @@ class Form(Vertical):
         ident: str | None = None,
         shows_names: bool = True,
     ) -> None:
-        """`values` by name of field; a field that is not there, or None, starts empty, whatever its default is.
+        """Create a form; *values* by field name; a field that is missing or None starts empty, whatever its default.
 
-        `named`: the names are those of a server or a tool, and told where a title stands for one."""
+        *named*: the names are those of a server or a tool, and are shown beside titles.
+        """
         super().__init__(id=ident)
         self.fields = fields
         given = values or {}
@@ -276,10 +279,11 @@ class Form(Vertical):
         )
 
     def compose(self) -> ComposeResult:
+        """Create the widgets."""
         yield from self.rows
 
     def on_resize(self, event: events.Resize) -> None:
-        """Titles get what they need, and two fifths of the width at most."""
+        """Give titles the width they need, at most two fifths of the form."""
         width = self._compute_label_width(event.size.width)
         if width != self.label_cells:
             self.label_cells = width
@@ -290,9 +294,9 @@ class Form(Vertical):
         return max(8, min(_MAX_LABEL_WIDTH, self._widest_label + 3, width * 2 // 5))
 
     def values(self) -> dict[str, Any]:
-        """Every field by name, None for those that are left out, NULL for a null that is sent.
+        """Return every field by name: None if not sent, NULL for a null that is sent.
 
-        What does not fit is in it as it was typed.
+        Invalid values are included as typed.
         """
         return {
             row.field.name: row.field_widget.text
@@ -302,57 +306,57 @@ class Form(Vertical):
         }
 
     def content(self) -> dict[str, Any]:
-        """What would be sent: `values` without what is left out."""
+        """Return what would be sent: `values` without the fields that are not sent."""
         return {
             name: None if value is JSON_NULL else value for name, value in self.values().items() if value is not None
         }
 
     def set_problems(self, faults: Mapping[str, str]) -> None:
-        """What somebody else found wrong, by name of field; where nothing is named, nothing is."""
+        """Set errors found elsewhere, by field name; clear the others."""
         for row in self.rows:
             row.set_problem(faults.get(row.field.name, ""))
 
     async def set_values(self, values: Mapping[str, Any]) -> None:
-        """Other values in all fields; a field that is not among them becomes empty."""
+        """Replace the values of all fields; missing ones become empty."""
         for row in self.rows:
             await row.set_value(values.get(row.field.name))
 
     def validate(self) -> bool:
-        """Whether all of it may be sent. If not: every fault is shown, and the focus is on the first."""
+        """Return whether everything may be sent; if not, show all errors and focus the first."""
         wrong = [row for row in self.rows if not row.validate()]
         if wrong:
             self._focus_row(wrong[0])
         return not wrong
 
     def secrets(self) -> tuple[Field, ...]:
-        """The fields that look like secrets and are filled in all the same."""
+        """Return the fields that look like secrets and have a value."""
         return tuple(row.field for row in self.rows if row.field.secret and row.value is not None)
 
     def focus_first(self) -> None:
-        """To the first field that must be filled in and is not, or the first of all."""
+        """Focus the first empty required field, or the first field."""
         shown = [row for row in self.rows if row.display]
         gaps = [row for row in shown if row.field.required and row.value is None]
         for row in (gaps or shown)[:1]:
             self._focus_row(row)
 
     def focus_last(self) -> None:
-        """To the last field."""
+        """Focus the last field."""
         for row in self.rows[-1:]:
             self._focus_row(row)
 
     def _focus_row(self, row: FormRow) -> None:
-        # Not `focus()`, which waits for its turn: the next key would still go to the field before.
+        # Not `focus()`, which is deferred: the next key would go to the old field.
         self.screen.set_focus(row.field_widget)
 
     @property
     def current_row(self) -> FormRow | None:
-        """The field that has the focus."""
-        # Not `has_focus`, which the control hears of later.
+        """The focused field."""
+        # Not `has_focus`, which is updated later.
         focused = self.screen.focused
         return next((row for row in self.rows if row.field_widget is focused), None)
 
     def move_focus(self, by: int) -> bool:
-        """To the next field (1) or the one before (-1); whether there is one."""
+        """Focus the next field (1) or the previous one (-1); return whether there is one."""
         at = self.rows.index(self.current_row) + by if self.current_row is not None else -1
         while 0 <= at < len(self.rows):
             if self.rows[at].display:
@@ -362,22 +366,22 @@ class Form(Vertical):
         return False
 
     def show_descriptions(self, is_shown: bool) -> None:
-        """Whether there is room to show every field's description, or that of the one with the focus alone."""
+        """Set whether every description is shown, or only that of the focused field."""
         for row in self.rows:
             row.show_description(is_shown)
 
     @property
     def estimated_height(self) -> int:
-        """About how many rows it takes with every description shown."""
+        """The approximate height with every description shown."""
         return sum(1 + (1 if row.field.description else 0) + (1 if row.field.secret else 0) for row in self.rows)
 
     def on_focus_move_requested(self, event: FocusMoveRequested) -> None:
-        """A field is done."""
+        """Move the focus."""
         event.stop()
         if not self.move_focus(event.direction):
             self.post_message(self.FocusExited(event.direction))
 
     def on_field_changed(self, event: FieldChanged) -> None:
-        """A field changed."""
+        """Handle a changed field."""
         event.stop()
         self.post_message(self.Changed())

@@ -1,4 +1,4 @@
-"""A small picture as rows of half blocks: two pixels in each cell, one above the other, in their true colours."""
+"""Small image as rows of half blocks: two pixels in each cell, in true colour."""
 
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ Rgb = tuple[int, int, int]
 
 
 def render_half_blocks(drawing: "DecodedImage", background: Color) -> list[Strip]:
-    """Its rows, two of pixels each; what is not opaque lets the background through."""
+    """Return the rows, two pixels each; transparent pixels show the background."""
     ground = (background.r, background.g, background.b)
     rows = [_build_pixel_row(drawing, y, ground) for y in range(drawing.height)]
     if len(rows) % 2:
@@ -40,7 +40,7 @@ def _blend(colour: Rgb, ground: Rgb, opacity: int) -> Rgb:
 
 
 def _build_strip(upper: list[Rgb], lower: list[Rgb]) -> Strip:
-    """One row of cells; neighbours of the same colours are one segment."""
+    """Return one row of cells; adjacent cells of the same colours share a segment."""
     segments: list[Segment] = []
     pairs = list(zip(upper, lower, strict=True))
     begin = 0

@@ -1,4 +1,4 @@
-"""Names and values below each other; a value keeps to its own column however it wraps, so it can fake no other pair."""
+"""Aligned name-value pairs; a value stays in its own column however it wraps, so it cannot imitate another pair."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,12 +13,12 @@ _MIN_VALUE_WIDTH = 16
 
 
 PairStyles = Mapping[int, tuple[str, str]]
-"""The styles of name and value of some pairs, by their place."""
+"""Styles of names and values, by position."""
 _NO_STYLES: PairStyles = {}
 
 
 def wrap_content(content: Content, width: int) -> list[Content]:
-    """Return the rows of a text, each at most `width` cells wide in any terminal."""
+    """Return the rows of a text, each at most *width* cells wide in any terminal."""
     if has_stable_width(content.plain):
         return content.wrap(width)
     lines = (line.expand_tabs(TAB_WIDTH) for line in content.split("\n", allow_blank=True))
@@ -32,7 +32,7 @@ def layout_pairs(
     styles: PairStyles = _NO_STYLES,
     gap: int = 2,
 ) -> Content:
-    """All pairs at this width. Both texts are clean; a value that has styles keeps them.
+    """Return all pairs at this width. Both texts are sanitized; values keep their styles.
 
     A name that is too long for its column has rows of its own.
     """
@@ -54,7 +54,7 @@ def layout_pairs(
 
 
 class KeyValueList(Static):
-    """Draws them at the width it has."""
+    """Widget that draws pairs at its width."""
 
     DEFAULT_CSS = """
     KeyValueList { height: auto; }
@@ -75,7 +75,7 @@ class KeyValueList(Static):
 
     @property
     def plain(self) -> str:
-        """Names and values as text."""
+        """Return names and values as text."""
         return "\n".join(f"{name}  {value}" for name, value in self.pairs)
 
     def _layout_at_width(self, width: int) -> Content:
@@ -84,12 +84,12 @@ class KeyValueList(Static):
         return self._cached_layout[1]
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """As many rows as they take."""
+        """Return the number of rows."""
         del container, viewport
         return self._layout_at_width(width).plain.count("\n") + 1 if width and self.pairs else 0
 
     def render(self) -> Content:
-        """From the first frame on: nothing waits until it was told how wide it is."""
+        """Return the rows; the first frame already has the final width."""
         return self._layout_at_width(self.content_size.width)
 
 
@@ -97,7 +97,7 @@ _DIFF_STYLES = {"+": "$success", "-": "$error"}
 
 
 def render_diff_lines(lines: Sequence[str], *, id: str | None = None) -> KeyValueList:  # noqa: A002 - Textual's own name
-    """Lines that begin with "+ ", "- " or two blanks, the mark in a column of its own: no text can wrap into one."""
+    """Return diff lines ("+ ", "- " or two spaces first) with the sign in a column that no text wraps into."""
     pairs = [(line[:1].strip() or " ", line[2:]) for line in lines]
     looks = [_DIFF_STYLES.get(mark, "$muted") for mark, _ in pairs]
     styles = {at: (look, look) for at, look in enumerate(looks)}

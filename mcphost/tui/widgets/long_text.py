@@ -1,4 +1,4 @@
-"""A long text of any size: only the rows in view are cleaned and drawn."""
+"""Read-only view of a text of any size: only visible rows are sanitized and drawn."""
 
 import asyncio
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ _MARGIN = len(_BAR)
 
 
 class LongText(ScrollView, can_focus=True):
-    """Read-only text, wrapped between words where that wastes little; opening costs one pass over the text."""
+    """Read-only text, wrapped between words where possible; opening costs one pass over the text."""
 
     ALLOW_SELECT = True
     DEFAULT_CSS = """
@@ -52,7 +52,7 @@ class LongText(ScrollView, can_focus=True):
 
     @property
     def rows(self) -> int:
-        """How many rows it has at its present width; of a very long text, how many were counted so far."""
+        """The number of rows at the current width; of a very long text, those counted so far."""
         return self._row_index.rows
 
     @property
@@ -67,7 +67,7 @@ class LongText(ScrollView, can_focus=True):
         )
 
     def show(self, text: str, sections: Sequence[Section] = ()) -> None:
-        """Show another text from its beginning; one in sections with its headings, and a bar before all else."""
+        """Show a text from its beginning; sections have headings, and a bar before all other rows."""
         self._sections = sections
         self._set_text(join_sections(sections) if sections else text)
         self._wrap_width = self._previous_rows = 0
@@ -75,13 +75,13 @@ class LongText(ScrollView, can_focus=True):
         self.scroll_to(y=0, animate=False, force=True)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Rows depend on the width."""
+        """Count the rows for the new width."""
         del event
         self._layout_rows()
 
     @property
     def _text_width(self) -> int:
-        """The cells of a row: the scrollbar lies over the last ones, and is always there."""
+        """The columns of a row; the scrollbar covers the last ones and is always there."""
         return max(0, self.size.width - self.scrollbar_size_vertical)
 
     def _layout_rows(self) -> None:
@@ -95,7 +95,7 @@ class LongText(ScrollView, can_focus=True):
         self.refresh()
 
     def _count_rows(self) -> bool:
-        """Count more rows; until all are counted, the page stays at least as long as it was at its last width."""
+        """Count more rows; until all are counted, keep at least the height of the last width."""
         is_complete = self._row_index.advance()
         if is_complete:
             self._previous_rows = self._row_index.rows
@@ -104,7 +104,7 @@ class LongText(ScrollView, can_focus=True):
 
     async def _count_rest(self, index: RowIndex) -> None:
         while True:
-            await asyncio.sleep(0)  # after it, another text or width may be there
+            await asyncio.sleep(0)  # text or width may have changed meanwhile
             if index is not self._row_index or self._count_rows():
                 break
         self.refresh()
@@ -114,14 +114,14 @@ class LongText(ScrollView, can_focus=True):
         return prepare_row(self._display_text[start:end], is_cleaned=self._is_cleaned)
 
     def _row_prefix(self, number: int) -> str:
-        """Return what stands before a row: nothing before a heading, and before any other row of sections a bar."""
+        """Return the prefix of a row: none for a heading, a bar for other rows of sections."""
         start = self._row_index.span(number)[0]
         if not self._sections or start in self._headings:
             return ""
         return _BAR if not start or self._display_text[start - 1] == "\n" else _CONTINUATION_BAR
 
     def render_line(self, y: int) -> Strip:
-        """One row, cleaned; all of it fits."""
+        """Return one row, sanitized; all of it fits."""
         number = y + self.scroll_offset.y
         style = self.visual_style.rich_style
         width = self._text_width
@@ -144,7 +144,7 @@ class LongText(ScrollView, can_focus=True):
         return Strip([Segment(lead, style), *segments], len(lead) + cell_len(text)).adjust_cell_length(width, style)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """The selected rows, joined as they are in the text."""
+        """Return the selected rows, joined as in the text."""
         first = selection.start.y if selection.start else 0
         last = min(selection.end.y if selection.end else self.rows - 1, self.rows - 1)
         out: list[str] = []
@@ -165,20 +165,20 @@ class LongText(ScrollView, can_focus=True):
         self.refresh()
 
     async def find_row(self, offset: int) -> int:
-        """Return the row that holds the character at an offset that `find` returned."""
+        """Return the row that contains the character at an offset that `find` returned."""
         await self._row_index.advance_to(offset)
         return self._row_index.find_row(offset)
 
     def find(self, needle: str, after: int = -1) -> int:
-        """The offset of the next place that holds it (from the start again at the end), -1 when none does."""
+        """Return the offset of the next match, wrapping around at the end; -1 if there is none."""
         found = self._display_text.find(needle, after + 1)
         return found if found >= 0 else self._display_text.find(needle)
 
 
 def prepare_text(text: str) -> tuple[str, bool]:
-    """Return what is laid out, and whether it is clean; a text that is long, or becomes so, is cleaned row by row.
+    """Return the text to lay out and whether it is sanitized; a text that is or becomes long is sanitized row by row.
 
-    What a mark stands for depends on its neighbours, so rows are exact only where cleaning comes before wrapping.
+    Marks depend on neighbouring characters, so rows are exact only if sanitizing comes before wrapping.
     """
     if len(text) <= MAX_CLEANED_WHOLE and count_unsafe(text, _MAX_ODD_CHARACTERS) < _MAX_ODD_CHARACTERS:
         cleaned = clean(text).replace("\t", " " * TAB_WIDTH)
@@ -188,7 +188,7 @@ def prepare_text(text: str) -> tuple[str, bool]:
 
 
 def _frame_sections(sections: Sequence[Section]) -> tuple[str, bool, frozenset[int]]:
-    """Return what `_drawn` does, and the offsets of the lines that are no text of a section."""
+    """Return what `prepare_text` returns, and the offsets of lines that belong to no section."""
     is_cleaned = prepare_text(join_sections(sections))[1]
     lines: list[str] = []
     headings: list[int] = []

@@ -1,6 +1,6 @@
-"""Markdown to pieces of `Content`: CommonMark with tables and strikethrough, HTML kept literally, nothing executed.
+"""Markdown to `Content`: CommonMark with tables and strikethrough; HTML stays literal text.
 
-Never Rich's or Textual's Markdown: both lose `<div>` and the `<T>` of `Vec<T>`, and Rich emits OSC 8 links.
+Rich's and Textual's Markdown lose `<div>` and the `<T>` of `Vec<T>`, and Rich emits OSC 8 links.
 """
 
 import re
@@ -14,13 +14,13 @@ from textual.style import Style
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.widgets.piece import PrefixedContent
 
-if TYPE_CHECKING:  # loaded with the first answer, not with the first frame
+if TYPE_CHECKING:  # imported with the first answer, not with the first frame
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
 _URL = re.compile(r"https?://[^\s<>\"'`|\\^{}⟨⟩]+")
 _HIGHLIGHT_LIMIT = 6_000
-"""Characters of one code that are coloured; what follows them is plain."""
+"""Characters of one code block that are highlighted; the rest is plain."""
 _OPEN_CODE_LINES = 40
 _OPEN_CODE_TAIL_LINES = 8
 _OPEN_LIST_ITEMS = 12
@@ -28,18 +28,18 @@ _OPEN_ROWS = 80
 _OPEN_PARAGRAPH = 6000
 _FRAGMENT_CHARACTERS = 3000
 MAX_SOURCE = 8_000
-"""Characters that are parsed at once; what is longer is cut, so that no text stalls the screen."""
+"""Characters parsed at once; longer texts are split, so that none stalls the screen."""
 _MAX_MARKS = 1_000
 _MAX_LINES = 2_000
-"""Lines of one source: as many have four characters each, and the parser takes a while for blank ones."""
+"""Lines of one source; the parser is slow for many blank ones."""
 _MAX_REFERENCES = 100
-"""Definitions of link references in one source."""
+"""Link reference definitions of one source."""
 _MAX_CELLS = 4_000
-"""Brackets, stars, underscores, backticks and bars of one source; their time grows with the square of their number."""
+"""Brackets, stars, underscores, backticks and bars of one source; parsing time is quadratic in their number."""
 
 
 class MarkdownFragment(NamedTuple):
-    """A finished piece of a stream; `joined` means that no empty line stands before it."""
+    """A finished piece of a stream; `joined`: without a blank line before it."""
 
     source: str
     is_joined: bool
@@ -54,20 +54,20 @@ def _parser() -> "MarkdownIt":
 
 @cache
 def _block_parser() -> "MarkdownIt":
-    """Return a parser that finds the blocks and leaves the text in them alone."""
+    """Return a parser that finds blocks and leaves their text unparsed."""
     from markdown_it import MarkdownIt
 
     return MarkdownIt("commonmark", {"html": False}).enable(["table"]).disable("inline")
 
 
 def warm_up() -> None:
-    """Load the parser's and the highlighter's libraries; for a thread, after the first frame."""
+    """Import the parser and the highlighter; for a thread, after the first frame."""
     _parser().parse("a `b`\n")
     highlight_code("x = 1\n", "python")
 
 
 def highlight_code(code: str, language: str) -> Content:
-    """Code as Content: its beginning coloured, all of it plain when the language is unknown."""
+    """Return code as Content: highlighted up to a limit, plain if the language is unknown."""
     if not language:
         return Content(code)
     from mcphost.tui.widgets.code_theme import highlight
@@ -92,7 +92,7 @@ _INLINE_STYLES = {"em_open": "italic", "strong_open": "bold", "s_open": "strike"
 
 
 def render_inline(token: "Token") -> Content:
-    """The children of an inline token as one Content."""
+    """Return the children of an inline token as one Content."""
     text: list[str] = []
     spans: list[Span] = []
     opened: list[tuple[int, Token]] = []
@@ -116,7 +116,7 @@ def render_inline(token: "Token") -> Content:
 
 
 def _render_leaf(token: "Token") -> tuple[str, Style | str]:
-    """The text of a token that holds no others, and its style."""
+    """Return text and style of a token without children."""
     match token.type:
         case "text" | "html_inline" | "text_special":
             return clean(token.content), ""
@@ -134,23 +134,24 @@ def _render_leaf(token: "Token") -> tuple[str, Style | str]:
 
 
 def _inline_style(opener: "Token") -> Style | str:
-    """The style of what this token opened."""
+    """Return the style of what this token opens."""
     if opener.type == "link_open":
         return _link_style(str(opener.attrs.get("href", "")))
     return _INLINE_STYLES.get(opener.type, "")
 
 
 class _Builder:
-    """Walks the tokens of one source and collects pieces."""
+    """Collector of pieces from the tokens of one source."""
 
     def __init__(self, width: int) -> None:
         self.width = width
         self.pieces: list[PrefixedContent] = []
-        self.stack: list[tuple[str, str]] = []  # containers: prefix of the first row, of the others
-        self.unused_first_prefix: list[bool] = []  # whether the first-row prefix is still to be used
+        self.stack: list[tuple[str, str]] = []  # containers: prefixes of the first row and of the others
+        self.unused_first_prefix: list[bool] = []  # whether the first-row prefix is still unused
         self.numbers: list[int] = []
 
     def prefixes(self) -> tuple[str, str]:
+        """Return the prefixes of the next piece."""
         first = "".join(
             marker if fresh else rest
             for (marker, rest), fresh in zip(self.stack, self.unused_first_prefix, strict=True)
@@ -159,20 +160,23 @@ class _Builder:
         return first, "".join(rest for _, rest in self.stack)
 
     def add(self, content: Content, style: str = "") -> None:
+        """Append a piece."""
         first, rest = self.prefixes()
         self.pieces.append(PrefixedContent(first, rest, content, style, "$faint"))
 
     def gap(self) -> None:
-        """An empty line between top-level blocks and between the paragraphs of a quotation."""
+        """Append a blank line between top-level blocks and between the paragraphs of a quotation."""
         if self.pieces and all(rest == "▎ " for _, rest in self.stack):
             rest = "".join(rest for _, rest in self.stack)
             self.pieces.append(PrefixedContent(rest, rest, Content(""), "", "$faint"))
 
     def open(self, first: str, rest: str) -> None:
+        """Open a container with these prefixes."""
         self.stack.append((first, rest))
         self.unused_first_prefix.append(True)
 
     def close(self) -> None:
+        """Close the innermost container."""
         self.stack.pop()
         self.unused_first_prefix.pop()
 
@@ -186,7 +190,7 @@ def _next_list_marker(build: _Builder, token: "Token") -> str:
 
 
 def render_markdown(source: str, width: int) -> list[PrefixedContent]:
-    """The whole source as pieces for this width; tables are laid out, everything else wraps later."""
+    """Return the whole source as pieces for this width; only tables are laid out, everything else wraps later."""
     build = _Builder(max(8, width))
     if is_too_complex(source):
         build.add(Content(clean(source.rstrip("\n"))))
@@ -296,18 +300,18 @@ def _render_table_as_list(build: _Builder, rows: list[list[Content]]) -> None:
 
 
 def is_too_complex(source: str) -> bool:
-    """Whether a source is drawn as it is, because parsing it would take too long."""
+    """Return whether the source is shown unparsed, because parsing would be slow."""
     if len(source) > 2 * MAX_SOURCE or sum(map(source.count, "[*_`|")) > _MAX_MARKS:
         return True
     if source.count("]:") > _MAX_REFERENCES or source.count("\n") > _MAX_LINES:
         return True
-    # The parser fills every short row of a table to the width of its head.
+    # The parser pads every short table row to the width of its head.
     lines = source.split("\n")
     return max(line.count("|") for line in lines) * len(lines) > _MAX_CELLS
 
 
 def find_cut(source: str, size: int) -> int:
-    """Where to cut a text of more than `size` characters: after a line, else after a word, else anywhere."""
+    """Return where to cut a text of more than *size* characters: after a line, else after a word, else anywhere."""
     for mark in ("\n", " "):
         at = source.rfind(mark, size // 2, size)
         if at >= 0:
@@ -316,10 +320,10 @@ def find_cut(source: str, size: int) -> int:
 
 
 def split_stream(source: str) -> tuple[list[MarkdownFragment], MarkdownFragment | None]:
-    """What of a growing source is finished, and the open rest (None when nothing is open).
+    """Return the finished parts of a growing source, and the open rest or None.
 
-    A finished top-level block never changes any more. An open code block or list that grows long is cut between
-    two lines or items, so the cost of the next token never grows with the length of the answer.
+    A finished top-level block never changes. A long open code block or list is cut between lines or items, so that the
+    cost of the next token does not grow with the answer.
     """
     if len(source) > MAX_SOURCE:
         at = find_cut(source, MAX_SOURCE)
@@ -336,7 +340,7 @@ def split_stream(source: str) -> tuple[list[MarkdownFragment], MarkdownFragment 
     cut = last.map[0] if last.map else 0
     begun = 0
     for token in tops[1:]:
-        # Finished blocks go together until they are long: each part is parsed and drawn as a whole.
+        # Finished blocks stay together until they are long: each part is parsed and drawn as a whole.
         start = token.map[0] if token.map else begun
         if start == cut or sum(map(len, lines[begun:start])) > _FRAGMENT_CHARACTERS:
             done.append(MarkdownFragment("".join(lines[begun:start]), is_joined=False))
@@ -348,7 +352,7 @@ def split_stream(source: str) -> tuple[list[MarkdownFragment], MarkdownFragment 
 
 
 def _split_open_block(last: "Token", rest: list[str], items: list[int]) -> tuple[str, list[str], bool]:
-    """What of an open block that grew long is finished, its rest, and whether the rest goes on where that ended."""
+    """Return the finished part of a long open block, the rest, and whether the rest continues it."""
     match last.type:
         case "fence" if len(rest) - 1 > _OPEN_CODE_LINES and not _is_fence_closed(rest, last.markup):
             head, body = rest[0], rest[1:-_OPEN_CODE_TAIL_LINES]
@@ -358,7 +362,7 @@ def _split_open_block(last: "Token", rest: list[str], items: list[int]) -> tuple
         case "bullet_list_open" | "ordered_list_open" if len(items) > _OPEN_LIST_ITEMS:
             return "".join(rest[: items[-1]]), rest[items[-1] :], True
         case "table_open" if len(rest) > _OPEN_ROWS:
-            # The head is said again above the rows that follow.
+            # The table head is repeated above the rows that follow.
             return "".join(rest[:-1]), [*rest[:2], rest[-1]], False
         case "paragraph_open" if (size := sum(map(len, rest))) > _OPEN_PARAGRAPH:
             text = "".join(rest)
@@ -373,7 +377,7 @@ def _is_fence_closed(lines: list[str], markup: str) -> bool:
 
 
 def _item_lines(tokens: "Sequence[Token]", since: int) -> list[int]:
-    """Where the items of a list begin, counted in lines from its first one, `since`."""
+    """Return the first lines of the items of a list, counted from its first line *since*."""
     return [
         token.map[0] - since
         for token in tokens

@@ -1,4 +1,4 @@
-"""Text to type into: keys that edit act in the order in which they were pressed, however busy the screen is."""
+"""Text inputs whose editing keys act in the order they were pressed, however busy the screen is."""
 
 from textual import events
 from textual.geometry import Offset
@@ -6,10 +6,10 @@ from textual.widgets import Input, TextArea
 
 
 async def run_key_binding(widget: Input | TextArea, event: events.Key) -> None:
-    """Act on a key of the widget's own when it hears of it.
+    """Run the widget's own binding of a key when the key arrives.
 
-    Textual inserts a letter at once, and acts on backspace and its like only when the key has travelled up to the app:
-    on a busy screen backspace took away what was typed after it.
+    Textual inserts letters at once but runs bindings such as backspace after the key reached the app: on a busy screen
+    backspace removed what was typed after it.
     """
     for binding in () if event.is_printable else widget._bindings.key_to_bindings.get(event.key, ()):  # pyright: ignore[reportPrivateUsage]
         if not binding.priority and await widget.app.run_action(binding.action, widget):  # pyright: ignore[reportUnknownMemberType]
@@ -19,20 +19,20 @@ async def run_key_binding(widget: Input | TextArea, event: events.Key) -> None:
 
 
 class OrderedInput(Input):
-    """One line."""
+    """Input with ordered editing keys."""
 
     async def _on_key(self, event: events.Key) -> None:
         await run_key_binding(self, event)
 
 
 class OrderedTextArea(TextArea):
-    """Several lines."""
+    """TextArea with ordered editing keys."""
 
     def scroll_cursor_visible(self, center: bool = False, animate: bool = False) -> Offset:
-        """Scroll the cursor into view, unless it stands on a line that an undo has just removed.
+        """Scroll the cursor into view unless its line was just removed by an undo.
 
-        Textual 8.2.8 moves the cursor after it has changed the text: when a scrollbar comes or goes in between, it
-        looks for a line that is gone (ValueError). It scrolls once more when the cursor has moved.
+        Textual 8.2.8 moves the cursor after it changed the text: if a scrollbar appears in between, it looks for a line
+        that is gone (ValueError). It scrolls again when the cursor has moved.
         """
         if self.cursor_location[0] >= self.document.line_count:
             return Offset()

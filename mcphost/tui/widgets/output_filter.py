@@ -1,4 +1,4 @@
-"""The last net before the terminal: no segment with a control character leaves, whichever widget forgot to clean it."""
+"""Last filter before the terminal: removes control characters that a widget failed to sanitize."""
 
 import re
 from typing import TYPE_CHECKING
@@ -11,15 +11,15 @@ from mcphost.sanitize import sanitize
 if TYPE_CHECKING:
     from textual.color import Color
 
-# What moves a cursor, ends a string or reorders a line. Text is cleaned where it enters; this only sees mistakes.
+# Characters that move the cursor, end a string or reorder a line; text is sanitized where it enters already.
 _CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 class ControlCharacterFilter(LineFilter):
-    """Replaces what would act on the terminal; a row it had to touch may be drawn a little too wide."""
+    """Filter that replaces control characters; a row it changes may be drawn slightly too wide."""
 
     def apply(self, segments: list[Segment], background: "Color") -> list[Segment]:
-        """See LineFilter."""
+        """Return the segments without control characters. See LineFilter."""
         del background
         if not any(_CONTROL_CHARACTERS.search(segment.text) for segment in segments):
             return segments

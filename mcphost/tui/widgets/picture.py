@@ -1,4 +1,4 @@
-"""A picture of a conversation as a block: its place is kept from the beginning, and painted when it was decoded."""
+"""Image of a conversation as a block: its space is reserved at once, and painted when it is decoded."""
 
 import binascii
 from typing import TYPE_CHECKING
@@ -9,18 +9,18 @@ from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.blocks import ACTIVATE_STYLE, TranscriptBlock
 from mcphost.tui.widgets.piece import PrefixedContent
 
-if TYPE_CHECKING:  # loaded with the first picture, not with the first frame
+if TYPE_CHECKING:  # imported with the first image, not with the first frame
     from mcphost.llm.messages import ImagePart
     from mcphost.sandbox.image_formats import DecodedImage, ImageInfo
 
 MAX_ROWS = 14
-"""Rows of cells at most: what stands before and after a picture stays in view on a screen of 24 rows."""
+"""Maximum rows of an image: text around it stays visible on a screen of 24 rows."""
 MAX_COLUMNS = 120
 _PREFIX = "▎   "
 
 
 def detect_image(part: "ImagePart") -> "ImageInfo | None":
-    """What it is by its first bytes; None when it is no picture, or does not say how large."""
+    """Return format and size from the first bytes; None if it is no supported image."""
     from mcphost.sandbox.image_formats import HEADER_BYTES, identify_image
 
     try:
@@ -31,7 +31,7 @@ def detect_image(part: "ImagePart") -> "ImageInfo | None":
 
 
 class ImageCard(TranscriptBlock):
-    """One picture below what it belongs to. Enter folds it to one row."""
+    """One image below the message or result it belongs to; Enter folds it to one row."""
 
     can_step = True
     gap = 0
@@ -43,10 +43,10 @@ class ImageCard(TranscriptBlock):
         self.failure_reason = ""
         self.drawing: DecodedImage | None = None
         self._requested_size = (0, 0)  # in pixels
-        self._failed_width = 0  # the width at which it could not be drawn; its place is kept there
+        self._failed_width = 0  # the width at which it could not be drawn; its space is kept there
 
     def _cell_size(self, width: int) -> tuple[int, int]:
-        """Its columns, and its rows of cells."""
+        """Return its columns and rows."""
         from mcphost.sandbox.image_formats import fit_size
 
         columns, pixels = fit_size(
@@ -60,7 +60,7 @@ class ImageCard(TranscriptBlock):
         return self._cell_size(width)[1]
 
     def request_size(self, width: int) -> tuple[int, int] | None:
-        """The pixels it has to be decoded to for this width, unless that was asked for already."""
+        """Return the size in pixels to decode for this width; None if already requested."""
         columns, rows = self._cell_size(width)
         sides = columns, rows * 2
         if self.is_collapsed or self.failure_reason or self._requested_size == sides:
@@ -69,7 +69,7 @@ class ImageCard(TranscriptBlock):
         return sides
 
     def set_drawing(self, sides: tuple[int, int], width: int, answer: "DecodedImage | str") -> bool:
-        """What came of it; False when other sides are wanted by now."""
+        """Set the decoded image or the error; return False if another size is needed meanwhile."""
         if self._requested_size != sides:
             return False
         if isinstance(answer, str):
@@ -79,6 +79,7 @@ class ImageCard(TranscriptBlock):
         return True
 
     def render(self, width: int) -> list[PrefixedContent]:
+        """Return the rows of the image, its name while folded."""
         rows = self._image_rows(width)
         facts = f"{self.kind.mime_type}, {self.kind.width:,} × {self.kind.height:,} pixels"
         told = (
@@ -89,7 +90,7 @@ class ImageCard(TranscriptBlock):
             else ""
         )
         if self.drawing is not None and not self.drawing.is_complete:
-            told = f"{facts}: damaged, this is what could be read of it"
+            told = f"{facts}: damaged, partly decoded"
         head = Content.assemble((f"{'▾' if rows else '▸'} picture", "$faint"), (f"  {told}" if told else "", "$faint"))
         out = [PrefixedContent("▎ ", "▎ ", head.stylize(ACTIVATE_STYLE), "", "$faint")]
         if rows:
@@ -97,12 +98,15 @@ class ImageCard(TranscriptBlock):
         return out
 
     def estimate_height(self, width: int) -> int:
+        """Return the height."""
         return self.gap + 1 + self._image_rows(width)
 
     def activate(self) -> tuple[str, str] | None:
+        """Fold or unfold the image."""
         self.is_collapsed = not self.is_collapsed
         self.invalidate()
         return None
 
     def copy_text(self) -> str:
+        """Return the image's name."""
         return f"[picture: {self.kind.mime_type}, {self.kind.width:,} × {self.kind.height:,} pixels]"

@@ -1,4 +1,4 @@
-"""A picture as a widget of its own, as large as its place allows; takes no place where none can be drawn."""
+"""Image as a widget, as large as its space allows; without space where images cannot be drawn."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -19,11 +19,11 @@ from mcphost.tui.widgets.halfblocks import render_half_blocks
 from mcphost.tui.widgets.picture import MAX_COLUMNS, MAX_ROWS, detect_image
 
 MAX_IMAGES = 4
-"""Pictures that are drawn below each other in a question."""
+"""Images drawn below each other in a question."""
 
 
 class ImageView(Widget):
-    """Shows one picture at a time, at most `rows` high; until it is decoded its place is empty."""
+    """Widget for one image, at most `rows` high; blank until it is decoded."""
 
     DEFAULT_CSS = "ImageView { width: 1fr; height: auto; }"
 
@@ -41,7 +41,7 @@ class ImageView(Widget):
         self._reset_image(part)
 
     def show_image(self, part: ImagePart | None) -> None:
-        """Show another one, or none; the same one stays as it is."""
+        """Show another image, or none; the same one is kept."""
         if part != self.part:
             self._reset_image(part)
 
@@ -53,7 +53,7 @@ class ImageView(Widget):
         self._repaint()
 
     def on_mount(self) -> None:
-        """Only where pictures can be drawn does it take place."""
+        """Reserve space only where images can be drawn."""
         self._repaint()
 
     def _repaint(self) -> None:
@@ -65,7 +65,7 @@ class ImageView(Widget):
             self.call_after_refresh(self._request_drawing)
 
     def on_resize(self) -> None:
-        """Another size needs another drawing. Not asked for while drawing: what is posted then gets lost."""
+        """Decode for the new size. Not requested while drawing: messages posted then get lost."""
         self._request_drawing()
 
     def _cell_size(self, width: int, height: int) -> tuple[int, int]:
@@ -77,15 +77,15 @@ class ImageView(Widget):
         return across, -(-pixels // 2)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Known before it is decoded, so that nothing moves when it is."""
+        """Return the height, known before decoding, so that nothing moves."""
         return self._cell_size(width, container.height or self._max_cells[1])[1]
 
     def render_line(self, y: int) -> Strip:
-        """One row of it."""
+        """Return one row."""
         width = self.size.width
         style = self.visual_style.rich_style
         if self.failure_reason and y == 0:
-            told = clean_line(f"This picture cannot be drawn: {self.failure_reason}.", width)
+            told = clean_line(f"This image cannot be drawn: {self.failure_reason}.", width)
             return Strip([Segment(told, style)]).adjust_cell_length(width, style)
         if self.drawing is not None and not self._strips:
             self._strips = render_half_blocks(self.drawing, self.background_colors[1])
@@ -93,7 +93,7 @@ class ImageView(Widget):
         return row.adjust_cell_length(width, style)
 
     def notify_style_update(self) -> None:
-        """The background may be another one."""
+        """Draw again: the background may have changed."""
         super().notify_style_update()
         self._strips = []
 
@@ -110,6 +110,7 @@ class ImageView(Widget):
         self._requested_size = sides
 
         def answered(answer: DecodedImage | str) -> None:
+            """Show the decoded image, or nothing."""
             if self.part is not part or self._requested_size != sides:
                 return
             if isinstance(answer, str):
@@ -123,5 +124,5 @@ class ImageView(Widget):
 
 
 def create_image_views(pictures: Iterable[str]) -> list[ImageView]:
-    """The first of these pictures (base64), for a place that names all of them."""
+    """Return views of the first images (base64), where all of them are listed by name."""
     return [ImageView(ImagePart("", data)) for data in islice(pictures, MAX_IMAGES)]

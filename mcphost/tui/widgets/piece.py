@@ -1,4 +1,4 @@
-"""A piece of a block: content, and how its rows begin."""
+"""Content of a block with the prefixes of its rows."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class PrefixedContent(NamedTuple):
-    """Content that flows inside the width, with what stands before its first and its other rows."""
+    """Content that wraps at the width, with a prefix for the first and the other rows."""
 
     first_prefix: str
     rest_prefix: str
@@ -17,5 +17,5 @@ class PrefixedContent(NamedTuple):
     style: str = ""
     prefix_style: str = ""
     image_rows: int = 0
-    """Rows that a picture takes, instead of the content's; they are empty until it was decoded."""
+    """Rows of an image, in place of content; blank until it is decoded."""
     drawing: "DecodedImage | None" = None

@@ -1,7 +1,7 @@
-"""One line to type into with its name before it, so that it is known what it is for; and several, one after the other.
+"""Labelled one-line inputs, single or as a group.
 
-What is typed right after Enter belongs to the next line, however fast it comes: a slow connection brings a pass phrase,
-Enter and the same again as one piece.
+Text typed right after Enter belongs to the next line, however fast it arrives: a slow connection may deliver a
+passphrase, Enter and the passphrase again in one piece.
 """
 
 from typing import ClassVar
@@ -17,7 +17,7 @@ from mcphost.tui.widgets.ordered_input import OrderedInput
 
 
 class LabeledInput(Horizontal):
-    """`name` is ours, not a server's; `ident` is the id of the Input. What is typed `hidden` is drawn as dots."""
+    """Input with a label; *name* is ours, *ident* the id of the Input; *hidden* text is drawn as dots."""
 
     DEFAULT_CSS: ClassVar[str] = """
     LabeledInput { height: 1; margin-bottom: 1; }
@@ -31,22 +31,22 @@ class LabeledInput(Horizontal):
         self._input = OrderedInput(placeholder=placeholder, id=ident, password=hidden, compact=True)
 
     def compose(self) -> ComposeResult:
+        """Create the widgets."""
         yield Static(self._label, markup=False)
         yield self._input
 
 
 class LabeledInputGroup(Vertical):
-    """Lines that are filled in one after the other: Enter leads to the next, and in the last one it is Filled.
+    """Inputs filled in one after the other: Enter moves to the next; in the last one it posts Submitted.
 
-    The focus moves at once, before any later key is handed on; what a line holds is read only after everything that was
-    typed into it before has arrived there.
+    The focus moves at once, before any later key is handled; values are read after all earlier keys arrived.
     """
 
     DEFAULT_CSS: ClassVar[str] = "LabeledInputGroup { height: auto; }"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "next_input", show=False, priority=True)]
 
     class Submitted(Message):
-        """Enter was typed in line `at`, counted from 0; `values` are what all held then, those after it included."""
+        """Posted when Enter was pressed in line `at`, counted from 0; `values` are those of all lines then."""
 
         def __init__(self, index: int, values: tuple[str, ...]) -> None:
             super().__init__()
@@ -58,15 +58,15 @@ class LabeledInputGroup(Vertical):
 
     @property
     def inputs(self) -> list[Input]:
-        """What is typed into."""
+        """Return the inputs."""
         return list(self.query(Input))
 
     def focus_input(self, index: int = 0) -> None:
-        """From now on what is typed belongs to that line."""
+        """Focus this line; text typed from now on belongs to it."""
         self.screen.set_focus(self.inputs[index])
 
     def action_next_input(self) -> None:
-        """To the next line."""
+        """Focus the next line."""
         boxes = self.inputs
         at = next((number for number, box in enumerate(boxes) if box is self.screen.focused), 0)
         if at + 1 < len(boxes):
@@ -74,6 +74,7 @@ class LabeledInputGroup(Vertical):
         values: dict[int, str] = {}
 
         def arrived(number: int) -> None:
+            """Post Submitted once earlier keys have arrived."""
             values[number] = boxes[number].value
             if len(values) == len(boxes):
                 self.post_message(self.Submitted(at, tuple(values[one] for one in range(len(boxes)))))

@@ -1,7 +1,7 @@
-"""A text as a QR code: black on white with its quiet zone, whatever the theme.
+"""QR code: black on white with its quiet zone, whatever the theme.
 
-It is painted with the colours of cells: fonts leave gaps above and below their blocks, and scanners stumble over those.
-A half block is drawn only where the two halves of a cell differ, from the side where a gap harms less.
+Painted with background colours, because fonts leave gaps between block characters, which confuse scanners. A half block
+is drawn only where the halves of a cell differ, on the side where a gap does less harm.
 """
 
 from itertools import groupby
@@ -11,7 +11,7 @@ from textual.style import Style
 from textual.widgets import Static
 
 QUIET_ZONE = 4
-"""Modules of white around it (ISO/IEC 18004); scanners need them."""
+"""White modules around the code (ISO/IEC 18004), which scanners need."""
 _COLOURS = ("#ffffff", "#000000")
 _STYLES = {
     (front, behind): Style.parse(f"{_COLOURS[front]} on {_COLOURS[behind]}") for front in (0, 1) for behind in (0, 1)
@@ -20,7 +20,7 @@ _MAX_LENGTH = 2_000
 
 
 def build_matrix(text: str) -> list[list[int]]:
-    """The modules, 1 for dark, with the quiet zone; [] for a text that no code could hold well."""
+    """Return the modules, 1 for dark, with the quiet zone; [] for a text that is too long."""
     import segno
 
     if not text or len(text) > _MAX_LENGTH:
@@ -30,16 +30,16 @@ def build_matrix(text: str) -> list[list[int]]:
 
 
 QrCell = tuple[str, int, int]
-"""A character, its colour and the one behind it; 1 is dark."""
+"""A character, its colour and its background; 1 is dark."""
 
 
 def render_large(modules: list[list[int]]) -> list[list[QrCell]]:
-    """Rows of cells, two for each module: no font has a part in it."""
+    """Return rows of cells, two for each module, independent of the font."""
     return [[(" ", 1 - module, module) for module in row for _ in range(2)] for row in modules]
 
 
 def render_small(modules: list[list[int]]) -> list[list[QrCell]]:
-    """Rows of cells, each with two modules above each other."""
+    """Return rows of cells, each with two modules above each other."""
     light = [0] * len(modules[0])
     padded = [light, *modules, *([light] * (1 + len(modules) % 2))]
     return [
@@ -51,13 +51,13 @@ def render_small(modules: list[list[int]]) -> list[list[QrCell]]:
 def _render_cell(above: int, upper: int, lower: int, below: int) -> QrCell:
     if upper == lower:
         return " ", 1 - upper, upper
-    # A gap at the edge of the block shows the colour behind it, unseen where the neighbour has another one anyway.
+    # A gap at the edge of a block shows the background, which is invisible where the neighbour has another one anyway.
     from_below = lower != below or upper == above
     return ("▄", lower, upper) if from_below else ("▀", upper, lower)
 
 
 def render_cells(rows: list[list[QrCell]]) -> Content:
-    """The cells as they are drawn."""
+    """Return the cells as drawn."""
     lines = [
         Content.assemble(
             *(
@@ -71,7 +71,7 @@ def render_cells(rows: list[list[QrCell]]) -> Content:
 
 
 class QrCode(Static):
-    """Draws it where it fits, and says so where it does not."""
+    """Widget that draws the code if it fits, and says so if it does not."""
 
     DEFAULT_CSS = "QrCode { width: 1fr; height: 1fr; content-align: center middle; text-align: center; }"
 
@@ -80,7 +80,7 @@ class QrCode(Static):
         self.modules = build_matrix(text)
 
     def on_resize(self) -> None:
-        """It is drawn whole or not at all: a part of it could not be scanned."""
+        """Draw all of it or nothing: a part could not be scanned."""
         if not self.modules:
             self.update(Content.styled("This is too long for a QR code.", "$warning"))
             return
@@ -89,7 +89,7 @@ class QrCode(Static):
             if len(rows[0]) <= self.size.width and len(rows) <= self.size.height:
                 self.update(render_cells(rows))
                 return
-        width, more = len(self.modules[0]), len(render_small(self.modules)) + 2  # the head and the keys of its page
+        width, more = len(self.modules[0]), len(render_small(self.modules)) + 2  # title and key bar of the screen
         needs = f"The window is too small for the QR code: it needs {width} columns and {more} rows."
-        text = f"{needs}\nMake it bigger, or go back and copy the address with y."
+        text = f"{needs}\nEnlarge it, or go back and press y to copy the URL."
         self.update(Content.styled(text, "$warning"))

@@ -1,4 +1,4 @@
-"""A question that waits beside what the person is writing: what it is about, and how to enter it."""
+"""Card of a question that waits while the user writes: its subject and the key that opens it."""
 
 from typing import ClassVar
 
@@ -9,14 +9,14 @@ from textual.widget import Widget
 
 from mcphost.tui.messages import ActionRequested
 
-ENTER_HINT = "F8 or a click enters it · what you type stays in your message"
-_SHORT_ENTER_HINT = "F8 or a click enters it"
+ENTER_HINT = "Press F8 or click to open · your typing stays in the message"
+_SHORT_ENTER_HINT = "Press F8 or click to open"
 _FRAME_CELLS = 8
 _TITLE_ROWS = 2
 
 
 class QuestionCard(Widget):
-    """Takes no focus and no key."""
+    """Card that takes neither focus nor keys."""
 
     can_focus = False
     DEFAULT_CSS: ClassVar[str] = """
@@ -31,7 +31,10 @@ class QuestionCard(Widget):
         self._texts: tuple[str, tuple[str, ...], str] = ("", (), "")
 
     def set_texts(self, title: str, lines: tuple[str, ...], queue_position: str) -> None:
-        """`title` says who wants what, `lines` what it is about, `waiting` how many questions wait; all of it clean."""
+        """Set the texts, all sanitized.
+
+        *title* says who wants what, *lines* are the subject, *waiting* is the number of questions.
+        """
         if (title, lines, queue_position) != self._texts:
             self._texts = (title, lines, queue_position)
             self.border_title = Content(f"◆ {title}")
@@ -41,20 +44,20 @@ class QuestionCard(Widget):
     def _rows(self, width: int) -> list[Content]:
         title, lines, _ = self._texts
         rows = [Content.styled(line, "$text").truncate(width, ellipsis=True) for line in lines if line]
-        if len(title) + _FRAME_CELLS > width:  # the frame has no room for all of it
+        if len(title) + _FRAME_CELLS > width:  # the frame has no space for all of it
             rows = [*Content.styled(title, "bold $warning").wrap(width)[:_TITLE_ROWS], *rows]
         return [*rows, Content.styled(ENTER_HINT if len(ENTER_HINT) <= width else _SHORT_ENTER_HINT, "$accent")]
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """As many rows as there are."""
+        """Return the number of rows."""
         del container, viewport
         return len(self._rows(max(1, width)))
 
     def render(self) -> Content:
-        """What it is about, and the key."""
+        """Return the subject and the key."""
         return Content("\n").join(self._rows(max(1, self.content_size.width)))
 
     def on_click(self, event: events.Click) -> None:
-        """Enter the question."""
+        """Open the question."""
         event.stop()
         self.post_message(ActionRequested("answer"))

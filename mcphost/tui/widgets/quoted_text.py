@@ -1,4 +1,4 @@
-"""Parts of a text under headings in our own words: every row of a part has a bar, so it can fake no heading."""
+"""Text parts under headings of our own: every row of a part has a bar, so that it cannot imitate a heading."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -17,7 +17,7 @@ _MARGIN = len(BAR)
 
 
 class QuotedPart(NamedTuple):
-    """A clean text in one style. A heading stands at the margin; rows that it continues on have a mark of their own."""
+    """A sanitized text in one style; headings start at the margin, continuation rows have their own mark."""
 
     text: str
     style: str = ""
@@ -25,7 +25,7 @@ class QuotedPart(NamedTuple):
 
 
 class QuotedRow(NamedTuple):
-    """One row as it is drawn."""
+    """One row as drawn."""
 
     prefix: str
     text: str
@@ -33,7 +33,7 @@ class QuotedRow(NamedTuple):
 
 
 def layout_parts(parts: Iterable[QuotedPart], width: int) -> Iterator[QuotedRow]:
-    """Lay out the parts, each row at most `width` cells wide in any terminal."""
+    """Return the rows of the parts, each at most *width* cells wide in any terminal."""
     room = max(1, width - _MARGIN)
     for text, style, is_heading in parts:
         first, more = ("", CONTINUATION_BAR) if is_heading else (BAR, BAR)
@@ -41,14 +41,14 @@ def layout_parts(parts: Iterable[QuotedPart], width: int) -> Iterator[QuotedRow]
             if len(line) <= room and line.isascii() and "\t" not in line:
                 yield QuotedRow(
                     first, line, style
-                )  # short lines may be hundreds of thousands, and need no look at each sign
+                )  # there may be hundreds of thousands of short lines, which need no check of each character
                 continue
             for number, row in enumerate(wrap_content(Content(line), room)):
                 yield QuotedRow(more if number else first, row.plain, style)
 
 
 class QuotedText(Widget):
-    """Draws the rows in view of headings and what stands under them, at the width it has."""
+    """Widget that draws the visible rows of headings and parts."""
 
     DEFAULT_CSS = """
     QuotedText { height: auto; }
@@ -61,7 +61,7 @@ class QuotedText(Widget):
 
     @property
     def plain(self) -> str:
-        """Headings and parts as text."""
+        """Return headings and parts as text."""
         return "\n".join(part.text for part in self.parts)
 
     def _layout_rows(self, width: int) -> list[QuotedRow]:
@@ -70,12 +70,12 @@ class QuotedText(Widget):
         return self._cached_layout[1]
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """As many rows as they take."""
+        """Return the number of rows."""
         del container, viewport
         return len(self._layout_rows(width)) if width else 0
 
     def render_line(self, y: int) -> Strip:
-        """Return one row; the others are not drawn."""
+        """Return one row."""
         width = self.size.width
         rows = self._layout_rows(width)
         if not 0 <= y < len(rows):
@@ -90,7 +90,7 @@ class QuotedText(Widget):
         return strips[0].apply_offsets(0, y)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """The selected rows, as they are drawn."""
+        """Return the selected rows as drawn."""
         return selection.extract("\n".join(lead + text for lead, text, _ in self._layout_rows(self.size.width))), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:

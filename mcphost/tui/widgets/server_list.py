@@ -1,4 +1,4 @@
-"""The servers at the side: state in a mark and a word, what they offer, and a click for more."""
+"""Server list in the sidebar: state, counts, and a click for details."""
 
 from typing import NamedTuple
 
@@ -28,7 +28,7 @@ STATES: dict[str, tuple[str, str, str]] = {
 
 
 def describe_starting(state: str, seconds: float) -> str:
-    """Return the word for a server's state, and for how long it has been starting once that is worth knowing."""
+    """Return the word for a server's state, with the elapsed seconds of a slow start."""
     word = STATES.get(state, STATES["waiting"])[1]
     return f"starting · {int(seconds)} s" if state == "connecting" and seconds >= 1 else word
 
@@ -37,11 +37,11 @@ EXPIRY_LABELS = {"soon": "sign-in ends", "ended": "sign-in ended"}
 
 
 _EXTRA_ROWS = 9
-"""Besides servers: one of padding, heading, two blank ones, resources, prompts; without servers three that say so."""
+"""Rows besides servers: padding, heading, two blank ones, resources, prompts; three rows of text without servers."""
 
 
 class ServerRow(NamedTuple):
-    """One server as the list shows it."""
+    """One server in the list."""
 
     name: str
     state: str
@@ -55,7 +55,7 @@ class ServerRow(NamedTuple):
 
 
 class ServerList(Widget):
-    """The side panel."""
+    """The sidebar."""
 
     DEFAULT_CSS = "ServerList { width: 24; height: 1fr; background: $surface; padding: 1 1; }"
 
@@ -70,11 +70,11 @@ class ServerList(Widget):
             self.refresh()
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Rows of the panel; those below its text share one strip, because each has seven caches."""
+        """Return rows of the panel; those below its text share one strip, because each strip has seven caches."""
         return render_with_blank_rows(super().render_lines, crop, _EXTRA_ROWS + len(self.rows))
 
     def render(self) -> Content:
-        """Servers, then what they offer together."""
+        """Return the servers and their common counts."""
         width = max(8, self.size.width)
         lines = [Content.styled("Servers", "bold $muted"), Content("")]
         if not self.rows:
@@ -97,7 +97,7 @@ class ServerList(Widget):
     def _render_row(self, row: ServerRow, width: int) -> Content:
         from mcphost.config.confusable_names import (
             describe_name_risk,
-        )  # not loaded before the first frame, which has no rows
+        )  # not imported before the first frame, which has no rows
 
         mark, word, style = STATES.get(row.state, STATES["waiting"])
         if describe_name_risk(row.name):
@@ -116,14 +116,14 @@ class ServerList(Widget):
         return line.stylize(Style.from_meta({"server": row.name}))
 
     def _render_summary(self, row: ServerRow, width: int) -> Content:
-        """Whose account it is used with, where there is room, and how many tools it has."""
+        """Return the account, if there is space, and the number of tools."""
         room = width - len(row.name) - len(str(row.tools)) - 6
         who = clean_line(row.account, 40)
         shown = Content(who).truncate(room, ellipsis=True) if room >= 4 and who else Content("")
         return Content.assemble((shown.plain, "$muted"), " " if shown.plain else "", (str(row.tools), "$faint"))
 
     def on_click(self, event: events.Click) -> None:
-        """A server opens its page, an offer its browser."""
+        """Open the server's screen, or the list of resources or prompts."""
         if server := event.style.meta.get("server"):
             self.post_message(ServerSelected(str(server)))
         elif action := event.style.meta.get("run"):

@@ -1,4 +1,4 @@
-"""The line at the top that says what runs and what it costs, and the line at the bottom that teaches the keys."""
+"""Status line at the top (model, servers, cost) and key bar at the bottom."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from mcphost.tui.screen_text import clean_line
 
 
 class TopBarStatus(NamedTuple):
-    """What the top line shows; `context` 0..1, negative when unknown; `cost` None when unknown."""
+    """What the status line shows; `context` is 0 to 1, negative if unknown; `cost` is None if unknown."""
 
     model: str = ""
     model_state: str = "none"
@@ -35,13 +35,13 @@ _MODEL_STATE_LABELS = {"loading": "loading…", "failed": "not working", "none":
 
 
 class TopBar(Widget):
-    """Model, servers, tools, tokens, cost, context; drops what does not fit, the least important first."""
+    """Model, servers, tools, tokens, cost, context; the least important are dropped if they do not fit."""
 
     DEFAULT_CSS = "TopBar { height: 1; background: $surface; color: $text; padding: 0 1; }"
     status: reactive[TopBarStatus] = reactive(TopBarStatus())
 
     def render(self) -> Content:
-        """The line for the width there is."""
+        """Return the line for the current width."""
         status = self.status
         width = self.size.width
         left: list[Content] = [Content.styled("mcphost", "bold $accent")]
@@ -101,9 +101,9 @@ def _format_count(number: int) -> str:
     return f"{number / 1000:.1f}k" if number < 1_000_000 else f"{number / 1_000_000:.1f}M"
 
 
-# Keys shown below the chat: (key, label, name of the action).
+# Keys shown below the chat: (key, label, action).
 FOOTER_KEYS = tuple((action.key_display, action.label, action.name) for action in ACTIONS if action.is_in_footer)
-# Kept where not all keys fit.
+# Kept when not all keys fit.
 _ESSENTIAL_ACTIONS = {"palette", "help", "stop", "quit", "screen.leave"}
 
 
@@ -121,7 +121,7 @@ def _split_into_rows(keys: Sequence[tuple[str, str, str]], width: int) -> list[l
 
 
 class KeyBar(Widget):
-    """The footer: the keys of the table in `keys`, clickable; as many as fit into so many `rows`."""
+    """Footer with clickable keys, as many as fit into *rows* rows."""
 
     DEFAULT_CSS = "KeyBar { height: auto; background: $background; padding: 0 1; }"
 
@@ -131,13 +131,13 @@ class KeyBar(Widget):
         self.keys = keys or FOOTER_KEYS
 
     def show(self, keys: tuple[tuple[str, str, str], ...]) -> None:
-        """Offer these keys from now on."""
+        """Show these keys."""
         if keys != self.keys:
             self.keys = keys
             self.refresh(layout=True)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """As many rows as its keys take."""
+        """Return the number of rows."""
         del container, viewport
         return len(self._fit_rows(width))
 
@@ -149,7 +149,7 @@ class KeyBar(Widget):
         return rows
 
     def render(self) -> Content:
-        """Keys and what they do."""
+        """Return the keys and their labels."""
         rows = [
             Content("  ").join(
                 Content.assemble((shown, "$accent"), (f" {label}", "$muted")).stylize(Style.from_meta({"run": name}))
@@ -160,6 +160,6 @@ class KeyBar(Widget):
         return Content("\n").join(rows)
 
     def on_click(self, event: events.Click) -> None:
-        """A click is the key."""
+        """Run the action of the clicked key."""
         if name := event.style.meta.get("run"):
             self.post_message(ActionRequested(str(name)))

@@ -1,4 +1,4 @@
-"""The open end of a conversation: text that still grows, and what of it is finished."""
+"""Open end of a stream: text that still grows, and its finished parts."""
 
 from typing import TYPE_CHECKING
 
@@ -9,13 +9,13 @@ if TYPE_CHECKING:
 
 _SLICE_CHARACTERS = 4000
 MAX_MARKDOWN = 100_000
-"""Characters of one text that are read as Markdown; the rest of it is shown as it is."""
+"""Characters of one text that are parsed as Markdown; the rest is shown as plain text."""
 _MAX_PLAIN_CHARACTERS = 1000
-"""Characters of that rest that are drawn at once, as its end is drawn anew for each piece that is added."""
+"""Characters of the plain rest drawn at once: its end is drawn again for each added piece."""
 
 
 def split_into_blocks(text: str) -> list[TranscriptBlock]:
-    """A finished text as blocks that are each drawn quickly."""
+    """Return a finished text as blocks that are each drawn quickly."""
     growing = StreamingText()
     first = growing.start_tail(thinking=False)
     growing.pending.append(text)
@@ -23,7 +23,7 @@ def split_into_blocks(text: str) -> list[TranscriptBlock]:
 
 
 class StreamingText:
-    """`tail` is the last block of the conversation while it grows; `pending` is text it does not hold yet."""
+    """`tail` is the last block of the conversation while it grows; `pending` is text not yet in it."""
 
     def __init__(self) -> None:
         self.tail: MarkdownBlock | ThinkingBlock | None = None
@@ -31,21 +31,21 @@ class StreamingText:
         self._size = 0
 
     def accepts(self, *, thinking: bool) -> bool:
-        """Whether text of this kind belongs to the present tail."""
+        """Return whether text of this kind belongs to the current tail."""
         return isinstance(self.tail, ThinkingBlock if thinking else MarkdownBlock)
 
     def start_tail(self, *, thinking: bool) -> TranscriptBlock:
-        """A new tail, to be put at the end of the conversation."""
+        """Return a new tail, to be appended to the conversation."""
         self.tail = ThinkingBlock(is_streaming=True) if thinking else MarkdownBlock("")
         self._size = 0
         return self.tail
 
     def flush(self) -> list[TranscriptBlock]:
-        """Take the pending text in. The blocks to put after the present tail, the last of them the new tail."""
+        """Take the pending text in; return the blocks to append after the tail, the last of them the new tail."""
         text = "".join(self.pending)
         self.pending.clear()
         out: list[TranscriptBlock] = []
-        # A text that comes in one piece is cut like one that streams.
+        # Text that arrives at once is split like a stream.
         for start in range(0, len(text), _SLICE_CHARACTERS):
             out.extend(self._append_slice(text[start : start + _SLICE_CHARACTERS]))
         return out
@@ -58,7 +58,7 @@ class StreamingText:
         tail.invalidate()
         if isinstance(tail, ThinkingBlock):
             return []
-        from mcphost.tui.widgets.markdown import split_stream  # with the first answer
+        from mcphost.tui.widgets.markdown import split_stream  # imported with the first answer
 
         self._size += len(text)
         done, rest = split_stream(tail.text) if self._size <= MAX_MARKDOWN else _split_plain(tail.text)
@@ -75,7 +75,7 @@ class StreamingText:
         return [*out, self.tail]
 
     def finish(self) -> TranscriptBlock | None:
-        """Nothing more comes; the block that was the tail."""
+        """End the stream; return the block that was the tail."""
         block, self.tail = self.tail, None
         self.pending.clear()
         if isinstance(block, ThinkingBlock):
@@ -84,7 +84,7 @@ class StreamingText:
 
 
 def _split_plain(source: str) -> "tuple[list[MarkdownFragment], MarkdownFragment | None]":
-    """The same as `split_stream` for a text that is shown as it is."""
+    """Return what `split_stream` does for plain text."""
     from mcphost.tui.widgets.markdown import MarkdownFragment, find_cut
 
     parts: list[MarkdownFragment] = []

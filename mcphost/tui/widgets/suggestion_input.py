@@ -1,4 +1,4 @@
-"""A line of input with suggestions below it: asked for when typing pauses, never in the way of typing."""
+"""Input with suggestions below it, requested when typing pauses, never in the way of typing."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -25,7 +25,7 @@ SuggestionSource = Callable[[str], Awaitable[Completion]]
 
 
 class SuggestionLine(OrderedInput):
-    """The input itself; while suggestions are shown some keys are theirs."""
+    """The input; while suggestions are shown, some keys belong to them."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+space", "suggest", show=False)]
 
@@ -41,15 +41,15 @@ class SuggestionLine(OrderedInput):
         await super()._on_key(event)
 
     def action_suggest(self) -> None:
-        """Ask now."""
+        """Request suggestions now."""
         self._owner.schedule_request()
 
 
 class SuggestionInput(Vertical):
-    """Down and up choose, enter and tab take what is chosen, escape closes; without a choice all keys are the form's.
+    """Arrow keys choose, Enter and Tab accept, Escape closes; without a choice all keys belong to the form.
 
-    HINT says so where there is something to ask. `ask` gives what the server suggests; None for a field nobody knows
-    anything about. What it raises costs only the suggestions.
+    HINT is shown if there are suggestions. `ask` returns the server's suggestions; None if there are none for this
+    field. Its errors cost only the suggestions.
     """
 
     HINT = "down suggestions · "
@@ -71,30 +71,31 @@ class SuggestionInput(Vertical):
         self._delay_timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
+        """Create the widgets."""
         yield SuggestionLine(self, self._ident)
 
     @property
     def line(self) -> SuggestionLine:
-        """The input."""
+        """Return the input."""
         return self.query_one(SuggestionLine)
 
     def on_input_changed(self) -> None:
-        """Something was typed: what is shown may not fit any more."""
+        """Drop suggestions that no longer match."""
         if self._accepted_value == self.line.value:
-            return  # the suggestion that was just taken
+            return  # the suggestion that was just accepted
         self._accepted_value = None
         self.schedule_request()
 
     def on_descendant_focus(self) -> None:
-        """What is there to choose from, before anything is typed."""
+        """Request suggestions before anything is typed."""
         self.schedule_request()
 
     def on_descendant_blur(self) -> None:
-        """Another field has the keys now."""
+        """Hide the suggestions."""
         self._close_suggestions()
 
     def schedule_request(self) -> None:
-        """Ask when typing pauses; a question that is still on its way is given up."""
+        """Request suggestions when typing pauses; cancel a pending request."""
         self._cancel_request()
         if self._source is not None:
             self._delay_timer = self.set_timer(SUGGEST_DELAY, self._start_request)
@@ -118,7 +119,7 @@ class SuggestionInput(Vertical):
             found = Completion()
         except McpHostError:
             found = Completion()
-        # What is shown is what is sent: a value with something invisible in it is not offered.
+        # What is shown is what is sent: values with invisible characters are not offered.
         values = [one for one in found.values if one and clean_line(one, VALUE_LIMIT) == one]
         self._show_suggestions([] if values == [value] else values, more=found.has_more)
 
@@ -136,7 +137,7 @@ class SuggestionInput(Vertical):
         popup.clear_options()
         popup.add_options([Option(Content(clean_line(value, 200))) for value in values])
         if more:
-            popup.add_option(Option(Content.styled("… and more: type on", "$muted"), disabled=True))
+            popup.add_option(Option(Content.styled("… more: keep typing", "$muted"), disabled=True))
         popup.highlighted = None
         popup.call_after_refresh(self.scroll_visible, animate=False)
 
@@ -145,7 +146,7 @@ class SuggestionInput(Vertical):
         self._show_suggestions([], more=False)
 
     def process_key(self, key: str) -> bool:
-        """Whether that key was for the suggestions."""
+        """Return whether the key belonged to the suggestions."""
         popup = next(iter(self.query(OptionList)), None)
         if popup is None or not self._suggestions:
             return False
@@ -163,7 +164,7 @@ class SuggestionInput(Vertical):
         return True
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """A click."""
+        """Accept the clicked suggestion."""
         event.stop()
         self._accept(event.option_index)
         self.line.focus()

@@ -1,4 +1,4 @@
-"""One tool call as a card: who, what with, how far, and what came of it."""
+"""Tool call as a card: server, tool, arguments, progress and result."""
 
 from collections.abc import Sequence
 from itertools import islice, starmap
@@ -13,21 +13,21 @@ from mcphost.tui.widgets.blocks import ACTIVATE_STYLE, TranscriptBlock, justify_
 from mcphost.tui.widgets.piece import PrefixedContent
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-# state -> mark, words, style; the words say what the mark and the colour say.
+# state -> mark, words, style; the words say what mark and colour say.
 STATES: dict[str, tuple[str, str, str]] = {
     "proposed": ("◇", "next", "$muted"),
     "waiting": ("◆", "waiting for you", "$warning"),
     "running": ("◐", "running", "$accent"),
     "ok": ("✓", "done", "$success"),
-    "error": ("✕", "the tool reports an error", "$error"),
+    "error": ("✕", "error", "$error"),
     "failed": ("✕", "failed", "$error"),
     "declined": ("⊘", "declined", "$muted"),
     "stopped": ("■", "stopped", "$muted"),
 }
 REVIEW_LABELS = {
-    "passed": "you read it and gave it to the model",
-    "changed": "the model got it as you changed it",
-    "withheld": "withheld: the model got nothing of it",
+    "passed": "reviewed and passed to the model",
+    "changed": "passed to the model as edited",
+    "withheld": "withheld from the model",
 }
 _FOLDED_ROWS = 6
 _FOLDED_LINES = 6
@@ -37,17 +37,17 @@ _UNFOLDED_ROWS = 200
 
 
 def format_value(value: Any) -> str:
-    """An argument as people read it: text as it is, everything else as JSON."""
+    """Return an argument for people: text as it is, everything else as JSON."""
     if isinstance(value, str):
         return value
-    from mcphost.serialization import dumps  # loaded with the first card, not with the first frame
+    from mcphost.serialization import dumps  # imported with the first card, not with the first frame
 
     short = dumps(value)
     return short if len(short) <= 80 else dumps(value, indent=2)
 
 
 def render_progress_bar(share: float, cells: int = 12) -> str:
-    """A progress bar with eighths."""
+    """Return a progress bar with eighths of cells."""
     eighths = round(max(0.0, min(1.0, share)) * cells * 8)
     full, part = divmod(eighths, 8)
     body = "█" * full + (" ▏▎▍▌▋▊▉"[part] if part and full < cells else "")
@@ -55,7 +55,7 @@ def render_progress_bar(share: float, cells: int = 12) -> str:
 
 
 class ToolCard(TranscriptBlock):
-    """The card; its owner sets `state`, progress and result, and calls `forget`."""
+    """The card; its owner sets state, progress and result, and calls `invalidate`."""
 
     can_step = True
 
@@ -76,20 +76,21 @@ class ToolCard(TranscriptBlock):
 
     @property
     def is_running(self) -> bool:
-        """Whether it shows a spinner and elapsed time."""
+        """Return whether it shows a spinner and the elapsed time."""
         return self.state == "running"
 
     def start(self, arguments: dict[str, Any], started_by: str) -> None:
-        """The call was sent."""
+        """Mark the call as sent."""
         self.arguments, self.started_by, self.state, self.started_at = arguments, started_by, "running", monotonic()
         self.invalidate()
 
     def finish(self, outcome: str, text: str, seconds: float, result_file: str = "") -> None:
-        """The call ended. `kept`: the file with all of a result of which the model got the beginning only."""
+        """Mark the call as ended; *kept* is the file with the whole of a result that is too large for the model."""
         self.state, self.result, self.seconds, self.result_file = outcome, text, seconds, result_file
         self.invalidate()
 
     def render(self, width: int) -> list[PrefixedContent]:
+        """Return the card."""
         mark, words, style = STATES.get(self.state, STATES["proposed"])
         if self.is_running:
             mark = SPINNER[int(monotonic() * 8) % len(SPINNER)]
@@ -120,7 +121,7 @@ class ToolCard(TranscriptBlock):
             return Content.assemble(
                 (render_progress_bar(value / total), "$accent"), f" {value:g}/{total:g}  ", (told, "$muted")
             )
-        number = f"{value:g}  " if value or not told else ""  # a task tells by words alone
+        number = f"{value:g}  " if value or not told else ""  # a task reports its progress as text only
         return Content.assemble((number, "$accent"), (told, "$muted"))
 
     def _render_arguments(self, width: int, lead: str) -> list[PrefixedContent]:
@@ -178,15 +179,17 @@ class ToolCard(TranscriptBlock):
         if self.result_file:
             from mcphost.host.results.presentation import MODEL_TEXT_LIMIT
 
-            part = f"the model got its first {MODEL_TEXT_LIMIT // 1024} kB"
-            told = f"{part}; all of it is in {clean_line(self.result_file, 500)}"
+            part = f"the model received the first {MODEL_TEXT_LIMIT // 1024} kB"
+            told = f"{part}; full result: {clean_line(self.result_file, 500)}"
             out.append(PrefixedContent("▎ │ ", "▎ │ ", Content.styled(told, "$warning"), "", lead))
         return out
 
     def estimate_height(self, width: int) -> int:
+        """Return the height, estimated from the length of the result."""
         return self.gap + 2 + min(_FOLDED_LINES, self.result.count("\n", 0, 4000) + 1 if self.result else 0)
 
     def activate(self) -> tuple[str, str] | None:
+        """Return title and text for the viewer."""
         more = self.result.count("\n", 0, 20_000) >= _FOLDED_LINES or len(self.result) > 2000
         long_raw = self.arguments is None and len(self.raw) > _UNFOLDED_VALUE
         if long_raw or len(self.arguments or ()) > _UNFOLDED_ROWS:
@@ -209,6 +212,7 @@ class ToolCard(TranscriptBlock):
         return Section("result", self.result), *starmap(Section, texts)
 
     def copy_text(self) -> str:
+        """Return the result."""
         from mcphost.serialization import dumps
 
         return self.result or dumps(self.arguments)

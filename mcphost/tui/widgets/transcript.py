@@ -1,7 +1,7 @@
-"""The whole conversation as one virtual ScrollView: blocks become strips when they come into view, and are kept.
+"""The conversation as one virtual ScrollView: blocks become strips when visible, and are cached.
 
-Only the open tail of a stream is parsed again, at most 30 times a second. Heights of blocks that were never in view
-are estimates, corrected as they come into view without moving what the user reads.
+Only the open end of a stream is parsed again, at most 30 times a second. Heights of blocks that were never visible are
+estimates, corrected when they come into view without moving what the user reads.
 """
 
 from collections.abc import Iterable, Sequence
@@ -36,16 +36,16 @@ _FRAME_SECONDS = 1 / 30
 _SPIN_SECONDS = 0.25
 _FAST_SPIN_SECONDS = 10.0
 _SLOW_SPIN_SECONDS = 1.0
-"""How often the spinner of a running tool turns: in its first seconds, and then only as often as its seconds change."""
+"""Seconds between spinner frames of a long call, whose elapsed time changes once a second."""
 _MAX_SPINNER_BLOCKS = 50
-"""The newest blocks that may hold running tools."""
+"""Newest blocks that may contain running tools."""
 
 
 class Transcript(ScrollView, can_focus=True):
-    """The conversation. It follows its end until the user scrolls up."""
+    """The conversation; it follows its end until the user scrolls up."""
 
     ALLOW_SELECT = True
-    # Who selects with the mouse goes on typing: the message keeps the keys.
+    # Selecting with the mouse must not move the focus from the message.
     FOCUS_ON_CLICK = False
     DEFAULT_CSS = """
     Transcript {
@@ -76,20 +76,20 @@ class Transcript(ScrollView, can_focus=True):
         self._draw_seconds, self._is_own_scroll = 0.0, False
         self._selection_cache: tuple[Any, dict[int, list[Strip]]] = (None, {})
 
-    # -- what is in it
+    # -- blocks
 
     @property
     def blocks(self) -> list[TranscriptBlock]:
-        """All of it, in order; to be changed by the methods below only."""
+        """Return all blocks in order; change them only through the methods below."""
         return self._block_layout.blocks
 
     @property
     def text_width(self) -> int:
-        """The cells a block may use: not those of the cursor bar, of the scrollbar and of the gap before it."""
+        """Return the columns for a block: without cursor bar, scrollbar and the gap before it."""
         return max(20, self.size.width - 3)
 
     def add(self, block: TranscriptBlock) -> None:
-        """Put a block at the end; the open tail, if any, is finished."""
+        """Append a block; the open end of a stream is finished."""
         self.close_tail()
         self._append(block)
         self._update_view()
@@ -97,7 +97,7 @@ class Transcript(ScrollView, can_focus=True):
             self._start_spinner()
 
     def insert(self, after: TranscriptBlock, blocks: Sequence[TranscriptBlock]) -> None:
-        """Put blocks right below one that is shown; what is being read stays where it is."""
+        """Insert blocks below a shown one; the visible text stays in place."""
         if not blocks or after not in self.blocks:
             return
         index = self.blocks.index(after) + 1
@@ -112,7 +112,7 @@ class Transcript(ScrollView, can_focus=True):
         self._update_view()
 
     def remove_block(self, block: TranscriptBlock) -> None:
-        """Take a block away; one that is not shown any more is none."""
+        """Remove a block, if it is shown."""
         if block not in self.blocks:
             return
         index = self.blocks.index(block)
@@ -123,11 +123,11 @@ class Transcript(ScrollView, can_focus=True):
         self._update_view()
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all blocks."""
         self.load(())
 
     def load(self, blocks: Iterable[TranscriptBlock]) -> None:
-        """Show these blocks instead, at their end; costs little however many there are."""
+        """Show these blocks instead, scrolled to the end; cheap for any number."""
         self.close_tail()
         shown = list(blocks)
         for before, block in pairwise(shown):
@@ -139,24 +139,24 @@ class Transcript(ScrollView, can_focus=True):
         self._update_view()
 
     def update_block(self, block: TranscriptBlock) -> None:
-        """A block was changed by its owner: draw it again, if it is still shown."""
+        """Draw a changed block again, if it is shown."""
         block.strips = None
         if block in self.blocks:
             self._update_view(changed=block)
             self._start_spinner()
 
     def stream(self, text: str, *, thinking: bool = False) -> None:
-        """More text of the answer or of its reasoning; drawn with the next frame."""
+        """Append streamed text of the answer or the reasoning; drawn with the next frame."""
         if not self._streaming.accepts(thinking=thinking):
             self.close_tail()
             self._append(self._streaming.start_tail(thinking=thinking))
         self._streaming.pending.append(text)
         if self._flush_timer is None:
-            # A tail that is dear to draw is drawn less often: drawing takes at most a third of the time.
+            # Expensive tails are drawn less often: drawing takes at most a third of the time.
             self._flush_timer = self.set_timer(max(_FRAME_SECONDS, 2 * self._draw_seconds), self.flush_stream)
 
     def close_tail(self) -> None:
-        """The stream ended or something else follows."""
+        """Finish the stream."""
         if self._streaming.tail is None:
             return
         self.flush_stream()
@@ -165,7 +165,7 @@ class Transcript(ScrollView, can_focus=True):
             self.update_block(block)
 
     def flush_stream(self) -> None:
-        """Draw what came in since the last frame."""
+        """Draw what arrived since the last frame."""
         if self._flush_timer is not None:
             self._flush_timer.stop()
             self._flush_timer = None
@@ -189,7 +189,10 @@ class Transcript(ScrollView, can_focus=True):
         self._block_layout.append(block)
 
     def _update_view(self, changed: TranscriptBlock | None = None) -> None:
-        """Measure what is in view, keep the place (the end, or the line being read), tell Textual the new size."""
+        """Measure the visible blocks and tell Textual the new size.
+
+        The position is kept: the end, or the line being read.
+        """
         height = self.size.height
         if not height or not self.is_attached:
             return
@@ -220,7 +223,7 @@ class Transcript(ScrollView, can_focus=True):
         y = self.scroll_offset.y
         index = self._block_layout.find_index(y)
         if not self.blocks[index].is_measured:
-            # It comes into view from below: keep its lower end where it is.
+            # The block comes into view from below: keep its lower end in place.
             y = max(0, y + self._block_layout.measure(index))
             self._scroll_to_row(y)
         self._block_layout.measure_rows(y, height)
@@ -242,7 +245,7 @@ class Transcript(ScrollView, can_focus=True):
             self._update_view()
 
     def on_resize(self, event: events.Resize) -> None:
-        """A new width changes every height; the block being read stays in view."""
+        """Measure again at the new width; keep the visible block in view."""
         del event
         if self.blocks and self._block_layout.layout_width != self.text_width:
             index = self._block_layout.find_index(self.scroll_offset.y)
@@ -253,7 +256,7 @@ class Transcript(ScrollView, can_focus=True):
         self._update_view()
 
     def notify_style_update(self) -> None:
-        """The theme changed: colours are part of the kept strips."""
+        """Draw again after a change of theme: strips contain colours."""
         super().notify_style_update()
         self._block_layout.clear_strips()
         self._selection_cache = (None, {})
@@ -269,25 +272,26 @@ class Transcript(ScrollView, can_focus=True):
         return pen.render(block, index * LINES_PER_BLOCK, selection)
 
     def _request_image(self, block: ImageCard) -> None:
-        """It is in view: have it decoded, once for each width."""
+        """Request the decoding of a visible image, once for each width."""
         width = self.text_width
         sides = block.request_size(width)
         if sides is None:
             return
 
         def answered(answer: "DecodedImage | str") -> None:
+            """Show the decoded image, or its error."""
             if block.set_drawing(sides, width, answer):
                 self.update_block(block)
 
         self.post_message(ImageDecodeRequested(block.part.data, *sides, answered))
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Rows of the view; those below the last block share one strip, because each has seven caches."""
+        """Return visible rows; those below the last block share one strip, because each strip has seven caches."""
         filled = self._block_layout.total - self.scroll_offset.y if self.blocks else 0
         return render_with_blank_rows(super().render_lines, crop, filled)
 
     def render_line(self, y: int) -> Strip:
-        """One row of the view."""
+        """Return one visible row."""
         y += self.scroll_offset.y
         style = self.visual_style.rich_style
         if not self.blocks or y >= self._block_layout.total:
@@ -322,7 +326,7 @@ class Transcript(ScrollView, can_focus=True):
         return kept[index]
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """The selected text, unwrapped: line ends are those of the text, not of the screen."""
+        """Return the selected text, unwrapped: with the line ends of the text, not of the screen."""
         if not self.blocks:
             return None
         start = selection.start.y // LINES_PER_BLOCK if selection.start else 0
@@ -346,7 +350,7 @@ class Transcript(ScrollView, can_focus=True):
     # -- keys and mouse
 
     def on_click(self, event: events.Click) -> None:
-        """Links are shown, folded things unfold, long results open."""
+        """Show a link, fold or unfold a block, or open a long result."""
         meta = event.style.meta
         if href := meta.get("href"):
             self.post_message(LinkClicked(str(href)))
@@ -367,7 +371,7 @@ class Transcript(ScrollView, can_focus=True):
             self.update_block(self.blocks[index])
 
     def action_step(self, by: int) -> None:
-        """Make the next or previous block the current one and bring it into view."""
+        """Make the next or previous block the current one and scroll it into view."""
         if not self.blocks:
             return
         index = self.current_index if self.current_index >= 0 else len(self.blocks)
@@ -401,14 +405,14 @@ class Transcript(ScrollView, can_focus=True):
             self.post_message(CopyRequested(text))
 
     def action_jump(self, to_end: bool) -> None:
-        """To the newest line, and follow it; or to the first."""
+        """Scroll to the end and follow it, or to the beginning."""
         self.is_following = to_end
         if not to_end:
             self._scroll_to_row(0)
         self._update_view()
 
     def watch_has_focus(self, _has_focus: bool) -> None:
-        """Mark the current block while the keys go to it; the last one in view when there was none."""
+        """Mark the current block while focused; the last visible one if there was none."""
         super().watch_has_focus(_has_focus)
         if _has_focus and not 0 <= self.current_index < len(self.blocks):
             self.current_index = self._last_in_view()
@@ -417,7 +421,7 @@ class Transcript(ScrollView, can_focus=True):
             self.refresh()
 
     def _last_in_view(self) -> int:
-        """Return the index of the lowest block in view that the cursor can stand on; -1 when there is none."""
+        """Return the index of the lowest visible block that can be the current one; -1 if there is none."""
         if not self.blocks:
             return -1
         first = self._block_layout.find_index(self.scroll_offset.y)
@@ -434,7 +438,7 @@ class Transcript(ScrollView, can_focus=True):
             self._spinner_timer = self.set_timer(_SPIN_SECONDS, self._spin)
 
     def _spin(self) -> None:
-        """Draw the first row of each running tool that is in view, and nothing else: a call may wait for hours."""
+        """Draw the first row of each visible running tool and nothing else: a call may take hours."""
         self._spinner_timer = None
         first = max(0, len(self.blocks) - _MAX_SPINNER_BLOCKS)
         running = [index for index in range(first, len(self.blocks)) if self.blocks[index].is_running]

@@ -1,4 +1,4 @@
-"""A row of widgets that goes on in the next row where the width ends: no button is ever cut."""
+"""Row of widgets that wraps at the width: no button is ever truncated."""
 
 from fractions import Fraction
 from typing import Any, cast
@@ -9,12 +9,12 @@ from textual.widget import Widget
 
 
 class FlowLayout(Layout):
-    """One beside the other, each as wide as it wants to be, in as many rows as that takes."""
+    """Layout of widgets side by side, each at its own width, in as many rows as needed."""
 
     name = "flow"
 
     def arrange(self, parent: Widget, children: list[Widget], size: Size, greedy: bool = True) -> ArrangeResult:
-        """Where each goes; of the margins only the right one counts."""
+        """Return the placements; only right margins count."""
         placements: list[WidgetPlacement] = []
         viewport = cast("Any", parent).app.viewport_size
         x = y = tallest = 0
@@ -33,7 +33,7 @@ class FlowLayout(Layout):
 
 
 class WrappingRow(Widget):
-    """What is in it flows."""
+    """Container with this layout."""
 
     DEFAULT_CSS = """
     WrappingRow { height: auto; width: 1fr; }
@@ -42,12 +42,12 @@ class WrappingRow(Widget):
 
     @property
     def layout(self) -> Layout:
-        """Textual's style sheets know no layout but its own four."""
+        """Return the layout; Textual's style sheets support only its own four."""
         return self._flow
 
 
 def wrap_key_hints(key_hints: str, width: int) -> list[str]:
-    """The keys and what they do, in rows: one key is never apart from its words."""
+    """Return the keys and their labels in rows; a key is never separated from its label."""
     rows: list[str] = []
     for word in key_hints.split(" · "):
         if rows and len(rows[-1]) + len(word) + 3 <= width:
