@@ -46,7 +46,7 @@ async def test_the_page_says_what_was_discovered_when_signing_in(run: Run) -> No
     )
     async with run(views=(sample_server("hub", account=example_account(discovery=found)),), size=(120, 40)) as it:
         await it.pilot.press("f3")
-        await it.until(lambda: "Discovered when signing in" in it.text(), "the section")
+        await it.until(lambda: "Sign-in details" in it.text(), "the section")
         for words in ("oauth-protected-resource/mcp", "OpenID Connect Discovery", "login.example/device", "PKCE S256"):
             assert words in it.app.screen.query_one(LongText).text
 
@@ -202,12 +202,12 @@ async def test_a_refused_sign_in_names_the_key_that_signs_in_and_the_command(run
         await it.pilot.press(keys[0])
         await it.until(lambda: "hub" in it.text(), "the page")
         await it.pilot.press(keys[1])
-        said = "You did not sign in to 'hub'. s signs in here. Do it with: mcphost login hub"
+        said = "You did not sign in to 'hub'. Press s to sign in. Do it with: mcphost login hub"
         await it.until(lambda: said in [one.message for one in it.app._notifications], "the way to sign in")
 
 
 async def test_a_required_sign_in_is_shown_in_the_chat_with_its_key(run: Run) -> None:
     async with run(views=(web("hub", "sign_in"),), size=(80, 24)) as it:
         it.host.put(ServerState("hub", "sign_in", "It wants you to sign in.", hint="Do it with: mcphost login hub"))
-        await it.until(lambda: "s on its page (F3) signs in." in it.transcript(), "the key")
+        await it.until(lambda: "Press s on the servers page (F3) to sign in." in it.transcript(), "the key")
         assert "mcphost login hub" in it.transcript()

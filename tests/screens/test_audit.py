@@ -60,7 +60,7 @@ async def test_a_grant_is_undone_from_a_row_by_two_presses(run: Run, tmp_path: P
         await it.pilot.press("down", "down", "down")
         await it.until(lambda: "4f2a91c0" in it.text(), "the row with the grant")
         await it.pilot.press("u")
-        await it.until(lambda: "u again revokes" in it.text())
+        await it.until(lambda: "Press u again to revoke" in it.text())
         assert len(it.host.grants.given) == 2
         await it.pilot.press("u")
         await it.until(lambda: "is revoked" in it.text())
@@ -75,7 +75,7 @@ async def test_the_check_says_that_all_is_well_or_what_is_wrong_and_where(run: R
         await it.pilot.press("f10")
         await it.until(lambda: "tool ended: failed" in it.text())
         await it.pilot.press("v")
-        await it.until(lambda: "All 7 rows are as they were written" in it.text())
+        await it.until(lambda: "All 7 rows are unchanged" in it.text())
         with closing(sqlite3.connect(tmp_path / "l.db", isolation_level=None)) as db:
             db.execute("DROP TRIGGER ledger_is_not_changed")
             db.execute("UPDATE ledger SET decision = 'once' WHERE seq = 6")

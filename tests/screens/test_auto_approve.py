@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 async def test_tools_are_picked_and_started_and_the_banner_stays_until_the_kill_key(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         await it.pilot.press("f9")
-        await it.until(lambda: "Let tools run unasked" in it.text())
+        await it.until(lambda: "Auto-approve" in it.text())
         await it.pilot.press("down", "down", "space", "ctrl+s")
         await it.until(lambda: "AUTO-APPROVE ON" in it.text())
         ((tools, budget),) = it.host.auto_approval.started
@@ -37,11 +37,11 @@ async def test_the_kill_key_works_over_a_question(run: Run) -> None:
 async def test_nothing_starts_when_nothing_is_picked_or_a_limit_is_missing(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         await it.pilot.press("f9")
-        await it.until(lambda: "Let tools run unasked" in it.text())
+        await it.until(lambda: "Auto-approve" in it.text())
         await it.pilot.press("ctrl+s")
         await it.until(lambda: "No tool is selected" in it.text())
         await it.pilot.press("down", "space", "tab", "ctrl+u", "ctrl+s")
         await it.until(lambda: "The number of calls is missing" in it.text())
         await it.pilot.press("escape")
-        await it.until(lambda: "Let tools run unasked" not in it.text())
+        await it.until(lambda: "Auto-approve" not in it.text())
         assert it.host.auto_approval.started == []

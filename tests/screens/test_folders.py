@@ -64,7 +64,7 @@ async def test_the_page_says_of_each_folder_where_it_comes_from_and_which_server
             replace(it.host.views[1], known_roots=KnownRoots(is_refused=True)),
         )
         await it.pilot.press("f3")
-        await it.until(lambda: "was told 1 folder; is told again" in it.text(), "the servers' page says it")
+        await it.until(lambda: "was told 1 folder; updated without" in it.text(), "the servers' page says it")
         assert "asking for folders is deprecated" in " ".join(it.text().split())
         await it.pilot.press("f")
         await it.until(lambda: "files: knows it" in it.text(), "the folder of the start")
@@ -77,7 +77,7 @@ async def test_the_page_says_of_each_folder_where_it_comes_from_and_which_server
         it.host.views = (replace(it.host.views[0], known_roots=KnownRoots(())),)
         it.host.put(RootsShared("files", ()))
         await it.pilot.press("up", "up")
-        await it.until(lambda: "does not know it, was told that there are none" in it.text(), "the news")
+        await it.until(lambda: "does not know it, was told there are none" in it.text(), "the news")
 
 
 async def test_a_folder_is_added_with_suggestions_and_for_as_long_as_the_person_says(
@@ -118,9 +118,9 @@ async def test_escape_changes_nothing_and_errors_keep_the_input(run: Run, work: 
         await it.pilot.press("escape")
         await it.until(lambda: "ctrl+s add" not in it.text())
         await it.pilot.press("x")
-        await it.until(lambda: "Take a folder out" in it.text())
+        await it.until(lambda: "Remove a folder" in it.text())
         await it.pilot.press("enter")
-        await it.until(lambda: "Take a folder out" not in it.text())
+        await it.until(lambda: "Remove a folder" not in it.text())
         assert await roots.refresh() == before
 
 
@@ -129,7 +129,7 @@ async def test_the_home_folder_is_added_only_when_asked_for_twice(run: Run, work
     async with run(size=(80, 24)) as it:
         roots = roots_of(it, work)
         await it.pilot.press("ctrl+o", "a", "tilde", "ctrl+s")
-        await it.until(lambda: "press ctrl+s or the button again" in it.text())
+        await it.until(lambda: "press Ctrl+S or the button again" in it.text())
         assert "whole home folder" in it.text()
         assert len((await roots.refresh()).folders) == 3
         await it.pilot.press("ctrl+s")
@@ -143,11 +143,11 @@ async def test_a_folder_is_taken_out_put_back_and_named(run: Run, work: Path) ->
         await it.pilot.press("ctrl+o")
         await it.until(lambda: "where mcphost was started" in it.text())
         await it.pilot.press("x", "ctrl+s")
-        await it.until(lambda: "taken out for this run" in it.text())
+        await it.until(lambda: "removed for this run" in it.text())
         await it.pilot.press("n")
         await it.until(lambda: any("can be named" in one.message for one in it.app._notifications))
         await it.pilot.press("x")
-        await it.until(lambda: "Put a folder back" in it.text())
+        await it.until(lambda: "Restore a folder" in it.text())
         await it.pilot.press("ctrl+s")
         await it.until(lambda: "taken out" not in it.text())
         await it.pilot.press("n")

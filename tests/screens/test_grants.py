@@ -26,7 +26,7 @@ async def test_grants_are_shown_with_their_bounds_searched_and_revoked_by_two_pr
         assert "\u202e" not in it.text()
         assert "[/bold]" in it.text()
         await it.pilot.press("x")
-        await it.until(lambda: "x again revokes it" in it.text())
+        await it.until(lambda: "Press x again to revoke it" in it.text())
         await it.pilot.press("up")
         await it.pilot.press("x")
         assert len(it.host.grants.given) == 2
@@ -35,7 +35,7 @@ async def test_grants_are_shown_with_their_bounds_searched_and_revoked_by_two_pr
         await it.until(lambda: "under:~/proj" not in it.text())
         await it.pilot.press("ctrl+f")
         await it.type("nothing like it")
-        await it.until(lambda: "Nothing matches." in it.text() and "0 of 1" in it.text())
+        await it.until(lambda: "No matches." in it.text() and "0 of 1" in it.text())
 
 
 async def test_the_servers_page_leads_to_the_grants_of_that_server(run: Run) -> None:
@@ -58,7 +58,7 @@ async def test_a_grant_of_this_session_is_listed_and_revoked(run: Run) -> None:
         await it.until(lambda: "until mcphost ends" in it.text(), "how long it holds")
         assert "files/write_file" in it.text()
         await it.pilot.press("x", "x")
-        await it.until(lambda: "Nothing is allowed for longer" in it.text())
+        await it.until(lambda: "No permissions." in it.text())
         assert it.host.grants.given == []
 
 
@@ -73,13 +73,13 @@ async def test_a_lasting_answer_about_a_folder_is_listed_and_revoked(run: Run) -
         assert "\x1b" not in it.text()
         assert "never" in it.text()
         await it.pilot.press("x")
-        await it.until(lambda: "x again revokes it; the folder is then asked about" in it.text())
+        await it.until(lambda: "Press x again to revoke it; the folder will be asked about" in it.text())
         await it.pilot.press("x")
-        await it.until(lambda: "Nothing is allowed for longer" in it.text())
+        await it.until(lambda: "No permissions." in it.text())
 
 
 async def test_without_a_grant_the_screen_says_what_would_be_there(run: Run) -> None:
     async with run() as it:
         await it.pilot.press("f7")
-        await it.until(lambda: "Nothing is allowed for longer" in it.text())
+        await it.until(lambda: "No permissions." in it.text())
         await it.pilot.press("x", "escape")

@@ -196,7 +196,7 @@ async def test_images_that_cannot_be_drawn_are_named_and_the_hint_is_shown_once(
         show(it.host, part(40, 20), call="b")
         await it.until(lambda: wanted in it.transcript(), "the hint")
         await it.pilot.pause()
-        assert it.transcript().count("named here and not drawn") == 1
+        assert it.transcript().count("listed by name and not drawn") == 1
         assert not blocks(it)
         assert not colours(it)
 
@@ -311,7 +311,7 @@ async def test_a_script_or_mislabelled_icon_is_not_drawn(run: Run) -> None:
         catalog = replace(view.catalog, tools=tuple(replace(one, icons=icons) for one in view.catalog.tools))
         it.host.views = (replace(view, catalog=catalog), *it.host.views[1:])
         await it.pilot.press("f3", "t")
-        await it.until(lambda: "the model has it" in it.text(), "the page")
+        await it.until(lambda: "enabled" in it.text(), "the page")
         await it.pilot.pause()
         assert not it.app.screen.query_one("#icon").display
         assert it.app._image_cache is None  # nobody was asked to decode it

@@ -204,7 +204,7 @@ async def test_a_key_that_is_held_down_stacks_up_no_notices(run: Run) -> None:
         for _ in range(20):
             await it.pilot.press("enter")
         said = [one.message for one in it.app._notifications]
-        assert said == ["Still answering. Esc stops it; your text stays here."]
+        assert said == ["Still answering. Press Esc to stop; your text stays here."]
         assert it.app.chat.query_one(Composer).composer_input.text == "and again"
 
 

@@ -250,14 +250,14 @@ async def test_a_changed_watched_resource_is_read_again_and_reported_once(run: R
         await it.pilot.press("f4")
         await it.until(lambda: "as it was" in it.text(), "the preview")
         await it.pilot.press("w")
-        await it.until(lambda: "you are told when it changes" in it.text(), "that it is watched")
+        await it.until(lambda: "changes are reported" in it.text(), "that it is watched")
         assert it.host.features.subscribed_uris("files") == ("file:///project/README.md",)
         words = "not as it was any more"
         for _ in range(3):
             it.host.put(ResourceChanged("files", "file:///project/README.md"))
         await it.until(lambda: "not as it was any more" in it.text(), "the new content")
         await it.pilot.press("w")
-        await it.until(lambda: "you are told" not in it.text(), "that it is not")
+        await it.until(lambda: "changes are reported" not in it.text(), "that it is not")
         await it.pilot.press("escape")
         await it.until(lambda: it.app.screen is it.app.chat)
         assert it.text().count("README.md has changed.") == 1
@@ -276,7 +276,7 @@ async def test_a_big_resource_is_not_read_before_it_is_requested(run: Run) -> No
     views = (replace(big, catalog=replace(big.catalog, resources=(one,))),)
     async with run(views=views, size=(120, 40)) as it:
         await it.pilot.press("f4")
-        await it.until(lambda: "It is big: 12,000,000 bytes. Read it with p." in it.text(), "the warning")
+        await it.until(lambda: "Large resource: 12,000,000 bytes. Press p to read it." in it.text(), "the warning")
         assert "about 3,000,000 tokens of text" in it.text()
         await it.pilot.press("p")
         await it.until(lambda: "It reads files." in it.text(), "its content")
@@ -311,5 +311,5 @@ async def test_an_entry_brings_its_keys_and_a_search_that_finds_none_keeps_them(
         await it.pilot.press("f3")
         await it.until(lambda: "^F search" in it.text() and "t tools" in it.text(), "the keys")
         await it.pilot.press("ctrl+f", "z", "z", "z")
-        await it.until(lambda: "Nothing matches." in it.text(), "nothing")
+        await it.until(lambda: "No matches." in it.text(), "nothing")
         assert "^F search" in it.text()

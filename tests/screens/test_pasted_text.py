@@ -133,7 +133,7 @@ async def test_a_call_of_which_a_part_was_pasted_stays_and_says_what_to_do(run: 
         await paste(it, "x")
         assert "type the call to run it" in it.text()
         await assert_not_sent(it, LINE)
-        assert "A space before it makes it a message." in notices(it)
+        assert "Start with a space to send it as a message." in notices(it)
         await it.pilot.press("home", "space")
         await assert_sent_as_message(it, f" {LINE}")
 
@@ -207,7 +207,7 @@ async def test_a_typed_call_of_several_lines_is_not_run(run: Run) -> None:
     async with run(turn=echo_reply) as it:
         await it.type("!files/search_files pattern=a\nb=c")
         await assert_not_sent(it, "!files/search_files pattern=a\nb=c")
-        assert "A call by hand is one line." in it.transcript()
+        assert "A manual call is one line." in it.transcript()
 
 
 @pytest.mark.parametrize("text", [" !files/search_files pattern=x", " /new"])

@@ -22,7 +22,7 @@ async def test_text_typed_before_there_is_a_host_stays() -> None:
         await it.type("hello")
         assert "hello" in it.text()
         await attach_and_start(it)
-        await it.until(lambda: "Say what you want" in it.transcript(), "the greeting")
+        await it.until(lambda: "Ask anything" in it.transcript(), "the greeting")
         await it.type(" world")
         assert it.app.chat.composer_input.text == "hello world"
         assert it.host.sent == []
@@ -122,7 +122,7 @@ async def test_a_message_entered_before_there_is_a_host_is_shown_at_once_and_the
         await attach_and_start(it)
         await it.until(lambda: it.host.sent, "the message")
         assert it.text().count("▌ hello") == 1
-        assert it.text().index("Say what you want") < it.text().index("▌ hello")
+        assert it.text().index("Ask anything") < it.text().index("▌ hello")
         gate.set()
         await it.until(lambda: "sent when mcphost is ready" not in it.text(), "the turn")
         assert it.text().count("▌ hello") == 1

@@ -76,7 +76,7 @@ async def test_a_key_is_never_apart_from_what_it_does() -> None:
 async def test_facts_that_do_not_fit_are_a_stop_of_the_tab_key_and_no_key_of_the_page_is_left_out(run: Run) -> None:
     async with run(size=SMALL) as it:
         await it.pilot.press("f3")
-        await it.until(lambda: "says it is" in it.text(), "the facts")
+        await it.until(lambda: "implementation" in it.text(), "the facts")
         assert "mcp.json" not in it.text()
         for words in ("o sign out", "tab read  ^F", "^F search", "esc back"):
             assert words in it.text(), words

@@ -12,14 +12,14 @@ pytestmark = pytest.mark.anyio
 async def test_each_tool_of_a_server_is_switched_off_and_on_by_one_key(run: Run) -> None:
     async with run(size=(120, 40)) as it:
         await it.pilot.press("f3", "t")
-        await it.until(lambda: "the model has it" in it.text(), "the page")
+        await it.until(lambda: "enabled" in it.text(), "the page")
         assert "search_files" in it.text()
         await it.pilot.press("down", "space")
-        await it.until(lambda: "no: you switched it off" in it.text(), "off")
+        await it.until(lambda: "no: turned off by you" in it.text(), "off")
         assert it.host.servers.view("files").disabled_tools == ("create_issue",)
         assert any("○ create_issue" in line for line in it.text().splitlines())
         await it.pilot.press("space")
-        await it.until(lambda: "no: you switched it off" not in it.text(), "on")
+        await it.until(lambda: "no: turned off by you" not in it.text(), "on")
         assert it.host.servers.view("files").disabled_tools == ()
 
 
@@ -31,7 +31,7 @@ async def test_lists_say_how_many_are_off_and_the_top_line_counts_what_the_model
         await it.until(lambda: "3 tools" in it.text(), "the count")
         await it.pilot.press("f3")
         await it.until(lambda: "2 tools, 1 off" in it.text(), "the row")
-        assert "create_issue (switched off)" in it.text()
+        assert "create_issue (off)" in it.text()
 
 
 async def test_what_a_file_switched_off_says_so_and_stays_off(run: Run) -> None:

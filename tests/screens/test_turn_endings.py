@@ -66,12 +66,12 @@ async def test_a_failed_turn_offers_the_message_again(run: Run) -> None:
         await send(it, "my words")
         await it.until(lambda: not it.host.conversation.is_busy)
         it.host.put(events.TurnFinished(2, "failed", error="The model is down.", hint="Wait."))
-        await it.until(lambda: "Wait. Your message is one Up key away." in it.transcript(), "the hint")
+        await it.until(lambda: "Wait. Press Ctrl+R to retry" in it.transcript(), "the hint")
         await it.pilot.press("up")
         assert it.app.query_one(Composer).composer_input.text == "my words"
 
 
-@pytest.mark.parametrize(("said", "hint"), [("half an", "Ctrl+R goes on."), ("", "Ctrl+R tries again.")])
+@pytest.mark.parametrize(("said", "hint"), [("half an", "Press Ctrl+R to continue."), ("", "Press Ctrl+R to retry")])
 async def test_one_key_continues_with_an_answer_that_was_cut_off_or_asks_again(run: Run, said: str, hint: str) -> None:
     async def quiet(host: FakeHost, turn: int, text: str) -> str:
         host.say(turn, "x")

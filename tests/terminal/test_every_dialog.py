@@ -88,7 +88,7 @@ def test_a_call_its_arguments_a_rule_about_it_and_another_round(person: DialogUs
 
     person.expect_refusal(ToolConsentDialog, says, WANTS, ahead=["a", "s", "A"], answers=["tool deny"])
     person.expect_refusal(ContinueTurnDialog, person.no_action, "for tools 1 times", ahead=["g"], answers=["turn no"])
-    person.terminal.wait_for("Stopped after its rounds of tool calls.")
+    person.terminal.wait_for("Stopped at the limit of tool rounds.")
 
     says()
     person.wait_for_dialog(ToolConsentDialog, WANTS)

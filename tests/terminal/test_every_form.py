@@ -75,7 +75,7 @@ def test_forms_for_prompts_addresses_folders_and_auto_approval(person: DialogUse
     person.wait_for_servers()
     terminal = person.terminal
 
-    prompts = opens(person, "F5", "Prompts", "greet", "fill and insert")
+    prompts = opens(person, "F5", "Prompts", "greet", "fill in and insert")
     prompts()
     leaves(person, PromptArgumentsForm, "Enter", "peer · greet", "Insert", ahead=["Enter", "Enter", "Enter"])
 
@@ -110,7 +110,7 @@ def test_forms_for_prompts_addresses_folders_and_auto_approval(person: DialogUse
     )
     terminal.wait_for("@ peer · note://A")
 
-    out, page = "Take a folder out", ("Folders", "where mcphost was started")
+    out, page = "Remove a folder", ("Folders", "where mcphost was started")
     opens(person, "C-o", *page)()
     leaves(person, FolderForm, "x", out, ahead=["Space", "C-s", "Enter"])
     leaves(person, FolderForm, "a", "Add a folder that", ahead=["/", "C-s", "Enter", "C-s"])
@@ -119,7 +119,7 @@ def test_forms_for_prompts_addresses_folders_and_auto_approval(person: DialogUse
     terminal.wait_for("you took it out")
     back(person)
 
-    unasked = "Let tools run unasked"
+    unasked = "Auto-approve"
     leaves(person, AutoApprovalForm, "F9", unasked, "list_notes", ahead=["Down", "Space", "C-s"])
     assert "AUTO-APPROVE ON" not in terminal.wait_for("F6 history")
 

@@ -75,8 +75,8 @@ def test_no_byte_of_a_hostile_model_or_of_a_question_acts_on_the_terminal(termin
         terminal.wait_until(lambda screen: "Use the server evil?" not in screen, "the answer")
         leave_question(terminal, "(after)")  # a tool that changed
         for page, *shown in (
-            ("F7", "Allowed for longer", "(grant-tool)"),
-            ("C-o", "Folders that servers may be told of", "(root-name)"),
+            ("F7", "Permissions", "(grant-tool)"),
+            ("C-o", "Shared folders", "(root-name)"),
             ("F10", "Audit  newest", "drift answered"),
             ("F3", "Servers  2 of 2", "sign-in needed"),
         ):

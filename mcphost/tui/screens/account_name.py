@@ -1,4 +1,4 @@
-"""Asks under which name somebody signs in to a server, beside whoever is signed in there already."""
+"""Form for the name of an additional account of a server."""
 
 from textual.app import ComposeResult
 from textual.content import Content
@@ -17,7 +17,7 @@ ABOUT = (
 
 
 class AccountNameForm(FormScreen[str]):
-    """One field; ends with the name, or None. `taken` are the names that exist: signing in there renews that one."""
+    """One field; ends with the name, or None. *taken* are existing names: signing in with one replaces that sign-in."""
 
     DEFAULT_CSS = """
     AccountNameForm #box { max-width: 76; }
@@ -29,17 +29,20 @@ class AccountNameForm(FormScreen[str]):
         self.server, self.existing_names = server, existing_names
 
     def headline(self) -> str:
+        """Return the title."""
         return f"Sign in to {self.server} under another name"
 
     def body(self) -> ComposeResult:
+        """Yield the name field."""
         yield Static(Content.styled(ABOUT, "$muted"), markup=False)
         yield OrderedInput(placeholder="work", id="name", max_length=MAX_NAME, compact=True)
 
     def key_hints(self) -> str:
+        """Create the widgets."""
         return "enter signs in · esc back"
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Say what is wrong with it, or what it means."""
+        """Show an error, or what the name does."""
         event.stop()
         self.query_one("#fault", Static).update(self._name_message(event.value))
 
@@ -52,7 +55,7 @@ class AccountNameForm(FormScreen[str]):
         return Content.styled(clean_line(again, 120), "$warning")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """A name that can be one."""
+        """Accept a valid name."""
         event.stop()
         try:
             name = parse_account_name(event.value)

@@ -79,6 +79,7 @@ class AccountsScreen(ListScreen):
         self.add_class("bare")
 
     def on_mount(self) -> None:
+        """Create the widgets."""
         super().on_mount()
         self._request_accounts()
 
@@ -103,7 +104,8 @@ class AccountsScreen(ListScreen):
             self._restore_cursor(row)
 
     def render_row(self, row: ListRow) -> Content:
-        # Several accounts of one server are told apart by what comes last.
+        # Accounts of one server differ in their last characters.
+        """Return an account's row."""
         if isinstance(row.value, StoredAccount):
             row = row._replace(title=f"{clean_line(_server_names(row.value), 20)} · {row.value.account.name}")
         return super().render_row(row)
@@ -115,6 +117,7 @@ class AccountsScreen(ListScreen):
                 self.query_one("#entries", OptionList).highlighted = number
 
     def load(self) -> Sequence[ListRow]:
+        """Return all accounts."""
         out: list[ListRow] = []
         for one in self._stored_accounts:
             mark, style, word = describe_state(one)
@@ -133,6 +136,7 @@ class AccountsScreen(ListScreen):
         ]
 
     def show_details(self, row: ListRow) -> None:
+        """Show scopes, validity and storage of an account."""
         self._sign_out_candidate = None
         if isinstance(row.value, ServerView):
             view = row.value
@@ -198,7 +202,7 @@ class AccountsScreen(ListScreen):
             )  # fmt: skip
             return
         self.show_about(Content(f"Connecting {', '.join(servers)} as {one.account.name}…"))
-        # The app's own, so that it is done and told also when this page is left meanwhile.
+        # Run by the app, so that the result is shown even if this screen was closed.
         work = partial(self._use_account, servers, one.account.name)
         self.app.run_worker(work, group="accounts-use")  # pyright: ignore[reportUnknownMemberType]
 

@@ -1,4 +1,4 @@
-"""What was asked, decided and done: the newest rows first, one with all it holds; check them all, undo a grant."""
+"""Audit screen (F10): the newest rows first, details, verification, revoking a grant."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -21,18 +21,17 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
 
 PAGE_SIZE = 200
-"""Rows at a time: as many as a person reads through, and as few as a ledger of any size gives at once."""
+"""Rows of one page, for people to read and for audit logs of any size."""
 _REFUSED_DECISIONS = frozenset({"deny", "decline", "cancel", "declined", "held back"})
 _FAILED_DECISIONS = frozenset({"failed", "error", "lost", "not opened"})
 
 
 class AuditScreen(ListScreen):
-    """A page of the ledger at a time; the search looks through all of it."""
+    """The audit log, a page at a time; the search covers all of it."""
 
     TITLE_TEXT: ClassVar[str] = "Audit"
     EMPTY_TEXT: ClassVar[str] = (
-        "Nothing is recorded yet.\n\n"
-        "Every question, its answer and what came of it is listed here before it takes effect."
+        "Nothing is recorded yet.\n\nEvery question, answer and outcome is listed here before it takes effect."
     )
     ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset({"screen.verify"})
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
@@ -59,28 +58,30 @@ class AuditScreen(ListScreen):
         self._is_closing = False
 
     def on_mount(self) -> None:
+        """Create the widgets."""
         super().on_mount()
         self._request_page()
 
     def on_unmount(self) -> None:
-        """A check that still runs ends."""
+        """Cancel a running verification."""
         self._is_closing = True
 
     def handle_server_change(self) -> None:
-        """Nothing of this follows what servers do now; what is read stays in its place."""
+        """Ignore server changes: rows do not depend on them."""
 
     def load(self) -> Sequence[ListRow]:
+        """Return the rows of the current page."""
         return [_list_row(row) for row in self._audit_rows]
 
     # -- pages
     def filter(self, text: str) -> None:
-        """Ask for what matches: the ledger may hold far more than what is here."""
+        """Query the audit log for *text*; more rows may match than are loaded."""
         if text != self._search_text:
             self._search_text, self._page_starts = text, [0]
             self._request_page()
 
     def _request_page(self) -> None:
-        # A newer wish takes the place of one that is still being answered.
+        # A newer query replaces one that is still running.
         self.run_worker(self._load_page, group="page", exclusive=True)
 
     async def _load_page(self) -> None:
@@ -97,25 +98,26 @@ class AuditScreen(ListScreen):
         self.query_one("#head", Static).update(Content.assemble((self.TITLE_TEXT, "bold $accent"), (which, "$faint")))
 
     def action_older(self) -> None:
-        """The page before in time."""
+        """Show the older page."""
         if len(self._audit_rows) == PAGE_SIZE:
             self._page_starts.append(self._audit_rows[-1].seq)
             self._request_page()
 
     def action_newer(self) -> None:
-        """The page after in time."""
+        """Show the newer page."""
         if len(self._page_starts) > 1:
             self._page_starts.pop()
             self._request_page()
 
     # -- one row
     def show_details(self, row: ListRow) -> None:
+        """Show all fields of a row."""
         self._revoke_candidate = ""
         self.show_about(clean_pairs(_detail_pairs(row.value)))
         self.query_one(LongText).show(_format_detail(row.value.detail))
 
     def action_undo(self) -> None:
-        """Pressed twice: revoke the grant that this row gave or used."""
+        """Revoke the grant that this row gave or used, on the second press."""
         row = self.current_row()
         grant: str = row.value.grant if row is not None else ""
         if not grant or "/" in grant:
@@ -123,7 +125,7 @@ class AuditScreen(ListScreen):
         elif self._revoke_candidate != grant:
             self._revoke_candidate = grant
             self.show_about(
-                Content.styled(f"u again revokes the grant {grant}; its calls are then asked about.", "$warning")
+                Content.styled(f"Press u again to revoke the grant {grant}; its calls will ask again.", "$warning")
             )
         else:
             self._revoke_candidate = ""
@@ -139,7 +141,7 @@ class AuditScreen(ListScreen):
 
     # -- the check
     def action_verify(self) -> None:
-        """Check every row, and say how far it is."""
+        """Verify every row and report progress."""
         self.run_worker(self._verify, group="verify", exclusive=True)
 
     async def _verify(self) -> None:
@@ -147,6 +149,7 @@ class AuditScreen(ListScreen):
         app = cast("App[Any]", self.app)  # pyright: ignore[reportUnknownMemberType]
 
         def progress(done: int, total: int) -> bool:
+            """Report progress from the thread; return whether to continue."""
             if not self._is_closing and done < total:
                 app.call_from_thread(self._show_verify_progress, done, total)
             return not self._is_closing
@@ -161,7 +164,7 @@ class AuditScreen(ListScreen):
             self.show_about(Content.styled(f"Checking… {done:,} of {total:,} rows", "$muted"))
 
     def action_search(self) -> None:
-        """To the search line."""
+        """Focus the search line."""
         self.query_one("#search", Input).focus()
 
 
@@ -180,7 +183,7 @@ def _list_row(row: Written) -> ListRow:
 
 
 def _detail_pairs(row: Written) -> list[tuple[str, str]]:
-    """What matters first: on a small screen the last ones are not seen."""
+    """Return the fields of a row, the most important first: small screens cut the last ones."""
     took = f"{row.duration:,} ms" if row.duration else ""
     result = f"{row.size:,} bytes" if row.size else ""
     return [
@@ -207,6 +210,6 @@ def _format_detail(detail: str) -> str:
 
 def _describe_verification(found: AuditVerification) -> Content:
     if found.is_intact:
-        text = f"All {found.rows:,} rows are as they were written."
+        text = f"All {found.rows:,} rows are unchanged."
         return Content.assemble((text, "$success"), (f"\nThe last one has the hash {found.reached.hash}", "$muted"))
-    return Content.styled(f"Something is wrong in {found.rows:,} rows; below is what and where.", "$error")
+    return Content.styled(f"Problems found in {found.rows:,} rows:", "$error")

@@ -1,4 +1,4 @@
-"""Let tools run unasked: pick which of those that claim to be read-only, and how much they may use."""
+"""Form that starts auto-approve (F9): which read-only tools, and within which budget."""
 
 from typing import TYPE_CHECKING, ClassVar
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from mcphost.host.consent.auto_approve import AutoApproval
 
 _ABOUT = (
-    "In this conversation the tools you pick run without asking, until one of the limits is reached or you press F9. "
-    "Each claims that it only reads; nobody checked that. Everything else asks as usual."
+    "In this conversation the selected tools run without asking, until a limit is reached or you press F9. "
+    "Each claims to be read-only, which is not verified. Everything else asks as usual."
 )
-_NO_TOOLS = "No tool of a ready server claims that it only reads, so there is nothing to pick."
+_NO_TOOLS = "No tool of a ready server claims to be read-only, so there is nothing to select."
 _MAX_TOOLS = 500
 
 
 class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
-    """Ends with what was started, or None. Nothing is picked to begin with."""
+    """Form that ends with the started auto-approval, or None; no tool is selected at first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "start", show=False)]
     DEFAULT_CSS = """
@@ -49,13 +49,16 @@ class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
         for one in auto_approval.candidates()[:_MAX_TOOLS]:
             server, tool = one.connection.config.name, one.definition.name
             title = f"{server}  {tool}"
-            # Names may hold blanks: no two tools are picked by one line.
+            # Names may contain spaces: each line selects one tool.
             self.tools[title if title not in self.tools else f"{title}  ({len(self.tools)})"] = server, tool
 
     def headline(self) -> str:
-        return "Let tools run unasked"
+        """Return the title."""
+        """Return the title."""
+        return "Auto-approve"
 
     def body(self) -> ComposeResult:
+        """Yield the tools and the budget fields."""
         default = AutoApprovalBudget()
         yield Static(Content.styled(_ABOUT if self.tools else _NO_TOOLS, "$text"), markup=False)
         if self.tools:
@@ -72,22 +75,25 @@ class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
                     yield OrderedInput(value, id=ident, compact=True, type="number")
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
+        """Return the action and label of each button."""
         return (("leave", "Back"), ("start", "Start"))[: 2 if self.tools else 1]
 
     def key_hints(self) -> str:
-        return "↑ ↓ · space picks · tab next · ctrl+s start · esc back" if self.tools else "esc back"
+        """Create the widgets."""
+        """Create the widgets."""
+        return "↑ ↓ · space selects · tab next · ctrl+s start · esc back" if self.tools else "esc back"
 
     def on_mount(self) -> None:
-        """To the tools."""
+        """Focus the list of tools."""
         (self.tool_choice if self.tools else self.query_one("#leave")).focus()
 
     def on_focus_move_requested(self, message: FocusMoveRequested) -> None:
-        """On to the next input, or back."""
+        """Focus the next or previous input."""
         message.stop()
         self.focus_next() if message.direction > 0 else self.focus_previous()
 
     def action_start(self) -> None:
-        """With what is picked; what is wrong is said, and nothing is lost."""
+        """Start with the selected tools; errors are shown and keep the input."""
         if not self.tools:
             return
         try:

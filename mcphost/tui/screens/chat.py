@@ -1,4 +1,4 @@
-"""The main screen: conversation, composer, servers, status."""
+"""Main screen: transcript, composer, server list and status line."""
 
 import asyncio
 from collections.abc import Sequence
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
 
 SIDEBAR_MIN_WIDTH = 100
 SENT_WHEN_READY = "sent when mcphost is ready"
-WELCOME = "Say what you want. Before the model uses a tool you are asked. F1 shows all keys, ctrl+q leaves."
-NO_MODEL = "No model is chosen yet, so nobody answers."
+WELCOME = "Ask anything. You approve each tool call. F1 shows all keys, Ctrl+Q quits."
+NO_MODEL = "Choose a model to start chatting."
 NO_MODEL_HINT = (
     "Start with --model, for example: mcphost --model anthropic/claude-sonnet-4-5 (its key in ANTHROPIC_API_KEY), or "
     "--model ollama_chat/llama3.2 for a local one. Tools work without a model: type !server/tool key=value."
 )
 SENT_AS_MESSAGE = "Sent as a message, because it was not typed. Type a call or a command to run it."
-PARTLY_TYPED = "Nothing was run or sent: a part of it was not typed. A space before it makes it a message."
+PARTLY_TYPED = "Nothing was run or sent, because part of it was not typed. Start with a space to send it as a message."
 TRANSCRIPT_KEYS = (
     ("[ ]", "step", ""),
     ("enter", "open", ""),
@@ -61,16 +61,16 @@ TRANSCRIPT_KEYS = (
 
 
 class ChatBody(Horizontal):
-    """The transcript and the servers beside each other."""
+    """The transcript and the server list side by side."""
 
     BLANK = True
 
 
 class ChatScreen(Screen[None]):
-    """Shows what happens, takes what the user says."""
+    """The screen that shows the conversation and takes the user's messages."""
 
     AUTO_FOCUS = "#prompt"
-    BLANK = True  # its widgets cover it, so that it needs no strips of its own for each line
+    BLANK = True  # Its widgets cover it, so it needs no strips of its own.
     DEFAULT_CSS = """
     ChatScreen { background: $background; color: $text; layout: vertical; }
     ChatScreen #middle { height: 1fr; }
@@ -81,7 +81,7 @@ class ChatScreen(Screen[None]):
     BINDINGS: ClassVar[list[Any]] = []
 
     presenter: "TranscriptPresenter"
-    """The conversation, once the host is there."""
+    """The presenter of the conversation; set once the host is attached."""
     status_model: "StatusModel"
 
     def __init__(self, *, greeting: str = "", demo: bool = False) -> None:
@@ -99,7 +99,9 @@ class ChatScreen(Screen[None]):
         self._reported_failures: dict[str, str] = {}
 
     def compose(self) -> ComposeResult:
-        # Decided before the first layout, so that the first frame is drawn once.
+        # Set before the first layout, so that the first frame is drawn once.
+        """Create the widgets."""
+        """Create the widgets."""
         self._update_sidebar(self.app.size.width)  # pyright: ignore[reportUnknownMemberType]
         yield TopBar()
         yield AutoApprovalBar()
@@ -111,25 +113,25 @@ class ChatScreen(Screen[None]):
         yield KeyBar()
 
     def on_mount(self) -> None:
-        """Everything that needs nothing from outside."""
+        """Set up what needs no host."""
         composer = self.query_one(Composer)
         composer.completion_source, composer.submit_handler = self.list_completions, self.submit
         self.query_one(TopBar).status = TopBarStatus(demo=self.demo, model_state="")
 
     @property
     def host(self) -> "Host":
-        """The host; not before it is attached."""
+        """The host; raises before it is attached."""
         if self._host is None:
-            raise RuntimeError("No host is attached yet.")
+            raise RuntimeError("mcphost is still starting.")
         return self._host
 
     @property
     def composer_input(self) -> ComposerInput:
-        """What the person types a message into."""
+        """The text input of the composer."""
         return self.query_one(ComposerInput)
 
     def attach_host(self, host: "Host") -> None:
-        """The host runs now: show the conversation, say what to do first, submit what was entered before."""
+        """Attach the running host: show the conversation and a greeting, submit what was entered before."""
         from mcphost.tui.screens.conversation import TranscriptPresenter
         from mcphost.tui.screens.status_model import StatusModel
 
@@ -154,7 +156,7 @@ class ChatScreen(Screen[None]):
                 self.presenter.add_notice("info", WELCOME)
 
     def _submit_early_drafts(self) -> None:
-        """Submit what was entered before there was a host; what cannot be sent yet stays in the composer."""
+        """Submit drafts entered before the host was attached; those that cannot be sent yet return to the composer."""
         early, self._early_drafts = self._early_drafts, []
         pending, self._pending_messages = self._pending_messages, []
         transcript = self.query_one(Transcript)
@@ -171,23 +173,23 @@ class ChatScreen(Screen[None]):
                 transcript.add(pending[0])
 
     def _remove_pending_messages(self) -> None:
-        """A message that waited is shown as sent, or is in the composer again."""
+        """Remove placeholders of messages that are now sent or back in the composer."""
         for words in self._pending_messages:
             self.query_one(Transcript).remove_block(words)
         self._pending_messages.clear()
 
     def load_conversation(self) -> None:
-        """Show the open conversation from its messages."""
+        """Show the open conversation."""
         messages = self.host.conversation.messages
         self.presenter.load(messages)
         self.status_model.load_messages(messages)
         self.query_one(Composer).load_history([message.text for message in messages if message.role == "user"])
         self.query_one(Composer).composer_input.focus()
 
-    # -- what the host tells
+    # -- host events
 
     def handle_event(self, event: "AnyEvent") -> None:
-        """One event of the host."""
+        """Handle one event of the host."""
         from mcphost.host import events
 
         if self._pending_messages and isinstance(event, events.TurnStarted):
@@ -201,12 +203,12 @@ class ChatScreen(Screen[None]):
         elif isinstance(event, events.ServerState):
             self._report_server_state(event)
         elif isinstance(event, events.AutoApprovalChanged) and not event.on and event.why != "started anew":
-            self.presenter.add_notice("info", f"Tools ask again before they run: {event.why}.")
+            self.presenter.add_notice("info", f"Auto-approve ended; tools ask again: {event.why}.")
         if not isinstance(event, events.TextDeltaEvent | events.ThinkingDeltaEvent | events.ToolProgress):
             self.refresh_status()
 
     def _report_server_state(self, event: "ServerState") -> None:
-        """What went wrong with a server, once for all the times it is tried again until it works or is restarted."""
+        """Report a server's failure once, until it works again or is restarted."""
         if event.state in ("ready", "waiting"):
             self._reported_failures.pop(event.server, None)
         elif event.state in ("failed", "sign_in"):
@@ -214,11 +216,11 @@ class ChatScreen(Screen[None]):
             named = detail if event.server in detail else f"{event.server}: {detail}"
             if self._reported_failures.get(event.server) != named:
                 self._reported_failures[event.server] = named
-                key = "s on its page (F3) signs in." if event.state == "sign_in" else ""
+                key = "Press s on the servers page (F3) to sign in." if event.state == "sign_in" else ""
                 self.presenter.add_notice("error", named, " ".join(filter(None, (key, event.hint))))
 
     def show_pending_questions(self, questions: "tuple[Question[Any], ...]") -> None:
-        """Which questions wait for the user."""
+        """Show which calls wait for the user."""
         from mcphost.host.questions.questions import ApproveTool, ReviewResult
 
         self.pending_question_count = len(questions)
@@ -228,7 +230,7 @@ class ChatScreen(Screen[None]):
         self.refresh_status()
 
     def refresh_status(self) -> None:
-        """Bring the top line and the server list up to date, once however often it is asked for."""
+        """Update the status line and the server list, once for any number of requests."""
         if not self._is_status_stale:
             self._is_status_stale = True
             self.set_timer(0.03, self._show_status)
@@ -241,7 +243,7 @@ class ChatScreen(Screen[None]):
         from mcphost.tui.screens.status_model import build_server_row, has_expiring_sign_in
 
         self._is_status_stale = False
-        self.query_one(AutoApprovalBar).state = self.host.auto_approval_status
+        self.query_one(AutoApprovalBar).state = self.host.auto_approval.status
         views = self.host.servers.views()
         self._has_timed_state = any(has_expiring_sign_in(view) or view.starting_seconds for view in views)
         self.query_one(TopBar).status = self.status_model.build_status(
@@ -249,12 +251,12 @@ class ChatScreen(Screen[None]):
         )
         self.query_one(ServerList).show(tuple(build_server_row(view) for view in views))
 
-    # -- what the user does
+    # -- user input
 
     def submit(self, draft: Draft) -> None:
-        """Send, run a command, or call a tool by hand; the text stays when that is not possible.
+        """Send a message, run a command or call a tool; the text stays in the composer if that fails.
 
-        Commands and calls are typed: what a server, a paste or an earlier message brought is sent as a message.
+        Only typed text is a command or a call: text from a server, a paste or the history is sent as a message.
         """
         if self._host is None:
             self._early_drafts.append(draft)
@@ -277,7 +279,7 @@ class ChatScreen(Screen[None]):
         elif self.host.model_selection.model is None:
             self.presenter.add_notice("warning", NO_MODEL, NO_MODEL_HINT)
         elif self.host.conversation.is_busy or self.is_sending:
-            self.notify("Still answering. Esc stops it; your text stays here.", markup=False, timeout=4)
+            self.notify("Still answering. Press Esc to stop; your text stays here.", markup=False, timeout=4)
         else:
             self.query_one(Composer).mark_sent()
             if draft.is_call or draft.is_command:
@@ -306,9 +308,9 @@ class ChatScreen(Screen[None]):
         self.refresh_status()
 
     def continue_turn(self) -> None:
-        """Have an answer that was cut off completed, or the model asked again."""
+        """Continue a truncated answer, or ask the model again."""
         if self.host.conversation.is_busy:
-            self.notify("Still answering. Esc stops it.", markup=False, timeout=4)
+            self.notify("Still answering. Press Esc to stop.", markup=False, timeout=4)
         else:
             self.run_worker(self._continue_turn, group="turn")
 
@@ -335,7 +337,7 @@ class ChatScreen(Screen[None]):
         self.run_worker(partial(self._run_manual_call, card), group="hand")
 
     def stop_manual_calls(self) -> bool:
-        """Stop the calls made by hand; False when none runs."""
+        """Stop the running manual calls; return False if there are none."""
         running = self._manual_call_count > 0
         self.workers.cancel_group(self, "hand")  # pyright: ignore[reportUnknownMemberType]
         return running
@@ -353,18 +355,18 @@ class ChatScreen(Screen[None]):
             self._manual_call_count -= 1
 
     def on_scroll_requested(self, message: ScrollRequested) -> None:
-        """Page up and down while the message is written."""
+        """Scroll the transcript while a message is being written."""
         message.stop()
         transcript = self.query_one(Transcript)
         transcript.scroll_relative(y=message.pages * max(1, transcript.size.height - 1), animate=False)
 
     def on_attach_requested(self, message: AttachRequested) -> None:
-        """@ chose a resource."""
+        """Attach the resource chosen with @."""
         message.stop()
         self.attach_resource(message.server, message.uri)
 
     def attach_resource(self, server: str, uri: str) -> None:
-        """Read a resource and hold it for the next message."""
+        """Read a resource and attach it to the next message."""
         self.run_worker(partial(self._read_attachment, server, uri), group="attach")
 
     async def _read_attachment(self, server: str, uri: str) -> None:
@@ -381,7 +383,7 @@ class ChatScreen(Screen[None]):
         self._show_attachments()
 
     def on_detach_requested(self, message: DetachRequested) -> None:
-        """Backspace took the newest attachment away."""
+        """Remove the newest attachment."""
         message.stop()
         if self.attachments:
             self.attachments.pop()
@@ -393,7 +395,7 @@ class ChatScreen(Screen[None]):
         )
 
     def on_prompt_requested(self, message: PromptRequested) -> None:
-        """A prompt chosen with /."""
+        """Fill in the prompt chosen with /."""
         message.stop()
         for view in self.host.servers.views():
             for prompt in view.catalog.prompts:
@@ -402,39 +404,40 @@ class ChatScreen(Screen[None]):
                     return
 
     def fill_prompt(self, server: str, prompt: Any) -> None:
-        """Ask for its arguments, then put its text into the composer."""
+        """Ask for the prompt's arguments and put its text into the composer."""
         from mcphost.tui.screens.prompts import PromptArgumentsForm
 
         form = PromptArgumentsForm(self.host, server, prompt)
 
         def filled(text: str | None) -> None:
+            """Insert the text, unless the form was cancelled."""
             self.insert_prompt_text(server, text)
 
         self.app.push_screen(form, filled)  # pyright: ignore[reportUnknownMemberType]
 
     def insert_prompt_text(self, server: str, text: str | None) -> None:
-        """Put a text of this server into the composer."""
+        """Insert text of a server into the composer."""
         composer = self.query_one(Composer)
         if text:
             composer.insert_prompt_text(server, text)
         composer.composer_input.focus()
 
     def on_link_clicked(self, message: LinkClicked) -> None:
-        """Show where a link leads; it is copied, never opened."""
+        """Show and copy the target of a link; links are never opened."""
         message.stop()
         self.post_message(CopyRequested(message.url))
         self.notify(clean_line(message.url, 600), title="Link, not opened", markup=False, timeout=8)
 
     def list_completions(self, kind: str) -> list[CompletionItem]:
-        """What the composer's popups hold."""
+        """Return the completions for the composer's popup."""
         return build_completions(kind, self._host.servers.views() if self._host is not None else ())
 
     def on_descendant_focus(self, event: ui.DescendantFocus) -> None:
-        """Show the keys of the place that has the focus."""
+        """Show the keys of the focused widget."""
         self.query_one(KeyBar).show(TRANSCRIPT_KEYS if isinstance(event.widget, Transcript) else FOOTER_KEYS)
 
     def on_key(self, event: ui.Key) -> None:
-        """A letter that means nothing in the conversation is the beginning of a message."""
+        """Start a message with a letter that has no meaning in the transcript."""
         known = event.key in self.active_bindings
         if self.query_one("#transcript").has_focus and event.is_printable and event.character and not known:
             event.stop()
@@ -445,7 +448,7 @@ class ChatScreen(Screen[None]):
     # -- layout
 
     def on_resize(self, event: ui.Resize) -> None:
-        """The sidebar is there where there is room, or where the user wants it."""
+        """Show the sidebar where there is space, or where the user wants it."""
         self._update_sidebar(event.size.width)
 
     def _update_sidebar(self, width: int) -> None:
@@ -454,13 +457,13 @@ class ChatScreen(Screen[None]):
         )
 
     def toggle_sidebar(self) -> None:
-        """Show or hide the servers."""
+        """Show or hide the server list."""
         self.sidebar_preference = not self.has_class("sidebar")
         self.set_class(self.sidebar_preference, "sidebar")
 
 
 def _preload_markdown() -> None:
-    """Load what drawing an answer needs, off the path of keys."""
+    """Import what rendering an answer needs, outside of key handling."""
     from mcphost.tui.widgets.markdown import warm_up
 
     warm_up()

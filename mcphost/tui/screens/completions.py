@@ -1,4 +1,4 @@
-"""What the composer's popups hold: commands and prompts after /, resources after @, tools after !."""
+"""Completions for the composer: commands and prompts after /, resources after @, tools after !."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def build_completions(kind: str, views: "Iterable[ServerView]") -> list[CompletionItem]:
-    """Those of the popup that this character opens."""
+    """Return the completions for the popup that *trigger* opens."""
     match kind:
         case "/":
             commands = [

@@ -1,4 +1,4 @@
-"""Turns messages and host events into blocks of the transcript."""
+"""Presenter that turns messages and host events into transcript blocks."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -31,16 +31,16 @@ from mcphost.tui.widgets.transcript import Transcript
 
 _MAX_SINGLE_BLOCK = 4000
 _MAX_CHANGE_NOTICES = 20
-_MAX_IMAGES = 20  # of one result
+_MAX_IMAGES = 20  # per result
 
 
 def format_time(seconds: float) -> str:
-    """Hours and minutes in the user's own zone; empty when unknown."""
+    """Return hours and minutes in local time; "" if unknown."""
     return f"{datetime.fromtimestamp(seconds).astimezone():%H:%M}" if seconds else ""
 
 
 def build_user_message(message: Message) -> UserMessage:
-    """A user message with what was attached to it."""
+    """Return the block of a user message with its attachments."""
     attached: list[str] = []
     for part in message.parts:
         if isinstance(part, ResourcePart):
@@ -51,12 +51,12 @@ def build_user_message(message: Message) -> UserMessage:
 
 
 def build_markdown_blocks(text: str) -> list[TranscriptBlock]:
-    """A finished text as blocks; a very long one in parts, so that each is drawn only when it is in view."""
+    """Return the blocks of a finished text; a very long one in parts, which are rendered when visible."""
     return [MarkdownBlock(text)] if len(text) < _MAX_SINGLE_BLOCK else split_into_blocks(text)
 
 
 def build_image_cards(images: Iterable[ImagePart]) -> list[TranscriptBlock]:
-    """Those of which the place can be kept from the beginning, up to a bound."""
+    """Return cards for the images whose size is known, up to a limit."""
     known = ((part, detect_image(part)) for part in islice(images, _MAX_IMAGES))
     return [ImageCard(part, kind) for part, kind in known if kind is not None]
 
@@ -64,7 +64,7 @@ def build_image_cards(images: Iterable[ImagePart]) -> list[TranscriptBlock]:
 def build_blocks(
     messages: Iterable[Message], can_draw_images: Callable[[], bool] = lambda: False
 ) -> list[TranscriptBlock]:
-    """A stored conversation as blocks; with its pictures, if it has any and they are `drawn`."""
+    """Return the blocks of a stored conversation, with its images if *drawn*."""
     out: list[TranscriptBlock] = []
     cards: dict[str, ToolCard] = {}
     speaking = False
@@ -90,7 +90,7 @@ def build_blocks(
             else:
                 out.extend(_build_part_blocks(part, cards))
         if message.cut:
-            out.append(NoticeBlock("warning", "This answer was stopped or broke off."))
+            out.append(NoticeBlock("warning", "This answer is incomplete."))
     for card in cards.values():
         if card.state == "proposed":
             card.state = "stopped"
@@ -117,7 +117,7 @@ def _apply_tool_return(cards: dict[str, ToolCard], part: ToolReturnPart) -> None
 
 
 class TranscriptPresenter:
-    """Follows the events of one conversation into its transcript."""
+    """Presenter of one conversation's events in its transcript."""
 
     def __init__(self, transcript: Transcript) -> None:
         self.transcript = transcript
@@ -151,7 +151,7 @@ class TranscriptPresenter:
         self._is_incomplete = False
 
     def handle_event(self, event: events.AnyEvent) -> None:
-        """Show one event; kinds that are not of the conversation are ignored."""
+        """Show one event; ignore events that do not belong to the conversation."""
         handler = self._handlers.get(type(event))
         if handler is not None:
             handler(event)
@@ -163,24 +163,24 @@ class TranscriptPresenter:
         self.transcript.load(build_blocks(messages, lambda: not self._images_unsupported_reason()))
 
     def add_notice(self, level: str, text: str, hint: str = "") -> None:
-        """A sentence of our own."""
+        """Add a notice of the program."""
         self.transcript.add(NoticeBlock(level, text, hint))
 
     def add_manual_call(self, card: ToolCard) -> None:
-        """Show a call of the user's own at once; the host's events take it up once it is sent."""
+        """Show a manual call at once; events of the host update its card after it is sent."""
         self.unsent_manual_cards.append(card)
         self.transcript.is_following = True
         self.transcript.add(card)
 
     def fail_manual_call(self, card: ToolCard, outcome: str, text: str) -> None:
-        """A call by hand that came to nothing: why, with what to do."""
+        """Mark a manual call as failed, with the reason and a hint."""
         if card in self.unsent_manual_cards:
             self.unsent_manual_cards.remove(card)
         card.finish(outcome, text, card.seconds)
         self.transcript.update_block(card)
 
     def last_answer(self) -> str:
-        """The newest answer as its model wrote it."""
+        """Return the newest answer as the model wrote it."""
         parts: list[str] = []
         for block in reversed(self.transcript.blocks):
             if isinstance(block, UserMessage | SpeakerHeading) and parts:
@@ -190,7 +190,7 @@ class TranscriptPresenter:
         return "\n\n".join(part.strip("\n") for part in reversed(parts))
 
     def mark_waiting_calls(self, calls: set[str]) -> None:
-        """Which calls wait for the user now."""
+        """Mark the calls that wait for the user."""
         if calls:
             self.phase = "waiting for you"
         elif self.phase == "waiting for you":
@@ -238,8 +238,8 @@ class TranscriptPresenter:
         self.transcript.stream(event.text, thinking=True)
 
     def _handle_retry(self, event: events.ModelRetrying) -> None:
-        self.phase = f"trying again in {event.seconds:.0f} s"
-        told = f"{event.reason} Trying again in {event.seconds:.0f} s (attempt {event.attempt})."
+        self.phase = f"retrying in {event.seconds:.0f} s"
+        told = f"{event.reason} Retrying in {event.seconds:.0f} s (attempt {event.attempt})."
         if self._retry_notice is not None and self._retry_notice is self.transcript.blocks[-1]:
             self._retry_notice.text = told
             self.transcript.update_block(self._retry_notice)
@@ -251,7 +251,7 @@ class TranscriptPresenter:
         self.transcript.close_tail()
         self._is_incomplete = event.message.cut
         if event.message.cut:
-            self.add_notice("warning", "Not complete; what was written so far is kept.")
+            self.add_notice("warning", "Incomplete; the text so far is kept.")
 
     def _find_or_add_card(self, event: Any) -> ToolCard:
         card = self.cards.get(event.call) or self.manual_cards.get(event.call)
@@ -271,7 +271,7 @@ class TranscriptPresenter:
         if event.by == "user" and event.call not in self.cards:
             self._match_manual_call(event)
             return
-        if event.by == "earlier":  # of no turn, like a call by hand
+        if event.by == "earlier":  # calls without a turn, such as manual ones
             card = self.manual_cards[event.call] = ToolCard(event.call, event.server, event.tool, event.arguments)
             card.start(event.arguments, event.by)
             self.transcript.add(card)
@@ -288,7 +288,7 @@ class TranscriptPresenter:
             if (card.server, card.tool, card.arguments) == what:
                 self.unsent_manual_cards.remove(card)
                 break
-        else:  # it failed before this was heard of, and says so already
+        else:  # the call failed before it was sent, and its card says so
             card = ToolCard(event.call, event.server, event.tool, event.arguments)
         self.manual_cards[event.call] = card
 
@@ -300,7 +300,7 @@ class TranscriptPresenter:
 
     def _handle_tool_finished(self, event: events.ToolFinished) -> None:
         if (own := self.manual_cards.pop(event.call, None)) is not None:
-            if own.is_running:  # otherwise the reason is there already, with what to do about it
+            if own.is_running:  # otherwise the card already has the reason and a hint
                 own.finish(event.outcome, event.text, event.seconds)
                 self.transcript.update_block(own)
                 self._show_images(own, event.images)
@@ -313,20 +313,20 @@ class TranscriptPresenter:
         self._show_images(card, event.images)
 
     def _images_unsupported_reason(self) -> str:
-        """Why pictures are not drawn here; empty when they are."""
+        """Return why images are not drawn here; "" if they are."""
         from mcphost.tui.image_cache import images_unsupported_reason
 
         return images_unsupported_reason(self.transcript.app)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
 
     def _show_images(self, card: ToolCard, images: Iterable[ImagePart]) -> None:
-        """Pictures of a result, below its card; once it is said why there are none."""
+        """Show the images of a result below its card; explain once why there are none."""
         blocks = build_image_cards(images)
         why = self._images_unsupported_reason() if blocks else ""
         if not why:
             self.transcript.insert(card, blocks)
         elif not self._has_image_notice:
             self._has_image_notice = True
-            self.add_notice("info", "Pictures are named here and not drawn.", why)
+            self.add_notice("info", "Images are listed by name and not drawn.", why)
 
     def _handle_result_reviewed(self, event: events.ResultReviewed) -> None:
         card = self._find_or_add_card(event)
@@ -344,20 +344,24 @@ class TranscriptPresenter:
                 self.transcript.update_block(card)
         self.cards.clear()
         if event.outcome == "failed":
-            again = "Ctrl+R goes on." if self._is_incomplete else "Your message is one Up key away. Ctrl+R tries again."
+            again = (
+                "Press Ctrl+R to continue."
+                if self._is_incomplete
+                else "Press Ctrl+R to retry, or Up to edit your message."
+            )
             self.add_notice("error", event.error or "The turn failed.", f"{event.hint} {again}".strip())
         elif event.outcome == "rounds":
-            self.add_notice("warning", "Stopped after its rounds of tool calls.", "Write 'go on' to continue.")
+            self.add_notice("warning", "Stopped at the limit of tool rounds.", "Write 'go on' to continue.")
         elif self.transcript.blocks and self.transcript.blocks[-1] is self._user_message:
-            # Nothing at all came: a silent end looks like a broken program.
+            # An empty turn without a notice would look like a crash.
             self.add_notice("info", "Stopped." if event.outcome == "stopped" else "The model's answer is empty.")
 
     def _handle_notice(self, event: events.NoticeEvent) -> None:
         self.add_notice(event.level, event.text, event.hint)
 
     def _handle_resource_changed(self, event: events.ResourceChanged) -> None:
-        """Once for each resource until the user says something: whoever changes often must not fill the screen."""
+        """Report a changed resource once until the user's next message."""
         if event not in self._announced_changes and len(self._announced_changes) < _MAX_CHANGE_NOTICES:
             self._announced_changes.add(event)
             name = f"{clean_line(event.server, 60)} · {clean_line(event.uri, 300)}"
-            self.add_notice("info", f"{name} has changed.", "You attached it as it was before: attach it again.")
+            self.add_notice("info", f"{name} has changed.", "You attached an older version: attach it again.")

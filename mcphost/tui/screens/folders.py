@@ -1,4 +1,4 @@
-"""The folders that servers may be told of: where each comes from, who was told; add one, name it, take it out."""
+"""Shared folders (Ctrl+O): the origin of each, which servers know it; add, name or remove one."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -27,43 +27,43 @@ if TYPE_CHECKING:
     from mcphost.host.server_requests.roots import Roots
 
 
-_SCOPE_PHRASES = {"": "", "run": "for this run", "project": "for this project", "user": "for good"}
+_SCOPE_PHRASES = {"": "", "run": "for this run", "project": "for this project", "user": "always"}
 _ROOTS_NOTICE = """A server is told where these are when it asks and you agree.
 That neither keeps it inside them nor gives it a right to them."""
 FolderChange = Literal["add", "name", "out", "back"]
 _TITLES = {
-    "add": "Add a folder that servers may be told of",
+    "add": "Share a folder",
     "name": "Name a folder",
-    "out": "Take a folder out",
-    "back": "Put a folder back",
+    "out": "Remove a folder",
+    "back": "Restore a folder",
 }
-_CHANGE_LABELS = {"add": "Add", "name": "Name", "out": "Take out", "back": "Put back"}
-_DONE_LABELS = {"add": "Added", "name": "Named", "out": "Taken out", "back": "Put back"}
-_STORAGE_NOTE = "mcphost keeps that among its own data;"
+_CHANGE_LABELS = {"add": "Add", "name": "Name", "out": "Remove", "back": "Restore"}
+_DONE_LABELS = {"add": "Added", "name": "Named", "out": "Removed", "back": "Restored"}
+_STORAGE_NOTE = "Stored in mcphost's own data;"
 _LOOKUP_DELAY = 0.15
 _MAX_PATH = 4_096
 
 
 def describe_origin(folder: RootFolder) -> str:
-    """Where it comes from, and who decides about it."""
+    """Return where the folder origin and who decides about it."""
     holds = _SCOPE_PHRASES[folder.scope]
     if folder.state == "out":
-        return f"taken out {holds} · {folder.origin}"
+        return f"removed {holds} · {folder.origin}"
     return f"{folder.origin} {holds}" if folder.source == "added" else folder.origin
 
 
 def describe_known_roots(known: KnownRoots) -> str:
-    """What a server knows of the folders."""
+    """Return what a server knows about the folders."""
     if known.roots is None:
         return "you refused" if known.is_refused else "has not asked"
-    told = f"was told {pluralize(len(known.roots), 'folder')}" if known.roots else "was told that there are none"
-    again = "; is told again without a question" if known.is_approved else ""
+    told = f"was told {pluralize(len(known.roots), 'folder')}" if known.roots else "was told there are none"
+    again = "; updated without a question" if known.is_approved else ""
     again += " in this run" if known.is_approved and not known.is_permanent else ""
-    return told + ("; you have refused since" if known.is_refused else again)
+    return told + ("; refused since" if known.is_refused else again)
 
 
 def describe_folder_sharing(folder: RootFolder, view: ServerView) -> str:
-    """Whether that server was told of that folder, in words."""
+    """Return whether this server knows this folder."""
     roots = view.known_roots.roots
     if roots is None or folder.state == "gone":
         return describe_known_roots(view.known_roots)
@@ -75,18 +75,15 @@ def describe_folder_sharing(folder: RootFolder, view: ServerView) -> str:
 
 
 class FoldersScreen(ListScreen):
-    """Every folder of the list, also those that cannot be told now and those that were taken out."""
+    """Every folder of the list, also those that are unavailable or removed."""
 
-    TITLE_TEXT: ClassVar[str] = "Folders that servers may be told of"
-    EMPTY_TEXT: ClassVar[str] = (
-        "There are no folders, so a server that asks is told that there are none.\n\n"
-        "Press a to add one. docs/consent.md says which files may name some."
-    )
+    TITLE_TEXT: ClassVar[str] = "Shared folders"
+    EMPTY_TEXT: ClassVar[str] = "No folders are shared.\n\nPress a to add one, or see docs/consent.md."
     ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset({"screen.change('add')"})
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
         ("a", "add", "screen.change('add')"),
         ("n", "name", "screen.change('name')"),
-        ("x", "take out, put back", "screen.change('out')"),
+        ("x", "remove, restore", "screen.change('out')"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a", "change('add')", show=False),
@@ -101,11 +98,12 @@ class FoldersScreen(ListScreen):
         self._selected_path = ""
 
     def on_mount(self) -> None:
+        """Create the widgets."""
         super().on_mount()
         self.handle_server_change()
 
     def handle_server_change(self) -> None:
-        """A folder or what a server knows is not what it was."""
+        """Update after a folder or the knowledge of a server changed."""
         self.run_worker(self._load_folders, group="folders", exclusive=True)
 
     async def _load_folders(self) -> None:
@@ -122,26 +120,28 @@ class FoldersScreen(ListScreen):
             self.query_one("#entries", OptionList).highlighted = at
 
     def load(self) -> Sequence[ListRow]:
+        """Return the folders."""
         return [self._list_row(one) for one in self._folders.folders]
 
     def _list_row(self, one: RootFolder) -> ListRow:
         mark, style = ("▲", "$warning") if one.warning else ("●", "$success")
         if one.state != "there":
             mark, style = ("✕", "$error") if one.state == "gone" else ("○", "$muted")
-        about = [one.name, f"not told: {one.why}" if one.state == "gone" else "", describe_origin(one)]
+        about = [one.name, f"not shared: {one.why}" if one.state == "gone" else "", describe_origin(one)]
         return ListRow(one, one.path, " · ".join(filter(None, about)), mark, style)
 
     def show_details(self, row: ListRow) -> None:
+        """Show the origin of a folder and which servers know it."""
         one: RootFolder = row.value
-        told = {"there": "to servers that ask, once you agree", "gone": f"no: {one.why}", "out": "no: you took it out"}
+        told = {"there": "with servers that ask, if you agree", "gone": f"no: {one.why}", "out": "no: removed by you"}
         self.show_about(
             clean_pairs(
                 [
                     ("folder", one.path),
                     ("name", one.name),
-                    ("told", told[one.state]),
+                    ("shared", told[one.state]),
                     ("careful", one.warning),
-                    ("comes from", one.origin.removeprefix("in ")),
+                    ("origin", one.origin.removeprefix("in ")),
                     ("written as", one.configured_path),
                     ("your edit", f"holds {_SCOPE_PHRASES[one.scope]}" if one.scope else ""),
                     ("address", one.root.uri if one.state == "there" else ""),
@@ -155,8 +155,7 @@ class FoldersScreen(ListScreen):
         self.query_one(LongText).show("\n".join(lines))
 
     def action_change(self, what: str) -> None:
-        """Add one, or change the one under the cursor."""
-
+        """Add a folder, or change the one under the cursor."""
         row = self.current_row()
         if what == "add":
             self._open_form(FolderForm(self.host.roots, "add"))
@@ -164,12 +163,13 @@ class FoldersScreen(ListScreen):
             one: RootFolder = row.value
             wanted: FolderChange = "name" if what == "name" else "back" if one.state == "out" else "out"
             if wanted == "name" and one.state != "there":
-                self.notify("Only a folder that is there and told can be named.", markup=False, timeout=4)
+                self.notify("Only an existing, shared folder can be named.", markup=False, timeout=4)
                 return
             self._open_form(FolderForm(self.host.roots, wanted, one))
 
     def _open_form(self, form: "FolderForm") -> None:
         def done(changed: tuple[str, str] | None) -> None:
+            """Report the change and load the list again."""
             if changed is not None:
                 self._selected_path, said = changed
                 self.notify(said, markup=False, timeout=6)
@@ -178,14 +178,14 @@ class FoldersScreen(ListScreen):
         self.app.push_screen(form, done)  # pyright: ignore[reportUnknownMemberType]
 
 
-_SCOPE_LABELS: dict[RootScope, str] = {"run": "this run", "project": "this project", "user": "for good"}
+_SCOPE_LABELS: dict[RootScope, str] = {"run": "this run", "project": "this project", "user": "always"}
 
 
 def describe_root_scope(scope: RootScope, project: str) -> str:
-    """What is written, and how long it holds."""
+    """Return which file is written, and how long the change applies."""
     match scope:
         case "run":
-            return "Until mcphost ends. Nothing is written."
+            return "Until mcphost ends. Nothing is stored."
         case "project":
             where = clean_line(project, _MAX_PATH)
             return f"Whenever mcphost is started in {where}. {_STORAGE_NOTE} no file of the project is changed."
@@ -194,7 +194,7 @@ def describe_root_scope(scope: RootScope, project: str) -> str:
 
 
 class ScopeChoice(Static, can_focus=True):
-    """For how long: left and right or the space bar choose."""
+    """Selector of a scope, changed with the left and right arrow keys or the space bar."""
 
     DEFAULT_CSS = "ScopeChoice { height: 1; background: $surface; padding: 0 1; }"
 
@@ -204,7 +204,7 @@ class ScopeChoice(Static, can_focus=True):
         self.choices = choices
 
     def render(self) -> Content:
-        """All of them side by side, the present one marked."""
+        """Return all scopes side by side, the current one marked."""
         return Content("   ").join(
             Content.styled(f"● {_SCOPE_LABELS[one]}", "bold $accent" if self.has_focus else "$text")
             if one == self.scope
@@ -213,14 +213,14 @@ class ScopeChoice(Static, can_focus=True):
         )
 
     def on_key(self, event: events.Key) -> None:
-        """Choose."""
+        """Change the scope."""
         by = {"left": -1, "right": 1, "space": 1}.get(event.key)
         if by is not None:
             event.stop()
             self._select(self.choices[(self.choices.index(self.scope) + by) % len(self.choices)])
 
     def on_click(self, event: events.Click) -> None:
-        """The one under the pointer."""
+        """Select the scope under the pointer."""
         at = 1
         for one in self.choices:
             at += len(_SCOPE_LABELS[one]) + 5
@@ -236,7 +236,7 @@ class ScopeChoice(Static, can_focus=True):
 
 
 class FolderForm(FormScreen[tuple[str, str]]):
-    """Ends with the folder and what was done, in a sentence, or None. Nothing is done before its button or ctrl+s."""
+    """Form that ends with the folder and a sentence about the change, or None; only the button or Ctrl+S applies it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "apply", show=False)]
     DEFAULT_CSS = """
@@ -252,7 +252,7 @@ class FolderForm(FormScreen[tuple[str, str]]):
     """
 
     def __init__(self, roots: "Roots", change: FolderChange, folder: RootFolder | None = None) -> None:
-        """`folder` is the one to change; without it a path is typed."""
+        """Create the form for *folder*; without it the user enters a path."""
         super().__init__()
         self.roots, self.change, self.folder = roots, change, folder
         self._lookup_timer: Timer | None = None
@@ -264,9 +264,11 @@ class FolderForm(FormScreen[tuple[str, str]]):
         return self.folder is None
 
     def headline(self) -> str:
+        """Return the title."""
         return _TITLES[self.change]
 
     def body(self) -> ComposeResult:
+        """Yield the fields."""
         choices: tuple[RootScope, ...] = ROOT_SCOPES if self.roots.project else ("run", "user")
         wanted = self.folder.scope if self.folder else ""
         keep: RootScope = wanted if wanted in choices and wanted else "run"
@@ -275,21 +277,24 @@ class FolderForm(FormScreen[tuple[str, str]]):
             yield SuggestionInput("path", self.roots.suggest)
         yield Static("", id="seen", markup=False)
         if self.change != "out":
-            yield Static("name, which a server is told too; may be empty", classes="label", markup=False)
+            yield Static("name, shared with servers; optional", classes="label", markup=False)
             yield OrderedInput(clean_line(self.folder.name, 200) if self.folder else "", id="name", compact=True)
-        yield Static("for how long", classes="label", markup=False)
+        yield Static("scope", classes="label", markup=False)
         yield ScopeChoice(keep, choices)
         yield Static("", id="holds", markup=False)
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
+        """Return the action and label of each button."""
         return (("leave", "Back"), ("apply", _CHANGE_LABELS[self.change]))
 
     def key_hints(self) -> str:
-        hint = f"{SuggestionInput.HINT}enter next" if self._has_path_input else "tab next · ← → how long"
+        """Create the widgets."""
+        """Create the widgets."""
+        hint = f"{SuggestionInput.HINT}enter next" if self._has_path_input else "tab next · ← → scope"
         return f"{hint} · ctrl+s {_CHANGE_LABELS[self.change].lower()} · esc back"
 
     def on_mount(self) -> None:
-        """To the first field."""
+        """Focus the first field."""
         self.show_scope()
         if self.folder is not None:
             self._show_folder(self.folder)
@@ -297,14 +302,14 @@ class FolderForm(FormScreen[tuple[str, str]]):
         self.query_one(first).focus()
 
     def show_scope(self) -> None:
-        """What is written for the chosen time."""
+        """Show what is written for the selected scope."""
         self.query_one("#holds", Static).update(
             describe_root_scope(self.query_one(ScopeChoice).scope, self.roots.project)
         )
 
-    # -- what the path leads to
+    # -- where the path leads
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Look where it leads, once typing pauses."""
+        """Check the path when typing pauses."""
         if event.input.id == "path":
             self.show_fault("")
             if self._lookup_timer is not None:
@@ -327,18 +332,18 @@ class FolderForm(FormScreen[tuple[str, str]]):
             return
         shown = Content.styled(clean_line(folder.path, _MAX_PATH), "$text")
         if folder.warning and self.change != "out":
-            warning = f"{folder.warning} Many servers take what they are told for what they may touch."
+            warning = f"{folder.warning} Many servers treat shared folders as permission to change them."
             shown = Content.assemble(shown, ("\n" + warning, "$warning"))
         self.query_one("#seen", Static).update(shown)
 
-    # -- doing it
+    # -- applying
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """On to the next field."""
+        """Focus the next field."""
         event.stop()
         self.focus_next()
 
     def action_apply(self) -> None:
-        """Change the list; what is wrong is said, and nothing that was typed is lost."""
+        """Apply the change; errors are shown and keep the input."""
         if not self._is_busy:
             self._is_busy = True
             self.run_worker(self._apply, group="do")
@@ -354,7 +359,7 @@ class FolderForm(FormScreen[tuple[str, str]]):
                 if seen.warning and self._warned_path != seen.path and self.change != "name":
                     self._warned_path = seen.path
                     self._show_folder(seen)
-                    self.show_fault("To add it all the same, press ctrl+s or the button again.")
+                    self.show_fault("To add it anyway, press Ctrl+S or the button again.")
                     return
                 made = await self.roots.add(path, self.query_one("#name", Input).value.strip(), keep)
         except McpHostError as error:

@@ -1,4 +1,4 @@
-"""The common shape of the small forms over the chat: a title, what is filled in, what is wrong, buttons, the keys."""
+"""Base class of the small forms over the chat: title, fields, error, buttons and keys."""
 
 from time import monotonic
 from typing import ClassVar, Generic, TypeVar
@@ -18,7 +18,7 @@ _MAX_FAULT_LENGTH = 4_096
 
 
 class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
-    """Ends with what was made, or None. A button is the action of its id."""
+    """A form that ends with a value, or None; a button runs the action of its id."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", show=False)]
     DEFAULT_CSS = """
@@ -37,33 +37,34 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
     _shown_at: float | None = None
 
     def on_mount(self) -> None:
-        """Note when it was first on the screen."""
+        """Record when the form was first shown."""
         self.call_after_refresh(self._mark_shown)
 
     def _mark_shown(self) -> None:
         self._shown_at = monotonic()
 
     def was_hidden(self, seconds_ago: float) -> bool:
-        """Whether it was not on the screen yet so many seconds ago: nobody confirms what was not there."""
+        """Return whether the form was not yet visible *seconds* ago: nothing unseen can be confirmed."""
         return self._shown_at is None or monotonic() - seconds_ago < self._shown_at
 
     def headline(self) -> str:
-        """What is done here; it may hold words of a server."""
+        """Return the title; it may contain text of a server."""
         raise NotImplementedError
 
     def body(self) -> ComposeResult:
-        """What is filled in."""
+        """Yield the fields."""
         raise NotImplementedError
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
-        """The action of each, and its label."""
+        """Return the action and label of each button."""
         return ()
 
     def key_hints(self) -> str:
-        """The line that teaches them."""
+        """Return the line that explains the keys."""
         raise NotImplementedError
 
     def compose(self) -> ComposeResult:
+        """Create the widgets."""
         with Vertical(id="box") as box:
             box.border_title = Content(clean_line(self.headline(), 80))
             yield from self.body()
@@ -75,14 +76,14 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
             yield Static(self.key_hints(), id="keys", markup=False)
 
     def show_fault(self, text: str) -> None:
-        """What is wrong with it; "" takes that away."""
+        """Show an error; "" removes it."""
         self.query_one("#fault", Static).update(Content(clean_line(text, _MAX_FAULT_LENGTH)))
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
-        """A button is the action of its id."""
+        """Run the action of the button's id."""
         event.stop()
         self.call_later(self.run_action, str(event.button.id))
 
     def action_leave(self) -> None:
-        """Nothing is done."""
+        """Close the form without a result."""
         self.dismiss(None)

@@ -1,4 +1,4 @@
-"""What was allowed for longer than one call: whether it counts, how often it was used; revoke one."""
+"""Permissions (F7): every grant, its status and use; revoke one."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -20,13 +20,13 @@ _MAX_TOOLS = 20
 
 
 def describe_usage(one: GrantStatus) -> str:
-    """How often it was used."""
+    """Return how often the grant was used."""
     uses = one.grant.uses
     return "not used yet" if not uses else "used once" if uses == 1 else f"used {uses:,} times"
 
 
 def describe_grant_scope(one: GrantStatus) -> str:
-    """Where it holds."""
+    """Return the scope of the grant."""
     grant = one.grant
     if grant.session and grant.rule.scope == "everywhere":
         return "until mcphost ends"
@@ -35,16 +35,16 @@ def describe_grant_scope(one: GrantStatus) -> str:
 
 
 class GrantsScreen(ListScreen):
-    """Every grant that stands, those of this session first, then lasting answers about folders.
+    """All grants, those of this session first, then stored answers about folders.
 
-    `server` narrows it to one.
+    *server* limits the list to one server.
     """
 
-    TITLE_TEXT: ClassVar[str] = "Allowed for longer"
+    TITLE_TEXT: ClassVar[str] = "Permissions"
     EMPTY_TEXT: ClassVar[str] = (
-        "Nothing is allowed for longer than one call.\n\n"
-        "What you allow for this session, always, or by a rule, is listed here and can be revoked, and so is which "
-        "server may always or never know a folder."
+        "No permissions.\n\n"
+        "What you allow for this session, always, or by a rule is listed here and can be revoked, as are "
+        "lasting answers about folders."
     )
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("x x", "revoke", "screen.revoke"),)
     BINDINGS: ClassVar[list[BindingType]] = [Binding("x", "revoke", show=False)]
@@ -59,6 +59,7 @@ class GrantsScreen(ListScreen):
         self.add_class("bare")
 
     def on_mount(self) -> None:
+        """Create the widgets."""
         super().on_mount()
         self.run_worker(self._load_grants)
 
@@ -72,6 +73,7 @@ class GrantsScreen(ListScreen):
         self.reload()
 
     def load(self) -> Sequence[ListRow]:
+        """Return the grants and folder answers."""
         return [
             ListRow(
                 one,
@@ -86,6 +88,7 @@ class GrantsScreen(ListScreen):
         ]
 
     def show_details(self, row: ListRow) -> None:
+        """Show a grant: rule, scope, status, use."""
         self._revoke_candidate = ""
         if isinstance(row.value, FolderAnswerStatus):
             self._show_folder_details(row.value)
@@ -129,7 +132,7 @@ class GrantsScreen(ListScreen):
         )
 
     def action_revoke(self) -> None:
-        """Pressed twice: end the one under the cursor."""
+        """Revoke the selected grant, on the second press."""
         row = self.current_row()
         if row is None:
             return
@@ -137,8 +140,8 @@ class GrantsScreen(ListScreen):
         ident: str = row.value.answer.id if is_folder else row.value.grant.id
         if self._revoke_candidate != ident:
             self._revoke_candidate = ident
-            what = "the folder is then" if is_folder else "its calls are then"
-            self.show_about(Content.styled(f"x again revokes it; {what} asked about.", "$warning"))
+            what = "the folder will be" if is_folder else "its calls will be"
+            self.show_about(Content.styled(f"Press x again to revoke it; {what} asked about.", "$warning"))
             return
         self._revoke_candidate = ""
         self.run_worker(partial(self._revoke, ident))

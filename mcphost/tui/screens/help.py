@@ -1,4 +1,4 @@
-"""F1: the keys from the one table, the commands, and what the marks mean."""
+"""Help (F1): keys from the key map, commands, and the meaning of marks."""
 
 from typing import Any, ClassVar
 
@@ -16,7 +16,7 @@ from mcphost.tui.widgets.tool_card import STATES
 
 
 def render_help(width: int = 100) -> Content:
-    """The whole page; what does not fit into that width goes on below itself."""
+    """Return the whole page, wrapped to *width* columns."""
     lines: list[Content] = [Content.styled("Everywhere", "bold $accent")]
     for action in ACTIONS:
         slash = f"/{action.slash}" if action.slash else ""
@@ -34,7 +34,7 @@ def render_help(width: int = 100) -> Content:
     lines += [
         Content(""),
         Content.styled("Marks like ␛ or ‹U+202E›", "bold $accent"),
-        Content("  stand for characters that could command your terminal or hide text. They are never sent to it."),
+        Content("  stand for characters that could control your terminal or hide text. They are never sent to it."),
     ]
     return Content("\n").join(lines)
 
@@ -55,15 +55,16 @@ class HelpScreen(ScreenLifecycle, Screen[Any]):
     """
 
     def compose(self) -> ComposeResult:
+        """Create the widgets."""
         yield Static(Content.styled("Help", "bold $accent"), id="head", markup=False)
         with VerticalScroll():
             yield Static(render_help(), id="page", markup=False)
         yield KeyBar((("↑↓", "scroll", ""), ("esc", "back", "screen.leave")))
 
     def on_resize(self) -> None:
-        """Another width, other rows."""
+        """Render again for the new width."""
         self.query_one("#page", Static).update(render_help(self.size.width - 5))
 
     def action_leave(self) -> None:
-        """Back to the chat."""
+        """Return to the chat."""
         self.dismiss(None)

@@ -1,4 +1,4 @@
-"""Earlier conversations: find one, go on with it."""
+"""History (F6): find and reopen an earlier conversation."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def format_time(seconds: float) -> str:
-    """A time in the user's own zone."""
+    """Return a time in local time."""
     return f"{datetime.fromtimestamp(seconds).astimezone():%Y-%m-%d %H:%M}" if seconds else ""
 
 
@@ -26,16 +26,17 @@ class HistoryScreen(ListScreen):
     """Stored conversations, newest first; ends with an id."""
 
     TITLE_TEXT: ClassVar[str] = "History"
-    EMPTY_TEXT: ClassVar[str] = "No conversations yet. Everything you say is kept here as you go."
+    EMPTY_TEXT: ClassVar[str] = "No conversations yet. They are saved here as you go."
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("enter", "open", "screen.choose"),)
 
     def __init__(self, host: "Host") -> None:
         super().__init__()
         self.host = host
         self._conversations: tuple[ConversationInfo, ...] = ()
-        self.add_class("bare")  # nothing to read but what is known of it
+        self.add_class("bare")  # an entry has no text beyond its details
 
     def on_mount(self) -> None:
+        """Create the widgets."""
         super().on_mount()
         self.run_worker(self._load_conversations)
 
@@ -47,6 +48,7 @@ class HistoryScreen(ListScreen):
         self.reload()
 
     def load(self) -> Sequence[ListRow]:
+        """Return the stored conversations."""
         return [
             ListRow(
                 info,
@@ -57,6 +59,7 @@ class HistoryScreen(ListScreen):
         ]
 
     def show_details(self, row: ListRow) -> None:
+        """Show title, model and times of a conversation."""
         info: ConversationInfo = row.value
         self.show_about(
             clean_pairs(
@@ -72,9 +75,10 @@ class HistoryScreen(ListScreen):
         )
 
     def action_choose(self) -> None:
-        """Open the one under the cursor."""
+        """Open the selected conversation."""
         if row := self.current_row():
             self.open_row(row)
 
     def open_row(self, row: ListRow) -> None:
+        """Open a conversation."""
         self.dismiss(row.value.id)

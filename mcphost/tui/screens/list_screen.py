@@ -1,4 +1,4 @@
-"""The common shape of the browsing screens: search, a list, a preview, and the keys at the bottom."""
+"""Base class of the list screens: search line, list, preview and key bar."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -27,7 +27,7 @@ ICON_ROWS = 4
 
 
 class ListRow(NamedTuple):
-    """One entry: what it is for the screen, and how it reads."""
+    """One entry of a list screen: its value and how it is displayed."""
 
     value: Any
     title: str
@@ -37,13 +37,13 @@ class ListRow(NamedTuple):
 
 
 class ListScreen(ScreenLifecycle, Screen[Any]):
-    """Search at the top, entries at the left, what the chosen one holds at the right (below on a narrow screen)."""
+    """A searchable list with the details of the selected entry beside it, below it on a narrow screen."""
 
     TITLE_TEXT: ClassVar[str] = ""
     EMPTY_TEXT: ClassVar[str] = "Nothing here yet."
     AUTO_FOCUS = "#entries"
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = ()
-    # The actions of KEY_ROWS that do something where there is no entry.
+    # Actions of KEY_ROWS that work without an entry.
     ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset()
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", show=False),
@@ -83,21 +83,22 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.visible_rows: list[ListRow] = []
         self._about_content: Content | list[tuple[str, str]] = Content("")
 
-    # -- what a screen fills in
+    # -- for subclasses
 
     def load(self) -> Sequence[ListRow]:
-        """All entries now."""
+        """Return all current entries."""
         return ()
 
     def open_row(self, row: ListRow) -> None:
-        """Enter or a click on an entry."""
+        """Open an entry: Enter or a click."""
 
     def show_details(self, row: ListRow) -> None:
-        """The cursor is on an entry."""
+        """Show the details of the entry under the cursor."""
 
     # -- frame
 
     def compose(self) -> ComposeResult:
+        """Create the widgets."""
         yield Static(Content.assemble((self.TITLE_TEXT, "bold $accent")), id="head", markup=False)
         yield OrderedInput(placeholder="Search", id="search", compact=True)
         with Horizontal(id="halves"):
@@ -110,7 +111,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         yield KeyBar(self._key_bar_items(), rows=2)
 
     def _key_bar_items(self) -> tuple[tuple[str, str, str], ...]:
-        """The keys that do something now."""
+        """Return the keys that work now."""
         back = ("esc", "back", "screen.leave")
         searched = any(line.value for line in self.query("#search").results(Input))
         if not self.entries and not searched:
@@ -118,32 +119,32 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         return (*self.KEY_ROWS, ("tab", "read", "app.focus_next"), ("^F", "search", "screen.search"), back)
 
     def on_mount(self) -> None:
-        """Load, and put the cursor on the first entry."""
+        """Load the entries and select the first."""
         self.reload()
         self.query_one("#entries").focus()
 
     def on_resize(self) -> None:
-        """Side by side where there is room."""
+        """Put the panes side by side where there is space."""
         narrow = self.size.width < 100
         self.set_class(narrow, "narrow")
-        # An entry has two rows: none is shown by halves.
+        # An entry has two rows; never show half of one.
         self.query_one("#entries").styles.max_height = max(6, self.size.height // 3 // 2 * 2 - 2) if narrow else None
         self.call_after_refresh(lambda: self.show_about(self._about_content))
 
     def reload(self) -> None:
-        """Read the entries again."""
+        """Load the entries again."""
         self.entries = list(self.load())
         self.filter(self.query_one("#search", Input).value)
 
     def handle_server_change(self) -> None:
-        """A server came, went or changed its offers."""
+        """Update after a server connected, disconnected or changed its lists."""
         self.reload()
 
     def handle_resource_change(self, server: str, uri: str) -> None:
-        """A watched resource is not what it was."""
+        """Update after a subscribed resource changed."""
 
     def filter(self, text: str) -> None:
-        """Show the entries that hold every word."""
+        """Show the entries that contain every word of *text*."""
         words = text.lower().split()
         found = [row for row in self.entries if all(word in f"{row.title} {row.detail}".lower() for word in words)]
         self.visible_rows = found[:_MAX_SHOWN]
@@ -156,7 +157,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         entries.clear_options()
         if not self.visible_rows:
             if self.entries:
-                entries.add_option(Option(Content.styled(" Nothing matches.", "$muted"), disabled=True))
+                entries.add_option(Option(Content.styled(" No matches.", "$muted"), disabled=True))
                 self.show_about(Content(""))
             else:
                 self.show_about(Content.styled(self.EMPTY_TEXT, "$muted"))
@@ -166,17 +167,17 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         entries.highlighted = min(keep, len(self.visible_rows) - 1)
 
     def render_row(self, row: ListRow) -> Content:
-        """How an entry looks in the list."""
+        """Return how an entry looks in the list."""
         first = Content.assemble((f" {row.mark or ' '} ", row.mark_style), clean_line(row.title, 120))
         return Content.assemble(first, ("\n   " + clean_line(row.detail, 160), "$muted")) if row.detail else first
 
     def show_icon(self, icons: tuple[Icon, ...]) -> None:
-        """The icon of the entry, if it brought one that can be drawn."""
+        """Show the icon of the entry if it has one that can be drawn."""
         theme = self.app.current_theme  # pyright: ignore[reportUnknownMemberType]
         self.query_one("#icon", ImageView).show_image(find_drawable(icons, dark=theme.dark))
 
     def show_about(self, content: Content | list[tuple[str, str]]) -> None:
-        """What is known of the entry: words, or `facts`, whose values keep to their own column."""
+        """Show what is known about the entry: text, or *facts* as aligned name-value pairs."""
         self._about_content = content
         pane = self.query_one("#about", Static)
         wide = pane.content_size.width or self.size.width
@@ -185,52 +186,52 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.call_after_refresh(self._update_facts_focus)
 
     def _update_facts_focus(self) -> None:
-        """Facts that do not fit are a stop of the tab key."""
+        """Make facts focusable when they do not fit."""
         for pane in self.query("#facts"):
             pane.can_focus = pane.max_scroll_y > 0
 
     def current_row(self) -> ListRow | None:
-        """The entry under the cursor."""
+        """Return the entry under the cursor."""
         number = self.query_one("#entries", OptionList).highlighted
         return self.visible_rows[number] if number is not None and 0 <= number < len(self.visible_rows) else None
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filter while typing."""
+        """Filter while the user types."""
         if event.input.id == "search":
             self.filter(event.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Enter in the search goes to the list."""
+        """Move from the search line to the list."""
         if event.input.id == "search":
             self.query_one("#entries").focus()
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
-        """Preview as the cursor moves."""
+        """Show the details of the highlighted entry."""
         event.stop()
         if 0 <= event.option_index < len(self.visible_rows):
             self.show_details(self.visible_rows[event.option_index])
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Enter or click."""
+        """Open the selected entry."""
         event.stop()
         if 0 <= event.option_index < len(self.visible_rows):
             self.open_row(self.visible_rows[event.option_index])
 
     def action_search(self) -> None:
-        """To the search line."""
+        """Focus the search line."""
         self.query_one("#search").focus()
 
     def action_leave(self) -> None:
-        """Back to the chat."""
+        """Return to the chat."""
         self.dismiss(None)
 
 
 def describe_error(error: McpHostError) -> str:
-    """What went wrong and what to do, with the key first where this page and its like have one for it."""
-    key = "s signs in here." if isinstance(error, SignInRequired) else ""
+    """Return the error and its hint, with the key that resolves it on this screen first."""
+    key = "Press s to sign in." if isinstance(error, SignInRequired) else ""
     return " ".join(filter(None, (error.message, key, error.hint)))
 
 
 def clean_pairs(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Names and values for the about pane; both are cleaned here, for a server may have named them."""
+    """Return sanitized name-value pairs for the details pane; servers may have chosen both."""
     return [(clean_line(name, 40), clean_line(value, 600)) for name, value in pairs if value]

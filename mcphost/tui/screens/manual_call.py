@@ -1,4 +1,4 @@
-"""What is typed as `!server/tool key=value`: a call the user makes without a model."""
+"""Parser of `!server/tool key=value`: a tool call by the user, without a model."""
 
 import shlex
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class ManualCall(NamedTuple):
-    """A parsed line."""
+    """A parsed manual call."""
 
     server: str
     tool: str
@@ -20,7 +20,7 @@ class ManualCall(NamedTuple):
 
 
 def parse_value(text: str) -> Any:
-    """JSON when it is JSON, the text itself otherwise."""
+    """Return the JSON value of *text*, or the text itself."""
     try:
         return loads(text, "value")
     except MalformedMessage:
@@ -28,18 +28,18 @@ def parse_value(text: str) -> Any:
 
 
 def parse_manual_call(line: str) -> ManualCall:
-    """`!server/tool key=value key="two words" key={"json": 1}`. Raises UsageError saying what is missing.
+    """Parse `!server/tool key=value key="two words" key={"json": 1}`. Raises UsageError.
 
-    It is one line: the composer shows ten rows, and a call must not run with more than its person sees.
+    The call must be one line: the composer shows ten rows, and no more than its user sees may run.
     """
     if len(line.splitlines()) > 1:
         said = "Write a line break as \\n in JSON, or put a space before the text to send it as a message."
-        raise UsageError("A call by hand is one line.", said)
+        raise UsageError("A manual call is one line.", said)
     body = line.strip().removeprefix("!").strip()
     head, _, rest = body.partition(" ")
     server, slash, tool = head.partition("/")
     if not slash or not server or not tool:
-        raise UsageError("A call by hand names server and tool.", "Write !server/tool key=value.")
+        raise UsageError("A manual call needs a server and a tool.", "Write !server/tool key=value.")
     rest = rest.strip()
     if rest.startswith("{"):
         value = parse_value(rest)
@@ -60,7 +60,7 @@ def parse_manual_call(line: str) -> ManualCall:
 
 
 async def check_arguments(host: "Host", message: ArgumentCheckRequested) -> None:
-    """Say what is wrong with arguments that somebody typed."""
+    """Return what is wrong with typed arguments."""
     try:
         fault = await host.tools.validate(message.server, message.tool, message.arguments)
     except McpHostError as error:

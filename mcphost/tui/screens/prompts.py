@@ -1,4 +1,4 @@
-"""Browse the servers' prompts, fill one in, and put its text into the composer."""
+"""Prompts (F5): browse the servers' prompts, fill one in, insert its text into the composer."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 def render_prompt_result(result: GetPromptResult) -> str:
-    """A filled prompt as text for the composer, where it is read before it is sent.
+    """Return a prompt's messages as text for the composer, where the user reads it before sending.
 
-    Roles are named when it has several messages, and so is where an embedded resource comes from.
+    Several messages are labelled with their roles, embedded resources with their URI.
     """
     out: list[str] = []
     for message in result.messages:
@@ -38,7 +38,7 @@ def render_prompt_result(result: GetPromptResult) -> str:
 
 
 class PromptArgumentsForm(FormScreen[str]):
-    """The arguments of one prompt; ends with the filled text, or None."""
+    """Form for the arguments of one prompt; ends with its text, or None."""
 
     DEFAULT_CSS = """
     PromptArgumentsForm #box { border-title-style: none; padding: 1 2; }
@@ -52,9 +52,11 @@ class PromptArgumentsForm(FormScreen[str]):
         self.host, self.server, self.prompt = host, server, prompt
 
     def headline(self) -> str:
+        """Return the title."""
         return f"{self.server} · {self.prompt.name}"
 
     def body(self) -> ComposeResult:
+        """Yield a field for each argument."""
         if self.prompt.description:
             yield Static(Content.styled(f"{clean(self.prompt.description)}\n", "$muted"), markup=False)
         with VerticalScroll(id="fields", can_focus=False):
@@ -73,26 +75,28 @@ class PromptArgumentsForm(FormScreen[str]):
                 )
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
+        """Return the action and label of each button."""
         return (("insert", "Insert"),)
 
     def key_hints(self) -> str:
+        """Create the widgets."""
         completes = bool(self.prompt.arguments) and self.host.features.can_complete(self.server)
         return f"{SuggestionInput.HINT if completes else ''}enter next · enter on Insert inserts · esc back"
 
     def on_mount(self) -> None:
-        """To the first field."""
+        """Focus the first field."""
         self.query(Input).first().focus() if self.prompt.arguments else self.query_one("#insert").focus()
 
     def on_input_submitted(self) -> None:
-        """Enter goes on to the next field."""
+        """Focus the next field."""
         self.focus_next("SuggestionLine, Button")
 
     def action_insert(self) -> None:
-        """Fill it at the server."""
+        """Request the prompt's text from the server."""
         self.run_worker(self._get_prompt, exclusive=True)
 
     def values(self) -> dict[str, str]:
-        """What is filled in; an empty field is an argument that is not given."""
+        """Return the arguments; an empty field is not sent."""
         given = {
             argument.name: self.query_one(f"#argument-{number}", Input).value
             for number, argument in enumerate(self.prompt.arguments)
@@ -120,18 +124,19 @@ class PromptArgumentsForm(FormScreen[str]):
 
 
 class PromptsScreen(ListScreen):
-    """Every prompt the servers list; ends with (server, Prompt)."""
+    """Every prompt of the servers; ends with (server, Prompt)."""
 
     TITLE_TEXT: ClassVar[str] = "Prompts"
     EMPTY_TEXT: ClassVar[str] = "No server offers prompts. They appear here as soon as one does (F3 shows the servers)."
-    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("enter", "fill and insert", "screen.choose"),)
+    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("enter", "fill in and insert", "screen.choose"),)
 
     def __init__(self, host: "Host") -> None:
         super().__init__()
         self.host = host
-        self.add_class("bare")  # nothing to read but what is known of it
+        self.add_class("bare")  # an entry has no text beyond its details
 
     def load(self) -> Sequence[ListRow]:
+        """Return the prompts of all ready servers."""
         return [
             ListRow((view.name, item), item.title or item.name, f"{view.name} · {item.name}  {item.description or ''}")
             for view in self.host.servers.views()
@@ -139,6 +144,7 @@ class PromptsScreen(ListScreen):
         ]
 
     def show_details(self, row: ListRow) -> None:
+        """Show description and arguments of a prompt."""
         server, prompt = row.value
         given = [
             (argument.name, f"{'required' if argument.required else 'optional'}  {argument.description or ''}")
@@ -150,9 +156,10 @@ class PromptsScreen(ListScreen):
         )
 
     def action_choose(self) -> None:
-        """Fill the prompt under the cursor."""
+        """Fill in the selected prompt."""
         if row := self.current_row():
             self.open_row(row)
 
     def open_row(self, row: ListRow) -> None:
+        """Choose a prompt."""
         self.dismiss(row.value)

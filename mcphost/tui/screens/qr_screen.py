@@ -1,4 +1,4 @@
-"""A QR code on a page of its own, for a telephone or another machine to take an address from."""
+"""Screen with a QR code of a URL, for a phone or another machine."""
 
 from typing import Any, ClassVar
 
@@ -14,7 +14,7 @@ from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
 
 
 class QrScreen(ScreenLifecycle, Screen[Any]):
-    """One line that says what it is, the code, and the way back."""
+    """A caption, the QR code, and the key to return."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter", "leave", show=False)]
     DEFAULT_CSS = """
@@ -28,10 +28,11 @@ class QrScreen(ScreenLifecycle, Screen[Any]):
         self.heading, self.text = clean_line(title, 120), text
 
     def compose(self) -> ComposeResult:
+        """Create the widgets."""
         head = Content.assemble((self.heading, "bold $accent"), ("  esc back", "$faint"))
         yield Static(head, id="head", markup=False)
         yield QrCode(self.text)
 
     def action_leave(self) -> None:
-        """Back to where it was asked for."""
+        """Return to the previous screen."""
         self.dismiss(None)

@@ -1,4 +1,4 @@
-"""Browse resources by server, look inside, attach one to the message."""
+"""Resources (F4): browse by server, preview, attach one to the message."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 
 MAX_AUTO_PREVIEW_BYTES = 1_000_000
-"""Bytes from which a resource is not read only because the cursor is on it."""
+"""Resources of this size in bytes are read on request only, not when selected."""
 
 
 def render_read_result(result: ReadResourceResult) -> str:
-    """What a resource holds, as text; binary parts are named with their size."""
+    """Return the contents of a resource as text; binary contents are named with their size."""
     parts: list[str] = []
     for entry in result.contents:
         head = f"── {entry.uri}\n" if len(result.contents) > 1 else ""
@@ -47,7 +47,7 @@ def render_read_result(result: ReadResourceResult) -> str:
 
 
 def format_text(text: str, mime_type: str) -> str:
-    """JSON indented when it says it is JSON and is not too big."""
+    """Return the text, indented if it is JSON of moderate size."""
     if "json" in mime_type and len(text) < 200_000:
         from mcphost.serialization import dumps, loads
 
@@ -59,17 +59,17 @@ def format_text(text: str, mime_type: str) -> str:
 
 
 def is_large(item: Resource) -> bool:
-    """Whether reading it should be the user's own wish, going by what the server says of its size."""
+    """Return whether the server's size is so large that only the user should start reading."""
     return (item.size or 0) > MAX_AUTO_PREVIEW_BYTES
 
 
 def describe_type(item: Resource) -> str:
-    """Its type; a folder in words."""
-    return "a folder (inode/directory)" if item.mime_type == "inode/directory" else item.mime_type or ""
+    """Return the media type; directories in words."""
+    return "directory (inode/directory)" if item.mime_type == "inode/directory" else item.mime_type or ""
 
 
 def describe_annotations(item: Resource | ResourceTemplate, server_url: str) -> list[tuple[str, str]]:
-    """What the server says about whom it is for, how much it matters, and since when; empty texts are not shown."""
+    """Return the server's annotations: audience, priority, last modification; unknown ones are left out."""
     said = item.annotations or Annotations()
     fetched = sum(not icon.src.lower().startswith("data:") for icon in allowed_icons(item.icons, server_url))
     return [
@@ -81,7 +81,7 @@ def describe_annotations(item: Resource | ResourceTemplate, server_url: str) -> 
 
 
 class ResourcesScreen(ListScreen):
-    """Every resource the servers list."""
+    """Every resource of the servers."""
 
     TITLE_TEXT: ClassVar[str] = "Resources"
     EMPTY_TEXT: ClassVar[str] = (
@@ -105,11 +105,12 @@ class ResourcesScreen(ListScreen):
         self._image_view = ImageView(rows=30, id="picture")
 
     def on_mount(self) -> None:
-        """A picture stands above the text that names it."""
+        """Put the icon above the description."""
         self.query_one("#side").mount(self._image_view, before="LongText")
         super().on_mount()
 
     def load(self) -> Sequence[ListRow]:
+        """Return the resources and templates of all ready servers."""
         out: list[ListRow] = []
         for view in self.host.servers.views():
             watched = set(self.host.features.subscribed_uris(view.name))
@@ -134,15 +135,16 @@ class ResourcesScreen(ListScreen):
         return out
 
     def show_details(self, row: ListRow) -> None:
+        """Show a resource: details and a preview."""
         server, item = row.value
-        # What was asked for another entry must not appear under this one.
+        # A preview requested for another entry must not appear here.
         self.workers.cancel_group(self, "preview")  # pyright: ignore[reportUnknownMemberType]
         self._image_view.show_image(None)
         self.show_icon(item.icons)
         if not isinstance(item, Resource):
             known = [("server", server), ("template", item.uri_template), ("about", item.description or "")]
             known += describe_annotations(item, self.host.servers.view(server).config.url)
-            self.show_about(clean_pairs([*known, ("", "enter asks for the address")]))
+            self.show_about(clean_pairs([*known, ("", "enter fills in the URI")]))
             self.query_one(LongText).show("")
             return
         self.show_about(
@@ -154,13 +156,13 @@ class ResourcesScreen(ListScreen):
                     ("type", describe_type(item)),
                     ("size", f"{item.size:,.0f} bytes, about {item.size / 4:,.0f} tokens of text" if item.size else ""),
                     ("about", item.description or ""),
-                    ("watched", "yes: you are told when it changes" if self._is_watched(server, item) else ""),
+                    ("watched", "yes: changes are reported" if self._is_watched(server, item) else ""),
                     *describe_annotations(item, self.host.servers.view(server).config.url),
                 ]
             )
         )
         if is_large(item):
-            self.query_one(LongText).show(f"It is big: {item.size:,.0f} bytes. Read it with p.")
+            self.query_one(LongText).show(f"Large resource: {item.size:,.0f} bytes. Press p to read it.")
             return
         self.query_one(LongText).show("")
         self._start_preview(server, item)
@@ -183,7 +185,7 @@ class ResourcesScreen(ListScreen):
         )
 
     def action_preview(self) -> None:
-        """Into the preview, to scroll and select; what is big is read now."""
+        """Focus the preview to scroll and select; a large resource is read now."""
         row = self.current_row()
         if row is not None and isinstance(row.value[1], Resource) and is_large(row.value[1]):
             self._start_preview(*row.value)
@@ -193,7 +195,7 @@ class ResourcesScreen(ListScreen):
         return item.uri in self.host.features.subscribed_uris(server)
 
     def action_watch(self) -> None:
-        """Be told when the entry under the cursor changes, or not any more."""
+        """Subscribe to the selected resource, or unsubscribe."""
         row = self.current_row()
         if row is not None and isinstance(row.value[1], Resource):
             self.run_worker(partial(self._toggle_subscription, *row.value), exclusive=True, group="watch")
@@ -210,7 +212,7 @@ class ResourcesScreen(ListScreen):
         self.reload()
 
     def handle_resource_change(self, server: str, uri: str) -> None:
-        """What is previewed is read again when it is the one that changed."""
+        """Read the previewed resource again if it changed."""
         row = self.current_row()
         if row is not None and row.value[0] == server and isinstance(row.value[1], Resource):
             item = row.value[1]
@@ -218,17 +220,19 @@ class ResourcesScreen(ListScreen):
                 self._start_preview(server, item)
 
     def action_attach(self) -> None:
-        """Attach the entry under the cursor."""
+        """Attach the selected resource."""
         if row := self.current_row():
             self.open_row(row)
 
     def open_row(self, row: ListRow) -> None:
+        """Attach a resource, or ask for the variables of a template."""
         server, item = row.value
         if isinstance(item, Resource):
             self.dismiss((server, item.uri))
             return
 
         def given(address: str | None) -> None:
+            """Attach the resource at the expanded URI."""
             if address is not None:
                 self.dismiss((server, address))
 
@@ -236,7 +240,7 @@ class ResourcesScreen(ListScreen):
 
 
 class ResourceTemplateForm(FormScreen[str]):
-    """One field for each variable; ends with the address, or None. What is no template is edited as it is."""
+    """A field for each variable; ends with the URI, or None. An invalid template is edited as text."""
 
     DEFAULT_CSS = """
     ResourceTemplateForm #box { border-title-style: none; padding: 1 2; }
@@ -260,9 +264,11 @@ class ResourceTemplateForm(FormScreen[str]):
         return bool(self.variables) and self.host.features.can_complete(self.server)
 
     def headline(self) -> str:
+        """Return the title."""
         return f"{self.server} · {self.template.title or self.template.name or self.template.uri_template}"
 
     def body(self) -> ComposeResult:
+        """Yield a field for each variable and the resulting URI."""
         about = clean(self.template.description or "")
         if about:
             yield Static(Content.styled(about[:2000], "$muted"), id="about", markup=False)
@@ -275,15 +281,16 @@ class ResourceTemplateForm(FormScreen[str]):
                     )
             yield Static("", id="made", markup=False)
         else:
-            # An address is one line of visible characters; what is shown here is what is asked for.
+            # A URI is one line of visible characters; what is shown is what is requested.
             yield OrderedInput(clean_line(self.template.uri_template, 2000), id="address", compact=True)
 
     def key_hints(self) -> str:
+        """Create the widgets."""
         keys = "enter next, and attaches at the end · esc back" if self.variables else "enter attaches · esc back"
         return SuggestionInput.HINT + keys if self._has_completion else keys
 
     def on_mount(self) -> None:
-        """To the first field."""
+        """Focus the first field."""
         self.query(Input).first().focus()
         self._show_address()
 
@@ -293,12 +300,12 @@ class ResourceTemplateForm(FormScreen[str]):
         return await self.host.features.complete(self.server, ref, name, value, others)
 
     def values(self) -> dict[str, str]:
-        """What is filled in; an empty field is a variable without a value."""
+        """Return the values; an empty field is an undefined variable."""
         given = {name: self.query_one(f"#value-{number}", Input).value for number, name in enumerate(self.variables)}
         return {name: value for name, value in given.items() if value}
 
     def on_input_changed(self) -> None:
-        """Show what it makes."""
+        """Show the resulting URI."""
         if self.variables:
             self._show_address()
 
@@ -306,7 +313,7 @@ class ResourceTemplateForm(FormScreen[str]):
         if not self.variables:
             return
         made = self._expand_template()
-        # Never cut: what is asked for is what was seen.
+        # Never truncated: what is requested is what the user saw.
         text = Content.styled(clean(made), "$accent") if isinstance(made, str) else Content.styled(str(made), "$error")
         self.query_one("#made", Static).update(text)
 
@@ -317,7 +324,7 @@ class ResourceTemplateForm(FormScreen[str]):
             return error
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """On to the next field; at the end the address, once nothing is left to fill in."""
+        """Focus the next field, or end the form when all are filled in."""
         event.stop()
         if not self.variables:
             if event.value.strip():
@@ -333,7 +340,7 @@ class ResourceTemplateForm(FormScreen[str]):
             if name not in self.values()
         ]
         if needed:
-            self.show_fault(f"{clean_line(needed[0], 60)} is needed.")
+            self.show_fault(f"{clean_line(needed[0], 60)} is required.")
             lines[self.variables.index(needed[0])].focus()
             return
         made = self._expand_template()

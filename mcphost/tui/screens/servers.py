@@ -1,4 +1,4 @@
-"""Each server's state, revision, capabilities, account, offers and log; restart one, sign in and out."""
+"""Servers (F3): state, revision, capabilities, account, lists and log; restart, sign in and out."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
 
 
-# In the form that other hosts use; a command that is said here must exist.
+# The form that other hosts use; the command in it must exist.
 NO_SERVERS = (
     "No servers are configured.\n\nWrite them into mcp.json (mcphost doctor says where it belongs), or into .mcp.json "
     'of a project:\n\n{"mcpServers": {"files": {\n   "command": "npx",\n   "args": ["-y", '
@@ -35,12 +35,12 @@ NO_SERVERS = (
 
 
 def describe_capabilities(view: ServerView) -> str:
-    """What the server says it offers, in words."""
+    """Return the server's capabilities as text."""
     if view.facts is None:
         return ""
     given = view.facts.capabilities
     words = [
-        name + (" (tells of changes)" if item.list_changed else "")
+        name + (" (reports changes)" if item.list_changed else "")
         for name, item in (("tools", given.tools), ("resources", given.resources), ("prompts", given.prompts))
         if item is not None
     ]
@@ -53,31 +53,31 @@ def describe_capabilities(view: ServerView) -> str:
 
 
 def describe_offers(view: ServerView) -> str:
-    """What its sign-in is made of, its tools, what it tells the model, then what went wrong, then the log."""
+    """Return tools, instructions, errors and the log of a server, after its sign-in details."""
     lines: list[str] = []
     if view.account is not None and (found := describe_discovery(view.account)):
-        lines += ["Discovered when signing in:", *(f"    {name:<15}  {value}" for name, value in found), ""]
+        lines += ["Sign-in details:", *(f"    {name:<15}  {value}" for name, value in found), ""]
     if view.quarantined:
-        lines += [f"Held back, because it changed (c shows how): {name}" for name in view.quarantined]
+        lines += [f"Quarantined after a change (press c to review): {name}" for name in view.quarantined]
         lines.append("")
     for tool in view.catalog.tools:
-        held = " (held back)" if tool.name in view.quarantined else ""
-        lines.append(f"{tool.name}{held}{' (switched off)' if tool.name in view.disabled_tools else ''}")
+        held = " (quarantined)" if tool.name in view.quarantined else ""
+        lines.append(f"{tool.name}{held}{' (off)' if tool.name in view.disabled_tools else ''}")
         first = (tool.description or "").strip().split("\n")[0]
         if first:
             lines.append(f"    {first[:300]}")
     if view.facts is not None and view.facts.instructions:
-        lines += ["", "Its instructions, of which the model is told as much as fits:"]
+        lines += ["", "Instructions for the model, truncated if long:"]
         lines += [f"    {line}" for line in view.facts.instructions.splitlines()[:200]]
     if view.catalog.left_out:
-        lines += ["", "Left out:", *(f"    {reason}" for reason in view.catalog.left_out)]
+        lines += ["", "Ignored:", *(f"    {reason}" for reason in view.catalog.left_out)]
     lines += ["", "Log:"]
     lines += [f"    {entry.source} {entry.level}  {entry.text}" for entry in view.log] or ["    nothing yet"]
     return "\n".join(lines)
 
 
 def describe_account(view: ServerView) -> list[tuple[str, str]]:
-    """Who is signed in, what that permits, for how long, and where it is kept."""
+    """Return account, scopes, validity and storage of a sign-in."""
     account = view.account
     if account is None:
         return []
@@ -92,7 +92,7 @@ def describe_account(view: ServerView) -> list[tuple[str, str]]:
 
 
 def _deprecation_note(view: ServerView) -> str:
-    """That what it does is on its way out, where it is (specification of 2026-07-28: deprecated features)."""
+    """Return a note about deprecated features in use (specification 2026-07-28, deprecated features)."""
     asked = view.known_roots.roots is not None or view.known_roots.is_refused
     old = asked and view.facts is not None and view.facts.revision is Revision.V2026_07_28
     return "; asking for folders is deprecated in its revision" if old else ""
@@ -131,6 +131,7 @@ class ServersScreen(ListScreen):
         self._sign_out_candidate = ""
 
     def on_mount(self) -> None:
+        """Create the widgets."""
         super().on_mount()
         names = [row.title for row in self.visible_rows]
         if self.initial_server in names:
@@ -139,7 +140,7 @@ class ServersScreen(ListScreen):
         self.set_interval(1.0, self._update_starting_times)
 
     def _update_starting_times(self) -> None:
-        """Show for how long servers have been starting; what is read below the list stays where it is."""
+        """Update how long servers have been starting; keep the details pane."""
         entries = self.query_one("#entries", OptionList)
         now = {row.value: row for row in self.load()}
         for at, before in enumerate(self.visible_rows):
@@ -149,6 +150,7 @@ class ServersScreen(ListScreen):
                 entries.replace_option_prompt_at_index(at, self.render_row(row))
 
     def load(self) -> Sequence[ListRow]:
+        """Return the servers."""
         out: list[ListRow] = []
         for view in self.host.servers.views():
             mark, word, style = STATES.get(view.state, STATES["waiting"])
@@ -160,6 +162,7 @@ class ServersScreen(ListScreen):
         return out
 
     def show_details(self, row: ListRow) -> None:
+        """Show the details of a server."""
         view = self.host.servers.view(row.value)
         known = view.facts
         config = view.config
@@ -176,7 +179,7 @@ class ServersScreen(ListScreen):
                         "runs" if config.is_stdio else "address",
                         " ".join(config.argv) if config.is_stdio else config.url,
                     ),
-                    ("says it is", f"{known.info.title or known.info.name} {known.info.version}" if known else ""),
+                    ("implementation", f"{known.info.title or known.info.name} {known.info.version}" if known else ""),
                     ("about itself", (known.info.description or "") if known else ""),
                     ("website", (known.info.website_url or "") if known else ""),
                     *describe_account(view),
@@ -186,19 +189,15 @@ class ServersScreen(ListScreen):
                         "lists",
                         summarize_catalog(view.catalog)
                         + (
-                            f"; {pluralize(len(view.quarantined), 'tool')} held back after a change"
+                            f"; {pluralize(len(view.quarantined), 'tool')} quarantined after a change"
                             if view.quarantined
                             else ""
                         )
-                        + (
-                            f"; {pluralize(len(view.disabled_tools), 'tool')} switched off"
-                            if view.disabled_tools
-                            else ""
-                        ),
+                        + (f"; {pluralize(len(view.disabled_tools), 'tool')} off" if view.disabled_tools else ""),
                     ),
                     ("folders", describe_known_roots(view.known_roots) + _deprecation_note(view)),
                     ("counted", ", ".join(f"{what}: {number}" for what, number in view.counts.items())),
-                    ("believed", "what it claims only to read runs unasked" if config.trust_annotations else ""),
+                    ("believed", "its read-only claims are trusted" if config.trust_annotations else ""),
                     ("from", config.file),
                 ]
             )
@@ -206,7 +205,7 @@ class ServersScreen(ListScreen):
         self.query_one(LongText).show(describe_offers(view))
 
     def action_sign_in(self) -> None:
-        """Sign in anew, with the dialog over this page; while that goes on, end it."""
+        """Sign in again with the dialog over this screen, or stop a running sign-in."""
         if (row := self.current_row()) and not (
             self.host.servers.view(row.value).sign_in_status and self.host.accounts.cancel_sign_in(row.value)
         ):
@@ -215,7 +214,7 @@ class ServersScreen(ListScreen):
             )
 
     def action_sign_out(self) -> None:
-        """Erase the sign-in here and at the server; pressed twice, because it cannot be undone."""
+        """Delete the sign-in here and revoke it at the server, on the second press."""
         row = self.current_row()
         if row is None:
             return
@@ -235,37 +234,37 @@ class ServersScreen(ListScreen):
             self.notify(describe_error(error), severity="warning", markup=False)
             return
         if isinstance(revoked, bool):
-            said = "its tokens were revoked" if revoked else "its tokens are erased here"
+            said = "tokens revoked" if revoked else "tokens deleted here"
             self.notify(f"Signed out: {said}.", markup=False, timeout=4)
 
     def action_tools(self) -> None:
-        """Each of its tools, to look at and to switch on or off."""
+        """Show the tools of the server, to inspect and toggle."""
         from mcphost.tui.screens.tools import ToolsScreen
 
         if row := self.current_row():
             self.app.push_screen(ToolsScreen(self.host, row.value))  # pyright: ignore[reportUnknownMemberType]
 
     def action_restart(self) -> None:
-        """Close the connection and open it again."""
+        """Restart the connection."""
         if row := self.current_row():
             self.host.servers.restart(row.value)
             self.show_about(Content(f"Restarting {row.title}…"))
 
     def action_grants(self) -> None:
-        """What is allowed of it for longer."""
+        """Show the permissions of the server."""
         from mcphost.tui.screens.grants import GrantsScreen
 
         if row := self.current_row():
             self.app.push_screen(GrantsScreen(self.host, row.value))  # pyright: ignore[reportUnknownMemberType]
 
     def action_accounts(self) -> None:
-        """Everybody who is signed in to it."""
+        """Show the accounts of the server."""
         from mcphost.tui.screens.accounts import AccountsScreen
 
         if row := self.current_row():
             self.app.push_screen(AccountsScreen(self.host, row.value))  # pyright: ignore[reportUnknownMemberType]
 
     def action_changes(self) -> None:
-        """Ask again about its tools that changed and are held back."""
+        """Ask again about quarantined tools."""
         if (row := self.current_row()) and not self.host.quarantine.ask_again(row.value):
-            self.show_about(Content(f"No tool of {row.title} is held back."))
+            self.show_about(Content(f"No tool of {row.title} is quarantined."))

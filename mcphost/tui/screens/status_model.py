@@ -1,4 +1,4 @@
-"""The figures of the top line and of the list at the side: kept from events, put together from what the host is now."""
+"""Figures of the status line and the server list, collected from events and the host's state."""
 
 from collections.abc import Iterable
 from time import monotonic
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class StatusModel:
-    """What only events tell: tokens and cost of the conversation, since when a turn runs, the state of the model."""
+    """What only events report: tokens and cost, the start of the turn, the state of the model."""
 
     def __init__(self) -> None:
         self.model_state = "none"
@@ -25,7 +25,7 @@ class StatusModel:
         self._turn_started_at = 0.0
 
     def load_messages(self, messages: Iterable[Message]) -> None:
-        """Start from what the stored messages of another conversation say they used."""
+        """Restart from the usage in the stored messages of a conversation."""
         self._usage, self._context_tokens = Usage(), 0
         for message in messages:
             if message.usage is not None:
@@ -36,7 +36,7 @@ class StatusModel:
         self._context_tokens = usage.input_tokens + usage.output_tokens
 
     def handle_event(self, event: AnyEvent) -> None:
-        """One event of the host."""
+        """Handle one event of the host."""
         match event:
             case MessageFinished():
                 self._add_usage(event.usage)
@@ -50,7 +50,7 @@ class StatusModel:
     def build_status(
         self, host: "Host", views: tuple[ServerView, ...], *, phase: str, pending_questions: int, demo: bool
     ) -> TopBarStatus:
-        """The top line; `phase` is what the turn is at, `waiting` the number of open questions."""
+        """Return the status line; *phase* is the turn's phase, *waiting* the number of open questions."""
         model = host.model_selection.model
         window = model.facts.context_window if model is not None else 0
         elapsed = monotonic() - self._turn_started_at
@@ -73,7 +73,7 @@ class StatusModel:
 
 
 def build_server_row(view: ServerView) -> ServerRow:
-    """One server in the list at the side."""
+    """Return a server's row in the server list."""
     return ServerRow(
         view.name,
         view.state,
@@ -88,11 +88,11 @@ def build_server_row(view: ServerView) -> ServerRow:
 
 
 def has_expiring_sign_in(view: ServerView) -> bool:
-    """Whether its sign-in ends by itself: no event tells of that."""
+    """Return whether the sign-in expires without an event."""
     return bool(view.account and view.account.expires and not view.account.is_renewable)
 
 
 def _load_validity(account: "Account") -> str:
-    from mcphost.host.servers.accounts import validity  # with the first account
+    from mcphost.host.servers.accounts import validity  # imported with the first account
 
     return validity(account)

@@ -1,4 +1,4 @@
-"""A whole text on the whole screen: a big result, a log, a message."""
+"""Full-screen viewer of a long text: a large result, a log, a message."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -21,7 +21,7 @@ from mcphost.tui.widgets.status_bars import KeyBar
 
 
 class TextViewerScreen(ScreenLifecycle, Screen[Any]):
-    """Scroll, search, copy; escape goes back."""
+    """Viewer with scrolling, search and copy; Escape closes it."""
 
     AUTO_FOCUS = "LongText"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -45,9 +45,9 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
         load_full_text: Callable[[], Awaitable[str]] | None = None,
         sections: Sequence[Section] = (),
     ) -> None:
-        """`seen` is called once, when the last row was on the screen; `whole` gets the text of which this is a part.
+        """Create the viewer; *seen* is called once, when the last row was visible.
 
-        `sections` are shown in place of `text`.
+        *whole* returns the text of which this is a part. *sections* are shown in place of *text*.
         """
         super().__init__()
         self._full_text_loader = load_full_text
@@ -58,6 +58,7 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
         self._search_text = ""
 
     def compose(self) -> ComposeResult:
+        """Create the widgets."""
         yield Static(self._headline(), id="head", markup=False)
         yield LongText("" if self._sections else self.text)
         yield OrderedInput(placeholder="Find", compact=True)
@@ -85,7 +86,7 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
         self.query_one(LongText).show(self.text)
 
     def on_mount(self) -> None:
-        """Keys scroll at once."""
+        """Focus the text."""
         if self._sections:
             self.query_one(LongText).show("", self._sections)
         if self._full_text_loader is not None:
@@ -116,14 +117,14 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
         line.focus()
 
     async def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Find it."""
+        """Find the text."""
         self._search_text, self._match_offset = event.value, -1
         self.query_one(Input).remove_class("shown")
         self.query_one(LongText).focus()
         await self.action_find_next()
 
     async def action_find_next(self) -> None:
-        """The next place."""
+        """Show the next match."""
         if not self._search_text:
             return
         text = self.query_one(LongText)
@@ -135,12 +136,12 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
             text.scroll_to(y=max(0, row - 2), animate=False, force=True)
 
     def action_copy(self) -> None:
-        """The selection, or everything up to a bound a terminal can take."""
+        """Copy the selection, or the text up to a limit for terminals."""
         chosen = self.get_selected_text()
         self.post_message(CopyRequested(chosen or self.text[:1_000_000]))
 
     def action_leave(self) -> None:
-        """Back."""
+        """Close the viewer."""
         if self.query_one(Input).has_focus:
             self.query_one(Input).remove_class("shown")
             self.query_one(LongText).focus()

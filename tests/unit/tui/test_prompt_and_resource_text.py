@@ -93,5 +93,5 @@ def test_a_folder_is_called_one_and_an_icon_is_counted_when_the_rule_lets_it_pas
     icons = [{"src": f"{scheme}://a.example/i.png"} for scheme in ("https", "http")]
     icons += [{"src": "data:image/png;base64,AA=="}]  # that one came in the message
     item = decode(encode({"uri": "file:///d", "mimeType": "inode/directory", "icons": icons}), Resource)
-    assert describe_type(item) == "a folder (inode/directory)"
+    assert describe_type(item) == "directory (inode/directory)"
     assert describe_annotations(item, "https://a.example/mcp")[3] == ("icon", "1, not fetched")
