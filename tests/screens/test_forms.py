@@ -275,7 +275,7 @@ async def test_hidden_characters_that_were_pasted_are_shown(run: Run) -> None:
         dialog = await it.enter_question()
         await it.pilot.press("tab")
         dialog.query_one(Form).rows[0].field_widget.text = "pay\u200bpal"
-        await it.until(lambda: "holds hidden characters: pay‹U+200B›pal" in it.text(), "the mark")
+        await it.until(lambda: "contains hidden characters: pay‹U+200B›pal" in it.text(), "the mark")
 
 
 async def test_the_same_form_can_be_edited_as_json(run: Run) -> None:

@@ -38,7 +38,7 @@ class AccountNameForm(FormScreen[str]):
         yield OrderedInput(placeholder="work", id="name", max_length=MAX_NAME, compact=True)
 
     def key_hints(self) -> str:
-        """Create the widgets."""
+        """Return the line that explains the keys."""
         return "enter signs in · esc back"
 
     def on_input_changed(self, event: Input.Changed) -> None:

@@ -79,7 +79,7 @@ class AccountsScreen(ListScreen):
         self.add_class("bare")
 
     def on_mount(self) -> None:
-        """Create the widgets."""
+        """Load the accounts."""
         super().on_mount()
         self._request_accounts()
 
