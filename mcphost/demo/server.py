@@ -148,7 +148,7 @@ class DemoServer:
         return False
 
     def _handle_request(self, method: str, params: dict[str, Any], is_stateless: bool) -> dict[str, Any]:
-        """The result of everything but a tool call. Raises JsonRpcError."""
+        """Return the result of any request but a tool call. Raises JsonRpcError."""
         match method:
             case "initialize" if not is_stateless:
                 return self._initialize(params)
@@ -268,7 +268,7 @@ class DemoServer:
     def _run_interactive_tool(
         self, name: str, arguments: dict[str, Any], params: dict[str, Any], stop: threading.Event, is_stateless: bool
     ) -> str | dict[str, Any]:
-        """What came of asking; or, in the stateless era, the result that asks. Raises DemoToolError, Stopped."""
+        """Return the reply in words or, if stateless, the result that asks. Raises DemoToolError, CallCancelled."""
         tool = next(tool for tool in INTERACTIVE_TOOLS if tool["name"] == name)
         given = validate_arguments(tool["inputSchema"], arguments)
         meta = _as_object(params.get("_meta")) or {}
@@ -303,7 +303,7 @@ class DemoServer:
                 self._close_page(page)
 
     def _open_page(self) -> VisitPage:
-        """A page; there is one at a time."""
+        """Create a page; there is one at a time."""
         if self._page is not None:
             self._close_page(self._page)
         try:

@@ -1,4 +1,4 @@
-"""The demo server's tools, resources and prompt: what they are called, what they claim, and what they do."""
+"""The demo server's tools, resources and prompt."""
 
 import os
 import secrets
@@ -11,7 +11,7 @@ ProgressFn = Callable[[float, float, str], None]
 
 
 class DemoToolError(Exception):
-    """The arguments do not fit; the text says how to correct them."""
+    """Invalid arguments; the text says how to correct them."""
 
 
 class CallCancelled(Exception):
@@ -19,12 +19,14 @@ class CallCancelled(Exception):
 
 
 def object_schema(required: list[str], **properties: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON Schema of an object with these properties and no others."""
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
 def tool_annotations(
     title: str, *, read_only: bool, destructive: bool = False, idempotent: bool = False
 ) -> dict[str, Any]:
+    """Return the annotations of a tool; all tools of this server work in a closed world."""
     return {
         "title": title,
         "readOnlyHint": read_only,
@@ -174,7 +176,7 @@ class DemoTools:
                 return f"The die shows {int.from_bytes(os.urandom(8), 'big') % given['sides'] + 1}."
 
     def notes(self) -> str:
-        """All notes, numbered, a line each; empty when there are none."""
+        """Return all notes, numbered, one per line; "" for none."""
         with self._lock:
             return "\n".join(f"{number}. {note}" for number, note in enumerate(self._notes, 1))
 
@@ -193,7 +195,7 @@ class DemoTools:
 
 
 def read_resource(uri: str, tools: DemoTools) -> tuple[str, str] | None:
-    """MIME type and text of a resource; None when there is no such one."""
+    """Return the MIME type and text of a resource, or None if it does not exist."""
     match uri:
         case "demo://guide":
             return "text/markdown", GUIDE
@@ -204,7 +206,7 @@ def read_resource(uri: str, tools: DemoTools) -> tuple[str, str] | None:
 
 
 def render_prompt(arguments: dict[str, Any]) -> str:
-    """The text of the `plan` prompt. Raises DemoToolError."""
+    """Return the text of the `plan` prompt. Raises DemoToolError."""
     topic, tone = arguments.get("topic"), arguments.get("tone", "")
     if not isinstance(topic, str) or not topic.strip():
         raise DemoToolError("The prompt needs the argument topic, a text.")
@@ -223,7 +225,7 @@ def _count_slowly(to: int, seconds: float, report_progress: ProgressFn, stop: th
 
 
 def validate_arguments(schema: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments with defaults filled in; the small part of JSON Schema that these tools use."""
+    """Return the arguments with defaults, checked by the part of JSON Schema that these tools use."""
     properties: dict[str, dict[str, Any]] = schema["properties"]
     for name in arguments:
         if name not in properties:
@@ -337,7 +339,7 @@ class VisitPage:
             timeout = 5
 
             def do_GET(self) -> None:
-                """The page, to whoever has its whole address."""
+                """Serve the page to a client that knows its whole URL."""
                 known = secrets.compare_digest(self.path.encode(), f"/tea?key={page.key}".encode())
                 self.send_response(200 if known else 404)
                 self.send_header("Content-Type", "text/html")
@@ -375,7 +377,7 @@ class VisitPage:
 
 
 def require_capability(name: str, capabilities: dict[str, Any]) -> None:
-    """Raises DemoToolError when that client did not declare that it can answer what the tool asks."""
+    """Raise DemoToolError if the client did not declare the capability that the tool needs."""
     feature, mode, words = _REQUIRED_CAPABILITIES[name]
     declared = capabilities.get(feature)
     offered = cast("dict[str, Any]", declared) if isinstance(declared, dict) else None
@@ -389,7 +391,7 @@ def require_capability(name: str, capabilities: dict[str, Any]) -> None:
 
 
 def build_request(name: str, arguments: dict[str, Any], page: VisitPage | None, is_stateless: bool) -> dict[str, Any]:
-    """What is asked: method and params."""
+    """Return the method and params of the tool's request."""
     if name == "order_tea":
         form = {"mode": "form", "message": "How would you like your tea?", "requestedSchema": _TEA_FORM}
         return {"method": "elicitation/create", "params": form}
@@ -407,7 +409,7 @@ def build_request(name: str, arguments: dict[str, Any], page: VisitPage | None, 
 def describe_reply(
     name: str, reply: dict[str, Any], page: VisitPage | None, stop: threading.Event, on_visited: Callable[[], None]
 ) -> str:
-    """What came of it, in words; `told` hears when the page was visited."""
+    """Describe the client's reply in words."""
     if name == "ask_model":
         return f"{reply.get('model', 'Your model')} answered: {_content_text(reply.get('content'))}"
     action = reply.get("action")

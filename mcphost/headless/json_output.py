@@ -1,4 +1,4 @@
-"""What a program gets as JSON: one shape for each kind of answer, the same in `--json` and on the pipe."""
+"""JSON for programs: one shape for each kind of data, the same with `--json` and on the pipe."""
 
 from base64 import b64encode
 from typing import Any
@@ -23,19 +23,19 @@ CATALOG_KINDS = ("tools", "resources", "templates", "prompts", "skills")
 
 
 def to_json(value: Any) -> Any:
-    """A wire value as plain JSON data, raw members included."""
+    """Return a wire value as plain JSON data, raw members included."""
     return loads(encode(value))
 
 
 def parse_wire_json(raw: Raw) -> Any:
-    """JSON of a server for a document; a large one stays text, as objects take many times its bytes."""
+    """Parse a server's JSON; large JSON stays text, since objects take many times its bytes."""
     if len(bytes(raw)) <= MAX_PARSED_BYTES:
         return loads(raw)
     return Raw(bytes(raw).replace(b"\r", b" ").replace(b"\n", b" "))  # a document may have to stay on one line
 
 
 def grant_json(status: GrantStatus) -> dict[str, Any]:
-    """A grant and whether it counts; times are seconds since 1970."""
+    """Return a grant and whether it is in effect; times are seconds since 1970."""
     grant = status.grant
     return {
         "id": grant.id,
@@ -55,7 +55,7 @@ def grant_json(status: GrantStatus) -> dict[str, Any]:
 
 
 def folder_answer_json(status: FolderAnswerStatus) -> dict[str, Any]:
-    """A lasting answer about a folder and whether it counts; times are seconds since 1970."""
+    """Return a stored folder answer and whether it is in effect; times are seconds since 1970."""
     answer = status.answer
     return {
         "id": answer.id,
@@ -69,7 +69,7 @@ def folder_answer_json(status: FolderAnswerStatus) -> dict[str, Any]:
 
 
 def roots_json(root_folders: RootFolders, servers: tuple[ServerView, ...]) -> dict[str, Any]:
-    """The folders that servers may be told of, and what each server knows of them."""
+    """Return the shared folders, and what each server knows of them."""
     heard = [
         {
             "server": view.name,
@@ -84,12 +84,12 @@ def roots_json(root_folders: RootFolders, servers: tuple[ServerView, ...]) -> di
 
 
 def verification_json(verification: AuditVerification) -> dict[str, Any]:
-    """A check of the ledger."""
+    """Return the result of verifying the audit log."""
     return {"ok": verification.is_intact, **to_builtins(verification)}
 
 
 def catalog_json(view: ServerView, kind: str) -> list[dict[str, Any]]:
-    """One list of a server, each entry with the server's name in front."""
+    """Return one list of a server, each entry with the server's name."""
     if kind == "skills":
         return [
             {"server": view.name, "name": one.name, "description": one.description, **to_json(one)}
@@ -103,7 +103,7 @@ def catalog_json(view: ServerView, kind: str) -> list[dict[str, Any]]:
 
 
 def server_json(view: ServerView) -> dict[str, Any]:
-    """A server and how it is."""
+    """Return a server and its state."""
     facts = view.facts
     return {
         "server": view.name,
@@ -124,7 +124,7 @@ def server_json(view: ServerView) -> dict[str, Any]:
 
 
 def account_json(account: Account) -> dict[str, Any]:
-    """A sign-in, with what it means in words."""
+    """Return a sign-in, with its meaning in words."""
     return {
         **{name: value for name, value in to_json(account).items() if name != "ends"},
         "name": account.name,
@@ -136,14 +136,14 @@ def account_json(account: Account) -> dict[str, Any]:
 
 
 def account_state(account: Account) -> str:
-    """Whether it serves, and for how long, in words."""
+    """Return whether a sign-in is valid, and for how long, in words."""
     if accounts.validity(account) == "ended":
         return "expired"
     return f"signed in{',' if account.is_renewable else ''} {accounts.describe_validity(account)}"
 
 
 def stored_account_json(stored: StoredAccount) -> dict[str, Any]:
-    """A sign-in that is kept, and for which of the configured servers it is used."""
+    """Return a stored sign-in, and the configured servers that use it."""
     return {
         **account_json(stored.account),
         "in_use": bool(stored.used_by),
@@ -155,12 +155,12 @@ def stored_account_json(stored: StoredAccount) -> dict[str, Any]:
 
 
 def completion_json(completion: Completion) -> dict[str, Any]:
-    """Suggestions, and whether there are more of them."""
+    """Return suggestions, and whether there are more."""
     return {"values": list(completion.values), "total": completion.total, "hasMore": completion.has_more}
 
 
 def call_json(call: ManualCallResult) -> dict[str, Any]:
-    """A tool's result as it came, and the text people see."""
+    """Return a tool's result unchanged, and as text for people."""
     result = call.result
     made: dict[str, Any] = {"content": parse_wire_json(result.raw_content), "isError": result.is_error}
     if bytes(result.structured_content):
@@ -171,19 +171,19 @@ def call_json(call: ManualCallResult) -> dict[str, Any]:
 
 
 def call_exit_code(call: ManualCallResult) -> int:
-    """8 when the tool reported an error, 4 when the server broke its tool's promise."""
+    """Return 8 if the tool reported an error, 4 if its result does not fit its output schema, else 0."""
     if call.result.is_error:
         return 8
     return 4 if call.validation.outcome == "misfit" else 0
 
 
 def contents_json(result: ReadResourceResult) -> dict[str, Any]:
-    """What a resource holds."""
+    """Return the contents of a resource."""
     return {"contents": [to_json(one) for one in result.contents]}
 
 
 def skill_json(skill_content: SkillContent) -> dict[str, Any]:
-    """One checked file of a skill: `text`, or `blob` as base64 for what is no text."""
+    """Return one verified file of a skill as `text`, or as base64 in `blob` if it is not UTF-8."""
     try:
         content = {"text": skill_content.raw.decode()}
     except UnicodeDecodeError:
@@ -198,5 +198,5 @@ def skill_json(skill_content: SkillContent) -> dict[str, Any]:
 
 
 def prompt_json(prompt: GetPromptResult) -> dict[str, Any]:
-    """A filled prompt."""
+    """Return the messages of a prompt."""
     return {"description": prompt.description or "", "messages": to_builtins([to_json(one) for one in prompt.messages])}

@@ -1,4 +1,4 @@
-"""Standard input and output as lines for the pipe: bounded, never blocking the event loop, in order."""
+"""Standard input and output as lines: bounded, in order, never blocking the event loop."""
 
 import contextlib
 import os
@@ -18,11 +18,11 @@ _READ_AHEAD_LINES = 64
 
 
 class OversizedLine:
-    """A line over the limit, thrown away."""
+    """A line over the limit, which was discarded."""
 
 
 async def read_lines(descriptor: int) -> AsyncGenerator[bytes | OversizedLine]:
-    """Every line without its end, until the input ends; the last one may lack its line end.
+    """Yield each line without its line end, until the input ends; the last one may lack a line end.
 
     A daemon thread reads: input may be a file, which no event loop can watch, and a thread that waits for a terminal
     can only be left behind.
@@ -30,25 +30,25 @@ async def read_lines(descriptor: int) -> AsyncGenerator[bytes | OversizedLine]:
     token = current_token()
     lines: deque[bytes | OversizedLine | None] = deque()
     arrived = anyio.Event()
-    room = threading.Semaphore(_READ_AHEAD_LINES)
+    free_slots = threading.Semaphore(_READ_AHEAD_LINES)
 
     def append_line(line: bytes | OversizedLine | None) -> None:
         lines.append(line)
         arrived.set()
 
     def deliver(line: bytes | OversizedLine | None) -> bool:
-        room.acquire()
+        free_slots.acquire()
         try:
             anyio.from_thread.run_sync(append_line, line, token=token)
         except (RuntimeError, anyio.RunFinishedError):
-            return False  # the program ended meanwhile
+            return False  # the event loop has ended
         return True
 
     threading.Thread(target=_read_input, args=(descriptor, deliver), daemon=True, name="stdin").start()
     while True:
         while lines:
             line = lines.popleft()
-            room.release()
+            free_slots.release()
             if line is None:
                 return
             yield line
@@ -57,13 +57,13 @@ async def read_lines(descriptor: int) -> AsyncGenerator[bytes | OversizedLine]:
 
 
 def _read_input(descriptor: int, deliver: Callable[[bytes | OversizedLine | None], bool]) -> None:
-    cutter = _LineBuffer()
+    buffer = _LineBuffer()
     while True:
         try:
             chunk = os.read(descriptor, _CHUNK_BYTES)
         except OSError:
             chunk = b""
-        if not all(deliver(line) for line in (cutter.feed(chunk) if chunk else cutter.flush())):
+        if not all(deliver(line) for line in (buffer.feed(chunk) if chunk else buffer.flush())):
             return
         if not chunk:
             deliver(None)
@@ -71,16 +71,16 @@ def _read_input(descriptor: int, deliver: Callable[[bytes | OversizedLine | None
 
 
 class _LineBuffer:
-    """Cuts what arrives into lines; of a line over the limit only that it was there comes out, once it is."""
+    """Splits input into lines; a line over the limit becomes one OversizedLine."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
         self._size = 0
 
     def feed(self, chunk: bytes) -> Iterator[bytes | OversizedLine]:
-        """The lines that end in this chunk, and one that is too long now."""
-        *ended, last = chunk.split(b"\n")
-        for piece in ended:
+        """Yield the lines that end in this chunk, and OversizedLine when one exceeds the limit."""
+        *complete, last = chunk.split(b"\n")
+        for piece in complete:
             yield from self._append(piece)
             if self._size <= MAX_LINE_BYTES:
                 yield b"".join(self._parts)
@@ -88,7 +88,7 @@ class _LineBuffer:
         yield from self._append(last)
 
     def flush(self) -> Iterator[bytes]:
-        """What came after the last end of a line, unless it is nothing or was too long."""
+        """Yield the unfinished last line, unless it is empty or too long."""
         if 0 < self._size <= MAX_LINE_BYTES:
             yield b"".join(self._parts)
 
@@ -102,7 +102,7 @@ class _LineBuffer:
 
 
 class LineWriter:
-    """Lines to a descriptor, in the order of `put`; a daemon thread writes, so a slow reader delays nobody."""
+    """Writes lines to a descriptor on a daemon thread, so that a slow reader never blocks the event loop."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -117,7 +117,7 @@ class LineWriter:
 
     @property
     def is_full(self) -> bool:
-        """Whether so much waits for the reader that what can be spared should be."""
+        """Whether the backlog is so large that optional lines should be dropped."""
         return self._size > MAX_BACKLOG_BYTES
 
     def put(self, line: bytes) -> None:
@@ -128,13 +128,13 @@ class LineWriter:
             self._condition.notify()
 
     def close(self) -> None:
-        """`ended` is set once everything queued is written."""
+        """Stop after the queued lines; `finished` is set when they are written."""
         with self._condition:
             self._is_closing = True
             self._condition.notify()
 
     def is_reader_closed(self) -> bool:
-        """Whether the other end of a pipe or socket is closed; False for files and terminals. Returns at once."""
+        """Return whether the other end of a pipe or socket is closed; False for files and terminals. Never blocks."""
         try:
             watch = select.poll()
             watch.register(self._descriptor, 0)
@@ -150,9 +150,9 @@ class LineWriter:
                 batch, self._queue = self._queue, []
             if not batch or not self._write(b"\n".join(batch) + b"\n"):
                 break
-            with self._condition:  # what is being written still waits for the reader
+            with self._condition:  # lines that are being written still count
                 self._size -= sum(map(len, batch))
-        with contextlib.suppress(RuntimeError, anyio.RunFinishedError):  # the program ended meanwhile
+        with contextlib.suppress(RuntimeError, anyio.RunFinishedError):  # the event loop has ended
             anyio.from_thread.run_sync(self.finished.set, token=self._token)
 
     def _write(self, batch: bytes) -> bool:

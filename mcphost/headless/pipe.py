@@ -1,4 +1,4 @@
-"""`mcphost pipe`: the whole Host for programs, one JSON object a line in, one a line out."""
+"""The `pipe` protocol: the whole Host for programs, one JSON object per line in each direction."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -21,11 +21,11 @@ from mcphost.serialization import convert, encode, loads
 from mcphost.store.audit_reader import AuditFilter, to_export
 
 CommandHandler = Callable[[dict[str, Any]], Awaitable[tuple[Any, int]]]
-"""Takes the object of a line; gives the result and the exit code that a program would end with. Raises McpHostError."""
+"""Handles a command's JSON object; returns the result and the matching exit code. Raises McpHostError."""
 
 
 class PipeCommands:
-    """The commands by the name in `do`; `emit` tells what belongs to no result."""
+    """The commands by their name in `do`; `emit` sends events that belong to no result."""
 
     def __init__(self, host: Host, frontend: PipeFrontend, emit: Callable[[dict[str, Any]], None]) -> None:
         self._host = host
@@ -67,29 +67,29 @@ class PipeCommands:
         return json_output.server_json(await self._host.servers.ensure_ready(name)), 0
 
     async def _login(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """With `account` under that name, which is used from then on."""
+        """Sign in; `account` names the account, which is used from then on."""
         account = get_text(message, "account") if "account" in message else None
         return json_output.server_json(await self._host.accounts.sign_in(get_text(message, "server"), account)), 0
 
     async def _logout(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Of `account`, else of the one in use; `left` are those that could be used instead, while none is."""
+        """Sign out of `account` or of the one in use; `left` lists the other accounts while none is in use."""
         account = get_text(message, "account") if "account" in message else None
         server = get_text(message, "server")
         revoked = await self._host.accounts.sign_out(server, account)
         return {"revoked": revoked, "left": list(await self._host.accounts.unused_accounts(server))}, 0
 
     async def _accounts(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Every sign-in that is kept, also to servers that are not configured any more."""
+        """List every stored sign-in, also to servers that are no longer configured."""
         return {
             "accounts": [json_output.stored_account_json(one) for one in await self._host.accounts.list_accounts()]
         }, 0
 
     async def _stop_login(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """The sign-in to `server` that goes on."""
+        """Cancel the sign-in to `server` that is in progress."""
         return {"stopped": self._host.accounts.cancel_sign_in(get_text(message, "server"))}, 0
 
     async def _use_account(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Connect to `server` as another `account` of those, also in later runs."""
+        """Connect to `server` with another stored `account`, also in later runs."""
         view = await self._host.accounts.select_account(get_text(message, "server"), get_text(message, "account"))
         return json_output.server_json(view), 0
 
@@ -110,7 +110,7 @@ class PipeCommands:
         return json_output.call_json(called), json_output.call_exit_code(called)
 
     async def _switch(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Whether the model is told of `tool` of `server` from now on: `on`, true or false."""
+        """Offer `tool` of `server` to the model from now on, or not: `on` is true or false."""
         server, tool, on = get_text(message, "server"), get_text(message, "tool"), message.get("on")
         if not isinstance(on, bool):
             raise UsageError('"on" is true or false.')
@@ -120,7 +120,7 @@ class PipeCommands:
         return {"server": server, "tool": tool, "on": on}, 0
 
     async def _read_resource(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """By `uri`, or by `template` and the `values` for its variables."""
+        """Read by `uri`, or by `template` and the `values` of its variables."""
         server, features = get_text(message, "server"), self._host.features
         values = get_texts(message, "values")
         uri = (
@@ -137,7 +137,7 @@ class PipeCommands:
         return json_output.prompt_json(filled), 0
 
     async def _skill(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """By `skill`, a name or an address; with `file` one of its files."""
+        """Load `skill`, a name or URI; `file` selects one of its files."""
         server, skills = get_text(message, "server"), self._host.features.skills
         skill = await skills.find(server, get_text(message, "skill"))
         content = await skills.load(server, skill)
@@ -146,7 +146,7 @@ class PipeCommands:
         return json_output.skill_json(content), 0
 
     async def _complete(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Of an argument of a `prompt`, or of a variable of a `template`; `arguments` is what is filled in already."""
+        """Complete an argument of `prompt` or a variable of `template`; `arguments` are the values already set."""
         if ("prompt" in message) == ("template" in message):
             raise UsageError('Give either "prompt" with its name or "template" with its text.')
         prompt = "prompt" in message
@@ -172,7 +172,7 @@ class PipeCommands:
         return {"was_subscribed": was}, 0
 
     async def _log_level(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """`level` is empty for none."""
+        """Set the server's log level; an empty `level` means none."""
         level = message.get("level")
         if not isinstance(level, str):
             raise UsageError('"level" is missing, or is not text.')
@@ -180,7 +180,7 @@ class PipeCommands:
         return {}, 0
 
     async def _audit(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """The newest rows of the ledger that are of that `server` and `kind`, with smaller numbers than `before`."""
+        """Read the newest audit rows, filtered by `server`, `kind` and `text`, with numbers below `before`."""
         limit, before = message.get("limit", 100), message.get("before", 0)
         for name, value, most in (("limit", limit, 1_000), ("before", before, 2**53)):
             if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
@@ -204,7 +204,7 @@ class PipeCommands:
         return {"stopped": self._host.conversation.stop()}, 0
 
     async def _autonomy(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """`tools` (names by server) may run unasked, up to `calls`, `seconds` and `tokens`; without it, end that."""
+        """Auto-approve `tools` (names by server) up to `calls`, `seconds` and `tokens`; without `tools`, stop."""
         if "tools" not in message:
             return {"stopped": self._host.halt()}, 0
         tools: dict[str, list[str]] = convert(get_object(message, "tools"), dict[str, list[str]], "tools")
@@ -230,7 +230,7 @@ class PipeCommands:
         return {}, 0
 
     async def _grants(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Of one `server`, or with a `text` in them."""
+        """List grants and folder answers, filtered by `server` and `text`."""
         server, text = (get_text(message, key) if key in message else "" for key in ("server", "text"))
         found = await self._host.grants.list_grants(server=server, text=text)
         folders = await self._host.grants.list_folder_answers(server=server, text=text)
@@ -243,13 +243,15 @@ class PipeCommands:
         return {"revoked": (await self._host.grants.revoke(get_text(message, "grant"))).id}, 0
 
     async def _preview(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """The earlier calls that a `rule` is about, and whether it covers them."""
+        """Preview which earlier calls a `rule` covers."""
         past = await self._host.grants.preview(parse_rule(get_text(message, "rule")))
         return {"calls": [json_output.to_json(one) for one in past]}, 0
 
     async def _roots(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """The folders that servers may be told of, and who was. `add` (with a `name`) or `remove` takes a path first;
-        `keep` says for how long: run, project or user."""
+        """Return the shared folders after adding (`add`, with a `name`) or removing (`remove`) a path.
+
+        `keep` is the scope of the change: run, project or user.
+        """
         roots = self._host.roots
         if "add" in message and "remove" in message:
             raise UsageError('Give either "add" or "remove".')
@@ -265,7 +267,7 @@ class PipeCommands:
 
 
 class TurnFailed(McpHostError):
-    """A turn that failed, by its exit code."""
+    """A failed turn, with its exit code."""
 
     def __init__(self, message: str, hint: str, code: int) -> None:
         super().__init__(message, hint)
@@ -273,6 +275,7 @@ class TurnFailed(McpHostError):
 
 
 def get_text(message: dict[str, Any], key: str) -> str:
+    """Return a required text. Raises UsageError."""
     value = message.get(key)
     if not isinstance(value, str) or not value:
         raise UsageError(f'"{key}" is missing, or is not text.')
@@ -280,6 +283,7 @@ def get_text(message: dict[str, Any], key: str) -> str:
 
 
 def get_texts(message: dict[str, Any], key: str) -> dict[str, str]:
+    """Return an object of texts, empty if it is absent. Raises UsageError."""
     values = get_object(message, key)
     if not all(isinstance(value, str) for value in values.values()):
         raise UsageError(f'The values of "{key}" are texts.')
@@ -287,6 +291,7 @@ def get_texts(message: dict[str, Any], key: str) -> dict[str, str]:
 
 
 def get_object(message: dict[str, Any], key: str) -> dict[str, Any]:
+    """Return an object, empty if it is absent. Raises UsageError."""
     value = message.get(key, {})
     if not isinstance(value, dict):
         raise UsageError(f'"{key}" is not an object.')
@@ -294,13 +299,13 @@ def get_object(message: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 DRAIN_SECONDS = 10
-"""How long commands that still run may take after the input ended."""
+"""Seconds that running commands may take after the end of the input."""
 _FLUSH_SECONDS = 2
 _log = logging.getLogger(__name__)
 
 
 class PipeServer:
-    """Commands in, results and events out, over two descriptors. Made inside the event loop."""
+    """Reads commands and writes results and events on two descriptors. Created inside the event loop."""
 
     def __init__(self, host: Host, frontend: PipeFrontend, *, stdin: int = 0, stdout: int = 1) -> None:
         self._host = host
@@ -315,10 +320,10 @@ class PipeServer:
         frontend.set_emit(self._emit)
 
     async def run(self) -> int:
-        """Serve until `quit` or the end of the input; returns the exit code. The host is entered, not started.
+        """Serve until `quit` or the end of the input, and return the exit code. The host is entered, not started.
 
-        At the end of the input open questions are refused, and commands that still run get ten seconds, unless
-        nobody reads the output any more; `quit` ends them at once. Each command has its result by then.
+        At the end of the input, open questions are refused and running commands get ten seconds, unless the reader
+        of the output is gone; `quit` cancels them at once. Each command gets its result before the end.
         """
         try:
             async with anyio.create_task_group() as tasks:
@@ -339,7 +344,7 @@ class PipeServer:
 
     # -- in
     async def _read_commands(self, tasks: TaskGroup) -> bool:
-        """Take commands; True for `quit`, False for the end of the input."""
+        """Read commands; return True for `quit`, False for the end of the input."""
         async for line in read_lines(self._stdin):
             if isinstance(line, OversizedLine):
                 self._report_bad_line(None, f"The line is over {MAX_LINE_BYTES // 1_000_000} MB.")
@@ -349,15 +354,15 @@ class PipeServer:
             command = self._parse(line)
             if command is None:
                 continue
-            ident, do, message = command
+            command_id, do, message = command
             if do == "quit":
-                self._write_result(ident, {}, 0)
+                self._write_result(command_id, {}, 0)
                 return True
             if do == "wait":
-                await self._wait(ident, message)
+                await self._wait(command_id, message)
                 continue
-            self._running_ids.add(ident)
-            tasks.start_soon(self._run_command, ident, do, message)
+            self._running_ids.add(command_id)
+            tasks.start_soon(self._run_command, command_id, do, message)
         return False
 
     def _parse(self, line: bytes) -> tuple[Any, str, dict[str, Any]] | None:
@@ -370,54 +375,54 @@ class PipeServer:
             self._report_bad_line(None, "The line is not a JSON object.")
             return None
         message = cast("dict[str, Any]", value)
-        ident, do = message.get("id"), message.get("do")
-        if isinstance(ident, bool) or not isinstance(ident, int | str | None):
+        command_id, do = message.get("id"), message.get("do")
+        if isinstance(command_id, bool) or not isinstance(command_id, int | str | None):
             self._report_bad_line(None, "An id is text or a whole number.")
         elif not isinstance(do, str):
-            self._report_bad_line(ident, 'The line has no "do".')
+            self._report_bad_line(command_id, 'The line has no "do".')
         elif do not in self._handlers and do not in {"quit", "wait"}:
             unknown = UsageError(
                 f"There is no command {do[:60]!r}.", f"There are: {', '.join(self._handlers)}, wait, quit."
             )
-            self._report_bad_line(ident, str(unknown))
-            if ident is not None and ident not in self._running_ids:
-                self._write_error(ident, unknown)  # whoever waits for a result of this id gets one
-        elif ident is not None and ident in self._running_ids:
-            self._report_bad_line(ident, f"A command with the id {ident!r} is running.")
+            self._report_bad_line(command_id, str(unknown))
+            if command_id is not None and command_id not in self._running_ids:
+                self._write_error(command_id, unknown)  # whoever waits for a result of this id gets one
+        elif command_id is not None and command_id in self._running_ids:
+            self._report_bad_line(command_id, f"A command with the id {command_id!r} is running.")
         else:
-            return ident, do, message
+            return command_id, do, message
         return None
 
-    async def _run_command(self, ident: Any, name: str, message: dict[str, Any]) -> None:
+    async def _run_command(self, command_id: Any, name: str, message: dict[str, Any]) -> None:
         try:
             result, code = await self._handlers[name](message)
         except McpHostError as error:
-            self._write_error(ident, error)
+            self._write_error(command_id, error)
         except anyio.get_cancelled_exc_class():
-            self._write_error(ident, _InterruptError("mcphost ended before the command was done."))
+            self._write_error(command_id, _InterruptError("mcphost ended before the command was done."))
             raise
         except Exception:  # noqa: BLE001
             # The boundary of a command: a bug in one must not take the others with it.
             _log.exception("pipe command %s", name)
-            self._write_error(ident, McpHostError("mcphost crashed.", "The log has the details."))
+            self._write_error(command_id, McpHostError("mcphost crashed.", "The log has the details."))
         else:
-            self._write_result(ident, result, code)
+            self._write_result(command_id, result, code)
         finally:
-            self._running_ids.discard(ident)
+            self._running_ids.discard(command_id)
             if not self._running_ids:
                 self._idle.set()
 
-    async def _wait(self, ident: Any, message: dict[str, Any]) -> None:
-        """Nothing more is read meanwhile: that is what it is for."""
+    async def _wait(self, command_id: Any, message: dict[str, Any]) -> None:
+        """Sleep; no further command is read meanwhile."""
         seconds = message.get("seconds", 0)
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= 3600:
-            self._write_error(ident, UsageError('"seconds" is a number from 0 to 3600.'))
+            self._write_error(command_id, UsageError('"seconds" is a number from 0 to 3600.'))
             return
         await anyio.sleep(seconds)
-        self._write_result(ident, {}, 0)
+        self._write_result(command_id, {}, 0)
 
     async def _wait_for_commands(self) -> None:
-        """The input ended: let running commands finish, for a while, as long as somebody reads."""
+        """Wait for running commands after the end of the input, while the output has a reader."""
         with anyio.move_on_after(DRAIN_SECONDS):
             while self._running_ids and not self._writer.is_reader_closed():
                 self._idle = anyio.Event()
@@ -450,17 +455,17 @@ class PipeServer:
         self._write_pending_events()
         self._writer.put(encode(event))
 
-    def _write_result(self, ident: Any, result: Any, code: int) -> None:
-        self._emit({"event": "result", "id": ident, "ok": True, "exit": code, "result": result})
+    def _write_result(self, command_id: Any, result: Any, code: int) -> None:
+        self._emit({"event": "result", "id": command_id, "ok": True, "exit": code, "result": result})
 
-    def _write_error(self, ident: Any, error: McpHostError) -> None:
+    def _write_error(self, command_id: Any, error: McpHostError) -> None:
         code = error.code if isinstance(error, TurnFailed | _InterruptError) else error.exit_code
         kind = {3: "config", 7: "model"}.get(code, error.kind) if isinstance(error, TurnFailed) else error.kind
-        told = {"kind": kind, "message": error.message, "hint": error.hint}
-        self._emit({"event": "result", "id": ident, "ok": False, "exit": code, "error": told})
+        data = {"kind": kind, "message": error.message, "hint": error.hint}
+        self._emit({"event": "result", "id": command_id, "ok": False, "exit": code, "error": data})
 
-    def _report_bad_line(self, ident: Any, text: str) -> None:
-        self._emit({"event": "error", "id": ident, "message": text})
+    def _report_bad_line(self, command_id: Any, text: str) -> None:
+        self._emit({"event": "error", "id": command_id, "message": text})
 
 
 class _InterruptError(McpHostError):

@@ -1,4 +1,4 @@
-"""Questions on the pipe: as events with their choices, and what each answer means."""
+"""Questions on the pipe: events with their choices, and the meaning of each answer."""
 
 import time
 from collections.abc import Callable
@@ -122,7 +122,7 @@ _STRUCTURED_ANSWERS: dict[type[Any], list[dict[str, Any]]] = {
 
 
 class EditedCall(NamedTuple):
-    """A call with other arguments than the model asked for."""
+    """A call with arguments that were edited."""
 
     server: str
     tool: str
@@ -139,10 +139,10 @@ class _OpenQuestion:
 
 
 class PipeFrontend(Frontend):
-    """Asks the program at the other end; every question stays open until it is answered well or withdrawn."""
+    """A front end that asks the program on the pipe; a question stays open until a valid answer or its withdrawal."""
 
     def __init__(self, open_browser: OpenUrl | None = None) -> None:
-        """`browser` shows an address; None: the program at the other end opens addresses."""
+        """Open URLs with `open_browser`; with None the program on the pipe opens them."""
         self._open_browser = open_browser
         self._open_questions: dict[str, _OpenQuestion] = {}
         self._count = 0
@@ -151,26 +151,26 @@ class PipeFrontend(Frontend):
 
     @property
     def kinds(self) -> frozenset[str]:
-        """All of them: the program at the other end can answer whatever there is."""
+        """All kinds of questions."""
         return frozenset(kind.KIND for kind in get_args(AnyQuestion))
 
     @property
     def who(self) -> str:
-        """The program at the other end, while it is there."""
+        """The word "program", or "nobody" once questions are refused."""
         return "nobody" if self._is_refusing else "program"
 
     async def open_url(self, url: str) -> bool:
-        """Show an address in the browser, and tell of it; whether that worked."""
+        """Open a URL in the browser and report it as an event; return whether that worked."""
         opened = self._open_browser is not None and await self._open_browser(url)
         self._emit({"event": "open_url", "url": url, "opened": opened})
         return opened
 
     def set_emit(self, emit: EmitFn) -> None:
-        """Where events go."""
+        """Set the function that receives events."""
         self._emit = emit
 
     async def ask(self, question: Question[A]) -> A:
-        """The program's answer; its refusal once the input ended."""
+        """Return the program's answer, or the refusal once the input has ended."""
         if self._is_refusing:
             return question.refusal()
         self._count += 1
@@ -188,7 +188,7 @@ class PipeFrontend(Frontend):
         return cast("A", waiting.answer)
 
     def answer(self, name: str, answer: Any) -> None:
-        """Settle one question. Raises UsageError for an unknown one, or an answer it does not take: then it stays."""
+        """Answer one question. Raises UsageError if it is unknown or the answer is invalid; it then stays open."""
         waiting = self._get_question(name)
         waiting.answer = parse_answer(waiting.question, answer)
         waiting.done.set()
@@ -198,9 +198,9 @@ class PipeFrontend(Frontend):
             self._emit({"event": "open_url", "url": question.url, "opened": False})
 
     def edited_call(self, name: str, answer: Any) -> EditedCall | None:
-        """The call whose arguments that answer replaces, for whoever can hold them against the tool's schema.
+        """Return the call with the arguments of *answer*, to be checked by the tool's schema; None if not edited.
 
-        Raises UsageError as `answer`, which is still to be given.
+        Raises UsageError like `answer`, which is still to be called.
         """
         question = self._get_question(name).question
         verdict = parse_answer(question, answer)
@@ -226,7 +226,7 @@ class PipeFrontend(Frontend):
 
 
 def parse_answer(question: Question[Any], answer: Any) -> Any:
-    """The verdict an answer stands for. Raises UsageError with the answers the question takes."""
+    """Return the verdict for an answer. Raises UsageError naming the valid answers."""
     plain = _simple_answers(question)
     if isinstance(answer, str) and answer in plain:
         if isinstance(question, ReviewToolChanges) and answer == "always":
@@ -248,16 +248,18 @@ _DEFAULT_SCOPE: Scope = "conversation"
 
 
 def _parse_rule_answer(question: ApproveTool, value: Any) -> AllowRule:
-    """`{"rule": "fs/read?n=<10"}`, or an object with it as `text`, its `scope`, for how many `seconds` it holds, and
-    the `arguments` that are to be sent instead. Without a scope it counts in this conversation only.
+    """Return the verdict for `{"rule": "fs/read?n=<10"}`, or for an object with that rule as `text`.
+
+    The object may have its `scope` (by default this conversation), the `seconds` until it expires, and the
+    `arguments` to send instead.
 
     Raises UsageError: not a rule, not of this server, or not covering this tool.
     """
-    given = cast("dict[str, Any]", value) if isinstance(value, dict) else {"text": value}
-    text, scope, seconds = given.get("text"), given.get("scope", _DEFAULT_SCOPE), given.get("seconds")
+    members = cast("dict[str, Any]", value) if isinstance(value, dict) else {"text": value}
+    text, scope, seconds = members.get("text"), members.get("scope", _DEFAULT_SCOPE), members.get("seconds")
     if (
         not isinstance(text, str)
-        or not set(given) <= {"text", "scope", "seconds", "arguments"}
+        or not set(members) <= {"text", "scope", "seconds", "arguments"}
         or scope not in get_args(Scope)
     ):
         raise _invalid_answer_error(question)
@@ -268,11 +270,11 @@ def _parse_rule_answer(question: ApproveTool, value: Any) -> AllowRule:
         slash = " A slash in a server's name is written %2F." if "/" in question.server else ""
         raise UsageError("The rule is about something other than this call.", f"{SYNTAX_HINT}{slash}")
     expires = None if seconds is None else time.time() + seconds
-    return AllowRule(replace(rule, scope=scope, expires=expires), _edited_arguments(question, given.get("arguments")))
+    return AllowRule(replace(rule, scope=scope, expires=expires), _edited_arguments(question, members.get("arguments")))
 
 
 def _edited_arguments(question: ApproveTool, arguments: Any) -> dict[str, Any] | None:
-    """The arguments to send instead; None when they are those that were asked for. Raises UsageError."""
+    """Return the edited arguments, or None if they are unchanged. Raises UsageError."""
     if arguments is None:
         return None
     if not isinstance(arguments, dict):
@@ -286,11 +288,11 @@ def _edited_arguments(question: ApproveTool, arguments: Any) -> dict[str, Any] |
 
 
 def _parse_accept(question: Question[Any], value: dict[str, Any]) -> Any:
-    """What `{"accept": …}` stands for. Raises UsageError saying what does not fit, so that it can be corrected."""
-    read = _ACCEPT_PARSERS.get(type(question))
-    if read is None:
+    """Return the verdict for `{"accept": …}`. Raises UsageError saying what to correct."""
+    parser = _ACCEPT_PARSERS.get(type(question))
+    if parser is None:
         raise _invalid_answer_error(question)
-    return read(question, value)
+    return parser(question, value)
 
 
 def _accept_form(question: FillForm, value: dict[str, Any]) -> Accept:
@@ -333,7 +335,7 @@ def _convert_answer(question: Question[Any], value: dict[str, Any], answer_type:
 
 
 def _accept_roots(question: ShareRoots, value: dict[str, Any]) -> SharePerServer:
-    """What was chosen for each server. Raises UsageError."""
+    """Return the choice for each server. Raises UsageError."""
     choices = value.get("servers")
     known = {one.server for one in question.askers}
     if len(value) != 1 or not isinstance(choices, dict):
@@ -355,7 +357,7 @@ def _accept_tool_changes(question: ReviewToolChanges, value: dict[str, Any]) -> 
 
 
 def _single_text(question: Question[Any], value: dict[str, Any], name: str) -> str:
-    """The one text that belongs in the answer."""
+    """Return the only member of the answer, a text. Raises UsageError."""
     text = value.get(name)
     if len(value) != 1 or not isinstance(text, str) or not text:
         raise _invalid_answer_error(question)
@@ -385,9 +387,9 @@ def _invalid_answer_error(question: Question[Any]) -> UsageError:
 def _simple_answers(question: Question[Any]) -> dict[str, Any]:
     known = _SIMPLE_ANSWERS.get(type(question), {})
     if isinstance(question, ShareRoots) and question.askers:
-        return {"deny": DoNotShare()}  # an answer for one is none for the others
-    there_is_none = isinstance(question, SignInQuestion) and not question.other
-    return {name: verdict for name, verdict in known.items() if name != "other" or not there_is_none}
+        return {"deny": DoNotShare()}  # each server needs its own answer
+    has_no_other = isinstance(question, SignInQuestion) and not question.other
+    return {name: verdict for name, verdict in known.items() if name != "other" or not has_no_other}
 
 
 def _allowed_answers(question: Question[Any]) -> list[Any]:
@@ -395,7 +397,7 @@ def _allowed_answers(question: Question[Any]) -> list[Any]:
 
 
 def _structured_answers(question: Question[Any]) -> list[dict[str, Any]]:
-    """With a code there is no address to bring back; what cannot be edited is not offered to be."""
+    """Return examples of structured answers, without edits that are not allowed and redirects for a code."""
     if isinstance(question, ApproveTool) and not question.editable:
         return [_DENY_WITH_REASON, {"rule": {"text": "", "scope": "everywhere", "seconds": 3600}}]
     if isinstance(question, ShareRoots) and question.askers:
@@ -404,11 +406,11 @@ def _structured_answers(question: Question[Any]) -> list[dict[str, Any]]:
 
 
 def _question_event(name: str, question: Question[Any]) -> dict[str, Any]:
-    asked = cast("dict[str, Any]", loads(encode(question)))
+    fields = cast("dict[str, Any]", loads(encode(question)))
     return {
         "event": "question",
         "question": name,
         "kind": question.KIND,
-        **asked,
+        **fields,
         "choices": _allowed_answers(question),
     }

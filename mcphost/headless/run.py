@@ -1,10 +1,10 @@
-"""`mcphost run`: one turn without a screen; rules answer the questions, events go out as text or JSON."""
+"""One turn without a screen: rules answer questions, events are printed as text or JSON."""
 
 import shlex
 import sys
 from collections.abc import Callable, Container, Iterable, Sequence
 from shlex import quote
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 import anyio
 
@@ -64,31 +64,31 @@ def quote_rule(server: str, tool: str = "") -> str:
 A = TypeVar("A")
 OutputFormat = Literal["text", "json", "events"]
 WAITING_NOTE_DELAY = 1.0
-"""Seconds after which a run says which servers it waits for."""
+"""Seconds after which a run prints the servers that it waits for."""
 _TOOL_CHANGED = "The tool or its server changed since it was approved; approve it again in the chat."
-_NO_CONSENT = "Nobody is there to be asked, and no rule allows it."
+_NO_CONSENT = "No rule allows it, and there is no user to ask."
 
 
 class RunFrontend(Frontend):
-    """Answers from `--yes`; everything else gets its refusal. What `--allow` covers is never asked."""
+    """Answers by `--yes` and refuses everything else; calls that `--allow` covers are never asked about."""
 
     def __init__(self, *, yes: bool = False) -> None:
         self._allow_all = yes
 
     @property
     def kinds(self) -> frozenset[str]:
-        """Rules and `--yes` cover tool calls and nothing else; a result that somebody must read is withheld."""
+        """Tool calls only; a result that must be reviewed is withheld."""
         return frozenset({ApproveTool.KIND})
 
     @property
     def who(self) -> str:
-        """Rules; nobody sees a question."""
+        """The word "rules": no person sees a question."""
         return "rules"
 
     async def ask(self, question: Question[A]) -> A:
-        """The answer, at once."""
+        """Return the answer."""
         if isinstance(question, ApproveTool):
-            # A definition that changed since it was approved needs eyes on it, whatever a rule says.
+            # A definition that changed since its approval must be reviewed, whatever a rule says.
             if question.drifted:
                 return cast("A", Deny(_TOOL_CHANGED))
             return cast("A", AllowOnce() if self._allow_all else Deny(_NO_CONSENT))
@@ -132,43 +132,84 @@ class RunFinished(Struct, frozen=True, kw_only=True, tag_field="event", tag="fin
     hint: str = ""
 
 
-async def run_turn(host: Host, prompt: str, *, output: OutputFormat, quiet: bool = False, yes: bool = False) -> int:
-    """Connect, refuse when a server is not approved, send `prompt`, print what happens; returns the exit code.
+class AnswerPrinter(Protocol):
+    """Shows the model's answer while it arrives."""
 
-    Only servers of which something may run are started. The host is entered and not started. `yes`: every call may
-    run. Raises ConfigError without a model, Declined for a server that is not approved.
+    def write(self, text: str) -> None:
+        """Show the next piece of the answer."""
+        ...
+
+    def end_line(self) -> None:
+        """Complete the current line, so that other output can follow."""
+        ...
+
+
+class _PlainAnswer(AnswerPrinter):
+    """Prints the pieces as they are, without control characters."""
+
+    def __init__(self) -> None:
+        self._is_mid_line = False
+
+    def write(self, text: str) -> None:
+        """Print one piece."""
+        sys.stdout.write(sanitize(text))
+        sys.stdout.flush()
+        self._is_mid_line = not text.endswith("\n")
+
+    def end_line(self) -> None:
+        """End the line."""
+        if self._is_mid_line:
+            sys.stdout.write("\n")
+            sys.stdout.flush()
+            self._is_mid_line = False
+
+
+async def run_turn(
+    host: Host,
+    prompt: str,
+    *,
+    output: OutputFormat,
+    quiet: bool = False,
+    yes: bool = False,
+    answer_printer: AnswerPrinter | None = None,
+) -> int:
+    """Connect, send `prompt` and print what happens; return the exit code.
+
+    Only servers with a call that may run are started. The host is entered and not started. With `yes` every call may
+    run. `answer_printer` shows the answer on a terminal. Raises ConfigError without a model, ConsentDenied if a server
+    is not approved.
     """
     if host.model_selection.model is None:
         place = host.config.settings_file
         raise ConfigError("No model is chosen.", f"Use --model PROVIDER/MODEL, or set [model] name in {place}.")
-    teller = _EventPrinter(output, quiet=quiet)
+    printer = _EventPrinter(output, answer_printer, quiet=quiet)
     feed = host.events.subscribe()
     result = TurnResult("failed", "")
     async with anyio.create_task_group() as tasks:
 
         async def listen() -> None:
             async for event in feed:
-                teller.handle(event)
+                printer.handle(event)
 
         tasks.start_soon(listen)
         wanted = [view.name for view in host.servers.views() if yes or await can_run_any_tool(host, view)]
         host.start(resume_orphaned_tasks=False, only=wanted)
-        untrusted = await wait_for_servers(host, wanted, teller.print_message)
+        untrusted = await wait_for_servers(host, wanted, printer.print_message)
         if untrusted:
             for event in feed.drain():
-                teller.handle(event)
+                printer.handle(event)
             tasks.cancel_scope.cancel()
             raise not_approved_error(untrusted)
         result = await host.conversation.send(prompt)
         for event in feed.drain():
-            teller.handle(event)
+            printer.handle(event)
         tasks.cancel_scope.cancel()
-    teller.print_result(host, result)
+    printer.print_result(host, result)
     return result.exit_code
 
 
 async def can_run_any_tool(host: Host, view: ServerView) -> bool:
-    """Whether a rule, a grant or the user's trust in its claims lets any call to this server run. Raises StoreError."""
+    """Return whether a rule, a grant or `trustAnnotations` allows any call to this server. Raises StoreError."""
     config = host.config
     if view.config.trust_annotations or any(
         rule.server == view.name for rule in (*config.allow_rules, *config.pass_rules)
@@ -178,9 +219,9 @@ async def can_run_any_tool(host: Host, view: ServerView) -> bool:
 
 
 async def wait_for_servers(host: Host, wanted: Container[str], print_message: Callable[[str], None]) -> tuple[str, ...]:
-    """Wait until every wanted server is ready or has failed; the names of all enabled ones that are not approved.
+    """Wait until every wanted server is ready or has failed; return the enabled servers that are not approved.
 
-    `people` gets which servers are waited for, once that takes longer than a second, and which are not used.
+    `print_message` receives the servers that are waited for longer than a second, and those that are not used.
     """
     enabled = [view.name for view in host.servers.views() if not view.config.disabled]
     unused = [name for name in enabled if name not in wanted]
@@ -193,7 +234,7 @@ async def wait_for_servers(host: Host, wanted: Container[str], print_message: Ca
         except ConsentDenied:
             untrusted.append(name)
         except McpHostError:
-            pass  # told as an event; the turn goes on with the other servers
+            pass  # reported as an event; the turn continues with the other servers
         starting.discard(name)
         if not starting:
             waiting.cancel()
@@ -219,20 +260,20 @@ async def wait_for_servers(host: Host, wanted: Container[str], print_message: Ca
 
 
 def quote_names(names: Sequence[str]) -> str:
-    """The names in quotes, with commas."""
+    """Return the names in quotes, separated by commas."""
     return ", ".join(map(repr, names))
 
 
 def not_approved_error(names: tuple[str, ...]) -> ConsentDenied:
-    """The refusal that names the fix."""
+    """Return the error that names the fix."""
     what = f"The server {names[0]!r} is" if len(names) == 1 else f"The servers {', '.join(map(repr, names))} are"
     return ConsentDenied(
-        f"{what} not approved.", f"Look at it and approve it with: mcphost servers trust {quote(names[0])}"
+        f"{what} not approved.", f"Review and approve it with: mcphost servers trust {quote(names[0])}"
     )
 
 
 def print_start_failure(error: McpHostError, output: OutputFormat) -> None:
-    """End the output of a run that could not begin: the last line of events, the document of json."""
+    """Print the last line of events, or the JSON document, for a run that could not start."""
     if output == "events":
         _print_json_line(RunFinished(exit_code=error.exit_code, outcome="failed", error=error.message, hint=error.hint))
     elif output == "json":
@@ -242,28 +283,26 @@ def print_start_failure(error: McpHostError, output: OutputFormat) -> None:
 
 
 class _EventPrinter:
-    """Prints events in the chosen form; what is for people goes to stderr."""
+    """Prints events in the chosen format; messages for people go to stderr."""
 
-    def __init__(self, output: OutputFormat, *, quiet: bool) -> None:
+    def __init__(self, output: OutputFormat, answer_printer: AnswerPrinter | None, *, quiet: bool) -> None:
         self._output = output
         self._is_quiet = quiet
-        self._is_streaming = output == "text" and sys.stdout.isatty()
-        self._column = 0
+        is_streaming = output == "text" and sys.stdout.isatty()
+        self._answer = (answer_printer or _PlainAnswer()) if is_streaming else None
         self._proposed: dict[str, ToolProposed] = {}
         self._started: dict[str, ToolStarted] = {}
         self._calls: list[CallReport] = []
         self._usage = Usage()
 
     def handle(self, event: AnyEvent) -> None:
-        """One event, in order."""
+        """Print one event."""
         if self._output == "events":
             _print_json_line(event)
             return
         match event:
-            case TextDeltaEvent() if self._is_streaming:
-                sys.stdout.write(sanitize(event.text))
-                sys.stdout.flush()
-                self._column = 0 if event.text.endswith("\n") else 1
+            case TextDeltaEvent() if self._answer is not None:
+                self._answer.write(event.text)
             case ToolProposed():
                 self._proposed[event.call] = event
             case ToolStarted():
@@ -274,12 +313,12 @@ class _EventPrinter:
             case ResultReviewed(outcome="withheld"):
                 name = f"{event.server}/{event.tool}"
                 rule = quote_rule(event.server, event.tool)
-                fix = f"To give such results without reading them: --pass-results {rule}"
-                self.print_message(f"withheld from the model: what {name} gave back. {fix}", always=True)
+                fix = f"To pass such results without a review: --pass-results {rule}"
+                self.print_message(f"withheld from the model: the result of {name}. {fix}", always=True)
             case TurnFinished():
                 self._usage = event.usage
             case ModelRetrying():
-                self.print_message(f"trying again in {event.seconds:g} s: {event.reason}")
+                self.print_message(f"retrying in {event.seconds:g} s: {event.reason}")
             case ServerState(state="failed" | "sign_in"):
                 self.print_message(f"{event.server}: {event.detail}", always=True)
             case NoticeEvent():
@@ -299,17 +338,15 @@ class _EventPrinter:
             self.print_message(f"{event.outcome}: {name}: {event.text[:500]}")
 
     def print_message(self, text: str, *, always: bool = False) -> None:
-        """Tell people something on standard error; with `quiet` only what matters `always`."""
+        """Print a message for people on standard error; with `quiet` only if `always`."""
         if self._is_quiet and not always:
             return
-        if self._column:
-            sys.stdout.write("\n")
-            sys.stdout.flush()
-            self._column = 0
+        if self._answer is not None:
+            self._answer.end_line()
         sys.stderr.write(f"mcphost: {sanitize(text, keep_newlines=False)[:2000]}\n")
 
     def print_result(self, host: Host, result: TurnResult) -> None:
-        """The last of the output."""
+        """Print the end of the output."""
         model = host.model_selection.model
         if self._output == "events":
             _print_json_line(RunFinished(
@@ -326,16 +363,17 @@ class _EventPrinter:
             self._print_text_result(result)
 
     def _print_text_result(self, result: TurnResult) -> None:
-        if self._is_streaming:
-            sys.stdout.write("\n" if self._column else "")
+        if self._answer is not None:
+            self._answer.end_line()
         elif result.text:
             sys.stdout.write(result.text if result.text.endswith("\n") else result.text + "\n")
         sys.stdout.flush()
-        self._column = 0
         if result.error:
             self.print_message(f"{result.error} {result.hint}".strip(), always=True)
         elif result.outcome == "rounds":
-            self.print_message("The model used up its rounds of tool calls. Allow more with --max-rounds.", always=True)
+            self.print_message(
+                "The model reached the limit of tool call rounds. Allow more with --max-rounds.", always=True
+            )
 
 
 def _print_json_line(value: Any) -> None:
