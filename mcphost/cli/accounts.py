@@ -1,4 +1,4 @@
-"""The commands login, logout and accounts, for machines with and without a browser."""
+"""Commands `login`, `logout` and `accounts`: sign-in to servers, with or without a browser."""
 
 import argparse
 from shlex import quote
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of one of the commands."""
+    """Add the arguments of `login`, `logout` or `accounts`."""
     parser.add_argument("--json", action="store_true", help="one JSON document")
     if command == "accounts":
         parser.add_argument("action", nargs="?", choices=("list", "use"), default="list", help="list by default")
@@ -87,9 +87,9 @@ async def _login(options: "Options", args: argparse.Namespace) -> int:
     from mcphost.config.loader import add_file_name
 
     try:
-        async with open_grants_and_audit() as (_, journal):
-            front = journal.wrap_frontend(TerminalFrontend(open_browser=not (args.no_browser or args.device)))
-            oauth, server = await _create_oauth_provider(options, args, front)
+        async with open_grants_and_audit() as (_, audit):
+            frontend = audit.wrap_frontend(TerminalFrontend(open_browser=not (args.no_browser or args.device)))
+            oauth, server = await _create_oauth_provider(options, args, frontend)
             try:
                 signed = await oauth.login(use_device_code=args.device, scopes=split_scopes(" ".join(args.scope)))
             except McpHostError as error:
@@ -103,26 +103,23 @@ async def _login(options: "Options", args: argparse.Namespace) -> int:
         else:
             print_text(format_error(error))
         return 0
-    from mcphost.headless.json_output import account_json as document_of
+    from mcphost.headless.json_output import account_json
 
-    shown = signed.to_account(await oauth.resolve_storage(signed))
+    account = signed.to_account(await oauth.resolve_storage(signed))
     if args.json:
-        print_json(document_of(shown))
+        print_json(account_json(account))
         return 0
-    whose = f" as {shown.name}" if shown.account else ""
-    print_text(f"Signed in to {shown.server}{whose} at {shown.issuer}.")
-    if shown.place == FETCHED_ON_DEMAND:
-        print_note("That needs nobody, so the token is not kept: each run gets one when it needs it.")
-    elif not shown.is_stored:
-        print_note("Nothing keeps the sign-in, so it ends with this command. See: mcphost doctor")
+    whose = f" as {account.name}" if account.account else ""
+    print_text(f"Signed in to {account.server}{whose} at {account.issuer}.")
+    if account.place == FETCHED_ON_DEMAND:
+        print_note("The token is not stored: each run requests one when it needs it.")
+    elif not account.is_stored:
+        print_note("The sign-in is not stored and ends with this command. See: mcphost doctor")
     return 0
 
 
 async def _logout(options: "Options", args: argparse.Namespace) -> int:
-    """Sign out, also of a server that is no longer configured.
-
-    The stored sign-in names the revocation endpoint.
-    """
+    """Sign out, also of a server that is no longer configured: the stored sign-in names the revocation endpoint."""
     from mcphost.auth.accounts import account_key
     from mcphost.cli.bootstrap import create_oauth_registry
     from mcphost.cli.command_runner import require_server
@@ -132,10 +129,10 @@ async def _logout(options: "Options", args: argparse.Namespace) -> int:
     from mcphost.transport.http_client import proxy_for
 
     config = await _load_config(options)
-    found = create_oauth_registry(options, RefusingFrontend(), config.secret_store)
-    found.token_store.warn = print_note
+    registry = create_oauth_registry(options, RefusingFrontend(), config.secret_store)
+    registry.token_store.warn = print_note
     server = next((server for server in config.servers if server.name == args.server), None)
-    all_kept = [one for one in await found.token_store.accounts() if one.server == args.server]
+    all_kept = [one for one in await registry.token_store.accounts() if one.server == args.server]
     if not all_kept:
         require_server(config, args.server)
         if server is not None and server.oauth.grant != "person":
@@ -144,10 +141,10 @@ async def _logout(options: "Options", args: argparse.Namespace) -> int:
                 f'To end that, remove "grant" from its entry in {server.file}.',
             )
     named = args.account or (server.oauth.account if server else "")
-    chosen = await _selected_account(found.token_store, all_kept, server)
+    chosen = await _selected_account(registry.token_store, all_kept, server)
     account = account_key(named) if named else chosen
     if server is None and not named and len(all_kept) == 1:
-        account = all_kept[0].account  # nothing uses it any more, whoever was chosen
+        account = all_kept[0].account  # the only one, whichever was chosen
     kept = [one for one in all_kept if one.account == account]
     in_use = server is not None and not server.oauth.account and account == chosen
     left = sorted(one.name for one in all_kept if one.account != account) if in_use else []
@@ -157,14 +154,14 @@ async def _logout(options: "Options", args: argparse.Namespace) -> int:
             f"--account {' or '.join(sorted(quote(one.name) for one in all_kept))}",
         )
     signed_out, revoked, forgotten = bool(kept), bool(kept), False
-    trusted = await _approved_or_none(server)  # certificates of an entry that nobody approved are not believed
+    trusted = await _approved_or_none(server)  # the CA certificates of an unapproved entry do not count
     for one in kept:
-        gone, done = await found.sign_out_stored(one, trusted, proxy_for=proxy_for)
+        gone, done = await registry.sign_out_stored(one, trusted, proxy_for=proxy_for)
         signed_out, revoked = signed_out and gone, revoked and done
         if args.forget_client:
-            forgotten = await found.token_store.delete_issuer_client(one.issuer) or forgotten
+            forgotten = await registry.token_store.delete_issuer_client(one.issuer) or forgotten
     if args.forget_client and not kept and server is not None:
-        forgotten = await _forget_client(found, server, approved=trusted is not None)
+        forgotten = await _forget_client(registry, server, approved=trusted is not None)
     if args.json:
         more: dict[str, object] = {"client_forgotten": forgotten} if args.forget_client else {}
         more |= {"left": left} if left else {}
@@ -191,7 +188,7 @@ def _print_sign_out(server: str, *, signed_out: bool, revoked: bool) -> None:
 
 
 async def _selected_account(token_store: "TokenStore", accounts: "list[Account]", server: "ServerConfig | None") -> str:
-    """Return the selected account of a server, also of one that is no longer configured."""
+    """Return the account chosen for a server, also for one that is no longer configured; "" for none."""
     from mcphost.auth.oauth_registry import make_target
 
     urls = {one.url for one in accounts} or ({make_target(server).canonical_url} if server is not None else set())
@@ -209,7 +206,7 @@ async def _load_config(options: "Options") -> "HostConfig":
 
 
 async def _approved_or_none(server: "ServerConfig | None") -> "ServerConfig | None":
-    """Return the server if it is approved."""
+    """Return the server if it is approved, else None."""
     from mcphost.cli.bootstrap import open_grants
     from mcphost.host.servers.approval import approval_source
 
@@ -220,7 +217,7 @@ async def _approved_or_none(server: "ServerConfig | None") -> "ServerConfig | No
 
 
 async def _forget_client(registry: "OAuthRegistry", server: "ServerConfig", *, approved: bool) -> bool:
-    """Delete the registrations for the server; return whether there was one. Raises ConsentDenied."""
+    """Delete the client registration at the server's issuer; return whether there was one. Raises ConsentDenied."""
     from mcphost.cli.output import print_note
     from mcphost.transport.http_client import proxy_for
 
@@ -239,7 +236,7 @@ def _not_approved_error(server: "ServerConfig") -> ConsentDenied:
 async def _create_oauth_provider(
     options: "Options", args: argparse.Namespace, frontend: "Frontend"
 ) -> "tuple[OAuthProvider, ServerConfig]":
-    """Return the server of the command line and its provider. Raises UsageError, ConfigError, ConsentDenied."""
+    """Return the OAuth provider for the named server, and the server. Raises UsageError, ConfigError, ConsentDenied."""
     import anyio.to_thread
 
     from mcphost.cli.bootstrap import create_oauth_registry, load_configuration, open_grants
@@ -267,8 +264,8 @@ async def _create_oauth_provider(
     if args.account:
         server = replace(server, oauth=replace(server.oauth, account=args.account))
     server = await anyio.to_thread.run_sync(expand_references, server)
-    told = None if options.quiet else SignInProgressPrinter().update
-    oauth = create_oauth_registry(options, frontend, config.secret_store, on_progress=told).get_provider(
+    on_progress = None if options.quiet else SignInProgressPrinter().update
+    oauth = create_oauth_registry(options, frontend, config.secret_store, on_progress=on_progress).get_provider(
         server, warn=print_note, proxy_for=proxy_for
     )
     if oauth is None:
@@ -280,7 +277,7 @@ async def _create_oauth_provider(
 
 
 async def _select_account(options: "Options", args: argparse.Namespace) -> int:
-    """Select an account for new connections; a running mcphost uses it when the server is restarted."""
+    """Select an account for later connections; a running mcphost uses it when it restarts the server."""
     from mcphost.cli.bootstrap import create_oauth_registry, open_grants_and_audit
     from mcphost.cli.command_runner import require_server
     from mcphost.cli.output import print_json, print_note, print_text
@@ -290,18 +287,16 @@ async def _select_account(options: "Options", args: argparse.Namespace) -> int:
     config = await _load_config(options)
     require_server(config, args.server)
     server = next(server for server in config.servers if server.name == args.server)
-    found = create_oauth_registry(options, RefusingFrontend(), config.secret_store)
-    found.token_store.warn = print_note
-    async with open_grants_and_audit() as (_, journal):
-        effect = await journal.start_span(
-            AuditSubject(kind="account", server=server.name, name=args.account), who="person"
-        )
+    registry = create_oauth_registry(options, RefusingFrontend(), config.secret_store)
+    registry.token_store.warn = print_note
+    async with open_grants_and_audit() as (_, audit):
+        span = await audit.start_span(AuditSubject(kind="account", server=server.name, name=args.account), who="person")
         chosen = False
         try:
-            await found.choose_account(server, args.account)
+            await registry.choose_account(server, args.account)
             chosen = True
         finally:
-            effect.end("chosen" if chosen else "not chosen")
+            span.end("chosen" if chosen else "not chosen")
     if args.json:
         print_json({"server": server.name, "account": args.account})
     else:
@@ -312,30 +307,32 @@ async def _select_account(options: "Options", args: argparse.Namespace) -> int:
 async def _list_accounts(options: "Options", *, as_json: bool) -> int:
     from mcphost.cli.bootstrap import create_oauth_registry
     from mcphost.cli.output import print_json, print_note, print_table
-    from mcphost.headless.json_output import account_state
-    from mcphost.headless.json_output import stored_account_json as document_of
+    from mcphost.headless.json_output import account_state, stored_account_json
     from mcphost.host.questions.frontend import RefusingFrontend
     from mcphost.host.servers.accounts import describe_storage
 
     config = await _load_config(options)
-    found = await create_oauth_registry(options, RefusingFrontend(), config.secret_store).list_accounts(config.servers)
-    if as_json:
-        print_json({"accounts": [document_of(one) for one in found]})
-        return 0
-    print_table(
-        (
-            f"{'*' if one.used_by else ' '} {one.account.server} {one.account.name}",
-            account_state(one.account),
-            describe_storage(one.account),
-            one.account.issuer,
-            " ".join(one.account.scopes),
-        )
-        for one in found
+    accounts = await create_oauth_registry(options, RefusingFrontend(), config.secret_store).list_accounts(
+        config.servers
     )
-    if not found:
+    if as_json:
+        print_json({"accounts": [stored_account_json(stored) for stored in accounts]})
+        return 0
+    rows = [
+        (
+            f"{'*' if stored.used_by else ' '} {stored.account.server} {stored.account.name}",
+            account_state(stored.account),
+            describe_storage(stored.account),
+            stored.account.issuer,
+            " ".join(stored.account.scopes),
+        )
+        for stored in accounts
+    ]
+    print_table(rows, ("  Account", "State", "Stored", "Authorization server", "Scopes"))
+    if not accounts:
         print_note("You are not signed in to any server.")
-    elif any(one.used_by for one in found):
+    elif any(stored.used_by for stored in accounts):
         print_note("* is in use. Another one: mcphost accounts use SERVER NAME")
-    if gone := sorted({one.account.server for one in found if not one.servers}):
+    if gone := sorted({stored.account.server for stored in accounts if not stored.servers}):
         print_note(f"Not configured any more: {', '.join(gone)}. Sign out with: mcphost logout {quote(gone[0])}")
     return 0

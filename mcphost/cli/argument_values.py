@@ -1,4 +1,4 @@
-"""KEY=VALUE and --args of the command line, typed by the tool's input schema."""
+"""Conversion of KEY=VALUE and `--args` by a tool's input schema."""
 
 import sys
 from pathlib import Path
@@ -12,25 +12,25 @@ _JSON_TYPES = {"integer", "number", "boolean", "array", "object", "null"}
 
 
 def parse_pairs(texts: list[str]) -> dict[str, str]:
-    """KEY=VALUE texts as they are. Raises UsageError for one without `=`, or a key given twice."""
-    made: dict[str, str] = {}
+    """Split KEY=VALUE texts. Raises UsageError for one without `=` and for a repeated key."""
+    pairs: dict[str, str] = {}
     for text in texts:
         key, sign, value = text.partition("=")
         if not sign or not key:
             raise UsageError(f"{text[:80]!r} is not KEY=VALUE.", "For anything else use --args with JSON.")
-        if key in made:
+        if key in pairs:
             raise UsageError(f"The argument {key!r} is given twice.", "For a list write KEY='[1, 2]'.")
-        made[key] = value
-    return made
+        pairs[key] = value
+    return pairs
 
 
 def parse_arguments(texts: list[str], source: str | None, schema: Raw) -> dict[str, Any]:
-    """The arguments of a call: `--args` first, then each KEY=VALUE over it. Raises UsageError."""
-    made = _read_json_object(source) if source is not None else {}
+    """Return the arguments of a call: `--args`, overridden by each KEY=VALUE. Raises UsageError."""
+    arguments = _read_json_object(source) if source is not None else {}
     types = _property_types(schema)
     for key, value in parse_pairs(texts).items():
-        made[key] = _convert_value(key, value, types.get(key))
-    return made
+        arguments[key] = _convert_value(key, value, types.get(key))
+    return arguments
 
 
 def _read_json_object(source: str) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def _read_json_object(source: str) -> dict[str, Any]:
 
 
 def _property_types(schema: Raw) -> dict[str, set[str]]:
-    """Which JSON types each property may have; a property that does not say is left out."""
+    """Return the JSON types that each property may have, without the properties that declare none."""
     try:
         whole = loads(schema)
     except MalformedMessage:
@@ -66,12 +66,12 @@ def _property_types(schema: Raw) -> dict[str, set[str]]:
     properties = cast("dict[str, Any]", whole).get("properties") if isinstance(whole, dict) else None
     if not isinstance(properties, dict):
         return {}
-    found: dict[str, set[str]] = {}
+    types_by_name: dict[str, set[str]] = {}
     for key, rule in cast("dict[str, Any]", properties).items():
         types = _schema_types(rule)
         if types:
-            found[key] = types
-    return found
+            types_by_name[key] = types
+    return types_by_name
 
 
 def _schema_types(rule: Any) -> set[str]:
@@ -95,7 +95,7 @@ def _schema_types(rule: Any) -> set[str]:
 
 
 def _convert_value(key: str, text: str, types: set[str] | None) -> Any:
-    """Text stays text where the schema says so; where it wants something else, or says nothing, JSON is read."""
+    """Convert one value: text if the schema wants text, JSON if it wants something else or does not say."""
     if types == {"string"}:
         return text
     try:

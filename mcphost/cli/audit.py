@@ -1,4 +1,4 @@
-"""mcphost audit: what was asked, decided and done; whether anybody changed the record; a copy of it."""
+"""Command `audit`: list, show, verify and export the audit log."""
 
 import argparse
 import csv
@@ -19,7 +19,7 @@ _UNIT_SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
-    """The arguments of `audit`."""
+    """Add the arguments of `audit`."""
     parser.add_argument("action", nargs="?", choices=("list", "show", "verify", "export"), default="list",
                         help="list by default")  # fmt: skip
     parser.add_argument("what", nargs="?", metavar="ROW|FILE", help="show: a row's number; export: where to, or -")
@@ -32,7 +32,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Do it."""
+    """Run one action of `audit`."""
     from mcphost import log
     from mcphost.cli.bootstrap import audit_files
     from mcphost.cli.options import build_options
@@ -47,29 +47,29 @@ def run(command: str, args: argparse.Namespace) -> int:
     if not 0 < args.limit <= 1_000_000:
         raise UsageError("--limit is a number from 1 to 1000000.")
     reader = AuditReader(*audit_files())
-    wanted = AuditFilter(server=args.server, kind=args.kind, since=parse_since(args.since))
+    query = AuditFilter(server=args.server, kind=args.kind, since=parse_since(args.since))
     match args.action:
         case "list":
-            return _list(reader, wanted, args.limit, as_json=args.json)
+            return _list(reader, query, args.limit, as_json=args.json)
         case "show":
             return _show(reader, args.what, as_json=args.json)
         case "verify":
             return _verify(reader, as_json=args.json)
         case _:
-            return export_rows(reader, wanted, args.what, args.format)
+            return export_rows(reader, query, args.what, args.format)
 
 
 def parse_since(text: str, now: dt.datetime | None = None) -> int:
-    """Microseconds since 1970 of what was typed; 0 for nothing. Raises UsageError."""
+    """Return a date, time or age as microseconds since 1970; 0 for empty text. Raises UsageError."""
     if not text:
         return 0
     now = now or dt.datetime.now().astimezone()
-    if found := re.fullmatch(r"(\d{1,6})([mhdw])", text):
-        return round((now - dt.timedelta(seconds=int(found[1]) * _UNIT_SECONDS[found[2]])).timestamp() * 1_000_000)
+    if match := re.fullmatch(r"(\d{1,6})([mhdw])", text):
+        return round((now - dt.timedelta(seconds=int(match[1]) * _UNIT_SECONDS[match[2]])).timestamp() * 1_000_000)
     try:
         return round(dt.datetime.fromisoformat(text).astimezone().timestamp() * 1_000_000)
     except (ValueError, OverflowError) as error:
-        raise UsageError(f"{text!r} is no time.", "Such as 2026-11-21, 2026-11-21T14:00, 30m, 2h or 7d.") from error
+        raise UsageError(f"{text!r} is not a time.", "Such as 2026-11-21, 2026-11-21T14:00, 30m, 2h or 7d.") from error
 
 
 def _list(reader: "AuditReader", query: "AuditFilter", limit: int, *, as_json: bool) -> int:
@@ -80,20 +80,22 @@ def _list(reader: "AuditReader", query: "AuditFilter", limit: int, *, as_json: b
     if as_json:
         print_json({"rows": [to_export(row) for row in rows]})
         return 0
-    print_table(_table_cells(row) for row in rows)
+    print_table([_table_cells(row) for row in rows], ("Row", "Time", "Kind", "Event", "Subject", "Details"))
     if not rows:
         print_note("Nothing is recorded.")
     return 0
 
 
 def _table_cells(row: "AuditRow") -> tuple[str, ...]:
+    from mcphost.cli.styles import Excerpt
+
     more = [row.decision, f"by {row.who}" if row.who else "", f"{row.duration} ms" if row.duration else ""]
-    return (str(row.seq), format_time(row.at), row.kind, row.event, f"{row.server} {row.subject}".strip()[:80],
+    return (str(row.seq), format_time(row.at), row.kind, row.event, Excerpt(f"{row.server} {row.subject}".strip()[:80]),
             ", ".join(part for part in more if part))  # fmt: skip
 
 
 def format_time(at: int) -> str:
-    """A time as people here read it."""
+    """Return microseconds since 1970 as local time, or as the number if it is out of range."""
     try:
         return dt.datetime.fromtimestamp(at / 1_000_000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     except (ValueError, OverflowError, OSError):
@@ -102,6 +104,7 @@ def format_time(at: int) -> str:
 
 def _show(reader: "AuditReader", row_number: str, *, as_json: bool) -> int:
     from mcphost.cli.output import print_json, print_table
+    from mcphost.cli.styles import StateWord
     from mcphost.store.audit_reader import to_export
 
     row = reader.row(int(row_number)) if row_number.isdecimal() and len(row_number) < 16 else None
@@ -110,11 +113,12 @@ def _show(reader: "AuditReader", row_number: str, *, as_json: bool) -> int:
     if as_json:
         print_json(to_export(row))
     else:
-        print_table(
-            (name, format_time(row.at) if name == "at" else str(value))
+        fields = [
+            (StateWord(name), format_time(row.at) if name == "at" else str(value))
             for name, value in to_export(row).items()
             if value != ""
-        )
+        ]
+        print_table(fields, wrap=True)
     return 0
 
 
@@ -122,19 +126,18 @@ def _verify(reader: "AuditReader", *, as_json: bool) -> int:
     from mcphost.cli.output import print_json, print_text
     from mcphost.headless.json_output import verification_json
 
-    found = reader.verify()
+    verification = reader.verify()
     if as_json:
-        print_json(verification_json(found))
-    elif found.is_intact:
-        print_text(f"All {found.rows:,} rows are as they were written.")
-        print_text(f"The last one is {found.reached.seq}, with the hash {found.reached.hash}")
+        print_json(verification_json(verification))
+    elif verification.is_intact:
+        print_text(f"All {verification.rows:,} rows are as they were written.")
+        print_text(f"The last one is {verification.reached.seq}, with the hash {verification.reached.hash}")
     else:
-        for one in found.findings:
-            print_text(one.text)
-        print_text(
-            f"{found.rows:,} rows were read; {'the check ended early' if found.stopped else 'that is all of them'}."
-        )
-    return 0 if found.is_intact else 5
+        for finding in verification.findings:
+            print_text(finding.text)
+        extent = "the check ended early" if verification.stopped else "that is all of them"
+        print_text(f"{verification.rows:,} rows were read; {extent}.")
+    return 0 if verification.is_intact else 5
 
 
 def export_rows(reader: "AuditReader", query: "AuditFilter", target: str, file_format: str) -> int:
@@ -144,7 +147,7 @@ def export_rows(reader: "AuditReader", query: "AuditFilter", target: str, file_f
         count = write_rows(reader, query, sys.stdout, file_format)
     else:
         try:
-            # Never over something that is there, and readable by its owner alone.
+            # Never overwrites a file, and is readable by its owner only.
             file = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except OSError as error:
             why = f"{target} cannot be written: {error.strerror}."
@@ -153,7 +156,7 @@ def export_rows(reader: "AuditReader", query: "AuditFilter", target: str, file_f
             with os.fdopen(file, "w", encoding="utf-8", newline="") as out:
                 count = write_rows(reader, query, out, file_format)
         except BaseException as error:
-            # A part of the rows could be taken for all of them.
+            # Some of the rows could be mistaken for all of them.
             with suppress(OSError):
                 os.unlink(target)
             if isinstance(error, OSError):
@@ -178,11 +181,11 @@ def write_rows(reader: "AuditReader", query: "AuditFilter", out: TextIO, file_fo
 
 
 def _csv_cell(value: object) -> object:
-    """One cell: texts on one line, with marks for what is invisible, and never a formula.
+    """Return a cell on one line, with marks for invisible characters, that no spreadsheet takes for a formula.
 
-    CSV has no escapes; whoever needs every character takes the JSON lines. Spreadsheets run what begins like a formula,
-    also after blanks and in full width; an apostrophe before it makes it text. Where the comma is no separator, a
-    semicolon would begin a cell, quoted or not: it becomes one in full width.
+    CSV has no escapes; the JSON lines keep every character. Spreadsheets run text that begins like a formula,
+    also after blanks and in full width; a leading apostrophe makes it text. Where the comma is no separator, a
+    semicolon would begin a cell, quoted or not, so it is replaced by the full-width one.
     """
     from mcphost.sanitize import sanitize
 

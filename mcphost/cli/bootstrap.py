@@ -1,4 +1,4 @@
-"""The composition root: configuration, store, opener, models and Host, built from what the command line said."""
+"""The composition root: builds configuration, store, session opener, models and Host from the command line."""
 
 import logging
 import os
@@ -59,21 +59,21 @@ async def open_host(
     adjust_config: Callable[[HostConfig], HostConfig] = lambda config: config,
     open_url: OpenUrl | None = None,
 ) -> AsyncGenerator[Host]:
-    """A Host that is entered and not started. Leaving ends everything it started and closes the store.
+    """Open a Host that is entered and not started; leaving stops everything it started and closes the store.
 
-    `only` may narrow the configuration (one server, no model). `open_url` shows an address in a browser; None: whoever
-    is behind the front does that. Raises ConfigError.
+    `adjust_config` may narrow the configuration (one server, no model). `open_url` opens a URL in a browser; with None
+    the user of the front end does. Raises ConfigError.
     """
-    told: list[Callable[[str, str], None]] = []
+    error_listeners: list[Callable[[str, str], None]] = []
     hosts: list[Host] = []
-    beside: list[TaskGroup] = []
+    task_groups: list[TaskGroup] = []
 
-    def on_sign_in_progress(progress: "SignInProgress") -> None:
+    def on_progress(progress: "SignInProgress") -> None:
         for host in hosts:
             host.servers.update_sign_in(progress)
 
     def report_store_error(text: str, hint: str) -> None:
-        for listener in told:
+        for listener in error_listeners:
             listener(text, hint)
 
     database = Database(paths.database_file(), report_store_error)
@@ -82,25 +82,25 @@ async def open_host(
     opener: LazySessionOpener | None = None
     try:
         config = adjust_config(await load_configuration(options, grants))
-        journal = AuditLog(open_audit_store(database, report_store_error), config.audit)
+        audit = AuditLog(open_audit_store(database, report_store_error), config.audit)
         results = ResultStore(paths.data_dir() / RESULTS_DIR, config.results)
-        heard, opened = journal.wrap_frontend(frontend), journal.wrap_open_url(open_url)
+        audited_frontend, audited_open = audit.wrap_frontend(frontend), audit.wrap_open_url(open_url)
 
         def create_registry() -> "OAuthRegistry":
-            found = create_oauth_registry(options, heard, config.secret_store, opened, on_sign_in_progress)
-            for tasks in beside:
-                tasks.start_soon(found.token_store.watch_pending)
-            return found
+            registry = create_oauth_registry(options, audited_frontend, config.secret_store, audited_open, on_progress)
+            for tasks in task_groups:
+                tasks.start_soon(registry.token_store.watch_pending)
+            return registry
 
         opener = LazySessionOpener(config.limits, grants, create_registry)
         host = build_host(
             config, store=database, opener=opener, model_factory=models.create, frontend=frontend, open_url=open_url,
-            audit=journal, results=results,
+            audit=audit, results=results,
         )  # fmt: skip
         hosts.append(host)
-        told.append(lambda text, hint: host.events.notify("error", text, hint))
+        error_listeners.append(lambda text, hint: host.events.notify("error", text, hint))
         async with anyio.create_task_group() as tasks:
-            beside.append(tasks)
+            task_groups.append(tasks)
             tasks.start_soon(results.delete_expired, name="old results")
             async with host:
                 yield host
@@ -114,27 +114,27 @@ async def open_host(
 
 
 def open_audit_store(database: Database, on_error: Callable[[str, str], None]) -> AuditStore:
-    """The audit ledger, opened with its first row; a new one begins with what was allowed before there was one."""
+    """Return the audit store; a new one begins with the grants that are older than the audit log."""
 
-    async def before() -> tuple[AuditRecord, ...]:
-        from mcphost.store.legacy_import import load_legacy_records  # for the first ledger of an installation
+    async def load_initial() -> tuple[AuditRecord, ...]:
+        from mcphost.store.legacy_import import load_legacy_records  # for the first audit log of an installation
 
         return await load_legacy_records(database)
 
-    return AuditStore(*audit_files(), warn=on_error, initial_records=before)
+    return AuditStore(*audit_files(), warn=on_error, initial_records=load_initial)
 
 
 def audit_files() -> tuple[Path, Path]:
-    """The ledger, and the file that says how far it reached."""
+    """Return the paths of the audit database and of its checkpoint."""
     return paths.data_dir() / AUDIT_FILE, paths.state_dir() / AUDIT_CHECKPOINT_FILE
 
 
 async def load_configuration(options: Options, grants: GrantStore) -> HostConfig:
-    """Everything the user wrote, for this run. Raises ConfigError."""
+    """Load the configuration of this run. Raises ConfigError."""
     if options.demo:
         return HostConfig(servers=(DEMO_SERVER,), model=ModelConfig(name="demo"))
     project, problem = (None, "") if options.mcp_config else await _load_approved_project(grants)
-    # On a thread: a file that is made for it takes longer than one turn of the event loop may.
+    # On a thread, since a slow file system must not block the event loop.
     read = partial(
         load_config,
         paths.config_dir(options.config_dir),
@@ -152,39 +152,39 @@ async def load_configuration(options: Options, grants: GrantStore) -> HostConfig
 
 
 async def approve_project(grants: GrantStore, audit: AuditLog, project: ProjectFile) -> None:
-    """Record and keep that exactly this content of a folder's `.mcp.json` is trusted. Raises StoreError, Declined."""
-    act = AuditSubject(kind="file", name=replace_surrogates(project.path), definition=project.digest)
-    await audit.record_event(act, "kept", decision="always", who="person")
+    """Record and store the approval of exactly this content of `.mcp.json`. Raises StoreError, ConsentDenied."""
+    subject = AuditSubject(kind="file", name=replace_surrogates(project.path), definition=project.digest)
+    await audit.record_event(subject, "kept", decision="always", who="person")
     await grants.save_trusted(
         TrustedServer(replace_surrogates(project.path), project.digest, replace_surrogates(project.path))
     )
 
 
 async def _load_approved_project(grants: GrantStore) -> tuple[ProjectFile | None, str]:
-    """The folder's own file when exactly this content was approved, and else what to say about it."""
+    """Return the folder's `.mcp.json` if exactly this content was approved, else None and the reason."""
     try:
         project = read_project_file(Path.cwd())
         if project is None:
             return None, ""
-        known = await grants.find_trusted(replace_surrogates(project.path))
+        approved = await grants.find_trusted(replace_surrogates(project.path))
     except (ConfigError, StoreError, OSError) as error:
         return None, str(error)
-    if known is not None and known.digest == project.digest:
+    if approved is not None and approved.digest == project.digest:
         return project, ""
-    changed = "changed since it was approved" if known else "was not approved yet"
+    changed = "changed since it was approved" if approved else "was not approved yet"
     return None, f"{project.path} is not used: it {changed}. Read it, then: mcphost servers trust .mcp.json"
 
 
 class ModelFactory:
-    """Makes models; all that need litellm share one worker process, which is started when the first one prepares."""
+    """Creates models; those that need litellm share one worker process, which starts when the first one prepares."""
 
     def __init__(self, timeout: float | None = None) -> None:
-        """`timeout`: how long one answer may take, in seconds; None leaves the usual limits."""
+        """Limit each answer to `timeout` seconds; None keeps the default limits."""
         self._worker: WorkerProcess | None = None
         self._timeout = timeout
 
     def create(self, config: ModelConfig) -> ChatModel:
-        """The model of that name; a name that is none shows when it is prepared or asked."""
+        """Return the model with the configured name; an unknown name fails when the model is prepared or used."""
         if config.name == "demo":
             from mcphost.llm.demo_model import DemoModel
 
@@ -200,7 +200,7 @@ class ModelFactory:
         )
 
     async def close(self) -> None:
-        """End the worker."""
+        """Stop the worker."""
         if self._worker is not None:
             await self._worker.close()
 
@@ -212,10 +212,10 @@ def create_oauth_registry(
     open_url: OpenUrl | None = None,
     on_progress: "Callable[[SignInProgress], None] | None" = None,
 ) -> "OAuthRegistry":
-    """Who signs in to HTTP servers: tokens where `store` says, the list of them beside the database.
+    """Return the OAuth registry for HTTP servers, with tokens in `storage` and their index next to the database.
 
-    A front that cannot put the question to anybody signs in nowhere; a pass phrase is then asked for at the terminal.
-    `told` hears of each step of a sign-in.
+    Without a front end that can ask, there is no interactive sign-in, and a pass phrase is asked for at the terminal.
+    `on_progress` receives each step of a sign-in.
     """
     from mcphost.auth.browser import can_open_browser
     from mcphost.auth.keyring_backend import KeyringBackend
@@ -226,15 +226,15 @@ def create_oauth_registry(
 
     can_ask = ChooseSecretStorage.KIND in frontend.kinds
 
-    async def remember(place: SecretStore) -> str:
+    async def save_choice(place: SecretStore) -> str:
         from mcphost.config.text_edits import save_secret_store
 
         path = paths.config_dir(options.config_dir) / SETTINGS_FILE
         try:
             await anyio.to_thread.run_sync(save_secret_store, path, place)
         except ConfigError as error:
-            return f"The choice holds for this run only. {error.message} {error.hint}"
-        return f'Sign-ins are kept as you chose from now on. {path} says so: secrets.store = "{place}".'
+            return f"The choice applies to this run only. {error.message} {error.hint}"
+        return f'Saved in {path}: secrets.store = "{place}".'
 
     places = SecretStorage(
         KeyringBackend(),
@@ -242,15 +242,15 @@ def create_oauth_registry(
         configured_place=storage,
         interaction=_secret_storage_prompts(frontend),
         can_ask_place=can_ask,
-        save_choice=remember,
+        save_choice=save_choice,
     )
     person = SignInPrompts(frontend, open_url, can_open_browser) if SignInQuestion.KIND in frontend.kinds else None
-    keep = TokenStore(places, paths.data_dir())
-    return OAuthRegistry(keep, person, on_progress=on_progress or ignore_progress, max_timeout=options.timeout)
+    token_store = TokenStore(places, paths.data_dir())
+    return OAuthRegistry(token_store, person, on_progress=on_progress or ignore_progress, max_timeout=options.timeout)
 
 
 def _secret_storage_prompts(frontend: Frontend) -> SecretStoragePrompts | None:
-    """Who can be asked for a pass phrase: the front, or whoever sits at the terminal of a command."""
+    """Return prompts for a pass phrase: those of the front end, else the terminal's, else None."""
     from mcphost.cli.prompts import is_interactive
     from mcphost.cli.terminal_frontend import TerminalFrontend
 
@@ -267,20 +267,20 @@ async def _read_key_from_keyring(name: str) -> str | None:
 
 @asynccontextmanager
 async def open_grants() -> AsyncGenerator[GrantStore]:
-    """Approvals and grants of this user; what is wrong with the store is said on stderr."""
+    """Open the user's approvals and grants; store errors are printed on stderr."""
     async with open_grants_and_audit() as (grants, _):
         yield grants
 
 
 @asynccontextmanager
 async def open_grants_and_audit() -> AsyncGenerator[tuple[GrantStore, AuditLog]]:
-    """The same for commands that change something, with the journal that records it."""
+    """Open the grants with the audit log, for commands that change something."""
     database = Database(paths.database_file(), _print_store_error)
-    journal = AuditLog(open_audit_store(database, _print_store_error), AuditConfig())
+    audit = AuditLog(open_audit_store(database, _print_store_error), AuditConfig())
     try:
-        yield GrantStore(database), journal
+        yield GrantStore(database), audit
     finally:
-        await journal.close()
+        await audit.close()
         await database.close()
 
 

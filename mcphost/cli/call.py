@@ -1,4 +1,4 @@
-"""mcphost call, read, prompt, skill, complete: one thing of one server, done because the user named it."""
+"""Commands `call`, `read`, `prompt`, `skill` and `complete`: one request to one server."""
 
 import argparse
 import os
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 HIDDEN_TOOLS_HINT = (
-    "A server may hide tools that ask something back, since nobody can answer that here; to use one: mcphost pipe"
+    "A server may hide tools that ask the user something, which this command cannot answer; use: mcphost pipe"
 )
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
-    """The arguments of these commands."""
+    """Add the arguments of one of these commands."""
     parser.add_argument("server", metavar="SERVER", help="the server's configured name")
     match command:
         case "call":
@@ -47,7 +47,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Connect to that server alone and do it."""
+    """Connect to the named server only, and send the request."""
     from mcphost.cli.command_runner import open_host_for_server, run_command
     from mcphost.cli.options import build_options
 
@@ -61,17 +61,20 @@ def run(command: str, args: argparse.Namespace) -> int:
     }
 
     async def work() -> int:
+        from mcphost.cli.output import show_status
+
         async with open_host_for_server(options, args.server) as host:
-            try:
-                return await handlers[command](host, args)
-            finally:
-                _print_refused_requests(host, args.server)
+            with show_status(f"Connecting to {args.server}…", quiet=options.quiet):
+                try:
+                    return await handlers[command](host, args)
+                finally:
+                    _print_refused_requests(host, args.server)
 
     return run_command(options, work)
 
 
 def _print_refused_requests(host: "Host", server: str) -> None:
-    """A command asks nobody: say what the server asked for and did not get, and where it could."""
+    """Print the server's requests that were refused because a command cannot ask the user."""
     from mcphost.cli.output import print_note
     from mcphost.client.client_info import NO_USER_HINT
 
@@ -81,8 +84,10 @@ def _print_refused_requests(host: "Host", server: str) -> None:
 
 
 async def _call(host: "Host", args: argparse.Namespace) -> int:
+    import anyio
+
     from mcphost.cli.argument_values import parse_arguments, parse_pairs
-    from mcphost.cli.output import print_json, print_note, print_text
+    from mcphost.cli.output import print_json, print_note, print_text, update_status
     from mcphost.headless.json_output import call_exit_code, call_json
 
     parse_pairs(args.pairs)  # a mistake here should not cost a connection
@@ -93,19 +98,35 @@ async def _call(host: "Host", args: argparse.Namespace) -> int:
         raise UsageError(
             f"The server {args.server!r} has no tool named {args.name!r}.", f"Its tools: {names}. {HIDDEN_TOOLS_HINT}"
         )
-    called = await host.tools.call(args.server, args.name, parse_arguments(args.pairs, args.args, tool.input_schema))
-    if args.json:
-        print_json(call_json(called))
-    else:
-        print_text(called.text)
-    if called.validation.text:
-        print_note(called.validation.text)
-    return call_exit_code(called)
+    arguments = parse_arguments(args.pairs, args.args, tool.input_schema)
+    update_status(f"Calling {args.name}…")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_show_progress, host, args.name)
+        result = await host.tools.call(args.server, args.name, arguments)
+        tasks.cancel_scope.cancel()
+        if args.json:
+            print_json(call_json(result))
+        else:
+            print_text(result.text)
+        if result.validation.text:
+            print_note(result.validation.text)
+        return call_exit_code(result)
+    raise AssertionError("the task group raises or the call returns")
+
+
+async def _show_progress(host: "Host", tool: str) -> None:
+    from mcphost.cli.output import update_status
+    from mcphost.host.events import ToolProgress
+
+    async for event in host.events.subscribe():
+        if isinstance(event, ToolProgress):
+            amount = f"{event.progress:g}" + ("" if event.total is None else f" of {event.total:g}")
+            update_status(f"Calling {tool}: {amount} {event.message}".rstrip())
 
 
 async def _prompt(host: "Host", args: argparse.Namespace) -> int:
     from mcphost.cli.argument_values import parse_pairs
-    from mcphost.cli.output import print_json, print_text
+    from mcphost.cli.output import print_dim, print_json, print_markdown
     from mcphost.headless.json_output import prompt_json
     from mcphost.host.results.presentation import render_block
 
@@ -114,7 +135,8 @@ async def _prompt(host: "Host", args: argparse.Namespace) -> int:
         print_json(prompt_json(prompt))
         return 0
     for message in prompt.messages:
-        print_text(f"[{message.role}]\n{render_block(message.parse_content())[0]}")
+        print_dim(f"[{message.role}]")
+        print_markdown(render_block(message.parse_content())[0])
     return 0
 
 
@@ -125,20 +147,20 @@ async def _complete(host: "Host", args: argparse.Namespace) -> int:
     from mcphost.protocol.completion import PromptReference, ResourceTemplateReference
 
     ref = PromptReference(args.name) if args.kind == "prompt" else ResourceTemplateReference(args.name)
-    found = await host.features.complete(args.server, ref, args.argument, args.value, parse_pairs(args.pairs))
+    completion = await host.features.complete(args.server, ref, args.argument, args.value, parse_pairs(args.pairs))
     if args.json:
-        print_json(completion_json(found))
+        print_json(completion_json(completion))
         return 0
-    for value in found.values:
+    for value in completion.values:
         print_text(value)
-    if found.has_more:
-        of = f" of {found.total:,.0f}" if found.total else ""
-        print_note(f"There are more than these {len(found.values)}{of}; type more of the value.")
+    if completion.has_more:
+        of = f" of {completion.total:,.0f}" if completion.total else ""
+        print_note(f"There are more than these {len(completion.values)}{of}; type more of the value.")
     return 0
 
 
 async def _skill(host: "Host", args: argparse.Namespace) -> int:
-    from mcphost.cli.output import print_json, print_text
+    from mcphost.cli.output import print_dim, print_json, print_markdown, print_text
     from mcphost.headless import json_output
 
     skills = host.features.skills
@@ -148,33 +170,44 @@ async def _skill(host: "Host", args: argparse.Namespace) -> int:
         content = await skills.read(args.server, skill, args.file)
     if args.json:
         print_json(json_output.skill_json(content))
+    elif content.uri.lower().endswith(".md"):
+        head, body = _split_front_matter(content.text)
+        if head:
+            print_dim(head)
+        print_markdown(body)
     else:
         print_text(content.text)
     return 0
 
 
+def _split_front_matter(text: str) -> tuple[str, str]:
+    """Return the YAML front matter of a Markdown file, its marks included, and the rest."""
+    head, mark, body = text.partition("\n---\n")
+    return (head + mark, body) if mark and text.startswith("---\n") else ("", text)
+
+
 async def _read(host: "Host", args: argparse.Namespace) -> int:
     from mcphost.cli.argument_values import parse_pairs
-    from mcphost.cli.output import print_json, print_text
+    from mcphost.cli.output import print_json, print_markdown, print_text
     from mcphost.headless.json_output import contents_json
 
     values = parse_pairs(args.pairs)
     uri = host.features.expand_template(args.uri, values) if values else args.uri
-    read = await host.features.read_resource(args.server, uri)
+    result = await host.features.read_resource(args.server, uri)
     if args.output:
-        return _write_resource(read, args.output)
+        return _write_resource(result, args.output)
     if args.json:
-        print_json(contents_json(read))
+        print_json(contents_json(result))
         return 0
-    for one in read.contents:
-        if one.text is not None:
-            print_text(one.text)
+    for part in result.contents:
+        if part.text is not None:
+            (print_markdown if part.mime_type == "text/markdown" else print_text)(part.text)
         elif sys.stdout.isatty():
-            kind = f" of type {one.mime_type}" if one.mime_type else ""
-            print_text(f"[{len(_decode_contents(one))} bytes{kind}; write them to a file with: -o FILE]")
+            kind = f" of type {part.mime_type}" if part.mime_type else ""
+            print_text(f"[{len(_decode_contents(part))} bytes{kind}; write them to a file with: -o FILE]")
         else:
             sys.stdout.flush()
-            sys.stdout.buffer.write(_decode_contents(one))
+            sys.stdout.buffer.write(_decode_contents(part))
     return 0
 
 
@@ -198,7 +231,7 @@ def _write_resource(result: "ReadResourceResult", file_name: str) -> int:
 
 
 def _umask() -> int:
-    """The permissions that files of this process do not get; it can only be read by setting it."""
+    """Return the process's umask, which can only be read by setting it."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask

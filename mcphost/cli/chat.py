@@ -1,4 +1,4 @@
-"""mcphost [chat] and mcphost demo: the terminal UI."""
+"""Commands `chat` (the default) and `demo`: the terminal UI."""
 
 import argparse
 import asyncio
@@ -35,11 +35,11 @@ Try, one after the other:
    open a page                 it sends you to an address
    ask the model               it asks the model something
 
-The first time a tool is wanted you are asked. Nothing of yours is touched, and all of this is gone when you leave."""
+You approve each tool call. Your files and settings are not touched, and everything is deleted when you leave."""
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
-    """The arguments of `chat`; `demo` has none."""
+    """Add the arguments of `chat`; `demo` has none."""
     if command == "chat":
         parsing.add_model_flag(parser)
         parser.add_argument(
@@ -69,7 +69,7 @@ def _chat(args: argparse.Namespace, *, demo: bool) -> int:
 
     options = build_options(args, one_shot=False, demo=demo)
     if options.resume is not None and not paths.database_file().exists():
-        raise conversation_not_found(options.resume)  # what is stored under other ids is known once the host is open
+        raise conversation_not_found(options.resume)  # other ids are looked up once the host is open
     # Imports make only long-lived objects; collecting among them costs a tenth of the time to the first frame.
     gc.disable()
     ended: list[str] = []
@@ -82,29 +82,29 @@ def _chat(args: argparse.Namespace, *, demo: bool) -> int:
 
 
 def _print_note(text: str) -> None:
-    with suppress(OSError):  # the terminal may be what was lost
+    with suppress(OSError):  # the terminal itself may be gone
         sys.stderr.write(f"mcphost: {text}\n")
         sys.stderr.flush()
 
 
 async def _run_app(options: "Options", conversation_ids: list[str]) -> None:
-    """Show the shell of the screen at once; the host is imported, opened and attached behind it."""
+    """Show an empty conversation screen at once, while the host is imported and opened in the background."""
     from mcphost.tui.app import McpHostApp
 
     # Until the log is set up, nothing may write a warning over the screen.
     logging.getLogger().addHandler(logging.NullHandler())
     app = McpHostApp(theme=_configured_theme(options), greeting=GREETING if options.demo else "", demo=options.demo)
-    left = asyncio.Event()
+    user_left = asyncio.Event()
     failures: list[Exception] = []
-    waiting = Timer(1.0, _print_note, ["waiting for servers to end, five seconds at most"])
+    waiting = Timer(1.0, _print_note, ["waiting up to five seconds for servers to stop"])
     _install_signal_handlers(app)
     try:
         # asyncio's own group: importing anyio would cost a tenth of the time to the first frame.
         async with asyncio.TaskGroup() as tasks:
-            opening = tasks.create_task(_run_host(options, app, left, failures, conversation_ids), name="host")
+            opening = tasks.create_task(_run_host(options, app, user_left, failures, conversation_ids), name="host")
             await app.run_async()
             waiting.start()
-            left.set()
+            user_left.set()
             if not app.has_host:
                 opening.cancel()
     finally:
@@ -122,20 +122,22 @@ async def _run_host(
     failures: list[Exception],
     conversation_ids: list[str],
 ) -> None:
-    """Open the host once the first frame is there, and close it when the user has left; a failure ends the app."""
+    """Open the host after the first frame and close it when the user has left; a failure ends the app."""
     try:
         await app.first_frame_drawn.wait()
-        # On a thread: the import takes as long as the first frame did, and the person may be typing.
+        # On a thread: the import takes as long as the first frame, and the user may be typing.
         await asyncio.to_thread(_import_host, options)
         from mcphost.cli.bootstrap import open_host
         from mcphost.cli.command_runner import resume_conversation
         from mcphost.tui.frontend import TuiFrontend
 
-        front = TuiFrontend()
-        async with open_host(options, front, open_url=_open_url, adjust_config=partial(check_theme, options)) as host:
+        frontend = TuiFrontend()
+        async with open_host(
+            options, frontend, open_url=_open_url, adjust_config=partial(check_theme, options)
+        ) as host:
             if options.resume is not None:
                 await resume_conversation(host, options.resume)
-            app.attach(host, front)
+            app.attach(host, frontend)
             await user_left.wait()
             if host.conversation.id:
                 conversation_ids.append(host.conversation.id)
@@ -147,7 +149,7 @@ async def _run_host(
 def _import_host(options: "Options") -> None:
     from mcphost import log
 
-    # What the first frame left behind is freed here, so that the host is loaded into its memory.
+    # Free the garbage of the first frame, so that the host reuses its memory.
     _collect_garbage()
     log.configure_logging(options.log_level)
     for name in (
@@ -162,7 +164,7 @@ def _import_host(options: "Options") -> None:
 
 
 def _configured_theme(options: "Options") -> str:
-    """The theme that the settings name, so that the first frame has it; empty when they cannot be read yet."""
+    """Return the configured theme for the first frame; "" if the settings cannot be read."""
     from mcphost import paths
 
     if options.demo:
@@ -172,13 +174,13 @@ def _configured_theme(options: "Options") -> str:
         import tomllib
 
         theme = tomllib.loads(text).get("theme", "")
-    except (OSError, ValueError):  # opening the host says what is wrong
+    except (OSError, ValueError):  # opening the host reports the problem
         return ""
     return theme if isinstance(theme, str) else ""
 
 
 def check_theme(options: "Options", config: "HostConfig") -> "HostConfig":
-    """The same with a problem more when there is no theme of the configured name."""
+    """Return the configuration, with a problem added if the configured theme does not exist."""
     from mcphost import paths
     from mcphost.serialization import replace
     from mcphost.tui import themes
@@ -198,10 +200,10 @@ async def _open_url(url: str) -> bool:
 
 
 def _install_signal_handlers(app: "McpHostApp") -> None:
-    """A request to end, or a lost terminal, ends like quit: terminal restored, conversation saved, servers closed."""
+    """Quit on a termination signal or a lost terminal: restore it, save the conversation, close the servers."""
 
     def request_quit(number: int) -> None:
-        # In the user's editor ctrl+c is the editor's.
+        # While an external editor runs, ctrl+c belongs to it.
         if number != signal.SIGINT or not app.is_suspended:
             app.request_quit()
 
@@ -210,14 +212,14 @@ def _install_signal_handlers(app: "McpHostApp") -> None:
 
 
 def _collect_garbage() -> None:
-    """Free what is unreachable, and count what stays as permanent: later collections need not look at it."""
+    """Collect garbage and move the rest to the permanent generation, which later collections skip."""
     gc.collect()
     gc.freeze()
 
 
 @contextmanager
 def temporary_directories() -> Generator[None]:
-    """All places mcphost writes to are new, temporary folders, removed at the end; a crash leaves the log's."""
+    """Use temporary directories for everything that is written; a crash leaves the log."""
     import shutil
     import tempfile
 
@@ -227,7 +229,7 @@ def temporary_directories() -> Generator[None]:
         folder = tempfile.mkdtemp(prefix="mcphost-demo-")
     except OSError as error:
         raise StoreError(f"The demo's temporary folder cannot be made: {error}.", "Check TMPDIR.") from error
-    gone = folder
+    removed = folder
     places = {kind: os.path.join(folder, kind.lower()) for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
     try:
         for kind, place in places.items():
@@ -235,10 +237,10 @@ def temporary_directories() -> Generator[None]:
         yield
     except Exception as error:
         if not isinstance(unwrap_error(error), McpHostError):
-            gone = ""
+            removed = ""
             for kind in ("CONFIG", "DATA", "CACHE"):
                 shutil.rmtree(places[kind], ignore_errors=True)
         raise
     finally:
-        if gone:
-            shutil.rmtree(gone, ignore_errors=True)
+        if removed:
+            shutil.rmtree(removed, ignore_errors=True)

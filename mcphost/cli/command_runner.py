@@ -1,4 +1,4 @@
-"""Runs one command's coroutine: options from flags, the log, signals that end it like quit."""
+"""Running one command: log, signals, the host for one server, connections to several servers."""
 
 import logging
 import signal
@@ -23,7 +23,7 @@ from mcphost.serialization import replace
 
 
 def run_command(options: Options, work: Callable[[], Awaitable[int]]) -> int:
-    """Run it to its end; an interrupt, SIGTERM or SIGHUP cancels it in order, and the exit code is 130."""
+    """Run *work* and return its exit code; SIGINT, SIGTERM and SIGHUP cancel it, and the exit code is 130."""
     log.configure_logging(options.log_level)
     logging.getLogger("mcphost").info("mcphost starts")
 
@@ -32,12 +32,12 @@ def run_command(options: Options, work: Callable[[], Awaitable[int]]) -> int:
         async with anyio.create_task_group() as tasks:
             scope = anyio.CancelScope()
 
-            async def listen() -> None:
+            async def cancel_on_signal() -> None:
                 with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
                     async for _ in signals:
                         scope.cancel()
 
-            tasks.start_soon(listen)
+            tasks.start_soon(cancel_on_signal)
             # Outside this scope, so that a second signal cannot cut the closing of servers short.
             with scope:
                 code = await work()
@@ -49,9 +49,9 @@ def run_command(options: Options, work: Callable[[], Awaitable[int]]) -> int:
 
 @asynccontextmanager
 async def open_host_for_server(options: Options, name: str, frontend: Frontend | None = None) -> AsyncGenerator[Host]:
-    """A Host for a command about one server; nothing of the others starts.
+    """Open a Host for a command about one server; no other server starts.
 
-    Raises ConfigError when its entry or the file it may be in is broken, UsageError when there is none.
+    Raises ConfigError if the server's entry or its file is invalid, UsageError if there is none.
     """
     async with open_host(options, frontend or RefusingFrontend(), adjust_config=remove_model) as host:
         require_server(host.config, name)
@@ -59,13 +59,13 @@ async def open_host_for_server(options: Options, name: str, frontend: Frontend |
 
 
 async def resume_conversation(host: Host, id_prefix: str) -> None:
-    """Open the conversation whose id begins so, or the latest one for "". Raises UsageError, StoreError."""
-    found = (
+    """Open the conversation with this id prefix, or the latest one for "". Raises UsageError, StoreError."""
+    rows = (
         await host.conversation.list_stored(prefix=id_prefix)
         if id_prefix
         else await host.conversation.list_stored(limit=1)
     )
-    ids = [row.id for row in found]
+    ids = [row.id for row in rows]
     if not ids:
         raise conversation_not_found(id_prefix)
     if id_prefix and len(ids) > 1 and id_prefix not in ids:
@@ -74,12 +74,12 @@ async def resume_conversation(host: Host, id_prefix: str) -> None:
 
 
 def remove_model(config: HostConfig) -> HostConfig:
-    """No command that only talks to servers pays for a model, or fails for its settings."""
+    """Return the configuration without a model, for commands that only talk to servers."""
     return replace(config, model=ModelConfig())
 
 
 def require_server(config: HostConfig, name: str) -> None:
-    """Raises ConfigError or UsageError unless there is a usable server of that name."""
+    """Check that there is a usable server with this name. Raises ConfigError or UsageError."""
     if any(server.name == name for server in config.servers):
         return
     problem = find_server_problem(config, name) or find_file_problem(config)
@@ -91,7 +91,7 @@ def require_server(config: HostConfig, name: str) -> None:
 
 
 def print_config_problems(config: HostConfig, options: Options) -> None:
-    """Say on stderr what is wrong with the configuration."""
+    """Print the problems of the configuration on stderr."""
     if not options.quiet:
         for problem in config.problems:
             print_note(problem)
@@ -101,7 +101,7 @@ ROUND_TRIP_TIMEOUT = 10
 
 
 class ServerConnectResult:
-    """One server, when it was ready; or why it was not."""
+    """The result of connecting one server: ready, or the error."""
 
     def __init__(self, view: ServerView, error: McpHostError | None, seconds: float) -> None:
         self.view, self.error, self.seconds = view, error, seconds
@@ -109,7 +109,7 @@ class ServerConnectResult:
         """Seconds of one round trip, once measured."""
 
     def error_data(self) -> dict[str, Any]:
-        """The error as JSON data."""
+        """Return the error as JSON data; {} for none."""
         error = self.error
         if error is None:
             return {}
@@ -122,31 +122,31 @@ async def connect_servers(
     names: list[str] | None = None,
     on_result: Callable[[ServerConnectResult], Awaitable[None]] | None = None,
 ) -> list[ServerConnectResult]:
-    """Connect those, or every enabled one, in the order of the configuration; nothing else is started.
+    """Connect the named servers, or all enabled ones, at the same time; return results in configuration order.
 
-    `known` is awaited with each answer as soon as there is one.
+    `on_result` receives each result as soon as it is known.
     """
-    wanted = names or [view.name for view in host.servers.views() if not view.config.disabled]
-    answers: dict[str, ServerConnectResult] = {}
+    names = names or [view.name for view in host.servers.views() if not view.config.disabled]
+    results: dict[str, ServerConnectResult] = {}
 
     async def connect(name: str) -> None:
-        began = time.monotonic()
+        start = time.monotonic()
         try:
             view, error = await host.servers.ensure_ready(name), None
         except McpHostError as caught:
             view, error = host.servers.view(name), caught
-        answer = answers[name] = ServerConnectResult(view, error, time.monotonic() - began)
+        result = results[name] = ServerConnectResult(view, error, time.monotonic() - start)
         if on_result is not None:
-            await on_result(answer)
+            await on_result(result)
 
     async with anyio.create_task_group() as tasks:
-        for name in wanted:
+        for name in names:
             tasks.start_soon(connect, name)
-    return [answers[name] for name in wanted]
+    return [results[name] for name in names]
 
 
 async def measure_latency(host: Host, result: ServerConnectResult) -> None:
-    """Measure what one round trip takes to a server that is ready; one that failed has none."""
+    """Measure one round trip to a server that is ready."""
     if result.error is None:
         with suppress(McpHostError), anyio.move_on_after(ROUND_TRIP_TIMEOUT):
             result.latency = await host.features.measure_round_trip(result.view.name)

@@ -1,10 +1,11 @@
-"""mcphost doctor: checks configuration, places, keyring, terminal, model and servers, and says what to do."""
+"""Command `doctor`: checks configuration, directories, keyring, terminal, model and servers."""
 
 import argparse
 import os
 import sys
 from collections import Counter
 from collections.abc import Iterable
+from shutil import get_terminal_size
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -20,7 +21,7 @@ Status = Literal["ok", "warning", "failed"]
 
 
 class Check(Struct, frozen=True):
-    """One thing that was looked at; `exit` is the exit code it stands for when it failed."""
+    """The result of one check; `exit` is the exit code if it failed."""
 
     name: str
     status: Status
@@ -30,13 +31,13 @@ class Check(Struct, frozen=True):
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
-    """The arguments of `doctor`."""
+    """Add the arguments of `doctor`."""
     parser.add_argument("--json", action="store_true", help="one JSON document")
     parser.add_argument("--conformance", action="store_true", help="only say what this build speaks of MCP")
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Look at everything; the exit code of the first thing that failed."""
+    """Run all checks; return the exit code of the first that failed."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.options import build_options
 
@@ -48,7 +49,7 @@ def run(command: str, args: argparse.Namespace) -> int:
         from mcphost import __version__
         from mcphost.cli.bootstrap import open_host
         from mcphost.cli.command_runner import remove_model
-        from mcphost.cli.output import print_json, print_text
+        from mcphost.cli.output import print_json, show_status
         from mcphost.host.questions.frontend import RefusingFrontend
 
         checks = [
@@ -64,25 +65,39 @@ def run(command: str, args: argparse.Namespace) -> int:
             _check_terminal(),
         ]
         async with open_host(options, RefusingFrontend(), adjust_config=remove_model) as host:
-            checks += await _check_servers(host)
+            with show_status("Connecting to servers…", quiet=options.quiet):
+                checks += await _check_servers(host)
         if args.json:
-            print_json({"ok": all(one.status != "failed" for one in checks), "checks": checks})
+            print_json({"ok": all(check.status != "failed" for check in checks), "checks": checks})
         else:
-            for one in checks:
-                print_text(f"{one.status:<8} {one.name}: {one.detail}{f' {one.hint}' if one.hint else ''}")
-        return next((one.exit for one in checks if one.status == "failed"), 0)
+            _print_checks(checks)
+        return next((check.exit for check in checks if check.status == "failed"), 0)
 
     return run_command(options, work)
+
+
+def _print_checks(checks: list[Check]) -> None:
+    from mcphost.cli.output import print_table, print_text
+    from mcphost.cli.styles import StateWord
+
+    if sys.stdout.isatty():
+        print_table(
+            [(StateWord(one.status), one.name, f"{one.detail} {one.hint}".rstrip()) for one in checks], wrap=True
+        )
+        return
+    for check in checks:
+        print_text(f"{check.status:<8} {check.name}: {check.detail} {check.hint}".rstrip())
 
 
 def _print_conformance(*, as_json: bool) -> int:
     from mcphost.cli.output import print_json, print_text
 
-    found = collect_report()
+    report = collect_report()
     if as_json:
-        print_json(found)
+        print_json(report)
     else:
-        for line in format_report(found):
+        width = min(LINE_WIDTH, get_terminal_size().columns) if sys.stdout.isatty() else LINE_WIDTH
+        for line in format_report(report, width):
             print_text(line)
     return 0
 
@@ -104,10 +119,10 @@ def _check_directories(options: "Options") -> list[Check]:
         writable = os.access(at, os.W_OK) and at.is_dir()
         needed = name in {"data", "state"}
         if writable or not needed:
-            checks.append(Check(name, "ok", str(place) if place.exists() else f"{place} (not there yet)"))
+            checks.append(Check(name, "ok", str(place) if place.exists() else f"{place} (does not exist yet)"))
         else:
             checks.append(Check(
-                name, "warning", f"{place} cannot be written; nothing will be kept there.",
+                name, "warning", f"{place} cannot be written; nothing will be stored there.",
                 f"Set MCPHOST_{name.upper()}_DIR to another place.",
             ))  # fmt: skip
     checks.append(Check("log", "ok", str(log.log_file())))
@@ -122,7 +137,7 @@ async def _load_config(options: "Options") -> "HostConfig":
 
 
 def _check_config(config: "HostConfig", options: "Options") -> list[Check]:
-    """Mistakes that cost a server or a file fail; what still works is a warning."""
+    """Return failures for problems that disable a server or a file, warnings for the rest."""
     checks: list[Check] = []
     for problem in config.problems:
         harmless = ("looks like a secret", "is not known", "is used", "is passed on", "will not be found")
@@ -148,24 +163,24 @@ async def _check_keyring(config: "HostConfig") -> Check:
     from mcphost.errors import McpHostError
 
     try:
-        found = await KeyringBackend().describe()
+        description = await KeyringBackend().describe()
     except McpHostError as error:
         hint = error.hint if config.secret_store in ("", "keyring") else "Sign-ins do not need it."
         return Check("keyring", "warning" if config.secret_store in ("", "keyring") else "ok", error.message, hint)
-    return Check("keyring", "ok", found)
+    return Check("keyring", "ok", description)
 
 
 async def _check_sign_ins(config: "HostConfig", options: "Options") -> list[Check]:
-    """Where sign-ins are kept, how many there are in each place, and what is wrong with the files of them."""
+    """Check where sign-ins are stored, how many there are in each place, and their files."""
     from mcphost.cli.bootstrap import create_oauth_registry
     from mcphost.errors import McpHostError
     from mcphost.host.questions.frontend import RefusingFrontend
     from mcphost.host.servers.accounts import STORAGE_LABELS
 
-    told: list[str] = []
-    keep = create_oauth_registry(options, RefusingFrontend(), config.secret_store).token_store
-    keep.warn = told.append
-    count = Counter(one.place for one in await keep.accounts())
+    warnings: list[str] = []
+    token_store = create_oauth_registry(options, RefusingFrontend(), config.secret_store).token_store
+    token_store.warn = warnings.append
+    count = Counter(one.place for one in await token_store.accounts())
     chosen = (
         STORAGE_LABELS[config.secret_store]
         if config.secret_store
@@ -176,17 +191,15 @@ async def _check_sign_ins(config: "HostConfig", options: "Options") -> list[Chec
     )
     checks = [Check("sign-ins", "ok", detail)]
     for place in {*count, config.secret_store} & {"file", "encrypted"}:
-        vault = keep.storage.get_backend(place)
+        backend = token_store.storage.get_backend(place)
         try:
-            checks.append(Check("sign-ins", "ok", await vault.describe() if vault else ""))
+            checks.append(Check("sign-ins", "ok", await backend.describe() if backend else ""))
         except McpHostError as error:
             checks.append(Check("sign-ins", "warning", error.message, error.hint))
-    return [*checks, *(Check("sign-ins", "warning", text) for text in told)]
+    return [*checks, *(Check("sign-ins", "warning", text) for text in warnings)]
 
 
 def _check_terminal() -> Check:
-    from shutil import get_terminal_size
-
     term = os.environ.get("TERM", "")
     if not sys.stdout.isatty():
         return Check("terminal", "ok", "standard output is not a terminal; output is plain text")
@@ -195,7 +208,7 @@ def _check_terminal() -> Check:
     if term in {"", "dumb"}:
         return Check("terminal", "warning", facts, "The chat needs a terminal that can position its cursor.")
     if size.columns < 80 or size.lines < 24:
-        return Check("terminal", "warning", facts, "It is small; 80x24 is where everything fits.")
+        return Check("terminal", "warning", facts, "Use at least 80x24.")
     if "utf" not in (sys.stdout.encoding or "").lower():
         return Check("terminal", "warning", facts, "Use a UTF-8 locale.")
     return Check("terminal", "ok", facts)
@@ -221,7 +234,7 @@ LINE_WIDTH = 110
 
 
 class RevisionSupport(Struct, frozen=True):
-    """One revision: the methods in each direction, and the capabilities declared by a front that can ask anything."""
+    """One revision: its methods in each direction, and the capabilities declared with an interactive front end."""
 
     revision: str
     era: str
@@ -234,7 +247,7 @@ class RevisionSupport(Struct, frozen=True):
 
 
 class Limit(Struct, frozen=True):
-    """A bound on what a server can make us do."""
+    """A bound on the resources that a server can use."""
 
     name: str
     value: float
@@ -242,7 +255,7 @@ class Limit(Struct, frozen=True):
 
 
 class ConformanceReport(Struct, frozen=True):
-    """Everything; revisions newest first."""
+    """What this build supports of MCP; revisions newest first."""
 
     version: str
     revisions: tuple[RevisionSupport, ...]
@@ -252,7 +265,7 @@ class ConformanceReport(Struct, frozen=True):
 
 
 def collect_report() -> ConformanceReport:
-    """Collect them; starts nothing and reads no file."""
+    """Collect the report; starts nothing and reads no file."""
     from mcphost import __version__
     from mcphost.client.client_info import capabilities_for
     from mcphost.protocol import methods
@@ -282,7 +295,7 @@ def collect_report() -> ConformanceReport:
 
 
 def _transports(revision: Any) -> tuple[str, ...]:
-    """HTTP+SSE carries the handshake only; Streamable HTTP came with 2025-03-26, and any revision fits on it."""
+    """Return the transports of a revision: HTTP+SSE carries the handshake era only."""
     return ("stdio", "streamable-http", "sse") if revision.era == "handshake" else ("stdio", "streamable-http")
 
 
@@ -300,10 +313,10 @@ def _declared_capabilities() -> dict[str, Any]:
     from mcphost.llm.model import ChatModel
 
     def ignore_notice(kind: str, text: str) -> None:
-        """Nothing happens at a desk where nobody asks."""
+        """Discard notices; the report sends no request."""
 
     def refuse_model(config: ModelConfig) -> ChatModel:
-        raise UsageError(f"Nobody asks {config.name} here.")
+        raise UsageError(f"{config.name} is not used here.")
 
     models = SamplingModels(ModelSelection(refuse_model, ModelConfig(), EventBus(), Lifetime()), SamplingConfig())
     return (
@@ -340,32 +353,32 @@ def _limits() -> tuple[Limit, ...]:
     )
 
 
-def format_report(report: ConformanceReport) -> list[str]:
-    """The lines for a person."""
+def format_report(report: ConformanceReport, width: int = LINE_WIDTH) -> list[str]:
+    """Return the report as lines of text of at most *width* characters."""
     lines = [f"mcphost {report.version} speaks these revisions of MCP:"]
-    for one in report.revisions:
-        lines += ["", f"{one.revision} ({one.era} era) over {', '.join(one.transports)}"]
+    for support in report.revisions:
+        lines += ["", f"{support.revision} ({support.era} era) over {', '.join(support.transports)}"]
         for what, names in (
-            ("sends", one.requests),
-            ("tells", one.notices),
-            ("answers", one.answered),
-            ("hears", one.heard),
-            ("declares", _capability_names(one.capabilities)),
+            ("sends", support.requests),
+            ("notifies", support.notices),
+            ("answers", support.answered),
+            ("receives", support.heard),
+            ("declares", _capability_names(support.capabilities)),
         ):
-            lines += _wrap_names(f"  {what:<10}", names)
+            lines += _wrap_names(f"  {what:<10}", names, width)
     lines += ["", "extensions:"]
     for name, sends in report.extensions.items():
-        lines += _wrap_names(f"  {name}: ", sends)
-    lines += ["", *_wrap_names("JSON Schema dialects: ", report.schema_dialects), "", "limits:"]
+        lines += _wrap_names(f"  {name}: ", sends, width)
+    lines += ["", *_wrap_names("JSON Schema dialects: ", report.schema_dialects, width), "", "limits:"]
     return lines + [f"  {limit.name}: {limit.value:,.0f} {limit.unit}" for limit in report.limits]
 
 
-def _wrap_names(start: str, names: Iterable[str]) -> list[str]:
-    return wrap(", ".join(names), LINE_WIDTH, initial_indent=start, subsequent_indent=" " * 12, break_on_hyphens=False)
+def _wrap_names(start: str, names: Iterable[str], width: int) -> list[str]:
+    return wrap(", ".join(names), width, initial_indent=start, subsequent_indent=" " * 12, break_on_hyphens=False)
 
 
 def _capability_names(capabilities: dict[str, Any]) -> list[str]:
-    """Capabilities as `roots.listChanged`; one without members by its name."""
+    """Return capabilities as `roots.listChanged`, or by their name if they have no members."""
     names: list[str] = []
     for name, value in capabilities.items():
         members = cast("dict[str, Any]", value) if isinstance(value, dict) else {}

@@ -1,4 +1,4 @@
-"""mcphost grants: list, search and revoke what was allowed for longer than one call."""
+"""Command `grants`: list, search and revoke lasting permissions."""
 
 import argparse
 import datetime as dt
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
-    """The arguments of `grants`."""
+    """Add the arguments of `grants`."""
     parser.add_argument(
         "action", nargs="?", choices=("list", "search", "revoke"), default="list", help="list by default"
     )
@@ -25,7 +25,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Do it."""
+    """Run one action of `grants`."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.options import build_options
 
@@ -59,15 +59,18 @@ async def _run_action(options: "Options", action: str, query: str, server: str, 
             else:
                 print_text(f"Revoked: {grant.text}. It is asked about again.")
             return 0
-        found = await host.grants.list_grants(server=server, text=query)
+        grants = await host.grants.list_grants(server=server, text=query)
         folders = await host.grants.list_folder_answers(server=server, text=query)
     if as_json:
         print_json(
-            {"grants": [grant_json(one) for one in found], "folders": [folder_answer_json(one) for one in folders]}
+            {"grants": [grant_json(one) for one in grants], "folders": [folder_answer_json(one) for one in folders]}
         )
         return 0
-    print_table([*(_grant_cells(one) for one in found), *(_folder_answer_cells(one) for one in folders)])
-    if not found and not folders and not options.quiet:
+    print_table(
+        [*map(_grant_cells, grants), *map(_folder_answer_cells, folders)],
+        ("ID", "Rule", "Where", "Use", "State"),
+    )
+    if not grants and not folders and not options.quiet:
         print_note(
             "Nothing is allowed for longer than a call." if not query and not server else "No grant matches that."
         )
@@ -75,6 +78,8 @@ async def _run_action(options: "Options", action: str, query: str, server: str, 
 
 
 def _grant_cells(status: "GrantStatus") -> tuple[str, ...]:
+    from mcphost.cli.styles import StateWord
+
     grant = status.grant
     where = {"everywhere": "", "project": f"in {grant.place}", "conversation": f"in conversation {grant.place}"}
     until = f"until {_format_time(grant.rule.expires)}" if grant.rule.expires is not None else ""
@@ -82,16 +87,18 @@ def _grant_cells(status: "GrantStatus") -> tuple[str, ...]:
     used = f"used {grant.uses} times" if grant.uses != 1 else "used once"
     last = f", last {_format_time(grant.last_used)}" if grant.last_used else ""
     bounds = ", ".join(part for part in (where[grant.rule.scope], until, account) if part)
-    return grant.id, grant.text, bounds or "everywhere", f"{used}{last}", status.why or "counts"
+    return grant.id, grant.text, bounds or "everywhere", f"{used}{last}", status.why or StateWord("counts")
 
 
 def _folder_answer_cells(status: "FolderAnswerStatus") -> tuple[str, ...]:
+    from mcphost.cli.styles import StateWord
+
     return (
         status.answer.id,
         status.answer.text,
         "everywhere",
         f"since {_format_time(status.answer.created)}",
-        status.why or "counts",
+        status.why or StateWord("counts"),
     )
 
 

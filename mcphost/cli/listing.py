@@ -1,19 +1,20 @@
-"""mcphost tools, resources, templates, prompts, skills: what servers offer."""
+"""Commands `tools`, `resources`, `templates`, `prompts` and `skills`: what servers offer."""
 
 import argparse
 from typing import Any
 
-_NAME_FIELDS = {"tools": "name", "resources": "uri", "templates": "uriTemplate", "prompts": "name", "skills": "name"}
+_KEY_FIELDS = {"tools": "name", "resources": "uri", "templates": "uriTemplate", "prompts": "name", "skills": "name"}
+_KEY_LABELS = {"tools": "Tool", "resources": "URI", "templates": "Template", "prompts": "Prompt", "skills": "Skill"}
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
-    """The arguments of the listings."""
+    """Add the arguments of a listing."""
     parser.add_argument("server", nargs="?", metavar="SERVER", help="only this server; all of them without it")
     parser.add_argument("--json", action="store_true", help="one JSON document")
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Connect, list, print; the exit code of the first server that could not be used."""
+    """Connect, list and print; return the exit code of the first server that failed."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.options import build_options
 
@@ -22,7 +23,15 @@ def run(command: str, args: argparse.Namespace) -> int:
     async def work() -> int:
         from mcphost.cli.bootstrap import open_host
         from mcphost.cli.command_runner import connect_servers, print_config_problems, remove_model, require_server
-        from mcphost.cli.output import first_line, print_error, print_json, print_note, print_table
+        from mcphost.cli.output import (
+            first_line,
+            print_error,
+            print_json,
+            print_note,
+            print_table,
+            show_status,
+        )
+        from mcphost.cli.styles import StateWord
         from mcphost.headless.json_output import catalog_json
         from mcphost.host.questions.frontend import RefusingFrontend
 
@@ -31,7 +40,8 @@ def run(command: str, args: argparse.Namespace) -> int:
                 require_server(host.config, args.server)
             else:
                 print_config_problems(host.config, options)
-            answers = await connect_servers(host, [args.server] if args.server else None)
+            with show_status(f"Connecting to {args.server or 'servers'}…", quiet=options.quiet):
+                answers = await connect_servers(host, [args.server] if args.server else None)
         entries: list[dict[str, Any]] = []
         for answer in answers:
             if answer.error is not None:
@@ -46,11 +56,13 @@ def run(command: str, args: argparse.Namespace) -> int:
             print_json({command: entries, "errors": errors})
         else:
             any_off = any(entry.get("off") for entry in entries)
-            print_table((
-                entry["server"], entry[_NAME_FIELDS[command]],
-                *(["off" if entry.get("off") else ""] if any_off else []),
+            headers = ("Server", _KEY_LABELS[command], *(["State"] if any_off else []), "Description")
+            rows = [(
+                entry["server"], entry[_KEY_FIELDS[command]],
+                *([StateWord("off" if entry.get("off") else "")] if any_off else []),
                 first_line(entry.get("description") or entry.get("title"))
-            ) for entry in entries)  # fmt: skip
+            ) for entry in entries]  # fmt: skip
+            print_table(rows, headers)
             if not entries and not options.quiet and all(answer.error is None for answer in answers):
                 who = f"The server {args.server!r} offers" if args.server else "The configured servers offer"
                 print_note(f"{who} no {command}." if answers else "No servers are configured. See: mcphost servers")

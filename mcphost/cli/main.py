@@ -1,4 +1,4 @@
-"""The entry point: one command is parsed, imported and run; every error becomes a paragraph and an exit code."""
+"""The entry point: parses, imports and runs one command; prints every error and returns its exit code."""
 
 import errno
 import os
@@ -16,14 +16,14 @@ CommandFn = Callable[[str, Namespace], int]
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command line; returns its exit code. Never raises."""
+    """Run one command line and return its exit code. Never raises."""
     arguments = sys.argv[1:] if argv is None else argv
     _prepare_streams()
     try:
         code = _run(arguments)
         sys.stdout.flush()
-    except SystemExit as left:  # argparse, after --help and --version
-        return left.code if isinstance(left.code, int) else 0
+    except SystemExit as exit_error:  # argparse, after --help and --version
+        return exit_error.code if isinstance(exit_error.code, int) else 0
     except BrokenPipeError:
         _discard_output()
         return 0
@@ -35,25 +35,25 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    before, command, rest = split_command(arguments)
-    if hasattr(before, "resume") and command not in ("chat", "run"):
+    global_flags, command, rest = split_command(arguments)
+    if hasattr(global_flags, "resume") and command not in ("chat", "run"):
         raise UsageError("--resume belongs to: mcphost chat, mcphost run")
     module: Any = import_module(f"mcphost.cli.{COMMANDS[command][0]}")
     parser = command_parser(command)
     module.add_arguments(command, parser)
-    given = merge_flags(before, parser.parse_intermixed_args(rest))
+    args = merge_flags(global_flags, parser.parse_intermixed_args(rest))
     run: CommandFn = module.run
-    return run(command, given)
+    return run(command, args)
 
 
 def _prepare_streams() -> None:
-    """Text no encoding can hold must not end the program, nor must streams that were closed before it began."""
+    """Make text that cannot be encoded, and streams that were closed before the start, harmless."""
     if None in (sys.stdin, sys.stdout, sys.stderr):
-        while (nowhere := os.open(os.devnull, os.O_RDWR)) <= 2:
-            pass  # no file of ours may get the number of a standard stream
-        sys.stdin = sys.stdin or os.fdopen(nowhere, "r", closefd=False)
-        sys.stdout = sys.stdout or os.fdopen(nowhere, "w", closefd=False)
-        sys.stderr = sys.stderr or os.fdopen(nowhere, "w", closefd=False)
+        while (null_device := os.open(os.devnull, os.O_RDWR)) <= 2:
+            pass  # no other file may get the number of a standard stream
+        sys.stdin = sys.stdin or os.fdopen(null_device, "r", closefd=False)
+        sys.stdout = sys.stdout or os.fdopen(null_device, "w", closefd=False)
+        sys.stderr = sys.stderr or os.fdopen(null_device, "w", closefd=False)
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -61,10 +61,10 @@ def _prepare_streams() -> None:
 
 
 def _discard_output() -> None:
-    """The reader of our output is gone: what is still buffered goes nowhere, without a word."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    os.close(nowhere)
+    """Discard buffered output, since its reader is gone."""
+    null_device = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null_device, 1)
+    os.close(null_device)
 
 
 def _report_error(error: BaseException, arguments: list[str]) -> int:
@@ -85,10 +85,10 @@ def _report_error(error: BaseException, arguments: list[str]) -> int:
         _discard_output()
         print_note(f"The output cannot be written: {inner.strerror}. Choose another place for it.")
         return 2
-    where = _log_error(error)
+    log_path = _log_error(error)
     print_error(McpHostError(
         f"mcphost crashed ({type(inner).__name__}).",
-        f"The log has the details: {where}" if where else "The log cannot be written, so there are no details.",
+        f"The log has the details: {log_path}" if log_path else "The log cannot be written, so there are no details.",
     ))  # fmt: skip
     return 1
 

@@ -1,4 +1,4 @@
-"""mcphost servers secure: moves the secrets that are written out in mcp.json into the keyring."""
+"""Command `servers secure`: moves plaintext secrets of mcp.json into the keyring."""
 
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 async def move_secrets(options: "Options", name: str, *, yes: bool, as_json: bool) -> int:
-    """Each secret in its turn: into the keyring first, then out of the file. Raises ConfigError, UsageError, Declined.
+    """Move each secret into the keyring, then out of the file. Raises ConfigError, UsageError, ConsentDenied.
 
-    Only the user's own mcp.json is changed, after a question or with `yes`.
+    Only the user's own mcp.json is changed, after confirmation or with `yes`.
     """
     from mcphost.cli.bootstrap import load_configuration, open_grants_and_audit
     from mcphost.cli.command_runner import require_server
@@ -25,7 +25,7 @@ async def move_secrets(options: "Options", name: str, *, yes: bool, as_json: boo
     from mcphost.cli.prompts import Confirmation
     from mcphost.config.plaintext_secrets import find_plaintext_secrets
 
-    async with open_grants_and_audit() as (grants, journal):
+    async with open_grants_and_audit() as (grants, audit):
         config = await load_configuration(options, grants)
         require_server(config, name)
         server = next(server for server in config.servers if server.name == name)
@@ -33,25 +33,25 @@ async def move_secrets(options: "Options", name: str, *, yes: bool, as_json: boo
             raise UsageError(
                 f"{name!r} is configured in {server.file}, which is not your own mcp.json.", "Only that one is changed."
             )
-        found = find_plaintext_secrets(server)
-        if not found:
+        secrets = find_plaintext_secrets(server)
+        if not secrets:
             if as_json:
                 print_json({"server": name, "moved": []})
             else:
-                print_text(f"No secret is written out in the entry of {name}.")
+                print_text(f"The entry of {name} has no plaintext secret.")
             return 0
-        vault = _open_vault(config.secret_store)
-        where = await _describe_vault(vault)
+        backend = _open_backend(config.secret_store)
+        where = await _describe_backend(backend)
         review = Confirmation(yes=yes, as_json=as_json)
         review.show(f"{name} ({server.file}), into: {where}")
-        review.show("\n".join(f"  {literal.location}" for literal in found))
+        review.show("\n".join(f"  {secret.location}" for secret in secrets))
         review.confirm("Move these secrets there?", "Nothing was moved.")
         moved, carried = list[dict[str, str]](), False
-        for literal in found:
-            server, entry, carried = await _move_secret(server, literal, vault, grants, journal)
-            moved.append({"value": literal.location, "reference": entry})
+        for secret in secrets:
+            server, entry, carried = await _move_secret(server, secret, backend, grants, audit)
+            moved.append({"value": secret.location, "reference": entry})
             if not as_json:
-                print_text(f"{literal.location} is now {entry}")
+                print_text(f"{secret.location} is now {entry}")
     if as_json:
         print_json({"server": name, "moved": moved})
     elif carried:
@@ -60,14 +60,14 @@ async def move_secrets(options: "Options", name: str, *, yes: bool, as_json: boo
 
 
 async def _move_secret(
-    server: "ServerConfig", literal: "PlaintextSecret", vault: "SecretBackend", grants: "GrantStore", audit: "AuditLog"
+    server: "ServerConfig", secret: "PlaintextSecret", backend: "SecretBackend", grants: "GrantStore", audit: "AuditLog"
 ) -> "tuple[ServerConfig, str, bool]":
-    """One secret: the server as it is now, the reference, and whether it is approved as it was."""
+    """Move one secret; return the changed server, the reference, and whether the approval was carried over."""
     import anyio
 
-    # Once the secret is out of the file, what approved the server must know that.
+    # Once the secret is out of the file, the approval must follow.
     with anyio.CancelScope(shield=True):
-        after, entry = await _store_and_replace(server, literal, vault)
+        after, entry = await _store_and_replace(server, secret, backend)
         return after, entry, await _carry_approval(grants, audit, server, after)
     raise AssertionError("a shield stops nothing")
 
@@ -75,7 +75,7 @@ async def _move_secret(
 async def _carry_approval(
     grants: "GrantStore", audit: "AuditLog", before: "ServerConfig", after: "ServerConfig"
 ) -> bool:
-    """Whether it is approved as it was; that what we wrote needs a new approval is no failure."""
+    """Carry the approval over to the changed entry; return whether that worked."""
     from mcphost.cli.output import print_note
     from mcphost.host.servers.approval import carry_over
 
@@ -87,9 +87,9 @@ async def _carry_approval(
 
 
 async def _store_and_replace(
-    server: "ServerConfig", literal: "PlaintextSecret", vault: "SecretBackend"
+    server: "ServerConfig", secret: "PlaintextSecret", backend: "SecretBackend"
 ) -> "tuple[ServerConfig, str]":
-    """The server as it is now, and the reference. A file that cannot be changed leaves nothing in the vault."""
+    """Store one secret and replace it in the file; a file that cannot be changed leaves nothing in the backend."""
     from pathlib import Path
 
     import anyio.to_thread
@@ -100,18 +100,18 @@ async def _store_and_replace(
     path = Path(server.file)
     try:
         before = await anyio.to_thread.run_sync(read_snapshot, path)
-        text = before.content.decode("utf-8")  # with a byte order mark, where there is one: it stays
+        text = before.content.decode("utf-8")  # a byte order mark stays
     except (FileNotFoundError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} was changed meanwhile; nothing was written.", "Try again.") from error
     mark = "\ufeff" if text.startswith("\ufeff") else ""
-    name = keyring_entry_name(server.name, literal)
+    name = keyring_entry_name(server.name, secret)
     try:
         number, base = 1, name
-        while (kept := await vault.get(name)) not in (None, literal.secret):
+        while (kept := await backend.get(name)) not in (None, secret.secret):
             number += 1
             name = f"{base}-{number}"
-        after = mark + replace_in_text(text[len(mark) :], str(path), server.name, literal, name)
-        await vault.set(name, literal.secret)
+        after = mark + replace_in_text(text[len(mark) :], str(path), server.name, secret, name)
+        await backend.set(name, secret.secret)
     except ConfigError:
         raise
     except McpHostError as error:
@@ -120,13 +120,13 @@ async def _store_and_replace(
         await anyio.to_thread.run_sync(replace_if_unchanged, path, before, after.encode("utf-8"))
     except ConfigError:
         if kept is None:
-            await vault.delete(name)
+            await backend.delete(name)
         raise
-    return replace_in_config(server, literal, name), f"${{keyring:{name}}}"
+    return replace_in_config(server, secret, name), f"${{keyring:{name}}}"
 
 
-def _open_vault(store: str) -> "SecretBackend":
-    """The keyring; or the plain file, when sign-ins are kept there by the user's choice."""
+def _open_backend(store: str) -> "SecretBackend":
+    """Return the keyring, or the plain file if the user chose it for sign-ins."""
     from mcphost import paths
     from mcphost.auth.file_backend import PLAIN_FILE, FileBackend
     from mcphost.auth.keyring_backend import KeyringBackend
@@ -135,9 +135,9 @@ def _open_vault(store: str) -> "SecretBackend":
     return FileBackend(paths.data_dir() / PLAIN_FILE, print_note) if store == "file" else KeyringBackend()
 
 
-async def _describe_vault(vault: "SecretBackend") -> str:
+async def _describe_backend(backend: "SecretBackend") -> str:
     try:
-        return await vault.describe()
+        return await backend.describe()
     except McpHostError as error:
         raise ConfigError(
             f"Nothing was moved. {error.message}", "Use an environment variable: ${env:NAME} in mcp.json."

@@ -1,4 +1,4 @@
-"""Options: what the command line said, for whoever builds a Host from it."""
+"""The options of the command line from which a Host is built."""
 
 from argparse import Namespace
 from dataclasses import dataclass
@@ -7,9 +7,9 @@ from typing import Literal
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """The flags every command shares, and the few that change how a Host is built.
+    """The flags that all commands share, and those that change how a Host is built.
 
-    Empty strings and None mean "not given": then the environment decides, then the configuration.
+    Empty strings and None mean "not given": the environment decides, then the configuration.
     """
 
     mcp_config: tuple[str, ...] = ()
@@ -20,7 +20,7 @@ class Options:
     api_base: str = ""
     api_key_env: str = ""
     era: Literal["", "auto", "stateless", "handshake"] = ""
-    """Empty: each server's own setting; anything else wins over it."""
+    """Empty: each server's own setting; anything else overrides it."""
 
     timeout: float | None = None
     """`--timeout`: the hard limit of every request in seconds, progress included."""
@@ -28,10 +28,10 @@ class Options:
     log_level: str = "info"
     quiet: bool = False
     resume: str | None = None
-    """None: a new conversation; empty: the latest one; else its id."""
+    """None: a new conversation; empty: the latest one; else an id prefix."""
 
     allow: tuple[str, ...] = ()
-    """`--allow` rules as typed; already checked when they arrive here."""
+    """`--allow` rules as typed."""
 
     pass_results: tuple[str, ...] = ()
     """`--pass-results` rules as typed."""
@@ -42,7 +42,7 @@ class Options:
     """`mcphost demo`: the folders are temporary and the configuration is built in."""
 
     one_shot: bool = False
-    """A command that does one thing: a broken file named with --mcp-config is an error, not a notice."""
+    """A command that does one thing: an invalid file of `--mcp-config` is an error, not a notice."""
 
 
 _COMMON_FLAGS = (
@@ -60,7 +60,7 @@ _COMMON_FLAGS = (
 
 
 def build_options(args: Namespace, *, one_shot: bool = True, demo: bool = False) -> Options:
-    """The flags as a value; what was not given keeps its default."""
+    """Return the options of parsed flags; flags that are not given keep their defaults."""
     flags = {name: getattr(args, name) for name in _COMMON_FLAGS if hasattr(args, name)}
     return Options(
         **flags,

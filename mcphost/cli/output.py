@@ -1,76 +1,186 @@
-"""Prints for people and programs; nothing from outside reaches a terminal with its control characters."""
+"""Output of commands for people and programs; control characters from outside never reach a terminal."""
 
 import sys
-from collections.abc import Iterable
-from typing import Any, cast
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
 
+from mcphost.cli.styles import uses_color
 from mcphost.errors import McpHostError, UsageError
 from mcphost.sanitize import escape_unsafe_json, sanitize
 
+if TYPE_CHECKING:
+    from mcphost.cli.terminal_output import MarkdownStream, StatusLine
+
+_MAX_PLAIN_WIDTH = 40
+"""Characters to which a column of a plain table is padded."""
+_status: "StatusLine | None" = None
+"""The status line that is shown now."""
+
 
 def print_text(text: str) -> None:
-    """One piece of output with a line end; cleaned when a terminal shows it, as it is for a file or a program."""
+    """Print text with a line end: cleaned on a terminal, unchanged for a file or a program."""
+    end_status()
     shown = sanitize(text) if sys.stdout.isatty() else text
     sys.stdout.write(shown if shown.endswith("\n") else shown + "\n")
 
 
+def print_markdown(text: str) -> None:
+    """Print Markdown: drawn on a terminal, unchanged elsewhere and under NO_COLOR."""
+    end_status()
+    if not uses_color():
+        print_text(text)
+        return
+    from mcphost.cli.terminal_output import draw_markdown
+
+    draw_markdown(text)
+
+
+def print_dim(text: str) -> None:
+    """Print a line that matters less than what follows."""
+    end_status()
+    if not uses_color():
+        print_text(text)
+        return
+    from mcphost.cli.terminal_output import draw_dim
+
+    draw_dim(text)
+
+
 def print_json(value: Any) -> None:
-    """One JSON document."""
+    """Print one JSON document."""
     from mcphost.serialization import dumps
 
+    end_status()
     text = dumps(value, indent=2)
     sys.stdout.write((escape_unsafe_json(text) if sys.stdout.isatty() else text) + "\n")
 
 
+def print_table(rows: Iterable[Sequence[str]], headers: Sequence[str] = (), *, wrap: bool = False) -> None:
+    """Print aligned columns; the headers are for terminals.
+
+    The last column is cut at the terminal's edge, or continues on the next line with *wrap*.
+    """
+    end_status()
+    shown = list(rows)
+    if not shown:
+        return
+    if sys.stdout.isatty():
+        from mcphost.cli.terminal_output import draw_table
+
+        draw_table(shown, headers, wrap=wrap)
+        return
+    clean = [[sanitize(cell, keep_newlines=False) for cell in row] for row in shown]
+    widths = [min(_MAX_PLAIN_WIDTH, max(map(len, column))) for column in zip(*clean, strict=False)]
+    for row in clean:
+        sys.stdout.write(_plain_row(row, widths))
+
+
+class GrowingTable:
+    """A table whose rows are printed as they become known; *widths* are those of all columns but the last."""
+
+    def __init__(self, headers: Sequence[str], widths: Sequence[int]) -> None:
+        self._headers = headers
+        self._widths = widths
+        self._has_rows = False
+
+    def print_row(self, cells: Sequence[str]) -> None:
+        """Print one row at once; a terminal gets the headers before the first."""
+        with _paused_status():
+            if sys.stdout.isatty():
+                from mcphost.cli.terminal_output import draw_row
+
+                if not self._has_rows:
+                    draw_row(self._headers, self._widths, is_header=True)
+                draw_row(cells, self._widths)
+            else:
+                clean = [sanitize(cell, keep_newlines=False) for cell in cells]
+                sys.stdout.write(_plain_row(clean, self._widths))
+            self._has_rows = True
+            sys.stdout.flush()
+
+
+def _plain_row(cells: Sequence[str], widths: Sequence[int]) -> str:
+    start = "  ".join(cell.ljust(width) for cell, width in zip(cells[:-1], widths, strict=False))
+    return f"{start}  {cells[-1]}".rstrip() + "\n"
+
+
 def print_note(text: str) -> None:
-    """One line for people, on stderr."""
-    sys.stderr.write(f"mcphost: {sanitize(text, keep_newlines=False)}\n")
+    """Print one line for people on standard error."""
+    with _paused_status():
+        sys.stderr.write(f"mcphost: {sanitize(text, keep_newlines=False)}\n")
+
+
+def create_markdown_stream() -> "MarkdownStream | None":
+    """Return a printer of Markdown that arrives in pieces; None where output is plain."""
+    if not uses_color():
+        return None
+    from mcphost.cli.terminal_output import MarkdownStream
+
+    return MarkdownStream()
+
+
+@contextmanager
+def show_status(text: str, *, quiet: bool = False) -> Generator[Callable[[str], None]]:
+    """Show a status line on a terminal until the first result is printed; the value changes its text."""
+    global _status  # noqa: PLW0603 - there is one terminal, and whatever prints must clear its last line
+    if not quiet and _status is None and uses_color() and sys.stderr.isatty():
+        from mcphost.cli.terminal_output import StatusLine
+
+        _status = StatusLine(text)
+        _status.start()
+    try:
+        yield update_status
+    finally:
+        end_status()
+
+
+def update_status(text: str) -> None:
+    """Change the text of the status line, if one is shown."""
+    if _status is not None:
+        _status.update(text)
+
+
+def end_status() -> None:
+    """Remove the status line for good: a result or a prompt follows."""
+    global _status
+    status, _status = _status, None
+    if status is not None:
+        status.stop()
+
+
+@contextmanager
+def _paused_status() -> Generator[None]:
+    status = _status
+    if status is None:
+        yield
+        return
+    status.stop()
+    try:
+        yield
+    finally:
+        status.start()
 
 
 def format_error(error: McpHostError) -> str:
-    """What failed, why, what to do; a message that ends without a full stop gets one before its hint."""
+    """Return the message and its hint; a message without a final punctuation mark gets a period before the hint."""
     message = error.message.rstrip()
     ended = not error.hint or message.endswith((".", "!", "?", ":", ";", "…"))
     return f"{message if ended else message + '.'} {error.hint}".strip()
 
 
 def print_error(error: McpHostError) -> None:
-    """One short paragraph: what failed, why, what to do."""
+    """Print one short paragraph on standard error: what failed, why, what to do."""
     print_note(format_error(error)[:4000])
 
 
-def print_row(cells: tuple[str, ...], widths: tuple[int, ...]) -> None:
-    """One row of a table whose other rows are not known yet, at once; cut like the rows of `table`."""
-    _print_line(tuple(sanitize(cell, keep_newlines=False) for cell in cells), widths)
-    sys.stdout.flush()
-
-
-def print_table(rows: Iterable[tuple[str, ...]]) -> None:
-    """Columns that line up; the last one is cut to the terminal's width, when there is a terminal."""
-    shown = [tuple(sanitize(cell, keep_newlines=False) for cell in row) for row in rows]
-    if not shown:
-        return
-    widths = [min(40, max(len(cells[column]) for cells in shown)) for column in range(len(shown[0]) - 1)]
-    for cells in shown:
-        _print_line(cells, tuple(widths))
-
-
-def _print_line(cells: tuple[str, ...], widths: tuple[int, ...]) -> None:
-    from shutil import get_terminal_size
-
-    limit = get_terminal_size().columns if sys.stdout.isatty() else 0
-    start = "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=False))
-    line = f"{start}  {cells[-1]}".rstrip()
-    sys.stdout.write((line if not limit or len(line) <= limit else line[: limit - 1] + "…") + "\n")
-
-
 def first_line(text: str | None) -> str:
-    """The first line of a description that has something in it."""
+    """Return the first line that is not blank, "" for none."""
     return next((line.strip() for line in (text or "").splitlines() if line.strip()), "")
 
 
 def unwrap_error(error: BaseException) -> BaseException:
-    """The one error that matters in a group; our own wins over its companions."""
+    """Return the error to report from nested exception groups, preferably one of mcphost."""
     inner = error
     while isinstance(inner, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", inner)
@@ -79,6 +189,6 @@ def unwrap_error(error: BaseException) -> BaseException:
 
 
 def conversation_not_found(id_prefix: str) -> UsageError:
-    """The error for `--resume` with an id prefix, or "" for the latest, that no stored conversation has."""
+    """Return the error for `--resume` with an unknown id prefix, or with "" and no stored conversation."""
     wanted = f"There is no conversation {id_prefix!r}." if id_prefix else "There is no conversation yet."
     return UsageError(wanted, "List them with: mcphost sessions")

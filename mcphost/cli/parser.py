@@ -1,4 +1,4 @@
-"""Reads the command line: global flags before and after the command, one short error for what is not understood."""
+"""The command line: global flags before and after the command, and one short error for bad usage."""
 
 import argparse
 from typing import Any, NoReturn
@@ -30,11 +30,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "audit": ("audit", "what was asked, decided and done; check that nobody changed the record"),
     "doctor": ("doctor", "check configuration, keyring, terminal and servers"),
 }
-"""Command, the module of this room that has it, and what it does."""
+"""Each command with its module and its summary."""
 
 
 class CommandParser(argparse.ArgumentParser):
-    """argparse that raises UsageError instead of printing a screenful and leaving."""
+    """An argument parser that raises UsageError instead of exiting."""
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError."""
@@ -44,7 +44,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def seconds(text: str) -> float:
-    """A time of the command line."""
+    """Parse a time in seconds."""
     value = float(text)
     if not 0 < value <= 86_400:
         raise argparse.ArgumentTypeError("not between 0 and 86400 seconds")
@@ -52,7 +52,7 @@ def seconds(text: str) -> float:
 
 
 def count(text: str) -> int:
-    """A positive count of the command line."""
+    """Parse a positive count."""
     value = int(text)
     if not 0 < value <= 1_000:
         raise argparse.ArgumentTypeError("not between 1 and 1000")
@@ -60,7 +60,7 @@ def count(text: str) -> int:
 
 
 def add_global_flags(parser: argparse.ArgumentParser, *, default: Any = argparse.SUPPRESS) -> None:
-    """The flags every command takes."""
+    """Add the flags that every command takes."""
     group = parser.add_argument_group("flags for every command")
     group.add_argument(
         "--mcp-config",
@@ -85,12 +85,12 @@ def add_global_flags(parser: argparse.ArgumentParser, *, default: Any = argparse
 
 
 def add_model_flag(parser: argparse.ArgumentParser) -> None:
-    """The flag of commands that may use a model."""
+    """Add `--model`."""
     parser.add_argument("--model", metavar="PROVIDER/MODEL", default=argparse.SUPPRESS, help="which model answers")
 
 
 def split_command(argv: list[str]) -> tuple[argparse.Namespace, str, list[str]]:
-    """Global flags that stand before the command, the command, and all that follows it. Raises UsageError."""
+    """Return the global flags before the command, the command, and the arguments after it. Raises UsageError."""
     from mcphost import __version__
 
     parser = CommandParser(
@@ -111,18 +111,17 @@ def split_command(argv: list[str]) -> tuple[argparse.Namespace, str, list[str]]:
     parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     flags = vars(parser.parse_args(argv))
     command, rest = flags.pop("command") or "chat", flags.pop("rest")
-    given = argparse.Namespace(**flags)
     if command not in COMMANDS:
         from difflib import get_close_matches
 
-        near = get_close_matches(command, COMMANDS, 1)
-        hint = f"Did you mean: mcphost {near[0]}" if near else "See: mcphost --help"
+        matches = get_close_matches(command, COMMANDS, 1)
+        hint = f"Did you mean: mcphost {matches[0]}" if matches else "See: mcphost --help"
         raise UsageError(f"There is no command {sanitize(command, keep_newlines=False)!r}.", hint)
-    return given, command, rest
+    return argparse.Namespace(**flags), command, rest
 
 
 def command_parser(command: str) -> CommandParser:
-    """An empty parser for one command, global flags and --version included."""
+    """Return a parser for one command with the global flags and `--version`."""
     from mcphost import __version__
 
     parser = CommandParser(prog=f"mcphost {command}", description=f"mcphost {command}: {COMMANDS[command][1]}.",
@@ -133,12 +132,12 @@ def command_parser(command: str) -> CommandParser:
 
 
 def merge_flags(before: argparse.Namespace, after: argparse.Namespace) -> argparse.Namespace:
-    """Flags before and after the command in one: the later one wins, files add up."""
-    made = argparse.Namespace(**{**vars(before), **vars(after)})
+    """Merge the flags before and after the command: the later value wins, files add up."""
+    merged = argparse.Namespace(**{**vars(before), **vars(after)})
     files = [*getattr(before, "mcp_config", []), *getattr(after, "mcp_config", [])]
     if files:
-        made.mcp_config = files
-    return made
+        merged.mcp_config = files
+    return merged
 
 
 def _description() -> str:

@@ -1,4 +1,4 @@
-"""mcphost pipe: everything for programs, over JSON lines on stdin and stdout."""
+"""Command `pipe`: the whole host for programs, as JSON lines on stdin and stdout."""
 
 import argparse
 
@@ -6,7 +6,7 @@ from mcphost.cli import parser as parsing
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
-    """The arguments of `pipe`."""
+    """Add the arguments of `pipe`."""
     parsing.add_model_flag(parser)
     parser.add_argument(
         "--open", action="store_true", help="open addresses in a browser ($BROWSER), once their question is answered"
@@ -26,8 +26,8 @@ def run(command: str, args: argparse.Namespace) -> int:
         from mcphost.headless.pipe import PipeServer
         from mcphost.headless.question_answers import PipeFrontend
 
-        front = PipeFrontend(open_url if args.open else None)
-        async with open_host(options, front, open_url=front.open_url if args.open else None) as host:
-            return await PipeServer(host, front).run()
+        frontend = PipeFrontend(open_url if args.open else None)
+        async with open_host(options, frontend, open_url=frontend.open_url if args.open else None) as host:
+            return await PipeServer(host, frontend).run()
 
     return run_command(options, work)

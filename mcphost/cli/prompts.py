@@ -1,4 +1,4 @@
-"""What somebody types at the terminal of a command: lines, and secrets that are not shown while they are typed."""
+"""Terminal input of commands: lines, secrets without echo, and yes-or-no questions."""
 
 import os
 import sys
@@ -6,23 +6,24 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
+from mcphost.cli.output import end_status
 from mcphost.errors import ConsentDenied, UsageError
 from mcphost.sanitize import sanitize
 
 
 def is_interactive() -> bool:
-    """Whether there is somebody who reads our questions and can type an answer."""
+    """Return whether a user can read prompts on stderr and type on standard input."""
     return bool(sys.stdin and sys.stdin.isatty() and sys.stderr and sys.stderr.isatty())
 
 
 class TerminalInput:
-    """Lines of standard input, one reader for all of them: a second one would miss what the first has read."""
+    """Lines of standard input; one reader for all, since a second one would miss what the first has buffered."""
 
     def __init__(self) -> None:
         self._lines: AsyncGenerator[Any] | None = None
 
     async def read_line(self) -> str | None:
-        """The next line without spaces around it; None at the end of the input. May be cancelled."""
+        """Return the next line, stripped; None at the end of the input. May be cancelled."""
         from mcphost.headless.line_io import read_lines
 
         if self._lines is None:
@@ -32,17 +33,18 @@ class TerminalInput:
         return None
 
     async def read_secret(self, prompt: str) -> str | None:
-        """The next line, which the terminal does not show; what was typed before the prompt is thrown away."""
+        """Return the next line, typed without echo; earlier input is discarded."""
         try:
-            with _disable_echo():  # before anybody is asked, so that no letter is ever shown
+            end_status()
+            with _disable_echo():  # before the prompt, so that no character is ever shown
                 sys.stderr.write(prompt)
                 sys.stderr.flush()
                 return await self.read_line()
         finally:
-            sys.stderr.write("\n")  # also after ctrl+c: what comes next begins a line
+            sys.stderr.write("\n")  # also after ctrl+c: later output begins on a new line
 
     async def read_choice(self, prompt: str) -> str:
-        """The first letter of what is typed, in lower case; "" for none. Nothing typed ahead counts."""
+        """Return the first letter of the next line in lower case, "" for none; earlier input is discarded."""
         import termios
 
         termios.tcflush(0, termios.TCIFLUSH)
@@ -53,7 +55,7 @@ class TerminalInput:
 
 @contextmanager
 def _disable_echo() -> Generator[None]:
-    """The terminal shows nothing of what is typed; it does again afterwards, also after ctrl+c."""
+    """Switch off the terminal's echo and restore it at the end, also after ctrl+c."""
     import termios
 
     before = termios.tcgetattr(0)
@@ -67,10 +69,10 @@ def _disable_echo() -> Generator[None]:
 
 
 class Confirmation:
-    """What a person reads before a command changes something, and the question after it.
+    """The text that the user reads before a command changes something, and the question after it.
 
-    Where the standard output goes does not decide whether there is a question: in `mcphost servers trust x | less` a
-    person sits at the terminal, too. What they must read is then written to the terminal, not into the pipe.
+    Whether it asks does not depend on standard output: in `mcphost servers trust x | less` there is a user at the
+    terminal, too. The text is then written to the terminal, not into the pipe.
     """
 
     def __init__(self, *, yes: bool, as_json: bool) -> None:
@@ -80,22 +82,25 @@ class Confirmation:
         self._output = _terminal_output(as_json=as_json) if self._is_interactive else sys.stdout
 
     def show(self, text: str) -> None:
-        """Write what the question is about; control characters of it reach neither a terminal nor a pipe."""
+        """Write what the question is about, without control characters."""
         if not self._is_silent and self._output is not None:
             self._output.write(f"{sanitize(text)}\n")
 
     def confirm(self, question: str, declined_message: str) -> None:
-        """Ask; what was typed before the question does not answer it.
+        """Ask; input that was typed before the question does not answer it.
 
-        Raises ConsentDenied with the sentence `otherwise`, UsageError when there is nobody to ask and no `--yes`.
+        Raises ConsentDenied with `declined_message`, or UsageError if the user cannot be asked and there is no `--yes`.
         """
         if self._assume_yes:
             return
         if not self._is_interactive or self._output is None:
-            what = "no screen to ask on" if self._is_interactive else "nobody to ask: standard input is not a terminal"
+            what = (
+                "no terminal to ask on" if self._is_interactive else "no way to ask: standard input is not a terminal"
+            )
             raise UsageError(f"{declined_message} There is {what}.", "Read what it is about, then give --yes.")
         import termios
 
+        end_status()
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
         self._output.write(f"{sanitize(question, keep_newlines=False)} [y/N] ")
         self._output.flush()
@@ -104,7 +109,7 @@ class Confirmation:
 
 
 def _terminal_output(*, as_json: bool) -> TextIO | None:
-    """Return where the person at the terminal reads; None when there is no such place."""
+    """Return a stream that the user at the terminal can read, or None."""
     streams = (sys.stderr,) if as_json else (sys.stdout, sys.stderr)
     shown = next((stream for stream in streams if stream.isatty()), None)
     if shown is not None:

@@ -1,11 +1,11 @@
-"""mcphost run: one turn without a screen."""
+"""Command `run`: one turn without a screen."""
 
 import argparse
 import sys
 from typing import TYPE_CHECKING
 
 from mcphost.cli import parser as parsing
-from mcphost.cli.output import unwrap_error
+from mcphost.cli.output import create_markdown_stream, unwrap_error
 from mcphost.errors import McpHostError, UsageError
 
 if TYPE_CHECKING:
@@ -15,10 +15,10 @@ MAX_PROMPT_BYTES = 4_000_000
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
-    """The arguments of `run`."""
-    parser.add_argument("prompt", metavar="PROMPT", help="what to say to the model; - reads it from standard input")
+    """Add the arguments of `run`."""
+    parser.add_argument("prompt", metavar="PROMPT", help="the message to the model; - reads it from standard input")
     parsing.add_model_flag(parser)
-    parser.add_argument("--output", choices=("text", "json", "events"), default="text", help="how the answer comes")
+    parser.add_argument("--output", choices=("text", "json", "events"), default="text", help="the output format")
     parser.add_argument(
         "--allow",
         action="append",
@@ -29,25 +29,25 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
         "--pass-results",
         action="append",
         metavar="RULE",
-        help="calls whose results the model may have unread, though their server says reviewResults",
+        help="calls whose results the model gets without a review, although their server has reviewResults",
     )
     parser.add_argument(
         "--resume",
         metavar="ID",
         default=argparse.SUPPRESS,
-        help="go on with that conversation; its id may be shortened",
+        help="continue that conversation; a prefix of its id is enough",
     )
     parser.add_argument("--yes", action="store_true", help="every call may run; refused while a server is not approved")
     parser.add_argument(
         "--max-rounds",
         type=parsing.count,
         metavar="N",
-        help="rounds of tool calls at most; exit 7 when they are used up",
+        help="maximum rounds of tool calls; exit code 7 when they are used up",
     )
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Run it."""
+    """Run one turn."""
     from mcphost.cli.command_runner import resume_conversation, run_command
     from mcphost.cli.options import build_options
     from mcphost.headless.run import print_start_failure
@@ -67,11 +67,14 @@ def run(command: str, args: argparse.Namespace) -> int:
         try:
             rules, passes = parse_rules(options.allow), parse_rules(options.pass_results)
             prompt = _read_prompt(args.prompt)
-            front = RunFrontend(yes=options.yes)
-            async with open_host(options, front, adjust_config=add_rules) as host:
+            frontend = RunFrontend(yes=options.yes)
+            async with open_host(options, frontend, adjust_config=add_rules) as host:
                 if options.resume is not None:
                     await resume_conversation(host, options.resume)
-                return await run_turn(host, prompt, output=output, quiet=options.quiet, yes=options.yes)
+                printer = create_markdown_stream() if output == "text" else None
+                return await run_turn(
+                    host, prompt, output=output, quiet=options.quiet, yes=options.yes, answer_printer=printer
+                )
         except BaseException as error:
             inner = unwrap_error(error)
             print_start_failure(inner if isinstance(inner, McpHostError) else _final_error(inner), output)
@@ -85,7 +88,7 @@ class _InterruptError(McpHostError):
 
 
 def _final_error(error: BaseException) -> McpHostError:
-    """What the last line says of an end that is no error of ours: an interrupt, or a bug."""
+    """Return the error to report for an interrupt or a bug."""
     if isinstance(error, Exception):
         return McpHostError(f"mcphost crashed ({type(error).__name__}).", "The log has the details.")
     return _InterruptError("Interrupted.")
@@ -99,7 +102,7 @@ def _read_prompt(text: str) -> str:
     raw = sys.stdin.buffer.read(MAX_PROMPT_BYTES + 1)
     if len(raw) > MAX_PROMPT_BYTES:
         raise UsageError(f"The prompt on standard input is over {MAX_PROMPT_BYTES // 1_000_000} MB.")
-    read = raw.decode("utf-8", "replace")
-    if not read.strip():
+    prompt = raw.decode("utf-8", "replace")
+    if not prompt.strip():
         raise UsageError("Standard input holds no prompt.")
-    return read
+    return prompt

@@ -1,4 +1,4 @@
-"""mcphost servers: list what is configured, trust, secure or check one, see how its tools changed."""
+"""Command `servers`: list, approve and check servers, and review changed tools."""
 
 import argparse
 import re
@@ -25,7 +25,7 @@ ACTIONS = ("list", "trust", "check", "changes", "secure")
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
-    """The arguments of `servers`."""
+    """Add the arguments of `servers`."""
     parser.add_argument("action", nargs="?", choices=ACTIONS, default="list", help="list by default")
     parser.add_argument("name", nargs="?", metavar="NAME", help="which server; `trust` also takes .mcp.json")
     parser.add_argument("--keep", action="store_true", help="changes: let the tools be what they are now")
@@ -34,7 +34,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Do it."""
+    """Run one action of `servers`."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.options import build_options
 
@@ -75,6 +75,7 @@ async def _list(options: "Options", *, as_json: bool) -> int:
     from mcphost.cli.bootstrap import load_configuration, open_grants
     from mcphost.cli.command_runner import print_config_problems
     from mcphost.cli.output import print_json, print_note, print_table
+    from mcphost.cli.styles import StateWord
     from mcphost.config.loader import SERVERS_FILE
 
     async with open_grants() as grants:
@@ -84,9 +85,11 @@ async def _list(options: "Options", *, as_json: bool) -> int:
         print_json({"servers": [_server_entry(*one) for one in states], "problems": list(config.problems)})
         return 0
     print_config_problems(config, options)
-    print_table(
-        (server.name, state, " ".join(server.argv) if server.is_stdio else server.url) for server, state in states
-    )
+    rows = [
+        (server.name, StateWord(state), " ".join(server.argv) if server.is_stdio else server.url)
+        for server, state in states
+    ]
+    print_table(rows, ("Server", "State", "Command or URL"))
     if not states and not options.quiet:
         own = paths.config_dir(options.config_dir) / SERVERS_FILE
         read = ", ".join(options.mcp_config)
@@ -134,13 +137,11 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
     from mcphost.host.servers.approval import approve, is_approved_by_flag, server_warnings
 
     review = Confirmation(yes=yes, as_json=as_json)
-    async with open_grants_and_audit() as (grants, journal):
+    async with open_grants_and_audit() as (grants, audit):
         config = await load_configuration(options, grants)
         project = read_project_file(Path.cwd()) if name == PROJECT_FILE else None
         if project is not None:
-            return await _trust_project(
-                project, grants, journal, Confirmation(yes=yes, as_json=as_json), as_json=as_json
-            )
+            return await _trust_project(project, grants, audit, Confirmation(yes=yes, as_json=as_json), as_json=as_json)
         require_server(config, name)
         configured = next(server for server in config.servers if server.name == name)
         server = with_ca_digest(configured)
@@ -163,8 +164,8 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
         review.show(_command_summary(server))
         review.confirm(f"Approve {name}?", "Nothing was approved.")
         if server_digest(configured) != digest or describe_server(configured) != lines:
-            raise ConsentDenied("Nothing was approved: a file that counts changed meanwhile.", "Look at it again.")
-        await approve(grants, journal, server)
+            raise ConsentDenied("Nothing was approved: a file changed meanwhile.", "Look at it again.")
+        await approve(grants, audit, server)
     if as_json:
         print_json({"approved": name, "digest": server_digest(server), "covers": list(lines)})
     else:
@@ -173,7 +174,7 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
 
 
 def _command_summary(server: "ServerConfig") -> str:
-    """What would run or be reached, once more: a long list above may have scrolled it away."""
+    """Return the command or URL, repeated because a long list may have scrolled it away."""
     from mcphost.sanitize import sanitize
 
     text = sanitize(join(server.argv) if server.is_stdio else server.url, keep_newlines=False)
@@ -185,7 +186,7 @@ def _command_summary(server: "ServerConfig") -> str:
 async def _trust_project(
     project: "ProjectFile", grants: "GrantStore", audit: "AuditLog", review: "Confirmation", *, as_json: bool
 ) -> int:
-    """A folder's own file: it may then name servers, each of which still needs its own approval."""
+    """Approve a folder's `.mcp.json`; each server in it still needs its own approval."""
     from mcphost.cli.bootstrap import approve_project
     from mcphost.cli.output import print_json, print_text
     from mcphost.config.approval_digest import describe_server
@@ -203,7 +204,7 @@ async def _trust_project(
         review.show("\n".join([f"  {server.name}", *(f"    {line}" for line in lines)]))
     roots = parse_file_roots(content, project.path, "project", problems.append)
     if roots:
-        review.show("  Folders that servers may be told of, each server after a question:")
+        review.show("  Shared folders, with each server only after a question:")
         review.show("\n".join(f"    {sanitize(one.path, keep_newlines=False)}" for one in roots))
     for problem in problems:
         review.show(f"  {problem}")
@@ -212,12 +213,12 @@ async def _trust_project(
     if as_json:
         print_json({"approved": project.path, "digest": project.digest, "servers": [server.name for server in servers]})
     else:
-        print_text("This content of the file is used from now on; each server in it is still approved by itself.")
+        print_text("This content of the file is used from now on; each server in it needs its own approval.")
     return 0
 
 
 async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
-    """Print each server once it is known whether it answers; exit code 4 when none of them is usable."""
+    """Connect and print each server as its result is known; return exit code 4 if none is usable."""
     from mcphost.cli.bootstrap import open_host
     from mcphost.cli.command_runner import (
         ServerConnectResult,
@@ -227,7 +228,8 @@ async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
         remove_model,
         require_server,
     )
-    from mcphost.cli.output import print_json, print_row
+    from mcphost.cli.output import GrowingTable, print_json, show_status
+    from mcphost.cli.styles import StateWord
     from mcphost.headless.json_output import server_json
     from mcphost.host.questions.frontend import RefusingFrontend
     from mcphost.serialization import replace
@@ -238,19 +240,23 @@ async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
         elif as_json:
             print_config_problems(host.config, options)
         broken = {} if name else invalid_entries(host.config)
-        widths = _column_widths([*broken, *([name] if name else [view.name for view in host.servers.views()])])
+        table = GrowingTable(
+            ("Server", "State", "Revision", "Era", "Details"),
+            _column_widths([*broken, *([name] if name else [view.name for view in host.servers.views()])]),
+        )
         if not as_json:
             for entry, problem in broken.items():
-                print_row((entry, "invalid", "", "", problem), widths)
+                table.print_row((entry, StateWord("invalid"), "", "", problem))
             if not name:
                 print_config_problems(replace(host.config, problems=_other_problems(host.config, broken)), options)
 
-        async def tell(answer: ServerConnectResult) -> None:
-            await measure_latency(host, answer)
+        async def report(result: ServerConnectResult) -> None:
+            await measure_latency(host, result)
             if not as_json:
-                print_row(_check_cells(answer), widths)
+                table.print_row(_check_cells(result))
 
-        answers = await connect_servers(host, [name] if name else None, tell)
+        with show_status("Connecting to servers…", quiet=options.quiet):
+            answers = await connect_servers(host, [name] if name else None, report)
     if as_json:
         checked = [
             {
@@ -274,7 +280,7 @@ async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
 
 
 def invalid_entries(config: "HostConfig") -> dict[str, str]:
-    """What is wrong with each entry that could not be read, by its name."""
+    """Return the problem of each entry that could not be read, by its name."""
     usable = {server.name for server in config.servers}
     found = ((re.search(r'server "([^"]+)"', problem), problem) for problem in config.problems)
     return {entry[1]: problem for entry, problem in found if entry is not None and entry[1] not in usable}
@@ -285,32 +291,33 @@ def _other_problems(config: "HostConfig", broken: dict[str, str]) -> tuple[str, 
 
 
 def _column_widths(names: list[str]) -> tuple[int, ...]:
-    """Rows are printed one by one, so the widths of their columns cannot depend on them."""
+    """Return fixed column widths, since rows are printed one by one."""
     return min(40, max(map(len, names), default=0)), len("invalid"), len("2026-07-28"), len("handshake")
 
 
 def _check_cells(result: "ServerConnectResult") -> tuple[str, ...]:
     from mcphost.cli.output import format_error
+    from mcphost.cli.styles import StateWord
     from mcphost.headless.json_output import to_json
     from mcphost.host.views import summarize_catalog
 
     view, facts = result.view, result.view.facts
     if result.error is not None or facts is None:
         error = result.error
-        return view.name, "failed", "", "", format_error(error) if error else view.detail
+        return view.name, StateWord("failed"), "", "", format_error(error) if error else view.detail
     counts = summarize_catalog(view.catalog)
     who = f"{facts.info.name} {facts.info.version}".strip()
     times = f"ready in {result.seconds:.2f} s"
     if result.latency is not None:
         times += f", round trip {result.latency * 1000:.1f} ms"
     offered = ", ".join(to_json(facts.capabilities)) or "nothing"
-    return view.name, "ok", facts.revision.value, facts.era, f"{counts}; {who}; {times}; offers {offered}"
+    return view.name, StateWord("ok"), facts.revision.value, facts.era, f"{counts}; {who}; {times}; offers {offered}"
 
 
 async def review_changes(options: "Options", name: str, *, keep: bool, yes: bool, as_json: bool) -> int:
-    """Show them; with `keep` they may be what was shown, after a question or with `yes`.
+    """Show the changed tools; with `keep`, accept them as shown, after confirmation or with `yes`.
 
-    Returns 5 when tools are held back still, 0 when none is. Raises ConsentDenied, UsageError.
+    Returns 5 if tools are still quarantined, else 0. Raises ConsentDenied, UsageError.
     """
     from mcphost.cli.bootstrap import open_host
     from mcphost.cli.command_runner import remove_model, require_server
@@ -327,23 +334,23 @@ async def review_changes(options: "Options", name: str, *, keep: bool, yes: bool
         if keep and changed:
             review.confirm(f"Keep {'all of them' if len(changed) > 1 else 'it'} as shown?", "Nothing was kept.")
             kept = await host.quarantine.accept(name, changed)
-        held = [one.tool for one in changed if one.tool not in kept]
+        quarantined = [change.tool for change in changed if change.tool not in kept]
     if as_json:
         print_json(
-            {"changes": [{"tool": one.tool, "difference": list(one.difference)} for one in changed],
-             "kept": list(kept), "held": held}
+            {"changes": [{"tool": change.tool, "difference": list(change.difference)} for change in changed],
+             "kept": list(kept), "held": quarantined}
         )  # fmt: skip
     elif kept:
         print_text(f"Kept: {len(kept)}." if len(kept) > 1 else "Kept.")
     elif changed:
-        print_text(f"Held back from the model. To keep them: mcphost servers changes {quote(name)} --keep")
-    return 5 if held else 0
+        print_text(f"Quarantined. To accept them: mcphost servers changes {quote(name)} --keep")
+    return 5 if quarantined else 0
 
 
 def _print_changes(name: str, changed: "tuple[ToolChange, ...]", review: "Confirmation") -> None:
     from mcphost.cli.output import print_note
 
     if not changed:
-        print_note(f"No tool of {name} is held back.")
-    for one in changed:
-        review.show(f"{one.tool}\n" + "\n".join(f"  {line}" for line in one.difference) + "\n")
+        print_note(f"No tool of {name} is quarantined.")
+    for change in changed:
+        review.show(f"{change.tool}\n" + "\n".join(f"  {line}" for line in change.difference) + "\n")

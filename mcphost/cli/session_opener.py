@@ -1,4 +1,4 @@
-"""The opener the product runs with: references filled in on a thread, the era of each server remembered."""
+"""The session opener of the program: lazy imports, references expanded on a thread, stored eras."""
 
 import os
 import sys
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class PersistentEraStore:
-    """EraStore over the store: read once before the first connection, written after each change."""
+    """An EraStore in the database: read before the first connection, written after each change."""
 
     def __init__(self, grants: GrantStore) -> None:
         self._grants = grants
@@ -42,16 +42,16 @@ class PersistentEraStore:
         self._unsaved: dict[str, ServerEras] = {}
 
     def get(self, server: str, digest: str) -> ServerEras | None:
-        """What the last connection showed that the server speaks, or None."""
+        """Return the eras that the last connection found, or None."""
         return self._eras.get(digest)
 
     def put(self, server: str, digest: str, eras: ServerEras) -> None:
-        """Remember what the server speaks."""
+        """Store what the server speaks in memory; `save` writes it."""
         if self._eras.get(digest) != eras:
             self._eras[digest] = self._unsaved[digest] = eras
 
     async def load(self, digest: str) -> None:
-        """Learn what is stored; a store that fails means that the era is found anew."""
+        """Load the stored eras; if the store fails, the era is negotiated again."""
         if digest not in self._eras:
             try:
                 eras = await self._grants.load_eras(digest)
@@ -61,7 +61,7 @@ class PersistentEraStore:
                 self._eras[digest] = eras
 
     async def save(self) -> None:
-        """Write what is new; a store that fails costs a probe at the next start, nothing else."""
+        """Write new eras; if the store fails, the next start probes the server again."""
         while self._unsaved:
             digest, eras = self._unsaved.popitem()
             try:
@@ -71,9 +71,9 @@ class PersistentEraStore:
 
 
 class LazySessionOpener:
-    """Opener: everything heavy is imported on a thread when the first server is opened.
+    """A SessionOpener that imports everything heavy on a thread when the first server is opened.
 
-    `identities` makes who signs in to HTTP servers, when the first of them is opened; None: nobody does.
+    `create_registry` creates the OAuth registry when the first HTTP server is opened; None disables OAuth.
     """
 
     def __init__(
@@ -87,10 +87,10 @@ class LazySessionOpener:
         self._load_lock = anyio.Lock()
 
     async def close(self) -> None:
-        """End what connections share; after the last one was closed."""
-        guardian, self._watchdog = self._watchdog, None
-        if guardian is not None:
-            await guardian.close()
+        """Close the resources that connections share, after the last one was closed."""
+        watchdog, self._watchdog = self._watchdog, None
+        if watchdog is not None:
+            await watchdog.close()
 
     @asynccontextmanager
     async def open(
@@ -100,15 +100,15 @@ class LazySessionOpener:
         observer: SessionObserver,
         prepare: PrepareFn = prepare_nothing,
     ) -> AsyncGenerator[Session]:
-        """See client.session.Opener; references are expanded here, so that no secret outlives the connection."""
-        async with self._load_lock:  # ten servers that start at once would start ten threads for it
+        """Open a session; references are expanded here, so that no secret outlives the connection."""
+        async with self._load_lock:  # else ten servers that start at once would start ten threads
             if not is_loaded(server):
                 await anyio.to_thread.run_sync(load_modules, server)
         ready = await anyio.to_thread.run_sync(expand_references, server) if needs_expansion(server) else server
         from mcphost.client.connect import ClientSessionOpener, server_digest
         from mcphost.transport.watchdog import Watchdog
 
-        # An era that was demanded says nothing about what the server would have chosen.
+        # A configured era says nothing about what the server would have chosen.
         eras = self._eras if server.era == "auto" and server.revision is None else None
         if self._watchdog is None:
             self._watchdog = Watchdog(paths.state_dir() / "servers")
@@ -155,7 +155,7 @@ class LazySessionOpener:
         return await (await self._account_opener()).sign_out_account(account, server)
 
     async def _account_opener(self) -> "ClientSessionOpener":
-        """For what is about kept sign-ins alone; what that needs is imported on a thread."""
+        """Return an opener for stored sign-ins, after importing its modules on a thread."""
         for name in ("client.connect", "auth.oauth_registry"):
             await anyio.to_thread.run_sync(import_module, f"mcphost.{name}")
         from mcphost.client.connect import ClientSessionOpener
@@ -163,44 +163,44 @@ class LazySessionOpener:
         return ClientSessionOpener(expand=str, accounts=self._registry_for(None))
 
     def _registry_for(self, server: ServerConfig | None) -> "OAuthRegistry | None":
-        """Who signs in; not made for a program, which needs nobody. None as a server: for all there is."""
+        """Return the OAuth registry, or None for a stdio server; None as the server means all servers."""
         if self._registry is None and self._create_registry is not None and not (server and server.is_stdio):
             self._registry = self._create_registry()
         return self._registry
 
 
 def _startup_limits(server: ServerConfig, limits: Limits) -> Limits:
-    """More time to start for a command that fetches its program first, unless the user chose a time themselves."""
+    """Return limits with more time for a command that downloads its program first, unless the user set a time."""
     if not is_installer(server.argv) or limits.connect_timeout != Limits().connect_timeout:
         return limits
-    # What --timeout says holds for everything, a first start as well.
+    # --timeout applies to everything, also to a first start.
     longest = limits.request_timeout if limits.includes_user_time else INSTALLER_START_TIMEOUT
     return replace(limits, connect_timeout=min(INSTALLER_START_TIMEOUT, longest))
 
 
 def _required_modules(server: ServerConfig) -> tuple[str, ...]:
-    rooms = ("transport.stdio",) if server.is_stdio else ("transport.http", "auth.oauth_registry")
-    return tuple(f"mcphost.{name}" for name in ("client.connect", *rooms))
+    modules = ("transport.stdio",) if server.is_stdio else ("transport.http", "auth.oauth_registry")
+    return tuple(f"mcphost.{name}" for name in ("client.connect", *modules))
 
 
 def is_loaded(server: ServerConfig) -> bool:
-    """Whether everything that connecting to it needs was imported before."""
+    """Return whether the modules for connecting to *server* are imported."""
     return all(name in sys.modules for name in _required_modules(server))
 
 
 def load_modules(server: ServerConfig) -> None:
-    """Import what connecting to it needs; on a thread, where it holds up nobody."""
+    """Import the modules for connecting to *server*; meant for a thread."""
     for name in _required_modules(server):
         import_module(name)
 
 
 def needs_expansion(server: ServerConfig) -> bool:
-    """Whether anything in its entry is filled in, or must be known to redact."""
+    """Return whether the entry may hold references, or secrets that must be redacted."""
     return bool(server.env or server.headers or not server.is_stdio)
 
 
 def expand_references(server: ServerConfig) -> ServerConfig:
-    """References filled in; and what connecting needs is imported, while this thread holds up nobody."""
+    """Return the server with its references expanded, after importing what connecting needs; meant for a thread."""
     load_modules(server)
     from mcphost.config.expansion import expand_oauth, expand_server
 

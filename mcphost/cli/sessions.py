@@ -1,4 +1,4 @@
-"""mcphost sessions: list and show saved conversations."""
+"""Command `sessions`: list and show saved conversations."""
 
 import argparse
 import datetime as dt
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
-    """The arguments of `sessions`."""
+    """Add the arguments of `sessions`."""
     parser.add_argument("action", nargs="?", choices=("list", "show"), default="list", help="list by default")
     parser.add_argument("id", nargs="?", metavar="ID", help="which one to show; its beginning is enough")
     parser.add_argument("--json", action="store_true", help="one JSON document")
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Do it."""
+    """List conversations or show one."""
     from mcphost.cli.command_runner import remove_model, run_command
     from mcphost.cli.options import build_options
 
@@ -32,7 +32,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
     async def work() -> int:
         from mcphost.cli.bootstrap import open_host
-        from mcphost.cli.output import print_json, print_note, print_table, print_text
+        from mcphost.cli.output import print_dim, print_json, print_note, print_table, print_text
         from mcphost.host.questions.frontend import RefusingFrontend
         from mcphost.serialization import to_builtins
 
@@ -42,10 +42,11 @@ def run(command: str, args: argparse.Namespace) -> int:
                 if args.json:
                     print_json({"sessions": [to_builtins(row) for row in rows]})
                 else:
-                    print_table(
+                    cells = [
                         (row.id, _format_time(row.updated), pluralize(row.messages, "message"), row.title)
                         for row in rows
-                    )
+                    ]
+                    print_table(cells, ("ID", "Updated", "Messages", "Title"))
                     if not rows and not options.quiet:
                         print_note("There are no saved conversations yet.")
                 return 0
@@ -63,9 +64,10 @@ def run(command: str, args: argparse.Namespace) -> int:
                     }
                 )
             else:
-                print_text(f"{exact[0].title}\n{_format_time(exact[0].created)}, {exact[0].model or 'no model'}")
+                print_text(exact[0].title)
+                print_dim(f"{_format_time(exact[0].created)}, {exact[0].model or 'no model'}")
                 for message in host.conversation.messages:
-                    print_text("\n" + _format_message(message))
+                    _print_message(message)
         return 0
 
     return run_command(options, work)
@@ -75,30 +77,30 @@ def _format_time(timestamp: float) -> str:
     return dt.datetime.fromtimestamp(timestamp).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
-def _format_message(message: Any) -> str:
+def _print_message(message: Any) -> None:
+    from mcphost.cli.output import print_dim, print_markdown, print_text
     from mcphost.llm.messages import ImagePart, ResourcePart, TextPart, ToolReturnPart, ToolUsePart
     from mcphost.serialization import dumps
 
-    lines = [f"[{message.role}{', stopped' if message.cut else ''}]"]
+    print_dim(f"\n[{message.role}{', stopped' if message.cut else ''}]")
     for part in message.parts:
         match part:
             case TextPart():
-                lines.append(part.text)
+                print_markdown(part.text)
             case ToolUsePart():
-                lines.append(f"calls {part.name} {part.raw if part.arguments is None else dumps(part.arguments)}")
+                print_text(f"calls {part.name} {part.raw if part.arguments is None else dumps(part.arguments)}")
             case ToolReturnPart():
-                lines.append(f"{part.name} {_outcome_verb(part)}: {part.text}")
+                print_text(f"{part.name} {_outcome_verb(part)}: {part.text}")
             case ResourcePart():
-                lines.append(f"attached {part.uri} of {part.server}")
+                print_text(f"attached {part.uri} of {part.server}")
             case ImagePart():
-                lines.append(f"a picture ({part.mime_type})")
+                print_text(f"an image ({part.mime_type})")
             case _:
                 pass
-    return "\n".join(lines)
 
 
 def _outcome_verb(part: "ToolReturnPart") -> str:
-    """Say how a call ended; earlier versions stored only whether it failed."""
+    """Return a verb for the outcome of a call; earlier versions stored only whether it failed."""
     return {"ok": "gave", "declined": "was declined", "stopped": "was stopped"}.get(
         part.outcome, "failed" if part.is_error else "gave"
     )

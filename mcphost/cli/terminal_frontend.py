@@ -1,9 +1,9 @@
-"""The front of commands at a terminal: shows where to sign in, asks where to keep that, and for a pass phrase."""
+"""The front end of commands at a terminal: sign-in, storage of secrets, pass phrases."""
 
 import sys
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from mcphost.cli.output import print_note
+from mcphost.cli.output import end_status, print_note
 from mcphost.cli.prompts import TerminalInput, is_interactive
 from mcphost.host.questions.frontend import Question
 from mcphost.host.questions.secret_storage import (
@@ -37,7 +37,7 @@ A = TypeVar("A")
 
 
 class TerminalFrontend:
-    """Takes a redirect address from any standard input; asks about secrets only where somebody sits at a terminal."""
+    """Reads a redirect URL from any standard input; asks about secrets only at a terminal."""
 
     who = "person"
 
@@ -48,9 +48,10 @@ class TerminalFrontend:
         self.kinds = frozenset({SignInQuestion.KIND, EnterClientId.KIND, *secret})
 
     async def ask(self, question: Question[A]) -> A:
-        """The answer; what cannot be asked here is refused."""
+        """Return the user's answer, or the refusal of a question that cannot be asked here."""
         if question.KIND not in self.kinds:
             return question.refusal()
+        end_status()
         if isinstance(question, SignInQuestion):
             return cast("A", await self._sign_in(question))
         if isinstance(question, EnterClientId):
@@ -73,16 +74,16 @@ class TerminalFrontend:
             for warning in question.warnings:
                 print_note(f"Careful: {warning}")
             if question.account:
-                print_note(f"It will be kept as the account {question.account}.")
-            print_note(f"It asks for: {' '.join(question.scopes) or 'no particular rights'}.")
+                print_note(f"It will be stored as the account {question.account}.")
+            print_note(f"It asks for: {' '.join(question.scopes) or 'no particular scopes'}.")
             print_note(
                 f"Open this address and enter the code {question.code}:" if question.code else "Open this address:"
             )
             sys.stderr.write(f"\n{question.url}\n\n")
             if self._open_browser and await open_url(question.url):
-                print_note("Your browser has it.")
+                print_note("Opened in your browser.")
         if question.code:
-            print_note("Waiting for you to enter it; ctrl+c stops waiting.")
+            print_note("Waiting for the code to be entered; press ctrl+c to stop.")
             return OpenInBrowser()
         print_note("If the browser cannot come back here, paste the address it ended at:")
         while (text := await self._input.read_line()) is not None:
@@ -96,12 +97,12 @@ class TerminalFrontend:
         print_note("and enter the client id it got there. It is sent there and nowhere else.")
         sys.stderr.write("Client id (empty: do not sign in): ")
         sys.stderr.flush()
-        ident = await self._input.read_line()
-        if not ident:
+        client_id = await self._input.read_line()
+        if not client_id:
             return DeclineClient()
         prompt = "Client secret, which is not shown (empty: there is none): "
         secret = await self._input.read_secret(prompt) if is_interactive() else await self._input.read_line()
-        return EnteredClient(ident, secret or "")
+        return EnteredClient(client_id, secret or "")
 
     async def _choose_storage(self, question: ChooseSecretStorage) -> SecretStorageVerdict:
         if question.note:
@@ -126,7 +127,7 @@ class TerminalFrontend:
                 return KeepInMemory()
 
     async def _enter_new_passphrase(self, question: ChooseSecretStorage) -> SecretStorageVerdict:
-        """A pass phrase, twice when it is a new one; an empty one means nowhere."""
+        """Read a pass phrase, twice if it is new; an empty one means no storage."""
         while phrase := await self._input.read_secret("Pass phrase (empty: keep it nowhere): "):
             if not question.is_new or await self._input.read_secret("The same again: ") == phrase:
                 return KeepInEncryptedFile(phrase)
@@ -141,7 +142,7 @@ class TerminalFrontend:
 
 
 def format_polling(progress: "SignInProgress") -> str:
-    """What is known of waiting for a code to be entered, in words."""
+    """Return the state of polling for a device code in words."""
     times = "once" if progress.polls == 1 else f"{progress.polls} times"
     asked = f"Asked {times}" if progress.polls else "Not asked yet"
     again = f"again in {progress.interval:g} s" + (", because it wants to be asked less often" * progress.slowed)
@@ -150,7 +151,7 @@ def format_polling(progress: "SignInProgress") -> str:
 
 
 class SignInProgressPrinter:
-    """Tells a person at a terminal; elsewhere nothing is written twice."""
+    """Prints the steps of a sign-in on stderr; polling is redrawn on a terminal and printed once elsewhere."""
 
     def __init__(self) -> None:
         self._last_text = ""
@@ -158,7 +159,7 @@ class SignInProgressPrinter:
         self._has_open_line = False
 
     def update(self, progress: "SignInProgress") -> None:
-        """One step."""
+        """Print one step."""
         if progress.interval:
             self._print_polling(progress)
             return

@@ -23,7 +23,13 @@ SCREEN_AND_MODELS = (
 )
 
 # The rooms that may see the screen, and the one module that may see litellm.
-OUTSIDE_THE_CORE = ("mcphost.tui", "mcphost.cli.chat", "mcphost.llm.worker", "mcphost.__main__")
+OUTSIDE_THE_CORE = (
+    "mcphost.tui",
+    "mcphost.cli.chat",
+    "mcphost.cli.terminal_output",
+    "mcphost.llm.worker",
+    "mcphost.__main__",
+)
 
 # What the first frame may not wait for: libraries, the host and everything below it, dialogs and pages.
 HEAVY = {"litellm", "openai", "keyring", "httpx", "pydantic", "jsonschema", "jsonschema_rs", "mcp", "PIL", "anyio",
@@ -35,6 +41,7 @@ SHELL = {
     "mcphost.cli",
     "mcphost.cli.chat",
     "mcphost.cli.output",
+    "mcphost.cli.styles",
     "mcphost.cli.main",
     "mcphost.cli.options",
     "mcphost.cli.parser",
@@ -149,6 +156,11 @@ def test_the_version_is_printed_without_loading_http_or_textual() -> None:
 
 def test_help_is_printed_without_loading_http_or_textual() -> None:
     assert loaded_by("--help").isdisjoint({"httpx", "textual", "rich", *SCREEN_AND_MODELS})
+
+
+def test_a_table_for_a_file_is_written_without_rich(tmp_path: Path) -> None:
+    (tmp_path / "servers.json").write_text('{"mcpServers": {"a": {"command": "b"}}}')
+    assert "rich" not in loaded_by("servers", "--mcp-config", str(tmp_path / "servers.json"))
 
 
 def test_nothing_heavy_is_loaded_when_the_first_frame_is_drawn(tmp_path: Path) -> None:

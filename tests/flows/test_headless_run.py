@@ -67,7 +67,7 @@ def test_a_result_that_must_be_read_is_withheld_unless_a_rule_passes_it(program:
     said = ("run", SUM, "--model", "demo", "--yes", "--mcp-config", file)
     done = program.run(*said)
     assert (done.returncode, b"42" in done.stdout) == (5, False)
-    assert b"withheld from the model: what demo/add gave back" in done.stderr
+    assert b"withheld from the model: the result of demo/add" in done.stderr
     assert b"--pass-results demo/add" in done.stderr
     passed = program.run(*said, "--pass-results", "demo/add?a=2")
     assert (passed.returncode, b"42" in passed.stdout) == (0, True)
@@ -77,7 +77,7 @@ def test_a_run_whose_rounds_are_used_up_exits_7_because_its_answer_is_not_comple
     limited = ("run", SUM, "--model", "demo", "--yes", "--mcp-config", program.servers(demo=DEMO), "--max-rounds", "1")
     done = program.run(*limited)
     assert (done.returncode, done.stdout) == (7, b"")
-    assert b"used up its rounds of tool calls. Allow more with --max-rounds" in done.stderr
+    assert b"reached the limit of tool call rounds. Allow more with --max-rounds" in done.stderr
     made = json.loads(program.run(*limited, "--output", "json").stdout)
     assert (made["exit_code"], made["outcome"], made["calls"][0]["text"]) == (7, "rounds", "2 + 40 = 42")
     assert program.run(*limited[:-1], "2").returncode == 0

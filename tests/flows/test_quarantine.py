@@ -20,7 +20,7 @@ def program(tmp_path: Path) -> Program:
     )
     program.text("servers", "trust", "shape", "--yes")
     assert program.text("call", "shape", "t").strip() == "ran"
-    assert "No tool of shape is held back" in program.run("servers", "changes", "shape").stderr.decode()
+    assert "No tool of shape is quarantined" in program.run("servers", "changes", "shape").stderr.decode()
     words.write_text("kind, now with a hook")
     return program
 

@@ -235,7 +235,7 @@ def test_a_hint_names_the_file_that_was_read(program: Program) -> None:
 
 def test_a_tool_that_is_not_listed_here_may_be_hidden_and_pipe_is_named(program: Program) -> None:
     told = program.error("--mcp-config", program.servers(demo=DEMO), "call", "demo", "ask-me", code=2)
-    assert "A server may hide tools that ask something back" in told
+    assert "A server may hide tools that ask the user something" in told
     assert "mcphost pipe" in told
 
 

@@ -167,7 +167,7 @@ async def test_login_shows_a_code_for_a_browser_elsewhere_or_takes_the_address_t
     def drive(config: str) -> None:
         with Terminal(tmp_path, environment=NO_KEYRING) as terminal:
             terminal.run(MCPHOST_PATH, "login", "tracker", "--device", "--mcp-config", config)
-            shown = terminal.wait_for("enter the code", "/device", "Waiting for you to enter it", seconds=20)
+            shown = terminal.wait_for("enter the code", "/device", "Waiting for the code", seconds=20)
             words = " ".join(shown.split())
             code = re.search(r"enter the code (\S+):", words)
             place = re.search(r"http://127\.0\.0\.1:\d+/device", words)

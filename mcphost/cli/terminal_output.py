@@ -1,0 +1,220 @@
+"""Tables, Markdown and status lines on a terminal, drawn with Rich; imported only when a terminal shows them."""
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, TextIO
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.live import Live
+from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement
+from rich.padding import Padding
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+from rich.theme import Theme
+
+from mcphost.cli.styles import STATE_STYLES, Excerpt, StateWord, uses_color
+from mcphost.sanitize import sanitize
+
+MAX_MARKDOWN_CHARS = 50_000
+"""Longer text is printed as it is: laying out Markdown takes more than linear time."""
+_MAX_TAIL_CHARS = 4_000
+_NARROW_WIDTH = 20
+"""Columns up to this width never give up space to the others."""
+_THEME = Theme(
+    {
+        "markdown.block_quote": "dim",
+        "markdown.code": "cyan",
+        "markdown.code_block": "none",
+        "markdown.h1": "bold",
+        "markdown.h2": "bold",
+        "markdown.h3": "bold",
+        "markdown.h4": "bold",
+        "markdown.h5": "bold",
+        "markdown.h6": "bold",
+        "markdown.hr": "dim",
+        "markdown.item.bullet": "dim",
+        "markdown.item.number": "dim",
+        "markdown.link": "none",
+        "markdown.link_url": "dim",
+        "markdown.list": "none",
+        "markdown.table.border": "dim",
+        "markdown.table.header": "bold",
+    }
+)
+
+
+class _LeftHeading(Heading):
+    LEVEL_ALIGN: ClassVar[dict[str, Any]] = dict.fromkeys(("h1", "h2", "h3", "h4", "h5", "h6"), "left")
+
+
+class _PlainCodeBlock(CodeBlock):
+    """Code without highlighting: a lexer's regular expressions must not run on hostile text."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Padding(Text(str(self.text).rstrip(), overflow="fold"), (0, 0, 0, 2))
+
+
+class _TerminalMarkdown(Markdown):
+    elements: ClassVar[dict[str, type[MarkdownElement]]] = {
+        **Markdown.elements,
+        "heading_open": _LeftHeading,
+        "fence": _PlainCodeBlock,
+        "code_block": _PlainCodeBlock,
+    }
+
+
+def create_console(stream: TextIO) -> Console:
+    """Return a console that never interprets markup, emoji codes or links."""
+    return Console(
+        file=stream, force_terminal=True, color_system="auto" if uses_color() else None, theme=_THEME,
+        highlight=False, markup=False, emoji=False,
+    )  # fmt: skip
+
+
+def draw_table(rows: Iterable[Sequence[str]], headers: Sequence[str] = (), *, wrap: bool = False) -> None:
+    """Print aligned columns; the last one ends at the terminal's edge, or continues on the next line with *wrap*."""
+    _draw_rows(rows, headers, widths=(), wrap=wrap)
+
+
+def draw_row(cells: Sequence[str], widths: Sequence[int], *, is_header: bool = False) -> None:
+    """Print one row of a table with known column widths, the last of which takes the rest of the line."""
+    if is_header:
+        _draw_rows((), cells, widths=widths, wrap=True)
+    else:
+        _draw_rows((cells,), (), widths=widths, wrap=True)
+
+
+def _draw_rows(rows: Iterable[Sequence[str]], headers: Sequence[str], *, widths: Sequence[int], wrap: bool) -> None:
+    shown = list(rows)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=bool(headers))
+    count = len(headers) or len(shown[0])
+    for index in range(count):
+        width = widths[index] if index < len(widths) else None
+        is_narrow = index < count - 1 and max((cell_len(row[index]) for row in shown), default=0) <= _NARROW_WIDTH
+        table.add_column(Text(headers[index]) if headers else "", width=width, overflow="fold", no_wrap=is_narrow)
+    for cells in shown:
+        table.add_row(*(_cell_text(cell) for cell in cells[:-1]), _cell_text(cells[-1], is_cut=not wrap))
+    create_console(sys.stdout).print(table)
+
+
+def _cell_text(cell: str, *, is_cut: bool = False) -> Text:
+    is_cut = is_cut or isinstance(cell, Excerpt)
+    style = STATE_STYLES.get(cell, "dim") if isinstance(cell, StateWord) else ""
+    text = sanitize(cell, keep_newlines=False)
+    return Text(text, style=style, no_wrap=is_cut or None, overflow="ellipsis" if is_cut else "fold")
+
+
+def draw_markdown(text: str) -> None:
+    """Print Markdown whose control characters were replaced; a link shows its address."""
+    create_console(sys.stdout).print(render_markdown(text))
+
+
+def render_markdown(text: str) -> Markdown | Text:
+    """Return a renderable of *text*, plain when it is too long to lay out."""
+    clean = sanitize(text)
+    return Text(clean) if len(clean) > MAX_MARKDOWN_CHARS else _TerminalMarkdown(clean, hyperlinks=False)
+
+
+def draw_dim(text: str) -> None:
+    """Print a line that is less important than what follows."""
+    create_console(sys.stdout).print(Text(sanitize(text), style="dim"))
+
+
+class StatusLine:
+    """One line with a spinner on standard error; it disappears when it stops."""
+
+    def __init__(self, text: str) -> None:
+        self._console = create_console(sys.stderr)
+        self._spinner = Spinner("dots", self._label(text), style="dim")
+        self._live: Live | None = None
+
+    def _label(self, text: str) -> Text:
+        label = Text(sanitize(text, keep_newlines=False), style="dim")
+        label.truncate(max(1, self._console.width - 4), overflow="ellipsis")
+        return label
+
+    def start(self) -> None:
+        """Show the line."""
+        self._live = Live(
+            self._spinner, console=self._console, transient=True, redirect_stdout=False, redirect_stderr=False
+        )
+        self._live.start()
+
+    def update(self, text: str) -> None:
+        """Change the text."""
+        self._spinner.update(text=self._label(text))
+
+    def stop(self) -> None:
+        """Remove the line; it may be started again."""
+        live, self._live = self._live, None
+        if live is not None:
+            live.stop()
+
+
+class MarkdownStream:
+    """Markdown as it arrives: finished blocks are printed, the unfinished one is redrawn below them."""
+
+    def __init__(self) -> None:
+        self._console = create_console(sys.stdout)
+        self._pending = ""
+        self._has_printed = False
+        self._live: Live | None = None
+
+    def write(self, text: str) -> None:
+        """Add text; blocks that end in it are printed."""
+        self._pending += text
+        is_new_line = "\n" in self._pending[-len(text) - 1 :]
+        if is_new_line and (end := finished_length(self._pending)):
+            self._print_block(end)
+        if self._live is None:
+            self._live = Live(console=self._console, transient=True, redirect_stdout=False, redirect_stderr=False)
+            self._live.start()
+        self._live.update(self._render_tail())
+
+    def end_line(self) -> None:
+        """Print what is unfinished, so that other output can follow."""
+        live, self._live = self._live, None
+        if live is not None:
+            live.stop()
+        if self._pending.strip():
+            self._print_block(len(self._pending))
+        self._pending = ""
+
+    def _print_block(self, end: int) -> None:
+        block, self._pending = self._pending[:end].strip("\n"), self._pending[end:]
+        if self._has_printed:
+            self._console.print()
+        self._console.print(render_markdown(block))
+        self._has_printed = True
+
+    def _render_tail(self) -> Text:
+        """Return the last lines of the unfinished block, as many as fit on the screen."""
+        tail = Text(sanitize(self._pending[-_MAX_TAIL_CHARS:].lstrip("\n")), overflow="fold")
+        lines = tail.wrap(self._console, self._console.width)
+        return Text("\n").join(lines[-max(1, self._console.height - 2) :])
+
+
+def finished_length(text: str) -> int:
+    """Return how much of streamed Markdown is complete: up to the last blank line outside code before unindented text.
+
+    0 when no block is complete yet.
+    """
+    end = position = 0
+    fence = ""
+    after_blank = False
+    for line in text.splitlines(keepends=True):
+        stripped = line.strip()
+        if fence:
+            if stripped.startswith(fence) and not stripped.strip(fence[0]):
+                fence = ""
+        elif stripped.startswith(("```", "~~~")):
+            if after_blank and line[0] in "`~":
+                end = position
+            fence = stripped[: len(stripped) - len(stripped.lstrip(stripped[0]))]
+        elif after_blank and stripped and not line[0].isspace():
+            end = position
+        after_blank = not stripped and not fence
+        position += len(line)
+    return end

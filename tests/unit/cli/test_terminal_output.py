@@ -1,0 +1,138 @@
+"""Output of commands: drawn on a terminal, plain elsewhere, and never interpreted."""
+
+import io
+import re
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from mcphost.cli import output
+from mcphost.cli.styles import Excerpt, StateWord
+
+Screen = Callable[[], str]
+SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
+
+
+class FakeTerminal(io.StringIO):
+    """A text stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def open_screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
+    """Make standard output a terminal of 40 columns with colors; the result returns what it got."""
+    stream = FakeTerminal()
+    monkeypatch.setattr(sys, "stdout", stream)
+    for name, value in (("TERM", "xterm-256color"), ("COLUMNS", "40"), ("LINES", "10")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    return stream.getvalue
+
+
+def plain(text: str) -> list[str]:
+    """Return the lines without escape sequences and trailing blanks."""
+    return [line.rstrip() for line in SEQUENCE.sub("", text).splitlines()]
+
+
+def test_a_terminal_gets_headers_and_cuts_the_last_column_and_excerpts(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = open_screen(monkeypatch)
+    output.print_table(
+        [("demo", "a-rather-long-name-of-a-tool", "adds two numbers and more"), ("demo", "x", "y")],
+        ("Server", "Tool", "Description"),
+    )
+    output.print_table([("1", Excerpt("a subject that does not fit " * 3), "ok")], ("Row", "Subject", "Details"))
+    lines = plain(screen())
+    assert lines[0].split() == ["Server", "Tool", "Description"]
+    assert "…" in lines[1]
+    assert "".join(line[8:].split()[0] for line in lines[1:3] if line[8:].split())[:6] == "a-rath"
+    assert all(len(line) <= 40 for line in lines)
+    assert lines[-1].startswith("1")
+    assert "…" in lines[-1]
+
+
+def test_a_file_gets_plain_columns_without_headers(capsys: pytest.CaptureFixture[str]) -> None:
+    output.print_table([("demo", "add", "Adds"), ("other", "x", "")], ("Server", "Tool", "Description"))
+    assert capsys.readouterr().out == "demo   add  Adds\nother  x\n"
+
+
+def test_markup_emoji_codes_and_escape_sequences_of_others_stay_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = open_screen(monkeypatch)
+    output.print_table([("[red]a[/red]", ":smile: [link=x]b[/]"), ("\x1b[31mc", "d\u202e")], ("One", "Two"))
+    shown = screen()
+    assert "[red]a[/red]" in shown
+    assert ":smile: [link=x]b[/]" in shown
+    assert "\x1b[31mc" not in shown
+    assert "\u202e" not in shown
+
+
+def test_a_state_has_the_color_of_its_meaning_and_a_servers_text_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = open_screen(monkeypatch)
+    output.print_table([(StateWord("failed"), "x"), ("failed", "x")])
+    first, second = screen().splitlines()
+    assert "\x1b[31m" in first
+    assert "\x1b" not in second
+
+
+def test_no_color_draws_the_table_without_any_escape_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = open_screen(monkeypatch)
+    monkeypatch.setenv("NO_COLOR", "1")
+    output.print_table([(StateWord("failed"), "x")], ("State", "Name"))
+    output.print_markdown("**a**\n")
+    assert [line.rstrip() for line in screen().splitlines()] == ["State   Name", "failed  x", "**a**"]
+
+
+def test_markdown_shows_the_address_of_a_link_and_hides_no_control_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = open_screen(monkeypatch)
+    output.print_markdown("# A\n\n**b** [bank](http://evil.example)\x1b[2J\n\n```python\nimport os\n```\n")
+    shown = screen()
+    assert "\x1b[2J" not in shown
+    assert "\x1b]8" not in shown
+    lines = plain(shown)
+    assert lines[0] == "A"
+    assert "bank (http://evil.example)" in " ".join(lines)
+    assert "  import os" in lines
+    assert "import os" in shown  # in one piece: nothing is highlighted
+
+
+def test_streamed_markdown_prints_each_block_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = open_screen(monkeypatch)
+    stream = output.create_markdown_stream()
+    assert stream is not None
+    text = "# Title\n\n- one\n- two\n\n```\na\n\nb\n```\n\nThe **end**"
+    for letter in text:
+        stream.write(letter)
+    stream.end_line()
+    # Every redrawn piece is erased before it is drawn again; what stays is printed after the last erasure.
+    final = "\n".join(plain(screen().split("Title")[-1]))
+    assert final.count("The end") == 1
+    from mcphost.cli.terminal_output import finished_length
+
+    assert finished_length("a\n\nb") == 3
+    assert finished_length("```\na\n\nb") == 0
+    assert finished_length("- a\n\n  more\n") == 0
+    assert finished_length("a\n\n") == 0
+
+
+def test_a_status_line_disappears_before_a_result_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = open_screen(monkeypatch)
+    errors = FakeTerminal()
+    monkeypatch.setattr(sys, "stderr", errors)
+    with output.show_status("Connecting to [b]x[/b]…") as update:
+        update("Calling [b]x[/b]\x1b[2J…")
+        output.print_note("a note")
+        output.print_text("the result")
+        shown = errors.getvalue()
+        assert "Calling [b]x[/b]␛[2J…" in shown
+        assert "\x1b[2J" not in shown
+        assert "\x1b[2Kmcphost: a note" in shown
+        assert shown.endswith("\x1b[2K")
+    assert errors.getvalue() == shown
+    assert screen() == "the result\n"
+
+
+def test_without_a_terminal_there_is_no_status_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with output.show_status("Connecting…"):
+        output.print_text("x")
+    assert capsys.readouterr() == ("x\n", "")
