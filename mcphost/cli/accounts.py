@@ -132,35 +132,35 @@ async def _logout(options: "Options", args: argparse.Namespace) -> int:
     registry = create_oauth_registry(options, RefusingFrontend(), config.secret_store)
     registry.token_store.warn = print_note
     server = next((server for server in config.servers if server.name == args.server), None)
-    all_kept = [one for one in await registry.token_store.accounts() if one.server == args.server]
-    if not all_kept:
+    stored_accounts = [one for one in await registry.token_store.accounts() if one.server == args.server]
+    if not stored_accounts:
         require_server(config, args.server)
         if server is not None and server.oauth.grant != "person":
             raise UsageError(
-                f"mcphost signs in to {server.name!r} without a person; there is nothing kept to sign out of.",
+                f"mcphost signs in to {server.name!r} without a person, so no sign-in is stored.",
                 f'To end that, remove "grant" from its entry in {server.file}.',
             )
     named = args.account or (server.oauth.account if server else "")
-    chosen = await _selected_account(registry.token_store, all_kept, server)
+    chosen = await _selected_account(registry.token_store, stored_accounts, server)
     account = account_key(named) if named else chosen
-    if server is None and not named and len(all_kept) == 1:
-        account = all_kept[0].account  # the only one, whichever was chosen
-    kept = [one for one in all_kept if one.account == account]
+    if server is None and not named and len(stored_accounts) == 1:
+        account = stored_accounts[0].account  # the only one, whichever was chosen
+    selected = [one for one in stored_accounts if one.account == account]
     in_use = server is not None and not server.oauth.account and account == chosen
-    left = sorted(one.name for one in all_kept if one.account != account) if in_use else []
-    if all_kept and not kept and server is None:
+    left = sorted(one.name for one in stored_accounts if one.account != account) if in_use else []
+    if stored_accounts and not selected and server is None:
         raise UsageError(
             f"Which account of {args.server!r}?",
-            f"--account {' or '.join(sorted(quote(one.name) for one in all_kept))}",
+            f"--account {' or '.join(sorted(quote(one.name) for one in stored_accounts))}",
         )
-    signed_out, revoked, forgotten = bool(kept), bool(kept), False
+    signed_out, revoked, forgotten = bool(selected), bool(selected), False
     trusted = await _approved_or_none(server)  # the CA certificates of an unapproved entry do not count
-    for one in kept:
+    for one in selected:
         gone, done = await registry.sign_out_stored(one, trusted, proxy_for=proxy_for)
         signed_out, revoked = signed_out and gone, revoked and done
         if args.forget_client:
             forgotten = await registry.token_store.delete_issuer_client(one.issuer) or forgotten
-    if args.forget_client and not kept and server is not None:
+    if args.forget_client and not selected and server is not None:
         forgotten = await _forget_client(registry, server, approved=trusted is not None)
     if args.json:
         more: dict[str, object] = {"client_forgotten": forgotten} if args.forget_client else {}

@@ -86,8 +86,8 @@ def _schema_types(rule: Any) -> set[str]:
     for key in ("anyOf", "oneOf"):
         choices = members.get(key)
         if isinstance(choices, list):
-            found = [_schema_types(choice) for choice in cast("list[Any]", choices)[:50]]
-            return {one for types in found for one in types} if all(found) else set()
+            types = [_schema_types(choice) for choice in cast("list[Any]", choices)[:50]]
+            return set().union(*types) if all(types) else set()
     choices = members.get("enum")
     if isinstance(choices, list) and choices and all(isinstance(one, str) for one in cast("list[Any]", choices)):
         return {"string"}

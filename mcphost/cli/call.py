@@ -90,7 +90,7 @@ async def _call(host: "Host", args: argparse.Namespace) -> int:
     from mcphost.cli.output import print_json, print_note, print_text, update_status
     from mcphost.headless.json_output import call_exit_code, call_json
 
-    parse_pairs(args.pairs)  # a mistake here should not cost a connection
+    parse_pairs(args.pairs)  # fail before connecting
     view = await host.servers.ensure_ready(args.server)
     tool = next((tool for tool in view.catalog.tools if tool.name == args.name), None)
     if tool is None:

@@ -10,7 +10,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from mcphost.pluralize import pluralize
-from mcphost.serialization import Struct
+from mcphost.serialization import Struct, field
 
 if TYPE_CHECKING:
     from mcphost.cli.options import Options
@@ -21,13 +21,13 @@ Status = Literal["ok", "warning", "failed"]
 
 
 class Check(Struct, frozen=True):
-    """The result of one check; `exit` is the exit code if it failed."""
+    """The result of one check; `exit_code` is for a failure."""
 
     name: str
     status: Status
     detail: str
     hint: str = ""
-    exit: int = 0
+    exit_code: int = field(default=0, name="exit")
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
@@ -71,7 +71,7 @@ def run(command: str, args: argparse.Namespace) -> int:
             print_json({"ok": all(check.status != "failed" for check in checks), "checks": checks})
         else:
             _print_checks(checks)
-        return next((check.exit for check in checks if check.status == "failed"), 0)
+        return next((check.exit_code for check in checks if check.status == "failed"), 0)
 
     return run_command(options, work)
 
@@ -142,7 +142,7 @@ def _check_config(config: "HostConfig", options: "Options") -> list[Check]:
     for problem in config.problems:
         harmless = ("looks like a secret", "is not known", "is used", "is passed on", "will not be found")
         status: Status = "warning" if any(text in problem for text in harmless) else "failed"
-        checks.append(Check("config", status, problem, exit=3))
+        checks.append(Check("config", status, problem, exit_code=3))
     if not checks:
         checks.append(Check("config", "ok", f"{pluralize(len(config.servers), 'server')} configured"))
     return checks
@@ -187,7 +187,7 @@ async def _check_sign_ins(config: "HostConfig", options: "Options") -> list[Chec
         else "in the keyring; you are asked when there is none"
     )
     detail = "; ".join(
-        [f"kept {chosen}", *(f"{number} {STORAGE_LABELS.get(place, place)}" for place, number in count.items())]
+        [f"stored {chosen}", *(f"{number} {STORAGE_LABELS.get(place, place)}" for place, number in count.items())]
     )
     checks = [Check("sign-ins", "ok", detail)]
     for place in {*count, config.secret_store} & {"file", "encrypted"}:
@@ -240,9 +240,9 @@ class RevisionSupport(Struct, frozen=True):
     era: str
     transports: tuple[str, ...]
     requests: tuple[str, ...]
-    notices: tuple[str, ...]
-    answered: tuple[str, ...]
-    heard: tuple[str, ...]
+    notifications: tuple[str, ...] = field(name="notices")
+    answered_requests: tuple[str, ...] = field(name="answered")
+    received_notifications: tuple[str, ...] = field(name="heard")
     capabilities: dict[str, Any]
 
 
@@ -360,9 +360,9 @@ def format_report(report: ConformanceReport, width: int = LINE_WIDTH) -> list[st
         lines += ["", f"{support.revision} ({support.era} era) over {', '.join(support.transports)}"]
         for what, names in (
             ("sends", support.requests),
-            ("notifies", support.notices),
-            ("answers", support.answered),
-            ("receives", support.heard),
+            ("notifies", support.notifications),
+            ("answers", support.answered_requests),
+            ("receives", support.received_notifications),
             ("declares", _capability_names(support.capabilities)),
         ):
             lines += _wrap_names(f"  {what:<10}", names, width)
@@ -382,5 +382,5 @@ def _capability_names(capabilities: dict[str, Any]) -> list[str]:
     names: list[str] = []
     for name, value in capabilities.items():
         members = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-        names += [f"{name}.{member}" for member, given in members.items() if given is not False] or [name]
+        names += [f"{name}.{member}" for member, setting in members.items() if setting is not False] or [name]
     return names

@@ -35,7 +35,7 @@ def run(command: str, args: argparse.Namespace) -> int:
     if args.action == "list" and args.what:
         raise UsageError("grants list takes no text.", f"mcphost grants search {quote(args.what)}")
     if args.action == "revoke" and args.server:
-        raise UsageError("grants revoke takes no --server.", "An id names one grant by itself.")
+        raise UsageError("grants revoke takes no --server.", "An id already names one grant.")
     options = build_options(args, one_shot=False)
 
     async def work() -> int:
@@ -71,9 +71,7 @@ async def _run_action(options: "Options", action: str, query: str, server: str, 
         ("ID", "Rule", "Where", "Use", "State"),
     )
     if not grants and not folders and not options.quiet:
-        print_note(
-            "Nothing is allowed for longer than a call." if not query and not server else "No grant matches that."
-        )
+        print_note("No permission is stored." if not query and not server else "No grant matches that.")
     return 0
 
 

@@ -28,8 +28,8 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `servers`."""
     parser.add_argument("action", nargs="?", choices=ACTIONS, default="list", help="list by default")
     parser.add_argument("name", nargs="?", metavar="NAME", help="which server; `trust` also takes .mcp.json")
-    parser.add_argument("--keep", action="store_true", help="changes: let the tools be what they are now")
-    parser.add_argument("--yes", action="store_true", help="trust, secure, changes --keep: do it without a question")
+    parser.add_argument("--keep", action="store_true", help="changes: accept the tools as they are now")
+    parser.add_argument("--yes", action="store_true", help="trust, secure, changes --keep: do not ask")
     parser.add_argument("--json", action="store_true", help="one JSON document")
 
 
@@ -282,8 +282,8 @@ async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
 def invalid_entries(config: "HostConfig") -> dict[str, str]:
     """Return the problem of each entry that could not be read, by its name."""
     usable = {server.name for server in config.servers}
-    found = ((re.search(r'server "([^"]+)"', problem), problem) for problem in config.problems)
-    return {entry[1]: problem for entry, problem in found if entry is not None and entry[1] not in usable}
+    matches = ((re.search(r'server "([^"]+)"', problem), problem) for problem in config.problems)
+    return {match[1]: problem for match, problem in matches if match is not None and match[1] not in usable}
 
 
 def _other_problems(config: "HostConfig", broken: dict[str, str]) -> tuple[str, ...]:
@@ -330,18 +330,18 @@ async def review_changes(options: "Options", name: str, *, keep: bool, yes: bool
         changed = await host.quarantine.list_changes(name)
         review = Confirmation(yes=yes or not keep, as_json=as_json)
         _print_changes(name, changed, review)
-        kept: tuple[str, ...] = ()
+        accepted: tuple[str, ...] = ()
         if keep and changed:
-            review.confirm(f"Keep {'all of them' if len(changed) > 1 else 'it'} as shown?", "Nothing was kept.")
-            kept = await host.quarantine.accept(name, changed)
-        quarantined = [change.tool for change in changed if change.tool not in kept]
+            review.confirm(f"Accept {'all of them' if len(changed) > 1 else 'it'} as shown?", "Nothing was accepted.")
+            accepted = await host.quarantine.accept(name, changed)
+        quarantined = [change.tool for change in changed if change.tool not in accepted]
     if as_json:
         print_json(
             {"changes": [{"tool": change.tool, "difference": list(change.difference)} for change in changed],
-             "kept": list(kept), "held": quarantined}
+             "kept": list(accepted), "held": quarantined}
         )  # fmt: skip
-    elif kept:
-        print_text(f"Kept: {len(kept)}." if len(kept) > 1 else "Kept.")
+    elif accepted:
+        print_text(f"Accepted: {len(accepted)}." if len(accepted) > 1 else "Accepted.")
     elif changed:
         print_text(f"Quarantined. To accept them: mcphost servers changes {quote(name)} --keep")
     return 5 if quarantined else 0

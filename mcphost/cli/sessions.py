@@ -50,8 +50,8 @@ def run(command: str, args: argparse.Namespace) -> int:
                     if not rows and not options.quiet:
                         print_note("There are no saved conversations yet.")
                 return 0
-            found = await host.conversation.list_stored(prefix=args.id)
-            exact = [row for row in found if row.id == args.id] or list(found)
+            matches = await host.conversation.list_stored(prefix=args.id)
+            exact = [row for row in matches if row.id == args.id] or list(matches)
             if len(exact) != 1:
                 what = "There is no conversation" if not exact else f"{len(exact)} conversations begin with"
                 raise UsageError(f"{what} {args.id!r}.", "List them with: mcphost sessions")

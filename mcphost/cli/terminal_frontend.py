@@ -111,7 +111,7 @@ class TerminalFrontend:
             print_note(
                 f"Signed in to {', '.join(question.servers)}, but no keyring can keep that. {question.reason}".strip()
             )
-            print_note("Where should it be kept?")
+            print_note("Where should it be stored?")
             for line in (
                 "  n  nowhere: it is forgotten when this command ends",
                 f"  e  encrypted under a pass phrase, in {question.sealed_file}",

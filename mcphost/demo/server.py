@@ -1,6 +1,6 @@
 """The demo MCP server: `python -m mcphost.demo.server` speaks both eras over stdio, on the standard library only.
 
-Independent of our client on purpose: it reads and writes its own JSON, so the two cannot share a mistake. Nothing of
+Independent of our client on purpose: it reads and writes its own JSON, so the two cannot share a bug. Nothing of
 mcphost or of a third party is imported here beyond its tools, which keeps its start under 100 ms.
 """
 
@@ -66,7 +66,7 @@ class DemoServer:
         self._page: VisitPage | None = None
 
     def serve(self) -> None:
-        """Answer until the input ends; calls that still run are told to stop."""
+        """Serve until the input ends; running calls are then cancelled."""
         lines = sys.stdin.buffer
         while line := lines.readline(_MAX_LINE_BYTES):
             if not line.endswith(b"\n") and len(line) >= _MAX_LINE_BYTES:
@@ -94,10 +94,10 @@ class DemoServer:
         if message is None or message.get("jsonrpc") != "2.0":
             self._send_error(None, JsonRpcError(-32600, 'Not a message with "jsonrpc": "2.0".'))
             return
-        ident, method = message.get("id"), message.get("method")
+        request_id, method = message.get("id"), message.get("method")
         params = _as_object(message.get("params", {}))
         if not isinstance(method, str):
-            box = self._replies.pop(ident, None) if isinstance(ident, str) else None
+            box = self._replies.pop(request_id, None) if isinstance(request_id, str) else None
             if box is not None:
                 box.put(message)
             elif "result" not in message and "error" not in message:
@@ -106,19 +106,19 @@ class DemoServer:
         if "id" not in message:
             self._handle_notification(method, params or {})
             return
-        if isinstance(ident, bool) or not isinstance(ident, int | str):
+        if isinstance(request_id, bool) or not isinstance(request_id, int | str):
             self._send_error(None, JsonRpcError(-32600, "An id is a text or a whole number."))
             return
         try:
             if params is None:
                 raise JsonRpcError(-32602, "params is an object.")
-            modern = self._is_stateless_request(method, params)
+            is_stateless = self._is_stateless_request(method, params)
             if method == "tools/call":
-                self._start_call(ident, params, modern)
+                self._start_call(request_id, params, is_stateless)
             else:
-                self._send_result(ident, self._handle_request(method, params, modern), modern)
+                self._send_result(request_id, self._handle_request(method, params, is_stateless), is_stateless)
         except JsonRpcError as error:
-            self._send_error(ident, error)
+            self._send_error(request_id, error)
 
     def _is_stateless_request(self, method: str, params: dict[str, Any]) -> bool:
         """Whether the request is of the stateless era, by what it carries. Raises JsonRpcError."""
@@ -193,14 +193,15 @@ class DemoServer:
 
     def _read_resource(self, params: dict[str, Any], is_stateless: bool) -> dict[str, Any]:
         uri = params.get("uri")
-        found = read_resource(uri, self._tools) if isinstance(uri, str) else None
-        if found is None:
+        resource = read_resource(uri, self._tools) if isinstance(uri, str) else None
+        if resource is None:
             # 2026-07-28 retired -32002 for this.
             raise JsonRpcError(-32602 if is_stateless else -32002, "There is no such resource.", {"uri": uri})
-        kept = self._add_cache_hints({"contents": [{"uri": uri, "mimeType": found[0], "text": found[1]}]}, is_stateless)
+        mime_type, text = resource
+        result = self._add_cache_hints({"contents": [{"uri": uri, "mimeType": mime_type, "text": text}]}, is_stateless)
         if is_stateless and uri == "demo://notes":
-            kept["ttlMs"] = 0
-        return kept
+            result["ttlMs"] = 0
+        return result
 
     def _get_prompt(self, params: dict[str, Any]) -> dict[str, Any]:
         arguments = _as_object(params.get("arguments", {}))
@@ -216,24 +217,24 @@ class DemoServer:
     def _add_cache_hints(self, result: dict[str, Any], is_stateless: bool) -> dict[str, Any]:
         return {**result, "ttlMs": _TTL_MS, "cacheScope": "private"} if is_stateless else result
 
-    def _start_call(self, ident: Any, params: dict[str, Any], is_stateless: bool) -> None:
+    def _start_call(self, request_id: Any, params: dict[str, Any], is_stateless: bool) -> None:
         name, arguments = params.get("name"), _as_object(params.get("arguments", {}))
         if not isinstance(name, str) or arguments is None:
             raise JsonRpcError(-32602, "tools/call needs name, a text, and arguments, an object.")
         if not any(tool["name"] == name for tool in TOOLS):
             raise JsonRpcError(-32602, f"There is no tool {name[:100]!r}.")
-        if ident in self._cancel_events:
+        if request_id in self._cancel_events:
             raise JsonRpcError(-32600, "That id is in use.")
-        stop = self._cancel_events[ident] = threading.Event()
-        work = (ident, name, arguments, params, stop, is_stateless)
+        stop = self._cancel_events[request_id] = threading.Event()
+        work = (request_id, name, arguments, params, stop, is_stateless)
         if name in SLOW_TOOLS or name in INTERACTIVE_TOOL_NAMES:
-            threading.Thread(target=self._run_tool, args=work, daemon=True, name=f"call {ident}").start()
+            threading.Thread(target=self._run_tool, args=work, daemon=True, name=f"call {request_id}").start()
         else:
             self._run_tool(*work)
 
     def _run_tool(
         self,
-        ident: Any,
+        request_id: Any,
         name: str,
         arguments: dict[str, Any],
         params: dict[str, Any],
@@ -252,7 +253,7 @@ class DemoServer:
             if name in INTERACTIVE_TOOL_NAMES:
                 found = self._run_interactive_tool(name, arguments, params, stop, is_stateless)
                 if isinstance(found, dict):
-                    self._send_result(ident, found, is_stateless)
+                    self._send_result(request_id, found, is_stateless)
                     return
                 text = found
             else:
@@ -262,8 +263,8 @@ class DemoServer:
         except CallCancelled:
             return  # a cancelled request gets no answer
         finally:
-            self._cancel_events.pop(ident, None)
-        self._send_result(ident, {"content": [{"type": "text", "text": text}], "isError": failed}, is_stateless)
+            self._cancel_events.pop(request_id, None)
+        self._send_result(request_id, {"content": [{"type": "text", "text": text}], "isError": failed}, is_stateless)
 
     def _run_interactive_tool(
         self, name: str, arguments: dict[str, Any], params: dict[str, Any], stop: threading.Event, is_stateless: bool
@@ -286,7 +287,7 @@ class DemoServer:
             return {"resultType": "input_required", **asked, **state}
         page = self._page if name == "open_page" else None
         if name == "open_page" and is_stateless and (page is None or params.get("requestState") != page.key):
-            raise DemoToolError("That page is gone; ask for another.")
+            raise DemoToolError("That page is gone; call the tool again.")
         if not is_stateless:
             page = self._open_page() if name == "open_page" else None
             reply = self._send_request(build_request(name, given, page, is_stateless), stop)
@@ -309,7 +310,7 @@ class DemoServer:
         try:
             self._page = page = VisitPage()
         except OSError as error:
-            raise DemoToolError(f"There is no room for a page here: {error}.") from error
+            raise DemoToolError(f"The page cannot be served: {error}.") from error
         return page
 
     def _close_page(self, page: VisitPage) -> None:
@@ -318,18 +319,18 @@ class DemoServer:
         page.close()
 
     def _send_request(self, request: dict[str, Any], stop: threading.Event) -> Any:
-        """Return the client's reply. Raises DemoToolError for an error, Stopped when the call is cancelled."""
-        ident = f"demo-{secrets.token_hex(8)}"
-        box = self._replies[ident] = queue.SimpleQueue()
-        self._write({"jsonrpc": "2.0", "id": ident, **request})
+        """Return the client's reply. Raises DemoToolError for an error, CallCancelled when the call is cancelled."""
+        request_id = f"demo-{secrets.token_hex(8)}"
+        box = self._replies[request_id] = queue.SimpleQueue()
+        self._write({"jsonrpc": "2.0", "id": request_id, **request})
         while True:
             try:
                 message = box.get(timeout=0.1)
                 break
             except queue.Empty:
                 if stop.is_set():
-                    self._replies.pop(ident, None)
-                    gone = {"method": "notifications/cancelled", "params": {"requestId": ident}}
+                    self._replies.pop(request_id, None)
+                    gone = {"method": "notifications/cancelled", "params": {"requestId": request_id}}
                     self._write({"jsonrpc": "2.0", **gone})
                     raise CallCancelled from None
         if "result" not in message:
@@ -339,21 +340,21 @@ class DemoServer:
 
     def _handle_notification(self, method: str, params: dict[str, Any]) -> None:
         if method == "notifications/cancelled":
-            ident = params.get("requestId")
-            stop = self._cancel_events.get(ident) if isinstance(ident, int | str) else None
+            request_id = params.get("requestId")
+            stop = self._cancel_events.get(request_id) if isinstance(request_id, int | str) else None
             if stop is not None:
                 stop.set()
 
-    def _send_result(self, ident: Any, result: dict[str, Any], is_stateless: bool) -> None:
+    def _send_result(self, request_id: Any, result: dict[str, Any], is_stateless: bool) -> None:
         if is_stateless:
             result = {"resultType": "complete", **result, "_meta": {f"{_META_PREFIX}serverInfo": _INFO}}
-        self._write({"jsonrpc": "2.0", "id": ident, "result": result})
+        self._write({"jsonrpc": "2.0", "id": request_id, "result": result})
 
-    def _send_error(self, ident: Any, error: JsonRpcError) -> None:
+    def _send_error(self, request_id: Any, error: JsonRpcError) -> None:
         body: dict[str, Any] = {"code": error.code, "message": error.message}
         if error.data is not None:
             body["data"] = error.data
-        self._write({"jsonrpc": "2.0", "id": ident, "error": body})
+        self._write({"jsonrpc": "2.0", "id": request_id, "error": body})
 
     def _write(self, message: dict[str, Any]) -> None:
         line = json.dumps(message, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"

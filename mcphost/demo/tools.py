@@ -264,7 +264,7 @@ def _format_number(number: float) -> str:
 VISIT_TIMEOUT = 120.0
 """Seconds that a page waits for a visit."""
 _PAGE_HTML = b"""<!doctype html><meta charset="utf-8"><title>mcphost demo</title>
-<p>You are here. That is all the demo server wanted to know; you can close this page and go back to the terminal.</p>
+<p>Thank you for your visit. You can close this page and go back to the terminal.</p>
 """
 
 INTERACTIVE_TOOLS: list[dict[str, Any]] = [
@@ -278,7 +278,7 @@ INTERACTIVE_TOOLS: list[dict[str, Any]] = [
     {
         "name": "open_page",
         "title": "Open a page",
-        "description": "Sends you to a page on this machine, and goes on when you were there.",
+        "description": "Sends you to a page on this machine and waits for your visit.",
         "inputSchema": object_schema([]),
         "annotations": tool_annotations("Open a page", read_only=True),
     },
@@ -313,7 +313,7 @@ _TEA_FORM: dict[str, Any] = {
             "items": {"type": "string", "enum": ["milk", "sugar", "lemon"]},
             "maxItems": 2,
         },
-        "day": {"type": "string", "title": "Day", "format": "date", "description": "Today, when you leave it out"},
+        "day": {"type": "string", "title": "Day", "format": "date", "description": "Default: today"},
         "hot": {"type": "boolean", "title": "Hot", "default": True},
     },
     "required": ["name"],
@@ -326,10 +326,10 @@ _REQUIRED_CAPABILITIES = {
 
 
 class VisitPage:
-    """One page on 127.0.0.1, there until it was visited or nobody came; anything but its own address is a 404."""
+    """A page on 127.0.0.1 that waits for one visit; every other URL is a 404."""
 
     def __init__(self) -> None:
-        from http.server import BaseHTTPRequestHandler, HTTPServer  # not before it is needed: the server starts fast
+        from http.server import BaseHTTPRequestHandler, HTTPServer  # lazy, so that the server starts fast
 
         self.key = secrets.token_urlsafe(16)
         self.visited = threading.Event()
@@ -340,17 +340,17 @@ class VisitPage:
 
             def do_GET(self) -> None:
                 """Serve the page to a client that knows its whole URL."""
-                known = secrets.compare_digest(self.path.encode(), f"/tea?key={page.key}".encode())
-                self.send_response(200 if known else 404)
+                is_authorized = secrets.compare_digest(self.path.encode(), f"/tea?key={page.key}".encode())
+                self.send_response(200 if is_authorized else 404)
                 self.send_header("Content-Type", "text/html")
                 self.send_header("Cache-Control", "no-store")
                 self.end_headers()
-                if known:
+                if is_authorized:
                     self.wfile.write(_PAGE_HTML)
                     page.visited.set()
 
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the library's name
-                """Nothing: standard error is for people."""
+                """Write no log; standard error is for people."""
 
         self._server = HTTPServer(("127.0.0.1", 0), Visit)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True, name="page")
@@ -358,11 +358,11 @@ class VisitPage:
 
     @property
     def url(self) -> str:
-        """Its whole address."""
+        """The URL with its key."""
         return f"http://127.0.0.1:{self._server.server_address[1]}/tea?key={self.key}"
 
     def wait(self, stop: threading.Event) -> bool:
-        """Whether somebody came. Raises CallCancelled when `stop` is set first."""
+        """Return whether the page was visited in time. Raises CallCancelled when `stop` is set first."""
         waited = 0.0
         while not self.visited.wait(0.1) and waited < VISIT_TIMEOUT:
             waited += 0.1
@@ -371,7 +371,7 @@ class VisitPage:
         return self.visited.is_set()
 
     def close(self) -> None:
-        """No page any more."""
+        """Stop serving the page."""
         self._server.shutdown()
         self._server.server_close()
 
@@ -387,7 +387,7 @@ def require_capability(name: str, capabilities: dict[str, Any]) -> None:
         or (mode == "url" and mode not in offered)
         or (mode == "form" and offered and mode not in offered)
     ):
-        raise DemoToolError(f"Your client did not say that it can {words}.")
+        raise DemoToolError(f"Your client did not declare that it can {words}.")
 
 
 def build_request(name: str, arguments: dict[str, Any], page: VisitPage | None, is_stateless: bool) -> dict[str, Any]:
@@ -396,14 +396,14 @@ def build_request(name: str, arguments: dict[str, Any], page: VisitPage | None, 
         form = {"mode": "form", "message": "How would you like your tea?", "requestedSchema": _TEA_FORM}
         return {"method": "elicitation/create", "params": form}
     if name == "open_page" and page is not None:
-        there = {"mode": "url", "message": "Please come by, the page is on your own machine.", "url": page.url}
+        visit = {"mode": "url", "message": "Please visit this page on your own machine.", "url": page.url}
         return {
             "method": "elicitation/create",
-            "params": there if is_stateless else {**there, "elicitationId": page.key},
+            "params": visit if is_stateless else {**visit, "elicitationId": page.key},
         }
-    asked = {"role": "user", "content": {"type": "text", "text": arguments["question"]}}
-    brief = {"messages": [asked], "systemPrompt": "Answer in one short sentence.", "maxTokens": 60}
-    return {"method": "sampling/createMessage", "params": brief}
+    message = {"role": "user", "content": {"type": "text", "text": arguments["question"]}}
+    sampling = {"messages": [message], "systemPrompt": "Answer in one short sentence.", "maxTokens": 60}
+    return {"method": "sampling/createMessage", "params": sampling}
 
 
 def describe_reply(
@@ -414,13 +414,13 @@ def describe_reply(
         return f"{reply.get('model', 'Your model')} answered: {_content_text(reply.get('content'))}"
     action = reply.get("action")
     if action != "accept":
-        return "You declined: you said no." if action == "decline" else "You left the question without an answer."
+        return "You declined." if action == "decline" else "You cancelled the question."
     if name == "order_tea":
         return _describe_order(reply.get("content"))
     if page is None or not page.wait(stop):
-        return "You agreed to come by, and nobody came."
+        return "You agreed to visit the page, but it was not visited."
     on_visited()
-    return "You came by. The server knows that and nothing else."
+    return "You visited the page. The server knows that and nothing else."
 
 
 def _content_text(content: Any) -> str:
@@ -430,11 +430,11 @@ def _content_text(content: Any) -> str:
 
 
 def _describe_order(content: Any) -> str:
-    got = cast("dict[str, Any]", content) if isinstance(content, dict) else {}
-    cups = got.get("cups", 1)
-    tea = str(_TEAS.get(str(got.get("tea")), "black")).partition(",")[0].lower()
-    extras = got.get("with")
+    answers = cast("dict[str, Any]", content) if isinstance(content, dict) else {}
+    cups = answers.get("cups", 1)
+    tea = str(_TEAS.get(str(answers.get("tea")), "black")).partition(",")[0].lower()
+    extras = answers.get("with")
     added = f" with {' and '.join(str(one) for one in cast('list[Any]', extras))}" if isinstance(extras, list) else ""
-    warm = "" if got.get("hot", True) else "iced "
-    day = f" on {got['day']}" if got.get("day") else ""
-    return f"{cups} cup{'' if cups == 1 else 's'} of {warm}{tea} tea{added} for {got.get('name', 'nobody')}{day}."
+    warm = "" if answers.get("hot", True) else "iced "
+    day = f" on {answers['day']}" if answers.get("day") else ""
+    return f"{cups} cup{'' if cups == 1 else 's'} of {warm}{tea} tea{added} for {answers.get('name', 'nobody')}{day}."

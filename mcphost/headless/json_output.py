@@ -31,7 +31,7 @@ def parse_wire_json(raw: Raw) -> Any:
     """Parse a server's JSON; large JSON stays text, since objects take many times its bytes."""
     if len(bytes(raw)) <= MAX_PARSED_BYTES:
         return loads(raw)
-    return Raw(bytes(raw).replace(b"\r", b" ").replace(b"\n", b" "))  # a document may have to stay on one line
+    return Raw(bytes(raw).replace(b"\r", b" ").replace(b"\n", b" "))  # the pipe needs it on one line
 
 
 def grant_json(status: GrantStatus) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def folder_answer_json(status: FolderAnswerStatus) -> dict[str, Any]:
 
 def roots_json(root_folders: RootFolders, servers: tuple[ServerView, ...]) -> dict[str, Any]:
     """Return the shared folders, and what each server knows of them."""
-    heard = [
+    server_roots = [
         {
             "server": view.name,
             "told": None if view.known_roots.roots is None else [root.uri for root in view.known_roots.roots],
@@ -80,7 +80,7 @@ def roots_json(root_folders: RootFolders, servers: tuple[ServerView, ...]) -> di
         }
         for view in servers
     ]
-    return {"folders": [to_json(folder_info(one)) for one in root_folders.folders], "servers": heard}
+    return {"folders": [to_json(folder_info(one)) for one in root_folders.folders], "servers": server_roots}
 
 
 def verification_json(verification: AuditVerification) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def catalog_json(view: ServerView, kind: str) -> list[dict[str, Any]]:
         ]
     listed = [{"server": view.name, **to_json(entry)} for entry in getattr(view.catalog, kind)]
     if kind == "tools":
-        # Ours: whether the model is told of it.
+        # An addition of mcphost: the tool is not offered to the model.
         return [{**entry, "off": True} if entry["name"] in view.disabled_tools else entry for entry in listed]
     return listed
 
@@ -162,12 +162,12 @@ def completion_json(completion: Completion) -> dict[str, Any]:
 def call_json(call: ManualCallResult) -> dict[str, Any]:
     """Return a tool's result unchanged, and as text for people."""
     result = call.result
-    made: dict[str, Any] = {"content": parse_wire_json(result.raw_content), "isError": result.is_error}
+    document: dict[str, Any] = {"content": parse_wire_json(result.raw_content), "isError": result.is_error}
     if bytes(result.structured_content):
-        made["structuredContent"] = parse_wire_json(result.structured_content)
+        document["structuredContent"] = parse_wire_json(result.structured_content)
     if call.validation.outcome != "none":
-        made["check"] = {"outcome": call.validation.outcome, "text": call.validation.text}
-    return {**made, "text": call.text, "seconds": round(call.seconds, 3)}
+        document["check"] = {"outcome": call.validation.outcome, "text": call.validation.text}
+    return {**document, "text": call.text, "seconds": round(call.seconds, 3)}
 
 
 def call_exit_code(call: ManualCallResult) -> int:

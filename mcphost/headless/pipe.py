@@ -104,10 +104,10 @@ class PipeCommands:
         return {kind: json_output.catalog_json(view, kind)}, 0
 
     async def _call(self, message: dict[str, Any]) -> tuple[Any, int]:
-        called = await self._host.tools.call(
+        result = await self._host.tools.call(
             get_text(message, "server"), get_text(message, "tool"), get_object(message, "arguments")
         )
-        return json_output.call_json(called), json_output.call_exit_code(called)
+        return json_output.call_json(result), json_output.call_exit_code(result)
 
     async def _switch(self, message: dict[str, Any]) -> tuple[Any, int]:
         """Offer `tool` of `server` to the model from now on, or not: `on` is true or false."""
@@ -133,8 +133,8 @@ class PipeCommands:
 
     async def _prompt(self, message: dict[str, Any]) -> tuple[Any, int]:
         arguments = get_texts(message, "arguments")
-        filled = await self._host.features.get_prompt(get_text(message, "server"), get_text(message, "name"), arguments)
-        return json_output.prompt_json(filled), 0
+        prompt = await self._host.features.get_prompt(get_text(message, "server"), get_text(message, "name"), arguments)
+        return json_output.prompt_json(prompt), 0
 
     async def _skill(self, message: dict[str, Any]) -> tuple[Any, int]:
         """Load `skill`, a name or URI; `file` selects one of its files."""
@@ -158,10 +158,10 @@ class PipeCommands:
         value = message.get("value", "")
         if not isinstance(value, str):
             raise UsageError('"value" is not text.')
-        found = await self._host.features.complete(
+        completion = await self._host.features.complete(
             get_text(message, "server"), ref, get_text(message, "argument"), value, get_texts(message, "arguments")
         )
-        return json_output.completion_json(found), 0
+        return json_output.completion_json(completion), 0
 
     async def _subscribe(self, message: dict[str, Any]) -> tuple[Any, int]:
         await self._host.features.subscribe(get_text(message, "server"), get_text(message, "uri"))
@@ -186,13 +186,13 @@ class PipeCommands:
             if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
                 raise UsageError(f'"{name}" is a number from 0 to {most}.')
         server, kind, text = (get_text(message, name) if name in message else "" for name in ("server", "kind", "text"))
-        wanted = AuditFilter(server=server, kind=kind, text=text, before=before)
-        rows = await self._host.audit.read_page(wanted, limit)
+        query = AuditFilter(server=server, kind=kind, text=text, before=before)
+        rows = await self._host.audit.read_page(query, limit)
         return {"rows": [to_export(row) for row in rows]}, 0
 
     async def _verify(self, message: dict[str, Any]) -> tuple[Any, int]:
-        found = await self._host.audit.verify()
-        return json_output.verification_json(found), 0 if found.is_intact else 5
+        verification = await self._host.audit.verify()
+        return json_output.verification_json(verification), 0 if verification.is_intact else 5
 
     async def _send(self, message: dict[str, Any]) -> tuple[Any, int]:
         result = await self._host.conversation.send(get_text(message, "text"))
@@ -232,10 +232,10 @@ class PipeCommands:
     async def _grants(self, message: dict[str, Any]) -> tuple[Any, int]:
         """List grants and folder answers, filtered by `server` and `text`."""
         server, text = (get_text(message, key) if key in message else "" for key in ("server", "text"))
-        found = await self._host.grants.list_grants(server=server, text=text)
+        grants = await self._host.grants.list_grants(server=server, text=text)
         folders = await self._host.grants.list_folder_answers(server=server, text=text)
         return {
-            "grants": [json_output.grant_json(one) for one in found],
+            "grants": [json_output.grant_json(one) for one in grants],
             "folders": [json_output.folder_answer_json(one) for one in folders],
         }, 0
 
@@ -342,7 +342,6 @@ class PipeServer:
                 await self._writer.finished.wait()
         return 0
 
-    # -- in
     async def _read_commands(self, tasks: TaskGroup) -> bool:
         """Read commands; return True for `quit`, False for the end of the input."""
         async for line in read_lines(self._stdin):
@@ -386,7 +385,7 @@ class PipeServer:
             )
             self._report_bad_line(command_id, str(unknown))
             if command_id is not None and command_id not in self._running_ids:
-                self._write_error(command_id, unknown)  # whoever waits for a result of this id gets one
+                self._write_error(command_id, unknown)  # each id gets a result
         elif command_id is not None and command_id in self._running_ids:
             self._report_bad_line(command_id, f"A command with the id {command_id!r} is running.")
         else:
@@ -402,7 +401,7 @@ class PipeServer:
             self._write_error(command_id, _InterruptError("mcphost ended before the command was done."))
             raise
         except Exception:  # noqa: BLE001
-            # The boundary of a command: a bug in one must not take the others with it.
+            # The boundary of a command: a bug in one must not end the others.
             _log.exception("pipe command %s", name)
             self._write_error(command_id, McpHostError("mcphost crashed.", "The log has the details."))
         else:
@@ -429,13 +428,12 @@ class PipeServer:
                 with anyio.move_on_after(0.1):
                     await self._idle.wait()
 
-    # -- out
     async def _forward_events(self) -> None:
         async for event in self._events:
-            self._write_event(event)  # never awaits, so that a result cannot overtake what happened before it
+            self._write_event(event)  # never awaits, so that no result overtakes an earlier event
 
     async def _watch_reader(self, scope: anyio.CancelScope) -> None:
-        await self._writer.finished.wait()  # before we closed it, so nobody reads any more
+        await self._writer.finished.wait()  # set before `close`, so the reader is gone
         scope.cancel()
 
     def _write_event(self, event: AnyEvent) -> None:
