@@ -141,6 +141,7 @@ def _verify(reader: "AuditReader", *, as_json: bool) -> int:
 
 
 def export_rows(reader: "AuditReader", query: "AuditFilter", target: str, file_format: str) -> int:
+    """Write rows to a new file, or to stdout for `-`, and print their number. Raises UsageError."""
     from mcphost.cli.output import print_note
 
     if target == "-":
@@ -167,6 +168,7 @@ def export_rows(reader: "AuditReader", query: "AuditFilter", target: str, file_f
 
 
 def write_rows(reader: "AuditReader", query: "AuditFilter", out: TextIO, file_format: str) -> int:
+    """Write rows as CSV or JSON lines and return their number."""
     from mcphost.sanitize import escape_unsafe_json
     from mcphost.serialization import dumps
     from mcphost.store.audit_reader import to_export

@@ -86,7 +86,7 @@ def test_the_greet_tool_asks_a_form_a_url_and_the_model(tmp_path: Path) -> None:
         terminal.press("a")
         terminal.wait_for_question("Open an address for", "127.0.0.1", "not encrypted; it leads to this machine")
         terminal.press("o")
-        terminal.wait_for("says: You came by.")
+        terminal.wait_for("says: You visited the page.")
 
         ask_demo(terminal, "ask the model")
         terminal.press("a")
@@ -106,7 +106,7 @@ def test_the_greet_tool_asks_a_form_a_url_and_the_model(tmp_path: Path) -> None:
 
 def test_a_form_left_and_a_form_declined_are_not_the_same_to_the_server(terminal: Terminal) -> None:
     open_demo(terminal)
-    for key, outcome in (("Escape", "says: You left the question without an answer"), ("C-d", "says: You declined")):
+    for key, outcome in (("Escape", "says: You cancelled the question"), ("C-d", "says: You declined")):
         ask_demo(terminal, "order tea")
         terminal.press("a")
         terminal.wait_for_question("asks you to fill in a form")

@@ -158,7 +158,7 @@ async def test_login_shows_a_code_for_a_browser_elsewhere_or_takes_the_address_t
     npm_peers: Path, tmp_path: Path
 ) -> None:
     def kept_nowhere(terminal: Terminal) -> None:
-        terminal.wait_for("Where should it be kept?", "[n]", seconds=20)
+        terminal.wait_for("Where should it be stored?", "[n]", seconds=20)
         terminal.type("n")
         terminal.press("Enter")
         terminal.wait_for("Signed in to tracker at")

@@ -68,8 +68,8 @@ def test_tea_is_ordered_with_a_form(client: Client) -> None:
     assert client.asked["method"] == "elicitation/create"
     kinds = [field["type"] for field in client.asked["params"]["requestedSchema"]["properties"].values()]
     assert kinds == ["string", "integer", "string", "array", "string", "boolean"]
-    assert text(client.call("order_tea", {"action": "decline"})) == "You declined: you said no."
-    assert text(client.call("order_tea", {"action": "cancel"})) == "You left the question without an answer."
+    assert text(client.call("order_tea", {"action": "decline"})) == "You declined."
+    assert text(client.call("order_tea", {"action": "cancel"})) == "You cancelled the question."
 
 
 def visit(asked: Any) -> Any:
@@ -80,12 +80,12 @@ def visit(asked: Any) -> Any:
     with pytest.raises(HTTPError, match="404"):
         opener.open(url + "x", timeout=5).close()
     with opener.open(url, timeout=5) as page:
-        assert b"You are here" in page.read()
+        assert b"Thank you for your visit" in page.read()
     return {"action": "accept"}
 
 
 def test_a_page_is_there_until_it_was_visited(client: Client) -> None:
-    assert text(client.call("open_page", visit)) == "You came by. The server knows that and nothing else."
+    assert text(client.call("open_page", visit)) == "You visited the page. The server knows that and nothing else."
     assert client.asked["params"]["mode"] == "url"
     if not client.modern:
         ident = client.asked["params"]["elicitationId"]
@@ -97,7 +97,7 @@ def test_a_page_is_there_until_it_was_visited(client: Client) -> None:
 
 
 def test_the_page_of_a_declined_url_is_closed(client: Client) -> None:
-    assert text(client.call("open_page", {"action": "decline"})) == "You declined: you said no."
+    assert text(client.call("open_page", {"action": "decline"})) == "You declined."
     with pytest.raises(OSError, match="refused"):
         build_opener(ProxyHandler({})).open(client.asked["params"]["url"], timeout=5).close()
 
@@ -126,7 +126,7 @@ def test_what_a_client_did_not_offer_is_not_asked(peer: DemoClient, era: str, to
     client = Client(peer, era, can)
     refused = client.call(tool, {})
     assert refused["isError"]
-    assert "did not say that it can" in refused["content"][0]["text"]
+    assert "did not declare that it can" in refused["content"][0]["text"]
     assert client.asked is None
 
 
