@@ -87,7 +87,7 @@ def _schema_types(rule: Any) -> set[str]:
         choices = members.get(key)
         if isinstance(choices, list):
             types = [_schema_types(choice) for choice in cast("list[Any]", choices)[:50]]
-            return set().union(*types) if all(types) else set()
+            return set[str]().union(*types) if all(types) else set()
     choices = members.get("enum")
     if isinstance(choices, list) and choices and all(isinstance(one, str) for one in cast("list[Any]", choices)):
         return {"string"}
