@@ -82,7 +82,7 @@ async def _login(options: "Options", args: argparse.Namespace) -> int:
     from mcphost.auth.authorization_flow import SignInNotRequired
     from mcphost.auth.tokens import split_scopes
     from mcphost.cli.bootstrap import open_grants_and_audit
-    from mcphost.cli.output import format_error, print_json, print_note, print_text
+    from mcphost.cli.output import end_status, format_error, print_json, print_note, print_text
     from mcphost.cli.terminal_frontend import TerminalFrontend
     from mcphost.config.loader import add_file_name
 
@@ -95,6 +95,8 @@ async def _login(options: "Options", args: argparse.Namespace) -> int:
             except McpHostError as error:
                 add_file_name(error, server)
                 raise
+            finally:
+                end_status()
             if args.account:
                 await oauth.select_account()
     except SignInNotRequired as error:

@@ -28,7 +28,7 @@ def print_text(text: str) -> None:
 def print_markdown(text: str) -> None:
     """Print Markdown: drawn on a terminal, unchanged elsewhere and under NO_COLOR."""
     end_status()
-    if not uses_color():
+    if not uses_color(sys.stdout):
         print_text(text)
         return
     from mcphost.cli.terminal_output import draw_markdown
@@ -39,7 +39,7 @@ def print_markdown(text: str) -> None:
 def print_dim(text: str) -> None:
     """Print a line that matters less than what follows."""
     end_status()
-    if not uses_color():
+    if not uses_color(sys.stdout):
         print_text(text)
         return
     from mcphost.cli.terminal_output import draw_dim
@@ -113,7 +113,7 @@ def print_note(text: str) -> None:
 
 def create_markdown_stream() -> "MarkdownStream | None":
     """Return a printer of Markdown that arrives in pieces; None where output is plain."""
-    if not uses_color():
+    if not uses_color(sys.stdout):
         return None
     from mcphost.cli.terminal_output import MarkdownStream
 
@@ -123,16 +123,30 @@ def create_markdown_stream() -> "MarkdownStream | None":
 @contextmanager
 def show_status(text: str, *, quiet: bool = False) -> Generator[Callable[[str], None]]:
     """Show a status line on a terminal until the first result is printed; the value changes its text."""
-    global _status  # noqa: PLW0603 - there is one terminal, and whatever prints must clear its last line
-    if not quiet and _status is None and uses_color() and sys.stderr.isatty():
-        from mcphost.cli.terminal_output import StatusLine
-
-        _status = StatusLine(text)
-        _status.start()
+    if not quiet and sys.stdout.isatty():
+        set_status(text)
     try:
         yield update_status
     finally:
         end_status()
+
+
+def set_status(text: str) -> bool:
+    """Show *text* in the status line; return False where standard error cannot have one.
+
+    The caller ends it with `end_status`.
+    """
+    global _status  # noqa: PLW0603 - there is one terminal, and whatever prints must clear its last line
+    if _status is not None:
+        _status.update(text, at_once=True)
+        return True
+    if not uses_color(sys.stderr):
+        return False
+    from mcphost.cli.terminal_output import StatusLine
+
+    _status = StatusLine(text)
+    _status.start()
+    return True
 
 
 def update_status(text: str) -> None:

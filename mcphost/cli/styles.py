@@ -1,7 +1,7 @@
 """What text of commands means for a terminal: states, excerpts, and whether colors are used."""
 
 import os
-import sys
+from typing import TextIO
 
 STATE_STYLES = {
     "approved": "green",
@@ -27,6 +27,6 @@ class Excerpt(str):
     __slots__ = ()
 
 
-def uses_color() -> bool:
-    """Whether standard output is a terminal that may be sent colors."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") not in (None, "", "dumb")
+def uses_color(stream: TextIO) -> bool:
+    """Return whether *stream* is a terminal that may be sent colors."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") not in (None, "", "dumb")

@@ -3,7 +3,7 @@
 import sys
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from mcphost.cli.output import end_status, print_note
+from mcphost.cli.output import end_status, print_note, set_status
 from mcphost.cli.prompts import TerminalInput, is_interactive
 from mcphost.host.questions.frontend import Question
 from mcphost.host.questions.secret_storage import (
@@ -145,7 +145,7 @@ def format_polling(progress: "SignInProgress") -> str:
     """Return the state of polling for a device code in words."""
     times = "once" if progress.polls == 1 else f"{progress.polls} times"
     asked = f"Asked {times}" if progress.polls else "Not asked yet"
-    again = f"again in {progress.interval:g} s" + (", because it wants to be asked less often" * progress.slowed)
+    again = f"again in {progress.interval:g} s" + (" (slowed down)" * progress.slowed)
     left = max(0, round(progress.seconds))
     return f"{asked}, {again}; {left // 60}:{left % 60:02} left."
 
@@ -156,14 +156,13 @@ class SignInProgressPrinter:
     def __init__(self) -> None:
         self._last_text = ""
         self._was_slowed = False
-        self._has_open_line = False
 
     def update(self, progress: "SignInProgress") -> None:
         """Print one step."""
         if progress.interval:
             self._print_polling(progress)
             return
-        self._end_line()
+        end_status()
         if progress.step not in ("person", "done", "over") and progress.text != self._last_text:
             print_note(f"{progress.text[0].upper()}{progress.text[1:]}…")
         self._last_text = progress.text
@@ -171,15 +170,6 @@ class SignInProgressPrinter:
     def _print_polling(self, progress: "SignInProgress") -> None:
         if not progress.polls:
             return  # the address and the code are shown next
-        if sys.stderr.isatty():
-            sys.stderr.write(f"\r\x1b[K{format_polling(progress)}")
-            sys.stderr.flush()
-            self._has_open_line = True
-        elif progress.slowed != self._was_slowed:
+        if not set_status(format_polling(progress)) and progress.slowed != self._was_slowed:
             print_note(format_polling(progress))
         self._was_slowed = progress.slowed
-
-    def _end_line(self) -> None:
-        if self._has_open_line:
-            sys.stderr.write("\n")
-            self._has_open_line = False

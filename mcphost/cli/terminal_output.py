@@ -68,7 +68,7 @@ class _TerminalMarkdown(Markdown):
 def create_console(stream: TextIO) -> Console:
     """Return a console that never interprets markup, emoji codes or links."""
     return Console(
-        file=stream, force_terminal=True, color_system="auto" if uses_color() else None, theme=_THEME,
+        file=stream, force_terminal=True, color_system="auto" if uses_color(stream) else None, theme=_THEME,
         highlight=False, markup=False, emoji=False,
     )  # fmt: skip
 
@@ -140,11 +140,13 @@ class StatusLine:
         self._live = Live(
             self._spinner, console=self._console, transient=True, redirect_stdout=False, redirect_stderr=False
         )
-        self._live.start()
+        self._live.start(refresh=True)
 
-    def update(self, text: str) -> None:
-        """Change the text."""
+    def update(self, text: str, *, at_once: bool = False) -> None:
+        """Change the text; it is drawn with the next turn of the spinner, or at once."""
         self._spinner.update(text=self._label(text))
+        if at_once and self._live is not None:
+            self._live.refresh()
 
     def stop(self) -> None:
         """Remove the line; it may be started again."""

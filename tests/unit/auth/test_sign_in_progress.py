@@ -1,6 +1,7 @@
 """Progress of a sign-in: each step, each poll for a code, and the end are reported."""
 
 import io
+import re
 import sys
 from typing import Any
 
@@ -103,14 +104,14 @@ def story() -> list[SignInProgress]:
         (
             Screen(),
             "mcphost: Asking the authorization server what it can do…\n"
-            "\r\x1b[KAsked once, again in 5 s; 4:32 left."
-            "\r\x1b[KAsked 2 times, again in 10 s, because it wants to be asked less often; 4:22 left.\n"
+            "⠋ Asked once, again in 5 s; 4:32 left."
+            "⠋ Asked 2 times, again in 10 s (slowed down); 4:22 left.\n"
             "mcphost: Exchanging the code for a token…\n",
         ),
         (
             io.StringIO(),
             "mcphost: Asking the authorization server what it can do…\n"
-            "mcphost: Asked 2 times, again in 10 s, because it wants to be asked less often; 4:22 left.\n"
+            "mcphost: Asked 2 times, again in 10 s (slowed down); 4:22 left.\n"
             "mcphost: Exchanging the code for a token…\n",
         ),
     ],
@@ -119,10 +120,14 @@ def test_the_command_line_writes_a_line_a_step_and_one_that_is_written_anew(
     monkeypatch: pytest.MonkeyPatch, out: io.StringIO, said: str
 ) -> None:
     monkeypatch.setattr(sys, "stderr", out)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
     steps = SignInProgressPrinter()
     for now in story():
         steps.update(now)
-    assert out.getvalue() == said
+    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "", out.getvalue())
+    frames = re.sub("[\u2800-\u28ff]", "⠋", shown)  # the spinner turns with time
+    assert re.sub(r"(⠋[^⠋\n]*)\1+", r"\1", frames) == said
 
 
 async def test_a_waiting_sign_in_reports_nothing_but_its_steps() -> None:
