@@ -234,7 +234,7 @@ def create_oauth_registry(
             await anyio.to_thread.run_sync(save_secret_store, path, place)
         except ConfigError as error:
             return f"The choice applies to this run only. {error.message} {error.hint}"
-        return f'Saved in {path}: secrets.store = "{place}".'
+        return f'Saved: secrets.store = "{place}" in {path}.'
 
     places = SecretStorage(
         KeyringBackend(),
