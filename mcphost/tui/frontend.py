@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 A = TypeVar("A")
 CALL_ENDED_SUFFIX = " (that call has ended)"
-OpenMode = Literal["unless typing", "follows", "entered", "aside"]
+OpenMode = Literal["auto", "follow_up", "entered", "minimized"]
 """How a question opens: as a dialog unless the user is typing, as a dialog right after another one, as a dialog that
 the user opened, or as a card beside the text being typed."""
 _MIN_LISTED_CALLS = 2
@@ -28,9 +28,7 @@ _MIN_LISTED_CALLS = 2
 class QuestionDisplay(Protocol):
     """What the frontend needs from the app; every method returns at once."""
 
-    def open_dialog(
-        self, dialog: "AnyDialog", on_answer: Callable[[Any], None], mode: OpenMode = "unless typing"
-    ) -> None:
+    def open_dialog(self, dialog: "AnyDialog", on_answer: Callable[[Any], None], mode: OpenMode = "auto") -> None:
         """Show a dialog or a card; `on_answer` receives the value it was dismissed with."""
         ...
 
@@ -73,7 +71,7 @@ class TuiFrontend:
         self._key_numbers = count(1)
         self._call_list: WaitingCallsDialog | None = None
         self._cursor = ""
-        self._open_mode: OpenMode = "unless typing"
+        self._open_mode: OpenMode = "auto"
 
     def bind(self, display: QuestionDisplay) -> None:
         """Open dialogs on this display from now on; it must be ready to show them."""
@@ -192,7 +190,7 @@ class TuiFrontend:
         try:
             self._show_next()
         finally:
-            self._open_mode = "unless typing"
+            self._open_mode = "auto"
 
     def _show_question(self, waiting: _PendingQuestion, display: QuestionDisplay, mode: OpenMode) -> None:
         dialog = create_dialog(waiting.question)
@@ -206,14 +204,14 @@ class TuiFrontend:
                 return  # the dialog was removed
             waiting.dialog = None
             if answer is dialog.MINIMIZED:
-                self._show_question(waiting, display, "aside")
+                self._show_question(waiting, display, "minimized")
                 self._show_next()
             elif answer is dialog.POSTPONED:
                 self._shown_count -= 1
                 self._show_next_in_mode("entered")
             else:
                 self._record_answer(waiting, waiting.question.refusal() if answer is None else answer)
-                self._show_next_in_mode("follows")
+                self._show_next_in_mode("follow_up")
 
         waiting.dialog = dialog
         display.open_dialog(dialog, answered, mode)
@@ -228,7 +226,7 @@ class TuiFrontend:
                 return  # the list was removed
             self._call_list = None
             if verdict is shown.MINIMIZED:
-                self._show_call_list(display, self._pending_calls, "aside")
+                self._show_call_list(display, self._pending_calls, "minimized")
                 self._show_next()
             else:
                 self._cursor = shown.next_cursor
@@ -257,7 +255,7 @@ class TuiFrontend:
                 self._show_question(chosen[key], display, "entered")
             case _:
                 pass
-        self._show_next_in_mode("follows")
+        self._show_next_in_mode("follow_up")
 
     def _record_answer(self, waiting: _PendingQuestion, answer: Any) -> None:
         """Record the answer without showing the next question; the caller may settle more."""

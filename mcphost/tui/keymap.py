@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class Action(NamedTuple):
-    """A global action; `name` is the app's action, `slash` its command without the slash."""
+    """A global action; `name` is the app's action, `slash` and `aliases` its commands without the slash."""
 
     name: str
     keys: str
@@ -15,6 +15,7 @@ class Action(NamedTuple):
     slash: str = ""
     is_in_footer: bool = False
     priority: bool = False
+    aliases: tuple[str, ...] = ()
 
 
 ACTIONS: tuple[Action, ...] = (
@@ -79,8 +80,9 @@ ACTIONS: tuple[Action, ...] = (
         "auto-approve",
         "Auto-approve",
         "Auto-approve read-only tools; press again to stop everything",
-        "unasked",
+        "auto-approve",
         priority=True,
+        aliases=("unasked",),
     ),
     Action("audit", "f10", "F10", "audit", "Audit log", "Show the audit log and verify it", "audit"),
     Action(
@@ -173,4 +175,4 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
 
 def find_slash_command(word: str) -> Action | None:
     """Return the action with this slash command, or None."""
-    return next((action for action in ACTIONS if action.slash == word), None)
+    return next((action for action in ACTIONS if word in (action.slash, *action.aliases)), None)

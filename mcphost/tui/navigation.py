@@ -111,9 +111,9 @@ class NavigationApp(InputGuardApp):
         """Open the history page."""
         from mcphost.tui.screens.history import HistoryScreen
 
-        def open_(ident: str | None) -> None:
-            if ident is not None:
-                self.run_worker(partial(self._open_conversation, ident), group="history")
+        def open_(conversation_id: str | None) -> None:
+            if conversation_id is not None:
+                self.run_worker(partial(self._open_conversation, conversation_id), group="history")
 
         self._open_screen(HistoryScreen(self.host), open_)
 
@@ -141,10 +141,10 @@ class NavigationApp(InputGuardApp):
 
         self._open_screen(AuditScreen(self.host))
 
-    async def _open_conversation(self, ident: str) -> None:
+    async def _open_conversation(self, conversation_id: str) -> None:
         from mcphost.errors import McpHostError
 
         try:
-            await self.host.conversation.open(ident)
+            await self.host.conversation.open(conversation_id)
         except McpHostError as error:
             self.notify(str(error), severity="error", markup=False)

@@ -40,17 +40,15 @@ class QuestionApp(NavigationApp):
 
     # -- QuestionDisplay for TuiFrontend
 
-    def open_dialog(
-        self, dialog: "AnyDialog", on_answer: Callable[[Any], None], mode: "OpenMode" = "unless typing"
-    ) -> None:
+    def open_dialog(self, dialog: "AnyDialog", on_answer: Callable[[Any], None], mode: "OpenMode" = "auto") -> None:
         """Show a question as a dialog or as a card, once the app has started."""
 
         def show() -> None:
-            if mode == "aside" or (mode == "unless typing" and self.is_typing):
+            if mode == "minimized" or (mode == "auto" and self.is_typing):
                 self._minimized = (dialog, on_answer)
                 self.update_question_cards()
                 return
-            dialog.is_follow_up = mode == "follows"
+            dialog.is_follow_up = mode == "follow_up"
             self._push_dialog(dialog, on_answer, is_entered=mode == "entered")
 
         self._run_when_started(show)

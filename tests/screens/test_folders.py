@@ -97,7 +97,7 @@ async def test_a_folder_is_added_with_suggestions_and_for_as_long_as_the_person_
         await it.pilot.press("enter", *"code", "enter", "right")
         await it.until(lambda: f"Whenever mcphost is started in {work}"[:60] in it.text().replace("\n", " "))
         await it.pilot.press("ctrl+s")
-        await it.until(lambda: "holds for this project" in it.text(), "the folder, under the cursor")
+        await it.until(lambda: "applies for this project" in it.text(), "the folder, under the cursor")
         found = (await roots.refresh()).find(str(work / "src"))
         assert found is not None
         assert found.name == "code"

@@ -67,7 +67,7 @@ async def insert_prompt(it: Any, text: str, monkeypatch: pytest.MonkeyPatch) -> 
     await it.until(lambda: prompt(it).text.endswith(text), "the filled prompt")
 
 
-@pytest.mark.parametrize("text", [LINE, LONG, "/unasked", "/new"])
+@pytest.mark.parametrize("text", [LINE, LONG, "/auto-approve", "/new"])
 async def test_the_text_of_a_prompt_is_sent_as_a_message_and_the_screen_says_so(
     run: Run, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
@@ -87,7 +87,7 @@ def test_what_enter_does_fits_into_a_terminal_of_80_cells(text: str, origin: Any
     assert 0 < len(describe_origin(Draft(text, origin), 1)) <= 74
 
 
-@pytest.mark.parametrize("text", [LINE, LONG, "/unasked", "/new"])
+@pytest.mark.parametrize("text", [LINE, LONG, "/auto-approve", "/new"])
 async def test_a_pasted_call_or_command_is_sent_as_a_message_and_the_screen_says_so(run: Run, text: str) -> None:
     async with run(turn=echo_reply) as it:
         await paste(it, text)
@@ -103,7 +103,7 @@ async def test_enter_does_nothing_right_behind_an_insertion_nor_while_it_is_held
         for _ in range(5):
             clock.now += GUARD_SECONDS * 0.9
             await assert_not_sent(it, "hello")
-        assert "press enter again" in notices(it)
+        assert "press Enter again" in notices(it)
         clock.now += GUARD_SECONDS * 1.1
         await assert_sent_as_message(it, "hello")
 

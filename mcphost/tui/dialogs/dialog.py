@@ -176,9 +176,9 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             return False
         return super().check_action(action, parameters)
 
-    def disabled_reason(self, ident: str) -> str:
+    def disabled_reason(self, button_id: str) -> str:
         """Return why this button is disabled, as a phrase; empty if it is not."""
-        return self._unread_message() if ident in self.APPROVING and not self.is_read else ""
+        return self._unread_message() if button_id in self.APPROVING and not self.is_read else ""
 
     def key_hints(self) -> str:
         """Return the keys that work while no input is open."""
@@ -223,8 +223,8 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             with Vertical(id="extra"):
                 yield from self.compose_extra()
             with WrappingRow(id="buttons"):
-                for number, (ident, label) in enumerate(self.BUTTONS):
-                    yield Button(Content(label), id=ident, classes="" if number else "refuse", compact=True)
+                for number, (button_id, label) in enumerate(self.BUTTONS):
+                    yield Button(Content(label), id=button_id, classes="" if number else "refuse", compact=True)
             yield Static(self.KEYS, id="keys", markup=False)
 
     def _requester_text(self) -> str:
@@ -365,9 +365,9 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         for button in self.query("#buttons Button"):
             button.set_class(bool(self.disabled_reason(button.id or "")), "locked")
 
-    def approve(self, ident: str, answer: A) -> None:
+    def approve(self, button_id: str, answer: A) -> None:
         """Dismiss with the answer of this button, or show why the button is disabled."""
-        why = self.disabled_reason(ident)
+        why = self.disabled_reason(button_id)
         if why:
             self.show_hint(why)
         else:

@@ -306,15 +306,15 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         words = "The result may contain instructions to the model. The model gets nothing that you withhold."
         return [*out, Content.styled(f"\n{words}", "$faint")]
 
-    def disabled_reason(self, ident: str) -> str:
+    def disabled_reason(self, button_id: str) -> str:
         """Return why a button is disabled; empty if it is not."""
-        if ident not in self.APPROVING:
+        if button_id not in self.APPROVING:
             return ""
         if self.editor is not None:
             return "apply your edits first (ctrl+s) or discard them (esc)"
         if all(text is None for text in self.texts):
             return "nothing is left to send; withhold it"
-        return super().disabled_reason(ident) or self.reminder()
+        return super().disabled_reason(button_id) or self.reminder()
 
     def reminder(self) -> str:
         """Return what must still be read before approval."""
@@ -381,10 +381,10 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         for part in self.query("#extra > *"):
             part.display = False
 
-    def _open_input(self, ident: str, keys: str) -> None:
+    def _open_input(self, input_id: str, keys: str) -> None:
         for child in self.query("#extra > *"):
-            child.display = child.id == ident
-        self.open_extra(ident, keys)
+            child.display = child.id == input_id
+        self.open_extra(input_id, keys)
 
     def action_reason(self) -> None:
         """Ask for a reason, which the model reads."""

@@ -204,9 +204,9 @@ class RuleBuilderDialog(Dialog[Rule | None]):
             else "mcphost cannot tell whether it matches this call"
         )
 
-    def disabled_reason(self, ident: str) -> str:
+    def disabled_reason(self, button_id: str) -> str:
         """Return why a button is disabled; empty if it is not."""
-        if ident != "save" or self._coverage == "yes":
+        if button_id != "save" or self._coverage == "yes":
             return ""
         if self.rule is None:
             return self._fault

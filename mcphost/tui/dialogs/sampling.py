@@ -141,11 +141,11 @@ class SamplingDialog(Dialog[Any]):
                 yield self.heading_part(f"[{kind}]")
                 yield self.text_part(dumps(block), "$muted")
 
-    def disabled_reason(self, ident: str) -> str:
+    def disabled_reason(self, button_id: str) -> str:
         """Return why a button is disabled; empty if it is not."""
-        if ident == "send" and self.is_too_long:
+        if button_id == "send" and self.is_too_long:
             return "this is too long to approve here"
-        return super().disabled_reason(ident)
+        return super().disabled_reason(button_id)
 
     def compose_extra(self) -> ComposeResult:
         """Yield the inputs."""

@@ -191,9 +191,9 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
         self.query_one("#body").scroll_to(y=max(0, self.cursor_row * 2 - 2), animate=False)
         self.update_locked_buttons()
 
-    def disabled_reason(self, ident: str) -> str:
+    def disabled_reason(self, button_id: str) -> str:
         """Return why the button is disabled; sharing with no server needs no reading."""
-        agrees = ident.startswith("all") or (ident == "done" and self._has_approval)
+        agrees = button_id.startswith("all") or (button_id == "done" and self._has_approval)
         return self._unread_message() if agrees and not self.is_read else ""
 
     @property

@@ -148,12 +148,12 @@ class SignInDialog(Dialog[SignInVerdict]):
         """Show only the available methods, and the remaining time."""
         super().on_mount()
         asked = self.details
-        for ident, there in (
+        for button_id, is_available in (
             ("browser", asked.browser),
             ("paste", not asked.code),
             ("switch_method", bool(asked.other)),
         ):
-            self.query_one(f"#{ident}").display = there
+            self.query_one(f"#{button_id}").display = is_available
         if asked.other == "browser":
             self.query_one("#switch_method", Button).label = Content("Without a code")
         self.show_key_hints(self.key_hints())

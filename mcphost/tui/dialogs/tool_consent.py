@@ -234,18 +234,18 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
 
     # -- enabled answers
 
-    def disabled_reason(self, ident: str) -> str:
+    def disabled_reason(self, button_id: str) -> str:
         """Return why a button is disabled; empty if it is not."""
-        if ident not in self.APPROVING:
+        if button_id not in self.APPROVING:
             return ""
         if self.query("#extra.shown") or not self.is_active:
             # The key was typed for the input or page that was opening.
             return "something else is open: esc goes back"
-        if unread := super().disabled_reason(ident):
+        if unread := super().disabled_reason(button_id):
             return unread
         if unread := self.reminder():
             return unread
-        return self._excluded_reason(ident)
+        return self._excluded_reason(button_id)
 
     def reminder(self) -> str:
         """Return what must still be read before approval."""
@@ -253,19 +253,19 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             return ""
         return f"{self.call_view.omitted_characters:,} characters are not shown here: read them with v, to the end"
 
-    def _excluded_reason(self, ident: str) -> str:
+    def _excluded_reason(self, button_id: str) -> str:
         """Return why this answer is never available for the call; empty if it may be."""
-        if ident != "once" and self._has_hidden_characters:
+        if button_id != "once" and self._has_hidden_characters:
             return "calls with hidden characters can be allowed once only"
-        if ident == "session" and self.review.is_edited:
+        if button_id == "session" and self.review.is_edited:
             return "an edited call is allowed once, or by a rule"
         return ""
 
     def update_locked_buttons(self) -> None:
         """Update buttons and key hints to the enabled answers."""
         self.review.is_end_shown = self.review.is_end_shown or self.is_read
-        for ident in ("session", "always"):
-            self.query_one(f"#{ident}").display = not self._excluded_reason(ident)
+        for button_id in ("session", "always"):
+            self.query_one(f"#{button_id}").display = not self._excluded_reason(button_id)
         super().update_locked_buttons()
         if not self.query("#extra.shown"):
             self.show_key_hints(self.key_hints())
@@ -277,7 +277,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             words.append("a once: not yet")
         else:
             known = {"once": "a once", "session": "s session", "always": "A always"}
-            words += [text for ident, text in known.items() if not self._excluded_reason(ident)]
+            words += [text for button_id, text in known.items() if not self._excluded_reason(button_id)]
         if self.details.editable:
             words.append("e edit")
         return " · ".join([*words, "v all", *(["l list"] if self._has_list else [])])

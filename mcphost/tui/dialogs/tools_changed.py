@@ -92,8 +92,8 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
         """Adapt the buttons to a single change."""
         super().on_mount()
         if len(self.details.changes) == 1:
-            for ident in ("#done", "#accept_all"):
-                self.query_one(ident).display = False
+            for button_id in ("#done", "#accept_all"):
+                self.query_one(button_id).display = False
             self.query_one("#refuse", Button).label = "Quarantine it"
             self.query_one("#accept_one", Button).label = "Keep it"
             self.show_key_hints(self.ONE_KEYS)
@@ -123,12 +123,12 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
             return ""
         return "not everything is shown here: read it with v, to the end"
 
-    def disabled_reason(self, ident: str) -> str:
+    def disabled_reason(self, button_id: str) -> str:
         """Return why a button is disabled; empty if it is not."""
         unread = len(self.details.changes) - len(self._read_indexes)
-        if ident == "accept_all" and unread:
+        if button_id == "accept_all" and unread:
             return f"{unread} of them not read yet: n shows the next"
-        return super().disabled_reason(ident) or (self.reminder() if ident == "accept_one" else "")
+        return super().disabled_reason(button_id) or (self.reminder() if button_id == "accept_one" else "")
 
     def action_view(self) -> None:
         """Open the whole diff on a page of its own; the question waits below."""

@@ -38,7 +38,7 @@ class AuditScreen(ListScreen):
         ("v", "verify", "screen.verify"),
         ("o", "older", "screen.older"),
         ("n", "newer", "screen.newer"),
-        ("u u", "undo the grant", "screen.undo"),
+        ("u u", "revoke the grant", "screen.undo"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("v", "verify", show=False),
@@ -187,13 +187,13 @@ def _detail_pairs(row: Written) -> list[tuple[str, str]]:
     took = f"{row.duration:,} ms" if row.duration else ""
     result = f"{row.size:,} bytes" if row.size else ""
     return [
-        ("what", f"{row.kind} {row.event}" + (f": {row.decision}" if row.decision else "")),
-        ("of", " ".join(part for part in (row.server, row.subject) if part)),
+        ("event", f"{row.kind} {row.event}" + (f": {row.decision}" if row.decision else "")),
+        ("subject", " ".join(part for part in (row.server, row.subject) if part)),
         ("by", row.who),
         ("grant", row.grant),
         ("took", ", ".join(part for part in (took, result) if part)),
         ("row", f"{row.seq:,}" + (f", about row {row.about:,}" if row.about else "")),
-        ("at", format_time(row.at / 1_000_000)),
+        ("time", format_time(row.at / 1_000_000)),
         ("arguments", row.arguments[:16]),
         ("shown", row.shown[:16]),
         ("definition", row.definition[:16]),

@@ -66,13 +66,13 @@ class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
             self.tool_choice = ChoiceList(Field(name="tools", kind="choices", options=names), None)
             yield self.tool_choice
             with Horizontal(id="limits"):
-                for label, ident, value in (
+                for label, input_id, value in (
                     ("calls", "calls", f"{default.calls}"),
                     ("minutes", "minutes", f"{default.seconds / 60:g}"),
                     ("tokens", "tokens", f"{default.tokens}"),
                 ):
                     yield Static(Content.styled(label, "$muted"), markup=False)
-                    yield OrderedInput(value, id=ident, compact=True, type="number")
+                    yield OrderedInput(value, id=input_id, compact=True, type="number")
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
         """Return the action and label of each button."""
@@ -109,8 +109,8 @@ class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
             return
         self.dismiss(running)
 
-    def _read_number(self, ident: str) -> float:
+    def _read_number(self, input_id: str) -> float:
         try:
-            return float(self.query_one(f"#{ident}", Input).value)
+            return float(self.query_one(f"#{input_id}", Input).value)
         except ValueError:
-            raise UsageError(f"The number of {ident} is missing.") from None
+            raise UsageError(f"The number of {input_id} is missing.") from None

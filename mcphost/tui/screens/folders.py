@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 _SCOPE_PHRASES = {"": "", "run": "for this run", "project": "for this project", "user": "always"}
-_ROOTS_NOTICE = """A server is told where these are when it asks and you agree.
-That neither keeps it inside them nor gives it a right to them."""
+_ROOTS_NOTICE = """A server gets these paths when it asks and you agree.
+That neither confines it to them nor gives it access to them."""
 FolderChange = Literal["add", "name", "out", "back"]
 _TITLES = {
     "add": "Share a folder",
@@ -45,7 +45,7 @@ _MAX_PATH = 4_096
 
 
 def describe_origin(folder: RootFolder) -> str:
-    """Return where the folder origin and who decides about it."""
+    """Return where the folder comes from, and the user's change to it."""
     holds = _SCOPE_PHRASES[folder.scope]
     if folder.state == "out":
         return f"removed {holds} · {folder.origin}"
@@ -140,10 +140,10 @@ class FoldersScreen(ListScreen):
                     ("folder", one.path),
                     ("name", one.name),
                     ("shared", told[one.state]),
-                    ("careful", one.warning),
+                    ("warning", one.warning),
                     ("origin", one.origin.removeprefix("in ")),
-                    ("written as", one.configured_path),
-                    ("your edit", f"holds {_SCOPE_PHRASES[one.scope]}" if one.scope else ""),
+                    ("configured as", one.configured_path),
+                    ("your change", f"applies {_SCOPE_PHRASES[one.scope]}" if one.scope else ""),
                     ("address", one.root.uri if one.state == "there" else ""),
                 ]
             )
@@ -288,8 +288,7 @@ class FolderForm(FormScreen[tuple[str, str]]):
         return (("leave", "Back"), ("apply", _CHANGE_LABELS[self.change]))
 
     def key_hints(self) -> str:
-        """Create the widgets."""
-        """Create the widgets."""
+        """Return the key hints."""
         hint = f"{SuggestionInput.HINT}enter next" if self._has_path_input else "tab next · ← → scope"
         return f"{hint} · ctrl+s {_CHANGE_LABELS[self.change].lower()} · esc back"
 

@@ -101,13 +101,13 @@ class GrantsScreen(ListScreen):
             clean_pairs(
                 [
                     ("rule", grant.text),
-                    ("counts", "yes" if one.state == "counts" else f"no: {one.why}"),
-                    ("holds", describe_grant_scope(one)),
+                    ("active", "yes" if one.state == "counts" else f"no: {one.why}"),
+                    ("applies", describe_grant_scope(one)),
                     ("account", grant.account or ""),
-                    ("until", format_time(grant.rule.expires or 0)),
-                    ("given", format_time(grant.created)),
+                    ("expires", format_time(grant.rule.expires or 0)),
+                    ("created", format_time(grant.created)),
                     (
-                        "so far",
+                        "usage",
                         f"{describe_usage(one)}{f', last {format_time(grant.last_used)}' if grant.last_used else ''}",
                     ),
                     ("tools", ", ".join(tools[:_MAX_TOOLS]) + more),
@@ -123,9 +123,9 @@ class GrantsScreen(ListScreen):
                 [
                     ("server", answer.server),
                     ("folder", answer.path),
-                    ("told", "whenever it asks" if answer.is_shared else "never"),
-                    ("counts", "yes" if one.state == "counts" else f"no: {one.why}"),
-                    ("given", format_time(answer.created)),
+                    ("shared", "whenever it asks" if answer.is_shared else "never"),
+                    ("active", "yes" if one.state == "counts" else f"no: {one.why}"),
+                    ("created", format_time(answer.created)),
                     ("id", answer.id),
                 ]
             )
@@ -137,18 +137,18 @@ class GrantsScreen(ListScreen):
         if row is None:
             return
         is_folder = isinstance(row.value, FolderAnswerStatus)
-        ident: str = row.value.answer.id if is_folder else row.value.grant.id
-        if self._revoke_candidate != ident:
-            self._revoke_candidate = ident
+        grant_id: str = row.value.answer.id if is_folder else row.value.grant.id
+        if self._revoke_candidate != grant_id:
+            self._revoke_candidate = grant_id
             what = "the folder will be" if is_folder else "its calls will be"
             self.show_about(Content.styled(f"Press x again to revoke it; {what} asked about.", "$warning"))
             return
         self._revoke_candidate = ""
-        self.run_worker(partial(self._revoke, ident))
+        self.run_worker(partial(self._revoke, grant_id))
 
-    async def _revoke(self, ident: str) -> None:
+    async def _revoke(self, grant_id: str) -> None:
         try:
-            await self.host.grants.revoke(ident)
+            await self.host.grants.revoke(grant_id)
         except McpHostError as error:
             self.notify(str(error), severity="error", markup=False)
         await self._load_grants()

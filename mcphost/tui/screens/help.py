@@ -20,7 +20,7 @@ def render_help(width: int = 100) -> Content:
     lines: list[Content] = [Content.styled("Everywhere", "bold $accent")]
     for action in ACTIONS:
         slash = f"/{action.slash}" if action.slash else ""
-        lead = Content.assemble((f"  {action.key_display:<6}", "bold"), (f"{slash:<12}", "$muted"))
+        lead = Content.assemble((f"  {action.key_display:<6}", "bold"), (f"{slash:<15}", "$muted"))
         lines += _layout_help_row(lead, action.help, width)
     where = ""
     for place, key, does in LOCAL_KEYS:

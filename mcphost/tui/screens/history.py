@@ -65,8 +65,8 @@ class HistoryScreen(ListScreen):
             clean_pairs(
                 [
                     ("title", info.title),
-                    ("begun", format_time(info.created)),
-                    ("last", format_time(info.updated)),
+                    ("started", format_time(info.created)),
+                    ("updated", format_time(info.updated)),
                     ("messages", str(info.messages)),
                     ("model", info.model),
                     ("id", info.id),

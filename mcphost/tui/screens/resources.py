@@ -73,9 +73,9 @@ def describe_annotations(item: Resource | ResourceTemplate, server_url: str) -> 
     said = item.annotations or Annotations()
     fetched = sum(not icon.src.lower().startswith("data:") for icon in allowed_icons(item.icons, server_url))
     return [
-        ("meant for", ", ".join({"user": "you", "assistant": "the model"}[one] for one in said.audience)),
-        ("matters", f"{said.priority:.0%}" if said.priority is not None else ""),
-        ("changed", said.last_modified or ""),
+        ("audience", ", ".join({"user": "you", "assistant": "the model"}[one] for one in said.audience)),
+        ("priority", f"{said.priority:.0%}" if said.priority is not None else ""),
+        ("modified", said.last_modified or ""),
         ("icon", f"{fetched}, not fetched" if fetched else ""),
     ]
 

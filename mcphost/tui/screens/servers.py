@@ -85,9 +85,9 @@ def describe_account(view: ServerView) -> list[tuple[str, str]]:
     rights = ", ".join(f"{words} ({scope})" if words else scope for words, scope in told)
     return [
         ("signed in", f"{account.name}, {describe_validity(account)}"),
-        ("by", f"{account.issuer}, {describe_client(account)}" if account.client_kind else account.issuer),
-        ("it may", rights or "do what the server permits every user"),
-        ("kept", describe_storage(account)),
+        ("issuer", f"{account.issuer}, {describe_client(account)}" if account.client_kind else account.issuer),
+        ("scopes", rights or "none: what the server allows every user"),
+        ("stored", describe_storage(account)),
     ]
 
 
@@ -107,7 +107,7 @@ class ServersScreen(ListScreen):
         ("t", "tools", "screen.tools"),
         ("r", "restart", "screen.restart"),
         ("c", "changes", "screen.changes"),
-        ("g", "grants", "screen.grants"),
+        ("g", "permissions", "screen.grants"),
         ("f", "folders", "app.folders"),
         ("s", "sign in", "screen.sign_in"),
         ("a", "accounts", "screen.accounts"),
@@ -117,7 +117,7 @@ class ServersScreen(ListScreen):
         Binding("t", "tools", show=False),
         Binding("r", "restart", show=False),
         Binding("c", "changes", show=False),
-        Binding("g", "grants", show=False),
+        Binding("g", "permissions", show=False),
         Binding("f", "app.folders", show=False),
         Binding("s", "sign_in", show=False),
         Binding("o", "sign_out", show=False),
@@ -180,13 +180,13 @@ class ServersScreen(ListScreen):
                         " ".join(config.argv) if config.is_stdio else config.url,
                     ),
                     ("implementation", f"{known.info.title or known.info.name} {known.info.version}" if known else ""),
-                    ("about itself", (known.info.description or "") if known else ""),
+                    ("description", (known.info.description or "") if known else ""),
                     ("website", (known.info.website_url or "") if known else ""),
                     *describe_account(view),
-                    ("speaks", f"{known.revision} ({known.era})" if known else ""),
-                    ("offers", describe_capabilities(view)),
+                    ("protocol", f"{known.revision} ({known.era})" if known else ""),
+                    ("capabilities", describe_capabilities(view)),
                     (
-                        "lists",
+                        "catalog",
                         summarize_catalog(view.catalog)
                         + (
                             f"; {pluralize(len(view.quarantined), 'tool')} quarantined after a change"
@@ -196,9 +196,12 @@ class ServersScreen(ListScreen):
                         + (f"; {pluralize(len(view.disabled_tools), 'tool')} off" if view.disabled_tools else ""),
                     ),
                     ("folders", describe_known_roots(view.known_roots) + _deprecation_note(view)),
-                    ("counted", ", ".join(f"{what}: {number}" for what, number in view.counts.items())),
-                    ("believed", "its read-only claims are trusted" if config.trust_annotations else ""),
-                    ("from", config.file),
+                    ("counters", ", ".join(f"{what}: {number}" for what, number in view.counts.items())),
+                    (
+                        "trusted",
+                        "read-only tools run without asking" if config.trust_annotations else "",
+                    ),
+                    ("configured in", config.file),
                 ]
             )
         )

@@ -22,7 +22,7 @@ class Stage:
         self.waiting: tuple[Question[Any], ...] = ()
         self.openings: list[OpenMode] = []
 
-    def open_dialog(self, dialog: Any, on_answer: Callable[[Any], None], mode: OpenMode = "unless typing") -> None:
+    def open_dialog(self, dialog: Any, on_answer: Callable[[Any], None], mode: OpenMode = "auto") -> None:
         self.open.append((dialog, on_answer))
         self.openings.append(mode)
 

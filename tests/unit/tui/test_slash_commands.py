@@ -4,6 +4,7 @@ from time import monotonic
 
 import pytest
 
+from mcphost.tui.keymap import find_slash_command
 from mcphost.tui.slash_commands import explain_unknown_command
 
 NAMES = ["/help", "/history", "/theme", "/files:summarize", "/quit"]
@@ -73,3 +74,10 @@ def test_a_hostile_name_is_shown_as_marks() -> None:
     said = explain_unknown_command("/files:summarise x", ["/files:summar\x1b[31mise"])
     assert "Did you mean" in said
     assert "\x1b" not in said
+
+
+@pytest.mark.parametrize("name", ["auto-approve", "unasked"])
+def test_auto_approval_has_its_command_and_the_former_one(name: str) -> None:
+    action = find_slash_command(name)
+    assert action is not None
+    assert action.name == "auto_approval"
