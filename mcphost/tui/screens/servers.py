@@ -117,7 +117,7 @@ class ServersScreen(ListScreen):
         Binding("t", "tools", show=False),
         Binding("r", "restart", show=False),
         Binding("c", "changes", show=False),
-        Binding("g", "permissions", show=False),
+        Binding("g", "grants", show=False),
         Binding("f", "app.folders", show=False),
         Binding("s", "sign_in", show=False),
         Binding("o", "sign_out", show=False),
