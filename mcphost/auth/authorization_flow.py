@@ -75,7 +75,7 @@ class AuthorizationFlow:
         resource = await discover_resource(self._http, target.url, challenge.get("resource_metadata"))
         if resource.is_legacy and not is_required:
             raise SignInNotRequired(
-                f"The server {target.server!r} does not ask for an account.", "There is nothing to do."
+                f"The server {target.server!r} does not require an account.", "There is nothing to do."
             )
         resource = resource.with_issuer(target.issuer)
         self._interactive.report_step(SignInStep.ISSUER)
@@ -88,9 +88,9 @@ class AuthorizationFlow:
         ):
             # With a device code the secret is sent before the user has seen where it goes.
             raise UntrustedMetadata(
-                f"The server {target.server!r} wants a sign-in at {issuer[:200]!r}, and mcp.json does not say where "
-                "its client secret belongs; nothing was sent.",
-                'If that is right, enter it there: "mcphost": {"oauth": {"issuer": "…"}} for this server.',
+                f"The server {target.server!r} requires a sign-in at {issuer[:200]!r}, but mcp.json names no issuer "
+                "for its client secret; nothing was sent.",
+                'If that is right, add "mcphost": {"oauth": {"issuer": "…"}} to this server.',
             )
         discovered = await discover_issuer(self._http, issuer, is_legacy=resource.is_legacy)
         document = discovered.metadata
@@ -168,7 +168,7 @@ class AuthorizationFlow:
             raise UntrustedMetadata(
                 f"The client id of the server {self._target.server!r} belongs to the authorization server "
                 f"{configured[:200]!r}, but the server now names {', '.join(name[:200] for name in resource.issuers)}.",
-                "What was entered for one is not sent to another. If that is right, correct it in mcp.json.",
+                "Credentials of one are not sent to another. If the change is right, correct mcp.json.",
             )
         if configured:
             return configured

@@ -22,9 +22,9 @@ from mcphost.unicode_forms import split_url
 _START_TIMEOUT = 3.0
 _MAX_URL_LENGTH = 16 * 1024
 _FORBIDDEN_CHARACTERS = '\\"<>^`{|}\x7f'
-# A launcher for Windows gives the address to PowerShell between double quotes, where `$(…)` is run, or to cmd, where
-# `%NAME%` is replaced (wslview of wslu does both). A browser reads the codes as the characters.
-_PERCENT_CODES = {ord(one): f"%{ord(one):02X}" for one in "$'();!"}
+# A launcher for Windows passes the URL to PowerShell in double quotes, where `$(…)` is run, or to cmd, where `%NAME%`
+# is replaced (wslview of wslu does both). Browsers decode the percent codes.
+_PERCENT_CODES = {ord(char): f"%{ord(char):02X}" for char in "$'();!"}
 _BARE_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
 _LAUNCHER_COMMANDS = ("xdg-open", "wslview", "gio open", "x-www-browser")
 CONTAINER_MARKER_FILES = ("/.dockerenv", "/run/.containerenv")
@@ -35,7 +35,7 @@ _running_browsers: list["subprocess.Popen[bytes]"] = []
 @atexit.register
 def _detach_browsers() -> None:
     for browser in _running_browsers:
-        browser.returncode = browser.poll() or 0  # else its end warns that it still runs
+        browser.returncode = browser.poll() or 0  # otherwise Popen warns that it still runs
 
 
 def browser_commands(
@@ -47,9 +47,11 @@ def browser_commands(
     of that machine is elsewhere, none in a container (*marker_files* exist in containers only), and none without a
     display.
     """
-    wanted = tuple(words for entry in environ.get("BROWSER", "").split(os.pathsep) if (words := _split_command(entry)))
-    if wanted:
-        return wanted
+    configured = tuple(
+        command for entry in environ.get("BROWSER", "").split(os.pathsep) if (command := _split_command(entry))
+    )
+    if configured:
+        return configured
     if environ.get("SSH_CONNECTION") or environ.get("SSH_TTY") or environ.get("container"):
         return ()
     if any(os.path.lexists(mark) for mark in marker_files):
@@ -78,13 +80,13 @@ async def open_url(url: str) -> bool:
     """Open *url* and return whether a browser took it, within three seconds."""
     if not _is_safe_url(url):
         return False
-    harmless = _BARE_PERCENT.sub("%25", url.translate(_PERCENT_CODES))
+    encoded = _BARE_PERCENT.sub("%25", url.translate(_PERCENT_CODES))
     for launcher in browser_commands(os.environ, sys.platform):
         program = shutil.which(launcher[0]) if launcher else None
         if program is None:
             continue
-        given = [harmless if word == "%s" else word for word in launcher[1:]]
-        if await _start([program, *given, *([] if "%s" in launcher else [harmless])]):
+        args = [encoded if word == "%s" else word for word in launcher[1:]]
+        if await _start([program, *args, *([] if "%s" in launcher else [encoded])]):
             return True
     return False
 
@@ -97,7 +99,7 @@ def _is_safe_url(url: str) -> bool:
     if (
         not 0 < len(url) <= _MAX_URL_LENGTH
         or not url.isascii()
-        or any(one <= " " or one in _FORBIDDEN_CHARACTERS for one in url)
+        or any(char <= " " or char in _FORBIDDEN_CHARACTERS for char in url)
     ):
         return False
     try:
@@ -109,20 +111,24 @@ def _is_safe_url(url: str) -> bool:
 
 
 async def _start(command: list[str]) -> bool:
-    nowhere = subprocess.DEVNULL
     try:
         process = await anyio.to_thread.run_sync(
             lambda: subprocess.Popen(
-                command, stdin=nowhere, stdout=nowhere, stderr=nowhere, start_new_session=True, close_fds=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                close_fds=True,
             )
         )
     except OSError:
         return False
-    # Kept before the first wait: the answer of the sign-in may come, and cancel this, while the browser still starts.
+    # Recorded before the first await: the response may arrive and cancel this while the browser starts.
     _running_browsers[:] = [*(browser for browser in _running_browsers if browser.poll() is None), process]
-    until = anyio.current_time() + _START_TIMEOUT
+    deadline = anyio.current_time() + _START_TIMEOUT
     while process.poll() is None:
-        if anyio.current_time() > until:
+        if anyio.current_time() > deadline:
             return True
         await anyio.sleep(0.05)
     return process.returncode == 0

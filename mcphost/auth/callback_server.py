@@ -59,7 +59,7 @@ class CallbackServer:
         self.redirect_uri = f"http://{LOOPBACK_HOST}:{port}{path}"
         self._done = anyio.Event()
         self._response: AuthorizationResponse | None = None
-        self._is_expected: Callable[[AuthorizationResponse], bool] = lambda redirect: False
+        self._is_expected: Callable[[AuthorizationResponse], bool] = lambda response: False
         self._slots = anyio.Semaphore(MAX_CONCURRENT_REQUESTS)
         self._connection_count = 0
 
@@ -71,7 +71,7 @@ class CallbackServer:
         """Return the accepted response."""
         await self._done.wait()
         if self._response is None:
-            raise AssertionError("done without an answer")
+            raise AssertionError("done without a response")
         return self._response
 
     async def serve(self, stream: SocketStream) -> None:
@@ -85,7 +85,7 @@ class CallbackServer:
                 with anyio.move_on_after(CONNECTION_TIMEOUT):
                     await self._handle_request(stream)
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, ValueError):
-            return  # whoever it was went away
+            return  # the peer disconnected
         finally:
             self._connection_count -= 1
 
@@ -94,7 +94,7 @@ class CallbackServer:
         while b"\r\n\r\n" not in data:
             data += await stream.receive(4096)
             if len(data) > MAX_REQUEST_BYTES:
-                await stream.send(_make_page(431, "Too much", "That request was too large."))
+                await stream.send(_make_page(431, "Request too large", "The request was too large."))
                 return
         lines = data.partition(b"\r\n\r\n")[0].decode("latin-1").split("\r\n")
         verb, _, rest = lines[0].partition(" ")
@@ -102,25 +102,25 @@ class CallbackServer:
         hosts = [
             value.strip() for name, _, value in (line.partition(":") for line in lines[1:]) if name.lower() == "host"
         ]
-        # Another name in Host means a page in a browser that was talked into sending its requests here.
+        # Another Host header means a web page whose requests were redirected here by DNS rebinding.
         if hosts != [f"{LOOPBACK_HOST}:{self.port}"]:
-            await stream.send(_make_page(421, "Not here", "This address only takes the answer of a sign-in."))
+            await stream.send(_make_page(421, "Wrong host", "This address only receives the response of a sign-in."))
         elif split_url(target).path != self.path or self._done.is_set():
-            await stream.send(_make_page(404, "Not here", "This address only takes the answer of a sign-in."))
+            await stream.send(_make_page(404, "Not found", "This address only receives the response of a sign-in."))
         elif verb != "GET":
-            await stream.send(_make_page(405, "Not so", "The answer of a sign-in is a GET."))
+            await stream.send(_make_page(405, "Method not allowed", "The response of a sign-in is a GET request."))
         else:
             await self._handle_response(stream, parse_authorization_response(target))
 
     async def _handle_response(self, stream: SocketStream, response: AuthorizationResponse) -> None:
         if not self._is_expected(response):
-            await stream.send(_make_page(400, "Not this one", "This is not the answer mcphost waits for."))
+            await stream.send(_make_page(400, "Unknown response", "This is not the response that mcphost waits for."))
             return
         self._response = response
-        good = bool(response.get("code"))
-        text = "You can close this window and go back to mcphost." if good else "mcphost says what went wrong."
+        is_success = bool(response.get("code"))
+        text = "You can close this window and return to mcphost." if is_success else "mcphost shows what went wrong."
         try:
-            await stream.send(_make_page(200, "Answer received" if good else "Not signed in", text))
+            await stream.send(_make_page(200, "Response received" if is_success else "Not signed in", text))
         finally:
             self._done.set()
 
@@ -129,8 +129,8 @@ class CallbackServer:
 async def run_callback_server(port: int = 0, path: str = "/callback") -> AsyncGenerator[CallbackServer]:
     """Listen while the block is open. Raises OSError if the port is not available."""
     listener = await anyio.create_tcp_listener(local_host=LOOPBACK_HOST, local_port=port)
-    bound = int(listener.extra(SocketAttribute.local_port))  # noqa: S610 - no Django here
-    callback = CallbackServer(bound, path)
+    bound_port = int(listener.extra(SocketAttribute.local_port))  # noqa: S610 - no Django here
+    callback = CallbackServer(bound_port, path)
     failed: Exception | None = None
     async with listener, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, callback.serve)

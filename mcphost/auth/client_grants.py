@@ -62,20 +62,20 @@ async def fetch_token(grant: ClientGrant, http: OAuthHttpClient, challenge: Chal
     issuer = target.issuer
     resource = resource.with_issuer(issuer)
     if issuer not in resource.issuers:
-        named = ", ".join(repr(one[:200]) for one in resource.issuers)
+        named = ", ".join(repr(name[:200]) for name in resource.issuers)
         if not issuer:
             raise UntrustedMetadata(
-                f"The server {target.server!r} wants a sign-in at {named}, and mcp.json does not say where its "
-                "credentials belong; nothing was sent.",
-                'If that is right, enter it there: "mcphost": {"oauth": {"issuer": "…"}} for this server.',
+                f"The server {target.server!r} requires a sign-in at {named}, but mcp.json names no issuer for its "
+                "credentials; nothing was sent.",
+                'If that is right, add "mcphost": {"oauth": {"issuer": "…"}} to this server.',
             )
         raise UntrustedMetadata(
             f"The server {target.server!r} is configured for the authorization server {issuer[:200]!r}, which it does "
             f"not name; it names {named}.",
-            'What was entered for one is not sent to another. Correct "mcphost": {"oauth": {"issuer"}} in mcp.json.',
+            'Credentials of one are not sent to another. Correct "mcphost": {"oauth": {"issuer"}} in mcp.json.',
         )
-    found = await discover_issuer(http, issuer, is_legacy=resource.is_legacy)
-    document = found.metadata
+    discovered = await discover_issuer(http, issuer, is_legacy=resource.is_legacy)
+    document = discovered.metadata
     scopes = _check_configured_scopes(grant, select_scopes(challenge.get("scope"), grant.scopes or resource.scopes))
     client = make_configured_client(document, issuer, target.client_id, target.client_secret)
     form = await _make_token_request(grant, http, document, resource, scopes)
@@ -99,16 +99,16 @@ async def fetch_token(grant: ClientGrant, http: OAuthHttpClient, challenge: Chal
         tokens=tokens,
         client=client,
         requested_scopes=scopes,
-        discovery=summarize_discovery(resource, found),
+        discovery=summarize_discovery(resource, discovered),
     )
 
 
 def _check_configured_scopes(grant: ClientGrant, scopes: tuple[str, ...]) -> tuple[str, ...]:
     """Return *scopes* if the configured ones include them. Raises InvalidScopes: no user can be asked."""
-    more = [scope for scope in scopes if grant.scopes and scope not in grant.scopes]
-    if more:
+    missing = [scope for scope in scopes if grant.scopes and scope not in grant.scopes]
+    if missing:
         raise InvalidScopes(
-            f"The server {grant.target.server!r} wants scopes that are not configured: {' '.join(more)[:500]}.",
+            f"The server {grant.target.server!r} requires scopes that are not configured: {' '.join(missing)[:500]}.",
             'Nothing was sent. If they are right, add them to "mcphost": {"oauth": {"scopes": […]}} in mcp.json.',
         )
     return scopes
@@ -152,13 +152,13 @@ async def _fetch_id_jag(
     endpoint = check_url(grant.idp_token_endpoint, "identity provider's token endpoint")
     reply = await http.post_form(endpoint, form, "identity provider's token endpoint")
     members = reply.json_members()
-    granted = members.get("access_token")
-    if not reply.is_success or not isinstance(granted, str) or members.get("issued_token_type") != ID_JAG_TOKEN_TYPE:
+    id_jag = members.get("access_token")
+    if not reply.is_success or not isinstance(id_jag, str) or members.get("issued_token_type") != ID_JAG_TOKEN_TYPE:
         raise TokenError.from_response(
             reply,
-            f"The identity provider {endpoint[:200]} did not vouch for you",
-            "it gave something other than an ID-JAG.",
+            f"The identity provider {endpoint[:200]} issued no ID-JAG",
+            "the response has another token type.",
             "Sign in to it again, and renew mcphost.oauth.idToken.",
         )
-    register_server_secret(granted)
-    return granted
+    register_server_secret(id_jag)
+    return id_jag

@@ -47,15 +47,15 @@ def extract_code(response: AuthorizationResponse, document: AuthorizationServerM
     """Return the code if the response comes from *issuer*. Raises UntrustedMetadata, SignInFailed."""
     if "iss" in response.params:
         if response.params["iss"] != document.issuer:
-            raise UntrustedMetadata(f"The answer to the sign-in does not come from {issuer[:200]}; it was not used.")
+            raise UntrustedMetadata(f"The response to the sign-in does not come from {issuer[:200]}; it was not used.")
     elif document.authorization_response_iss_parameter_supported:
         raise UntrustedMetadata(
-            f"The answer to the sign-in does not say that it comes from {issuer[:200]}; it was not used."
+            f"The response to the sign-in does not say that it comes from {issuer[:200]}; it was not used."
         )
     if error := response.get("error"):
-        words = [quote_server_text(word) for word in (error, response.get("error_description"))]
-        said = ": ".join(word for word in words if word)
-        raise SignInFailed(f"The authorization server {issuer[:200]} said: {said}.", "Sign in again.")
+        texts = [quote_server_text(text) for text in (error, response.get("error_description"))]
+        reason = ": ".join(text for text in texts if text)
+        raise SignInFailed(f"The authorization server {issuer[:200]} reported: {reason}.", "Sign in again.")
     code = response.get("code")
     if not code:
         raise SignInFailed(f"The authorization server {issuer[:200]} sent neither a code nor an error.")
@@ -79,19 +79,19 @@ async def run_code_flow(interactive: InteractiveSignIn, request: AuthorizationRe
     if not document.authorization_endpoint:
         raise EndpointUnreachable(
             f"The authorization server {issuer[:200]} has no authorization endpoint.",
-            "Nobody can sign in there with a browser. Its operator must name one, or try: mcphost login --device",
+            "Its operator must add one. You may be able to use a device code: mcphost login --device",
         )
     _check_endpoint_query(document.authorization_endpoint)
     await interactive.http.check_url(document.authorization_endpoint, "authorization endpoint")
-    await interactive.http.check_url(document.token_endpoint, "token endpoint")  # before a person signs in for nothing
+    await interactive.http.check_url(document.token_endpoint, "token endpoint")  # before the user signs in
     async with AsyncExitStack() as stack:
         callback, client = await interactive.client_resolver.resolve(stack, document, issuer, request.scopes)
         interactive.is_client_registered = client.kind in (ENTERED_KIND, "registered")
         attempt = AuthorizationAttempt()
         interactive.report_step(SignInStep.PERSON, seconds=interactive.target.timeout)
         url = _authorization_url(interactive, request, client, callback, attempt)
-        redirect = await _wait_for_response(interactive, request, callback, attempt, url)
-    code = extract_code(redirect, document, issuer)
+        response = await _wait_for_response(interactive, request, callback, attempt, url)
+    code = extract_code(response, document, issuer)
     interactive.report_step(SignInStep.CODE)
     form = {
         "grant_type": "authorization_code",
@@ -99,13 +99,13 @@ async def run_code_flow(interactive: InteractiveSignIn, request: AuthorizationRe
         "redirect_uri": callback.redirect_uri,
         "code_verifier": attempt.verifier,
     }
-    # The code works once: what it buys must arrive, and is stored before anybody may cancel.
+    # The code works once, so the tokens must be received and stored before cancellation.
     with anyio.CancelScope(shield=True):
         tokens = await request_tokens(
             interactive.http, document, client, request.resource.identifier, form, signer=interactive.signer
         )
         return tokens, client
-    raise AssertionError("a shield stops nothing")
+    raise AssertionError("a shielded scope is not cancelled")
 
 
 def _check_endpoint_query(endpoint: str) -> None:
@@ -115,12 +115,12 @@ def _check_endpoint_query(endpoint: str) -> None:
     elsewhere.
     """
     query = split_url(endpoint).query
-    pairs = [pair for joint in "&;" for pair in parse_qsl(query, keep_blank_values=True, separator=joint)]
+    pairs = [pair for separator in "&;" for pair in parse_qsl(query, keep_blank_values=True, separator=separator)]
     for name, _ in pairs:
         if name.strip().lower() in _RESERVED_PARAMETERS:
             raise UntrustedMetadata(
                 f"The authorization endpoint {endpoint[:200]!r} has {name.strip()[:40]!r} in its own query, which "
-                "mcphost sends, too; a parameter may come once only (RFC 6749, section 3.1).",
+                "mcphost sends too; a parameter may occur only once (RFC 6749, section 3.1).",
                 "The operator of the authorization server must remove it there. The sign-in was not started.",
             )
 
@@ -145,11 +145,11 @@ def _authorization_url(
     if request.scopes:
         parameters["scope"] = " ".join(request.scopes)
     if interactive.target.account and SELECT_ACCOUNT in request.metadata.prompt_values_supported:
-        # Else a browser that remembers one account gives it to every name (OpenID Connect Core, 3.1.2.1).
+        # Otherwise a browser that remembers an account uses it for every name (OpenID Connect Core, 3.1.2.1).
         parameters["prompt"] = SELECT_ACCOUNT
     endpoint = request.metadata.authorization_endpoint
-    joint = "" if endpoint.endswith(("?", "&")) else "&" if "?" in endpoint else "?"
-    return check_url(f"{endpoint}{joint}{urlencode(parameters)}", "address of the sign-in")
+    separator = "" if endpoint.endswith(("?", "&")) else "&" if "?" in endpoint else "?"
+    return check_url(f"{endpoint}{separator}{urlencode(parameters)}", "address of the sign-in")
 
 
 async def _wait_for_response(
@@ -163,50 +163,50 @@ async def _wait_for_response(
 
     The user may switch to a device code if the server offers one; that raises SignInMethodSwitched.
     """
-    found: list[AuthorizationResponse] = []
-    refused = switched = False
-    until = anyio.current_time() + interactive.target.timeout
+    accepted: list[AuthorizationResponse] = []
+    is_refused = is_switched = False
+    deadline = anyio.current_time() + interactive.target.timeout
 
-    def fits(redirect: AuthorizationResponse) -> bool:
-        return secrets.compare_digest(redirect.get("state").encode(), attempt.state.encode())
+    def has_state(response: AuthorizationResponse) -> bool:
+        return secrets.compare_digest(response.get("state").encode(), attempt.state.encode())
 
-    def take(redirect: AuthorizationResponse) -> bool:
-        if not (fitting := fits(redirect)):
-            interactive.report_foreign_response(until - anyio.current_time())
-        return fitting
+    def is_expected(response: AuthorizationResponse) -> bool:
+        if not (is_ours := has_state(response)):
+            interactive.report_foreign_response(deadline - anyio.current_time())
+        return is_ours
 
-    def switch() -> None:
-        nonlocal switched
-        switched = True
+    def switch_method() -> None:
+        nonlocal is_switched
+        is_switched = True
         tasks.cancel_scope.cancel()
 
-    async def ask() -> None:
-        nonlocal refused
+    async def ask_person() -> None:
+        nonlocal is_refused
         note, others = interactive.previous_error, await interactive.other_accounts()
-        other = switch if request.metadata.device_authorization_endpoint else None
+        switch = switch_method if request.metadata.device_authorization_endpoint else None
         while True:
-            terms = SignInTerms(timeout=until - anyio.current_time(), switch_method=other, other_accounts=others)
-            said = await interactive.ask_person(request, url, terms, note=note)
-            if said is None:
-                refused = True
+            terms = SignInTerms(timeout=deadline - anyio.current_time(), switch_method=switch, other_accounts=others)
+            redirect_url = await interactive.ask_person(request, url, terms, note=note)
+            if redirect_url is None:
+                is_refused = True
                 tasks.cancel_scope.cancel()
-            if not said:
+            if not redirect_url:
                 return
-            pasted = parse_authorization_response(said)
-            if fits(pasted):
-                found.append(pasted)
+            pasted = parse_authorization_response(redirect_url)
+            if has_state(pasted):
+                accepted.append(pasted)
                 tasks.cancel_scope.cancel()
                 return
-            note = "That is not the address that this sign-in ended at."
+            note = "That is not the redirect URL of this sign-in."
 
-    callback.expect(take)
+    callback.expect(is_expected)
     with anyio.move_on_after(interactive.target.timeout):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(ask)
-            found.append(await callback.wait())
+            tasks.start_soon(ask_person)
+            accepted.append(await callback.wait())
             tasks.cancel_scope.cancel()
-    if found:
-        return found[0]
-    if switched:
+    if accepted:
+        return accepted[0]
+    if is_switched:
         raise SignInMethodSwitched
-    raise interactive.refusal_error() if refused else interactive.timeout_error()
+    raise interactive.refusal_error() if is_refused else interactive.timeout_error()

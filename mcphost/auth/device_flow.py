@@ -55,29 +55,27 @@ async def request_device_authorization(
     """Request a device code. Raises TokenError, UnsafeUrl, EndpointUnreachable."""
     endpoint = document.device_authorization_endpoint
     if not endpoint:
-        raise EndpointUnreachable(
-            f"The authorization server {document.issuer[:200]} does not offer to sign in by a code."
-        )
+        raise EndpointUnreachable(f"The authorization server {document.issuer[:200]} does not offer device codes.")
     form = {"resource": resource, **({"scope": " ".join(scopes)} if scopes else {})}
     headers = authenticate_client(client, form)
     reply = await http.post_form(endpoint, form, "device authorization endpoint", headers)
     members = reply.json_members()
-    code, user_code, address = (members.get(name) for name in ("device_code", "user_code", "verification_uri"))
+    code, user_code, uri = (members.get(name) for name in ("device_code", "user_code", "verification_uri"))
     if not (
-        reply.is_success and isinstance(code, str) and isinstance(user_code, str) and isinstance(address, str) and code
+        reply.is_success and isinstance(code, str) and isinstance(user_code, str) and isinstance(uri, str) and code
     ):
         raise TokenError.from_response(
-            reply, f"The authorization server {document.issuer[:200]} gave no code", "there was no code in its answer."
+            reply, f"The authorization server {document.issuer[:200]} issued no code", "the response has no code."
         )
     register_server_secret(code)
-    await http.check_url(address, "verification address")
+    await http.check_url(uri, "verification address")
     return DeviceAuthorization(
         code,
         sanitize(user_code[:_MAX_USER_CODE_LENGTH], keep_newlines=False),
-        address,
+        uri,
         parse_lifetime(members.get("expires_in")),
         min(max(parse_lifetime(members.get("interval", DEFAULT_INTERVAL)), MIN_INTERVAL), MAX_INTERVAL),
-        _check_complete_uri(members.get("verification_uri_complete"), address, user_code),
+        _check_complete_uri(members.get("verification_uri_complete"), uri, user_code),
     )
 
 
@@ -105,7 +103,7 @@ async def poll_token(
     The server's interval is respected. *on_poll* receives the number of requests, the seconds until the next one, and
     whether that is longer than at first.
     """
-    interval, until, polls = authorization.interval, time.monotonic() + authorization.expires_in, 0
+    interval, deadline, polls = authorization.interval, time.monotonic() + authorization.expires_in, 0
     form = {"grant_type": DEVICE_CODE_GRANT_TYPE, "device_code": authorization.device_code}
     while True:
         await anyio.sleep(interval)
@@ -121,7 +119,7 @@ async def poll_token(
             interval = min(interval * 2, MAX_INTERVAL)  # RFC 8628, section 3.5
         polls += 1
         on_poll(polls, interval, interval > authorization.interval)
-        if time.monotonic() > until:
+        if time.monotonic() > deadline:
             raise TokenError("The code was not entered in time.", "Sign in again.", code="expired_token")
 
 
@@ -131,32 +129,32 @@ async def run_device_flow(
     """Return the tokens and the client. Raises SignInMethodSwitched, and as AuthorizationFlow.run."""
     document, resource = request.metadata, request.resource.identifier
     interactive.report_step(SignInStep.CLIENT)
-    await interactive.http.check_url(document.token_endpoint, "token endpoint")  # before a person signs in for nothing
+    await interactive.http.check_url(document.token_endpoint, "token endpoint")  # before the user signs in
     async with AsyncExitStack() as stack:
         _, client = await interactive.client_resolver.resolve(stack, document, request.issuer, request.scopes)
     code = await request_device_authorization(interactive.http, document, client, resource, request.scopes)
-    outcome: list[TokenSet | SignInRequired | SignInMethodSwitched] = []
-    seconds = min(interactive.target.timeout, code.expires_in)
-    until = anyio.current_time() + seconds
+    outcomes: list[TokenSet | SignInRequired | SignInMethodSwitched] = []
+    timeout = min(interactive.target.timeout, code.expires_in)
+    deadline = anyio.current_time() + timeout
 
-    def asked(polls: int, interval: float, slowed: bool) -> None:
-        left = until - anyio.current_time()
-        interactive.report_step(SignInStep.PERSON, seconds=left, polls=polls, interval=interval, slowed=slowed)
+    def report_poll(polls: int, interval: float, slowed: bool) -> None:
+        remaining = deadline - anyio.current_time()
+        interactive.report_step(SignInStep.PERSON, seconds=remaining, polls=polls, interval=interval, slowed=slowed)
 
-    asked(0, code.interval, slowed=False)
+    report_poll(0, code.interval, slowed=False)
 
-    def switch() -> None:
-        outcome.append(SignInMethodSwitched())
+    def switch_method() -> None:
+        outcomes.append(SignInMethodSwitched())
         tasks.cancel_scope.cancel()
 
-    async def ask() -> None:
-        other = switch if document.authorization_endpoint else None
+    async def ask_person() -> None:
+        switch = switch_method if document.authorization_endpoint else None
         others = await interactive.other_accounts()
         terms = SignInTerms(
-            timeout=seconds,
+            timeout=timeout,
             verification_uri_complete=code.verification_uri_complete,
             poll_interval=code.interval,
-            switch_method=other,
+            switch_method=switch,
             other_accounts=others,
         )
         if (
@@ -165,22 +163,22 @@ async def run_device_flow(
             )
             is None
         ):
-            outcome.append(interactive.refusal_error())
+            outcomes.append(interactive.refusal_error())
             tasks.cancel_scope.cancel()
 
     with anyio.move_on_after(interactive.target.timeout):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(ask)
+            tasks.start_soon(ask_person)
             try:
-                outcome.append(
-                    await poll_token(interactive.http, document, client, resource, code, asked, interactive.signer)
+                outcomes.append(
+                    await poll_token(
+                        interactive.http, document, client, resource, code, report_poll, interactive.signer
+                    )
                 )
             except SignInRequired as error:
-                outcome.append(error)
+                outcomes.append(error)
             tasks.cancel_scope.cancel()
-    came = next(
-        (one for one in outcome if isinstance(one, TokenSet)), outcome[0] if outcome else interactive.timeout_error()
-    )
-    if isinstance(came, TokenSet):
-        return came, client
-    raise came
+    tokens = next((outcome for outcome in outcomes if isinstance(outcome, TokenSet)), None)
+    if tokens is not None:
+        return tokens, client
+    raise next((outcome for outcome in outcomes if isinstance(outcome, Exception)), interactive.timeout_error())

@@ -122,7 +122,7 @@ async def discover_resource(http: OAuthHttpClient, url: str, metadata_url: str) 
         reply = await http.get(place, "protected resource metadata")
         if reply.status >= _SERVER_ERROR:
             raise EndpointUnreachable(
-                f"The protected resource metadata {place[:200]!r} cannot be had: HTTP {reply.status}.", RETRY_HINT
+                f"The protected resource metadata {place[:200]!r} cannot be loaded: HTTP {reply.status}.", RETRY_HINT
             )
         if not reply.is_success or not reply.is_json:
             if metadata_url:
@@ -134,12 +134,12 @@ async def discover_resource(http: OAuthHttpClient, url: str, metadata_url: str) 
         document = parse_metadata(reply, ProtectedResourceMetadata, "protected resource metadata")
         if not document.resource:
             raise UntrustedMetadata(
-                f'The protected resource metadata {place[:200]!r} do not say what they are about: no "resource".',
+                f'The protected resource metadata {place[:200]!r} have no "resource".',
                 OPERATOR_HINT,
             )
         if not resource_covers(document.resource, url):
             raise UntrustedMetadata(
-                f"The server at {url[:200]} says that it is another resource: {document.resource[:200]!r}.",
+                f"The server at {url[:200]} declares another resource: {document.resource[:200]!r}.",
                 "Nothing was sent. Check the address in mcp.json.",
             )
         if not document.authorization_servers:
@@ -157,30 +157,30 @@ async def discover_issuer(http: OAuthHttpClient, issuer: str, *, is_legacy: bool
     """Return the metadata of an issuer. Raises UntrustedMetadata, UnsafeUrl, EndpointUnreachable."""
     check_url(issuer, "authorization server")
     headers = {"mcp-protocol-version": LEGACY_REVISION} if is_legacy else {}
-    broken = 0
-    answers: list[str] = []
+    error_status = 0
+    failures: list[str] = []
     places = issuer_metadata_urls(issuer)
     for place in places:
         reply = await http.get(place, "authorization server metadata", headers)
         if reply.status >= _SERVER_ERROR:
-            broken = reply.status
+            error_status = reply.status
         if not reply.is_success or not reply.is_json:
-            answers.append(f"{split_url(place).path[:200]} answers {reply.status_text}")
+            failures.append(f"{split_url(place).path[:200]} answers {reply.status_text}")
             continue
         document = parse_metadata(reply, AuthorizationServerMetadata, "authorization server metadata")
         if not document.issuer:
             raise UntrustedMetadata(
-                f'The authorization server metadata {place[:200]!r} do not say whose they are: no "issuer".',
+                f'The authorization server metadata {place[:200]!r} have no "issuer".',
                 OPERATOR_HINT,
             )
         if document.issuer != issuer and not (is_legacy and document.issuer.rstrip("/") == issuer):
             raise UntrustedMetadata(
                 f"The authorization server {issuer[:200]!r} calls itself {document.issuer[:200]!r}.",
-                "Its metadata were not used. The two must be the same to the letter (RFC 8414, section 3.3); whoever "
-                "runs it or the server must correct one of them.",
+                "Its metadata were not used. The two must be the same to the letter (RFC 8414, section 3.3); the "
+                "operator of one of them must correct it.",
             )
         return DiscoveredIssuer(_check_endpoints(document), place, "oauth" if place == places[0] else "oidc")
-    if is_legacy and not broken:
+    if is_legacy and not error_status:
         base = issuer.rstrip("/")
         return DiscoveredIssuer(
             AuthorizationServerMetadata(
@@ -191,8 +191,8 @@ async def discover_issuer(http: OAuthHttpClient, issuer: str, *, is_legacy: bool
             )
         )
     raise EndpointUnreachable(
-        f"The authorization server {issuer[:200]!r} has no metadata: {'; '.join(answers)}.",
-        RETRY_HINT if broken else "Nothing was sent. Its operator must publish them (RFC 8414).",
+        f"The authorization server {issuer[:200]!r} has no metadata: {'; '.join(failures)}.",
+        RETRY_HINT if error_status else "Nothing was sent. Its operator must publish them (RFC 8414).",
     )
 
 
@@ -238,7 +238,7 @@ def check_pkce(document: AuthorizationServerMetadata, *, is_legacy: bool) -> Non
         return
     if "S256" not in (methods or ()):
         raise UntrustedMetadata(
-            f"The authorization server {document.issuer[:200]} does not say that it supports PKCE with S256.",
+            f"The authorization server {document.issuer[:200]} does not declare PKCE with S256.",
             "Without it a stolen code could be used by others, so the sign-in was not started.",
         )
 
@@ -247,7 +247,7 @@ def parse_metadata(response: OAuthResponse, kind: type[T], what: str) -> T:
     """Return the metadata in a response. Raises UntrustedMetadata, naming *what*."""
     if not response.is_json_object():
         raise UntrustedMetadata(
-            f"The {what} {response.url[:200]!r} cannot be read: it is no JSON object.", OPERATOR_HINT
+            f"The {what} {response.url[:200]!r} cannot be read: it is not a JSON object.", OPERATOR_HINT
         )
     try:
         return convert(response.json_members(), kind, what)

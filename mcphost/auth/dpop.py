@@ -57,7 +57,7 @@ class JwtSigner:
         except Exception as error:  # the boundary to a library that raises anything for a broken key
             raise ConfigError(
                 f'"mcphost.oauth.key" is not a private key for {algorithm}.',
-                "It is a PEM text, begun by BEGIN PRIVATE KEY.",
+                "It must be PEM text that begins with BEGIN PRIVATE KEY.",
             ) from error
 
     def export_jwk(self) -> str:

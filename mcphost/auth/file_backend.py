@@ -66,7 +66,7 @@ class PassphraseKey(Struct, frozen=True):
     check: bytes
 
     def __repr__(self) -> str:
-        return "Seal(…)"
+        return "PassphraseKey(…)"
 
     @classmethod
     def derive(cls, passphrase: str, salt: bytes, log_n: int = SCRYPT_LOG_N) -> "PassphraseKey":
@@ -102,7 +102,7 @@ class PassphraseKey(Struct, frozen=True):
                 _decode_base64(content.nonce), _decode_base64(content.sealed), self._associated_data()
             )
         except InvalidTag as error:
-            raise ValueError("the seal does not fit") from error
+            raise ValueError("the content was not encrypted with this key") from error
 
     def _associated_data(self) -> bytes:
         return f"mcphost secrets {_FILE_VERSION} {self.log_n} ".encode() + self.salt
@@ -117,7 +117,7 @@ class FileBackend:
         self.path = path
         self.warn = warn
         self._has_warned_of_mode = False
-        self._pending_warnings: list[str] = []  # what threads found, told by the event loop
+        self._pending_warnings: list[str] = []  # collected in threads, reported by the event loop
 
     async def get(self, name: str) -> str | None:
         """Return the secret, or None. Raises McpHostError, SecretsLocked."""
@@ -136,17 +136,17 @@ class FileBackend:
         await self._read()
         return f"{self.path} (mode 0600, not encrypted)"
 
-    # -- what a sealed file does otherwise
+    # -- overridden for encrypted files
     def _decode(self, raw: bytes) -> dict[str, str]:
         """Return the secrets. Raises MalformedMessage or ValueError for a damaged file, SecretsLocked."""
-        found = decode(raw, _PlainContent, "file")
-        _check_version(found.version)
-        return found.secrets
+        content = decode(raw, _PlainContent, "file")
+        _check_version(content.version)
+        return content.secrets
 
     def _encode(self, entries: dict[str, str]) -> bytes:
         return encode(_PlainContent(_FILE_VERSION, entries))
 
-    # -- inside
+    # -- internal
     async def _read(self) -> tuple[FileSnapshot | None, dict[str, str]]:
         try:
             return await self._run_in_thread(self._load)
@@ -157,10 +157,10 @@ class FileBackend:
     async def _update(self, change: Callable[[dict[str, str]], dict[str, str]]) -> None:
         def work() -> None:
             make_private_directory(self.path.parent)
-            before, known = self._load_or_move_aside()
-            wanted = change(known)
-            if wanted != known:
-                raw = self._encode(wanted)
+            before, current = self._load_or_move_aside()
+            changed = change(current)
+            if changed != current:
+                raw = self._encode(changed)
                 if len(raw) > MAX_FILE_BYTES:
                     raise McpHostError(f"{self.path} would be over {MAX_FILE_BYTES} bytes.", "Sign out of something.")
                 replace_if_unchanged(self.path, before, raw, mode=0o600)
@@ -172,11 +172,11 @@ class FileBackend:
         return lock_file(self.path.with_suffix(".lock"))
 
     def _load(self) -> tuple[FileSnapshot | None, dict[str, str]]:
-        found = self._read_file()
-        if found is None:
+        snapshot = self._read_file()
+        if snapshot is None:
             return None, {}
         try:
-            return found, self._decode(found.content)
+            return snapshot, self._decode(snapshot.content)
         except (MalformedMessage, ValueError) as error:
             raise _DamagedFile(f"{self.path} is damaged.") from error
 
@@ -197,18 +197,18 @@ class FileBackend:
 
     def _read_file(self) -> FileSnapshot | None:
         try:
-            found = read_snapshot(self.path, MAX_FILE_BYTES)
+            snapshot = read_snapshot(self.path, MAX_FILE_BYTES)
         except FileNotFoundError:
             return None
-        if found.owner != os.geteuid():
-            raise ConfigError(f"{self.path} belongs to somebody else and is not used.", "Remove it.")
-        if found.mode & 0o077 and not self._has_warned_of_mode:
+        if snapshot.owner != os.geteuid():
+            raise ConfigError(f"{self.path} belongs to another user and is not used.", "Remove it.")
+        if snapshot.mode & 0o077 and not self._has_warned_of_mode:
             self._has_warned_of_mode = True
             self._pending_warnings.append(
-                f"Others can read {self.path} (mode {found.mode:04o}). Correct it: chmod 600 {self.path}; and if "
+                f"Others can read {self.path} (mode {snapshot.mode:04o}). Correct it: chmod 600 {self.path}; and if "
                 "somebody may have read it, sign out and in again."
             )
-        return found
+        return snapshot
 
     async def _run_in_thread(self, work: Callable[[], T]) -> T:
         try:
@@ -254,43 +254,43 @@ class EncryptedFileBackend(FileBackend):
         return f"{self.path} (encrypted, {'open' if self.is_unlocked else 'locked'})"
 
     def _make_or_check_key(self, passphrase: str) -> PassphraseKey | None:
-        found = self._read_file()
-        if found is not None:
+        snapshot = self._read_file()
+        if snapshot is not None:
             try:
-                sealed = _parse_encrypted(found.content)
+                content = _parse_encrypted(snapshot.content)
             except (MalformedMessage, ValueError):
                 self._move_aside()
             else:
-                seal = PassphraseKey.derive(passphrase, _decode_base64(sealed.salt), sealed.log_n)
-                return seal if secrets.compare_digest(seal.check, _decode_base64(sealed.check)) else None
+                key = PassphraseKey.derive(passphrase, _decode_base64(content.salt), content.log_n)
+                return key if secrets.compare_digest(key.check, _decode_base64(content.check)) else None
         return PassphraseKey.derive(passphrase, secrets.token_bytes(16), self._log_n)
 
     def _decode(self, raw: bytes) -> dict[str, str]:
-        sealed = _parse_encrypted(raw)
-        seal = self._key
-        # Another process may have begun the file anew, with another pass phrase.
-        if seal is None or _decode_base64(sealed.salt) != seal.salt or _decode_base64(sealed.check) != seal.check:
-            raise SecretsLocked(f"{self.path} is locked.", "Its pass phrase is asked for where somebody can be asked.")
-        return decode(seal.decrypt(sealed), dict[str, str], "sealed content")
+        content = _parse_encrypted(raw)
+        key = self._key
+        # Another process may have replaced the file, with another passphrase.
+        if key is None or _decode_base64(content.salt) != key.salt or _decode_base64(content.check) != key.check:
+            raise SecretsLocked(f"{self.path} is locked.", "mcphost asks for its pass phrase where it can.")
+        return decode(key.decrypt(content), dict[str, str], "sealed content")
 
     def _encode(self, entries: dict[str, str]) -> bytes:
         if self._key is None:
-            raise SecretsLocked(f"{self.path} is locked.", "Its pass phrase is asked for where somebody can be asked.")
+            raise SecretsLocked(f"{self.path} is locked.", "mcphost asks for its pass phrase where it can.")
         return encode(self._key.encrypt(encode(entries)))
 
 
 def _parse_encrypted(raw: bytes) -> _EncryptedContent:
     """Return the content. Raises MalformedMessage, ValueError; McpHostError for a later version."""
-    found = decode(raw, _EncryptedContent, "file")
-    _check_version(found.version)
-    # A key made with the costs that a stranger wrote here could take all memory.
+    content = decode(raw, _EncryptedContent, "file")
+    _check_version(content.version)
+    # Costs that someone else wrote here could use all memory.
     if (
-        found.log_n not in _SCRYPT_LOG_N_RANGE
-        or len(_decode_base64(found.salt)) != 16
-        or len(_decode_base64(found.check)) != 16
+        content.log_n not in _SCRYPT_LOG_N_RANGE
+        or len(_decode_base64(content.salt)) != 16
+        or len(_decode_base64(content.check)) != 16
     ):
-        raise ValueError("not a seal of ours")
-    return found
+        raise ValueError("not written by mcphost")
+    return content
 
 
 def _check_version(version: int) -> None:

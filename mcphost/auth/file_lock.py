@@ -23,15 +23,15 @@ async def lock_file(path: Path) -> AsyncGenerator[None]:
         yield
         return
     try:
-        until = anyio.current_time() + LOCK_TIMEOUT
+        deadline = anyio.current_time() + LOCK_TIMEOUT
         while True:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                if anyio.current_time() > until:
+                if anyio.current_time() > deadline:
                     raise McpHostError(
-                        "Another mcphost has been busy with this sign-in for too long.", "End it, and try again."
+                        "Another mcphost process has used this sign-in for too long.", "End it and try again."
                     ) from None
                 await anyio.sleep(_POLL_INTERVAL)
         yield
@@ -59,9 +59,9 @@ def lock_file_blocking(path: Path) -> Generator[None]:
             queue = -1
         yield
     finally:
-        for one in (queue, handle):
-            if one >= 0:
-                os.close(one)
+        for descriptor in (queue, handle):
+            if descriptor >= 0:
+                os.close(descriptor)
 
 
 def _open_lock_file(path: Path) -> int:

@@ -11,8 +11,7 @@ import anyio
 from mcphost.auth.callback_server import CallbackServer, run_callback_server
 from mcphost.auth.discovery import AuthorizationServerMetadata, ProtectedResource
 from mcphost.auth.dpop import JwtSigner
-from mcphost.auth.oauth_http import REQUEST_TIMEOUT as LONGEST
-from mcphost.auth.oauth_http import OAuthHttpClient
+from mcphost.auth.oauth_http import REQUEST_TIMEOUT, OAuthHttpClient
 from mcphost.auth.registration import (
     ENTERED_KIND,
     OAuthClient,
@@ -36,21 +35,23 @@ def sign_in_warnings(url: str, issuer: str, resource: str, server_url: str, *, h
     A hostile issuer can name the endpoint of another one and collect its responses (a mix-up, RFC 9700, 4.4), or pass
     on a device code that was issued to another program (RFC 8628, 5.4).
     """
-    found: list[str] = []
-    (_, place, port), (_, issuing, issuing_port) = url_origin(url), url_origin(issuer)
-    if port != issuing_port or (place != issuing and not place.endswith(f".{issuing}")):
-        words = (
-            "The code may belong to somebody else's sign-in, which you would let in"
+    warnings: list[str] = []
+    (_, host, port), (_, issuer_host, issuer_port) = url_origin(url), url_origin(issuer)
+    if port != issuer_port or (host != issuer_host and not host.endswith(f".{issuer_host}")):
+        risk = (
+            "The code may be from someone else's sign-in, who would get access"
             if has_code
-            else "What you sign in to there may be passed on to another"
+            else "The result may be passed on to someone else"
         )
-        there, here = split_url(url).netloc, split_url(issuer).netloc
-        found.append(f"You sign in at {there}, and {here} gets the result. {words}: go on only if you expect it.")
+        shown, shown_issuer = split_url(url).netloc, split_url(issuer).netloc
+        warnings.append(
+            f"You sign in at {shown}, and {shown_issuer} gets the result. {risk}: continue only if you expect this."
+        )
     if resource_covers(resource, server_url) and canonical_url(resource).rstrip("/") != canonical_url(
         server_url
     ).rstrip("/"):
-        found.append(f"What you permit counts for everything below {resource[:300]}, not for this server alone.")
-    return tuple(found)
+        warnings.append(f"This grants access to everything below {resource[:300]}, not only to this server.")
+    return tuple(warnings)
 
 
 CALLBACK_PATH = "/callback"
@@ -89,24 +90,24 @@ class ClientResolver:
             return await self._start_callback_server(stack, target.port, CALLBACK_PATH), client
         known = self._entered_client or await self._token_store.load_client(issuer)
         if known is not None and known.can_request(scopes):
-            where = split_url(known.redirect_uri)
+            uri = split_url(known.redirect_uri)
             try:
-                return await stack.enter_async_context(run_callback_server(where.port or 0, where.path)), known
+                return await stack.enter_async_context(run_callback_server(uri.port or 0, uri.path)), known
             except OSError:
-                # Another program has that port now. A new registration brings a new address; for one that was made by
-                # hand the authorization server should take any port of this machine (RFC 8252, section 7.3).
+                # Another program uses that port. A new registration has a new redirect URI; with a manual one, the
+                # authorization server should accept any loopback port (RFC 8252, section 7.3).
                 if known.kind == ENTERED_KIND:
-                    return await self._start_callback_server(stack, 0, where.path), known
+                    return await self._start_callback_server(stack, 0, uri.path), known
         if document.client_id_metadata_document_supported and target.client_metadata_url:
             return await self._start_callback_server(stack, 0, CALLBACK_PATH), make_metadata_document_client(
                 issuer, target.client_metadata_url
             )
         if not document.registration_endpoint:
-            refusal = RegistrationError(
-                f"The authorization server {issuer[:200]} registers nobody by itself.",
+            unsupported = RegistrationError(
+                f"The authorization server {issuer[:200]} does not register clients automatically.",
                 'Register mcphost there and enter its id: "mcphost": {"oauth": {"clientId": "…"}} in mcp.json.',
             )
-            return await self._ask_for_client(stack, document, issuer, refusal)
+            return await self._ask_for_client(stack, document, issuer, unsupported)
         callback = await self._start_callback_server(stack, 0, f"{CALLBACK_PATH}/{secrets.token_urlsafe(12)}")
         try:
             client = await register_client(self._http, document, issuer, callback.redirect_uri, scopes)
@@ -124,20 +125,20 @@ class ClientResolver:
         note = error.message
         with anyio.move_on_after(target.timeout * MANUAL_REGISTRATION_FACTOR):
             for _ in range(_MAX_ATTEMPTS):
-                given = await self._interaction.ask_client_id(
+                entered = await self._interaction.ask_client_id(
                     server=target.server,
                     account=target.account,
                     issuer=issuer,
                     redirect_uri=callback.redirect_uri,
                     note=note,
                 )
-                if given is None:
+                if entered is None:
                     raise error
-                client = make_entered_client(document, issuer, *given, callback.redirect_uri)
+                client = make_entered_client(document, issuer, *entered, callback.redirect_uri)
                 if client is not None:
                     self._entered_client = client
                     return callback, client
-                note = "A client id, and a secret, are printable characters without spaces. Copy them once more."
+                note = "A client id and a secret have printable characters only, without spaces. Copy them again."
         raise error
 
     async def _start_callback_server(self, stack: AsyncExitStack, port: int, path: str) -> CallbackServer:
@@ -151,17 +152,15 @@ class ClientResolver:
 class SignInStep(StrEnum):
     """The step of a sign-in."""
 
-    RESOURCE = "asking the server who signs for it"
-    ISSUER = "asking the authorization server what it can do"
-    CLIENT = "introducing mcphost to the authorization server"
+    RESOURCE = "reading the server's metadata"
+    ISSUER = "reading the authorization server's metadata"
+    CLIENT = "registering mcphost with the authorization server"
     PERSON = "waiting for you"
-    CODE = "exchanging the code for a token"
+    CODE = "requesting the token"
     DONE = "signed in"
 
 
-FOREIGN_RESPONSE = (
-    "an answer that does not belong to this sign-in (its state is missing or wrong) came and was not used"
-)
+FOREIGN_RESPONSE = "a response with a missing or wrong state was ignored"
 
 
 class SignInMethodSwitched(Exception):
@@ -209,7 +208,9 @@ class InteractiveSignIn:
         """Enter a step and report it; *more* are other fields of SignInProgress."""
         self.step = step
         seconds = (
-            LONGEST if step in (SignInStep.RESOURCE, SignInStep.ISSUER, SignInStep.CLIENT, SignInStep.CODE) else 0.0
+            REQUEST_TIMEOUT
+            if step in (SignInStep.RESOURCE, SignInStep.ISSUER, SignInStep.CLIENT, SignInStep.CODE)
+            else 0.0
         )
         progress = SignInProgress(server=self.target.server, account=self.target.account, step=step.name.lower(),
                             text=step.value, seconds=seconds)  # fmt: skip
@@ -244,7 +245,7 @@ class InteractiveSignIn:
     def refusal_error(self) -> SignInFailed:
         """Return the error for a sign-in that the user declined."""
         name = self.target.server
-        return SignInFailed(f"You did not sign in to {name!r}.", f"Do it with: mcphost login {quote(name)}")
+        return SignInFailed(f"You did not sign in to {name!r}.", f"Sign in: mcphost login {quote(name)}")
 
     def report_foreign_response(self, seconds: float) -> None:
         """Report, once, a response that was not used; anyone can send one. *seconds* remain for the right one."""
@@ -255,13 +256,13 @@ class InteractiveSignIn:
     def timeout_error(self) -> SignInFailed:
         """Return the error for a sign-in that took too long."""
         name = self.target.server
-        # A client that was deleted there is told of on a page in the browser, and nobody comes back from that.
-        forget = f"\nIf the page did not know mcphost: mcphost logout {quote(name)} --forget-client"
-        gone = forget if self.is_client_registered else ""
-        more = f" {FOREIGN_RESPONSE[0].upper()}{FOREIGN_RESPONSE[1:]}." if self._has_foreign_response else ""
+        # If the server deleted the client, it says so on a page in the browser, without a redirect.
+        forget_hint = f"\nIf the page did not know mcphost: mcphost logout {quote(name)} --forget-client"
+        hint = forget_hint if self.is_client_registered else ""
+        note = f" {FOREIGN_RESPONSE[0].upper()}{FOREIGN_RESPONSE[1:]}." if self._has_foreign_response else ""
         return SignInFailed(
-            f"Nobody signed in to {name!r} within {_format_duration(self.target.timeout)}.{more}",
-            f"Try again with: mcphost login {quote(name)}{gone}",
+            f"Nobody signed in to {name!r} within {_format_duration(self.target.timeout)}.{note}",
+            f"Try again: mcphost login {quote(name)}{hint}",
         )
 
 

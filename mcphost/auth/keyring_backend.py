@@ -103,7 +103,7 @@ class _KeyringCall:
         self._work = work
         self._token = current_token()
         try:
-            # A daemon: a keyring that never answers must not hold up the end of the program (anyio's threads would).
+            # A daemon thread, because a keyring that never returns must not delay the exit (anyio's threads would).
             threading.Thread(target=self._run, daemon=True, name="keyring").start()
         except RuntimeError as error:  # no more threads
             self.error = error
@@ -112,9 +112,9 @@ class _KeyringCall:
     def _run(self) -> None:
         try:
             self.value = self._work()
-        except Exception as error:  # noqa: BLE001 - the boundary to keyring back ends, which raise anything
+        except Exception as error:  # noqa: BLE001 - keyring backends raise anything
             self.error = error
-        with suppress(RuntimeError, anyio.RunFinishedError):  # the program ended meanwhile
+        with suppress(RuntimeError, anyio.RunFinishedError):  # the event loop has ended
             anyio.from_thread.run_sync(self.done.set, token=self._token)
 
 
@@ -159,24 +159,25 @@ class KeyringBackend:
         """Return the backend's name, after reading from it. Raises McpHostError if it is not usable."""
         return await self._run_in_thread(self._describe)
 
-    # -- on the thread
+    # -- in the thread
     def _call_with_retries(self, work: Callable[[], T]) -> T:
         """Return the result of *work*, retried after immediate failures; raise the last error."""
-        began = time.monotonic()
-        pauses = iter(() if self._is_failing else RETRY_DELAYS)
+        start = time.monotonic()
+        delays = iter(() if self._is_failing else RETRY_DELAYS)
         while True:
-            tried = time.monotonic()
+            attempt_start = time.monotonic()
             try:
                 with nullcontext() if self._lock_path is None else lock_file_blocking(self._lock_path):
                     value = work()
             except McpHostError:
                 raise
             except Exception:
-                now, pause = time.monotonic(), next(pauses, None)
-                if pause is None or now - tried > IMMEDIATE_FAILURE or now + pause - began > self._timeout / 2:
+                now, delay = time.monotonic(), next(delays, None)
+                was_immediate = now - attempt_start <= IMMEDIATE_FAILURE
+                if delay is None or not was_immediate or now + delay - start > self._timeout / 2:
                     self._is_failing = True
                     raise
-                time.sleep(pause)
+                time.sleep(delay)
             else:
                 self._is_failing = False
                 return value
@@ -191,31 +192,31 @@ class KeyringBackend:
     def _get(self, name: str) -> str | None:
         backend = self._get_backend()
         stored = None if backend is None else self._read(backend, name)
-        head = _parse_parts_header(stored)
-        if backend is None or head is None:
+        header = _parse_parts_header(stored)
+        if backend is None or header is None:
             return stored
-        parts = [self._read(backend, part) for part in _part_names(name, *head[:2])]
-        whole = "".join(part for part in parts if part is not None)
-        return whole if _digest(whole) == head[2] else None
+        parts = [self._read(backend, part) for part in _part_names(name, *header[:2])]
+        secret = "".join(part for part in parts if part is not None)
+        return secret if _digest(secret) == header[2] else None
 
     def _set(self, name: str, secret: str) -> None:
         backend = self._get_backend()
         if backend is None:
             raise McpHostError(NO_KEYRING, INSTALL_HINT)
-        old = _parse_parts_header(self._read(backend, name))
-        room = MAX_VALUE_BYTES.get(type(backend).__module__, 0) // 2
-        if (room and len(secret.encode("utf-16-le")) > room * 2) or secret.startswith(f"{_PARTS_PREFIX}:"):
-            step = (room or MAX_SECRET_LENGTH) // 2  # half: a character may take two of UTF-16's units
+        old_header = _parse_parts_header(self._read(backend, name))
+        max_chars = MAX_VALUE_BYTES.get(type(backend).__module__, 0) // 2
+        if (max_chars and len(secret.encode("utf-16-le")) > max_chars * 2) or secret.startswith(f"{_PARTS_PREFIX}:"):
+            step = (max_chars or MAX_SECRET_LENGTH) // 2  # a character may take two UTF-16 units
             pieces = [secret[start : start + step] for start in range(0, len(secret), step)]
-            mark = secrets.token_hex(4)
-            for part, piece in zip(_part_names(name, mark, len(pieces)), pieces, strict=True):
+            part_id = secrets.token_hex(4)
+            for part, piece in zip(_part_names(name, part_id, len(pieces)), pieces, strict=True):
                 backend.set_password(self._service, part, piece)
-            backend.set_password(self._service, name, f"{_PARTS_PREFIX}:{mark}:{len(pieces)}:{_digest(secret)}")
+            backend.set_password(self._service, name, f"{_PARTS_PREFIX}:{part_id}:{len(pieces)}:{_digest(secret)}")
         else:
             backend.set_password(self._service, name, secret)
         if self._get(name) != secret:
-            raise McpHostError("The keyring did not keep what it took.", UNLOCK_HINT)
-        self._delete_parts(backend, name, old)
+            raise McpHostError("The keyring did not store the secret.", UNLOCK_HINT)
+        self._delete_parts(backend, name, old_header)
 
     def _delete(self, name: str) -> None:
         backend = self._get_backend()
@@ -244,7 +245,7 @@ class KeyringBackend:
             self._has_searched = True
         return self._backend
 
-    # -- off the thread
+    # -- on the event loop
     async def _run_in_thread(self, work: Callable[[], T]) -> T:
         last = self._last_call
         if last is not None and not last.done.is_set() and anyio.current_time() - last.started_at > self._timeout:
@@ -292,16 +293,16 @@ def _digest(secret: str) -> str:
 def find_secure_backend() -> Any:
     """Return the best allowed backend, or None; the user's configuration of keyring is respected."""
     if sys.platform != "darwin":
-        # It looks for the library of the Keychain, which on Linux runs ldconfig, gcc and ld: 0.1 s for nothing.
+        # It searches the library of the Keychain, which on Linux runs ldconfig, gcc and ld: a useless 0.1 s.
         sys.modules.setdefault("keyring.backends.macOS.api", cast("Any", None))
     import keyring
     import keyring.backend
     import keyring.backends.chainer
 
-    chosen = keyring.get_keyring()
-    if type(chosen).__module__ in ALLOWED_BACKENDS:
-        return chosen
-    if not isinstance(chosen, keyring.backends.chainer.ChainerBackend):
+    backend = keyring.get_keyring()
+    if type(backend).__module__ in ALLOWED_BACKENDS:
+        return backend
+    if not isinstance(backend, keyring.backends.chainer.ChainerBackend):
         return None
     members: list[Any] = list(keyring.backend.get_all_keyring())
     allowed = [member for member in members if type(member).__module__ in ALLOWED_BACKENDS]
@@ -315,4 +316,4 @@ def describe_missing_backend() -> str:
     chosen = type(keyring.get_keyring())
     if chosen.__module__ == "keyring.backends.fail":
         return "No keyring service answers."
-    return f"What is installed ({chosen.__module__}) may keep secrets unprotected and is not used."
+    return f"The installed backend ({chosen.__module__}) may store secrets unprotected and is not used."

@@ -176,13 +176,13 @@ class OAuthHttpClient:
                 url = join_url(url, target)
             except ValueError as error:
                 raise UnsafeUrl(
-                    f"The {what} {start[:200]!r} redirects to {target[:200]!r}, which is no address.",
-                    "The redirect was not followed. The operator must name the address where it is.",
+                    f"The {what} {start[:200]!r} redirects to {target[:200]!r}, which is not a valid address.",
+                    "The redirect was not followed. Its operator must publish the final address.",
                 ) from error
             if url_origin(url) != url_origin(start):
                 raise UnsafeUrl(
                     f"The {what} {start[:200]!r} redirects to another origin: {url[:200]!r}.",
-                    "The redirect was not followed. The operator must name the address where it is.",
+                    "The redirect was not followed. Its operator must publish the final address.",
                 )
         raise EndpointUnreachable(f"The {what} {start[:200]!r} redirects more than {MAX_REDIRECTS} times.", RETRY_HINT)
 
@@ -320,13 +320,11 @@ def decompress_body(body: bytes, url: str, what: str) -> bytes:
     try:
         plain = inflate.decompress(body, MAX_BODY_BYTES + 1)
     except zlib.error as error:
-        raise EndpointUnreachable(f"The {what} {url[:200]!r} answered in an encoding we do not read.") from error
+        raise EndpointUnreachable(f"The {what} {url[:200]!r} answered in an unsupported encoding.") from error
     if len(plain) > MAX_BODY_BYTES:
         raise EndpointUnreachable(f"The {what} {url[:200]!r} answered with more than 1 MB.")
     if body and (not inflate.eof or inflate.unused_data):
-        raise EndpointUnreachable(
-            f"The {what} {url[:200]!r} sent compressed data without its end, or with more behind it."
-        )
+        raise EndpointUnreachable(f"The {what} {url[:200]!r} sent incomplete compressed data, or data after its end.")
     return plain
 
 

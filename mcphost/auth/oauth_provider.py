@@ -191,18 +191,18 @@ class OAuthProvider:
         scopes = split_scopes(challenge.get("scope"))
         if self._client_grant is not None or (is_step_up and challenge.get("error") != "insufficient_scope"):
             raise SignInFailed(
-                f"The server {self._target.server!r} does not permit this to the account (HTTP {refusal.status})."
+                f"The server {self._target.server!r} does not allow this for the account (HTTP {refusal.status})."
             )
         if is_step_up and attempt > MAX_STEP_UPS:
             self._refused_scopes.add(scopes)
         if is_step_up and scopes in self._refused_scopes:
             raise SignInFailed(
-                f"The server {self._target.server!r} keeps asking for more rights, though they were given: "
+                f"The server {self._target.server!r} still requires scopes that were granted: "
                 f"{' '.join(scopes)[:200]}.",
                 "Its operator must correct that. mcphost asks again after a restart.",
             )
         if not is_step_up and attempt > MAX_SIGN_INS:
-            raise SignInFailed(f"The server {self._target.server!r} refuses the account it was just given.")
+            raise SignInFailed(f"The server {self._target.server!r} refuses the account that just signed in.")
         while True:
             current = self.current_sign_in
             if current is not None and (

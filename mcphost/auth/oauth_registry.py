@@ -60,13 +60,13 @@ class OAuthRegistry:
             return None
         self.token_store.warn = warn
         key = (server.name, server.url, server.oauth)
-        known = self._providers.get(key)
-        if known is None:
+        provider = self._providers.get(key)
+        if provider is None:
             target = make_target(server, self._client_metadata_url)
             target = replace(target, timeout=min(target.timeout, self._max_timeout))
-            guard = UrlPolicy(server.url, allow_private=server.oauth.private)
-            self._http_clients[key] = OAuthHttpClient(guard, proxy_for=proxy_for, ca_file=server.ca_file)
-            known = self._providers[key] = OAuthProvider(
+            url_policy = UrlPolicy(server.url, allow_private=server.oauth.private)
+            self._http_clients[key] = OAuthHttpClient(url_policy, proxy_for=proxy_for, ca_file=server.ca_file)
+            provider = self._providers[key] = OAuthProvider(
                 target,
                 self._http_clients[key],
                 self.token_store,
@@ -77,8 +77,8 @@ class OAuthRegistry:
         if server.ca_digest:
             self._http_clients[key].pin_ca_digest(server.ca_digest)
         if on_account_changed is not None:
-            known.set_account_listener(on_account_changed)
-        return known
+            provider.set_account_listener(on_account_changed)
+        return provider
 
     # -- several accounts
     async def list_accounts(self, servers: Sequence[ServerConfig]) -> tuple[StoredAccount, ...]:
@@ -87,14 +87,16 @@ class OAuthRegistry:
         used = {
             server.name: (make_target(server).canonical_url, await self._chosen_account(server)) for server in using
         }
-        fixed = {server.name for server in using if server.oauth.account}
-        out: list[StoredAccount] = []
-        for one in await self.token_store.accounts():
-            there = tuple(name for name, (url, _) in used.items() if url == one.url)
-            by = tuple(name for name in there if used[name] == one.identity)
-            fixed_by = tuple(name for name in by if name in fixed)
-            out.append(StoredAccount(account=one, servers=there, used_by=by, configured_by=fixed_by))
-        return tuple(out)
+        configured = {server.name for server in using if server.oauth.account}
+        stored_accounts: list[StoredAccount] = []
+        for account in await self.token_store.accounts():
+            names = tuple(name for name, (url, _) in used.items() if url == account.url)
+            used_by = tuple(name for name in names if used[name] == account.identity)
+            configured_by = tuple(name for name in used_by if name in configured)
+            stored_accounts.append(
+                StoredAccount(account=account, servers=names, used_by=used_by, configured_by=configured_by)
+            )
+        return tuple(stored_accounts)
 
     async def choose_account(self, server: ServerConfig, account: str) -> None:
         """Select an account of the server for new connections, also in later runs; open connections stay.
@@ -102,12 +104,16 @@ class OAuthRegistry:
         Raises UsageError if there is no such account, or the configuration names the account.
         """
         target = self._choosable_target(server)
-        names = {one.account: one.name for one in await self.token_store.accounts() if one.url == target.canonical_url}
+        names = {
+            entry.account: entry.name
+            for entry in await self.token_store.accounts()
+            if entry.url == target.canonical_url
+        }
         if account_key(account) not in names:
             raise UsageError(
-                f"Nobody is signed in to {server.name!r} as {account!r}.",
-                f"There {'is' if len(names) == 1 else 'are'}: {', '.join(sorted(names.values())) or 'nobody'}. "
-                f"Sign in with: mcphost login {quote(server.name)} --account {quote(account)}",
+                f"You are not signed in to {server.name!r} as {account!r}.",
+                f"Accounts: {', '.join(sorted(names.values())) or 'none'}. "
+                f"Sign in: mcphost login {quote(server.name)} --account {quote(account)}",
             )
         await self.token_store.choose_account(target.canonical_url, account_key(account))
         self.discard_providers(server)
@@ -121,13 +127,13 @@ class OAuthRegistry:
         """
         if server.oauth.account != account:
             self._choosable_target(server)
-        named = replace(server, oauth=replace(server.oauth, account=account or DEFAULT_ACCOUNT_NAME))
-        other = self.get_provider(named, warn=warn, proxy_for=proxy_for)
-        if other is None:
-            raise UsageError(f"The server {server.name!r} has an Authorization header of its own.")
-        await other.login()
+        with_account = replace(server, oauth=replace(server.oauth, account=account or DEFAULT_ACCOUNT_NAME))
+        provider = self.get_provider(with_account, warn=warn, proxy_for=proxy_for)
+        if provider is None:
+            raise UsageError(f"The server {server.name!r} has a configured Authorization header.")
+        await provider.login()
         if not server.oauth.account:
-            await other.select_account()
+            await provider.select_account()
         self.discard_providers(server)
 
     async def sign_out(self, server: ServerConfig, oauth: OAuthProvider) -> bool:
@@ -144,22 +150,22 @@ class OAuthRegistry:
         With other accounts the selection stays, because otherwise the account without a name would be used, which the
         user did not select.
         """
-        if all(one.url != url for one in await self.token_store.accounts()):
+        if all(entry.url != url for entry in await self.token_store.accounts()):
             await self.token_store.choose_account(url, None)
 
     async def sign_out_stored(
         self, account: Account, server: ServerConfig | None, *, proxy_for: Callable[[str], str]
     ) -> tuple[bool, bool]:
         """Sign out of a stored account; return whether there was one, and whether it was revoked."""
-        gone, revoked = await self.make_stored_provider(account, server, proxy_for=proxy_for).logout()
+        erased, is_revoked = await self.make_stored_provider(account, server, proxy_for=proxy_for).logout()
         await self._clear_choice(account.url)
-        return gone is not None, revoked
+        return erased is not None, is_revoked
 
     async def apply_account_choice(self, server: ServerConfig) -> None:
         """Replace the provider before a connection if another account was selected, maybe by another process."""
-        known = [one for key, one in self._providers.items() if key[0] == server.name]
+        providers = [provider for key, provider in self._providers.items() if key[0] == server.name]
         chosen = await self.token_store.chosen_account(make_target(server).canonical_url)
-        if not server.oauth.account and any(one.account_name not in (None, chosen) for one in known):
+        if not server.oauth.account and any(provider.account_name not in (None, chosen) for provider in providers):
             self.discard_providers(server)
 
     def discard_providers(self, server: ServerConfig) -> None:
@@ -179,11 +185,11 @@ class OAuthRegistry:
     def _choosable_target(self, server: ServerConfig) -> SignInTarget:
         """Return the target to select an account for. Raises UsageError."""
         if not uses_oauth(server) or server.oauth.grant != "person":
-            raise UsageError(f"{server.name!r} signs in as {server.file} says; there is no account to choose.")
+            raise UsageError(f"{server.name!r} signs in as {server.file} says; there is no account to select.")
         if server.oauth.account:
             raise UsageError(
-                f"{server.file} says that {server.name!r} is used with the account {server.oauth.account!r}.",
-                'Remove "mcphost": {"oauth": {"account"}} there to choose here.',
+                f"{server.file} sets the account {server.oauth.account!r} for {server.name!r}.",
+                'Remove "mcphost": {"oauth": {"account"}} there to select one here.',
             )
         return make_target(server)
 
@@ -194,9 +200,9 @@ class OAuthRegistry:
         target = SignInTarget(
             server=account.server, url=account.url, account=account.account, is_account_configured=True
         )
-        guard = UrlPolicy(account.url, allow_private=server.oauth.private if server else False)
-        requests = OAuthHttpClient(guard, proxy_for=proxy_for, ca_file=server.ca_file if server else "")
-        return OAuthProvider(target, requests, self.token_store, None)
+        url_policy = UrlPolicy(account.url, allow_private=server.oauth.private if server else False)
+        http = OAuthHttpClient(url_policy, proxy_for=proxy_for, ca_file=server.ca_file if server else "")
+        return OAuthProvider(target, http, self.token_store, None)
 
 
 def uses_oauth(server: ServerConfig) -> bool:

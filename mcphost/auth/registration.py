@@ -104,10 +104,10 @@ def make_entered_client(
 ) -> OAuthClient | None:
     """Return the client that the user entered for *redirect_uri*; None if it is invalid."""
     client_id, secret = client_id.strip(), secret.strip()
-    fits = all(
+    is_valid = all(
         len(text) <= _MAX_CLIENT_ID_LENGTH and all("!" <= char <= "~" for char in text) for text in (client_id, secret)
     )
-    if not client_id or not fits:
+    if not client_id or not is_valid:
         return None
     if secret:
         register_secret(secret)
@@ -138,7 +138,7 @@ async def register_client(
 ) -> OAuthClient:
     """Register dynamically. Raises RegistrationError, UnsafeUrl, EndpointUnreachable."""
     supported = document.token_endpoint_auth_methods_supported
-    wanted = next((method for method in AUTHENTICATION_METHODS if method in supported), "none")
+    preferred = next((method for method in AUTHENTICATION_METHODS if method in supported), "none")
     device = ["urn:ietf:params:oauth:grant-type:device_code"] if document.device_authorization_endpoint else []
     metadata: dict[str, Any] = {
         "client_name": CLIENT_NAME,
@@ -146,7 +146,7 @@ async def register_client(
         "redirect_uris": [redirect_uri],
         "grant_types": ["authorization_code", "refresh_token", *device],
         "response_types": ["code"],
-        "token_endpoint_auth_method": wanted,
+        "token_endpoint_auth_method": preferred,
     }
     if scopes:
         metadata["scope"] = " ".join(scopes)
@@ -156,11 +156,11 @@ async def register_client(
         raise EndpointUnreachable(
             f"The authorization server {issuer[:200]} cannot answer now: {describe_oauth_error(reply, members)}"
         )
-    ident = members.get("client_id")
-    if not reply.is_success or not isinstance(ident, str) or not 0 < len(ident) <= _MAX_CLIENT_ID_LENGTH:
+    client_id = members.get("client_id")
+    if not reply.is_success or not isinstance(client_id, str) or not 0 < len(client_id) <= _MAX_CLIENT_ID_LENGTH:
         raise RegistrationError(
             f"The authorization server {issuer[:200]} did not register mcphost: {describe_oauth_error(reply, members)}",
-            'Enter a client id of yours: "mcphost": {"oauth": {"clientId": "…"}} for this server in mcp.json.',
+            'Configure a client id: "mcphost": {"oauth": {"clientId": "…"}} for this server in mcp.json.',
         )
     secret = members.get("client_secret")
     secret = secret if isinstance(secret, str) else ""
@@ -169,7 +169,7 @@ async def register_client(
     expires = members.get("client_secret_expires_at")
     return OAuthClient(
         issuer,
-        ident,
+        client_id,
         secret,
         choose_authentication_method(
             document, has_secret=bool(secret), registered_method=method if isinstance(method, str) else ""
@@ -191,6 +191,6 @@ def quote_server_text(text: str) -> str:
 
 def describe_oauth_error(response: OAuthResponse, members: Mapping[str, Any]) -> str:
     """Return the message of an OAuth endpoint's error, sanitized and bounded (RFC 6749, section 5.2)."""
-    said = [members.get("error"), members.get("error_description")]
-    words = [quote_server_text(word) for word in said if isinstance(word, str) and word]
-    return f"{': '.join(words)} (HTTP {response.status})." if words else f"HTTP {response.status}."
+    values = [members.get("error"), members.get("error_description")]
+    texts = [quote_server_text(text) for text in values if isinstance(text, str) and text]
+    return f"{': '.join(texts)} (HTTP {response.status})." if texts else f"HTTP {response.status}."

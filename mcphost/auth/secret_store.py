@@ -108,18 +108,18 @@ class SecretStorage:
         A cancelled question may be asked again; an answer is always carried out.
         """
         async with self._question_lock:
-            owner, plain, sealed = self._interaction, self._plain, self._encrypted
-            if not self.can_ask or owner is None or plain is None or sealed is None:
+            interaction, plain, encrypted = self._interaction, self._plain, self._encrypted
+            if not self.can_ask or interaction is None or plain is None or encrypted is None:
                 return
             note = ""
             while True:
-                place, phrase = await owner.choose_storage(
-                    servers=servers, reason=reason, plain_file=str(plain.path), sealed_file=str(sealed.path),
-                    is_new=not sealed.exists, note=note,
+                place, passphrase = await interaction.choose_storage(
+                    servers=servers, reason=reason, plain_file=str(plain.path), sealed_file=str(encrypted.path),
+                    is_new=not encrypted.exists, note=note,
                 )  # fmt: skip
-                # It was answered: whoever quits now has decided all the same.
+                # The answer is carried out even if the user quits now.
                 with anyio.CancelScope(shield=True):
-                    note = await self._passphrase_error(sealed, phrase) if place == "encrypted" else ""
+                    note = await self._passphrase_error(encrypted, passphrase) if place == "encrypted" else ""
                     if not note:
                         await self._apply_choice(place)
                         return
@@ -146,16 +146,16 @@ class SecretStorage:
         Never raises McpHostError: an unusable file causes a warning and stays locked.
         """
         async with self._question_lock:
-            sealed = self._encrypted
-            if sealed is None or sealed.is_unlocked or self._interaction is None or self._has_declined_unlock:
-                return sealed is not None and sealed.is_unlocked
+            encrypted = self._encrypted
+            if encrypted is None or encrypted.is_unlocked or self._interaction is None or self._has_declined_unlock:
+                return encrypted is not None and encrypted.is_unlocked
             note = ""
             for _ in range(MAX_PASSPHRASE_ATTEMPTS):
-                phrase = await self._interaction.ask_passphrase(file=str(sealed.path), note=note)
-                if phrase is None:
+                passphrase = await self._interaction.ask_passphrase(file=str(encrypted.path), note=note)
+                if passphrase is None:
                     break
                 try:
-                    if phrase and await sealed.unlock(phrase):
+                    if passphrase and await encrypted.unlock(passphrase):
                         return True
                 except McpHostError as error:
                     self._warn(f"{error.message} {error.hint}".strip())
@@ -183,5 +183,5 @@ async def resolve_reference(keyring: SecretBackend, directory: Path, name: str) 
     plain = FileBackend(directory / PLAIN_FILE)
     if not plain.path.exists():
         return await keyring.get(name)
-    found = await plain.get(name)
-    return await keyring.get(name) if found is None else found
+    secret = await plain.get(name)
+    return await keyring.get(name) if secret is None else secret

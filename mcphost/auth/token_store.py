@@ -261,7 +261,7 @@ class TokenStore:
                     await self._index.choose_account(url, account)
                     del self._chosen_accounts[url]  # other processes may choose later
             except (OSError, McpHostError) as error:
-                self._report(f"Which account was chosen cannot be written down: {error}")
+                self._report(f"The selected account cannot be stored: {error}")
 
     # -- questions to the user, never during a sign-in
     async def prepare_storage(self) -> None:
@@ -396,7 +396,7 @@ class TokenStore:
             if backend is not None:
                 await backend.delete(name)
         except McpHostError as error:
-            self._report(f"What is kept of this sign-in could not be removed ({place}). {error.message}")
+            self._report(f"This sign-in could not be removed from storage ({place}). {error.message}")
 
     def _report(self, text: str) -> None:
         if text not in self._reported:

@@ -126,17 +126,19 @@ def check_scopes(scopes: tuple[str, ...]) -> tuple[str, ...]:
     """
     if len(scopes) > MAX_SCOPES:
         raise InvalidScopes(
-            f"{len(scopes):,} scopes would be asked for; at most {MAX_SCOPES} can be shown to a person.",
+            f"{len(scopes):,} scopes would be requested; at most {MAX_SCOPES} can be shown to you.",
             "Nothing was sent. The server's operator must name those that it needs in its challenge.",
         )
     for scope in scopes:
         if not is_scope(scope):
             what = (
-                "is over 200 characters" if len(scope) > MAX_SCOPE_LENGTH else "has characters that no scope may have"
+                "is over 200 characters"
+                if len(scope) > MAX_SCOPE_LENGTH
+                else "has characters that are not allowed in a scope"
             )
             raise InvalidScopes(
                 f"The scope {sanitize(scope[:100], keep_newlines=False)!r} {what} (RFC 6749, section 3.3).",
-                "Nothing was sent. Whoever named it must correct that: the server, mcphost.oauth.scopes, or --scope.",
+                "Nothing was sent. Correct it where it is named: in the server, mcphost.oauth.scopes or --scope.",
             )
     return scopes
 
@@ -195,7 +197,7 @@ async def request_tokens(
         nonce = reply.headers.get("dpop-nonce", "")
         if not nonce or reply.is_success or reply.json_members().get("error") != USE_DPOP_NONCE:
             return parse_token_response(reply, document.issuer)
-    raise TokenError(f"The authorization server {document.issuer[:200]} wants one nonce after another.")
+    raise TokenError(f"The authorization server {document.issuer[:200]} requires a new nonce every time.")
 
 
 def parse_token_response(response: OAuthResponse, issuer: str) -> TokenSet:
@@ -208,10 +210,10 @@ def parse_token_response(response: OAuthResponse, issuer: str) -> TokenSet:
     access = members.get("access_token")
     if not response.is_success or not isinstance(access, str) or not access:
         raise TokenError.from_response(
-            response, f"The authorization server {issuer[:200]} gave no token", "there was no token in its answer."
+            response, f"The authorization server {issuer[:200]} issued no token", "the response has no token."
         )
     if len(access) > _MAX_TOKEN_LENGTH or not all("!" <= char <= "~" for char in access):
-        raise TokenError(f"The authorization server {issuer[:200]} gave a token that no header can hold.")
+        raise TokenError(f"The authorization server {issuer[:200]} issued a token that does not fit into a header.")
     refresh, scope, lifetime = members.get("refresh_token"), members.get("scope"), members.get("expires_in")
     refresh = refresh if isinstance(refresh, str) and len(refresh) <= _MAX_TOKEN_LENGTH else ""
     register_server_secret(access)
@@ -219,7 +221,7 @@ def parse_token_response(response: OAuthResponse, issuer: str) -> TokenSet:
         register_server_secret(refresh)
     kind = str(members.get("token_type", "")).lower()
     if kind not in _TOKEN_TYPES:
-        raise TokenError(f"The authorization server {issuer[:200]} gave a token of the unknown type {kind[:40]!r}.")
+        raise TokenError(f"The authorization server {issuer[:200]} issued a token of the unknown type {kind[:40]!r}.")
     now = time.time()
     token_ages.age(access, now)  # counts from now, by the other clock
     return TokenSet(

@@ -73,24 +73,25 @@ def check_url(url: str, what: str) -> str:
             CORRECTION_HINT,
         )
     if not url.isascii() or any(char <= " " or char in '\\"<>^`{|}\x7f' for char in url):
-        raise UnsafeUrl(f"The {what} {shown!r} has characters that do not belong into an address.", CORRECTION_HINT)
+        raise UnsafeUrl(f"The {what} {shown!r} has characters that are not allowed in an address.", CORRECTION_HINT)
     try:
         parts = split_url(url)
         host, port = parts.hostname or "", parts.port
     except ValueError as error:
-        raise UnsafeUrl(f"The {what} {shown!r} is no address.", CORRECTION_HINT) from error
+        raise UnsafeUrl(f"The {what} {shown!r} is not a valid address.", CORRECTION_HINT) from error
     if parts.scheme not in _DEFAULT_PORTS or not host:
-        why = "" if parts.scheme and host else ": it is relative" if not parts.scheme else ": it names no host"
-        raise UnsafeUrl(f"The {what} {shown!r} is not an https address{why}.", CORRECTION_HINT)
+        reason = "" if parts.scheme and host else ": it is relative" if not parts.scheme else ": it names no host"
+        raise UnsafeUrl(f"The {what} {shown!r} is not an https address{reason}.", CORRECTION_HINT)
     if port == 0:
-        raise UnsafeUrl(f"The {what} {shown!r} has the port 0, at which nothing can be reached.", CORRECTION_HINT)
+        raise UnsafeUrl(f"The {what} {shown!r} has port 0, which cannot be reached.", CORRECTION_HINT)
     if parts.username is not None or parts.password is not None:
         raise UnsafeUrl(f"The {what} {shown!r} hides a user name in the address.", CORRECTION_HINT)
     if "#" in url:
         raise UnsafeUrl(f"The {what} {shown!r} has a fragment.", CORRECTION_HINT)
     if parts.scheme == "http" and not is_loopback_name(host):
-        why = "plain http is only used on this machine"
-        raise UnsafeUrl(f"The {what} {shown!r} is not encrypted: {why}.", CORRECTION_HINT)
+        raise UnsafeUrl(
+            f"The {what} {shown!r} is not encrypted: plain http is only used on this machine.", CORRECTION_HINT
+        )
     return url
 
 
@@ -102,7 +103,7 @@ def is_loopback_name(host: str) -> bool:
         address = ipaddress.ip_address(host)
     except ValueError:
         return False
-    # No other form counts: what has 127.0.0.1 somewhere inside is still sent to a network.
+    # Other addresses with an embedded 127.0.0.1 are sent to a network.
     return address.is_loopback or bool(address.version == 6 and (address.ipv4_mapped or address).is_loopback)
 
 
@@ -114,13 +115,13 @@ def address_scope(address: Address) -> AddressScope:
         if any(address in network for network in _NEVER_PUBLIC):
             return "reserved"
         inner = [] if address.is_loopback or address.is_unspecified else _embedded_ipv4(address)
-        places: list[AddressScope] = [address_scope(one) for one in inner]
+        scopes: list[AddressScope] = [address_scope(ipv4) for ipv4 in inner]
         if address in _LOCAL_NAT64:
-            places.append("private")  # each network decides how IPv4 addresses are written into it
+            scopes.append("private")  # each network decides how IPv4 addresses are embedded
         if address in _TEREDO:
-            places.append("reserved")
-        if places:
-            return min(places, key=_SCOPES_BY_CAUTION.index)
+            scopes.append("reserved")
+        if scopes:
+            return min(scopes, key=_SCOPES_BY_CAUTION.index)
     if address.is_loopback:
         return "loopback"
     if address.is_link_local:
@@ -137,8 +138,8 @@ def address_scope(address: Address) -> AddressScope:
 def _embedded_ipv4(address: ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
     """Return the IPv4 addresses that an IPv6 address leads to or through."""
     number = int(address)
-    found = [start for network, start in _IPV4_EMBEDDING_PREFIXES if address in network]
-    inner = [ipaddress.IPv4Address(number >> (96 - start) & 0xFFFFFFFF) for start in found]
+    starts = [start for network, start in _IPV4_EMBEDDING_PREFIXES if address in network]
+    inner = [ipaddress.IPv4Address(number >> (96 - start) & 0xFFFFFFFF) for start in starts]
     if address in _TEREDO:
         inner += [*(address.teredo or ())]
     if number >> 32 & 0xFFFFFFFF in _ISATAP_IDENTIFIERS:
@@ -173,17 +174,17 @@ def resource_covers(resource: str, url: str) -> bool:
     """Return whether *resource* identifies the MCP server at *url*, or an origin or parent path of it."""
     if url_origin(resource) != url_origin(url) or "#" in resource:
         return False
-    wide, narrow = split_url(resource), split_url(url)
-    if wide.query and wide.query != narrow.query:
+    parent, child = split_url(resource), split_url(url)
+    if parent.query and parent.query != child.query:
         return False
-    above, below = wide.path.rstrip("/"), narrow.path.rstrip("/")
-    return below == above or below.startswith(f"{above}/")
+    parent_path, child_path = parent.path.rstrip("/"), child.path.rstrip("/")
+    return child_path == parent_path or child_path.startswith(f"{parent_path}/")
 
 
 async def resolve_host(host: str, port: int) -> Sequence[str]:
     """Return the addresses of a host by the system's resolver. Raises OSError."""
-    found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    entries = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
 
 class UrlPolicy:
@@ -204,8 +205,9 @@ class UrlPolicy:
         """
         check_url(url, what)
         _, host, port = url_origin(url)
-        await self._check_addresses(url, what, found := await self._resolve(host, port, what))
-        return found
+        addresses = await self._resolve(host, port, what)
+        await self._check_addresses(url, what, addresses)
+        return addresses
 
     async def check_proxied(self, url: str, what: str) -> None:
         """Check a URL whose host a proxy will resolve, by what is known here. Raises UnsafeUrl.
@@ -215,32 +217,31 @@ class UrlPolicy:
         """
         check_url(url, what)
         _, host, port = url_origin(url)
-        found: Sequence[str] = ()
+        addresses: Sequence[str] = ()
         with anyio.move_on_after(PROXIED_LOOKUP_TIMEOUT), suppress(UnsafeUrl):
-            found = await self._resolve(host, port, what)
-        if found:
-            await self._check_addresses(url, what, found)
+            addresses = await self._resolve(host, port, what)
+        if addresses:
+            await self._check_addresses(url, what, addresses)
 
     async def _check_addresses(self, url: str, what: str, addresses: Sequence[str]) -> None:
         """Raise UnsafeUrl if one of the addresses is outside the scopes allowed for this server."""
-        places = {address: address_scope(ipaddress.ip_address(address.partition("%")[0])) for address in addresses}
-        if all(where == "public" for where in places.values()):
+        scopes = {address: address_scope(ipaddress.ip_address(address.partition("%")[0])) for address in addresses}
+        if all(scope == "public" for scope in scopes.values()):
             return
         allowed = await self._get_allowed_scopes()
-        for address, where in places.items():
-            if where not in allowed:
-                why = (
-                    f"the MCP server's own name leads to a {where} address, too, but whoever runs it decides where a "
-                    "name leads"
-                    if where in self._server_scopes
+        for address, scope in scopes.items():
+            if scope not in allowed:
+                reason = (
+                    f"the MCP server's own name leads to a {scope} address too, but its operator controls the name"
+                    if scope in self._server_scopes
                     else "the MCP server is not there"
                 )
                 raise UnsafeUrl(
-                    f"The {what} {url[:200]!r} leads to {address}, which is a {where} address; {why}, so it is not "
-                    "asked.",
+                    f"The {what} {url[:200]!r} leads to {address}, which is a {scope} address; {reason}, so it is not "
+                    "used.",
                     'If that is right, allow it with "mcphost": {"oauth": {"private": true}} for this server.'
-                    if where in _USER_ALLOWED_SCOPES
-                    else "Nothing of a sign-in is ever there.",
+                    if scope in _USER_ALLOWED_SCOPES
+                    else "A sign-in never uses such an address.",
                 )
 
     async def _get_allowed_scopes(self) -> set[AddressScope]:
@@ -251,17 +252,17 @@ class UrlPolicy:
         """
         if self._allowed_scopes is None:
             _, host, port = self._server_origin
-            found: Sequence[str] = ()
-            with suppress(UnsafeUrl):  # a name that only a proxy knows is nowhere here
-                found = await self._resolve(host, port, "MCP server's address")
-            places: set[AddressScope] = {
-                address_scope(ipaddress.ip_address(address.partition("%")[0])) for address in found
+            addresses: Sequence[str] = ()
+            with suppress(UnsafeUrl):  # only the proxy may know the name
+                addresses = await self._resolve(host, port, "MCP server's address")
+            scopes: set[AddressScope] = {
+                address_scope(ipaddress.ip_address(address.partition("%")[0])) for address in addresses
             }
-            self._server_scopes = frozenset(places)
-            if not is_loopback_name(host) and list(found) != [host]:
-                places = {"private"} if places == {"private"} else set()
+            self._server_scopes = frozenset(scopes)
+            if not is_loopback_name(host) and list(addresses) != [host]:
+                scopes = {"private"} if scopes == {"private"} else set()
             public: set[AddressScope] = {"public"}
-            self._allowed_scopes = public | places | (_USER_ALLOWED_SCOPES if self._allow_private else set())
+            self._allowed_scopes = public | scopes | (_USER_ALLOWED_SCOPES if self._allow_private else set())
         return self._allowed_scopes
 
     async def _resolve(self, host: str, port: int, what: str) -> Sequence[str]:
@@ -272,12 +273,12 @@ class UrlPolicy:
         else:
             return [host]
         try:
-            found = await self._resolver(host, port)
+            addresses = await self._resolver(host, port)
         except (OSError, UnicodeError):
-            found = ()
-        if not found:
+            addresses = ()
+        if not addresses:
             raise UnsafeUrl(
                 f"The {what} cannot be reached: the host {host[:200]!r} was not found.",
-                "Check the name and this machine's network. A wrong name must be corrected by whoever wrote it.",
+                "Check the name and this machine's network. Correct a wrong name where it is configured or published.",
             )
-        return found
+        return addresses

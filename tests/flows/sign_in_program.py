@@ -38,7 +38,7 @@ class SignedInServer(OAuthPeer):
 
 async def visit_authorization_page(url: str) -> None:
     async with httpx.AsyncClient(follow_redirects=True, trust_env=False, verify=False) as browser:
-        assert "Answer received" in (await browser.get(url)).text
+        assert "Response received" in (await browser.get(url)).text
 
 
 async def read_authorization_url(process: Process, said: bytearray) -> str:

@@ -78,9 +78,9 @@ async def test_login_can_be_interrupted_and_closes_its_port(program: Program) ->
         (("login", "local"), 2, "nothing to sign in to"),
         (("login", "none"), 2, "no server named"),
         (("login", "fixed"), 6, "Authorization header"),
-        (("login", "tracker", "--device"), 6, "does not offer to sign in by a code"),
-        (("login", "robot", "--device"), 2, "without a person"),
-        (("login", "robot", "--scope", "more"), 2, "without a person"),
+        (("login", "tracker", "--device"), 6, "does not offer device codes"),
+        (("login", "robot", "--device"), 2, "without a user"),
+        (("login", "robot", "--scope", "more"), 2, "without a user"),
         (("logout", "tracker"), 0, ""),
     ],
 )
@@ -136,7 +136,7 @@ async def test_login_to_a_server_that_wants_no_account_says_so_and_is_no_failure
         command = program.command("login", "open", "--mcp-config", config)
         said = await anyio.run_process(command, env=program.env, cwd=program.work)
         as_json = await anyio.run_process([*command, "--json"], env=program.env, cwd=program.work)
-    assert b"does not ask for an account" in said.stdout
+    assert b"does not require an account" in said.stdout
     assert json.loads(as_json.stdout)["signed_in"] is False
 
 
@@ -283,5 +283,5 @@ async def test_an_error_of_a_sign_in_names_the_file_that_the_server_is_configure
         told = await anyio.to_thread.run_sync(
             partial(program.error, "login", "moved", "--mcp-config", config, code=6, seconds=60)
         )
-    assert "says that it is another resource" in told
+    assert "declares another resource" in told
     assert f"Check the address in {config}." in told

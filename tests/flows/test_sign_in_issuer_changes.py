@@ -164,7 +164,7 @@ async def test_the_pipe_asks_for_old_and_new_rights_together_and_the_same_call_c
                 question = pipe.event("question", kind="sign_in")
                 pipe.send("answer", question=question["question"], answer="once")
                 with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(question["url"]) as page:
-                    assert b"Answer received" in page.read()
+                    assert b"Response received" in page.read()
                 result = pipe.result(call)
                 pipe.end()
             return question, result
@@ -201,7 +201,7 @@ async def test_a_sign_in_that_gets_a_foreign_answer_says_so_and_ends_within_the_
     assert question["seconds"] <= told["seconds"] + 4 <= 8
     assert not result["ok"]
     assert "Nobody signed in to 'tracker' within 4 seconds." in result["error"]["message"]
-    assert "does not belong to this sign-in" in result["error"]["message"]
+    assert "missing or wrong state was ignored" in result["error"]["message"]
     assert one.forms == []
 
 
@@ -221,7 +221,7 @@ async def test_a_server_with_a_client_grant_is_reported_and_stores_nothing(comma
         run = partial(commands.program.text, "login", "tracker", *config)
         assert "Signed in to tracker" in await anyio.to_thread.run_sync(run)
         left = partial(commands.program.error, "logout", "tracker", *config, code=2)
-        assert "without a person" in await anyio.to_thread.run_sync(left)
+        assert "without a user" in await anyio.to_thread.run_sync(left)
         given = list(one.valid)
     assert (signed["place"], signed["state"]) == ("earned", "signed in, renewed automatically")
     assert [form["grant_type"] for form in one.forms] == ["client_credentials"] * 3

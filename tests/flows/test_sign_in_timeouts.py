@@ -71,7 +71,7 @@ async def test_a_client_id_is_entered_on_the_command_line_and_its_secret_is_in_n
             await process.stdin.send(b"by-hand\nthe-client-secret-7\n")
             await anyio.to_thread.run_sync(visit, await read_authorization_url(process, said), "ada")
             assert await process.wait() == 0
-    assert b"registers nobody by itself" in said
+    assert b"does not register clients automatically" in said
     assert one.asked[0]["client_id"] == "by-hand"
     assert one.forms[0]["client_secret"] == "the-client-secret-7"
     kept = b"".join(path.read_bytes() for path in program.home.rglob("*") if path.is_file())

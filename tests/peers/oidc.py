@@ -93,7 +93,7 @@ class BrowserUser:
         if code:
             self.codes.append(code)
         page = await anyio.to_thread.run_sync(visit, url, "ada", code)
-        assert code or "Answer received" in page, page
+        assert code or "Response received" in page, page
         return ""
 
 

@@ -357,7 +357,7 @@ CLIENT = EnterClientId(
     issuer=SIGN_IN.issuer,
     redirect_uri="http://127.0.0.1:41413/callback",
     account=ACCOUNT,
-    note=f"The authorization server {SIGN_IN.issuer} registers nobody by itself.",
+    note=f"The authorization server {SIGN_IN.issuer} does not register clients automatically.",
 )
 
 

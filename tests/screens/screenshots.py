@@ -452,7 +452,7 @@ ENTER_CLIENT = EnterClientId(
     issuer="https://github.com/login/oauth",
     redirect_uri="http://127.0.0.1:41413/callback",
     account="work",
-    note="The authorization server https://github.com/login/oauth registers nobody by itself.",
+    note="The authorization server https://github.com/login/oauth does not register clients automatically.",
 )
 
 
@@ -654,7 +654,7 @@ async def polled_sign_in(pilot: Any, host: FakeHost) -> None:
 
 async def server_sign_in(pilot: Any, host: FakeHost) -> None:
     """A server that is signed in to, on its page."""
-    words = "asking the authorization server what it can do"
+    words = "reading the authorization server's metadata"
     one, *others = host.views
     host.views = (
         replace(one, state="connecting", facts=None, sign_in_status=words, detail=f"Signing in: {words}."),

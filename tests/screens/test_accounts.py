@@ -107,7 +107,7 @@ async def test_all_accounts_are_shown_which_is_used_and_enter_uses_another(run: 
         it.host.accounts.kept = example_accounts()
         await it.pilot.press("f12")
         await it.until(lambda: "● hub · work" in it.text(), "the one in use")
-        for words in ("○ hub · default", "▲ slack · work", "not in use, and ended", "◇ old", "not configured any more"):
+        for words in ("○ hub · default", "▲ slack · work", "not in use, expired", "◇ old", "no longer configured"):
             assert words in it.text(), words
         assert "\x1b" not in it.text()
         await it.pilot.press("enter")
@@ -149,9 +149,9 @@ async def test_where_a_sign_in_is_shows_beside_the_account_and_s_stops_it(run: R
         it.host.accounts.kept = example_accounts()[:2]
         await it.pilot.press("f12")
         await it.until(lambda: "hub · work" in it.text(), "the page")
-        it.host.views = (replace(it.host.views[0], sign_in_status="exchanging the code for a token"),)
+        it.host.views = (replace(it.host.views[0], sign_in_status="requesting the token"),)
         it.host.put(SignInProgress(server="hub", step="code"))
-        await it.until(lambda: "exchanging the code for a token; s stops that" in it.text(), "the step")
+        await it.until(lambda: "requesting the token; s stops that" in it.text(), "the step")
         await it.pilot.press("s")
         await it.until(lambda: it.host.accounts.signed == [("stopped", "hub")], "its end")
 
@@ -196,18 +196,18 @@ async def test_a_refused_sign_in_names_the_key_that_signs_in_and_the_command(run
     async with run(views=(web("hub", "sign_in"),), size=(80, 24)) as it:
 
         async def refused(server: str, account: str | None = None) -> None:
-            raise SignInRequired("You did not sign in to 'hub'.", "Do it with: mcphost login hub", server=server)
+            raise SignInRequired("You did not sign in to 'hub'.", "Sign in: mcphost login hub", server=server)
 
         it.host.accounts.sign_in = refused
         await it.pilot.press(keys[0])
         await it.until(lambda: "hub" in it.text(), "the page")
         await it.pilot.press(keys[1])
-        said = "You did not sign in to 'hub'. Press s to sign in. Do it with: mcphost login hub"
+        said = "You did not sign in to 'hub'. Press s to sign in. Sign in: mcphost login hub"
         await it.until(lambda: said in [one.message for one in it.app._notifications], "the way to sign in")
 
 
 async def test_a_required_sign_in_is_shown_in_the_chat_with_its_key(run: Run) -> None:
     async with run(views=(web("hub", "sign_in"),), size=(80, 24)) as it:
-        it.host.put(ServerState("hub", "sign_in", "It wants you to sign in.", hint="Do it with: mcphost login hub"))
+        it.host.put(ServerState("hub", "sign_in", "It wants you to sign in.", hint="Sign in: mcphost login hub"))
         await it.until(lambda: "Press s on the servers page (F3) to sign in." in it.transcript(), "the key")
         assert "mcphost login hub" in it.transcript()

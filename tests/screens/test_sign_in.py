@@ -165,11 +165,11 @@ async def test_the_dialog_of_a_code_follows_how_often_it_was_asked_about(run: Ru
 
 
 async def test_a_server_that_is_signed_in_to_says_so_and_s_stops_it(run: Run) -> None:
-    view = sample_server("hub", "connecting", sign_in_status="exchanging the code for a token")
+    view = sample_server("hub", "connecting", sign_in_status="requesting the token")
     async with run(views=(view,), size=(120, 40)) as it:
         await it.until(lambda: "signing in…" in it.text(), "at the side")
         await it.pilot.press("f3")
-        await it.until(lambda: "exchanging the code for a token; s stops that" in it.text(), "the step")
+        await it.until(lambda: "requesting the token; s stops that" in it.text(), "the step")
         await it.pilot.press("s")
         await it.until(lambda: it.host.accounts.signed == [("stopped", "hub")], "the end")
 

@@ -11,8 +11,8 @@ from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.widgets.ordered_input import OrderedInput
 
 ABOUT = (
-    "You sign in beside whoever is signed in already, and mcphost uses the new account from then on. The name is yours "
-    "to choose. If the browser remembers somebody else there, sign out of that first."
+    "You sign in with an additional account, and mcphost uses it from then on. The name is yours "
+    "to choose. If the browser remembers another account there, sign out of it first."
 )
 
 
@@ -51,7 +51,7 @@ class AccountNameForm(FormScreen[str]):
             name = parse_account_name(text)
         except UsageError as error:
             return Content.styled(error.message, "$error")
-        again = f"{name} is signed in already; this signs in anew." if name in self.existing_names else ""
+        again = f"{name} is signed in already; this signs in again." if name in self.existing_names else ""
         return Content.styled(clean_line(again, 120), "$warning")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

@@ -27,10 +27,10 @@ def describe_state(stored_account: StoredAccount) -> tuple[str, str, str]:
     """Return the mark, the style, and whether the account is in use."""
     ended = validity(stored_account.account) == "ended"
     if stored_account.used_by:
-        return ("▲", "$warning", "in use, but ended: sign in again") if ended else ("●", "$success", "in use")
+        return ("▲", "$warning", "in use, but expired: sign in again") if ended else ("●", "$success", "in use")
     if not stored_account.servers:
-        return "◇", "$warning", "its server is not configured any more"
-    return ("▲", "$warning", "not in use, and ended") if ended else ("○", "$muted", "not in use")
+        return "◇", "$warning", "its server is no longer configured"
+    return ("▲", "$warning", "not in use, expired") if ended else ("○", "$muted", "not in use")
 
 
 def describe_scopes(stored_account: StoredAccount) -> str:
@@ -53,7 +53,7 @@ class AccountsScreen(ListScreen):
     TITLE_TEXT: ClassVar[str] = "Accounts"
     EMPTY_TEXT: ClassVar[str] = (
         "You are not signed in to any server.\n\n"
-        "Servers that are reached by an address may want to know who you are; they ask when mcphost connects to them. "
+        "HTTP servers may require a sign-in; you are asked when mcphost connects to them. "
         "On the page of a server (F3), s signs in."
     )
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
@@ -153,13 +153,13 @@ class AccountsScreen(ListScreen):
                     ("account", account.name),
                     ("signing in", f"{signing}; s stops that" if signing else ""),
                     ("in use", f"by {', '.join(one.used_by)}" if one.used_by else ""),
-                    ("chosen in", "mcp.json, so that no other can be chosen here" if one.configured_by else ""),
+                    ("chosen in", "mcp.json, so no other can be selected here" if one.configured_by else ""),
                     ("next", self._next_step(one)),
-                    ("server", ", ".join(one.servers) or f"{account.server}, which is not configured any more"),
+                    ("server", ", ".join(one.servers) or f"{account.server}, which is no longer configured"),
                     ("address", account.url),
                     ("lasts", describe_validity(account)),
                     ("by", f"{account.issuer}, {describe_client(account)}" if account.client_kind else account.issuer),
-                    ("it may", describe_scopes(one) or "do what the server permits every user"),
+                    ("it may", describe_scopes(one) or "whatever the server allows every user"),
                     ("kept", describe_storage(account)),
                 ]
             )
@@ -197,7 +197,7 @@ class AccountsScreen(ListScreen):
         servers = [name for name in one.servers if name not in one.used_by]
         if not servers:
             self.notify(
-                f"{row.title} is in use already." if one.servers else "Its server is not configured any more.",
+                f"{row.title} is in use already." if one.servers else "Its server is no longer configured.",
                 markup=False, timeout=4,
             )  # fmt: skip
             return
@@ -218,7 +218,7 @@ class AccountsScreen(ListScreen):
     def action_add_account(self) -> None:
         """Sign in to the server under another name."""
         if not (server := self._current_server()):
-            self.notify("Its server is not configured any more.", markup=False, timeout=4)
+            self.notify("Its server is no longer configured.", markup=False, timeout=4)
             return
         taken = tuple(one.account.name for one in self._stored_accounts if server in one.servers)
 
@@ -238,7 +238,7 @@ class AccountsScreen(ListScreen):
         elif row.value.servers:
             self._sign_in(row.value.servers[0], row.value.account.name)
         else:
-            self.notify("Its server is not configured any more.", markup=False, timeout=4)
+            self.notify("Its server is no longer configured.", markup=False, timeout=4)
 
     def _current_server(self) -> str:
         row = self.current_row()

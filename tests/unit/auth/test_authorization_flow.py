@@ -49,7 +49,7 @@ async def test_a_401_starts_a_sign_in_and_repeats_the_request() -> None:
     assert form["redirect_uri"] == asked["redirect_uri"]
     assert asked["redirect_uri"] in one.clients[asked["client_id"]]["redirect_uris"]
     assert one.paths().count("/mcp") == 2
-    assert "Answer received" in person.page
+    assert "Response received" in person.page
 
 
 @pytest.mark.req("auth.reg.dcr.application-type", "auth.reg.dcr.grant-types")
@@ -369,7 +369,7 @@ async def test_a_client_of_another_issuer_is_reported_and_not_used() -> None:
 @pytest.mark.req("auth.reg.preregistered-old")
 async def test_without_registration_the_user_is_asked_for_a_client_id() -> None:
     async with run_peer(document={"registration_endpoint": None}) as one:
-        await refused_before_the_browser(one, RegistrationError, "registers nobody")
+        await refused_before_the_browser(one, RegistrationError, "does not register clients")
 
 
 @pytest.mark.req(
@@ -450,7 +450,7 @@ async def test_on_a_machine_without_a_browser_the_address_is_pasted() -> None:
 
         person = BrowserUser(visit=False, answer=elsewhere)
         assert await send_with_sign_in(create_oauth(one, person), one) == 200
-    assert person.notes == ["", "That is not the address that this sign-in ended at."]
+    assert person.notes == ["", "That is not the redirect URL of this sign-in."]
     assert one.forms[0]["code"] == "typed-code"
 
 
@@ -524,7 +524,7 @@ async def test_a_403_without_insufficient_scope_is_missing_permission() -> None:
         auth = create_oauth(one, person)
         refused = Refused(403, 'Bearer error="invalid_token"')
         assert not await auth.recover(refused)
-        with pytest.raises(SignInFailed, match="does not permit this"):
+        with pytest.raises(SignInFailed, match="does not allow this"):
             await auth.sign_in(refused, 1)
     assert person.urls == []
 

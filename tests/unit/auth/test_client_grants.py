@@ -118,7 +118,7 @@ async def test_a_company_that_gives_anything_else_is_not_believed() -> None:
             one, grant="enterprise", client_secret="my-secret-8", idp_token="the.id.token",
             idp_client_id="me-there", idp_token_endpoint=f"{one.origin}/token",
         )  # fmt: skip
-        with pytest.raises(TokenError, match="did not vouch"):
+        with pytest.raises(TokenError, match="issued no ID-JAG"):
             await send_request(auth, one)
     assert len(one.forms) == 1
 

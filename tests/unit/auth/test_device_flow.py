@@ -58,7 +58,7 @@ async def test_a_code_for_another_address_than_the_issuers_is_shown_with_a_warni
         await login([], person, verification_uri=f"{other.origin}/enter")
     own, foreign = (shown["terms"].warnings for shown in person.shown)
     assert own == ()
-    assert "The code may belong to somebody else's sign-in" in foreign[0]
+    assert "The code may be from someone else's sign-in" in foreign[0]
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ async def test_a_code_for_another_address_than_the_issuers_is_shown_with_a_warni
         ([], {"verification_uri": "http://as.example/enter"}, UnsafeUrl, "verification address"),
         ([], {"verification_uri": "https://169.254.169.254/enter"}, UnsafeUrl, "link-local address"),
         ([], {"verification_uri": "https://10.1.2.3/enter"}, UnsafeUrl, "verification address"),
-        ([], {"user_code": 7}, TokenError, "gave no code"),
-        ([], {"device_code": ""}, TokenError, "gave no code"),
+        ([], {"user_code": 7}, TokenError, "issued no code"),
+        ([], {"device_code": ""}, TokenError, "issued no code"),
     ],
 )
 async def test_device_flow_errors_name_their_reason(
@@ -91,7 +91,7 @@ async def test_the_user_can_refuse() -> None:
 
 async def test_an_unsupported_device_flow_is_reported() -> None:
     async with run_peer() as one:
-        with pytest.raises(EndpointUnreachable, match="does not offer to sign in by a code"):
+        with pytest.raises(EndpointUnreachable, match="does not offer device codes"):
             await create_oauth(one, DeviceCodeUser()).login(use_device_code=True)
 
 

@@ -39,7 +39,7 @@ async def test_a_client_id_is_asked_for_used_and_kept_for_the_next_sign_in() -> 
         assert await send_with_sign_in(create_oauth(one, person, keep), one) == 200
         assert [asked["issuer"] for asked in person.registering] == [one.origin]
         shown = person.registering[0]["redirect_uri"]
-        assert "registers nobody" in person.registering[0]["note"]
+        assert "does not register clients" in person.registering[0]["note"]
         await create_oauth(one, person, keep).login()
         kept = await keep.load_client(one.origin)
     assert len(person.registering) == 1
@@ -107,7 +107,7 @@ async def test_what_cannot_be_a_client_id_is_asked_for_again_and_not_forever(giv
         with pytest.raises(RegistrationError):
             await send_with_sign_in(create_oauth(one, person), one)
     assert len(person.registering) == 3
-    assert "Copy them once more" in person.registering[1]["note"]
+    assert "Copy them again" in person.registering[1]["note"]
     assert one.asked == one.forms == []
 
 
@@ -130,7 +130,7 @@ async def test_waiting_for_a_client_id_times_out() -> None:
             return await anyio.sleep_forever()
 
     async with run_peer(kind=Strict, document=NOBODY) as one:
-        with anyio.fail_after(10), pytest.raises(RegistrationError, match="registers nobody"):
+        with anyio.fail_after(10), pytest.raises(RegistrationError, match="does not register clients"):
             await send_with_sign_in(create_oauth(one, Away(), timeout=0.05), one)
 
 

@@ -93,7 +93,7 @@ async def test_a_flow_that_cannot_start_returns_to_the_previous_one_with_a_reaso
         await create_oauth(one, person).login()
     assert len(person.shown) == 2
     assert person.notes[0] == ""
-    assert "gave no code: unauthorized_client" in person.notes[1]
+    assert "issued no code: unauthorized_client" in person.notes[1]
 
 
 async def refusing(answer: Callable[..., Any]) -> SignInRequired:

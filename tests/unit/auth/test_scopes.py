@@ -29,7 +29,7 @@ def test_everything_else_is_none(scope: str) -> None:
         (["tools:read\u202e"], "has characters"),
         (["a\u00a0b"], "has characters"),
         (["x" * 201], "is over 200 characters"),
-        ([f"scope-{n}" for n in range(101)], "101 scopes would be asked for"),
+        ([f"scope-{n}" for n in range(101)], "101 scopes would be requested"),
         (["a b"], "has characters"),
     ],
 )

@@ -87,13 +87,13 @@ def story() -> list[SignInProgress]:
         return SignInProgress(server="s", step="person", text="waiting for you", interval=5, seconds=272, **more)
 
     return [
-        SignInProgress(server="s", step="issuer", text="asking the authorization server what it can do", seconds=10),
+        SignInProgress(server="s", step="issuer", text="reading the authorization server's metadata", seconds=10),
         wait(),
         wait(polls=1),
         SignInProgress(
             server="s", step="person", text="waiting for you", interval=10, seconds=262, polls=2, slowed=True
         ),
-        SignInProgress(server="s", step="code", text="exchanging the code for a token"),
+        SignInProgress(server="s", step="code", text="requesting the token"),
         SignInProgress(server="s", step="over"),
     ]
 
@@ -103,16 +103,16 @@ def story() -> list[SignInProgress]:
     [
         (
             Screen(),
-            "mcphost: Asking the authorization server what it can do…\n"
+            "mcphost: Reading the authorization server's metadata…\n"
             "⠋ Asked once, again in 5 s; 4:32 left."
             "⠋ Asked 2 times, again in 10 s (slowed down); 4:22 left.\n"
-            "mcphost: Exchanging the code for a token…\n",
+            "mcphost: Requesting the token…\n",
         ),
         (
             io.StringIO(),
-            "mcphost: Asking the authorization server what it can do…\n"
+            "mcphost: Reading the authorization server's metadata…\n"
             "mcphost: Asked 2 times, again in 10 s (slowed down); 4:22 left.\n"
-            "mcphost: Exchanging the code for a token…\n",
+            "mcphost: Requesting the token…\n",
         ),
     ],
 )

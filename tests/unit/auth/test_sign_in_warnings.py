@@ -23,7 +23,7 @@ SERVER = "https://mcp.example/tenant/mcp"
 def test_an_address_outside_the_issuer_is_reported(url: str, issuer: str, is_told: bool, has_code: bool) -> None:
     found = sign_in_warnings(url, issuer, SERVER, SERVER, has_code=has_code)
     assert bool(found) is is_told
-    assert ("code may belong" in "".join(found)) is (is_told and has_code)
+    assert ("code may be from someone else" in "".join(found)) is (is_told and has_code)
 
 
 @pytest.mark.parametrize(
@@ -38,4 +38,4 @@ def test_an_address_outside_the_issuer_is_reported(url: str, issuer: str, is_tol
 )
 def test_a_token_for_more_than_the_server_is_reported(resource: str, is_told: bool) -> None:
     found = sign_in_warnings("https://as.example/a", "https://as.example", resource, SERVER, has_code=False)
-    assert (f"everything below {resource}, not for this server alone" in "".join(found)) is is_told
+    assert (f"everything below {resource}, not only to this server" in "".join(found)) is is_told

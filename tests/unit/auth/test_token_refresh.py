@@ -254,7 +254,7 @@ async def test_more_scopes_are_asked_for_together_with_the_old_ones_and_not_fore
         sent = dict(await auth.headers("POST", one.url))["authorization"]
         refused = Refused(403, 'Bearer error="insufficient_scope", scope="tools:write"', sent)
         for attempt in (MAX_STEP_UPS + 1, 1):
-            with pytest.raises(SignInFailed, match="keeps asking"):
+            with pytest.raises(SignInFailed, match="still requires scopes"):
                 await auth.sign_in(refused, attempt)
     assert len(person.urls) == 1 + MAX_STEP_UPS
 
@@ -282,7 +282,7 @@ async def test_a_server_that_refuses_every_fresh_token_is_reported_after_two_sig
     person = BrowserUser()
     async with run_peer() as one:
         one.answers["/mcp"] = (401, b"", "")
-        with pytest.raises(SignInFailed, match="refuses the account it was just given"):
+        with pytest.raises(SignInFailed, match="refuses the account that just signed in"):
             await send_with_sign_in(create_oauth(one, person), one)
     assert len(person.urls) == 2
 

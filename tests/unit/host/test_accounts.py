@@ -338,7 +338,7 @@ async def test_a_noninteractive_command_lists_the_other_accounts(tmp_path: Path)
 
 async def test_an_unknown_or_configured_account_cannot_be_chosen(tmp_path: Path) -> None:
     async with run_peer(kind=Whose) as one, open_host_with_two_accounts(tmp_path, one, ScriptedFrontend()) as (host, _):
-        for name, why in (("wrok", "Nobody is signed in"), ("a\x1bb", "visible"), ("x" * 61, "at most 60")):
+        for name, why in (("wrok", "You are not signed in"), ("a\x1bb", "visible"), ("x" * 61, "at most 60")):
             with pytest.raises(UsageError, match=why):
                 await host.accounts.select_account("tracker", name)
         assert host.servers.view("tracker").account is not None
@@ -346,7 +346,7 @@ async def test_an_unknown_or_configured_account_cannot_be_chosen(tmp_path: Path)
         await host.servers.ensure_ready("tracker")
         (kept,) = await host.accounts.list_accounts()
         assert kept.configured_by == ("tracker",)
-        with pytest.raises(UsageError, match="used with the account 'work'"):
+        with pytest.raises(UsageError, match="sets the account 'work'"):
             await host.accounts.select_account("tracker", "work")
 
 

@@ -373,5 +373,5 @@ async def test_only_asking_again_can_follow_from_a_token_that_is_no_token() -> N
             b'{"access_token": "a\\r\\nX-Evil: 1", "token_type": "Bearer"}',
             "application/json",
         )
-        with pytest.raises(TokenError, match="no header can hold"):
+        with pytest.raises(TokenError, match="does not fit into a header"):
             await create_oauth(one, BrowserUser()).login()
