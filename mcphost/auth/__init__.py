@@ -1,1 +1,1 @@
-"""Secrets and sign-in: the vault, and everything an HTTP server may ask of us before it answers."""
+"""Sign-in to HTTP servers (OAuth 2.1), and the storage of secrets."""

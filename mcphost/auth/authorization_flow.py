@@ -18,9 +18,15 @@ from mcphost.auth.dpop import JwtSigner
 from mcphost.auth.interactive_flow import AuthorizationRequest, InteractiveSignIn, SignInMethodSwitched, SignInStep
 from mcphost.auth.oauth_http import OAuthHttpClient
 from mcphost.auth.registration import ENTERED_KIND, OAuthClient
-from mcphost.auth.sign_in import ProgressCallback, SignInFailed, SignInInteraction, SignInTarget, ignore_progress
 from mcphost.auth.token_store import StoredSignIn, TokenStore
 from mcphost.auth.tokens import TokenError, TokenSet, is_scope, select_scopes
+from mcphost.auth.user_interaction import (
+    ProgressCallback,
+    SignInFailed,
+    SignInInteraction,
+    SignInTarget,
+    ignore_progress,
+)
 from mcphost.errors import SignInRequired
 
 OFFLINE_ACCESS = "offline_access"

@@ -16,9 +16,9 @@ from mcphost.auth.discovery import AuthorizationServerMetadata, UntrustedMetadat
 from mcphost.auth.interactive_flow import AuthorizationRequest, InteractiveSignIn, SignInMethodSwitched, SignInStep
 from mcphost.auth.oauth_http import EndpointUnreachable
 from mcphost.auth.registration import ENTERED_KIND, OAuthClient, quote_server_text
-from mcphost.auth.sign_in import SignInFailed
 from mcphost.auth.tokens import TokenSet, request_tokens
 from mcphost.auth.url_policy import check_url
+from mcphost.auth.user_interaction import SignInFailed
 from mcphost.redact import register_secret, register_server_secret
 from mcphost.sign_in import SignInTerms
 from mcphost.unicode_forms import split_url

@@ -21,9 +21,9 @@ from mcphost.auth.registration import (
     make_metadata_document_client,
     register_client,
 )
-from mcphost.auth.sign_in import ProgressCallback, SignInFailed, SignInInteraction, SignInTarget
 from mcphost.auth.token_store import TokenStore
 from mcphost.auth.url_policy import canonical_url, resource_covers, url_origin
+from mcphost.auth.user_interaction import ProgressCallback, SignInFailed, SignInInteraction, SignInTarget
 from mcphost.serialization import Struct, replace
 from mcphost.sign_in import SignInProgress, SignInTerms
 from mcphost.unicode_forms import split_url

@@ -20,9 +20,15 @@ from mcphost.auth.client_grants import ClientGrant, fetch_token
 from mcphost.auth.discovery import discover_resource, select_challenge
 from mcphost.auth.dpop import USE_DPOP_NONCE, JwtSigner
 from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient
-from mcphost.auth.sign_in import ProgressCallback, SignInFailed, SignInInteraction, SignInTarget, ignore_progress
 from mcphost.auth.token_store import StoredSignIn, TokenStore
 from mcphost.auth.tokens import split_scopes
+from mcphost.auth.user_interaction import (
+    ProgressCallback,
+    SignInFailed,
+    SignInInteraction,
+    SignInTarget,
+    ignore_progress,
+)
 from mcphost.errors import McpHostError, SignInRequired
 from mcphost.serialization import replace
 from mcphost.sign_in import AuthChallenge, SignInProgress

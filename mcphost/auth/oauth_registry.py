@@ -8,9 +8,15 @@ from mcphost.auth.accounts import DEFAULT_ACCOUNT_NAME, Account, StoredAccount, 
 from mcphost.auth.client_grants import ClientGrant
 from mcphost.auth.oauth_http import OAuthHttpClient
 from mcphost.auth.oauth_provider import OAuthProvider
-from mcphost.auth.sign_in import DEFAULT_TIMEOUT, ProgressCallback, SignInInteraction, SignInTarget, ignore_progress
 from mcphost.auth.token_store import TokenStore
 from mcphost.auth.url_policy import UrlPolicy
+from mcphost.auth.user_interaction import (
+    DEFAULT_TIMEOUT,
+    ProgressCallback,
+    SignInInteraction,
+    SignInTarget,
+    ignore_progress,
+)
 from mcphost.config.schema import OAuthConfig, ServerConfig
 from mcphost.errors import UsageError
 from mcphost.serialization import replace

@@ -221,8 +221,8 @@ def create_oauth_registry(
     from mcphost.auth.keyring_backend import KeyringBackend
     from mcphost.auth.oauth_registry import OAuthRegistry
     from mcphost.auth.secret_store import SecretStorage
-    from mcphost.auth.sign_in import ignore_progress
     from mcphost.auth.token_store import TokenStore
+    from mcphost.auth.user_interaction import ignore_progress
 
     can_ask = ChooseSecretStorage.KIND in frontend.kinds
 

@@ -6,8 +6,8 @@ import anyio
 import pytest
 
 from mcphost.auth.oauth_registry import OAuthRegistry
-from mcphost.auth.sign_in import SignInInteraction
 from mcphost.auth.token_store import TokenStore
+from mcphost.auth.user_interaction import SignInInteraction
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.protocol.tools import CallTool, ListTools
 from tests.peers.oidc import BrowserUser, provider

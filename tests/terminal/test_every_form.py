@@ -8,7 +8,7 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from mcphost.tui.dialogs.sign_in import SignInDialog
-from mcphost.tui.screens.account_name import AccountNameForm
+from mcphost.tui.screens.accounts import AccountNameForm
 from mcphost.tui.screens.auto_approve import AutoApprovalForm
 from mcphost.tui.screens.folders import FolderForm
 from mcphost.tui.screens.prompts import PromptArgumentsForm

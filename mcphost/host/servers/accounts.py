@@ -191,13 +191,13 @@ class Accounts:
         """
         connection = self._servers.start(server)
         name, before = parse_account_name(account), connection.account
-        effect = await self._audit.start_span(AuditSubject(kind="account", server=server, name=name), who="person")
-        chosen = False
+        span = await self._audit.start_span(AuditSubject(kind="account", server=server, name=name), who="person")
+        is_chosen = False
         try:
             await connection.use_account(name)
-            chosen = True
+            is_chosen = True
         finally:
-            effect.end("chosen" if chosen else "not chosen")
+            span.end("chosen" if is_chosen else "not chosen")
         await connection.session()
         self._notify_change(server, before, connection.account)
         return connection.view()
@@ -224,13 +224,13 @@ class Accounts:
     async def sign_out_account(self, stored_account: StoredAccount) -> bool:
         """Sign out of an account returned by `list_accounts`, as `sign_out` does."""
         subject = AuditSubject(kind="account", server=_server_name(stored_account), name=stored_account.account.name)
-        effect = await self._audit.start_span(subject, who="person")
+        span = await self._audit.start_span(subject, who="person")
         outcome = "not signed out"
         try:
             revoked = await self._erase(stored_account)
             outcome = "revoked" if revoked else "erased here"
         finally:
-            effect.end(outcome)
+            span.end(outcome)
         for server in self._replaceable_servers(stored_account):
             if names := await self.unused_accounts(server):
                 self._notify(*describe_other_accounts(server, names))
@@ -250,23 +250,31 @@ class Accounts:
         return [name for name in stored_account.used_by if name not in stored_account.configured_by]
 
     async def _erase(self, stored_account: StoredAccount) -> bool:
-        connections = [one for name in stored_account.used_by if await (one := self._servers.find(name)).is_approved()]
+        connections = [
+            connection
+            for name in stored_account.used_by
+            if await (connection := self._servers.find(name)).is_approved()
+        ]
         if connections:
             remaining = [
-                one.account.name
-                for one in await self.list_accounts()
-                if one.account.url == stored_account.account.url
-                and one.account.account != stored_account.account.account
+                other.account.name
+                for other in await self.list_accounts()
+                if other.account.url == stored_account.account.url
+                and other.account.account != stored_account.account.account
             ]
             hints = {
                 name: " ".join(describe_other_accounts(name, remaining))
                 for name in self._replaceable_servers(stored_account)
                 if remaining
             }
-            return any([await one.sign_out(hints.get(one.config.name, "")) for one in connections])
+            return any([await item.sign_out(hints.get(item.config.name, "")) for item in connections])
         # Certificates and addresses of an unapproved entry are not trusted.
-        known = [one for name in stored_account.servers if await (one := self._servers.find(name)).is_approved()]
-        return await self._opener.sign_out_account(stored_account.account, known[0].config if known else None)
+        approved = [
+            connection
+            for name in stored_account.servers
+            if await (connection := self._servers.find(name)).is_approved()
+        ]
+        return await self._opener.sign_out_account(stored_account.account, approved[0].config if approved else None)
 
     def _notify_change(self, server: str, before: str, after: str) -> None:
         if after and before and before != after:

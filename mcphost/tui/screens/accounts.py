@@ -4,21 +4,89 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.widgets import OptionList
+from textual.widgets import Input, OptionList, Static
 
 from mcphost.client.session import StoredAccount
-from mcphost.errors import McpHostError
+from mcphost.errors import McpHostError, UsageError
 from mcphost.host.questions.sign_in import describe_scope
-from mcphost.host.servers.accounts import describe_client, describe_storage, describe_validity, validity
+from mcphost.host.servers.accounts import (
+    MAX_NAME,
+    describe_client,
+    describe_storage,
+    describe_validity,
+    parse_account_name,
+    validity,
+)
 from mcphost.host.views import ServerView
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.screens.account_name import AccountNameForm
+from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, describe_error
+from mcphost.tui.widgets.ordered_input import OrderedInput
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
+
+
+_NAME_FORM_ABOUT = (
+    "You sign in with an additional account, and mcphost uses it from then on. The name is yours "
+    "to choose. If the browser remembers another account there, sign out of it first."
+)
+
+
+class AccountNameForm(FormScreen[str]):
+    """A form that returns the name of an additional account, or None.
+
+    Signing in again with one of *existing_names* replaces that account.
+    """
+
+    DEFAULT_CSS = """
+    AccountNameForm #box { max-width: 76; }
+    AccountNameForm Input { border: none; height: 1; background: $surface; margin: 1 0; }
+    """
+
+    def __init__(self, server: str, existing_names: tuple[str, ...]) -> None:
+        super().__init__()
+        self.server, self.existing_names = server, existing_names
+
+    def headline(self) -> str:
+        """Return the title."""
+        return f"Sign in to {self.server} under another name"
+
+    def body(self) -> ComposeResult:
+        """Yield the explanation and the field."""
+        yield Static(Content.styled(_NAME_FORM_ABOUT, "$muted"), markup=False)
+        yield OrderedInput(placeholder="work", id="name", max_length=MAX_NAME, compact=True)
+
+    def key_hints(self) -> str:
+        """Return the keys of the form."""
+        return "enter signs in · esc back"
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Show what is wrong with the name, or what it means."""
+        event.stop()
+        self.query_one("#fault", Static).update(self._name_message(event.value))
+
+    def _name_message(self, text: str) -> Content:
+        try:
+            name = parse_account_name(text)
+        except UsageError as error:
+            return Content.styled(error.message, "$error")
+        note = f"{name} is signed in already; this signs in again." if name in self.existing_names else ""
+        return Content.styled(clean_line(note, 120), "$warning")
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Return the name if it is valid."""
+        event.stop()
+        try:
+            name = parse_account_name(event.value)
+        except UsageError:
+            return
+        if name:
+            self.dismiss(name)
+
 
 NOT_SIGNED_IN = "not signed in"
 
@@ -35,8 +103,8 @@ def describe_state(stored_account: StoredAccount) -> tuple[str, str, str]:
 
 def describe_scopes(stored_account: StoredAccount) -> str:
     """Return what the account allows, with descriptions of known scopes."""
-    told = [(describe_scope(scope), scope) for scope in stored_account.account.scopes]
-    return ", ".join(f"{words} ({scope})" if words else scope for words, scope in told)
+    described = [(describe_scope(scope), scope) for scope in stored_account.account.scopes]
+    return ", ".join(f"{text} ({scope})" if text else scope for text, scope in described)
 
 
 def _server_names(stored_account: StoredAccount) -> str:
@@ -92,20 +160,21 @@ class AccountsScreen(ListScreen):
 
     async def _load_accounts(self) -> None:
         try:
-            found = await self.host.accounts.list_accounts()
+            accounts = await self.host.accounts.list_accounts()
         except McpHostError as error:
             self.notify(str(error), severity="error", markup=False)
             return
-        self._stored_accounts = tuple(one for one in found if self.server in ("", one.account.server, *one.servers))
+        self._stored_accounts = tuple(
+            stored for stored in accounts if self.server in ("", stored.account.server, *stored.servers)
+        )
         row = self.current_row()
         self.reload()
-        first, self._is_loaded = not self._is_loaded, True
-        if row is not None and not first:
+        is_reload, self._is_loaded = self._is_loaded, True
+        if row is not None and is_reload:
             self._restore_cursor(row)
 
     def render_row(self, row: ListRow) -> Content:
-        # Accounts of one server differ in their last characters.
-        """Return an account's row."""
+        """Render a row; the server name is shortened, so that the account remains visible."""
         if isinstance(row.value, StoredAccount):
             row = row._replace(title=f"{clean_line(_server_names(row.value), 20)} · {row.value.account.name}")
         return super().render_row(row)
@@ -117,50 +186,50 @@ class AccountsScreen(ListScreen):
                 self.query_one("#entries", OptionList).highlighted = number
 
     def load(self) -> Sequence[ListRow]:
-        """Return all accounts."""
-        out: list[ListRow] = []
-        for one in self._stored_accounts:
-            mark, style, word = describe_state(one)
-            ended = validity(one.account) == "ended"
-            detail = word if ended else f"{word} · {describe_validity(one.account)}"
-            out.append(ListRow(one, f"{_server_names(one)} · {one.account.name}", detail, mark, style))
-        signed = {name for one in self._stored_accounts for name in one.servers}
-        nobody = [
-            view
+        """Return the accounts, and the servers that require a sign-in."""
+        rows: list[ListRow] = []
+        for stored in self._stored_accounts:
+            mark, style, word = describe_state(stored)
+            has_expired = validity(stored.account) == "ended"
+            detail = word if has_expired else f"{word} · {describe_validity(stored.account)}"
+            rows.append(ListRow(stored, f"{_server_names(stored)} · {stored.account.name}", detail, mark, style))
+        signed_in = {name for stored in self._stored_accounts for name in stored.servers}
+        rows += [
+            ListRow(view, view.name, NOT_SIGNED_IN, "◌", "$warning")
             for view in self.host.servers.views()
-            if view.name not in signed and (self.server == view.name if self.server else view.state == "sign_in")
+            if view.name not in signed_in
+            and (self.server == view.name if self.server else view.state == "sign_in")
+            and not view.config.is_stdio
         ]
-        return [
-            *out,
-            *(ListRow(one, one.name, NOT_SIGNED_IN, "◌", "$warning") for one in nobody if not one.config.is_stdio),
-        ]
+        return rows
 
     def show_details(self, row: ListRow) -> None:
-        """Show scopes, validity and storage of an account."""
+        """Show the details of an account, or the state of a server without one."""
         self._sign_out_candidate = None
         if isinstance(row.value, ServerView):
             view = row.value
-            signing = self._sign_in_progress((view.name,))
-            next_ = "s stops that" if signing else "s signs in"
-            self.show_about(clean_pairs([("server", view.name), ("state", signing or view.detail), ("next", next_)]))
+            status = self._sign_in_progress((view.name,))
+            next_step = "s stops that" if status else "s signs in"
+            self.show_about(clean_pairs([("server", view.name), ("state", status or view.detail), ("next", next_step)]))
             return
-        one: StoredAccount = row.value
-        account = one.account
-        signing = self._sign_in_progress(one.servers)
+        stored: StoredAccount = row.value
+        account = stored.account
+        status = self._sign_in_progress(stored.servers)
+        issuer = f"{account.issuer}, {describe_client(account)}" if account.client_kind else account.issuer
         self.show_about(
             clean_pairs(
                 [
                     ("account", account.name),
-                    ("signing in", f"{signing}; s stops that" if signing else ""),
-                    ("in use", f"by {', '.join(one.used_by)}" if one.used_by else ""),
-                    ("chosen in", "mcp.json, so no other can be selected here" if one.configured_by else ""),
-                    ("next", self._next_step(one)),
-                    ("server", ", ".join(one.servers) or f"{account.server}, which is no longer configured"),
+                    ("signing in", f"{status}; s stops that" if status else ""),
+                    ("in use", f"by {', '.join(stored.used_by)}" if stored.used_by else ""),
+                    ("set in", "mcp.json, so no other can be selected here" if stored.configured_by else ""),
+                    ("next", self._next_step(stored)),
+                    ("server", ", ".join(stored.servers) or f"{account.server}, which is no longer configured"),
                     ("address", account.url),
-                    ("lasts", describe_validity(account)),
-                    ("by", f"{account.issuer}, {describe_client(account)}" if account.client_kind else account.issuer),
-                    ("it may", describe_scopes(one) or "whatever the server allows every user"),
-                    ("kept", describe_storage(account)),
+                    ("valid", describe_validity(account)),
+                    ("issuer", issuer),
+                    ("scopes", describe_scopes(stored) or "whatever the server allows every user"),
+                    ("stored", describe_storage(account)),
                 ]
             )
         )
@@ -172,14 +241,14 @@ class AccountsScreen(ListScreen):
             "",
         )
 
-    def _next_step(self, one: StoredAccount) -> str:
-        if not one.servers:
+    def _next_step(self, stored: StoredAccount) -> str:
+        if not stored.servers:
             return "o signs out"
-        if len(one.configured_by) == len(one.servers):
+        if len(stored.configured_by) == len(stored.servers):
             return ""
-        return "n signs in under another name" if one.used_by else "enter uses it"
+        return "n signs in under another name" if stored.used_by else "enter uses it"
 
-    # -- what the user does
+    # -- actions
 
     def open_row(self, row: ListRow) -> None:
         """Use the account."""
@@ -193,17 +262,17 @@ class AccountsScreen(ListScreen):
         row = self.current_row()
         if row is None or isinstance(row.value, ServerView):
             return
-        one: StoredAccount = row.value
-        servers = [name for name in one.servers if name not in one.used_by]
+        stored: StoredAccount = row.value
+        servers = [name for name in stored.servers if name not in stored.used_by]
         if not servers:
             self.notify(
-                f"{row.title} is in use already." if one.servers else "Its server is no longer configured.",
+                f"{row.title} is already in use." if stored.servers else "Its server is no longer configured.",
                 markup=False, timeout=4,
             )  # fmt: skip
             return
-        self.show_about(Content(f"Connecting {', '.join(servers)} as {one.account.name}…"))
-        # Run by the app, so that the result is shown even if this screen was closed.
-        work = partial(self._use_account, servers, one.account.name)
+        self.show_about(Content(f"Connecting {', '.join(servers)} as {stored.account.name}…"))
+        # A worker of the app, so that it continues when this screen is closed.
+        work = partial(self._use_account, servers, stored.account.name)
         self.app.run_worker(work, group="accounts-use")  # pyright: ignore[reportUnknownMemberType]
 
     async def _use_account(self, servers: list[str], name: str) -> None:
@@ -220,13 +289,13 @@ class AccountsScreen(ListScreen):
         if not (server := self._current_server()):
             self.notify("Its server is no longer configured.", markup=False, timeout=4)
             return
-        taken = tuple(one.account.name for one in self._stored_accounts if server in one.servers)
+        existing = tuple(stored.account.name for stored in self._stored_accounts if server in stored.servers)
 
-        def signed(name: str | None) -> None:
+        def on_name(name: str | None) -> None:
             if name is not None:
                 self._sign_in(server, name)
 
-        self.app.push_screen(AccountNameForm(server, taken), signed)  # pyright: ignore[reportUnknownMemberType]
+        self.app.push_screen(AccountNameForm(server, existing), on_name)  # pyright: ignore[reportUnknownMemberType]
 
     def action_sign_in(self) -> None:
         """Sign in again with this account."""
@@ -274,11 +343,11 @@ class AccountsScreen(ListScreen):
 
     async def _run_and_report(self, work: Callable[[], Awaitable[object]]) -> None:
         try:
-            came = await work()
+            result = await work()
         except McpHostError as error:
             self.notify(describe_error(error), severity="warning", markup=False)
         else:
-            if isinstance(came, bool):
-                said = "its tokens were revoked" if came else "its tokens are erased here"
-                self.notify(f"Signed out: {said}.", markup=False, timeout=4)
+            if isinstance(result, bool):
+                outcome = "its tokens were revoked" if result else "its tokens are erased here"
+                self.notify(f"Signed out: {outcome}.", markup=False, timeout=4)
         await self._load_accounts()

@@ -13,8 +13,8 @@ from mcphost.auth.accounts import INDEX_FILE
 from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_http import EndpointUnreachable
 from mcphost.auth.oauth_provider import MAX_STEP_UPS
-from mcphost.auth.sign_in import SignInFailed
 from mcphost.auth.token_store import TokenStore
+from mcphost.auth.user_interaction import SignInFailed
 from mcphost.errors import McpHostError
 from mcphost.serialization import replace
 from tests.unit.auth.oauth_peer import (

@@ -16,10 +16,10 @@ from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_http import OAuthHttpClient
 from mcphost.auth.oauth_provider import OAuthProvider
 from mcphost.auth.oauth_registry import OAuthRegistry
-from mcphost.auth.sign_in import SignInTarget
 from mcphost.auth.token_store import TokenStore
 from mcphost.auth.tokens import TokenError
 from mcphost.auth.url_policy import UnsafeUrl, UrlPolicy
+from mcphost.auth.user_interaction import SignInTarget
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import McpHostError, ServerError, SignInRequired
