@@ -200,9 +200,9 @@ class ServerRequestDispatcher:
         self._scopes.setdefault(request.id, scope)
         self._tasks.start_soon(self._run, request, resolve_context, scope, size, fits)
 
-    def cancel(self, ident: RequestId) -> bool:
+    def cancel(self, request_id: RequestId) -> bool:
         """Cancel a request for the server and return whether it was pending."""
-        scope = self._scopes.get(ident)
+        scope = self._scopes.get(request_id)
         if scope is None:
             return False
         scope.cancel()

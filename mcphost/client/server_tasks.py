@@ -255,8 +255,8 @@ class ServerTaskRunner:
         )
 
     def _find_task(self, request: JsonRpcRequest) -> _ServerTask:
-        ident = decode(bytes(request.params) or b"{}", _TaskIdParams, request.method).task_id
-        task = self._tasks.get(ident)
+        task_id = decode(bytes(request.params) or b"{}", _TaskIdParams, request.method).task_id
+        task = self._tasks.get(task_id)
         if task is None:
             raise MalformedMessage("There is no such task; it may have expired.")
         return task

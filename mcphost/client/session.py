@@ -149,7 +149,7 @@ class RequestHandler(Protocol):
         """The client capabilities to declare, in the form of the newest revision."""
         ...
 
-    async def answer(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
+    async def answer(self, request: ServerRequest, context: ServerRequestContext) -> ClientResult:
         """Return the reply, or a ServerRequestRejection. Cancelled when the server or the call ends."""
         ...
 

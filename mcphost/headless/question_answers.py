@@ -388,7 +388,7 @@ def _simple_answers(question: Question[Any]) -> dict[str, Any]:
     known = _SIMPLE_ANSWERS.get(type(question), {})
     if isinstance(question, ShareRoots) and question.askers:
         return {"deny": DoNotShare()}  # each server needs its own answer
-    has_no_other = isinstance(question, SignInQuestion) and not question.other
+    has_no_other = isinstance(question, SignInQuestion) and not question.other_method
     return {name: verdict for name, verdict in known.items() if name != "other" or not has_no_other}
 
 

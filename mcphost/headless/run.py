@@ -89,7 +89,7 @@ class RunFrontend(Frontend):
         """Return the answer."""
         if isinstance(question, ApproveTool):
             # A definition that changed since its approval must be reviewed, whatever a rule says.
-            if question.drifted:
+            if question.has_changed:
                 return cast("A", Deny(_TOOL_CHANGED))
             return cast("A", AllowOnce() if self._allow_all else Deny(_NO_CONSENT))
         return question.refusal()

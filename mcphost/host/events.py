@@ -12,7 +12,7 @@ import anyio
 from mcphost.errors import McpHostError
 from mcphost.llm.messages import ImagePart, Message
 from mcphost.llm.model import Usage
-from mcphost.serialization import Struct, replace
+from mcphost.serialization import Struct, field, replace
 from mcphost.sign_in import SignInProgress
 
 ServerStateName = Literal[
@@ -27,7 +27,7 @@ class HostEvent(Struct, frozen=True, tag_field="event"):
 class ServerState(HostEvent, frozen=True, tag="server_state"):
     """The state of a server; `detail` is one sentence for people, `hint` the next step.
 
-    `account` is the signed-in account, "" for none. `held` counts changed tools in quarantine.
+    `account` is the signed-in account, "" for none. `quarantined` counts changed tools in quarantine.
     """
 
     server: str
@@ -40,7 +40,7 @@ class ServerState(HostEvent, frozen=True, tag="server_state"):
     resources: int = 0
     prompts: int = 0
     account: str = ""
-    held: int = 0
+    quarantined: int = field(default=0, name="held")
 
 
 class CatalogChanged(HostEvent, frozen=True, tag="tools_changed"):
@@ -206,8 +206,8 @@ class ToolProgress(HostEvent, frozen=True, tag="progress"):
 class ToolFinished(HostEvent, frozen=True, tag="tool_finished"):
     """A call ended; `text` is the bounded result for people, `seconds` the time since it was sent.
 
-    `kept` is the file with the whole result when the model received only its beginning. `images` are verified images
-    for people, within the total limit for the model.
+    `stored_file` is the file with the whole result when the model received only its beginning. `images` are verified
+    images for people, within the total limit for the model.
     """
 
     call: str
@@ -216,7 +216,7 @@ class ToolFinished(HostEvent, frozen=True, tag="tool_finished"):
     outcome: Literal["ok", "error", "declined", "failed", "stopped"]
     text: str
     seconds: float = 0.0
-    kept: str = ""
+    stored_file: str = field(default="", name="kept")
     images: tuple[ImagePart, ...] = ()
 
 
@@ -233,7 +233,7 @@ class CallEnded(HostEvent, frozen=True, tag="call_over"):
 class ResultReviewed(HostEvent, frozen=True, tag="result_reviewed"):
     """The user decided what the model receives of a result: `text`, "" when it is withheld.
 
-    `kept` is as in ToolFinished.
+    `stored_file` is as in ToolFinished.
     """
 
     call: str
@@ -241,7 +241,7 @@ class ResultReviewed(HostEvent, frozen=True, tag="result_reviewed"):
     tool: str
     outcome: Literal["passed", "changed", "withheld"]
     text: str = ""
-    kept: str = ""
+    stored_file: str = field(default="", name="kept")
 
 
 class TurnFinished(HostEvent, frozen=True, tag="turn_finished"):

@@ -200,8 +200,8 @@ def _parse_large_response(line: bytes) -> JsonRpcResponse | None:
     # an escape may be a lone surrogate; base64, the usual large content, has no escapes
     if tail is None or b"\\" in line:
         return None
-    ident = head[1] if head.re is _RESPONSE_HEAD else tail[1]
-    return JsonRpcResponse(int(ident), Raw(memoryview(line)[head.end() : tail.start()]))
+    message_id = head[1] if head.re is _RESPONSE_HEAD else tail[1]
+    return JsonRpcResponse(int(message_id), Raw(memoryview(line)[head.end() : tail.start()]))
 
 
 def split_batch(line: bytes | bytearray | memoryview | Raw, limit: int = BATCH_LIMIT) -> list[Raw]:
@@ -222,31 +222,33 @@ def _detach(raw: Raw, size: int) -> Raw:
 def _message_of(envelope: _Envelope, size: int) -> JsonRpcMessage:
     if envelope.jsonrpc != "2.0":
         raise MalformedMessage('The message has no "jsonrpc": "2.0".')
-    ident = envelope.id
+    message_id = envelope.id
     result, error = envelope.result is not _ABSENT, envelope.error is not _ABSENT
-    if type(ident) is int and result and not error and envelope.method is UNSET:  # the most common case
-        return JsonRpcResponse(ident, envelope.result if size <= _COPY_THRESHOLD else _detach(envelope.result, size))
-    if isinstance(ident, float):
+    if type(message_id) is int and result and not error and envelope.method is UNSET:  # the most common case
+        return JsonRpcResponse(
+            message_id, envelope.result if size <= _COPY_THRESHOLD else _detach(envelope.result, size)
+        )
+    if isinstance(message_id, float):
         raise MalformedMessage("The message has a fractional id.")
     # Ids are echoed, stored and displayed, and the limits of messages do not count them.
-    if isinstance(ident, str) and len(ident) > NAME_LIMIT:
-        raise MalformedMessage(f"The message has an id of {len(ident):,} characters.")
+    if isinstance(message_id, str) and len(message_id) > NAME_LIMIT:
+        raise MalformedMessage(f"The message has an id of {len(message_id):,} characters.")
     if isinstance(envelope.method, str) and len(envelope.method) > NAME_LIMIT:
         raise MalformedMessage(f"The message has a method of {len(envelope.method):,} characters.")
     if isinstance(envelope.method, str):
         if result or error:
             raise MalformedMessage("The message is a request and an answer at once.")
-        if isinstance(ident, UnsetType):
+        if isinstance(message_id, UnsetType):
             return JsonRpcNotification(envelope.method, _detach(envelope.params, size))
-        if ident is None:
+        if message_id is None:
             raise MalformedMessage(f"The request {envelope.method!r} has a null id.")
-        return JsonRpcRequest(ident, envelope.method, _detach(envelope.params, size))
+        return JsonRpcRequest(message_id, envelope.method, _detach(envelope.params, size))
     if error and not result:
         fault = decode(envelope.error, ErrorData, "error member")
         fault = ErrorData(fault.code, fault.message, _detach(fault.data, size))
-        return JsonRpcErrorResponse(None if isinstance(ident, UnsetType) else ident, fault)
-    if result and not error and ident is not None and not isinstance(ident, UnsetType):
-        return JsonRpcResponse(ident, _detach(envelope.result, size))
+        return JsonRpcErrorResponse(None if isinstance(message_id, UnsetType) else message_id, fault)
+    if result and not error and message_id is not None and not isinstance(message_id, UnsetType):
+        return JsonRpcResponse(message_id, _detach(envelope.result, size))
     raise MalformedMessage("The answer has neither or both of result and error, or no id.")
 
 

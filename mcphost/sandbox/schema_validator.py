@@ -29,7 +29,7 @@ class SchemaViolation(Struct, frozen=True):
 class ValidationResult(Struct, frozen=True):
     """The result of a validation. `reason` is half a sentence if it could not be performed."""
 
-    outcome: Literal["fits", "misfit", "unchecked"]
+    outcome: Literal["fits", "invalid", "unchecked"]
     violations: tuple[SchemaViolation, ...] = ()
     reason: str = ""
 
@@ -90,7 +90,7 @@ class SchemaValidator:
         if answer.why:
             return _unchecked(answer.why)
         faults = tuple(SchemaViolation(path, text) for path, text in answer.faults)
-        return ValidationResult("misfit" if faults else "fits", faults)
+        return ValidationResult("invalid" if faults else "fits", faults)
 
     async def close(self) -> None:
         """End the worker and any running check. Idempotent."""

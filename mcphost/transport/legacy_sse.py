@@ -176,12 +176,12 @@ class _MessagePoster:
                 else:
                     await self._post_notification(line)
 
-    async def _post_request(self, ident: RequestId, line: bytes, mux: Multiplexer) -> None:
+    async def _post_request(self, request_id: RequestId, line: bytes, mux: Multiplexer) -> None:
         # Without this, a request whose POST was refused would wait for a response that never comes.
         try:
             await self._post(line)
         except ServerError as error:
-            mux.fail_exchange(ident, error)
+            mux.fail_exchange(request_id, error)
 
     async def _post_notification(self, line: bytes) -> None:
         try:

@@ -291,9 +291,9 @@ class Multiplexer:
             exchange.fail(self._lost_error())
         self._unsolicited.close(error)
 
-    def fail_exchange(self, ident: RequestId, error: ServerError) -> None:
+    def fail_exchange(self, request_id: RequestId, error: ServerError) -> None:
         """End one exchange with an error; the others continue."""
-        exchange = self._pending.pop(ident, None)
+        exchange = self._pending.pop(request_id, None)
         if exchange is not None:
             exchange.fail(error)
 
@@ -449,21 +449,21 @@ class Multiplexer:
         """Fail the call of a malformed response at once instead of at its deadline."""
         if b":" not in line:
             return False
-        ident: int | str | float | None
+        message_id: int | str | float | None
         try:
             found = decode(line, _MessageKeys)
-            ident = None if found.method is not None else found.id
+            message_id = None if found.method is not None else found.id
         except MalformedMessage:
-            ident = None
-        if ident is None and b'"method"' not in line:
+            message_id = None
+        if message_id is None and b'"method"' not in line:
             # Invalid JSON, or keys in the wrong case: servers write the id first or last.
             match = _FIRST_ID.match(line) or _LAST_ID.search(line[-100:])
-            ident = int(match.group(1)) if match else None
-        if isinstance(ident, float):
-            if ident.is_integer():
-                self._fail_later(int(ident))
+            message_id = int(match.group(1)) if match else None
+        if isinstance(message_id, float):
+            if message_id.is_integer():
+                self._fail_later(int(message_id))
             return False
-        exchange = None if ident is None else self._pending.pop(ident, None)
+        exchange = None if message_id is None else self._pending.pop(message_id, None)
         if exchange is None:
             return False
         exchange.fail(MalformedMessage(f"The server {self.name!r} sent an invalid response. {error.message}"))

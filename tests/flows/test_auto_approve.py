@@ -126,7 +126,7 @@ async def test_auto_approval_expires_while_the_machine_sleeps(
         monkeypatch.setattr(time, "time", lambda: woken)
         running = host.auto_approval.status
         assert running is not None
-        assert running.left.seconds == 0
+        assert running.remaining.seconds == 0
         assert await turn(host) == []
         assert host.auto_approval.status is None
     assert len(front.asked) == 1

@@ -120,7 +120,7 @@ async def test_a_tool_that_changes_while_its_question_is_open_is_asked_about_aga
     questions, ran, _, _ = await turn(open_host, tmp_path, "evil", AllowOnce({"x": 2}), Deny("no"), restart=restart)
     assert ran == []
     assert [question.description for question in questions] == ["kind", "evil"]
-    assert [question.drifted for question in questions] == [False, True]
+    assert [question.has_changed for question in questions] == [False, True]
     assert questions[1].arguments == {"x": 2}
 
 

@@ -83,7 +83,7 @@ CALLS = (
         server="github",
         tool="create_issue",
         call="w5",
-        drifted=True,
+        has_changed=True,
         arguments={"title": MIXED_TEXT, "body": LINES},
     ),
 )
@@ -348,8 +348,8 @@ SIGN_IN = SignInQuestion(
     account=ACCOUNT,
     note="The address that you pasted belongs to another sign-in: it does not come from this one.",
     seconds=287,
-    asked=monotonic(),
-    other="code",
+    asked_at=monotonic(),
+    other_method="code",
 )
 CLIENT = EnterClientId(
     server=SERVER,

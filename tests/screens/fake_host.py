@@ -200,7 +200,7 @@ class FakeAutoApproval:
         if not tools:
             raise UsageError("No tool is selected.", "Select at least one read-only tool.")
         self.started.append((tools, budget))
-        self.status = AutoApprovalStatus(left=budget, of=budget, tools=len(tools), servers=("files",))
+        self.status = AutoApprovalStatus(remaining=budget, budget=budget, tools=len(tools), servers=("files",))
         return self.status
 
 

@@ -393,7 +393,7 @@ SIGN_IN = SignInQuestion(
     issuer="https://github.com",
     scopes=("repo", "read:org", "offline_access"),
     account="work",
-    others=("personal",),
+    other_accounts=("personal",),
 )
 
 
@@ -417,8 +417,8 @@ SIGN_IN_HERE = SignInQuestion(
     issuer="https://github.com",
     scopes=("repo", "read:org", "offline_access"),
     seconds=287,
-    asked=monotonic(),
-    other="code",
+    asked_at=monotonic(),
+    other_method="code",
     browser=False,
 )
 SIGN_IN_CODE = SignInQuestion(
@@ -429,11 +429,11 @@ SIGN_IN_CODE = SignInQuestion(
     issuer="https://github.com",
     scopes=("issues:write", "offline_access"),
     code="WDJB-MJHT",
-    whole="https://github.com/login/device?user_code=WDJB-MJHT",
+    verification_uri_complete="https://github.com/login/device?user_code=WDJB-MJHT",
     seconds=287,
     interval=5,
-    asked=monotonic(),
-    other="browser",
+    asked_at=monotonic(),
+    other_method="browser",
 )
 SIGN_IN_ELSEWHERE = replace(
     SIGN_IN_CODE,

@@ -33,7 +33,7 @@ SIGN_IN = SignInQuestion(
     url="https://login.example/authorize?state=1",
     host="login.example",
     issuer="https://login.example",
-    other="code",
+    other_method="code",
 )
 
 

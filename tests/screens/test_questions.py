@@ -121,7 +121,7 @@ async def test_what_the_server_claims_is_labelled_as_a_claim(run: Run) -> None:
 
 async def test_a_changed_tool_is_marked(run: Run) -> None:
     async with run() as it:
-        PendingQuestion(it, tool_question(first_use=False, drifted=True))
+        PendingQuestion(it, tool_question(first_use=False, has_changed=True))
         await it.enter_question()
         assert "The server changed this tool" in it.text()
         await it.pilot.press("escape")

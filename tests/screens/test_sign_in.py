@@ -73,7 +73,7 @@ async def test_warnings_about_the_address_come_first(run: Run) -> None:
 @pytest.mark.req("auth.callback.manual")
 async def test_other_accounts_are_listed_with_how_to_choose_them(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        PendingQuestion(it, sign_in(account="work", others=("default", "h\x1bome")))
+        PendingQuestion(it, sign_in(account="work", other_accounts=("default", "h\x1bome")))
         await it.enter_question()
         shown = " ".join(it.text().replace("│", " ").split())
     assert "already signed in default, h␛ome; to use it instead: esc, then /accounts" in shown
@@ -107,7 +107,7 @@ async def test_the_time_that_is_left_counts_down_and_never_below_nothing(
     now = 1000.0
     monkeypatch.setattr(dialog_of_sign_in, "monotonic", lambda: now)
     async with run(size=(100, 40)) as it:
-        PendingQuestion(it, sign_in(seconds=300, asked=1000.0))
+        PendingQuestion(it, sign_in(seconds=300, asked_at=1000.0))
         dialog = await it.enter_question()
         assert "5:00 left" in it.text()
         now = 1061.0
@@ -120,7 +120,7 @@ async def test_the_time_that_is_left_counts_down_and_never_below_nothing(
 
 async def test_without_a_browser_it_begins_with_what_else_there_is(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        asked = PendingQuestion(it, sign_in(browser=False, other="code"))
+        asked = PendingQuestion(it, sign_in(browser=False, other_method="code"))
         await it.enter_question()
         assert "No browser can open on this machine." in it.text()
         assert "Paste an address" in it.text()
@@ -135,7 +135,7 @@ async def test_without_a_browser_it_begins_with_what_else_there_is(run: Run) -> 
 
 async def test_a_code_is_shown_with_its_address_and_nothing_can_be_pasted(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        asked = PendingQuestion(it, sign_in(code="WDJB-MJHT", interval=5.0, seconds=300, other="browser"))
+        asked = PendingQuestion(it, sign_in(code="WDJB-MJHT", interval=5.0, seconds=300, other_method="browser"))
         await it.enter_question()
         assert "W D J B - M J H T" in it.text()
         assert "mcphost asks every 5 s" in it.text()
@@ -218,7 +218,7 @@ async def test_a_qr_code_is_drawn_whole_in_black_on_white_whatever_the_theme(
     async with run(size=size) as it:
         if theme == "light":
             await it.pilot.press("ctrl+l")
-        asked = PendingQuestion(it, sign_in(code="WDJB-MJHT", whole=whole))
+        asked = PendingQuestion(it, sign_in(code="WDJB-MJHT", verification_uri_complete=whole))
         await it.enter_question()
         await it.pilot.press("q")
         wanted = build_matrix(whole)
@@ -255,7 +255,9 @@ def test_a_half_block_is_drawn_from_the_side_where_a_gap_beside_it_is_not_seen()
 
 async def test_a_question_that_is_withdrawn_takes_its_qr_code_along(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        asked = PendingQuestion(it, sign_in(code="AB", whole="https://login.example/device?user_code=AB"))
+        asked = PendingQuestion(
+            it, sign_in(code="AB", verification_uri_complete="https://login.example/device?user_code=AB")
+        )
         await it.enter_question()
         await it.pilot.press("q")
         await it.until(lambda: "▀" in it.text() or "▄" in it.text(), "the code")

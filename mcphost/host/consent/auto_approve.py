@@ -14,7 +14,7 @@ from mcphost.host.events import AutoApprovalChanged, EventBus
 from mcphost.host.lifetime import Lifetime
 from mcphost.host.servers.tool_registry import OfferedTool, ToolRegistry
 from mcphost.llm.model import Usage
-from mcphost.serialization import Struct, replace
+from mcphost.serialization import Struct, field, replace
 
 MAX_CALLS = 1_000
 MAX_SECONDS = 8 * 3_600
@@ -33,8 +33,8 @@ class AutoApprovalBudget(Struct, frozen=True, kw_only=True):
 class AutoApprovalStatus(Struct, frozen=True, kw_only=True):
     """The active mode: the remaining budget, the number of tools and their servers."""
 
-    left: AutoApprovalBudget
-    of: AutoApprovalBudget
+    remaining: AutoApprovalBudget = field(name="left")
+    budget: AutoApprovalBudget = field(name="of")
     tools: int
     servers: tuple[str, ...]
 
@@ -75,7 +75,7 @@ class AutoApproval:
             return None
         left = replace(self._remaining, seconds=max(0.0, self._seconds_left()))
         servers = tuple(sorted({key[0] for key in self._selected}))
-        return AutoApprovalStatus(left=left, of=self._budget, tools=len(self._selected), servers=servers)
+        return AutoApprovalStatus(remaining=left, budget=self._budget, tools=len(self._selected), servers=servers)
 
     def candidates(self) -> tuple[OfferedTool, ...]:
         """Return the tools that can be selected: claimed read-only, and not quarantined."""
@@ -183,10 +183,10 @@ class AutoApproval:
                 why=why,
                 tools=status.tools if status else 0,
                 servers=status.servers if status else (),
-                calls_left=status.left.calls if status else 0,
+                calls_left=status.remaining.calls if status else 0,
                 calls=self._budget.calls,
-                seconds_left=round(status.left.seconds) if status else 0,
-                tokens_left=status.left.tokens if status else 0,
+                seconds_left=round(status.remaining.seconds) if status else 0,
+                tokens_left=status.remaining.tokens if status else 0,
             )
         )
 

@@ -80,26 +80,26 @@ class ActiveGrants:
         """Return the grants of this session, oldest first."""
         return tuple(self._session_grants)
 
-    def revoke_session(self, ident: str) -> Grant | None:
+    def revoke_session(self, id_prefix: str) -> Grant | None:
         """Revoke the session grant with this id prefix; return it, or None if there is none.
 
         Raises UsageError when several match.
         """
-        matches = [grant for grant in self._session_grants if ident and grant.id.startswith(ident)]
+        matches = [grant for grant in self._session_grants if id_prefix and grant.id.startswith(id_prefix)]
         if len(matches) > 1:
-            raise UsageError(f"{len(matches)} grants begin with {ident!r}.", "Use a longer prefix of the id.")
+            raise UsageError(f"{len(matches)} grants begin with {id_prefix!r}.", "Use a longer prefix of the id.")
         self._session_grants = [grant for grant in self._session_grants if grant not in matches]
         return replace(matches[0], revoked=time.time()) if matches else None
 
-    def mark_revoked(self, ident: str) -> None:
+    def mark_revoked(self, grant_id: str) -> None:
         """Note that the stored grant with this id was revoked in this process."""
-        self._revoked_ids.add(ident)
+        self._revoked_ids.add(grant_id)
 
-    def is_active(self, ident: str) -> bool:
+    def is_active(self, grant_id: str) -> bool:
         """Return whether the grant was not revoked in this process; "" is no grant and active."""
-        if ident.startswith("s"):
-            return any(grant.id == ident for grant in self._session_grants)
-        return ident not in self._revoked_ids
+        if grant_id.startswith("s"):
+            return any(grant.id == grant_id for grant in self._session_grants)
+        return grant_id not in self._revoked_ids
 
     async def grant_persistent(self, grant: Grant) -> Grant:
         """Store a grant; if the store fails, grant for this session."""
@@ -336,14 +336,14 @@ class GrantRegistry:
             if server in ("", answer.server) and wanted in f"{answer.id} {answer.text} folder".casefold()
         )
 
-    async def revoke(self, ident: str) -> Grant | FolderAnswer:
+    async def revoke(self, id_prefix: str) -> Grant | FolderAnswer:
         """Revoke the grant with this id prefix, in every running mcphost if stored.
 
         It may be a lasting answer about a folder: the server is then asked about again. It is recorded afterwards, as a
         failing audit log must not prevent it. Raises UsageError or StoreError.
         """
-        if ident.startswith("r"):
-            answer = await self._folder_answers.revoke(ident)
+        if id_prefix.startswith("r"):
+            answer = await self._folder_answers.revoke(id_prefix)
             subject = AuditSubject(
                 kind="roots",
                 server=answer.server,
@@ -352,10 +352,10 @@ class GrantRegistry:
             )
             self._audit.queue_event(subject, "revoked", grant=answer.id)
             return answer
-        grant = self._active_grants.revoke_session(ident)
+        grant = self._active_grants.revoke_session(id_prefix)
         if grant is None:
             await self._grants.write_uses()
-            grant = await self._grants.revoke(ident)
+            grant = await self._grants.revoke(id_prefix)
             self._active_grants.mark_revoked(grant.id)
         subject = AuditSubject(kind="grant", server=grant.server, name=grant.text, definition=grant.server_digest)
         self._audit.queue_event(subject, "revoked", grant=grant.id)

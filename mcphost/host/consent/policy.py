@@ -86,18 +86,21 @@ class ConsentPolicy:
         call: str,
         why: str,
         has_changed: bool = False,
-        fault: str = "",
+        arguments_error: str = "",
         is_valid: ArgumentsCheck | None = None,
     ) -> Approval | Deny:
         """Allow or deny one call; cancelling withdraws the question.
 
-        *has_changed*: this call was already approved, for a previous definition. *fault*: what is invalid in the
-        arguments that the user edited. *is_valid* checks edited arguments before a rule that came with them is stored.
+        *has_changed*: this call was already approved, for a previous definition. *arguments_error*: what is
+        invalid in the arguments that the user edited. *is_valid* checks edited arguments before a rule that came with
+        them is stored.
         """
         subject = identify_tool(offered)
 
         def question(history: ToolHistory) -> ApproveTool:
-            return replace(_make_question(offered, subject, arguments, call, why, history), fault=fault)
+            return replace(
+                _make_question(offered, subject, arguments, call, why, history), arguments_error=arguments_error
+            )
 
         return await self.authorize_call(
             subject, arguments, question, call=call, has_changed=has_changed, is_valid=is_valid
@@ -274,7 +277,7 @@ def _make_question(
             tool.annotations or ToolAnnotations(), title=tool.display_name if tool.display_name != tool.name else None
         ),
         first_use=history.first_use,
-        drifted=history.changed,
+        has_changed=history.changed,
         folder=identity.folder,
         schema=tool.input_schema,
     )

@@ -221,7 +221,7 @@ class RuleMatcher:
         # Also alone: in the group that anchors it, `a)|(b` would be two patterns.
         schema = {"type": "string", "allOf": [{"pattern": pattern}, {"pattern": f"^(?:{pattern})$"}]}
         verdict = await self._validator.validate(encode(schema), value)
-        return {"fits": "yes", "misfit": "no"}.get(verdict.outcome, "unsure")  # pyright: ignore[reportReturnType]
+        return {"fits": "yes", "invalid": "no"}.get(verdict.outcome, "unsure")  # pyright: ignore[reportReturnType]
 
 
 def _find_argument(arguments: dict[str, Any], path: tuple[str, ...]) -> tuple[bool, Any, bool]:

@@ -16,7 +16,7 @@ from mcphost.llm.messages import ImagePart
 from mcphost.llm.model import Usage
 from mcphost.protocol.server_requests import Root
 from mcphost.protocol.tools import ToolAnnotations
-from mcphost.serialization import Raw, Struct, loads
+from mcphost.serialization import Raw, Struct, field, loads
 
 
 class ModelCandidate(Struct, frozen=True, kw_only=True):
@@ -40,9 +40,9 @@ class ModelCandidate(Struct, frozen=True, kw_only=True):
 class LimitUsage(Struct, frozen=True):
     """Usage of one limit, such as 3 of 10 "requests this minute"."""
 
-    what: str
+    label: str = field(name="what")
     used: int
-    most: int
+    limit: int = field(name="most")
 
 
 class ResultPart(Struct, frozen=True, kw_only=True):
@@ -165,8 +165,8 @@ class ApproveTool(Question[ToolVerdict], frozen=True, kw_only=True):
 
     `account` is the account that the call uses, "" when nobody is signed in. `folder` is where the server runs, to
     which paths in arguments are relative, None on another machine. `schema` is the tool's inputSchema for editing the
-    arguments; edits are refused unless `editable`. `fault` names the problem of edited arguments when the question is
-    repeated. `skill` is the address of the skill to load, "" for a server's tool.
+    arguments; edits are refused unless `editable`. `arguments_error` names the problem of edited arguments when
+    the question is repeated. `skill` is the address of the skill to load, "" for a server's tool.
     """
 
     KIND: ClassVar[str] = "approve_tool"
@@ -176,11 +176,11 @@ class ApproveTool(Question[ToolVerdict], frozen=True, kw_only=True):
     description: str = ""
     claims: ToolAnnotations = ToolAnnotations()
     first_use: bool = True
-    drifted: bool = False
+    has_changed: bool = field(default=False, name="drifted")
     folder: str | None = None
     schema: Raw = Raw(b"{}")
     editable: bool = True
-    fault: str = ""
+    arguments_error: str = field(default="", name="fault")
     skill: str = ""
 
     def refusal(self) -> ToolVerdict:

@@ -6,7 +6,7 @@ from time import monotonic
 from typing import ClassVar, Literal
 
 from mcphost.host.questions.frontend import Frontend, Question
-from mcphost.serialization import Struct
+from mcphost.serialization import Struct, field
 from mcphost.sign_in import SignInTerms
 from mcphost.unicode_forms import split_url
 
@@ -80,7 +80,7 @@ class PastedRedirect(Struct, frozen=True):
 
 
 class SwitchSignInMethod(Struct, frozen=True):
-    """Use a device code instead of a browser, or the reverse; see `SignInQuestion.other`."""
+    """Use a device code instead of a browser, or the reverse; see `SignInQuestion.other_method`."""
 
 
 class DeclineSignIn(Struct, frozen=True):
@@ -94,13 +94,13 @@ class SignInQuestion(Question[SignInVerdict], frozen=True, kw_only=True):
     """A sign-in at *issuer*; `url` is complete, `host` is its host.
 
     `note` says why the question is repeated. It is withdrawn when the browser's redirect arrives, and after `seconds`;
-    `asked` is when it was asked, on this machine's monotonic clock. `browser` False: no browser can open on this
+    `asked_at` is when it was asked, on this machine's monotonic clock. `browser` False: no browser can open on this
     machine.
 
-    With a `code`, the user enters it at the address in any browser, and nothing is pasted. `whole` is the address with
-    the code in it ("" for none); the authorization server is polled every `interval` seconds. `other` is the
-    alternative method: "code", "browser", or "" for none. `others` are accounts already signed in there: to use one of
-    them, the user refuses and selects it. `warnings` are sentences to show first.
+    With a `code`, the user enters it at the address in any browser, and nothing is pasted. `verification_uri_complete`
+    is the address with the code in it ("" for none); the authorization server is polled every `interval` seconds.
+    `other_method` is the alternative method: "code", "browser", or "" for none. `other_accounts` are accounts already
+    signed in there: to use one of them, the user refuses and selects it. `warnings` are sentences to show first.
     """
 
     KIND: ClassVar[str] = "sign_in"
@@ -110,13 +110,13 @@ class SignInQuestion(Question[SignInVerdict], frozen=True, kw_only=True):
     scopes: tuple[str, ...] = ()
     code: str = ""
     note: str = ""
-    whole: str = ""
+    verification_uri_complete: str = field(default="", name="whole")
     seconds: float = 0
     interval: float = 0
-    asked: float = 0
-    other: Literal["", "code", "browser"] = ""
+    asked_at: float = field(default=0, name="asked")
+    other_method: Literal["", "code", "browser"] = field(default="", name="other")
     browser: bool = True
-    others: tuple[str, ...] = ()
+    other_accounts: tuple[str, ...] = field(default=(), name="others")
     warnings: tuple[str, ...] = ()
 
     def refusal(self) -> SignInVerdict:
@@ -171,13 +171,13 @@ class SignInPrompts:
                 account=account,
                 code=code,
                 note=note,
-                whole=terms.verification_uri_complete,
+                verification_uri_complete=terms.verification_uri_complete,
                 seconds=max(0.0, deadline - now),
                 interval=terms.poll_interval,
-                asked=now,
-                other="" if terms.switch_method is None else "browser" if code else "code",
+                asked_at=now,
+                other_method="" if terms.switch_method is None else "browser" if code else "code",
                 browser=self._open_url is None or self._can_open(),
-                others=terms.other_accounts,
+                other_accounts=terms.other_accounts,
                 warnings=terms.warnings,
             )
             verdict = await self._frontend.ask(question)

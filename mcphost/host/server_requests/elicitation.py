@@ -156,21 +156,23 @@ class ElicitationHandler:
         self._reported: set[str] = set()
 
     async def answer(
-        self, ask: Elicit, why: str, context: ServerRequestContext
+        self, request: Elicit, why: str, context: ServerRequestContext
     ) -> ElicitResult | ServerRequestRejection:
         """Ask the user and return accept, decline or cancel.
 
         A form or address that violates the specification is not shown. The server gets -32602 where the revision has
         errors, else a cancel.
         """
-        if ask.mode not in ("form", "url") or not self._is_declared(ask.mode, context.revision):
-            return ServerRequestRejection(f"Elicitation of mode {ask.mode[:40]!r} is not supported.", INVALID_PARAMS)
+        if request.mode not in ("form", "url") or not self._is_declared(request.mode, context.revision):
+            return ServerRequestRejection(
+                f"Elicitation of mode {request.mode[:40]!r} is not supported.", INVALID_PARAMS
+            )
         try:
-            if len(ask.message) > MAX_MESSAGE:
+            if len(request.message) > MAX_MESSAGE:
                 raise MalformedMessage(f"The message is longer than {MAX_MESSAGE:,} characters.")
-            if ask.mode == "url":
-                return await self._answer_url(ask, why, context)
-            return await self._answer_form(ask, why)
+            if request.mode == "url":
+                return await self._answer_url(request, why, context)
+            return await self._answer_form(request, why)
         except MalformedMessage as error:
             self._report_refusal(error.message)
             if context.revision.era == "handshake":
@@ -187,14 +189,14 @@ class ElicitationHandler:
         kind = VisitUrl.KIND if mode == "url" else FillForm.KIND
         return kind in self._frontend.kinds and (mode == "form" or revision >= Revision.V2025_11_25)
 
-    async def _answer_form(self, ask: Elicit, why: str) -> ElicitResult | ServerRequestRejection:
-        if len(bytes(ask.requested_schema)) > SHORT_SCHEMA:
-            fields = await anyio.to_thread.run_sync(parse_form, ask.requested_schema)
+    async def _answer_form(self, request: Elicit, why: str) -> ElicitResult | ServerRequestRejection:
+        if len(bytes(request.requested_schema)) > SHORT_SCHEMA:
+            fields = await anyio.to_thread.run_sync(parse_form, request.requested_schema)
         else:
-            fields = parse_form(ask.requested_schema)
+            fields = parse_form(request.requested_schema)
         secrets = [field.title or field.name for field in fields if field.secret]
         warnings = (f"It seems to ask for a secret: {', '.join(secrets)[:500]}.",) if secrets else ()
-        question = FillForm(server=self._server, why=why, message=ask.message, fields=fields, warnings=warnings)
+        question = FillForm(server=self._server, why=why, message=request.message, fields=fields, warnings=warnings)
         verdict = await self._frontend.ask(question)
         if not isinstance(verdict, Accept):
             return ElicitResult("decline" if isinstance(verdict, Decline) else "cancel")
@@ -204,10 +206,10 @@ class ElicitationHandler:
             # The frontend accepted invalid content; the server must not get it.
             return ServerRequestRejection(error.message, INTERNAL_ERROR)
 
-    async def _answer_url(self, ask: Elicit, why: str, context: ServerRequestContext) -> ElicitResult:
-        if context.revision.era == "handshake" and not ask.elicitation_id:
+    async def _answer_url(self, request: Elicit, why: str, context: ServerRequestContext) -> ElicitResult:
+        if context.revision.era == "handshake" and not request.elicitation_id:
             raise MalformedMessage("The address has no elicitationId.")
-        question = self._make_question(ask, why)
+        question = self._make_question(request, why)
         # Tracked before it is shown: the server may be faster than the answer.
         self._track_pending(question.elicitation)
         verdict = await self._ask_and_open(question)
@@ -228,28 +230,28 @@ class ElicitationHandler:
             return Cancel()
         return verdict
 
-    def _make_question(self, ask: Elicit, why: str) -> VisitUrl:
-        inspected = inspect_url(ask.url or "")
+    def _make_question(self, request: Elicit, why: str) -> VisitUrl:
+        inspected = inspect_url(request.url or "")
         return VisitUrl(
-            server=self._server, why=why, message=ask.message, url=inspected.url, host=inspected.host,
-            elicitation=ask.elicitation_id or "", warnings=inspected.warnings,
+            server=self._server, why=why, message=request.message, url=inspected.url, host=inspected.host,
+            elicitation=request.elicitation_id or "", warnings=inspected.warnings,
         )  # fmt: skip
 
     async def visit_required_urls(
-        self, ask: UrlElicitationRequired, why: str, context: ServerRequestContext
+        self, request: UrlElicitationRequired, why: str, context: ServerRequestContext
     ) -> ElicitResult | ServerRequestRejection:
         """Ask the user to visit the addresses that a call needs; accept once all are complete.
 
         Either the user or the server reports completion.
         """
-        if not 0 < len(ask.elicitations) <= MAX_URLS or not self._is_declared("url", context.revision):
+        if not 0 < len(request.elicitations) <= MAX_URLS or not self._is_declared("url", context.revision):
             return ServerRequestRejection("The required addresses cannot be shown here.")
         completions: list[anyio.Event] = []
         try:
-            questions = [self._make_question(elicitation, why) for elicitation in ask.elicitations]
+            questions = [self._make_question(elicitation, why) for elicitation in request.elicitations]
         except MalformedMessage as error:
             return ServerRequestRejection(error.message)
-        for elicitation, question in zip(ask.elicitations, questions, strict=True):
+        for elicitation, question in zip(request.elicitations, questions, strict=True):
             completions.append(self._track_pending(elicitation.elicitation_id or ""))
             verdict = await self._ask_and_open(question)
             if not isinstance(verdict, AcceptUrl):

@@ -95,11 +95,11 @@ class ServerRequestHandlerFactory:
 
     def __init__(
         self,
-        front: Frontend,
+        frontend: Frontend,
         models: SamplingModels,
         roots: Roots,
-        tell: "Notify",
-        journal: AuditLog,
+        notify: "Notify",
+        audit: AuditLog,
         open_url: OpenUrl | None = None,
         questions: QuestionBudget | None = None,
         folders: FolderAnswerStore | None = None,
@@ -108,14 +108,14 @@ class ServerRequestHandlerFactory:
 
         *open_url* opens an address that the user agreed to visit; without it, the frontend does.
         """
-        self.frontend = front
+        self.frontend = frontend
         self.open_url = open_url
         self.models = models
         self.roots = roots
-        self.notify = tell
-        self.audit = journal
+        self.notify = notify
+        self.audit = audit
         self.question_budget = questions or QuestionBudget()
-        self.folder_questions = FolderQuestions(journal, folders)
+        self.folder_questions = FolderQuestions(audit, folders)
 
     def create(
         self,
@@ -162,10 +162,10 @@ class ServerRequestHandler:
         account: Callable[[], str],
         digest: Callable[[], str],
     ) -> None:
-        self._frontend = front = AttributingFrontend(factory.frontend, account)
+        self._frontend = frontend = AttributingFrontend(factory.frontend, account)
         self._factory, self._limits = factory, limits
         self.root_sharing = RootSharing(
-            server, factory.roots, front, factory.audit, digest=digest, notify=factory.notify,
+            server, factory.roots, frontend, factory.audit, digest=digest, notify=factory.notify,
             folder_questions=factory.folder_questions, account=account,
         )  # fmt: skip
         self._server, self._question_budget = server, factory.question_budget
@@ -219,25 +219,28 @@ class ServerRequestHandler:
             declared["elicitation"] = modes
         return declared
 
-    async def answer(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
+    async def answer(self, request: ServerRequest, context: ServerRequestContext) -> ClientResult:
         """Ask the user and return the result; see RequestHandler. Never raises itself."""
         try:
-            with self._rate_limiter.acquire(), self._question_budget.reserve(self._server, server_request_size(ask)):
-                return await self._dispatch(ask, context)
+            with (
+                self._rate_limiter.acquire(),
+                self._question_budget.reserve(self._server, server_request_size(request)),
+            ):
+                return await self._dispatch(request, context)
         except TooManyQuestions as error:
             return ServerRequestRejection(error.message)
 
-    async def _dispatch(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
+    async def _dispatch(self, request: ServerRequest, context: ServerRequestContext) -> ClientResult:
         token = _call_number.set(self.call_number(context.call_number))
         try:
             why = _reason(context)
-            match ask:
+            match request:
                 case CreateMessage():
-                    return await self._sampling.answer(ask, why, context)
+                    return await self._sampling.answer(request, why, context)
                 case Elicit():
-                    return await self._elicitation.answer(ask, why, context)
+                    return await self._elicitation.answer(request, why, context)
                 case UrlElicitationRequired():
-                    return await self._elicitation.visit_required_urls(ask, why, context)
+                    return await self._elicitation.visit_required_urls(request, why, context)
                 case ListRoots():
                     return await self.root_sharing.answer(why, context)
         finally:

@@ -83,7 +83,7 @@ class RootSharing:
         self,
         server: str,
         roots: Roots,
-        front: Frontend,
+        frontend: Frontend,
         audit: AuditLog,
         *,
         digest: Callable[[], str] = _empty_text,
@@ -94,7 +94,7 @@ class RootSharing:
         self._audit = audit
         self.server = server
         self._roots = roots
-        self.frontend = front
+        self.frontend = frontend
         self._digest = digest
         self._notify = notify
         self._account = account

@@ -92,7 +92,7 @@ class SamplingRequest(Struct, frozen=True, kw_only=True):
 
 
 def parse_sampling_request(
-    ask: CreateMessage,
+    wire_request: CreateMessage,
     messages: tuple[SamplingMessage, ...],
     choice: SamplingToolChoice,
     issued_ids: Container[str] = frozenset(),
@@ -102,7 +102,11 @@ def parse_sampling_request(
     *issued_ids* are the provider ids sent to this server; any other id would be text that the model reads and the
     review does not show.
     """
-    raws = decode(ask.tools, tuple[Raw, ...], "tools of the sampling request") if is_set(ask.tools) else ()
+    raws = (
+        decode(wire_request.tools, tuple[Raw, ...], "tools of the sampling request")
+        if is_set(wire_request.tools)
+        else ()
+    )
     if len(raws) > MAX_TOOLS:
         raise MalformedMessage(f"The sampling request has {len(raws)} tools; at most {MAX_TOOLS} are allowed.")
     tools = [decode(raw, Tool, "tool of the sampling request") for raw in raws]
@@ -111,17 +115,19 @@ def parse_sampling_request(
         ToolSpec(name, (tool.description or tool.title or "")[:8192], tool.input_schema)
         for (name, _), tool in zip(names.items(), tools, strict=True)
     )
-    if len(ask.stop_sequences) > MAX_STOP_SEQUENCES or any(len(stop) > MAX_STOP_LENGTH for stop in ask.stop_sequences):
+    if len(wire_request.stop_sequences) > MAX_STOP_SEQUENCES or any(
+        len(stop) > MAX_STOP_LENGTH for stop in wire_request.stop_sequences
+    ):
         raise MalformedMessage(
             f"The sampling request has more than {MAX_STOP_SEQUENCES} stop sequences, or too long ones."
         )
     request = ModelRequest(
         messages=tuple(_convert_messages(messages, {server: name for name, server in names.items()}, issued_ids)),
-        system=ask.system_prompt or "",
+        system=wire_request.system_prompt or "",
         tools=specs,
-        max_output_tokens=int(min(ask.max_tokens, 1e9)),
+        max_output_tokens=int(min(wire_request.max_tokens, 1e9)),
         tool_choice=choice if specs else "auto",
-        temperature=ask.temperature,
+        temperature=wire_request.temperature,
     )
     audio_count = sum(isinstance(block, AudioContent) for message in messages for block in message.blocks)
     tool_result_ids = frozenset(result.tool_use_id for message in messages for result in message.tool_results)
@@ -130,7 +136,7 @@ def parse_sampling_request(
         tools_raw=raws,
         tool_names=names,
         tool_choice=choice,
-        stop_sequences=ask.stop_sequences,
+        stop_sequences=wire_request.stop_sequences,
         audio_count=audio_count,
         tool_result_ids=tool_result_ids,
     )
@@ -273,14 +279,14 @@ class SamplingHandler:
         self._issued_ids: dict[str, None] = {}
 
     async def answer(
-        self, ask: CreateMessage, why: str, context: ServerRequestContext
+        self, wire_request: CreateMessage, why: str, context: ServerRequestContext
     ) -> CreateMessageResult | ServerRequestRejection:
         """Review the request, ask the model and review the reply.
 
         The user's refusal is error -1, an invalid request -32602.
         """
         try:
-            request = _parse_request(ask, context.revision, self._issued_ids)
+            request = _parse_request(wire_request, context.revision, self._issued_ids)
         except MalformedMessage as error:
             return ServerRequestRejection(error.message, INVALID_PARAMS)
         depth = self._nesting.depth(context, request.tool_result_ids)
@@ -290,10 +296,10 @@ class SamplingHandler:
             )
             return ServerRequestRejection(limit_error)
         with pause_call_deadlines():
-            return await self._answer_exclusively(ask, request, why, context, depth)
+            return await self._answer_exclusively(wire_request, request, why, context, depth)
 
     async def _answer_exclusively(
-        self, ask: CreateMessage, request: SamplingRequest, why: str, context: ServerRequestContext, depth: int
+        self, wire_request: CreateMessage, request: SamplingRequest, why: str, context: ServerRequestContext, depth: int
     ) -> CreateMessageResult | ServerRequestRejection:
         """Review and ask, one request at a time."""
         async with self._lock:
@@ -304,7 +310,7 @@ class SamplingHandler:
                 )
                 return ServerRequestRejection("No model is selected in this host.", INTERNAL_ERROR)
             why = f"{why}, while an earlier sampling of it is not over" if depth > 1 else why
-            return await self._review_and_ask(models, ask, request, why, context, depth)
+            return await self._review_and_ask(models, wire_request, request, why, context, depth)
 
     def _depth_error(self, depth: int, context: ServerRequestContext) -> str:
         limit = self._budget.limits.depth
@@ -328,27 +334,29 @@ class SamplingHandler:
     async def _review_and_ask(
         self,
         models: dict[str, llm.ChatModel],
-        ask: CreateMessage,
+        wire_request: CreateMessage,
         request: SamplingRequest,
         why: str,
         context: ServerRequestContext,
         depth: int,
     ) -> CreateMessageResult | ServerRequestRejection:
-        tokens = estimate_tokens([*map(bytes, ask.messages), bytes(ask.tools), (ask.system_prompt or "").encode()])
+        tokens = estimate_tokens(
+            [*map(bytes, wire_request.messages), bytes(wire_request.tools), (wire_request.system_prompt or "").encode()]
+        )
         available, limit_error = self._budget.available_tokens(tokens)
         if limit_error:
             self._notify(f"Sampling limit of {self._server} reached: {limit_error}", "Change the limit in [sampling].")
             return ServerRequestRejection(limit_error[:1].upper() + limit_error[1:])
-        ask = replace(ask, max_tokens=min(request.max_tokens, available))
-        question = self._make_question(models, ask, request, why, tokens, context.revision)
+        wire_request = replace(wire_request, max_tokens=min(request.max_tokens, available))
+        question = self._make_question(models, wire_request, request, why, tokens, context.revision)
         verdict = await self._frontend.ask(question)
         if not isinstance(verdict, ApproveUnchanged | EditedRequest):
             return _make_refusal(verdict)
         edited = verdict if isinstance(verdict, EditedRequest) else EditedRequest()
         try:
-            ask = _apply_edits(ask, edited, question.conversation)
+            wire_request = _apply_edits(wire_request, edited, question.conversation)
             request = parse_sampling_request(
-                ask, parse_sampling_messages(ask.messages), request.tool_choice, self._issued_ids
+                wire_request, parse_sampling_messages(wire_request.messages), request.tool_choice, self._issued_ids
             )
         except MalformedMessage as error:
             return ServerRequestRejection(f"The edited request is not valid: {error.message}", INTERNAL_ERROR)
@@ -400,29 +408,29 @@ class SamplingHandler:
             span.end(outcome, size=size)
 
     def _make_question(
-        self, models: dict[str, llm.ChatModel], ask: CreateMessage, request: SamplingRequest, why: str, tokens: int,
-        revision: Revision,
+        self, models: dict[str, llm.ChatModel], wire_request: CreateMessage, request: SamplingRequest, why: str,
+        tokens: int, revision: Revision,
     ) -> ReviewSampling:  # fmt: skip
-        decoded: Any = loads(ask.model_preferences) if is_set(ask.model_preferences) else {}
+        decoded: Any = loads(wire_request.model_preferences) if is_set(wire_request.model_preferences) else {}
         preferences = cast("dict[str, Any]", decoded) if isinstance(decoded, dict) else {}
-        max_tokens = int(ask.max_tokens)
+        max_tokens = int(wire_request.max_tokens)
         candidates = tuple(self._models.make_candidate(model, tokens, max_tokens) for model in models.values())
         model, reason = choose_model(preferences, candidates, tokens + 1)
-        context = (ask.include_context or "none")[:100]
+        context = (wire_request.include_context or "none")[:100]
         # Later revisions have a capability for it, which is not declared; the field has no effect there.
         granted = context in ("thisServer", "allServers") and revision < Revision.V2025_11_25
         return ReviewSampling(
             server=self._server,
             why=why,
-            messages=tuple(loads(raw) for raw in ask.messages),
+            messages=tuple(loads(raw) for raw in wire_request.messages),
             model=model.name,
             label=model.label,
             max_tokens=max_tokens,
             system=request.system,
             tools=tuple(loads(raw) for raw in request.tools_raw),
             tool_choice=request.tool_choice,
-            temperature=ask.temperature,
-            stop=ask.stop_sequences,
+            temperature=wire_request.temperature,
+            stop=wire_request.stop_sequences,
             preferences=preferences,
             include_context=context,
             conversation=self._models.conversation_text() if granted else "",
@@ -433,28 +441,35 @@ class SamplingHandler:
         )
 
 
-def _parse_request(ask: CreateMessage, revision: Revision, issued_ids: Container[str]) -> SamplingRequest:
+def _parse_request(wire_request: CreateMessage, revision: Revision, issued_ids: Container[str]) -> SamplingRequest:
     """Return the validated request. Raises MalformedMessage."""
-    if ask.max_tokens < 1:
+    if wire_request.max_tokens < 1:
         raise MalformedMessage("The sampling request has no maxTokens.")
-    size = sum(map(len, ask.messages)) + len(ask.tools) + len(ask.system_prompt or "")
+    size = sum(map(len, wire_request.messages)) + len(wire_request.tools) + len(wire_request.system_prompt or "")
     if size > MAX_REQUEST:
         raise MalformedMessage(f"The sampling request is larger than {MAX_REQUEST // 1_000_000} MB.")
-    if (is_set(ask.tools) or is_set(ask.tool_choice)) and revision < Revision.V2025_11_25:
+    if (is_set(wire_request.tools) or is_set(wire_request.tool_choice)) and revision < Revision.V2025_11_25:
         raise MalformedMessage("Tools in sampling are not supported.")
     return parse_sampling_request(
-        ask, parse_sampling_messages(ask.messages), parse_tool_choice(ask.tool_choice), issued_ids
+        wire_request,
+        parse_sampling_messages(wire_request.messages),
+        parse_tool_choice(wire_request.tool_choice),
+        issued_ids,
     )
 
 
-def _apply_edits(ask: CreateMessage, edited: EditedRequest, conversation: str) -> CreateMessage:
-    max_tokens = ask.max_tokens if edited.max_tokens is None else min(ask.max_tokens, max(1, edited.max_tokens))
-    system = ask.system_prompt if edited.system is None else edited.system
-    messages = ask.messages if edited.messages is None else tuple(Raw(encode(message)) for message in edited.messages)
+def _apply_edits(wire_request: CreateMessage, edited: EditedRequest, conversation: str) -> CreateMessage:
+    max_tokens = wire_request.max_tokens
+    if edited.max_tokens is not None:
+        max_tokens = min(max_tokens, max(1, edited.max_tokens))
+    system = wire_request.system_prompt if edited.system is None else edited.system
+    messages = (
+        wire_request.messages if edited.messages is None else tuple(Raw(encode(message)) for message in edited.messages)
+    )
     if edited.context and conversation:
         block = {"type": "text", "text": f"{CONVERSATION_HEADING}\n\n{conversation}"}
         messages = (Raw(encode({"role": "user", "content": block})), *messages)
-    return replace(ask, messages=messages, system_prompt=system, max_tokens=max_tokens)
+    return replace(wire_request, messages=messages, system_prompt=system, max_tokens=max_tokens)
 
 
 async def _stream_answer(model: llm.ChatModel, request: SamplingRequest) -> SamplingAnswer:

@@ -72,8 +72,8 @@ def server_warnings(server: ServerConfig) -> tuple[str, ...]:
 class ServerApprovals:
     """Approvals of this run, backed by the stored ones."""
 
-    def __init__(self, grants: GrantStore, frontend: Frontend, journal: AuditLog) -> None:
-        self.audit = journal
+    def __init__(self, grants: GrantStore, frontend: Frontend, audit: AuditLog) -> None:
+        self.audit = audit
         self._grants = grants
         self._frontend = frontend
         self._session_approvals: set[tuple[str, str]] = set()

@@ -136,6 +136,6 @@ class ServerStatus:
             resources=len(catalog.resources),
             prompts=len(catalog.prompts),
             account=self.account_name,
-            held=held,
+            quarantined=held,
         )
         return replace(event, revision=facts.revision.value, era=facts.era) if facts is not None else event

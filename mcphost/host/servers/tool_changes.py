@@ -123,21 +123,21 @@ class ToolChangeTrackerFactory:
 
     def __init__(
         self,
-        pins: ToolFingerprintStore,
-        front: Frontend,
-        tell: Callable[[StoreError], None],
-        follow: CarryOver,
-        journal: AuditLog,
+        fingerprints: ToolFingerprintStore,
+        frontend: Frontend,
+        on_store_error: Callable[[StoreError], None],
+        carry_over: CarryOver,
+        audit: AuditLog,
     ) -> None:
-        """*tell* receives failures of the store, whose data then lasts for this run only.
+        """*on_store_error* receives failures of the store, whose data then lasts for this run only.
 
-        *follow* carries grants over.
+        *carry_over* carries grants over.
         """
-        self.fingerprints = pins
-        self.frontend = front
-        self.on_store_error = tell
-        self.carry_over = follow
-        self.audit = journal
+        self.fingerprints = fingerprints
+        self.frontend = frontend
+        self.on_store_error = on_store_error
+        self.carry_over = carry_over
+        self.audit = audit
 
     def create(self, server: ServerConfig, on_accepted: Callable[[], None]) -> "ToolChangeTracker":
         """Return a tracker; *on_accepted* is called when changes were accepted."""

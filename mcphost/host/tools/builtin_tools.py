@@ -255,7 +255,7 @@ class SkillTool:
                 server=server, why=why, call=use.id, tool=TOOL_NAME, arguments=details,
                 account=account, skill=skill.uri,
                 description=f"A skill: instructions that the model will follow. {skill.description}",
-                first_use=history.first_use, drifted=history.changed, editable=False,
+                first_use=history.first_use, has_changed=history.changed, editable=False,
             )  # fmt: skip
 
         subject = ToolIdentity(

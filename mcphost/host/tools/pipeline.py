@@ -120,8 +120,8 @@ class ToolPipeline:
             raise InvalidArguments(errors.sentence)
         while True:
             verdict = await self._consent.authorize(
-                offered, arguments, call=call.use.id, why=call.why, has_changed=has_changed, fault=errors.sentence,
-                is_valid=is_valid,
+                offered, arguments, call=call.use.id, why=call.why, has_changed=has_changed,
+                arguments_error=errors.sentence, is_valid=is_valid,
             )  # fmt: skip
             if isinstance(verdict, Deny):
                 raise CallDeclined(verdict.reason)

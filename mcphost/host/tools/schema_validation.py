@@ -34,7 +34,7 @@ class ArgumentValidator:
         verdict = await self._validator.validate(tool.input_schema, arguments)
         if verdict.outcome == "unchecked":
             offered.connection.warn(f"The arguments for the tool {tool.name!r} were not checked: {verdict.summary}.")
-        if verdict.outcome != "misfit":
+        if verdict.outcome != "invalid":
             return SchemaErrors()
         message = f"The arguments do not match the tool's inputSchema; the tool was not called. {verdict.summary}."
         return SchemaErrors(strip_hidden_text(message), verdict.violations)
@@ -62,7 +62,7 @@ async def validate_output(
     match verdict.outcome:
         case "fits":
             return OutputValidation("fits")
-        case "misfit":
+        case "invalid":
             return OutputValidation(
                 "misfit", f"The structured content does not fit the tool's outputSchema: {verdict.summary}."
             )

@@ -346,7 +346,7 @@ class ReviewSamplingDialog(SamplingDialog):
             )
             yield "other models", "\n".join(names)
         if asked.budget:
-            yield "used so far", "\n".join(f"{one.used:,} of {one.most:,} {one.what}" for one in asked.budget)
+            yield "used so far", "\n".join(f"{one.used:,} of {one.limit:,} {one.label}" for one in asked.budget)
 
     def _model_offer(self) -> ModelCandidate | None:
         return next((one for one in self.edited_details.models if one.name == self.edited_details.model), None)

@@ -96,8 +96,8 @@ class SignInDialog(Dialog[SignInVerdict]):
             words.append("o open the browser")
         if not asked.code:
             words.append("p paste")
-        if asked.other:
-            words.append("c code" if asked.other == "code" else "c without a code")
+        if asked.other_method:
+            words.append("c code" if asked.other_method == "code" else "c without a code")
         return " · ".join((*words, "q QR", "y copy"))
 
     def headline(self) -> str:
@@ -130,8 +130,8 @@ class SignInDialog(Dialog[SignInVerdict]):
         ]
         if asked.account:
             pairs.append(("account", clean_line(asked.account, 100)))
-        if asked.others:
-            names = clean_line(", ".join(asked.others), 300)
+        if asked.other_accounts:
+            names = clean_line(", ".join(asked.other_accounts), 300)
             pairs.append(("already signed in", f"{names}; to use it instead: esc, then /accounts"))
         out.append(KeyValueList(pairs))
         if not asked.code:
@@ -151,10 +151,10 @@ class SignInDialog(Dialog[SignInVerdict]):
         for button_id, is_available in (
             ("browser", asked.browser),
             ("paste", not asked.code),
-            ("switch_method", bool(asked.other)),
+            ("switch_method", bool(asked.other_method)),
         ):
             self.query_one(f"#{button_id}").display = is_available
-        if asked.other == "browser":
+        if asked.other_method == "browser":
             self.query_one("#switch_method", Button).label = Content("Without a code")
         self.show_key_hints(self.key_hints())
         self._update_remaining_time()
@@ -173,7 +173,7 @@ class SignInDialog(Dialog[SignInVerdict]):
             seldom = "only " if now is not None and now.slowed else ""
             words.append(f"mcphost {polled}asks {seldom}every {every:g} s")
         if asked.seconds:
-            words.append(f"{format_remaining(asked.asked + asked.seconds - monotonic())} left")
+            words.append(f"{format_remaining(asked.asked_at + asked.seconds - monotonic())} left")
         return " · ".join(words)
 
     def _update_remaining_time(self) -> None:
@@ -199,12 +199,16 @@ class SignInDialog(Dialog[SignInVerdict]):
 
     def action_switch_method(self) -> None:
         """Switch between the browser and a device code."""
-        if self.details.other:
+        if self.details.other_method:
             self.dismiss(SwitchSignInMethod())
 
     def action_qr_code(self) -> None:
         """Show the URL as a QR code, with the device code included if possible."""
-        self.post_message(QrCodeRequested(f"Sign in at {self.details.host}", self.details.whole or self.details.url))
+        self.post_message(
+            QrCodeRequested(
+                f"Sign in at {self.details.host}", self.details.verification_uri_complete or self.details.url
+            )
+        )
 
     def action_copy(self) -> None:
         """Copy the code or the URL, also over SSH if the terminal supports it."""

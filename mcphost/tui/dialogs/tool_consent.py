@@ -186,13 +186,13 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         out: list[Content] = []
         if danger := describe_name_risk(question.server):
             out.append(Content.styled(f"▲ The server {danger}", "bold $warning"))
-        if question.drifted:
+        if question.has_changed:
             words = "▲ The server changed this tool since you allowed it. Review it again."
             out.append(Content.styled(words, "bold $warning"))
         elif question.first_use:
             out.append(Content.styled("first use of this tool", "$warning"))
-        if question.fault:
-            out.append(Content.styled(f"▲ {clean(question.fault)}", "bold $error"))
+        if question.arguments_error:
+            out.append(Content.styled(f"▲ {clean(question.arguments_error)}", "bold $error"))
         if self.review.is_edited:
             words = f"edited by you: {self.call_view.changes} · allowed once, or by a rule"
             out.append(Content.styled(words, "$accent"))

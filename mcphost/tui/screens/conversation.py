@@ -308,7 +308,7 @@ class TranscriptPresenter:
         card = self._find_or_add_card(event)
         if card.is_running:
             self.running_count -= 1
-        card.finish(event.outcome, event.text, event.seconds, event.kept)
+        card.finish(event.outcome, event.text, event.seconds, event.stored_file)
         self.transcript.update_block(card)
         self._show_images(card, event.images)
 
@@ -330,7 +330,7 @@ class TranscriptPresenter:
 
     def _handle_result_reviewed(self, event: events.ResultReviewed) -> None:
         card = self._find_or_add_card(event)
-        card.review_outcome, card.result_file = event.outcome, event.kept
+        card.review_outcome, card.result_file = event.outcome, event.stored_file
         card.invalidate()
         self.transcript.update_block(card)
 

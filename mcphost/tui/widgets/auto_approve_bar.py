@@ -32,12 +32,12 @@ class AutoApprovalBar(Widget):
         state = self.state
         if state is None:
             return Content("")
-        left = state.left
+        left = state.remaining
         minutes = f"{left.seconds / 60:.0f} min" if left.seconds >= 90 else f"{left.seconds:.0f} s"
         parts = [
             "▲ AUTO-APPROVE ON",
             f"{pluralize(state.tools, 'tool')} of {', '.join(state.servers)}",
-            f"{left.calls} of {state.of.calls} calls left",
+            f"{left.calls} of {state.budget.calls} calls left",
             minutes,
             f"{left.tokens // 1000:,}k tokens",
         ]

@@ -19,9 +19,9 @@ class FakeRequestHandler:
         names = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation", "roots/list": "roots"}
         self.capabilities: dict[str, Any] = {names[method]: {} for method in self.replies}
 
-    async def answer(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
-        self.asked.append((ask, context))
-        return self.replies.get(ask.METHOD, ServerRequestRejection("nobody answers"))
+    async def answer(self, request: ServerRequest, context: ServerRequestContext) -> ClientResult:
+        self.asked.append((request, context))
+        return self.replies.get(request.METHOD, ServerRequestRejection("nobody answers"))
 
     def track_request(self, context: ServerRequestContext) -> AbstractContextManager[None]:
         return nullcontext()

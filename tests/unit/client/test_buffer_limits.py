@@ -104,9 +104,9 @@ class Waiting(FakeRequestHandler):
         super().__init__({"roots/list": ROOTS})
         self.go = anyio.Event()
 
-    async def answer(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
+    async def answer(self, request: ServerRequest, context: ServerRequestContext) -> ClientResult:
         await self.go.wait()
-        return await super().answer(ask, context)
+        return await super().answer(request, context)
 
 
 @pytest.mark.anyio

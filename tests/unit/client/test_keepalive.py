@@ -115,9 +115,9 @@ async def test_over_http_a_ping_that_finds_the_session_forgotten_opens_the_next_
 @pytest.mark.req("ping.answer")
 async def test_a_ping_is_answered_at_once_while_a_question_is_open() -> None:
     class Undecided(FakeRequestHandler):
-        async def answer(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
+        async def answer(self, request: ServerRequest, context: ServerRequestContext) -> ClientResult:
             await decided.wait()
-            return await super().answer(ask, context)
+            return await super().answer(request, context)
 
     decided = anyio.Event()
     peer = ScriptedServer()

@@ -188,7 +188,7 @@ async def test_an_error_of_a_server_cannot_be_taken_for_one_of_ours() -> None:
 @pytest.mark.parametrize("code", [-32002, -32020, -32021, -32042, -32099, 2**70])
 async def test_no_code_is_sent_that_the_specification_keeps_for_itself(code: int) -> None:
     class Odd(FakeRequestHandler):
-        async def answer(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
+        async def answer(self, request: ServerRequest, context: ServerRequestContext) -> ClientResult:
             return ServerRequestRejection("no", code)
 
     peer = ScriptedServer()
@@ -202,7 +202,7 @@ async def test_no_code_is_sent_that_the_specification_keeps_for_itself(code: int
 @pytest.mark.req("base.request.bad-params")
 async def test_a_mistake_of_ours_while_answering_is_an_internal_error_and_the_session_continues() -> None:
     class Broken(FakeRequestHandler):
-        async def answer(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
+        async def answer(self, request: ServerRequest, context: ServerRequestContext) -> ClientResult:
             raise ZeroDivisionError("secret detail")
 
     peer = ScriptedServer()
@@ -423,7 +423,7 @@ class Waiting(FakeRequestHandler):
         self.open = 0
         self.withdrawn = 0
 
-    async def answer(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
+    async def answer(self, request: ServerRequest, context: ServerRequestContext) -> ClientResult:
         self.open += 1
         try:
             await anyio.sleep_forever()

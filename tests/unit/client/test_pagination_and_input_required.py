@@ -222,7 +222,7 @@ async def test_a_declined_input_ends_the_call_here() -> None:
 
 async def test_a_mistake_of_ours_in_an_answer_ends_its_call_with_an_error_people_understand() -> None:
     class Broken(FakeRequestHandler):
-        async def answer(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
+        async def answer(self, request: ServerRequest, context: ServerRequestContext) -> ClientResult:
             raise KeyError("a mistake")
 
     question = {"method": "roots/list"}

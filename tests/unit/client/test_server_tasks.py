@@ -42,13 +42,13 @@ class Slow(FakeRequestHandler):
         if let:
             self.let.set()
 
-    async def answer(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
+    async def answer(self, request: ServerRequest, context: ServerRequestContext) -> ClientResult:
         try:
             await self.let.wait()
         except BaseException:
             self.withdrawn += 1
             raise
-        return await super().answer(ask, context)
+        return await super().answer(request, context)
 
 
 class Server:
@@ -198,7 +198,7 @@ async def test_a_cancelled_task_withdraws_the_question_and_stays_cancelled() -> 
 @pytest.mark.parametrize("how", ["declined", "raised", "broken"])
 async def test_what_is_declined_or_breaks_is_a_failed_task_with_the_requests_own_error(how: str) -> None:
     class Refusing(Slow):
-        async def answer(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
+        async def answer(self, request: ServerRequest, context: ServerRequestContext) -> ClientResult:
             if how == "broken":
                 raise RuntimeError("a bug with a secret")
             if how == "raised":

@@ -272,11 +272,11 @@ class Asking(FakeRequestHandler):
         super().__init__({"elicitation/create": ElicitResult("accept", {"which": "snake"})})
         self.let = anyio.Event()
 
-    async def answer(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
-        self.asked.append((ask, context))
+    async def answer(self, request: ServerRequest, context: ServerRequestContext) -> ClientResult:
+        self.asked.append((request, context))
         with pause_call_deadlines():
             await self.let.wait()
-        return self.replies[ask.METHOD]
+        return self.replies[request.METHOD]
 
 
 def question(ident: int = 70) -> dict[str, Any]:

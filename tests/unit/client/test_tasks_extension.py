@@ -276,7 +276,7 @@ class Thinking(FakeRequestHandler):
 
     gone = False
 
-    async def answer(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
+    async def answer(self, request: ServerRequest, context: ServerRequestContext) -> ClientResult:
         try:
             await anyio.sleep_forever()
         finally:

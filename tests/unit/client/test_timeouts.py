@@ -105,8 +105,8 @@ class Flood(FakeRequestHandler):
 
     count = 0
 
-    async def answer(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
-        if isinstance(ask, Elicit):
+    async def answer(self, request: ServerRequest, context: ServerRequestContext) -> ClientResult:
+        if isinstance(request, Elicit):
             with pause_call_deadlines():
                 await anyio.sleep(0.5)
         else:

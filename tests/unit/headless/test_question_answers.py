@@ -78,7 +78,9 @@ ROOTS = ShareRoots(server="s", why="w", roots=())
 EACH = ShareRoots(
     server="a", why="w", roots=(), askers=(RequestingServer(server="a", why="w"), RequestingServer(server="b", why="w"))
 )
-SIGN_IN = SignInQuestion(server="s", why="w", url="https://x.org/a", host="x.org", issuer="https://x.org", other="code")
+SIGN_IN = SignInQuestion(
+    server="s", why="w", url="https://x.org/a", host="x.org", issuer="https://x.org", other_method="code"
+)
 CODE = SignInQuestion(server="s", why="w", url="https://x.org/a", host="x.org", issuer="https://x.org", code="AB-12")
 RESULT = ReviewResult(
     server="s", why="w", call="c", tool="t", arguments={},

@@ -34,8 +34,8 @@ def test_a_rule_that_cannot_be_meant_is_refused() -> None:
         parse_rules(("fs", "fs/t?n"))
 
 
-def approve(server: str = "fs", *, drifted: bool = False) -> ApproveTool:
-    return ApproveTool(server=server, why="w", call="c", tool="read", arguments={}, drifted=drifted)
+def approve(server: str = "fs", *, has_changed: bool = False) -> ApproveTool:
+    return ApproveTool(server=server, why="w", call="c", tool="read", arguments={}, has_changed=has_changed)
 
 
 async def test_front_declines_every_call_that_is_asked_about() -> None:
@@ -45,7 +45,7 @@ async def test_front_declines_every_call_that_is_asked_about() -> None:
 async def test_front_with_yes_allows_every_call_but_no_changed_tool_server_or_endless_turn() -> None:
     front = RunFrontend(yes=True)
     assert await front.ask(approve("other")) == AllowOnce()
-    assert isinstance(await front.ask(approve(drifted=True)), Deny)
+    assert isinstance(await front.ask(approve(has_changed=True)), Deny)
     trust, more = TrustServer(server="s", why="w"), ContinueTurn(server="", why="w", rounds=1)
     assert await front.ask(trust) == trust.refusal()
     assert await front.ask(more) is False

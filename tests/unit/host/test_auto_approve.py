@@ -87,7 +87,7 @@ async def test_what_is_started_anew_is_not_ended_with_what_it_replaced_and_all_o
         mode.autonomy.start([("s", "t")], AutoApprovalBudget(calls=7, seconds=1_000))
         await anyio.wait_all_tasks_blocked()
         assert mode.autonomy.status is not None
-        assert mode.autonomy.status.of.calls == 7
+        assert mode.autonomy.status.budget.calls == 7
         with pytest.raises(UsageError):
             mode.autonomy.start([("s", "w")], AutoApprovalBudget())
         assert mode.autonomy.status is not None

@@ -50,7 +50,7 @@ async def test_the_model_reads_on_where_the_beginning_ended(tmp_path: Path) -> N
     first, second = (last(request) for request in model.requests[1:3])
     path = Path(first.kept)
     assert path.read_text() == BIG
-    assert [one.kept for one in finished] == [str(path), ""]
+    assert [one.stored_file for one in finished] == [str(path), ""]
     assert finished[0].text == BIG
     assert f'{{"result": "{path.stem}", "offset": {MODEL_TEXT_LIMIT}}}' in first.text
     assert len(first.text.encode()) < MODEL_TEXT_LIMIT + 300

@@ -80,7 +80,7 @@ class Program:
         def ask(seen: ToolHistory) -> ApproveTool:
             return ApproveTool(
                 server=about.server, why="", call="", tool=about.tool, arguments=arguments,
-                first_use=seen.first_use, drifted=seen.changed, editable=editable,
+                first_use=seen.first_use, has_changed=seen.changed, editable=editable,
             )  # fmt: skip
 
         with anyio.fail_after(20):
@@ -132,17 +132,17 @@ async def test_a_grant_for_a_whole_server_holds_for_the_tools_it_had_then(progra
     assert isinstance(await one.decide(subject("t")), Approval)
     assert isinstance(await one.decide(subject("a")), Approval)
     assert await one.decide(subject("new")) == NO
-    assert one.front.asked[-1].drifted is False
+    assert one.front.asked[-1].has_changed is False
 
 
 async def test_a_changed_tool_suspends_its_grants_for_good(program: Make) -> None:
     one = program(AllowAlways(), NO, NO, AllowAlways())
     await one.decide(subject())
     assert await one.decide(subject(words="evil")) == NO
-    assert (one.front.asked[-1].drifted, one.front.asked[-1].first_use) == (True, False)
+    assert (one.front.asked[-1].has_changed, one.front.asked[-1].first_use) == (True, False)
     assert (await one.grants.list_for_server("s"))[0].suspended == CHANGED_REASON
     assert await one.decide(subject()) == NO
-    assert one.front.asked[-1].drifted is False
+    assert one.front.asked[-1].has_changed is False
     await one.decide(subject())
     assert isinstance(await one.again().decide(subject()), Approval)
 
@@ -268,7 +268,7 @@ async def test_what_was_allowed_for_the_session_moves_on_with_exactly_what_was_k
         await one.standing.carry_over(server, server_digest, "t", digest, now.digest)
         one.front.answers = [NO]
         assert await one.decide(now) == NO
-        assert (one.front.asked[-1].first_use, one.front.asked[-1].drifted) == (False, True)
+        assert (one.front.asked[-1].first_use, one.front.asked[-1].has_changed) == (False, True)
     await one.standing.carry_over("s", "sd", "t", before.digest, now.digest)
     assert (await one.decide(now)).source == "session"  # type: ignore[union-attr]
 

@@ -164,7 +164,7 @@ async def test_the_model_s_call_is_asked_about_again_as_what_the_tool_is_now(tmp
     assert isinstance(changed, ReviewToolChanges)
     assert isinstance(first, ApproveTool)
     assert isinstance(second, ApproveTool)
-    assert (first.description, second.description, second.drifted) == ("kind", "wicked", True)
+    assert (first.description, second.description, second.has_changed) == ("kind", "wicked", True)
     (part,) = [one for one in model.requests[-1].messages[-1].parts if isinstance(one, ToolReturnPart)]
     assert "declined" in part.text
     assert one.ran == []

@@ -245,7 +245,7 @@ async def test_always_is_for_these_files_and_asks_again_when_one_changed(tmp_pat
         await host.conversation.send("and now")
     (question,) = front.asked
     assert isinstance(question, ApproveTool)
-    assert question.drifted
+    assert question.has_changed
 
 
 async def test_a_skill_inside_of_a_skill_needs_a_consent_of_its_own(tmp_path: Path) -> None:

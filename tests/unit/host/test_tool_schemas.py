@@ -342,7 +342,7 @@ async def test_edited_arguments_that_do_not_fit_are_not_sent_but_asked_about_aga
     again = front.asked[-1]
     assert isinstance(again, ApproveTool)
     assert again.arguments == {"n": "two"}
-    assert '/n: "two" is not of type "integer"' in again.fault
+    assert '/n: "two" is not of type "integer"' in again.arguments_error
     assert tool_return(model).text == 'The user changed the arguments before the call ran. It ran with: {"n":2}\n\ndone'
 
 
