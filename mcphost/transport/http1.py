@@ -22,8 +22,8 @@ BYTES_PER_CHUNK = 16
 _MAX_PIECE = 32 * 1024
 # RFC 9112, section 4: status-line; the reason may be missing with its space.
 _STATUS_LINE = re.compile(r"(HTTP/1\.[0-9]) ([0-9]{3})(?: [\t\x20-\x7e\x80-\xff]*)?")
-# RFC 9110, sections 5.1 and 5.5: token, and no control characters in values but tabs.
-_HEADER_LINE = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([\t\x20-\x7e\x80-\xff]*)")
+# RFC 9110, sections 5.1 and 5.5: a token; values keep the control characters that cannot end a line.
+_HEADER_LINE = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([^\x00\n\x0b\x0c\r]*)")
 _CONTENT_LENGTH = re.compile(r"[0-9]{1,15}")
 # RFC 9112, section 7.1: chunk-size and extensions, which are ignored.
 _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,8})(?:;[\t\x20-\x7e\x80-\xff]*|[ \t]*)")

@@ -51,7 +51,7 @@ async def test_a_question_that_comes_while_a_message_is_written_is_seen_and_take
         await it.type("thank")
         clock.now += 60
         asked = PendingQuestion(it, question)
-        await card(it, "F8 or a click enters it", "1 waiting for you: F8")
+        await card(it, "Press F8 or click to open", "1 waiting for you: F8")
         assert question.server in it.text()
         assert it.app.screen is it.app.chat
         assert it.app.focused is prompt(it)
@@ -144,7 +144,7 @@ async def test_typing_on_during_a_question_writes_a_message(run: Run, clock: Man
         assert NOT_ENTERED_HINT + KEEP_TYPING_HINT in it.text()
         clock.now += 0.7
         await it.pilot.press("s")
-        await card(it, "F8 or a click enters it")
+        await card(it, "Press F8 or click to open")
         await it.until(lambda: prompt(it).text == "as", "both letters")
         await it.type("k")
         await it.pilot.press("enter")

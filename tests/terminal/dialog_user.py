@@ -123,7 +123,7 @@ class DialogUser:
         buttons = [label for _, label in getattr(kind, "BUTTONS", ())[:1]]
 
         def is_there(screen: str) -> bool:
-            waits = "click enters it" in screen and all(text in screen for text in texts[:1])
+            waits = "click to open" in screen and all(text in screen for text in texts[:1])
             return waits or all(text in screen for text in (*texts, *buttons))
 
         return is_there

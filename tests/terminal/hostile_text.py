@@ -35,6 +35,8 @@ _FORBIDDEN = re.compile(
 )
 # What Textual itself sends: cursor, colours, modes; single shifts and resets; and no string sequence but those below.
 _CSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+# What commands send of their own: colours, the cursor of the status line, and its erasure.
+_COMMAND_CSI = re.compile(r"\x1b\[(?:\?25[lh]|[0-9;]*m|2K|1A)")
 _SHORT = re.compile(r"\x1b[=>78]|\x1b[()][0B]|\x1b[PX^_]zz")
 _STRINGS = re.compile(r"\x1b[\]P_^X]([^\x07\x1b\x9c]*)(?:\x07|\x1b\\)")
 _EVIL_CSI = re.compile(r"\x1b\[(?:93;5z|3J)")
@@ -56,6 +58,7 @@ def find_effects(stream: bytes, *, screen: bool = False) -> list[str]:
     if screen:
         out += [body for body in _STRINGS.findall(text) if "LEAK" in body or "leak" in body or "TEFL" in body]
         text = _SHORT.sub("", _CSI.sub("", _STRINGS.sub("", text)))
+    text = _COMMAND_CSI.sub("", text)
     for match in _FORBIDDEN.finditer(text):
         out.append(f"{match.group()!r} in {text[max(0, match.start() - 40) : match.end() + 40]!r}")
     return out[:5]

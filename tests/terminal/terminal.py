@@ -227,7 +227,7 @@ def accepts_keys(screen: str) -> bool:
 
 def is_unfocused(screen: str) -> bool:
     """Whether there is a question, beside a message or over everything, that takes no letters yet."""
-    return "click enters it" in screen or "press F8 or tab to answer" in screen
+    return "click to open" in screen or "press F8 or tab to answer" in screen
 
 
 def wait_gone(processes: list[psutil.Process], seconds: float) -> None:

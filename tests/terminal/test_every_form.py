@@ -110,13 +110,13 @@ def test_forms_for_prompts_addresses_folders_and_auto_approval(person: DialogUse
     )
     terminal.wait_for("@ peer · note://A")
 
-    out, page = "Remove a folder", ("Folders", "where mcphost was started")
+    out, page = "Remove a folder", ("Shared folders", "where mcphost was started")
     opens(person, "C-o", *page)()
     leaves(person, FolderForm, "x", out, ahead=["Space", "C-s", "Enter"])
-    leaves(person, FolderForm, "a", "Add a folder that", ahead=["/", "C-s", "Enter", "C-s"])
+    leaves(person, FolderForm, "a", "Share a folder", ahead=["/", "C-s", "Enter", "C-s"])
     terminal.wait_for(*page)
     person.expect_acceptance(FolderForm, person.key_action("x"), out, keys=["C-s"])
-    terminal.wait_for("you took it out")
+    terminal.wait_for("removed by you")
     back(person)
 
     unasked = "Auto-approve"
