@@ -49,7 +49,7 @@ def test_a_secret_is_moved_and_the_server_gets_it_from_the_keyring(tmp_path: Pat
         assert "secret" not in program.run("servers", "list", **env).stderr.decode()
         program.text("tools", "demo", **env)  # it stays approved
         assert told.read_text() == CANARY
-        assert "No secret is written out" in program.text("servers", "secure", "demo", "--yes", **env)
+        assert "has no plaintext secret" in program.text("servers", "secure", "demo", "--yes", **env)
     kept = b"".join(one.read_bytes() for kind in ("config", "data", "state") for one in (tmp_path / kind).rglob("*.*"))
     assert CANARY.encode() not in kept
 
