@@ -137,7 +137,7 @@ class SuggestionInput(Vertical):
         popup.clear_options()
         popup.add_options([Option(Content(clean_line(value, 200))) for value in values])
         if more:
-            popup.add_option(Option(Content.styled("… more: keep typing", "$muted"), disabled=True))
+            popup.add_option(Option(Content.styled("… and more: keep typing", "$muted"), disabled=True))
         popup.highlighted = None
         popup.call_after_refresh(self.scroll_visible, animate=False)
 
