@@ -21,6 +21,18 @@ def command_line(process: psutil.Process) -> list[str]:
         return []
 
 
+def marked(name: str, value: str) -> list[psutil.Process]:
+    """Return the processes with this environment variable, which what they start inherits."""
+    return [process for process in psutil.process_iter() if _environment(process).get(name) == value]
+
+
+def _environment(process: psutil.Process) -> dict[str, str]:
+    try:
+        return process.environ()
+    except psutil.Error:
+        return {}
+
+
 def descendants(pid: int) -> list[psutil.Process]:
     """Return every process below this one; none when it is gone."""
     try:

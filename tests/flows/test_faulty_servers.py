@@ -1,6 +1,5 @@
 """Good, slow, dead and hostile servers beside each other: one clear message each, and the others never notice."""
 
-import os
 from pathlib import Path
 
 import anyio
@@ -17,7 +16,7 @@ from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.flows.conftest import DEMO, OpenHost, inline_server, read_events
 from tests.flows.inline_servers import HANDSHAKE_SERVER
-from tests.processes import is_alive
+from tests.processes import is_alive, marked
 
 pytestmark = pytest.mark.anyio
 
@@ -229,14 +228,15 @@ async def test_what_a_server_logs_is_in_its_log_with_its_level(open_host: OpenHo
         assert [event for event in feed.drain() if isinstance(event, ServerLog)] == [log[1]]
 
 
-async def test_leaving_the_host_leaves_no_process(open_host: OpenHost) -> None:
-    me = psutil.Process(os.getpid())
-    before = {child.pid for child in me.children(recursive=True)}
-    async with open_host(servers=tuple(replace(DEMO, name=f"demo{n}") for n in range(5))) as host:
+async def test_leaving_the_host_leaves_no_process(open_host: OpenHost, tmp_path: Path) -> None:
+    # By a mark they inherit: this worker's fork servers may start programs for other tests meanwhile.
+    mark = {"STARTED_BY": str(tmp_path)}
+    async with open_host(servers=tuple(replace(DEMO, name=f"demo{n}", env=mark) for n in range(5))) as host:
         host.start()
         for number in range(5):
             await host.servers.ensure_ready(f"demo{number}")
-    assert {child.pid for child in me.children(recursive=True)} <= before
+        assert len(marked("STARTED_BY", str(tmp_path))) >= 5
+    assert marked("STARTED_BY", str(tmp_path)) == []
 
 
 @pytest.mark.req("ping.timeout")

@@ -266,7 +266,11 @@ async def test_a_withdrawn_question_goes_away_even_while_it_is_edited(run: Run) 
 
 @pytest.mark.parametrize(
     ("outcome", "words"),
-    [("passed", "reviewed and passed to the model"), ("changed", "passed to the model as edited"), ("withheld", "withheld from the model")],
+    [
+        ("passed", "reviewed and passed to the model"),
+        ("changed", "passed to the model as edited"),
+        ("withheld", "withheld from the model"),
+    ],
 )
 async def test_the_conversation_says_what_the_model_got_of_a_result(run: Run, outcome: Any, words: str) -> None:
     async def turn(host: FakeHost, number: int, text: str) -> str:
