@@ -243,8 +243,12 @@ async def test_every_call_is_logged_with_decision_and_outcome_and_the_words_only
 ) -> None:
     peer = create_peer(tools__list=tools_result(tool_definition("t")), tools__call=text_result("ok"))
     model = ScriptedModel(tool_round(("peer__t", {"n": 1}), ("peer__t", {"n": 2})), text_round("ok"))
+
+    def answer(question: Any) -> Any:  # the calls of a round may ask in either order
+        return AllowOnce() if question.arguments == {"n": 1} else Deny()
+
     with caplog.at_level(level, logger="mcphost"):
-        async with open_host_with(tmp_path, peer, model, ScriptedFrontend(AllowOnce(), Deny())) as host:
+        async with open_host_with(tmp_path, peer, model, ScriptedFrontend(answer, answer)) as host:
             await host.conversation.send("go")
             await host.tools.call("peer", "t", {"n": 3})
             peer.answers["tools/call"] = ErrorData(code=-32603, message="broken")
