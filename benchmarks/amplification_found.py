@@ -19,8 +19,7 @@ async def provided(meter: Meter, body: bytes, headers: dict[str, str]) -> None:
     """Read the lines of a provider's answer as the model worker does."""
     import httpx
 
-    from mcphost.llm.answer_limits import AnswerTooLong
-    from mcphost.llm.response_limits import limit_responses
+    from mcphost.llm.response_limits import AnswerTooLong, limit_responses
 
     async def stream() -> AsyncIterator[bytes]:
         for start in range(0, len(body), 64 * 1024):

@@ -11,7 +11,7 @@ import anyio.to_thread
 
 from mcphost.auth.file_lock import lock_file
 from mcphost.auth.token_expiry import suspend_aware_time
-from mcphost.config.atomic_write import replace_file
+from mcphost.config.file_edits import replace_file
 from mcphost.errors import MalformedMessage
 from mcphost.paths import make_private_directory
 from mcphost.serialization import Struct, decode, encode, field

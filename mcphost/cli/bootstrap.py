@@ -117,7 +117,7 @@ def open_audit_store(database: Database, on_error: Callable[[str, str], None]) -
     """Return the audit store; a new one begins with the grants that are older than the audit log."""
 
     async def load_initial() -> tuple[AuditRecord, ...]:
-        from mcphost.store.legacy_import import load_legacy_records  # for the first audit log of an installation
+        from mcphost.store.audit_store import load_legacy_records  # for the first audit log of an installation
 
         return await load_legacy_records(database)
 
@@ -227,7 +227,7 @@ def create_oauth_registry(
     can_ask = ChooseSecretStorage.KIND in frontend.kinds
 
     async def save_choice(place: SecretStore) -> str:
-        from mcphost.config.text_edits import save_secret_store
+        from mcphost.config.file_edits import save_secret_store
 
         path = paths.config_dir(options.config_dir) / SETTINGS_FILE
         try:

@@ -1,13 +1,14 @@
-"""Commands `call`, `read`, `prompt`, `skill` and `complete`: one request to one server."""
+"""Commands `call`, `read`, `prompt`, `skill` and `complete`: one request to one server, with KEY=VALUE arguments."""
 
 import argparse
 import os
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
-from mcphost.errors import UsageError
+from mcphost.errors import MalformedMessage, UsageError
+from mcphost.serialization import Raw, loads
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
@@ -76,7 +77,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 def _print_refused_requests(host: "Host", server: str) -> None:
     """Print the server's requests that were refused because a command cannot ask the user."""
     from mcphost.cli.output import print_note
-    from mcphost.client.client_info import NO_USER_HINT
+    from mcphost.client.capabilities import NO_USER_HINT
 
     for line in host.servers.view(server).log:
         if line.source == "client" and NO_USER_HINT in line.text:
@@ -86,7 +87,6 @@ def _print_refused_requests(host: "Host", server: str) -> None:
 async def _call(host: "Host", args: argparse.Namespace) -> int:
     import anyio
 
-    from mcphost.cli.argument_values import parse_arguments, parse_pairs
     from mcphost.cli.output import print_json, print_note, print_text, update_status
     from mcphost.headless.json_output import call_exit_code, call_json
 
@@ -125,7 +125,6 @@ async def _show_progress(host: "Host", tool: str) -> None:
 
 
 async def _prompt(host: "Host", args: argparse.Namespace) -> int:
-    from mcphost.cli.argument_values import parse_pairs
     from mcphost.cli.output import print_dim, print_json, print_markdown
     from mcphost.headless.json_output import prompt_json
     from mcphost.host.results.presentation import render_block
@@ -141,7 +140,6 @@ async def _prompt(host: "Host", args: argparse.Namespace) -> int:
 
 
 async def _complete(host: "Host", args: argparse.Namespace) -> int:
-    from mcphost.cli.argument_values import parse_pairs
     from mcphost.cli.output import print_json, print_note, print_text
     from mcphost.headless.json_output import completion_json
     from mcphost.protocol.completion import PromptReference, ResourceTemplateReference
@@ -187,7 +185,6 @@ def _split_front_matter(text: str) -> tuple[str, str]:
 
 
 async def _read(host: "Host", args: argparse.Namespace) -> int:
-    from mcphost.cli.argument_values import parse_pairs
     from mcphost.cli.output import print_json, print_markdown, print_text
     from mcphost.headless.json_output import contents_json
 
@@ -212,7 +209,7 @@ async def _read(host: "Host", args: argparse.Namespace) -> int:
 
 
 def _write_resource(result: "ReadResourceResult", file_name: str) -> int:
-    from mcphost.config.atomic_write import replace_file
+    from mcphost.config.file_edits import replace_file
 
     if len(result.contents) != 1:
         raise UsageError(f"The resource has {len(result.contents)} parts; -o writes one.", "Get them all with --json.")
@@ -249,3 +246,127 @@ def _decode_contents(part: "ResourceContents") -> bytes:
         return base64.b64decode(part.blob or "", validate=True)
     except (binascii.Error, ValueError) as error:
         raise MalformedMessage("The resource is not valid base64.", "Tell the server's author.") from error
+
+
+MAX_INPUT_BYTES = 16_000_000
+_JSON_TYPES = {"integer", "number", "boolean", "array", "object", "null"}
+
+
+def parse_pairs(texts: list[str]) -> dict[str, str]:
+    """Split KEY=VALUE texts. Raises UsageError for one without `=` and for a repeated key."""
+    pairs: dict[str, str] = {}
+    for text in texts:
+        key, sign, value = text.partition("=")
+        if not sign or not key:
+            raise UsageError(f"{text[:80]!r} is not KEY=VALUE.", "For anything else use --args with JSON.")
+        if key in pairs:
+            raise UsageError(f"The argument {key!r} is given twice.", "For a list write KEY='[1, 2]'.")
+        pairs[key] = value
+    return pairs
+
+
+def parse_arguments(texts: list[str], source: str | None, schema: Raw) -> dict[str, Any]:
+    """Return the arguments of a call: `--args`, overridden by each KEY=VALUE. Raises UsageError."""
+    arguments = _read_json_object(source) if source is not None else {}
+    types = _property_types(schema)
+    for key, value in parse_pairs(texts).items():
+        arguments[key] = _convert_value(key, value, types.get(key))
+    return arguments
+
+
+def _read_json_object(source: str) -> dict[str, Any]:
+    what = "--args"
+    if source == "-":
+        what, raw = "--args - (standard input)", sys.stdin.buffer.read(MAX_INPUT_BYTES + 1)
+    elif source.startswith("@"):
+        what = f"--args {source}"
+        try:
+            with Path(source[1:]).expanduser().open("rb") as file:
+                raw = file.read(MAX_INPUT_BYTES + 1)
+        except OSError as error:
+            raise UsageError(f"{what} cannot be read: {error.strerror}.", "Check the file's name.") from error
+    else:
+        raw = source.encode("utf-8", "replace")
+    if len(raw) > MAX_INPUT_BYTES:
+        raise UsageError(f"{what} is over {MAX_INPUT_BYTES // 1_000_000} MB.")
+    try:
+        value = loads(raw, what)
+    except MalformedMessage as error:
+        raise UsageError(error.message, "It is one JSON object.") from error
+    if not isinstance(value, dict):
+        raise UsageError(f"{what} is not a JSON object.", 'It looks like {"a": 2}.')
+    return cast("dict[str, Any]", value)
+
+
+def _property_types(schema: Raw) -> dict[str, set[str]]:
+    """Return the JSON types that each property may have, without the properties that declare none."""
+    try:
+        whole = loads(schema)
+    except MalformedMessage:
+        return {}
+    properties = cast("dict[str, Any]", whole).get("properties") if isinstance(whole, dict) else None
+    if not isinstance(properties, dict):
+        return {}
+    types_by_name: dict[str, set[str]] = {}
+    for key, rule in cast("dict[str, Any]", properties).items():
+        types = _schema_types(rule)
+        if types:
+            types_by_name[key] = types
+    return types_by_name
+
+
+def _schema_types(rule: Any) -> set[str]:
+    if not isinstance(rule, dict):
+        return set()
+    members = cast("dict[str, Any]", rule)
+    kind = members.get("type")
+    if isinstance(kind, str):
+        return {kind}
+    if isinstance(kind, list):
+        return {one for one in cast("list[Any]", kind) if isinstance(one, str)}
+    for key in ("anyOf", "oneOf"):
+        choices = members.get(key)
+        if isinstance(choices, list):
+            types = [_schema_types(choice) for choice in cast("list[Any]", choices)[:50]]
+            return set[str]().union(*types) if all(types) else set()
+    choices = members.get("enum")
+    if isinstance(choices, list) and choices and all(isinstance(one, str) for one in cast("list[Any]", choices)):
+        return {"string"}
+    return set()
+
+
+def _convert_value(key: str, text: str, types: set[str] | None) -> Any:
+    """Convert one value: text if the schema wants text, JSON if it wants something else or does not say."""
+    if types == {"string"}:
+        return text
+    try:
+        value = loads(text)
+    except MalformedMessage as error:
+        if types is None or "string" in types or not types & _JSON_TYPES:
+            return text
+        wanted = " or ".join(sorted(types))
+        raise UsageError(f"The argument {key!r} is {text[:80]!r}, but the tool wants {wanted}.", "Use JSON.") from error
+    if types is None or _has_type(value, types):
+        return value
+    if "string" in types:
+        return text
+    wanted = " or ".join(sorted(types))
+    raise UsageError(f"The argument {key!r} is {text[:80]!r}, but the tool wants {wanted}.", "Write it as JSON.")
+
+
+def _has_type(value: Any, types: set[str]) -> bool:
+    match value:
+        case None:
+            return "null" in types
+        case bool():
+            return "boolean" in types
+        case int():
+            return bool(types & {"integer", "number"})
+        case float():
+            return "number" in types or ("integer" in types and value.is_integer())
+        case str():
+            return "string" in types
+        case list():
+            return "array" in types
+        case _:
+            return "object" in types

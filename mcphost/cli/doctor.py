@@ -267,7 +267,7 @@ class ConformanceReport(Struct, frozen=True):
 def collect_report() -> ConformanceReport:
     """Collect the report; starts nothing and reads no file."""
     from mcphost import __version__
-    from mcphost.client.client_info import capabilities_for
+    from mcphost.client.capabilities import capabilities_for
     from mcphost.protocol import methods
     from mcphost.protocol.revisions import Revision
     from mcphost.sandbox.schema_limits import DIALECTS

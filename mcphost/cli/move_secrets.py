@@ -8,8 +8,8 @@ from mcphost.errors import ConfigError, McpHostError, UsageError
 if TYPE_CHECKING:
     from mcphost.auth.keyring_backend import SecretBackend
     from mcphost.cli.options import Options
-    from mcphost.config.plaintext_secrets import PlaintextSecret
     from mcphost.config.schema import ServerConfig
+    from mcphost.config.secrets import PlaintextSecret
     from mcphost.host.audit.audit_log import AuditLog
     from mcphost.store.grants import GrantStore
 
@@ -23,7 +23,7 @@ async def move_secrets(options: "Options", name: str, *, yes: bool, as_json: boo
     from mcphost.cli.command_runner import require_server
     from mcphost.cli.output import print_json, print_text
     from mcphost.cli.prompts import Confirmation
-    from mcphost.config.plaintext_secrets import find_plaintext_secrets
+    from mcphost.config.secrets import find_plaintext_secrets
 
     async with open_grants_and_audit() as (grants, audit):
         config = await load_configuration(options, grants)
@@ -94,8 +94,8 @@ async def _store_and_replace(
 
     import anyio.to_thread
 
-    from mcphost.config.atomic_write import read_snapshot, replace_if_unchanged
-    from mcphost.config.plaintext_secrets import keyring_entry_name, replace_in_config, replace_in_text
+    from mcphost.config.file_edits import read_snapshot, replace_if_unchanged
+    from mcphost.config.secrets import keyring_entry_name, replace_in_config, replace_in_text
 
     path = Path(server.file)
     try:

@@ -10,7 +10,7 @@ from mcphost.protocol.notifications import (
     ResourceUpdatedNotification,
     ToolListChangedNotification,
 )
-from mcphost.transport.wakeup import WakeupFuture
+from mcphost.transport.bounded_queue import WakeupFuture
 
 MAX_UNREAD = 10_000
 

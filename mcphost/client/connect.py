@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import TaskGroup
 
+from mcphost.client.capabilities import read_trace_context
 from mcphost.client.incoming_requests import PreInitHandler
 from mcphost.client.negotiation import Negotiation, NegotiationPlan, choose_plan
 from mcphost.client.requests import RequestSender
@@ -26,14 +27,12 @@ from mcphost.client.session import (
     prepare_nothing,
 )
 from mcphost.client.timeouts import Timeouts, time_limit
-from mcphost.client.trace_context import read_trace_context
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.errors import ConfigError, ConnectionLost, RequestTimeout, ServerError, SignInRequired, StartupError
 from mcphost.protocol.revisions import ServerEras
 from mcphost.serialization import encode
-from mcphost.transport.channel import Channel, Connector, HttpStatusError, Unauthorized
+from mcphost.transport.channel import CancellingTaskGroup, Channel, Connector, HttpStatusError, Unauthorized
 from mcphost.transport.line_splitter import MESSAGE_LIMIT
-from mcphost.transport.task_group import CancellingTaskGroup
 
 if TYPE_CHECKING:
     from mcphost.auth.oauth_provider import OAuthProvider

@@ -2,7 +2,7 @@
 
 from typing import Any, cast
 
-from mcphost.client.client_info import NO_USER_HINT
+from mcphost.client.capabilities import NO_USER_HINT
 from mcphost.errors import MalformedMessage, RequestRefused
 from mcphost.protocol.jsonrpc import (
     HEADER_MISMATCH,

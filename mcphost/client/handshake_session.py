@@ -10,9 +10,8 @@ from typing import Any, TypeVar, cast
 import anyio
 from anyio.abc import TaskGroup
 
-from mcphost.client.capability_guard import can_notify, check_capability
+from mcphost.client.capabilities import can_notify, capabilities_for, check_capability
 from mcphost.client.change_notifications import ChangeNotifications
-from mcphost.client.client_info import capabilities_for
 from mcphost.client.incoming_requests import ServerRequestDispatcher
 from mcphost.client.input_required import UrlElicitation
 from mcphost.client.keepalive import Keepalive

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import anyio
 
-from mcphost.client.client_info import NO_USER_HINT, is_request_allowed
+from mcphost.client.capabilities import NO_USER_HINT, is_request_allowed
 from mcphost.client.session import RequestHandler, ServerRequestContext
 from mcphost.errors import (
     ConsentDenied,

@@ -5,7 +5,7 @@ from typing import Literal
 
 import anyio
 
-from mcphost.client.client_info import CLIENT_IMPLEMENTATION, capabilities_for, client_info
+from mcphost.client.capabilities import CLIENT_IMPLEMENTATION, capabilities_for, client_info
 from mcphost.client.requests import RequestSender
 from mcphost.client.session import RequestHandler, ServerFacts
 from mcphost.errors import (
@@ -26,9 +26,9 @@ from mcphost.protocol.lifecycle import (
     Initialize,
     InitializedNotification,
     ServerCapabilities,
+    build_request_meta,
     parse_implementation,
 )
-from mcphost.protocol.meta import build_request_meta
 from mcphost.protocol.revisions import (
     HANDSHAKE_REVISIONS,
     LATEST_HANDSHAKE,

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
-from mcphost.client.client_info import task_request_capabilities
+from mcphost.client.capabilities import task_request_capabilities
 from mcphost.errors import MalformedMessage, McpHostError
 from mcphost.protocol.jsonrpc import (
     INTERNAL_ERROR,

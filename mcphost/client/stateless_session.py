@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import anyio
 
-from mcphost.client.capability_guard import check_capability
+from mcphost.client.capabilities import CLIENT_IMPLEMENTATION, NO_TRACE, capabilities_for, check_capability
 from mcphost.client.change_notifications import ChangeNotifications
-from mcphost.client.client_info import CLIENT_IMPLEMENTATION, capabilities_for
 from mcphost.client.pagination import MAX_ITEMS, list_tools
 from mcphost.client.requests import RequestSender, run_before_send
 from mcphost.client.result_cache import CACHEABLE_METHODS, ResultCache, no_credential
@@ -25,12 +24,11 @@ from mcphost.client.session import (
     WatchedChanges,
 )
 from mcphost.client.subscriptions import Subscriptions
-from mcphost.client.trace_context import NO_TRACE
 from mcphost.errors import ConnectionLost, MalformedMessage, RequestRefused, ServerError
 from mcphost.protocol.base import ClientRequest, Notification
 from mcphost.protocol.input_required import COMPLETE, INPUT_REQUIRED, ListenSubscriptions, SubscriptionFilter
 from mcphost.protocol.jsonrpc import HEADER_MISMATCH, JsonRpcMessage, JsonRpcNotification, JsonRpcRequest
-from mcphost.protocol.meta import LOG_LEVEL, build_request_meta
+from mcphost.protocol.lifecycle import LOG_LEVEL, build_request_meta
 from mcphost.protocol.notifications import (
     LoggingMessageNotification,
     PromptListChangedNotification,

@@ -43,8 +43,7 @@ from mcphost.protocol.tasks import (
     check_task,
 )
 from mcphost.serialization import Raw, Struct, decode, replace
-from mcphost.transport.channel import HttpStatusError
-from mcphost.transport.task_group import CancellingTaskGroup
+from mcphost.transport.channel import CancellingTaskGroup, HttpStatusError
 from mcphost.transport.throttle import run_steps_cooperatively
 
 _log = logging.getLogger(__name__)

@@ -30,7 +30,7 @@ from mcphost.protocol.tasks import (
 )
 from mcphost.protocol.tools import CallTool, ListToolsResult
 from mcphost.serialization import Raw, decode, replace
-from mcphost.transport.task_group import CancellingTaskGroup
+from mcphost.transport.channel import CancellingTaskGroup
 
 MAX_TASK_TOOLS = 10_000
 MAX_RESULT_TRIES = 20

@@ -8,9 +8,9 @@ from difflib import SequenceMatcher
 
 from mcphost.config.certificates import ca_file_digest
 from mcphost.config.expansion import list_references
-from mcphost.config.masking import HIDDEN, REFERENCE, fingerprint, mask_secrets
 from mcphost.config.oauth import list_configured
 from mcphost.config.schema import ServerConfig
+from mcphost.config.secrets import HIDDEN, REFERENCE, fingerprint, mask_secrets
 from mcphost.errors import ConfigError
 from mcphost.sanitize import sanitize
 

@@ -338,8 +338,7 @@ class _LateParts:
 
     @cached_property
     def turn_parts(self) -> "TurnParts":
-        from mcphost.host.conversation.model_request import ModelRequestBuilder
-        from mcphost.host.conversation.turn import TurnParts
+        from mcphost.host.conversation.turn import ModelRequestBuilder, TurnParts
 
         core = self._core
         requests = ModelRequestBuilder(

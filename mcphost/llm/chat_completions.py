@@ -7,7 +7,6 @@ from typing import Any, cast
 
 from mcphost.errors import MalformedMessage, ModelError
 from mcphost.llm import worker_protocol
-from mcphost.llm.answer_limits import MAX_TOOL_CALLS
 from mcphost.llm.messages import (
     ImagePart,
     Message,
@@ -28,6 +27,7 @@ from mcphost.llm.model import (
     ToolUseStarted,
     Usage,
 )
+from mcphost.llm.response_limits import MAX_TOOL_CALLS
 from mcphost.serialization import Raw, Struct, dumps, encode, loads
 
 CALL_NOT_RUN = "(This call was not run: the turn was stopped.)"

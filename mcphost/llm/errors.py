@@ -10,9 +10,9 @@ from itertools import islice
 from typing import Any, cast
 
 from mcphost.errors import MalformedMessage, ModelError, ModelErrorKind
-from mcphost.llm.answer_limits import AnswerTooLong
 from mcphost.llm.litellm_patches import RedirectRefused
 from mcphost.llm.providers import unknown_provider_error
+from mcphost.llm.response_limits import AnswerTooLong
 from mcphost.llm.worker_protocol import CallFailure
 from mcphost.serialization import Struct, loads
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from time import perf_counter
 
 from mcphost.llm import worker_protocol
-from mcphost.llm.answer_limits import AnswerTooLong
+from mcphost.llm.response_limits import AnswerTooLong
 from mcphost.serialization import replace
 
 MAX_BATCH_DELAY = 0.02

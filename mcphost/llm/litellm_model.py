@@ -14,8 +14,8 @@ import anyio
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import ModelError
 from mcphost.llm import providers, worker_protocol
-from mcphost.llm.answer_limits import MAX_ANSWER_LENGTH, MAX_ANSWER_SECONDS
 from mcphost.llm.model import ModelEvent, ModelFacts, ModelRequest, RetryScheduled
+from mcphost.llm.response_limits import MAX_ANSWER_LENGTH, MAX_ANSWER_SECONDS
 from mcphost.llm.worker_client import WorkerProcess
 from mcphost.serialization import Struct
 

@@ -1,4 +1,6 @@
-"""Limits on the bytes of a provider's response, checked before any object is built; for the worker process only.
+"""Limits on a model's answer, and on the bytes of a provider's response before any object is built.
+
+The host checks an answer as well, before it is stored; the limits on bytes are for the worker process only.
 
 litellm and the providers' own libraries build about ten Python objects for each JSON object of an event, at 20
 microseconds each; their decoders of event streams take a third of a microsecond for each empty line. All of them read
@@ -12,10 +14,62 @@ from typing import Any
 
 import anyio.lowlevel
 
-from mcphost.llm.answer_limits import AnswerTooLong
 from mcphost.serialization import count_objects
 
-MAX_LINE_BYTES = 16_000_000
+MAX_ANSWER_LENGTH = 1_000_000
+"""Characters of one answer, tool arguments and reasoning included."""
+MAX_DELTAS = 250_000
+"""Events of one answer, empty ones included."""
+MAX_ANSWER_BYTES = 32_000_000
+"""Bytes of all lines that the worker sends for one answer."""
+MAX_LINE_BYTES = 8_000_000
+"""Bytes of one such line."""
+MAX_TOOL_CALLS = 256
+"""Tool calls of one answer."""
+MAX_ANSWER_SECONDS = 3_600.0
+"""Total time of one answer."""
+MAX_TOKEN_COUNT = 10**12
+"""A larger number of tokens is taken as an error of the provider."""
+
+
+class AnswerTooLong(Exception):
+    """The model's answer exceeds a limit; the message is a sentence for the user."""
+
+
+class AnswerMeter:
+    """Meter of one answer; both methods raise AnswerTooLong when it exceeds a limit."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+        self._deltas = 0
+        self._chunks = 0
+
+    def add_line(self, line_bytes: int) -> None:
+        """Count one line of *line_bytes* bytes."""
+        self._bytes += line_bytes
+        self._deltas += 1
+        if line_bytes > MAX_LINE_BYTES or self._bytes > MAX_ANSWER_BYTES:
+            raise AnswerTooLong(f"The answer passed {MAX_ANSWER_BYTES // 1_000_000} MB and was stopped.")
+        self._check(self._deltas)
+
+    def add_chunk(self) -> None:
+        """Count one event of the provider, which may have any number of deltas."""
+        self._chunks += 1
+        self._check(self._chunks)
+
+    def _check(self, count: int) -> None:
+        if count > MAX_DELTAS:
+            raise AnswerTooLong(f"The answer came in more than {MAX_DELTAS:,} pieces and was stopped.")
+
+
+def parse_token_count(value: object) -> int:
+    """Return a number of tokens that a provider reported, or 0 if it is invalid."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_TOKEN_COUNT:
+        return 0
+    return int(value)
+
+
+MAX_EVENT_BYTES = 16_000_000
 """Bytes of one line of an answer."""
 MAX_RESPONSE_BYTES = 512_000_000
 """Bytes of one answer; 250,000 events with a large frame each are less."""
@@ -78,8 +132,8 @@ class LineMeter:
         self._pieces.append(piece)
         self._size += len(piece)
         self._brace_count += piece.count(b"{")
-        if self._size > MAX_LINE_BYTES:
-            raise AnswerTooLong(f"One event of the answer passed {MAX_LINE_BYTES // 1_000_000} MB; it was stopped.")
+        if self._size > MAX_EVENT_BYTES:
+            raise AnswerTooLong(f"One event of the answer passed {MAX_EVENT_BYTES // 1_000_000} MB; it was stopped.")
         if self._brace_count > self._next_recount:
             # Braces inside strings were counted as well; count again without them.
             count = count_objects(b"".join(self._pieces))

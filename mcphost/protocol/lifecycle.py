@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 from mcphost.errors import MalformedMessage
 from mcphost.protocol.base import CacheableResult, ClientRequest, EmptyResult, Notification, Result
+from mcphost.protocol.revisions import Revision
 from mcphost.serialization import Raw, WireStruct, decode
 
 NAME_LIMIT = 200
@@ -122,3 +123,16 @@ class Ping(ClientRequest[EmptyResult], frozen=True):
 
     METHOD: ClassVar[str] = "ping"
     RESULT: ClassVar[type[Any]] = EmptyResult
+
+
+PROTOCOL_VERSION = "io.modelcontextprotocol/protocolVersion"
+CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
+CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+SERVER_INFO = "io.modelcontextprotocol/serverInfo"
+LOG_LEVEL = "io.modelcontextprotocol/logLevel"
+SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
+
+
+def build_request_meta(revision: Revision, client: Implementation, capabilities: dict[str, Any]) -> dict[str, Any]:
+    """Return the `_meta` members that identify the client to a stateless server."""
+    return {PROTOCOL_VERSION: revision.value, CLIENT_INFO: client, CLIENT_CAPABILITIES: capabilities}

@@ -2,6 +2,7 @@
 
 It has a file of its own because conversations may be deleted and their database may be replaced, the audit log not,
 and because only its commits are synced to disk. docs/audit.md explains how to verify it without this program.
+A new audit log begins with the permissions from before it existed.
 """
 
 import hashlib
@@ -340,3 +341,46 @@ def _m001_ledger(db: sqlite3.Connection) -> None:
 
 
 MIGRATIONS: Migrations = (("001_ledger", _m001_ledger),)
+
+
+MAX_ROWS = 10_000
+_TABLES = (("grants", "grant"), ("trust", "trust"))
+
+
+async def load_legacy_records(database: Database) -> tuple[AuditRecord, ...]:
+    """Return a record for each grant and each approved server, and one with the number of conversations.
+
+    Tables may have any columns. If the database cannot be read, the only record says so.
+    """
+    try:
+        return await database.run(_read)
+    except StoreError as error:
+        return (_legacy_record("ledger", "carried over", {"unreadable": error.message[:500]}),)
+
+
+def _read(db: sqlite3.Connection) -> tuple[AuditRecord, ...]:
+    records: list[AuditRecord] = []
+    for table, kind in _TABLES:
+        cursor = db.execute(f"SELECT * FROM {table} ORDER BY created LIMIT {MAX_ROWS}")  # noqa: S608
+        names = [str(column[0]) for column in cursor.description]
+        records += [_convert_row(kind, dict(zip(names, row, strict=True))) for row in cursor]
+    (conversations,) = db.execute("SELECT count(*) FROM conversations").fetchone()
+    if records or conversations:
+        records.append(_legacy_record("ledger", "carried over", {"conversations": conversations, "rows": len(records)}))
+    return tuple(records)
+
+
+def _convert_row(kind: str, row: dict[str, Any]) -> AuditRecord:
+    plain = json.dumps(row, sort_keys=True, default=str)
+    detail = {"created": row.get("created"), "digest": hashlib.sha256(plain.encode()).hexdigest()}
+    return replace(
+        _legacy_record(kind, "carried over", detail),
+        server=str(row.get("server", "")),
+        subject=str(row.get("tool", row.get("rule", ""))),
+        grant=str(row.get("id", "")),
+        definition=str(row.get("server_digest", row.get("digest", ""))),
+    )
+
+
+def _legacy_record(kind: str, event: str, detail: dict[str, Any]) -> AuditRecord:
+    return AuditRecord(at=current_microseconds(), kind=kind, event=event, who="mcphost", detail=dumps(detail))

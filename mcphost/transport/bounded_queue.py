@@ -1,10 +1,32 @@
-"""A bounded queue with one reader, for messages that belong to no exchange."""
+"""A bounded queue with one reader, for messages that belong to no exchange, and the wakeup of its reader."""
 
+import asyncio
 from collections import deque
 
 from mcphost.errors import ConnectionLost
 from mcphost.protocol.jsonrpc import JsonRpcMessage, JsonRpcNotification, JsonRpcRequest, JsonRpcResponse
-from mcphost.transport.wakeup import WakeupFuture
+
+
+class WakeupFuture:
+    """A wakeup for one task at a time. Without a waiter it has no effect: check the state, then wait."""
+
+    __slots__ = ("_waiter",)
+
+    def __init__(self) -> None:
+        self._waiter: asyncio.Future[None] | None = None
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def _wait_for_wakeup(self) -> None:
+        """Wait until woken. May be cancelled."""
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
 
 MAX_QUEUED = 1_000
 MAX_QUEUED_BYTES = 16 * 1024 * 1024

@@ -5,7 +5,11 @@ To add a transport, implement both; `multiplexer` turns any duplex pipe of messa
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
+from types import TracebackType
 from typing import Protocol
+
+import anyio
+from anyio.abc import TaskGroup
 
 from mcphost.errors import ConnectionLost, MalformedMessage, RequestNotSent, RequestRefused, SignInRequired
 from mcphost.protocol.jsonrpc import JsonRpcMessage, JsonRpcRequest
@@ -120,3 +124,24 @@ def mismatched_id_error(name: str, request: JsonRpcRequest) -> MalformedMessage:
         "The server must repeat the id as it was sent.",
         server=name,
     )
+
+
+class CancellingTaskGroup:
+    """A task group whose exit cancels what still runs.
+
+    A plain task group wraps the block's exception in an ExceptionGroup, so `except RequestRefused` around a session
+    would miss it.
+    """
+
+    async def __aenter__(self) -> TaskGroup:
+        self._group = anyio.create_task_group()
+        return await self._group.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        self._group.cancel_scope.cancel()
+        if error is None or isinstance(error, Exception):
+            await self._group.__aexit__(None, None, None)
+            return None
+        return await self._group.__aexit__(kind, error, trace)

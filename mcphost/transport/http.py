@@ -21,13 +21,19 @@ from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tasks import CancelTask
 from mcphost.serialization import JsonLimitExceeded, Raw, check_message, decode, encode
 from mcphost.transport.bounded_queue import BoundedQueue
-from mcphost.transport.channel import NO_HEADERS, Authorizer, Channel, ResponseInterrupted, SessionExpired
+from mcphost.transport.channel import (
+    NO_HEADERS,
+    Authorizer,
+    CancellingTaskGroup,
+    Channel,
+    ResponseInterrupted,
+    SessionExpired,
+)
 from mcphost.transport.event_stream import EventDecoder, ServerSentEvent
 from mcphost.transport.http_client import EVENT_STREAM, HttpClient, HttpResponse, create_client
 from mcphost.transport.http_exchange import HttpExchange
 from mcphost.transport.line_splitter import MESSAGE_LIMIT
 from mcphost.transport.mcp_headers import METHOD_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER, encode_header_value
-from mcphost.transport.task_group import CancellingTaskGroup
 from mcphost.transport.throttle import LONG_MESSAGE, Throttle, run_steps_cooperatively
 
 SEND_TIMEOUT = 60.0

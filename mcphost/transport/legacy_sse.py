@@ -12,13 +12,12 @@ from anyio.abc import TaskGroup
 
 from mcphost.errors import ConnectionLost, MalformedMessage, ServerError, StartupError
 from mcphost.protocol.jsonrpc import JsonRpcRequest, RequestId, parse_message
-from mcphost.transport.channel import Channel, ResponseInterrupted
+from mcphost.transport.channel import CancellingTaskGroup, Channel, ResponseInterrupted
 from mcphost.transport.event_stream import EventDecoder, ServerSentEvent
 from mcphost.transport.http import SEND_TIMEOUT, HttpConnector
 from mcphost.transport.http_client import EVENT_STREAM, MAY_HAVE_RUN_HINT, HttpClient, HttpResponse
 from mcphost.transport.mcp_headers import parse_origin
 from mcphost.transport.multiplexer import Multiplexer
-from mcphost.transport.task_group import CancellingTaskGroup
 from mcphost.transport.throttle import LONG_MESSAGE, Throttle, run_steps_cooperatively
 from mcphost.unicode_forms import join_url
 

@@ -27,8 +27,7 @@ from mcphost.tui.messages import (
 from mcphost.tui.question_stage import QuestionApp
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.chat import ChatScreen
-from mcphost.tui.terminal_driver import ResilientDriver
-from mcphost.tui.widgets.output_filter import ControlCharacterFilter
+from mcphost.tui.terminal_driver import ControlCharacterFilter, ResilientDriver
 
 if TYPE_CHECKING:
     from textual.actions import ActionParseResult

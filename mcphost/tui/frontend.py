@@ -3,18 +3,65 @@
 from asyncio import Event
 from collections import deque
 from collections.abc import Callable
+from importlib import import_module
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
 from mcphost.host.questions.frontend import Question
-from mcphost.host.questions.questions import AllowOnce, ApproveTool
+from mcphost.host.questions.questions import (
+    AllowOnce,
+    ApproveTool,
+    ContinueTurn,
+    FillForm,
+    RetryCall,
+    ReviewReply,
+    ReviewResult,
+    ReviewSampling,
+    ReviewToolChanges,
+    ShareRoots,
+    TrustServer,
+    VisitUrl,
+)
+from mcphost.host.questions.secret_storage import ChooseSecretStorage, UnlockSecrets
+from mcphost.host.questions.sign_in import EnterClientId, SignInQuestion
 from mcphost.serialization import replace
-from mcphost.tui.dialogs.registry import QUESTION_KINDS, create_dialog
 
 if TYPE_CHECKING:
     from mcphost.tui.dialogs.dialog import AnyDialog
     from mcphost.tui.dialogs.tool_consent import CallReview
     from mcphost.tui.dialogs.waiting_calls import ListVerdict, WaitingCall, WaitingCallsDialog
+
+
+# Names of module and class, because importing the dialogs would delay the first frame.
+DIALOGS: dict[type[Question[Any]], tuple[str, str]] = {
+    ApproveTool: ("tool_consent", "ToolConsentDialog"),
+    ReviewToolChanges: ("tools_changed", "ReviewToolChangesDialog"),
+    TrustServer: ("trust_server", "TrustServerDialog"),
+    ContinueTurn: ("tool_consent", "ContinueTurnDialog"),
+    SignInQuestion: ("sign_in", "SignInDialog"),
+    ChooseSecretStorage: ("secret_storage", "ChooseSecretStorageDialog"),
+    UnlockSecrets: ("secret_storage", "UnlockSecretsDialog"),
+    EnterClientId: ("sign_in", "EnterClientIdDialog"),
+    ShareRoots: ("share_roots", "ShareRootsDialog"),
+    ReviewSampling: ("sampling", "ReviewSamplingDialog"),
+    ReviewReply: ("sampling", "ReviewReplyDialog"),
+    FillForm: ("fill_form", "FillFormDialog"),
+    ReviewResult: ("review_result", "ReviewResultDialog"),
+    VisitUrl: ("visit_url", "VisitUrlDialog"),
+    RetryCall: ("visit_url", "RetryCallDialog"),
+}
+QUESTION_KINDS = frozenset(kind.KIND for kind in DIALOGS)
+
+
+def create_dialog(question: Question[Any]) -> "AnyDialog | None":
+    """Return the dialog for a question; None if there is none, so that the question is refused."""
+    place = DIALOGS.get(type(question))
+    if isinstance(question, ShareRoots) and question.askers:
+        place = ("share_roots", "SharePerServerDialog")
+    if place is None:
+        return None
+    return cast("AnyDialog", getattr(import_module(f"mcphost.tui.dialogs.{place[0]}"), place[1])(question))
+
 
 A = TypeVar("A")
 CALL_ENDED_SUFFIX = " (that call has ended)"

@@ -83,7 +83,7 @@ class NavigationApp(InputGuardApp):
     def on_qr_code_requested(self, message: QrCodeRequested) -> None:
         """Open a QR code."""
         message.stop()
-        from mcphost.tui.screens.qr_screen import QrScreen
+        from mcphost.tui.screens.qr_code import QrScreen
 
         self.push_screen(QrScreen(message.title, message.text))
 

@@ -7,9 +7,12 @@ differs between terminals. It must still never reach a markup parser: pass it to
 """
 
 import unicodedata
+from collections.abc import Callable
 from functools import lru_cache
 
 from textual._cells import cell_len
+from textual.geometry import Region
+from textual.strip import Strip
 
 from mcphost.sanitize import is_sanitized, sanitize
 
@@ -108,3 +111,15 @@ def find_row_breaks(line: str, width: int) -> list[int]:
 def has_stable_width(text: str) -> bool:
     """Return whether no terminal draws the text wider than Textual counts it."""
     return text.isascii() or sum(measure_character(character)[0] for character in text) == cell_len(text)
+
+
+def render_with_blank_rows(render: Callable[[Region], list[Strip]], crop: Region, filled: int) -> list[Strip]:
+    """Return what *render* returns for *crop*, rendering only one of the rows after the first *filled*.
+
+    The widget has neither a border nor padding below, so these rows are all equal.
+    """
+    blank = crop.bottom - max(crop.y, filled)
+    if blank < 2:
+        return render(crop)
+    strips = render(Region(crop.x, crop.y, crop.width, crop.height - blank + 1))
+    return [*strips, *strips[-1:] * (blank - 1)]

@@ -1,11 +1,20 @@
-"""Textual's Linux driver, extended to survive the loss of its terminal."""
+"""Output to the terminal: a driver that survives its loss, and the last filter of control characters."""
 
 import asyncio
+import re
 import select
 import termios
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
+from rich.segment import Segment
 from textual.drivers.linux_driver import LinuxDriver
+from textual.filter import LineFilter
+
+from mcphost.sanitize import sanitize
+
+if TYPE_CHECKING:
+    from textual.color import Color
+
 
 WATCH_SECONDS = 1.0
 
@@ -91,3 +100,20 @@ class ResilientDriver(LinuxDriver):
         except termios.error:
             return
         cast("Any", super())._sigcont_application()
+
+
+# Characters that move the cursor, end a string or reorder a line; text is sanitized where it enters already.
+_CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+class ControlCharacterFilter(LineFilter):
+    """Filter that replaces control characters; a row it changes may be drawn slightly too wide."""
+
+    def apply(self, segments: list[Segment], background: "Color") -> list[Segment]:
+        """Return the segments without control characters. See LineFilter."""
+        del background
+        if not any(_CONTROL_CHARACTERS.search(segment.text) for segment in segments):
+            return segments
+        return [
+            Segment(sanitize(segment.text, keep_newlines=False), segment.style, segment.control) for segment in segments
+        ]

@@ -10,8 +10,7 @@ from textual.widgets import Button
 
 from mcphost.host.questions.questions import AllowOnce, Deny, ShareRoots
 from mcphost.serialization import replace
-from mcphost.tui.dialogs.registry import DIALOGS, create_dialog
-from mcphost.tui.frontend import QUESTION_KINDS
+from mcphost.tui.frontend import DIALOGS, QUESTION_KINDS, create_dialog
 from tests.fakes.clock import ManualClock
 from tests.screens.ask_question import PendingQuestion, each_example_question, open_guarded_dialog
 from tests.screens.conftest import Run

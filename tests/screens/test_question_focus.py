@@ -8,7 +8,7 @@ from textual import events
 from mcphost.host.questions.questions import AllowOnce, Deny
 from mcphost.serialization import replace
 from mcphost.tui.dialogs.dialog import ENTER_HINT
-from mcphost.tui.dialogs.registry import create_dialog
+from mcphost.tui.frontend import create_dialog
 from mcphost.tui.input_guard import KEEP_TYPING_HINT, NOT_ENTERED_HINT, TOO_SOON_HINT
 from tests.fakes.clock import ManualClock
 from tests.screens.ask_question import (

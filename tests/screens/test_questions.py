@@ -17,7 +17,7 @@ from mcphost.host.questions.questions import (
 )
 from mcphost.protocol.tools import ToolAnnotations
 from mcphost.tui import input_guard
-from mcphost.tui.dialogs.registry import create_dialog
+from mcphost.tui.frontend import create_dialog
 from tests.screens.ask_question import PendingQuestion, ask_and_press, tool_question, trust_question
 from tests.screens.conftest import GUARD_SECONDS, Run
 from tests.screens.fake_host import FakeHost

@@ -14,7 +14,7 @@ from mcphost.host.questions.sign_in import (
 from mcphost.serialization import replace
 from mcphost.sign_in import SignInProgress
 from mcphost.tui.dialogs import sign_in as dialog_of_sign_in
-from mcphost.tui.widgets.qr import QUIET_ZONE, build_matrix, render_large, render_small
+from mcphost.tui.screens.qr_code import QUIET_ZONE, build_matrix, render_large, render_small
 from tests.screens.ask_question import PendingQuestion, ask_and_press
 from tests.screens.conftest import Run
 from tests.screens.fake_host import sample_server

@@ -23,12 +23,11 @@ from mcphost.tui.messages import (
 )
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.completions import build_completions
-from mcphost.tui.widgets.auto_approve_bar import AutoApprovalBar
 from mcphost.tui.widgets.blocks import UserMessage
 from mcphost.tui.widgets.composer import HORIZONTAL_MARGIN, ROOMY_HEIGHT, CompletionItem, Composer, ComposerInput
 from mcphost.tui.widgets.draft import Draft, join_drafts
 from mcphost.tui.widgets.server_list import ServerList
-from mcphost.tui.widgets.status_bars import FOOTER_KEYS, KeyBar, TopBar, TopBarStatus
+from mcphost.tui.widgets.status_bars import FOOTER_KEYS, AutoApprovalBar, KeyBar, TopBar, TopBarStatus
 from mcphost.tui.widgets.transcript import Transcript
 
 if TYPE_CHECKING:

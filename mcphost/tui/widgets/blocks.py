@@ -8,7 +8,7 @@ from textual.style import Style
 
 from mcphost.tui.messages import Section
 from mcphost.tui.screen_text import clean, clean_line
-from mcphost.tui.widgets.piece import PrefixedContent
+from mcphost.tui.widgets.prefixed_content import PrefixedContent
 
 _MAX_INLINE_THINKING = 20_000
 """Characters of reasoning that expand in place; longer reasoning opens in the viewer."""

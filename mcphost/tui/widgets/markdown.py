@@ -12,7 +12,7 @@ from textual.content import Content, Span
 from textual.style import Style
 
 from mcphost.tui.screen_text import clean, clean_line
-from mcphost.tui.widgets.piece import PrefixedContent
+from mcphost.tui.widgets.prefixed_content import PrefixedContent
 
 if TYPE_CHECKING:  # imported with the first answer, not with the first frame
     from markdown_it import MarkdownIt

@@ -10,8 +10,7 @@ from textual.style import Style
 from textual.widget import Widget
 
 from mcphost.tui.messages import ActionRequested, ServerSelected
-from mcphost.tui.screen_text import clean_line
-from mcphost.tui.widgets.blank_rows import render_with_blank_rows
+from mcphost.tui.screen_text import clean_line, render_with_blank_rows
 
 # state -> mark, word, style
 STATES: dict[str, tuple[str, str, str]] = {

@@ -21,7 +21,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from mcphost.tui.messages import CopyRequested, ImageDecodeRequested, LinkClicked, TextViewRequested
-from mcphost.tui.widgets.blank_rows import render_with_blank_rows
+from mcphost.tui.screen_text import render_with_blank_rows
 from mcphost.tui.widgets.block_layout import BlockLayout
 from mcphost.tui.widgets.block_renderer import LINES_PER_BLOCK, BlockRenderer, list_plain_lines
 from mcphost.tui.widgets.blocks import SpeakerHeading, ThinkingBlock, TranscriptBlock

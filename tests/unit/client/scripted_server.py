@@ -13,9 +13,8 @@ from mcphost.config.schema import Limits, ServerConfig
 from mcphost.errors import ConnectionLost
 from mcphost.protocol.jsonrpc import ErrorData, JsonRpcErrorResponse, JsonRpcRequest, JsonRpcResponse
 from mcphost.serialization import Raw, encode
-from mcphost.transport.channel import Connector
+from mcphost.transport.channel import CancellingTaskGroup, Connector
 from mcphost.transport.in_memory import InMemoryChannel
-from mcphost.transport.task_group import CancellingTaskGroup
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 
 ALL_CAPABILITIES: dict[str, Any] = {

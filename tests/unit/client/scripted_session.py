@@ -23,8 +23,8 @@ from mcphost.protocol.jsonrpc import (
 from mcphost.protocol.lifecycle import Implementation, ListCapability, ServerCapabilities
 from mcphost.protocol.revisions import Revision
 from mcphost.serialization import Raw, encode
+from mcphost.transport.channel import CancellingTaskGroup
 from mcphost.transport.in_memory import InMemoryChannel
-from mcphost.transport.task_group import CancellingTaskGroup
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 
 ALL_CAPABILITIES = ServerCapabilities(

@@ -9,7 +9,7 @@ import pytest
 
 from mcphost import __version__
 from mcphost.client import negotiation
-from mcphost.client.client_info import capabilities_for
+from mcphost.client.capabilities import capabilities_for
 from mcphost.config.schema import Limits
 from mcphost.errors import (
     ConnectionLost,

@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.client import trace_context
+from mcphost.client import capabilities
 from mcphost.client.error_mapping import map_error
 from mcphost.client.incoming_requests import allowed_error_code
 from mcphost.client.requests import ProgressThrottle
@@ -318,7 +318,7 @@ async def test_meta_holds_the_specifications_own_keys_and_none_we_made_up(
     ],
 )
 def test_a_trace_is_passed_on_only_when_it_is_whole(environ: dict[str, str], kept: set[str]) -> None:
-    assert set(trace_context.read_trace_context(environ)) == kept
+    assert set(capabilities.read_trace_context(environ)) == kept
 
 
 # -- progress

@@ -6,13 +6,13 @@ import pytest
 
 from mcphost.config.json_files import parse_json
 from mcphost.config.mcp_json import parse_servers
-from mcphost.config.plaintext_secrets import (
+from mcphost.config.schema import ServerConfig
+from mcphost.config.secrets import (
     find_plaintext_secrets,
     keyring_entry_name,
     replace_in_config,
     replace_in_text,
 )
-from mcphost.config.schema import ServerConfig
 from mcphost.errors import ConfigError
 
 TEXT = """{

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from mcphost.config.file_edits import add_secret_store, save_secret_store
 from mcphost.config.loader import load_config
 from mcphost.config.rules import format_rule
 from mcphost.config.schema import HostConfig, Limits, ModelConfig
 from mcphost.config.settings import Overrides, parse_settings
-from mcphost.config.text_edits import add_secret_store, save_secret_store
 from mcphost.errors import ConfigError
 
 

@@ -27,9 +27,8 @@ from mcphost.protocol.jsonrpc import (
 from mcphost.serialization import Raw, encode
 from mcphost.store.database import Database
 from mcphost.store.results import ResultStore
-from mcphost.transport.channel import Connector
+from mcphost.transport.channel import CancellingTaskGroup, Connector
 from mcphost.transport.in_memory import InMemoryChannel
-from mcphost.transport.task_group import CancellingTaskGroup
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel
 from tests.unit.client.scripted_server import ScriptedServer

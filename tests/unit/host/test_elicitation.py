@@ -7,7 +7,7 @@ import anyio
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
-from mcphost.client.client_info import capabilities_for
+from mcphost.client.capabilities import capabilities_for
 from mcphost.client.session import ServerRequestContext
 from mcphost.errors import ConsentDenied, MalformedMessage, RequestRefused
 from mcphost.host.events import CallEnded

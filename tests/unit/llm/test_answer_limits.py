@@ -10,11 +10,11 @@ import anyio.lowlevel
 import pytest
 
 from mcphost.errors import ModelError
-from mcphost.llm import answer_limits, worker_protocol
-from mcphost.llm.answer_limits import MAX_ANSWER_BYTES, MAX_TOOL_CALLS, parse_token_count
+from mcphost.llm import response_limits, worker_protocol
 from mcphost.llm.chat_completions import AnswerAssembler
 from mcphost.llm.errors import ErrorContext, is_retryable, make_model_error
 from mcphost.llm.model import ModelEvent, ThinkingDelta
+from mcphost.llm.response_limits import MAX_ANSWER_BYTES, MAX_TOOL_CALLS, parse_token_count
 from mcphost.llm.worker import RETAINED_CHUNKS, EventWriter, LiteLlmWorker, trim_chunks
 from mcphost.llm.worker_client import WorkerProcess
 from mcphost.serialization import Raw
@@ -75,7 +75,7 @@ DELTAS = {
 async def test_a_stream_without_end_is_stopped_in_the_worker_which_keeps_little_of_it(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answer_limits, "MAX_DELTAS", 2_000)
+    monkeypatch.setattr(response_limits, "MAX_DELTAS", 2_000)
     stream = Endless(DELTAS[kind])
     *_, last = await notes_of_call(stream, tmp_path / "notes")
     assert isinstance(last, worker_protocol.WorkerFailed)
@@ -94,7 +94,7 @@ async def test_a_steady_answer_ends_when_its_time_is_over(tmp_path: Path, monkey
 
 
 async def test_one_giant_piece_is_refused_before_it_is_sent(tmp_path: Path) -> None:
-    stream = Endless(SimpleNamespace(content="x" * (answer_limits.MAX_LINE_BYTES + 1)))
+    stream = Endless(SimpleNamespace(content="x" * (response_limits.MAX_LINE_BYTES + 1)))
     (only,) = await notes_of_call(stream, tmp_path / "notes")
     assert isinstance(only, worker_protocol.WorkerFailed)
 

@@ -9,12 +9,12 @@ import httpx
 import pytest
 
 from mcphost.llm import response_limits
-from mcphost.llm.answer_limits import AnswerTooLong
 from mcphost.llm.response_limits import (
     DECOMPRESSION_ALLOWANCE,
     MAX_DECOMPRESSION_RATIO,
-    MAX_LINE_BYTES,
+    MAX_EVENT_BYTES,
     MAX_LINE_OBJECTS,
+    AnswerTooLong,
     Decompressor,
     EventLineBuffer,
     LineMeter,
@@ -63,7 +63,7 @@ def test_braces_in_texts_and_many_small_events_are_fine(step: int) -> None:
 
 def test_an_event_without_end_is_refused() -> None:
     with pytest.raises(AnswerTooLong, match="passed 16 MB"):
-        feed_meter(b"data: " + b"a" * (MAX_LINE_BYTES + 1), 64 * 1024)
+        feed_meter(b"data: " + b"a" * (MAX_EVENT_BYTES + 1), 64 * 1024)
 
 
 def test_an_answer_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,10 +14,17 @@ import pytest
 
 from mcphost.llm.messages import Message, TextPart
 from mcphost.store.audit_checkpoint import AuditCheckpoint
-from mcphost.store.audit_store import FIELDS, MAX_DETAIL_LENGTH, MAX_INTEGER, AuditRecord, AuditStore, row_hash
+from mcphost.store.audit_store import (
+    FIELDS,
+    MAX_DETAIL_LENGTH,
+    MAX_INTEGER,
+    AuditRecord,
+    AuditStore,
+    load_legacy_records,
+    row_hash,
+)
 from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
-from mcphost.store.legacy_import import load_legacy_records
 from mcphost.store.migrations import MIGRATIONS, migrate
 from tests.unit.store.audit_writer import record
 

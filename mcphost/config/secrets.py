@@ -1,14 +1,19 @@
-"""Detection of plaintext secrets in mcp.json, and their replacement by keyring references."""
+"""Plaintext secrets in a server's entry: masked for display, and replaced by keyring references."""
 
+import hashlib
 import json
 import re
+from collections import Counter
+from functools import lru_cache
+from math import log2
 from typing import Any, cast
 
 from mcphost.config.json_files import parse_json, strip_comments
 from mcphost.config.oauth import FIELD_BY_KEY, SECRET_FIELDS
+from mcphost.config.risky_variables import classify_variable
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import ConfigError
-from mcphost.redact import is_probable_secret
+from mcphost.redact import PLACEHOLDER, is_probable_secret, is_secret_name, redact_patterns
 from mcphost.serialization import Struct, replace
 
 _SCHEME = re.compile(r"(?i)((?:bearer|basic|token|dpop|apikey) +)(\S.*)", re.DOTALL)
@@ -121,3 +126,103 @@ def _find_member(decoder: json.JSONDecoder, plain: str, at: int, key: str) -> in
 def _skip_whitespace(plain: str, at: int) -> int:
     match = _WHITESPACE.match(plain, at)
     return match.end() if match else at
+
+
+HIDDEN = "[hidden]"
+REFERENCE = re.compile(r"(\$\{(?:env|keyring):[^}]*\})")
+_AUTH_SCHEME = re.compile(r"(?i)\s*(?:bearer|basic|token|dpop|apikey)\s+")
+_PATH_OR_URL = re.compile(r"(?:~|\.{1,2})?/|[A-Za-z][A-Za-z0-9+.-]{1,20}://")
+_LONG_WORD = re.compile(r"[A-Za-z0-9+=_-]{20,}")
+_HEX = re.compile(r"[0-9a-fA-F-]{32,}")
+_URL_CREDENTIALS = re.compile(r"(?<=://)[A-Za-z0-9._~%+!*-]{1,200}:[A-Za-z0-9._~%+!*:-]{1,200}(?=@)")
+_CODE_CHARACTERS = frozenset(";|&$()<>`/\\")
+_MAX_WORD_LENGTH = 4_096
+_PBKDF2_ITERATIONS = 5_000
+_FULL_COST_VALUES = 16
+
+
+@lru_cache(1_024)
+def mask_secrets(name: str, value: str, *, is_foreign: bool = False) -> str:
+    """Return *value* with `[hidden]` for each probable secret; references are kept.
+
+    A variable that decides which code is loaded is never hidden; one that decides where packages come from or
+    connections go is hidden only where it matches the pattern of a secret. With *is_foreign*, for a program's
+    environment that the user did not write, a value that may be code is shown.
+    """
+    risk = classify_variable(name)
+    # Every second part is a reference; the others are literal text.
+    parts = REFERENCE.split(value)
+    literal = "".join(parts[0::2])
+    if risk in ("code", "settings"):
+        return value
+    if is_foreign and _can_be_code(literal):
+        return "".join(_URL_CREDENTIALS.sub(HIDDEN, part) if at % 2 == 0 else part for at, part in enumerate(parts))
+    whole = is_secret_name(name) and not _is_no_secret(name, literal)
+    for at in range(0, len(parts), 2):
+        parts[at] = _hide_secret(parts[at]) if whole else _hide_patterns(parts[at], hide_random_words=risk is None)
+    return "".join(parts)
+
+
+def _can_be_code(literal: str) -> bool:
+    """Return whether a text has characters that commands, scripts and paths have, but secrets hardly ever."""
+    scheme = _AUTH_SCHEME.match(literal)
+    word = literal[scheme.end() if scheme else 0 :]
+    return any(char in _CODE_CHARACTERS or char.isspace() for char in word)
+
+
+def fingerprint(name: str, value: str, hidden_count: int = 1) -> str:
+    """Return a digest (64 hex digits) of a hidden value.
+
+    *hidden_count* is the number of hidden values in the entry: with many, each gets fewer iterations, so that an
+    entry with thousands of them does not block the program.
+    """
+    return _derive_fingerprint(
+        name, value, max(1, _PBKDF2_ITERATIONS * _FULL_COST_VALUES // max(_FULL_COST_VALUES, hidden_count))
+    )
+
+
+@lru_cache(1_024)
+def _derive_fingerprint(name: str, value: str, iterations: int) -> str:
+    salt = f"mcphost approval {name}".encode(errors="surrogatepass")
+    return hashlib.pbkdf2_hmac("sha256", value.encode(errors="surrogatepass"), salt, iterations).hex()
+
+
+def _is_no_secret(name: str, literal: str) -> bool:
+    """Return whether a value is no secret despite its name: a boolean, a token limit, a path or a URL."""
+    text = literal.strip()
+    if text.lower() in {"", "true", "false", "none", "enabled", "disabled", "0", "1"}:
+        return True
+    if text.isdigit() and "TOKENS" in name.upper():
+        return True
+    return bool(_PATH_OR_URL.match(text)) and not any(_is_random(part, 16) for part in re.split(r"[/?&=#:@.]", text))
+
+
+def _hide_secret(literal: str) -> str:
+    scheme = _AUTH_SCHEME.match(literal)
+    start = scheme.end() if scheme else 0
+    return f"{literal[:start]}{HIDDEN}" if literal[start:].strip() else literal
+
+
+def _hide_patterns(literal: str, *, hide_random_words: bool) -> str:
+    """Hide what matches the pattern of a secret and, with *hide_random_words*, random-looking words."""
+    known = redact_patterns(literal) if len(literal) < 1_000_000 else HIDDEN
+    if known != literal:
+        known = known.replace(PLACEHOLDER, HIDDEN)
+    if not hide_random_words:
+        return known
+    return _LONG_WORD.sub(lambda match: HIDDEN if _is_random(match.group(), 20) else match.group(), known)
+
+
+def _is_random(text: str, min_length: int) -> bool:
+    """Return whether a word looks random: long, with several kinds of characters and high entropy."""
+    if len(text) < min_length:
+        return False
+    if len(text) > _MAX_WORD_LENGTH or _HEX.fullmatch(text):
+        return True
+    digits = sum(char.isdigit() for char in text)
+    if digits < 2 or digits == len(text):
+        return False
+    count = Counter(text)
+    entropy = -sum(times / len(text) * log2(times / len(text)) for times in count.values())
+    mixed = text.lower() != text and text.upper() != text
+    return entropy >= (3.5 if mixed else 3.3) and (mixed or digits / len(text) >= 0.2)

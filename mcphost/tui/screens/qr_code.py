@@ -1,14 +1,21 @@
-"""QR code: black on white with its quiet zone, whatever the theme.
+"""Screen with the QR code of a URL, for another device: black on white with its quiet zone, whatever the theme.
 
 Painted with background colours, because fonts leave gaps between block characters, which confuse scanners. A half block
 is drawn only where the halves of a cell differ, on the side where a gap does less harm.
 """
 
 from itertools import groupby
+from typing import Any, ClassVar
 
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.content import Content
+from textual.screen import Screen
 from textual.style import Style
 from textual.widgets import Static
+
+from mcphost.tui.screen_text import clean_line
+from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
 
 QUIET_ZONE = 4
 """White modules around the code (ISO/IEC 18004), which scanners need."""
@@ -93,3 +100,28 @@ class QrCode(Static):
         needs = f"The window is too small for the QR code: it needs {width} columns and {more} rows."
         text = f"{needs}\nEnlarge it, or go back and press y to copy the URL."
         self.update(Content.styled(text, "$warning"))
+
+
+class QrScreen(ScreenLifecycle, Screen[Any]):
+    """A caption, the QR code, and the key to return."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter", "leave", show=False)]
+    DEFAULT_CSS = """
+    QrScreen { background: $background; }
+    QrScreen #head { height: 1; background: $surface; padding: 0 2; }
+    QrScreen QrCode { color: $text; }
+    """
+
+    def __init__(self, title: str, text: str) -> None:
+        super().__init__()
+        self.heading, self.text = clean_line(title, 120), text
+
+    def compose(self) -> ComposeResult:
+        """Create the widgets."""
+        head = Content.assemble((self.heading, "bold $accent"), ("  esc back", "$faint"))
+        yield Static(head, id="head", markup=False)
+        yield QrCode(self.text)
+
+    def action_leave(self) -> None:
+        """Return to the previous screen."""
+        self.dismiss(None)
