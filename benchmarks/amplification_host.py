@@ -146,7 +146,7 @@ def drawing(make_block: Callable[[], Any], size: int) -> tuple[int, Work]:
     async def work() -> object:
         import asyncio
 
-        from mcphost.tui.widgets.blocks import TranscriptBlock
+        from mcphost.tui.transcript.blocks import TranscriptBlock
 
         made = make_block()
         blocks: list[TranscriptBlock] = made if isinstance(made, list) else [made]
@@ -166,8 +166,8 @@ def drawing(make_block: Callable[[], Any], size: int) -> tuple[int, Work]:
 
 def prose(text: str) -> tuple[int, Work]:
     """A finished answer of a model, as it comes from the store."""
-    from mcphost.tui.screens.conversation import build_markdown_blocks
-    from mcphost.tui.widgets.markdown import warm_up
+    from mcphost.tui.transcript.markdown import warm_up
+    from mcphost.tui.transcript.presenter import build_markdown_blocks
 
     warm_up()
     return drawing(lambda: build_markdown_blocks(text), len(text.encode()))
@@ -245,7 +245,7 @@ def markdown_of_references() -> tuple[int, Work]:
 
 @host_case
 def reasoning_that_is_long() -> tuple[int, Work]:
-    from mcphost.tui.widgets.blocks import ThinkingBlock
+    from mcphost.tui.transcript.blocks import ThinkingBlock
 
     def make() -> Any:
         block = ThinkingBlock("word " * 200_000)
@@ -257,14 +257,14 @@ def reasoning_that_is_long() -> tuple[int, Work]:
 
 @host_case
 def reasoning_that_is_folded() -> tuple[int, Work]:
-    from mcphost.tui.widgets.blocks import ThinkingBlock
+    from mcphost.tui.transcript.blocks import ThinkingBlock
 
     return drawing(lambda: ThinkingBlock("word " * 200_000), 1_000_000)
 
 
 def card(arguments: Any, result: str = "") -> tuple[int, Work]:
     from mcphost.serialization import encode
-    from mcphost.tui.widgets.tool_card import ToolCard
+    from mcphost.tui.transcript.tool_card import ToolCard
 
     def make() -> Any:
         block = ToolCard("c", "server", "tool", arguments)
@@ -298,7 +298,7 @@ def card_of_empty_lists() -> tuple[int, Work]:
 
 @host_case
 def raw_arguments_unfolded() -> tuple[int, Work]:
-    from mcphost.tui.widgets.tool_card import ToolCard
+    from mcphost.tui.transcript.tool_card import ToolCard
 
     def make() -> Any:
         block = ToolCard("c", "server", "tool", None, "x" * 1_000_000)

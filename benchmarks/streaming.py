@@ -97,8 +97,8 @@ def frames_ours(count: int) -> dict[str, float]:
 
 def stream_ours(count: int, every: int = 0) -> dict[str, float]:
     """Our transcript."""
-    from mcphost.tui.widgets.markdown import warm_up
-    from mcphost.tui.widgets.transcript import Transcript
+    from mcphost.tui.transcript.markdown import warm_up
+    from mcphost.tui.transcript.transcript import Transcript
 
     warm_up()
 
@@ -141,9 +141,9 @@ def stream_textual(count: int) -> dict[str, float]:
 
 def history_ours(count: int) -> dict[str, float]:
     """A stored conversation in our transcript."""
-    from mcphost.tui.widgets.blocks import MarkdownBlock, TranscriptBlock, UserMessage
-    from mcphost.tui.widgets.markdown import warm_up
-    from mcphost.tui.widgets.transcript import Transcript
+    from mcphost.tui.transcript.blocks import MarkdownBlock, TranscriptBlock, UserMessage
+    from mcphost.tui.transcript.markdown import warm_up
+    from mcphost.tui.transcript.transcript import Transcript
 
     warm_up()
 

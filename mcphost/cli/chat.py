@@ -156,7 +156,7 @@ def _import_host(options: "Options") -> None:
         "mcphost.cli.bootstrap",
         "mcphost.cli.command_runner",
         "mcphost.tui.frontend",
-        "mcphost.tui.screens.conversation",
+        "mcphost.tui.transcript.presenter",
     ):
         import_module(name)
     _collect_garbage()

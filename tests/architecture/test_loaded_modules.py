@@ -53,7 +53,7 @@ AFTER_THE_FRAME = (
     "mcphost.tui.dialogs",
     "mcphost.tui.frontend",
     "mcphost.tui.combining_marks",
-    "mcphost.tui.screens.conversation",
+    "mcphost.tui.transcript.presenter",
 )
 
 # What the host needs only with the first message, form, skill, sampling or look at the grants or into the audit.
@@ -85,7 +85,7 @@ WITH_THE_FIRST_USE = {
     "mcphost.protocol.frontmatter",
     "mcphost.sandbox.schema_validator",
     "mcphost.store.audit_reader",
-    "mcphost.tui.widgets.markdown",
+    "mcphost.tui.transcript.markdown",
 }
 
 IMPORT_ALL_WITHOUT = """
@@ -199,7 +199,7 @@ print(freed and all(freed), gc.isenabled(), gc.get_freeze_count() > 0)
 
 def test_the_host_is_loaded_without_what_only_some_runs_use() -> None:
     """Each module costs memory for as long as the program runs, and time while the person already types."""
-    names = ("mcphost.cli.bootstrap", "mcphost.tui.frontend", "mcphost.tui.screens.conversation",
+    names = ("mcphost.cli.bootstrap", "mcphost.tui.frontend", "mcphost.tui.transcript.presenter",
              "mcphost.tui.screens.status_model", "mcphost.client.connect", "mcphost.transport.stdio",
              "mcphost.llm.litellm_model")  # fmt: skip
     program = (

@@ -48,10 +48,10 @@ MESSAGE_LANDMARKS = (
     "host/results/presentation:make_parts",
     "host/tools/builtin_tools:ResultTool.store",
     "host/events:EventBus.publish",
-    "tui/screens/conversation:TranscriptPresenter._handle_text",
-    "tui/screens/conversation:TranscriptPresenter._handle_tool_started",
-    "tui/screens/conversation:TranscriptPresenter._handle_tool_finished",
-    "tui/screens/conversation:TranscriptPresenter._handle_message_finished",
+    "tui/transcript/presenter:TranscriptPresenter._handle_text",
+    "tui/transcript/presenter:TranscriptPresenter._handle_tool_started",
+    "tui/transcript/presenter:TranscriptPresenter._handle_tool_finished",
+    "tui/transcript/presenter:TranscriptPresenter._handle_message_finished",
 )
 """What a message with one tool call must reach: the model, the store, each stage of the pipeline, the screen."""
 REFRESH_LANDMARKS = (
@@ -91,7 +91,7 @@ PARTICIPANTS = {
     "host/results": "ToolPipeline",
     "host/consent": "Consent",
     "host/audit": "AuditLog",
-    "tui/screens/conversation": "Transcript",
+    "tui/transcript/presenter": "Transcript",
     "sandbox": "Sandbox",
     "store": "Store",
     "llm": "Model",

@@ -25,9 +25,9 @@ from mcphost.host.questions.questions import (
 from mcphost.llm.messages import ToolReturnPart, ToolUsePart
 from mcphost.llm.model import StreamFinished, ToolUseReady
 from mcphost.llm.model import TextDelta as Text
-from mcphost.tui.screens.conversation import build_blocks
 from mcphost.tui.screens.status_model import StatusModel
-from mcphost.tui.widgets.tool_card import ToolCard
+from mcphost.tui.transcript.presenter import build_blocks
+from mcphost.tui.transcript.tool_card import ToolCard
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import HANG, ScriptedModel, text_round, tool_returns, tool_round
 from tests.flows.conftest import OpenHost, inline_server, read_events

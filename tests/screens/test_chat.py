@@ -11,10 +11,10 @@ from textual.widget import Widget
 from mcphost.errors import UsageError
 from mcphost.host import events
 from mcphost.tui.screens.text_viewer import TextViewerScreen
+from mcphost.tui.transcript.transcript import Transcript
 from mcphost.tui.widgets.composer import CompletionItem, Composer
 from mcphost.tui.widgets.server_list import ServerList
 from mcphost.tui.widgets.status_bars import TopBar
-from mcphost.tui.widgets.transcript import Transcript
 from tests.screens.conftest import Run
 from tests.screens.fake_host import FakeConversation, FakeHost, echo_reply
 

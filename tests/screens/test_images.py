@@ -17,8 +17,8 @@ from mcphost.protocol.resources import ReadResourceResult
 from mcphost.sandbox import image_decoder
 from mcphost.serialization import Raw, encode, replace
 from mcphost.tui.image_cache import ImageCache
-from mcphost.tui.widgets.picture import MAX_ROWS, ImageCard
-from mcphost.tui.widgets.picture_view import ImageView
+from mcphost.tui.transcript.image_block import MAX_ROWS, ImageCard
+from mcphost.tui.widgets.image_view import ImageView
 from tests.screens.conftest import Run
 from tests.screens.fake_host import FakeHost
 from tests.screens.sample_images import icon_data_url

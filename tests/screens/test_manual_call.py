@@ -7,8 +7,8 @@ import pytest
 
 from mcphost.errors import UsageError
 from mcphost.host import events
+from mcphost.tui.transcript.tool_card import ToolCard
 from mcphost.tui.widgets.composer import Composer
-from mcphost.tui.widgets.tool_card import ToolCard
 from tests.screens.conftest import Run
 
 pytestmark = pytest.mark.anyio

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from mcphost.tui.transcript.transcript import Transcript
 from mcphost.tui.widgets.composer import Composer
-from mcphost.tui.widgets.transcript import Transcript
 from tests.screens.conftest import Run
 from tests.screens.fake_host import FakeHost
 

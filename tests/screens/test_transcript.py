@@ -12,10 +12,10 @@ from textual.strip import Strip
 
 from mcphost.tui import themes
 from mcphost.tui.messages import LinkClicked, Section, TextViewRequested
-from mcphost.tui.widgets.blocks import MarkdownBlock, NoticeBlock, ThinkingBlock, TranscriptBlock, UserMessage
+from mcphost.tui.transcript.blocks import MarkdownBlock, NoticeBlock, ThinkingBlock, TranscriptBlock, UserMessage
+from mcphost.tui.transcript.tool_card import ToolCard
+from mcphost.tui.transcript.transcript import LINES_PER_BLOCK, Transcript
 from mcphost.tui.widgets.long_text import LongText
-from mcphost.tui.widgets.tool_card import ToolCard
-from mcphost.tui.widgets.transcript import LINES_PER_BLOCK, Transcript
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ import pytest
 from mcphost.host import events
 from mcphost.llm.messages import Message, TextPart
 from mcphost.llm.model import Usage
-from mcphost.tui.widgets.blocks import NoticeBlock
+from mcphost.tui.transcript.blocks import NoticeBlock
 from mcphost.tui.widgets.composer import Composer
 from tests.screens.conftest import Run
 from tests.screens.fake_host import FakeHost, sample_server

@@ -23,8 +23,8 @@ from mcphost.serialization import dumps, replace
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.widgets.form import Form
+from mcphost.tui.widgets.image_view import ImageView, create_image_views
 from mcphost.tui.widgets.key_values import KeyValueList
-from mcphost.tui.widgets.picture_view import ImageView, create_image_views
 from mcphost.tui.widgets.quoted_text import QuotedPart, QuotedText
 
 MAX_CHARACTERS = 100_000

@@ -23,21 +23,21 @@ from mcphost.tui.messages import (
 )
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.completions import build_completions
-from mcphost.tui.widgets.blocks import UserMessage
+from mcphost.tui.transcript.blocks import UserMessage
+from mcphost.tui.transcript.transcript import Transcript
 from mcphost.tui.widgets.composer import HORIZONTAL_MARGIN, ROOMY_HEIGHT, CompletionItem, Composer, ComposerInput
 from mcphost.tui.widgets.draft import Draft, join_drafts
 from mcphost.tui.widgets.server_list import ServerList
 from mcphost.tui.widgets.status_bars import FOOTER_KEYS, AutoApprovalBar, KeyBar, TopBar, TopBarStatus
-from mcphost.tui.widgets.transcript import Transcript
 
 if TYPE_CHECKING:
     from mcphost.host.events import AnyEvent, ServerState
     from mcphost.host.host import Host
     from mcphost.host.questions.frontend import Question
     from mcphost.llm.messages import Part, ResourcePart
-    from mcphost.tui.screens.conversation import TranscriptPresenter
     from mcphost.tui.screens.status_model import StatusModel
-    from mcphost.tui.widgets.tool_card import ToolCard
+    from mcphost.tui.transcript.presenter import TranscriptPresenter
+    from mcphost.tui.transcript.tool_card import ToolCard
 
 SIDEBAR_MIN_WIDTH = 100
 SENT_WHEN_READY = "sent when mcphost is ready"
@@ -131,8 +131,8 @@ class ChatScreen(Screen[None]):
 
     def attach_host(self, host: "Host") -> None:
         """Attach the running host: show the conversation and a greeting, submit what was entered before."""
-        from mcphost.tui.screens.conversation import TranscriptPresenter
         from mcphost.tui.screens.status_model import StatusModel
+        from mcphost.tui.transcript.presenter import TranscriptPresenter
 
         self._host = host
         self.presenter = TranscriptPresenter(self.query_one(Transcript))
@@ -322,7 +322,7 @@ class ChatScreen(Screen[None]):
 
     def _start_manual_call(self, text: str) -> None:
         from mcphost.tui.screens.manual_call import parse_manual_call
-        from mcphost.tui.widgets.tool_card import ToolCard
+        from mcphost.tui.transcript.tool_card import ToolCard
 
         try:
             call = parse_manual_call(text)
@@ -463,6 +463,6 @@ class ChatScreen(Screen[None]):
 
 def _preload_markdown() -> None:
     """Import what rendering an answer needs, outside of key handling."""
-    from mcphost.tui.widgets.markdown import warm_up
+    from mcphost.tui.transcript.markdown import warm_up
 
     warm_up()

@@ -10,9 +10,9 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from mcphost.tui.keymap import ACTIONS, LOCAL_KEYS
+from mcphost.tui.transcript.tool_card import STATES
 from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
 from mcphost.tui.widgets.status_bars import KeyBar
-from mcphost.tui.widgets.tool_card import STATES
 
 
 def render_help(width: int = 100) -> Content:

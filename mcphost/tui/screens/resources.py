@@ -20,10 +20,10 @@ from mcphost.protocol.resources import ReadResourceResult, Resource, ResourceTem
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
+from mcphost.tui.transcript.image_block import detect_image
+from mcphost.tui.widgets.image_view import ImageView
 from mcphost.tui.widgets.long_text import LongText
 from mcphost.tui.widgets.ordered_input import OrderedInput
-from mcphost.tui.widgets.picture import detect_image
-from mcphost.tui.widgets.picture_view import ImageView
 from mcphost.tui.widgets.suggestion_input import SuggestionInput
 
 if TYPE_CHECKING:

@@ -48,7 +48,7 @@ def show_whitespace(text: str) -> str:
 
 def render_code(text: str, language: str) -> Content:
     """Return the text that `show_whitespace` returned, highlighted if the language is known; keep every character."""
-    from mcphost.tui.widgets.markdown import highlight_code
+    from mcphost.tui.transcript.markdown import highlight_code
 
     plain = _SIGNS.sub(lambda match: " " * len(match[0]), text)
     short = max(map(len, plain.splitlines()), default=0) <= _LINE_LIMIT

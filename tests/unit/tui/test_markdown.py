@@ -2,8 +2,8 @@
 
 import pytest
 
-from mcphost.tui.widgets.markdown import render_markdown, split_stream
-from mcphost.tui.widgets.streaming_block import split_into_blocks
+from mcphost.tui.transcript.markdown import render_markdown, split_stream
+from mcphost.tui.transcript.streaming import split_into_blocks
 
 
 def render_lines(source: str, width: int = 80) -> list[str]:

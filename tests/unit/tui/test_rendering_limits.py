@@ -3,12 +3,12 @@
 import pytest
 
 from mcphost.tui.messages import Section
-from mcphost.tui.screens.conversation import build_markdown_blocks
-from mcphost.tui.widgets import markdown
-from mcphost.tui.widgets.blocks import MarkdownBlock, NoticeBlock, ThinkingBlock
-from mcphost.tui.widgets.markdown import MAX_SOURCE, highlight_code, is_too_complex, render_markdown, split_stream
-from mcphost.tui.widgets.streaming_block import MAX_MARKDOWN
-from mcphost.tui.widgets.tool_card import ToolCard
+from mcphost.tui.transcript import markdown
+from mcphost.tui.transcript.blocks import MarkdownBlock, NoticeBlock, ThinkingBlock
+from mcphost.tui.transcript.markdown import MAX_SOURCE, highlight_code, is_too_complex, render_markdown, split_stream
+from mcphost.tui.transcript.presenter import build_markdown_blocks
+from mcphost.tui.transcript.streaming import MAX_MARKDOWN
+from mcphost.tui.transcript.tool_card import ToolCard
 
 HOSTILE = {
     "brackets": "[" * 40_000,

@@ -12,7 +12,7 @@ from textual.content import Content, Span
 from textual.style import Style
 
 from mcphost.tui.screen_text import clean, clean_line
-from mcphost.tui.widgets.prefixed_content import PrefixedContent
+from mcphost.tui.transcript.prefixed_content import PrefixedContent
 
 if TYPE_CHECKING:  # imported with the first answer, not with the first frame
     from markdown_it import MarkdownIt
@@ -70,7 +70,7 @@ def highlight_code(code: str, language: str) -> Content:
     """Return code as Content: highlighted up to a limit, plain if the language is unknown."""
     if not language:
         return Content(code)
-    from mcphost.tui.widgets.code_theme import highlight
+    from mcphost.tui.transcript.code_theme import highlight
 
     coloured = code if len(code) <= _HIGHLIGHT_LIMIT else code[: code.rfind("\n", 0, _HIGHLIGHT_LIMIT) + 1].rstrip("\n")
     if not coloured:

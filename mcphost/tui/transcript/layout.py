@@ -7,7 +7,7 @@ from itertools import accumulate
 
 from textual.strip import Strip
 
-from mcphost.tui.widgets.blocks import TranscriptBlock
+from mcphost.tui.transcript.blocks import TranscriptBlock
 
 
 class HeightIndex:

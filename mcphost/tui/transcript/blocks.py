@@ -8,7 +8,7 @@ from textual.style import Style
 
 from mcphost.tui.messages import Section
 from mcphost.tui.screen_text import clean, clean_line
-from mcphost.tui.widgets.prefixed_content import PrefixedContent
+from mcphost.tui.transcript.prefixed_content import PrefixedContent
 
 _MAX_INLINE_THINKING = 20_000
 """Characters of reasoning that expand in place; longer reasoning opens in the viewer."""
@@ -143,7 +143,7 @@ class MarkdownBlock(TranscriptBlock):
         """Return the rendered Markdown."""
         if self.is_plain:
             return [PrefixedContent("", "", Content(clean(self.text.rstrip("\n"))))]
-        from mcphost.tui.widgets.markdown import render_markdown  # imported with the first answer
+        from mcphost.tui.transcript.markdown import render_markdown  # imported with the first answer
 
         return render_markdown(self.text, width)
 

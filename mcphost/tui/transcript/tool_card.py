@@ -9,8 +9,8 @@ from textual.content import Content
 
 from mcphost.tui.messages import Section
 from mcphost.tui.screen_text import clean, clean_line, first_lines
-from mcphost.tui.widgets.blocks import ACTIVATE_STYLE, TranscriptBlock, justify_ends
-from mcphost.tui.widgets.prefixed_content import PrefixedContent
+from mcphost.tui.transcript.blocks import ACTIVATE_STYLE, TranscriptBlock, justify_ends
+from mcphost.tui.transcript.prefixed_content import PrefixedContent
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 # state -> mark, words, style; the words say what mark and colour say.

@@ -13,9 +13,9 @@ from textual.strip import Strip
 from textual.style import Style
 from textual.visual import RenderOptions
 
-from mcphost.tui.widgets.blocks import TranscriptBlock
-from mcphost.tui.widgets.halfblocks import render_half_blocks
-from mcphost.tui.widgets.prefixed_content import PrefixedContent
+from mcphost.tui.transcript.blocks import TranscriptBlock
+from mcphost.tui.transcript.half_blocks import render_half_blocks
+from mcphost.tui.transcript.prefixed_content import PrefixedContent
 
 LINES_PER_BLOCK = 1_000_000  # logical lines of one block in selection space
 _EMPTY_RULES = cast("RulesMap", {})

@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from mcphost.tui.widgets.blocks import MarkdownBlock, ThinkingBlock, TranscriptBlock
+from mcphost.tui.transcript.blocks import MarkdownBlock, ThinkingBlock, TranscriptBlock
 
 if TYPE_CHECKING:
-    from mcphost.tui.widgets.markdown import MarkdownFragment
+    from mcphost.tui.transcript.markdown import MarkdownFragment
 
 _SLICE_CHARACTERS = 4000
 MAX_MARKDOWN = 100_000
@@ -58,7 +58,7 @@ class StreamingText:
         tail.invalidate()
         if isinstance(tail, ThinkingBlock):
             return []
-        from mcphost.tui.widgets.markdown import split_stream  # imported with the first answer
+        from mcphost.tui.transcript.markdown import split_stream  # imported with the first answer
 
         self._size += len(text)
         done, rest = split_stream(tail.text) if self._size <= MAX_MARKDOWN else _split_plain(tail.text)
@@ -85,7 +85,7 @@ class StreamingText:
 
 def _split_plain(source: str) -> "tuple[list[MarkdownFragment], MarkdownFragment | None]":
     """Return what `split_stream` does for plain text."""
-    from mcphost.tui.widgets.markdown import MarkdownFragment, find_cut
+    from mcphost.tui.transcript.markdown import MarkdownFragment, find_cut
 
     parts: list[MarkdownFragment] = []
     while len(source) > _MAX_PLAIN_CHARACTERS:

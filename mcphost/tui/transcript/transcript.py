@@ -22,12 +22,12 @@ from textual.widget import Widget
 
 from mcphost.tui.messages import CopyRequested, ImageDecodeRequested, LinkClicked, TextViewRequested
 from mcphost.tui.screen_text import render_with_blank_rows
-from mcphost.tui.widgets.block_layout import BlockLayout
-from mcphost.tui.widgets.block_renderer import LINES_PER_BLOCK, BlockRenderer, list_plain_lines
-from mcphost.tui.widgets.blocks import SpeakerHeading, ThinkingBlock, TranscriptBlock
-from mcphost.tui.widgets.picture import ImageCard
-from mcphost.tui.widgets.streaming_block import StreamingText
-from mcphost.tui.widgets.tool_card import ToolCard
+from mcphost.tui.transcript.blocks import SpeakerHeading, ThinkingBlock, TranscriptBlock
+from mcphost.tui.transcript.image_block import ImageCard
+from mcphost.tui.transcript.layout import BlockLayout
+from mcphost.tui.transcript.renderer import LINES_PER_BLOCK, BlockRenderer, list_plain_lines
+from mcphost.tui.transcript.streaming import StreamingText
+from mcphost.tui.transcript.tool_card import ToolCard
 
 if TYPE_CHECKING:
     from mcphost.sandbox.image_formats import DecodedImage

@@ -16,7 +16,7 @@ from mcphost.llm.messages import (
     ToolUsePart,
 )
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.widgets.blocks import (
+from mcphost.tui.transcript.blocks import (
     MarkdownBlock,
     NoticeBlock,
     SpeakerHeading,
@@ -24,10 +24,10 @@ from mcphost.tui.widgets.blocks import (
     TranscriptBlock,
     UserMessage,
 )
-from mcphost.tui.widgets.picture import ImageCard, detect_image
-from mcphost.tui.widgets.streaming_block import split_into_blocks
-from mcphost.tui.widgets.tool_card import ToolCard
-from mcphost.tui.widgets.transcript import Transcript
+from mcphost.tui.transcript.image_block import ImageCard, detect_image
+from mcphost.tui.transcript.streaming import split_into_blocks
+from mcphost.tui.transcript.tool_card import ToolCard
+from mcphost.tui.transcript.transcript import Transcript
 
 _MAX_SINGLE_BLOCK = 4000
 _MAX_CHANGE_NOTICES = 20

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from textual.content import Content
 
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.widgets.blocks import ACTIVATE_STYLE, TranscriptBlock
-from mcphost.tui.widgets.prefixed_content import PrefixedContent
+from mcphost.tui.transcript.blocks import ACTIVATE_STYLE, TranscriptBlock
+from mcphost.tui.transcript.prefixed_content import PrefixedContent
 
 if TYPE_CHECKING:  # imported with the first image, not with the first frame
     from mcphost.llm.messages import ImagePart
