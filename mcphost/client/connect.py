@@ -94,7 +94,7 @@ class ClientSessionOpener:
         digest = server_digest(server)
         if self._oauth_registry is not None and not server.is_stdio:
             await self._oauth_registry.apply_account_choice(server)
-        oauth = self._oauth_for(server, observer)
+        oauth = self.oauth_provider(server, observer)
         connector = self._create_connector(server, observer)
         first_error: ServerError | None = None
         deadline = anyio.current_time() + self._limits.connect_timeout
@@ -158,7 +158,7 @@ class ClientSessionOpener:
         """See SessionOpener."""
         from mcphost.transport.http_client import proxy_for
 
-        oauth = self._oauth_for(server, observer)
+        oauth = self.oauth_provider(server, observer)
         if oauth is None:
             raise SignInRequired(
                 f"The server {server.name!r} has a configured Authorization header, or you cannot sign in here.",
@@ -172,7 +172,7 @@ class ClientSessionOpener:
 
     async def sign_out(self, server: ServerConfig, observer: SessionObserver) -> bool:
         """See SessionOpener."""
-        oauth = self._oauth_for(server, observer)
+        oauth = self.oauth_provider(server, observer)
         if oauth is None or self._oauth_registry is None:
             return False
         return await self._oauth_registry.sign_out(server, oauth)
@@ -260,7 +260,7 @@ class ClientSessionOpener:
             includes_user_time=self._limits.includes_user_time,
         )
 
-    def _oauth_for(self, server: ServerConfig, observer: SessionObserver) -> "OAuthProvider | None":
+    def oauth_provider(self, server: ServerConfig, observer: SessionObserver) -> "OAuthProvider | None":
         """Return the OAuthProvider; None for a program, or if the Authorization header is configured."""
         if self._oauth_registry is None or server.is_stdio:
             return None
@@ -299,7 +299,7 @@ class ClientSessionOpener:
             server.url,
             headers,
             warn=observer.warn,
-            authorizer=self._oauth_for(server, observer),
+            authorizer=self.oauth_provider(server, observer),
             message_limit=self._message_limit,
             ca_file=server.ca_file,
             ca_digest=server.ca_digest,

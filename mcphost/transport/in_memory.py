@@ -1,6 +1,6 @@
 """An in-process pair of pipes with a multiplexer, for tests and in-process servers."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from mcphost.errors import ConnectionLost
@@ -17,9 +17,14 @@ def _ignore_warning(text: str) -> None:
 class InMemoryChannel:
     """Both ends: `channel` for the client; `requests`, `send` and `send_raw` for the server."""
 
-    def __init__(self, warn: Callable[[str], None] = _ignore_warning) -> None:
+    def __init__(
+        self,
+        warn: Callable[[str], None] = _ignore_warning,
+        *,
+        wait_writable: Callable[[], Awaitable[None] | None] | None = None,
+    ) -> None:
         self.requests = BoundedQueue()
-        self.multiplexer = Multiplexer(self._receive, None, warn, "memory")
+        self.multiplexer = Multiplexer(self._receive, wait_writable, warn, "memory")
 
     @property
     def channel(self) -> Channel:

@@ -47,6 +47,16 @@ class ImageCache:
                 self.cached_bytes -= _entry_bytes(self._entries.popitem(last=False)[1])
         return result
 
+    @property
+    def entry_count(self) -> int:
+        """Number of cached images and failures."""
+        return len(self._entries)
+
+    @property
+    def decoder_pid(self) -> int | None:
+        """Process id of the decoder; None while none runs."""
+        return self._decoder.pid
+
     async def close(self) -> None:
         """End the decoder process. Idempotent."""
         await self._decoder.close()

@@ -20,7 +20,7 @@ class NavigationApp(InputGuardApp):
 
     chat: ChatScreen
     _host: "Host | None" = None
-    _image_cache: "ImageCache | None" = None
+    image_cache: "ImageCache | None" = None
 
     @property
     def host(self) -> "Host":
@@ -66,19 +66,19 @@ class NavigationApp(InputGuardApp):
     def on_image_decode_requested(self, message: ImageDecodeRequested) -> None:
         """Decode an image in the decoder process."""
         message.stop()
-        if self._image_cache is None:
+        if self.image_cache is None:
             from mcphost.tui.image_cache import ImageCache
 
-            self._image_cache = ImageCache()
-        self.run_worker(partial(self._decode_image, self._image_cache, message), group="pictures")
+            self.image_cache = ImageCache()
+        self.run_worker(partial(self._decode_image, self.image_cache, message), group="pictures")
 
     async def _decode_image(self, cache: "ImageCache", message: ImageDecodeRequested) -> None:
         message.on_decoded(await cache.decode(message.data, message.width, message.height))
 
     async def on_unmount(self) -> None:
         """Close the image cache and its decoder process."""
-        if self._image_cache is not None:
-            await self._image_cache.close()
+        if self.image_cache is not None:
+            await self.image_cache.close()
 
     def on_qr_code_requested(self, message: QrCodeRequested) -> None:
         """Open a QR code."""

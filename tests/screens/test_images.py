@@ -314,14 +314,14 @@ async def test_a_script_or_mislabelled_icon_is_not_drawn(run: Run) -> None:
         await it.until(lambda: "enabled" in it.text(), "the page")
         await it.pilot.pause()
         assert not it.app.screen.query_one("#icon").display
-        assert it.app._image_cache is None  # nobody was asked to decode it
+        assert it.app.image_cache is None  # nobody was asked to decode it
 
 
 async def test_leaving_ends_the_process_that_decodes(run: Run) -> None:
     async with run() as it:
         show(it.host, part(40, 20))
         await it.until(lambda: colours(it), "the picture")
-        child = it.app._image_cache._decoder.pid
+        child = it.app.image_cache.decoder_pid
         assert psutil.pid_exists(child)
     assert not psutil.pid_exists(child)
 
@@ -332,5 +332,5 @@ async def test_the_gallery_keeps_a_bounded_part_of_what_it_decoded(monkeypatch: 
     for size in range(10, 30):
         await gallery.decode(part(size, size).data, 100, 100)
     assert gallery.cached_bytes <= 4_000
-    assert len(gallery._entries) < 5
+    assert gallery.entry_count < 5
     await gallery.close()

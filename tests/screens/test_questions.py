@@ -193,8 +193,8 @@ async def test_what_was_to_be_drawn_of_a_question_that_is_gone_meanwhile_harms_n
         await it.pilot.press("escape")
         await it.until(lambda: asked.answer == Deny() and not dialog.query("#more"), "its end")
         dialog.fit()
-        dialog._update_remaining()
-        dialog._update_key_hint_opacity()
+        dialog.update_remaining()
+        dialog.update_key_hint_opacity()
         await it.pilot.pause()
 
 

@@ -78,7 +78,7 @@ async def test_an_answer_about_a_rule_that_comes_while_its_page_goes_does_no_har
     async with run(size=(80, 24)) as it:
         _, builder = await open_builder(it)
         await builder.query_one("#live").remove()  # as when the page is taken away
-        builder._show_status()
+        builder.show_status()
         assert it.dialog is builder
 
 

@@ -67,8 +67,8 @@ async def test_a_text_that_was_left_is_not_looked_at_any_more(run: Run) -> None:
         await it.app.push_screen(page)
         await it.pilot.press("escape")
         await it.until(lambda: not page.query("*"), "its end")
-        page.call_after_refresh(page._check_end_shown)
-        page._check_end_shown()
+        page.call_after_refresh(page.check_end_shown)
+        page.check_end_shown()
         await it.pilot.pause()
 
 

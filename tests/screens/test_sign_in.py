@@ -111,10 +111,10 @@ async def test_the_time_that_is_left_counts_down_and_never_below_nothing(
         dialog = await it.enter_question()
         assert "5:00 left" in it.text()
         now = 1061.0
-        dialog._update_remaining_time()
+        dialog.update_remaining_time()
         await it.until(lambda: "3:59 left" in it.text(), "a minute later")
         now = 9999.0
-        dialog._update_remaining_time()
+        dialog.update_remaining_time()
         await it.until(lambda: "0:00 left" in it.text(), "long after")
 
 

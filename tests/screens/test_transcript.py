@@ -273,7 +273,7 @@ async def test_a_call_that_waits_draws_one_row_of_the_screen_at_each_turn(drawn:
         await pilot.pause()
         head = next(y for y, row in enumerate(app.rows()) if "running" in row)
         drawn.clear()
-        app.view._spin()
+        app.view.advance_spinner()
         await pilot.pause()
         assert drawn.count(head) == 1
         assert set(drawn) == {head}
@@ -290,7 +290,7 @@ async def test_a_call_that_is_out_of_view_draws_nothing(drawn: list[int]) -> Non
         app.view.action_jump(False)
         await pilot.pause()
         drawn.clear()
-        app.view._spin()
+        app.view.advance_spinner()
         await pilot.pause()
         assert drawn == []
 
@@ -304,10 +304,10 @@ async def test_the_spinner_of_a_long_call_turns_once_a_second(monkeypatch: pytes
         monkeypatch.setattr(app.view, "set_timer", lambda seconds, _: waits.append(seconds))
         app.view.add(card)
         for _ in range(45):
-            app.view._spin()
+            app.view.advance_spinner()
         await pilot.pause()
         assert waits[:30] == [0.25] * 30
         assert waits[-5:] == [1.0] * 5
         card.finish("ok", "done", 3600)
-        app.view._spin()
+        app.view.advance_spinner()
         assert len(waits) == 46

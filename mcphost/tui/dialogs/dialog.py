@@ -168,7 +168,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         if self.is_mounted:
             self.show_key_hints(self.key_line)
             self.fit()
-            self._update_key_hint_opacity()
+            self.update_key_hint_opacity()
 
     def has_binding(self, key: str) -> bool:
         """Return whether the dialog binds the key."""
@@ -310,7 +310,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         box.border_title = Content(clean_line(self.headline(), 120))
         self.show_queue_position(*self._queue_position)
         self.focus_first()
-        self.watch(self.query_one("#body"), "scroll_y", self._update_remaining, init=False)
+        self.watch(self.query_one("#body"), "scroll_y", self.update_remaining, init=False)
         self.fit()
         self.call_after_refresh(self._mark_shown, self._body_version)
 
@@ -322,10 +322,10 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         if version != self._body_version:
             return  # a newer body is not laid out yet
         self.guard.show()
-        self._update_remaining()
-        self._update_key_hint_opacity()
+        self.update_remaining()
+        self.update_key_hint_opacity()
 
-    def _update_key_hint_opacity(self) -> None:
+    def update_key_hint_opacity(self) -> None:
         """Show the key hints from the moment the keys work."""
         if not self.guard.is_shown or not self.is_open:
             return  # the body is being replaced
@@ -333,7 +333,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         # Changing the visibility instead would lay out the whole question again.
         self.query_one("#keys").styles.text_opacity = 0.0 if blocked else 1.0
         if blocked:
-            self.set_timer(_POLL_SECONDS, self._update_key_hint_opacity)
+            self.set_timer(_POLL_SECONDS, self.update_key_hint_opacity)
 
     def on_resize(self, event: events.Resize) -> None:
         """Fit the body to the new size."""
@@ -386,7 +386,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         if self.query_one("#more").has_class("insists"):
             self._update_read_state()
         else:
-            self._update_remaining()
+            self.update_remaining()
 
     def _update_read_state(self) -> None:
         body = self.query_one("#body")
@@ -395,7 +395,8 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             self.is_read = True
         self.update_locked_buttons()
 
-    def _update_remaining(self) -> None:
+    def update_remaining(self) -> None:
+        """Show how many lines remain to be read."""
         if not self.is_open:
             return
         self._update_read_state()

@@ -80,10 +80,11 @@ class FillFormDialog(Dialog[FormVerdict]):
             out.append(Content.styled("\nThe form has no fields; sending it means yes.", "$muted"))
         return out
 
-    def _update_remaining(self) -> None:
+    def update_remaining(self) -> None:
+        """Show how many lines remain, once the form is laid out."""
         # Defaults of fields never shown are sent as well, so nothing counts as read before layout.
         if self.form.size.height or not self.form.rows:
-            super()._update_remaining()
+            super().update_remaining()
 
     def compose_extra(self) -> ComposeResult:
         """Yield the inputs."""

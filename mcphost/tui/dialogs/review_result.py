@@ -353,7 +353,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
 
         def seen() -> None:
             self.is_fully_shown = True
-            self._update_remaining()
+            self.update_remaining()
 
         title = f"{self.details.server} · {self.details.tool}"
         self.post_message(TextViewRequested(title, "", seen, sections=result_sections(self.details.parts, self.texts)))

@@ -136,7 +136,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
             if self._compare_timer is not None:
                 self._compare_timer.stop()
             self._compare_timer = self.set_timer(_COMPARE_DELAY, self._request_comparison) if rule is not None else None
-        self._show_status()
+        self.show_status()
 
     def _request_comparison(self) -> None:
         """Request the calls that the rule matches; an answer about an earlier rule is ignored."""
@@ -147,7 +147,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
         def compared(answer: RuleMatch, past: tuple[PastCall, ...] | None) -> None:
             if self.rule is rule and self.is_attached:
                 self._coverage, self._past_calls = answer, past
-                self._show_status()
+                self.show_status()
                 if answer != "yes" and self._is_initial:
                     self._is_initial = False
                     self.call_later(self._bind_exactly)
@@ -161,7 +161,8 @@ class RuleBuilderDialog(Dialog[Rule | None]):
                 self._tests[f"condition {number}"] = rule_form.EXACT_VALUE
                 await self._row(f"condition {number}").set_value(rule_form.EXACT_VALUE)
 
-    def _show_status(self) -> None:
+    def show_status(self) -> None:
+        """Show the rule, what it covers, or the fault."""
         live = next(iter(self.query("#live").results(Static)), None)
         if live is None:
             return  # the dialog is being removed

@@ -110,7 +110,7 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
         """Remove an error about earlier values; the event may still be about the rejected ones."""
         event.stop()
         if tuple(box.value for box in self.query(Input)) != self._rejected_values:
-            self._update_remaining()
+            self.update_remaining()
 
     def on_labeled_input_group_submitted(self, event: LabeledInputGroup.Submitted) -> None:
         """Check the pass phrase and its repetition, then answer."""

@@ -157,8 +157,8 @@ class SignInDialog(Dialog[SignInVerdict]):
         if asked.other_method == "browser":
             self.query_one("#switch_method", Button).label = Content("Without a code")
         self.show_key_hints(self.key_hints())
-        self._update_remaining_time()
-        self.set_interval(1.0, self._update_remaining_time)
+        self.update_remaining_time()
+        self.set_interval(1.0, self.update_remaining_time)
 
     def _requester_text(self) -> str:
         """Return the reason, the polling status, and the remaining time by the monotonic clock."""
@@ -176,7 +176,8 @@ class SignInDialog(Dialog[SignInVerdict]):
             words.append(f"{format_remaining(asked.asked_at + asked.seconds - monotonic())} left")
         return " · ".join(words)
 
-    def _update_remaining_time(self) -> None:
+    def update_remaining_time(self) -> None:
+        """Show the seconds that remain to sign in."""
         self.query_one("#why", Static).update(Content(self._requester_text()))
         self.fit()
 
@@ -185,7 +186,7 @@ class SignInDialog(Dialog[SignInVerdict]):
         if event.server == self.details.server and event.step == "person" and self.details.code:
             self._progress, self._progress_at = event, monotonic()
             if self.is_mounted:
-                self._update_remaining_time()
+                self.update_remaining_time()
 
     def action_refuse(self) -> None:
         """Cancel the sign-in; from the open input, go back to the buttons first."""

@@ -100,10 +100,11 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
 
     # -- reading state
 
-    def _update_remaining(self) -> None:
+    def update_remaining(self) -> None:
+        """Show how many lines remain, once the body is mounted."""
         # Not while another change is being mounted: the layout is still that of the previous one.
         if self._is_body_ready:
-            super()._update_remaining()
+            super().update_remaining()
 
     def _update_read_state(self) -> None:
         if self._is_body_ready:
@@ -136,7 +137,7 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
 
         def seen() -> None:
             self._fully_shown_indexes.add(place)
-            self._update_remaining()
+            self.update_remaining()
 
         shown = Section(f"── how {change.tool} changed", "\n".join(change.difference))
         self.post_message(TextViewRequested(f"{self.details.server} · {change.tool}", "", seen, sections=(shown,)))
@@ -177,4 +178,4 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
 
     def _handle_body_ready(self) -> None:
         self._is_body_ready = True
-        self._update_remaining()
+        self.update_remaining()

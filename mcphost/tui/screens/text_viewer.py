@@ -93,11 +93,12 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
             self.run_worker(partial(self._load_full_text, self._full_text_loader))
         text = self.query_one(LongText)
         text.focus()
-        self.watch(text, "scroll_y", self._check_end_shown, init=False)
-        self.watch(text, "virtual_size", self._check_end_shown, init=False)
-        self.call_after_refresh(self._check_end_shown)
+        self.watch(text, "scroll_y", self.check_end_shown, init=False)
+        self.watch(text, "virtual_size", self.check_end_shown, init=False)
+        self.call_after_refresh(self.check_end_shown)
 
-    def _check_end_shown(self) -> None:
+    def check_end_shown(self) -> None:
+        """Call the callback once the end of the text is visible."""
         if not self.is_open:
             return
         text = self.query_one(LongText)

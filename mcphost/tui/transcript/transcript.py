@@ -435,9 +435,9 @@ class Transcript(ScrollView, can_focus=True):
     def _start_spinner(self) -> None:
         if self._spinner_timer is None and any(block.is_running for block in self.blocks[-_MAX_SPINNER_BLOCKS:]):
             self._spin_count = 0
-            self._spinner_timer = self.set_timer(_SPIN_SECONDS, self._spin)
+            self._spinner_timer = self.set_timer(_SPIN_SECONDS, self.advance_spinner)
 
-    def _spin(self) -> None:
+    def advance_spinner(self) -> None:
         """Draw the first row of each visible running tool and nothing else: a call may take hours."""
         self._spinner_timer = None
         first = max(0, len(self.blocks) - _MAX_SPINNER_BLOCKS)
@@ -446,7 +446,7 @@ class Transcript(ScrollView, can_focus=True):
             return
         self._spin_count += 1
         often = self._spin_count * _SPIN_SECONDS < _FAST_SPIN_SECONDS
-        self._spinner_timer = self.set_timer(_SPIN_SECONDS if often else _SLOW_SPIN_SECONDS, self._spin)
+        self._spinner_timer = self.set_timer(_SPIN_SECONDS if often else _SLOW_SPIN_SECONDS, self.advance_spinner)
         if not self.screen.is_current and not self.app.screen.is_modal:  # pyright: ignore[reportUnknownMemberType]
             return
         top, end = self.scroll_offset.y, self.scroll_offset.y + self.size.height

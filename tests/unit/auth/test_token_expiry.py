@@ -22,8 +22,8 @@ class Clocks:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.wall, self.ran = 1_800_000_000.0, 50.0
-        self.ages = TokenAges(lambda: self.ran, lambda: self.wall)
-        monkeypatch.setattr(tokens_of, "token_ages", self.ages)
+        self._monkeypatch = monkeypatch
+        self.forget()
         monkeypatch.setattr(tokens_of.time, "time", lambda: self.wall)
 
     def pass_(self, seconds: float) -> None:
@@ -31,8 +31,8 @@ class Clocks:
         self.ran += seconds
 
     def forget(self) -> None:
-        """Another process: it has seen nothing yet."""
-        self.ages._first_seen.clear()
+        """Go on as another process, which has seen no token yet."""
+        self._monkeypatch.setattr(tokens_of, "token_ages", TokenAges(lambda: self.ran, lambda: self.wall))
 
 
 @pytest.fixture

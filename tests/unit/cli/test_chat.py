@@ -36,12 +36,12 @@ def places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 def test_a_crash_of_the_demo_leaves_the_log_that_the_message_names(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def crash(*_given: object, demo: bool) -> int:
+    def crash(*_given: object, **_options: object) -> None:
         log.configure_logging()
         os.makedirs(os.environ["MCPHOST_DATA_DIR"])
         raise RuntimeError("a mistake")
 
-    monkeypatch.setattr(chat, "_chat", crash)
+    monkeypatch.setattr("mcphost.cli.options.build_options", crash)
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     assert main(["demo"]) == 1
@@ -84,7 +84,7 @@ def test_resuming_without_a_stored_conversation_is_refused_before_anything_is_pa
     def show(*_: object) -> None:
         raise AssertionError("the screen was shown")
 
-    monkeypatch.setattr(chat, "_run_app", show)
+    monkeypatch.setattr("mcphost.tui.app.McpHostApp.run_async", show)
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     assert main(["chat", *arguments]) == 2

@@ -34,11 +34,12 @@ def empty_result(peer: "ScriptedServer", method: str, params: dict[str, Any]) ->
 
 
 class RecordingPipe(InMemoryChannel):
-    """Keeps what was written byte by byte."""
+    """A pipe that keeps the lines that the client wrote; the client waits before each line while it `is_full`."""
 
     def __init__(self, warn: Callable[[str], None]) -> None:
-        super().__init__(warn)
+        super().__init__(warn, wait_writable=lambda: anyio.sleep_forever() if self.is_full else None)
         self.lines: list[bytes] = []
+        self.is_full = False
 
     def _receive(self, line: bytes) -> None:
         self.lines.append(bytes(line))

@@ -286,7 +286,7 @@ def test_a_program_on_this_machine_is_never_signed_in_to() -> None:
             made.append(self.get_provider)
 
     opening = ClientSessionOpener(expand=str, accounts=Spy(TokenStore(MemoryBackend(), None), None))
-    assert opening._oauth_for(ServerConfig(name="local", command="true"), RecordingObserver()) is None
+    assert opening.oauth_provider(ServerConfig(name="local", command="true"), RecordingObserver()) is None
     assert made == []
 
 

@@ -22,6 +22,7 @@ from mcphost.host.questions.questions import AllowOnce, AllowSession, ApproveToo
 from mcphost.host.servers.accounts import describe_validity, validity
 from mcphost.sign_in import SignInProgress
 from mcphost.store.database import Database
+from tests.event_loop import wait_until
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, run_peer
@@ -53,13 +54,18 @@ class Tracker(OAuthPeer):
                 return await one.error(404, -32601)
             case "initialize":
                 info = {"name": "tracker", "version": "1"}
+                capabilities = {"tools": {}, "resources": {"subscribe": True}}
                 return await one.result(
-                    {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info}
+                    {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": info}
                 )
             case "tools/list":
                 return await one.result({"tools": [{"name": "close", "inputSchema": {"type": "object"}}]})
             case "tools/call":
                 return await one.result({"content": [{"type": "text", "text": "closed"}]})
+            case "resources/list" | "resources/templates/list" as method:
+                return await one.result({"resources" if method == "resources/list" else "resourceTemplates": []})
+            case "resources/subscribe":
+                return await one.result({})
             case _:
                 return await one.reply(202 if one.method == "POST" else 405, b"")
 
@@ -230,9 +236,10 @@ async def test_switching_connects_anew_as_the_other_account_and_says_so(tmp_path
         feed = host.events.subscribe()
         secret = await tokens(host, keep, one)
         connection = host.servers.find("tracker")
-        connection._watched_uris["file:///of-work"] = None
+        await (await connection.get_watcher()).watch("file:///of-work")
         await host.accounts.sign_in("tracker", "work")
         assert connection.watched_uris() == ("file:///of-work",), "the same account goes on watching"
+        await wait_until(lambda: [method for method, _ in one.came].count("resources/subscribe") == 2)
         one.came.clear()
         await host.accounts.select_account("tracker", "home")
         assert connection.watched_uris() == ()
@@ -384,7 +391,8 @@ async def test_a_kept_sign_in_of_a_server_that_is_gone_is_shown_and_can_be_ended
         run_peer(kind=Whose) as one,
         open_host_with_two_accounts(tmp_path, one, ScriptedFrontend()) as (host, keep),
     ):
-        opener, secret = host.servers.find("tracker")._opener, await tokens(host, keep, one)
+        opener = ClientSessionOpener(expand=str, accounts=OAuthRegistry(keep, BrowserUser()))
+        secret = await tokens(host, keep, one)
         config = HostConfig(servers=(ServerConfig(name="other", url=f"{one.url}/other"),))
         database = Database(tmp_path / "second.db")
         later = build_host(

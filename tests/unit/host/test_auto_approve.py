@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,13 +10,16 @@ import anyio
 import pytest
 
 from mcphost.config.rules import exact_pattern, parse_rule
+from mcphost.config.schema import AuditConfig
 from mcphost.errors import UsageError
-from mcphost.host.audit.audit_log import create_in_memory_log
+from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.consent.auto_approve import AutoApproval, AutoApprovalBudget
 from mcphost.host.consent.tool_identity import identify_tool, make_grant
 from mcphost.host.servers.catalog import ToolDefinition
 from mcphost.protocol.tools import Tool, ToolAnnotations
 from mcphost.serialization import Raw, encode, replace
+from mcphost.store.audit_reader import AuditFilter, AuditReader
+from mcphost.store.audit_store import AuditStore
 
 pytestmark = pytest.mark.anyio
 READS = ToolAnnotations(read_only_hint=True)
@@ -34,11 +38,11 @@ def offered_tool(name: str = "t", claims: ToolAnnotations | None = READS, **more
 class Mode:
     """The mode with one tool on offer."""
 
-    def __init__(self) -> None:
+    def __init__(self, audit_file: Path | None = None) -> None:
         self.events: list[Any] = []
         self.conversation = SimpleNamespace(current=object())
         self.lifetime: Any = SimpleNamespace(is_open=False)
-        self.journal = create_in_memory_log()
+        self.journal = AuditLog(AuditStore(audit_file), AuditConfig())
         feeds: Any = SimpleNamespace(publish=self.events.append)
         registry: Any = SimpleNamespace(available_tools=lambda: {"t": offered_tool(), "w": offered_tool("w", None)})
         conversation: Any = self.conversation
@@ -46,15 +50,14 @@ class Mode:
 
     async def noted(self) -> list[str]:
         await self.journal.store.flush()
-        return await self.journal.store._database.run(  # pyright: ignore[reportPrivateUsage]
-            lambda db: [row[0] for row in db.execute("SELECT event FROM ledger WHERE kind = 'mode' ORDER BY seq")]
-        )
+        path, checkpoint = self.journal.store.files
+        return [row.event for row in reversed(AuditReader(path, checkpoint).page(AuditFilter(kind="mode"), 100))]
 
 
 @asynccontextmanager
-async def run_auto_approval(**budget: Any) -> AsyncIterator[Mode]:
+async def run_auto_approval(audit_file: Path | None = None, **budget: Any) -> AsyncIterator[Mode]:
     """On; whatever is still to be waited for when it was stopped shows as a test that hangs."""
-    mode = Mode()
+    mode = Mode(audit_file)
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             mode.lifetime.is_open, mode.lifetime.start_soon = True, tasks.start_soon
@@ -82,8 +85,10 @@ async def test_another_conversation_ends_it_wherever_it_is_noticed_first() -> No
         assert mode.autonomy.status is None
 
 
-async def test_what_is_started_anew_is_not_ended_with_what_it_replaced_and_all_of_it_is_recorded() -> None:
-    async with run_auto_approval() as mode:
+async def test_what_is_started_anew_is_not_ended_with_what_it_replaced_and_all_of_it_is_recorded(
+    tmp_path: Path,
+) -> None:
+    async with run_auto_approval(tmp_path / "audit.db") as mode:
         mode.autonomy.start([("s", "t")], AutoApprovalBudget(calls=7, seconds=1_000))
         await anyio.wait_all_tasks_blocked()
         assert mode.autonomy.status is not None

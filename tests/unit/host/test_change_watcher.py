@@ -1,5 +1,6 @@
 """What is known of a server is kept true: changed lists, floods of changes, time to live, watched resources."""
 
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -21,6 +22,7 @@ from mcphost.host.events import (
 from mcphost.host.servers import change_watcher
 from mcphost.host.servers.change_watcher import ChangeWatcher
 from mcphost.protocol.jsonrpc import ErrorData
+from mcphost.protocol.notifications import ResourceUpdatedNotification
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.unit.client.scripted_server import NO_REPLY, ScriptedServer
 from tests.unit.host.host_events import LIST_RESULT_KEYS, wait_for_event
@@ -478,13 +480,18 @@ async def test_many_updates_are_published_without_blocking_the_event_loop() -> N
     told: list[object] = []
     turns: list[int] = []
     feeds = SimpleNamespace(publish=told.append)
-    one = ChangeWatcher(
-        "s", cast("Any", None), watched_uris={}, events=cast("Any", feeds), warn=print, on_listing=cast("Any", print)
+
+    async def changes(_: object) -> AsyncGenerator[ResourceUpdatedNotification]:
+        for number in range(1_000):
+            yield ResourceUpdatedNotification(uri=f"a:{number}")
+
+    facts = SimpleNamespace(era="handshake", capabilities=SimpleNamespace(tools=None, prompts=None, resources=None))
+    session = SimpleNamespace(changes=changes, facts=facts, wait_closed=anyio.sleep_forever)
+    watcher = ChangeWatcher(
+        "s", cast("Any", session), watched_uris={}, events=cast("Any", feeds), warn=print, on_listing=cast("Any", print)
     )
-    one._updated_uris = dict.fromkeys(f"a:{number}" for number in range(1_000))  # pyright: ignore[reportPrivateUsage]
-    one._resource_updated.set()  # pyright: ignore[reportPrivateUsage]
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(one._publish_updates)  # pyright: ignore[reportPrivateUsage]
+        tasks.start_soon(watcher.run)
         while len(told) < 1_000:
             turns.append(len(told))
             await anyio.lowlevel.checkpoint()

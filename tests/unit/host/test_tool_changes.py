@@ -13,9 +13,9 @@ import anyio.lowlevel
 import pytest
 
 from mcphost.config.approval_digest import server_digest
-from mcphost.config.schema import ServerConfig
+from mcphost.config.schema import AuditConfig, ServerConfig
 from mcphost.errors import StoreError
-from mcphost.host.audit.audit_log import create_in_memory_log
+from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.questions.frontend import RefusingFrontend
 from mcphost.host.questions.questions import AcceptToolChanges, ReviewToolChanges
 from mcphost.host.servers import tool_changes as drift_module
@@ -30,6 +30,8 @@ from mcphost.host.servers.tool_changes import (
     diff_definitions,
 )
 from mcphost.serialization import Raw, dumps, replace
+from mcphost.store.audit_reader import AuditFilter, AuditReader
+from mcphost.store.audit_store import AuditStore
 from mcphost.store.database import Database
 from mcphost.store.tool_fingerprints import (
     MAX_DEFINITION_BYTES,
@@ -67,7 +69,7 @@ class Bench:
         self.told: list[StoreError] = []
         self.followed: list[tuple[str, ...]] = []
         self.settled = 0
-        self.journal = create_in_memory_log()
+        self.journal = AuditLog(AuditStore(path.with_name("audit.db")), AuditConfig())
         self.database = Database(path)
         self.drift = self.of(SERVER)
 
@@ -85,9 +87,8 @@ class Bench:
     async def noted(self) -> list[tuple[str, str]]:
         """Return the audited tool changes: the tool and the event."""
         await self.journal.store.flush()
-        return await self.journal.store._database.run(  # pyright: ignore[reportPrivateUsage]
-            lambda db: db.execute("SELECT subject, event FROM ledger WHERE kind = 'drift' ORDER BY seq").fetchall()
-        )
+        rows = AuditReader(self.journal.store.files[0]).page(AuditFilter(kind="drift"), 100)
+        return [(row.subject, row.event) for row in reversed(rows)]
 
 
 @pytest.fixture

@@ -115,20 +115,20 @@ async def test_a_file_that_another_process_is_just_making_is_waited_for(
     # (3 of 40 tries with four processes). Here the real error comes from a real lock, at the first two tries.
     path = tmp_path / "s.db"
     tries = 0
-    real = Database._connect
+    connect = sqlite3.connect
 
-    def held(self: Database, name: str) -> sqlite3.Connection:
+    def connect_locked(name: str, **options: Any) -> sqlite3.Connection:
         nonlocal tries
         tries += 1
         if tries > 2:
-            return real(self, name)
-        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            return connect(name, **options)
+        with closing(connect(path, isolation_level=None)) as other:
             other.execute("BEGIN EXCLUSIVE")
-            with closing(sqlite3.connect(path, timeout=0)) as refused:
+            with closing(connect(path, timeout=0)) as refused:
                 refused.execute("BEGIN IMMEDIATE")
         raise AssertionError("the lock did not hold")
 
-    monkeypatch.setattr(Database, "_connect", held)
+    monkeypatch.setattr(sqlite3, "connect", connect_locked)
     said: list[str] = []
     await ConversationStore(Database(path, lambda text, hint: said.append(text))).append(
         "c", user("hi"), title="hi", model="m"

@@ -1,6 +1,7 @@
 """Texts of models and servers that are made to be expensive to draw."""
 
 import pytest
+from markdown_it import MarkdownIt
 
 from mcphost.tui.messages import Section
 from mcphost.tui.transcript import markdown
@@ -25,16 +26,16 @@ HOSTILE = {
 
 @pytest.fixture
 def parsed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The sizes of the sources that the Markdown parser was given."""
+    """Record the sizes of the sources that the full Markdown parser receives."""
     sizes: list[int] = []
-    parser = markdown._parser()
-    parse = parser.parse
+    parse = MarkdownIt.parse
 
-    def noting(source: str) -> object:
-        sizes.append(len(source))
-        return parse(source)
+    def record_size(parser: MarkdownIt, source: str) -> object:
+        if "inline" in parser.get_active_rules()["core"]:
+            sizes.append(len(source))
+        return parse(parser, source)
 
-    monkeypatch.setattr(parser, "parse", noting)
+    monkeypatch.setattr(MarkdownIt, "parse", record_size)
     return sizes
 
 
