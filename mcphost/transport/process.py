@@ -113,11 +113,13 @@ class _StdoutProtocol(asyncio.Protocol):
         self._pipe: Any = pipe
         self._original_protocol = pipe.get_protocol()
         self._on_data = take
+        self.received_bytes = 0
         self._pipe.max_size = _SMALL_READ  # what asyncio's transport reads at a time; ignored by others
         pipe.set_protocol(self)
 
     def data_received(self, data: bytes) -> None:
         size = len(data)
+        self.received_bytes += size
         if size >= _SMALL_READ:
             self._pipe.max_size = _PIPE_SIZE
         elif self._pipe.max_size != _SMALL_READ:
@@ -138,12 +140,12 @@ class ServerProcess(asyncio.SubprocessProtocol):
     def __init__(
         self,
         name: str,
-        on_output: Callable[[bytes], None],
         on_stderr: Callable[[str], None],
         on_end: Callable[[str], None],
     ) -> None:
         self._name = name
-        self._on_output = on_output
+        self.on_output: Callable[[bytes], None] = lambda _data: None
+        """Receives the bytes of the output; set before the start."""
         self._on_stderr = on_stderr
         self._on_end = on_end
         self._stderr_splitter = LineSplitter(MAX_STDERR_LINE * 8)
@@ -155,13 +157,13 @@ class ServerProcess(asyncio.SubprocessProtocol):
         self._paused_pipes: set[int] = set()
         self._exited = anyio.Event()
         self._is_end_reported = False
-        self._has_output = False
         self._is_stopping = False
         self._unsent_lines: list[bytes] = []
         self._writable: asyncio.Future[None] | None = None
         self._stderr_tail: deque[str] = deque(maxlen=STDERR_TAIL_LINES)
         self._written_bytes = 0
-        self._received_bytes = 0
+        self._piped_bytes = 0
+        self._stdout: _StdoutProtocol | None = None
         self._unread_timer: asyncio.TimerHandle | None = None
         self.is_input_unread = False
 
@@ -200,7 +202,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         self._enlarge_stdout_pipe()
         output = self._transport.get_pipe_transport(1)
         if output is not None:
-            _StdoutProtocol(output, self._output_received)
+            self._stdout = _StdoutProtocol(output, self.on_output)
 
     def _enlarge_stdout_pipe(self) -> None:
         """Enlarge the output pipe: a message of 1 MB then causes four wakeups instead of sixteen."""
@@ -214,18 +216,17 @@ class ServerProcess(asyncio.SubprocessProtocol):
         except (OSError, ValueError):
             return  # over the user's limit, where the small pipe works too; or the process is gone
 
-    def _output_received(self, data: bytes) -> None:
-        self._has_output = True
-        self._received_bytes += len(data)
-        self._on_output(data)
+    @property
+    def _received_bytes(self) -> int:
+        """Bytes of output and error output so far."""
+        return self._piped_bytes + (0 if self._stdout is None else self._stdout.received_bytes)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         """See asyncio.SubprocessProtocol."""
+        self._piped_bytes += len(data)
         if fd == 1:  # data from before the _StdoutProtocol
-            self._output_received(data)
+            self.on_output(data)
             return
-        self._has_output = True
-        self._received_bytes += len(data)
         try:
             lines = self._stderr_splitter.feed(data)
         except MalformedMessage:
@@ -314,7 +315,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
             return False
         unread = _unread_bytes(pipe.get_extra_info("pipe"))
         if unread is None:
-            return self._has_output or self._loop.time() - self._started > PRESUMED_STARTUP_SECONDS
+            return self._received_bytes > 0 or self._loop.time() - self._started > PRESUMED_STARTUP_SECONDS
         return unread == 0
 
     def pause_output(self) -> None:

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 from mcphost.errors import ConnectionLost, MalformedMessage, StartupError, UnreadInputError
 from mcphost.log import log_file
 from mcphost.transport.channel import Channel
-from mcphost.transport.line_splitter import MESSAGE_LIMIT, LineSplitter
+from mcphost.transport.line_splitter import MESSAGE_LIMIT
 from mcphost.transport.multiplexer import Multiplexer
 from mcphost.transport.process import ServerProcess, build_environment
-from mcphost.transport.throttle import LineBacklog
+from mcphost.transport.throttle import LineReader
 from mcphost.transport.watchdog import Watchdog
 
 
@@ -40,19 +40,11 @@ class StdioConnector:
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[Channel]:
         """Start the process; leaving the block stops its whole process group. Raises StartupError."""
-        reader = LineSplitter(self._message_limit)
         child: ServerProcess
 
-        def output(data: bytes) -> None:
-            try:
-                lines = reader.feed(data)
-            except MalformedMessage as error:
-                mux.connection_lost(
-                    ConnectionLost(f"The server {self._name!r} sent a {error.message}, server stopped.")
-                )
-                child.kill()
-                return
-            backlog.add(mux.filter_flood(lines))
+        def stop_at(error: MalformedMessage) -> None:
+            mux.connection_lost(ConnectionLost(f"The server {self._name!r} sent a {error.message}, server stopped."))
+            child.kill()
 
         def end(how: str) -> None:
             error = (UnreadInputError if child.is_input_unread else ConnectionLost)(
@@ -62,7 +54,7 @@ class StdioConnector:
             )
             backlog.call_when_empty(lambda: mux.connection_lost(error))
 
-        child = ServerProcess(self._name, output, self._on_stderr, end)
+        child = ServerProcess(self._name, self._on_stderr, end)
         mux = Multiplexer(
             child.write,
             child.wait_writable,
@@ -71,7 +63,11 @@ class StdioConnector:
             is_drained=child.is_drained,
             write_now=child.write_now,
         )
-        backlog = LineBacklog(mux.receive_line, child.pause_output, child.resume_output, mux.receive_line_in_steps)
+        backlog = LineReader(
+            mux.receive_line, child.pause_output, child.resume_output, mux.receive_line_in_steps,
+            limit=self._message_limit, filter_lines=mux.filter_flood, on_malformed=stop_at,
+        )  # fmt: skip
+        child.on_output = backlog.feed
         try:
             await ServerProcess.start(self._argv, build_environment(self._environment), self._cwd, child)
         except StartupError as error:

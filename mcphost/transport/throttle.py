@@ -6,6 +6,9 @@ from collections.abc import Callable, Generator
 from time import perf_counter
 from typing import TypeVar, cast
 
+from mcphost.errors import MalformedMessage
+from mcphost.transport.line_splitter import LineSplitter
+
 TIME_SLICE = 0.008
 _MAX_IMMEDIATE_LINES = 50
 LONG_MESSAGE = 64 * 1024
@@ -123,3 +126,33 @@ class LineBacklog:
             next(steps)
         except StopIteration:
             self._steps = None
+
+
+class LineReader(LineBacklog):
+    """A backlog that is fed with the bytes of a stream."""
+
+    def __init__(
+        self,
+        handle_line: Callable[[bytes], None],
+        pause: Callable[[], None],
+        resume: Callable[[], None],
+        handle_line_in_steps: Callable[[bytes], Generator[None]],
+        *,
+        limit: int,
+        filter_lines: Callable[[list[bytes]], list[bytes]],
+        on_malformed: Callable[[MalformedMessage], None],
+    ) -> None:
+        """*on_malformed* is called, and the bytes are dropped, when a line is longer than *limit* bytes."""
+        super().__init__(handle_line, pause, resume, handle_line_in_steps)
+        self._splitter = LineSplitter(limit)
+        self._filter_lines = filter_lines
+        self._on_malformed = on_malformed
+
+    def feed(self, data: bytes) -> None:
+        """Handle the lines that *data* completes, now or soon."""
+        try:
+            lines = self._splitter.feed(data)
+        except MalformedMessage as error:
+            self._on_malformed(error)
+            return
+        self.add(self._filter_lines(lines))

@@ -87,7 +87,8 @@ async def test_lines_for_a_full_pipe_are_queued_and_arrive_once_and_in_order() -
             while len(lines) < count:
                 await changed.wait()
 
-    child = ServerProcess("peer", output, lambda _: None, lambda _: None)
+    child = ServerProcess("peer", lambda _: None, lambda _: None)
+    child.on_output = output
     await ServerProcess.start([sys.executable, "-c", ECHO], build_environment({}), "", child)
     try:
         await until(1)
