@@ -4,10 +4,11 @@ Texts of servers and models are unchanged: a frontend sanitizes them before disp
 """
 
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
 from typing import Any, Literal
 
 import anyio
+import anyio.lowlevel
 
 from mcphost.errors import McpHostError
 from mcphost.llm.messages import ImagePart, Message
@@ -339,6 +340,9 @@ class _Slot:
         return self.value
 
 
+_EVENTS_PER_YIELD = 64
+
+
 class EventQueue:
     """Events from its creation on, for one reader; it ends with the host or when closed."""
 
@@ -435,3 +439,30 @@ class EventBus:
         """Close every queue."""
         for queue in tuple(self._queues):
             queue.close()
+
+
+class EventDispatcher:
+    """Handlers of host events; the handlers of a type run in the order in which they were added."""
+
+    def __init__(self) -> None:
+        self._handlers: dict[type[Any], list[Callable[[Any], None]]] = {}
+
+    def add(self, handler: Callable[[Any], None], *types: type[AnyEvent]) -> None:
+        """Add a handler of events of *types*."""
+        for event_type in types:
+            self._handlers.setdefault(event_type, []).append(handler)
+
+    def add_all(self, handlers: Mapping[type[AnyEvent], Callable[[Any], None]]) -> None:
+        """Add one handler for each type."""
+        for event_type, handler in handlers.items():
+            self.add(handler, event_type)
+
+    async def run(self, feed: AsyncIterable[AnyEvent]) -> None:
+        """Dispatch events until the feed ends; yield so that a burst does not block key handling. May be cancelled."""
+        count = 0
+        async for event in feed:
+            for handler in self._handlers.get(type(event), ()):
+                handler(event)
+            count += 1
+            if count % _EVENTS_PER_YIELD == 0:
+                await anyio.lowlevel.checkpoint()

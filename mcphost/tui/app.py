@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from textual.actions import ActionParseResult
     from textual.command import Provider
 
-    from mcphost.host.events import EventQueue
+    from mcphost.host.events import CallEnded, EventDispatcher, EventQueue, ResourceChanged
     from mcphost.host.host import Host
     from mcphost.sign_in import SignInProgress
     from mcphost.tui.file_diff import FileDiffRequested
@@ -60,7 +60,6 @@ class SignInProgressDisplay(Protocol):
 
 
 DOUBLE_PRESS_SECONDS = 2.0
-_EVENTS_PER_YIELD = 64
 _ACTIONS_WITHOUT_HOST = {"quit", "toggle_servers", "theme", "focus_transcript", "help"}
 """Actions that work before a host is attached."""
 
@@ -170,44 +169,48 @@ class McpHostApp(QuestionApp):
         self.update_question_cards()
 
     def _start_host(self) -> None:
+        from mcphost.host.events import EventDispatcher
+
         self._feed = self.host.events.subscribe()
-        self.run_worker(partial(self._pump, self._feed), name="pump", group="pump")
         self.host.start()
         self._is_started = True
         self.chat.attach_host(self.host)
+        dispatcher = EventDispatcher()
+        self.chat.add_event_handlers(dispatcher)
+        self._add_event_handlers(dispatcher)
+        self.run_worker(partial(dispatcher.run, self._feed), name="events", group="events")
         deferred, self._deferred_calls = self._deferred_calls, []
         for call in deferred:
             call()
 
-    async def _pump(self, feed: "EventQueue") -> None:
-        """Dispatch host events to the chat and the screens; yield so that a burst does not block key handling."""
+    def _add_event_handlers(self, dispatcher: "EventDispatcher") -> None:
+        """Add the handlers of events that questions and other pages show."""
         from mcphost.host import events
         from mcphost.sign_in import SignInProgress
 
-        of_servers = (
-            events.ServerState,
-            events.CatalogChanged,
-            events.RootsChanged,
-            events.RootsShared,
-            SignInProgress,
-            events.ToolToggled,
-        )
-        count = 0
-        async for event in feed:
-            self.chat.handle_event(event)
-            if isinstance(event, events.CallEnded):
-                self.frontend.mark_call_ended(event.server, event.number)
-            elif isinstance(event, SignInProgress):
-                for dialog in self.open_questions:
-                    if isinstance(dialog, SignInProgressDisplay):
-                        dialog.show_sign_in_progress(event)
-            if isinstance(event, of_servers) and (page := self._server_observer):
-                page.handle_server_change()
-            elif isinstance(event, events.ResourceChanged) and (page := self._server_observer):
-                page.handle_resource_change(event.server, event.uri)
-            count += 1
-            if count % _EVENTS_PER_YIELD == 0:
-                await asyncio.sleep(0)
+        dispatcher.add(self._handle_call_ended, events.CallEnded)
+        dispatcher.add(self._handle_sign_in_progress, SignInProgress)
+        dispatcher.add(
+            self._handle_server_change, events.ServerState, events.CatalogChanged, events.RootsChanged,
+            events.RootsShared, SignInProgress, events.ToolToggled,
+        )  # fmt: skip
+        dispatcher.add(self._handle_resource_change, events.ResourceChanged)
+
+    def _handle_call_ended(self, event: "CallEnded") -> None:
+        self.frontend.mark_call_ended(event.server, event.number)
+
+    def _handle_sign_in_progress(self, event: "SignInProgress") -> None:
+        for dialog in self.open_questions:
+            if isinstance(dialog, SignInProgressDisplay):
+                dialog.show_sign_in_progress(event)
+
+    def _handle_server_change(self, _event: object) -> None:
+        if page := self._server_observer:
+            page.handle_server_change()
+
+    def _handle_resource_change(self, event: "ResourceChanged") -> None:
+        if page := self._server_observer:
+            page.handle_resource_change(event.server, event.uri)
 
     @property
     def _server_observer(self) -> ServerObserver | None:

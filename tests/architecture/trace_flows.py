@@ -45,7 +45,7 @@ MESSAGE_LANDMARKS = (
     "client/stateless_session:StatelessSession.request",
     "transport/process:ServerProcess.write",
     "transport/pipe_exchange:PipeExchange.put",
-    "host/results/presentation:make_parts",
+    "host/results/presentation:make_parts_async",
     "host/tools/builtin_tools:ResultTool.store",
     "host/events:EventBus.publish",
     "tui/transcript/presenter:TranscriptPresenter._handle_text",
@@ -78,7 +78,6 @@ SIGN_IN_LANDMARKS = (
 """What a 401 without a token must reach: discovery, registration, the user, the tokens and the request sent again."""
 PARTICIPANTS = {
     "tui": "Screen",
-    "tui/app:McpHostApp._pump": "EventBus",
     "host/active_conversation": "Store",
     "host/bootstrap": "Host",
     "host/conversation/controller": "Host",

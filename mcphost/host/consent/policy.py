@@ -80,34 +80,6 @@ class ConsentPolicy:
 
     async def authorize(
         self,
-        offered: OfferedTool,
-        arguments: dict[str, Any],
-        *,
-        call: str,
-        why: str,
-        has_changed: bool = False,
-        arguments_error: str = "",
-        is_valid: ArgumentsCheck | None = None,
-    ) -> Approval | Deny:
-        """Allow or deny one call; cancelling withdraws the question.
-
-        *has_changed*: this call was already approved, for a previous definition. *arguments_error*: what is
-        invalid in the arguments that the user edited. *is_valid* checks edited arguments before a rule that came with
-        them is stored.
-        """
-        subject = identify_tool(offered)
-
-        def question(history: ToolHistory) -> ApproveTool:
-            return replace(
-                _make_question(offered, subject, arguments, call, why, history), arguments_error=arguments_error
-            )
-
-        return await self.authorize_call(
-            subject, arguments, question, call=call, has_changed=has_changed, is_valid=is_valid
-        )
-
-    async def authorize_call(
-        self,
         identity: ToolIdentity,
         arguments: dict[str, Any],
         make_question: QuestionFactory,
@@ -116,7 +88,11 @@ class ConsentPolicy:
         has_changed: bool = False,
         is_valid: ArgumentsCheck | None = None,
     ) -> Approval | Deny:
-        """Allow or deny a call; *make_question* creates the question from the tool's history."""
+        """Allow or deny one call; cancelling withdraws the question.
+
+        *make_question* creates the question from the tool's history. *has_changed*: this call was already approved, for
+        a previous definition. *is_valid* checks edited arguments before a rule that came with them is stored.
+        """
         subject = AuditSubject(kind="tool", server=identity.server, name=identity.tool, call=call, arguments=arguments,
                   definition=identity.digest)  # fmt: skip
         while True:
@@ -261,23 +237,30 @@ def _config_denial(rule: Rule) -> Deny:
     return Deny(f"The user's configuration never allows this: {format_rule(rule)}")
 
 
-def _make_question(
-    offered: OfferedTool, identity: ToolIdentity, arguments: dict[str, Any], call: str, why: str, history: ToolHistory
-) -> ApproveTool:
+def tool_question(
+    offered: OfferedTool, arguments: dict[str, Any], *, call: str, why: str, arguments_error: str = ""
+) -> QuestionFactory:
+    """Return what makes the question about a call; *arguments_error* is the fault of arguments that were edited."""
     tool = offered.definition.tool
-    return ApproveTool(
-        server=identity.server,
-        why=why,
-        call=call,
-        tool=tool.name,
-        arguments=arguments,
-        account=offered.connection.account,
-        description=tool.description or "",
-        claims=replace(
-            tool.annotations or ToolAnnotations(), title=tool.display_name if tool.display_name != tool.name else None
-        ),
-        first_use=history.first_use,
-        has_changed=history.changed,
-        folder=identity.folder,
-        schema=tool.input_schema,
-    )
+
+    def make_question(history: ToolHistory) -> ApproveTool:
+        return ApproveTool(
+            server=offered.connection.config.name,
+            why=why,
+            call=call,
+            tool=tool.name,
+            arguments=arguments,
+            arguments_error=arguments_error,
+            account=offered.connection.account,
+            description=tool.description or "",
+            claims=replace(
+                tool.annotations or ToolAnnotations(),
+                title=tool.display_name if tool.display_name != tool.name else None,
+            ),
+            first_use=history.first_use,
+            has_changed=history.changed,
+            folder=offered.connection.folder,
+            schema=tool.input_schema,
+        )
+
+    return make_question

@@ -271,7 +271,22 @@ class Turn:
         drafted = time.monotonic()
         async with self._model.stream(request) as events:
             async for event in events:
-                self._handle_event(event, answer)
+                match event:
+                    case llm.TextDelta():
+                        answer.add("text", event.text)
+                        self._events.publish(TextDeltaEvent(self._number, event.text))
+                    case llm.ThinkingDelta():
+                        answer.add("thinking", event.text, event.replay)
+                        if event.text:
+                            self._events.publish(ThinkingDeltaEvent(self._number, event.text))
+                    case llm.ToolUseReady():
+                        answer.tool_uses.append(event.use)
+                    case llm.RetryScheduled():
+                        self._events.publish(ModelRetrying(self._number, event.seconds, event.reason, event.attempt))
+                    case llm.StreamFinished():
+                        answer.finish = event
+                    case _:
+                        pass
                 if answer.chars > MAX_ANSWER_CHARS:
                     raise ModelError(
                         f"The model's answer is longer than {MAX_ANSWER_CHARS:,} characters and was cut.",
@@ -280,24 +295,6 @@ class Turn:
                 if time.monotonic() - drafted > DRAFT_SECONDS:
                     await self._conversation.save_draft(answer.build_message(cut=True))
                     drafted = time.monotonic()
-
-    def _handle_event(self, event: llm.ModelEvent, answer: StreamedAnswer) -> None:
-        match event:
-            case llm.TextDelta():
-                answer.add("text", event.text)
-                self._events.publish(TextDeltaEvent(self._number, event.text))
-            case llm.ThinkingDelta():
-                answer.add("thinking", event.text, event.replay)
-                if event.text:
-                    self._events.publish(ThinkingDeltaEvent(self._number, event.text))
-            case llm.ToolUseReady():
-                answer.tool_uses.append(event.use)
-            case llm.RetryScheduled():
-                self._events.publish(ModelRetrying(self._number, event.seconds, event.reason, event.attempt))
-            case llm.StreamFinished():
-                answer.finish = event
-            case _:
-                pass
 
     async def _save_answer(self, answer: StreamedAnswer, *, cut: bool) -> Message:
         message = await self._conversation.append(answer.build_message(cut=cut), self._model.name)

@@ -265,7 +265,7 @@ class SkillTool:
             digest=contents_digest(skill),
             account=account,
         )
-        return await self._consent.authorize_call(subject, details, question, call=use.id)
+        return await self._consent.authorize(subject, details, question, call=use.id)
 
     async def _present(
         self, use: ToolUsePart, server: str, heading: str, content: ResultPart, why: str

@@ -1,12 +1,15 @@
 """Pipeline of a proposed tool call: resolve, validate, authorize, execute, present."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
 import anyio
 
 from mcphost.errors import McpHostError, ServerError
 from mcphost.host.audit.audit_summary import arguments_digest
-from mcphost.host.consent.policy import Approval, ConsentPolicy
+from mcphost.host.consent.policy import Approval, ConsentPolicy, tool_question
+from mcphost.host.consent.tool_identity import identify_tool
 from mcphost.host.events import EventBus, ToolFinished, ToolProposed
 from mcphost.host.questions.questions import Deny
 from mcphost.host.servers.orphaned_tasks import ProgressTracker
@@ -93,10 +96,40 @@ class ToolPipeline:
     async def _authorize(
         self, call: ProposedCall, offered: OfferedTool, arguments: dict[str, Any], *, has_changed: bool
     ) -> tuple[OfferedTool, Approval]:
-        """Return the tool as it was approved; report a call that is stopped before. Raises ToolFailure."""
-        try:
+        """Return the tool and its approval; validate edited arguments and ask again. Raises ToolFailure."""
+
+        async def is_valid(values: dict[str, Any]) -> bool:
+            return not await self._validator.validate(offered, values)
+
+        with self._reporting_stop(call, arguments):
             offered = await self._wait_until_current(call.use, offered)
-            approval = await self._validate_and_ask(call, offered, arguments, has_changed=has_changed)
+            errors = await self._validator.validate(offered, arguments)
+            if errors:
+                raise InvalidArguments(errors.sentence)
+            while True:
+                question = tool_question(
+                    offered, arguments, call=call.use.id, why=call.why, arguments_error=errors.sentence
+                )
+                verdict = await self._consent.authorize(
+                    identify_tool(offered), arguments, question,
+                    call=call.use.id, has_changed=has_changed, is_valid=is_valid,
+                )  # fmt: skip
+                if isinstance(verdict, Deny):
+                    raise CallDeclined(verdict.reason)
+                if arguments_digest(verdict.arguments) == arguments_digest(arguments):
+                    if errors:
+                        raise InvalidArguments(errors.sentence)
+                    return offered, verdict
+                arguments = verdict.arguments
+                errors = await self._validator.validate(offered, arguments)
+                if not errors:
+                    return offered, verdict
+
+    @contextmanager
+    def _reporting_stop(self, call: ProposedCall, arguments: dict[str, Any]) -> Generator[None]:
+        """Report a call that is stopped in the block; turn ServerError into ToolUnavailable."""
+        try:
+            yield
         except ServerError as error:
             raise ToolUnavailable(error.message) from error
         except ToolFailure:
@@ -105,34 +138,6 @@ class ToolPipeline:
             self._events.publish(ToolFinished(call.use.id, call.server, call.tool, "stopped", "Stopped before it ran."))
             log_call(call.server, call.tool, arguments, "not asked for to the end", "stopped")
             raise
-        return offered, approval
-
-    async def _validate_and_ask(
-        self, call: ProposedCall, offered: OfferedTool, arguments: dict[str, Any], *, has_changed: bool
-    ) -> Approval:
-        """Validate the arguments, also edited ones, which are asked about again. Raises ToolFailure."""
-
-        async def is_valid(values: dict[str, Any]) -> bool:
-            return not await self._validator.validate(offered, values)
-
-        errors = await self._validator.validate(offered, arguments)
-        if errors:
-            raise InvalidArguments(errors.sentence)
-        while True:
-            verdict = await self._consent.authorize(
-                offered, arguments, call=call.use.id, why=call.why, has_changed=has_changed,
-                arguments_error=errors.sentence, is_valid=is_valid,
-            )  # fmt: skip
-            if isinstance(verdict, Deny):
-                raise CallDeclined(verdict.reason)
-            if arguments_digest(verdict.arguments) == arguments_digest(arguments):
-                if errors:
-                    raise InvalidArguments(errors.sentence)
-                return verdict
-            arguments = verdict.arguments
-            errors = await self._validator.validate(offered, arguments)
-            if not errors:
-                return verdict
 
     async def _wait_until_current(self, use: ToolUsePart, offered: OfferedTool) -> OfferedTool:
         """Return the tool as it is listed now, once the user decided about a change of it.

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 from textual import events as ui
 from textual.app import ComposeResult
@@ -31,7 +31,7 @@ from mcphost.tui.widgets.server_list import ServerList
 from mcphost.tui.widgets.status_bars import FOOTER_KEYS, AutoApprovalBar, KeyBar, TopBar, TopBarStatus
 
 if TYPE_CHECKING:
-    from mcphost.host.events import AnyEvent, ServerState
+    from mcphost.host.events import AutoApprovalChanged, EventDispatcher, ModelChanged, ServerState
     from mcphost.host.host import Host
     from mcphost.host.questions.frontend import Question
     from mcphost.llm.messages import Part, ResourcePart
@@ -187,24 +187,39 @@ class ChatScreen(Screen[None]):
 
     # -- host events
 
-    def handle_event(self, event: "AnyEvent") -> None:
-        """Handle one event of the host."""
+    def add_event_handlers(self, dispatcher: "EventDispatcher") -> None:
+        """Add the handlers of events that the chat shows."""
         from mcphost.host import events
 
-        if self._pending_messages and isinstance(event, events.TurnStarted):
+        dispatcher.add(self._handle_turn_started, events.TurnStarted)
+        dispatcher.add_all(self.presenter.event_handlers)
+        dispatcher.add_all(self.status_model.event_handlers)
+        dispatcher.add(self._handle_model_changed, events.ModelChanged)
+        dispatcher.add(self._handle_conversation_opened, events.ConversationOpened)
+        dispatcher.add(self._report_server_state, events.ServerState)
+        dispatcher.add(self._handle_auto_approval, events.AutoApprovalChanged)
+        frequent = (events.TextDeltaEvent, events.ThinkingDeltaEvent, events.ToolProgress)
+        for event_type in get_args(events.AnyEvent):
+            if event_type not in frequent:
+                dispatcher.add(self._handle_any_event, event_type)
+
+    def _handle_turn_started(self, _event: object) -> None:
+        if self._pending_messages:
             self._remove_pending_messages()
-        self.presenter.handle_event(event)
-        self.status_model.handle_event(event)
-        if isinstance(event, events.ModelChanged) and event.state == "failed":
+
+    def _handle_model_changed(self, event: "ModelChanged") -> None:
+        if event.state == "failed":
             self.presenter.add_notice("error", event.detail or f"The model {event.label} does not work.")
-        elif isinstance(event, events.ConversationOpened):
-            self.load_conversation()
-        elif isinstance(event, events.ServerState):
-            self._report_server_state(event)
-        elif isinstance(event, events.AutoApprovalChanged) and not event.on and event.why != "started anew":
+
+    def _handle_conversation_opened(self, _event: object) -> None:
+        self.load_conversation()
+
+    def _handle_auto_approval(self, event: "AutoApprovalChanged") -> None:
+        if not event.on and event.why != "started anew":
             self.presenter.add_notice("info", f"Auto-approve ended; tools ask again: {event.why}.")
-        if not isinstance(event, events.TextDeltaEvent | events.ThinkingDeltaEvent | events.ToolProgress):
-            self.refresh_status()
+
+    def _handle_any_event(self, _event: object) -> None:
+        self.refresh_status()
 
     def _report_server_state(self, event: "ServerState") -> None:
         """Report a server's failure once, until it works again or is restarted."""

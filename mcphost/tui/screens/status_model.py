@@ -1,8 +1,8 @@
 """Figures of the status line and the server list, collected from events and the host's state."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mcphost.host.events import AnyEvent, MessageFinished, ModelChanged, TurnStarted
 from mcphost.host.views import ServerView
@@ -23,6 +23,12 @@ class StatusModel:
         self._usage = Usage()
         self._context_tokens = 0
         self._turn_started_at = 0.0
+        self.event_handlers: dict[type[AnyEvent], Callable[[Any], None]] = {
+            MessageFinished: self._handle_message_finished,
+            ModelChanged: self._handle_model_changed,
+            TurnStarted: self._handle_turn_started,
+        }
+        """The handler for each type of event with a figure."""
 
     def load_messages(self, messages: Iterable[Message]) -> None:
         """Restart from the usage in the stored messages of a conversation."""
@@ -35,17 +41,14 @@ class StatusModel:
         self._usage += usage
         self._context_tokens = usage.input_tokens + usage.output_tokens
 
-    def handle_event(self, event: AnyEvent) -> None:
-        """Handle one event of the host."""
-        match event:
-            case MessageFinished():
-                self._add_usage(event.usage)
-            case ModelChanged():
-                self.model_state = event.state
-            case TurnStarted():
-                self._turn_started_at = monotonic()
-            case _:
-                pass
+    def _handle_message_finished(self, event: MessageFinished) -> None:
+        self._add_usage(event.usage)
+
+    def _handle_model_changed(self, event: ModelChanged) -> None:
+        self.model_state = event.state
+
+    def _handle_turn_started(self, _event: TurnStarted) -> None:
+        self._turn_started_at = monotonic()
 
     def build_status(
         self, host: "Host", views: tuple[ServerView, ...], *, phase: str, pending_questions: int, demo: bool

@@ -131,7 +131,7 @@ class TranscriptPresenter:
         self._model_label = ""
         self._user_message: TranscriptBlock | None = None
         self._retry_notice: NoticeBlock | None = None
-        self._handlers: dict[type[events.AnyEvent], Callable[[Any], None]] = {
+        self.event_handlers: dict[type[events.AnyEvent], Callable[[Any], None]] = {
             events.TurnStarted: self._handle_turn_started,
             events.RoundStarted: self._handle_round_started,
             events.TextDeltaEvent: self._handle_text,
@@ -147,14 +147,9 @@ class TranscriptPresenter:
             events.NoticeEvent: self._handle_notice,
             events.ResourceChanged: self._handle_resource_changed,
         }
+        """The handler for each type of event that belongs to the conversation."""
         self._announced_changes: set[events.ResourceChanged] = set()
         self._is_incomplete = False
-
-    def handle_event(self, event: events.AnyEvent) -> None:
-        """Show one event; ignore events that do not belong to the conversation."""
-        handler = self._handlers.get(type(event))
-        if handler is not None:
-            handler(event)
 
     def load(self, messages: Iterable[Message]) -> None:
         """Show another conversation."""

@@ -84,7 +84,7 @@ class Program:
             )  # fmt: skip
 
         with anyio.fail_after(20):
-            return await self.consent.authorize_call(about, arguments, ask, call="", has_changed=changed, is_valid=fits)
+            return await self.consent.authorize(about, arguments, ask, call="", has_changed=changed, is_valid=fits)
 
 
 @pytest.fixture
