@@ -46,7 +46,7 @@ async def opened(words: list[str], era: str = "stateless", limit: int | None = N
     """Open a session of ours with the echo server on a pipe, or at a URL when *words* is one."""
     from mcphost.client.connect import ClientSessionOpener
     from mcphost.config.schema import ServerConfig
-    from mcphost.transport.line_splitter import MESSAGE_LIMIT
+    from mcphost.transport.line_reader import MESSAGE_LIMIT
     from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 
     if words[0].startswith("http:"):

@@ -332,7 +332,7 @@ def _limits() -> tuple[Limit, ...]:
     from mcphost.protocol import jsonrpc
     from mcphost.sandbox import schema_limits
     from mcphost.transport import event_stream, http1, http_client
-    from mcphost.transport import line_splitter as lines
+    from mcphost.transport import line_reader as lines
 
     defaults = Limits()
     return (

@@ -32,7 +32,7 @@ from mcphost.errors import ConfigError, ConnectionLost, RequestTimeout, ServerEr
 from mcphost.protocol.revisions import ServerEras
 from mcphost.serialization import encode
 from mcphost.transport.channel import CancellingTaskGroup, Channel, Connector, HttpStatusError, Unauthorized
-from mcphost.transport.line_splitter import MESSAGE_LIMIT
+from mcphost.transport.line_reader import MESSAGE_LIMIT
 
 if TYPE_CHECKING:
     from mcphost.auth.oauth_provider import OAuthProvider

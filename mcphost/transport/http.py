@@ -32,7 +32,7 @@ from mcphost.transport.channel import (
 from mcphost.transport.event_stream import EventDecoder, ServerSentEvent
 from mcphost.transport.http_client import EVENT_STREAM, HttpClient, HttpResponse, create_client
 from mcphost.transport.http_exchange import HttpExchange
-from mcphost.transport.line_splitter import MESSAGE_LIMIT
+from mcphost.transport.line_reader import MESSAGE_LIMIT
 from mcphost.transport.mcp_headers import METHOD_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER, encode_header_value
 from mcphost.transport.throttle import LONG_MESSAGE, Throttle, run_steps_cooperatively
 

@@ -18,7 +18,7 @@ from mcphost.sign_in import AuthChallenge
 from mcphost.transport.channel import NO_HEADERS, Authorizer, HttpStatusError, ResponseInterrupted, Unauthorized
 from mcphost.transport.http1 import HttpConnection
 from mcphost.transport.http_pool import HttpConnectionPool
-from mcphost.transport.line_splitter import MESSAGE_LIMIT
+from mcphost.transport.line_reader import MESSAGE_LIMIT
 from mcphost.transport.mcp_headers import is_loopback, parse_origin
 from mcphost.unicode_forms import join_url, split_url
 

@@ -19,8 +19,7 @@ import anyio
 from mcphost.child_watcher import install_pidfd_watcher
 from mcphost.errors import STDERR_TAIL_LINES, MalformedMessage, StartupError, describe_stderr_tail
 from mcphost.redact import register_secret
-from mcphost.transport.line_splitter import LineSplitter
-from mcphost.transport.throttle import LineBacklog
+from mcphost.transport.line_reader import LineBacklog, LineSplitter
 
 INHERITED_VARIABLES = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR")
 PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")

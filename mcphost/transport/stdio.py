@@ -6,10 +6,9 @@ from contextlib import asynccontextmanager
 from mcphost.errors import ConnectionLost, MalformedMessage, StartupError, UnreadInputError
 from mcphost.log import log_file
 from mcphost.transport.channel import Channel
-from mcphost.transport.line_splitter import MESSAGE_LIMIT
+from mcphost.transport.line_reader import MESSAGE_LIMIT, LineReader
 from mcphost.transport.multiplexer import Multiplexer
 from mcphost.transport.process import ServerProcess, build_environment
-from mcphost.transport.throttle import LineReader
 from mcphost.transport.watchdog import Watchdog
 
 

@@ -39,7 +39,7 @@ from mcphost.protocol.tools import CallTool, CallToolResult, ListTools
 from mcphost.serialization import Raw
 from mcphost.transport.bounded_queue import MAX_QUEUED
 from mcphost.transport.channel import Channel
-from mcphost.transport.line_splitter import LineSplitter
+from mcphost.transport.line_reader import LineSplitter
 from mcphost.transport.multiplexer import MAX_KEPT_LINES, Multiplexer
 from tests.fuzz import corpus
 from tests.fuzz.monitor import FuzzReport, run_monitored

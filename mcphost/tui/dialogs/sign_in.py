@@ -24,9 +24,9 @@ from mcphost.host.questions.sign_in import (
 )
 from mcphost.sign_in import SignInProgress
 from mcphost.tui.dialogs.dialog import Dialog
+from mcphost.tui.dialogs.visit_url import highlight_host
 from mcphost.tui.messages import CopyRequested, QrCodeRequested
 from mcphost.tui.screen_text import clean, clean_line
-from mcphost.tui.widgets.address import highlight_host
 from mcphost.tui.widgets.key_values import KeyValueList
 from mcphost.tui.widgets.ordered_input import OrderedInput
 from mcphost.tui.widgets.prompt_line import LabeledInput, LabeledInputGroup

@@ -11,8 +11,25 @@ from textual.widgets import Static
 from mcphost.host.questions.questions import AcceptUrl, Cancel, Decline, RetryCall, UrlVerdict, VisitUrl
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.screen_text import clean, clean_line
-from mcphost.tui.widgets.address import highlight_host as emphasised
 from mcphost.tui.widgets.key_values import KeyValueList
+from mcphost.unicode_forms import split_url
+
+
+def highlight_host(url: str, style: str = "$text") -> Content:
+    """Return the complete URL on a line of its own, its host in bold, whatever else looks like a host."""
+    try:
+        host = split_url(url).netloc
+    except ValueError:
+        host = ""
+    before, found, after = url.partition(f"//{host}") if host else (url, "", "")
+    if not found:
+        return Content.styled(clean_line(url, len(url) * 8), style)
+    most = len(url) * 8  # A mark for a hidden character is longer than the character; nothing may be truncated here.
+    return Content.assemble(
+        (clean_line(before, most) + "//", "$muted"),
+        (clean_line(host, most), "bold $accent"),
+        (clean_line(after, most), style),
+    )
 
 
 def highlight_question_host(question: VisitUrl) -> Content:
@@ -122,7 +139,7 @@ class RetryCallDialog(Dialog[bool]):
 
     def body(self) -> list[Content | Widget]:
         """Return the content of the dialog."""
-        urls = [Content.assemble("\n", emphasised(url, "$muted")) for url in self.details.urls]
+        urls = [Content.assemble("\n", highlight_host(url, "$muted")) for url in self.details.urls]
         return [Content("The call waits until you finish in the browser at:"), *urls]
 
     def action_retry(self) -> None:

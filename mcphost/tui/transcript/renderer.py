@@ -14,7 +14,7 @@ from textual.style import Style
 from textual.visual import RenderOptions
 
 from mcphost.tui.transcript.blocks import TranscriptBlock
-from mcphost.tui.transcript.half_blocks import render_half_blocks
+from mcphost.tui.transcript.image_block import render_half_blocks
 from mcphost.tui.transcript.prefixed_content import PrefixedContent
 
 LINES_PER_BLOCK = 1_000_000  # logical lines of one block in selection space

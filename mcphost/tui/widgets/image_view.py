@@ -15,8 +15,7 @@ from mcphost.sandbox.image_formats import DecodedImage, fit_size
 from mcphost.tui.image_cache import images_unsupported_reason
 from mcphost.tui.messages import ImageDecodeRequested
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.transcript.half_blocks import render_half_blocks
-from mcphost.tui.transcript.image_block import MAX_COLUMNS, MAX_ROWS, detect_image
+from mcphost.tui.transcript.image_block import MAX_COLUMNS, MAX_ROWS, detect_image, render_half_blocks
 
 MAX_IMAGES = 4
 """Images drawn below each other in a question."""

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcphost.errors import MalformedMessage
-from mcphost.transport.line_splitter import LineSplitter
+from mcphost.transport.line_reader import LineSplitter
 
 
 @given(st.binary(max_size=200), st.lists(st.integers(0, 200), max_size=8))

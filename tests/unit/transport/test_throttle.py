@@ -13,7 +13,7 @@ import pytest
 
 from mcphost.errors import ConnectionLost, MalformedMessage
 from mcphost.protocol.tools import CallTool
-from mcphost.transport.throttle import LineBacklog
+from mcphost.transport.line_reader import LineBacklog
 from tests.unit.client.fakes import RecordingObserver
 from tests.unit.client.results import single_text
 from tests.unit.client.scripted_http import handshake_server, open_http_session, stateless_server

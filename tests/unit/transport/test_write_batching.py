@@ -12,7 +12,7 @@ import pytest
 from mcphost.errors import ConnectionLost
 from mcphost.protocol.jsonrpc import JsonRpcRequest, JsonRpcResponse, serialize_message
 from mcphost.serialization import Raw
-from mcphost.transport.line_splitter import LineSplitter
+from mcphost.transport.line_reader import LineSplitter
 from mcphost.transport.multiplexer import Multiplexer
 from mcphost.transport.process import ServerProcess, build_environment
 from mcphost.transport.stdio import StdioConnector

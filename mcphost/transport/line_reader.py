@@ -1,0 +1,177 @@
+"""Lines of a byte stream: split in linear time and bounded memory, and handled without blocking the event loop."""
+
+import asyncio
+import re
+from collections import deque
+from collections.abc import Callable, Generator
+from time import perf_counter
+
+from mcphost.errors import MalformedMessage
+from mcphost.transport.throttle import LONG_MESSAGE, TIME_SLICE
+
+_MAX_IMMEDIATE_LINES = 50
+MESSAGE_LIMIT = 16 * 1024 * 1024
+_MANY_EMPTY = b"\n" * 16
+_EMPTY_LINES = re.compile(rb"\n{16,}")
+
+
+class LineSplitter:
+    """Splits chunks into complete lines; raises MalformedMessage if a line is too long, complete or not.
+
+    Chunks of an unfinished line are kept in a list and joined once: scanning or joining the whole buffer for every
+    chunk takes quadratic time for a 50 MB line.
+    """
+
+    __slots__ = ("_chunks", "_limit", "_size")
+
+    def __init__(self, limit: int = MESSAGE_LIMIT) -> None:
+        self._chunks: list[bytes] = []
+        self._size = 0
+        self._limit = limit
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Return the lines that *data* completes, without line ends; consecutive empty lines count as one."""
+        if b"\n" not in data:  # most chunks of a long line: splitting would copy them
+            self._size += len(data)
+            self._check(self._size)
+            self._chunks.append(data)
+            return []
+        if _MANY_EMPTY in data:
+            data = _EMPTY_LINES.sub(b"\n\n", data)
+        lines = data.split(b"\n")
+        tail = lines.pop()
+        if lines and self._chunks:
+            self._check(self._size + len(lines[0]))
+            self._chunks.append(lines[0])
+            lines[0] = b"".join(self._chunks)
+            self._chunks = []
+            self._size = 0
+        if tail:
+            self._size += len(tail)
+            self._check(self._size)
+            self._chunks.append(tail)
+        return lines
+
+    def flush(self) -> bytes:
+        """Return the data after the last line end and clear the buffer."""
+        rest = b"".join(self._chunks)
+        self._chunks = []
+        self._size = 0
+        return rest
+
+    def _check(self, size: int) -> None:
+        if size > self._limit:
+            self._chunks = []
+            self._size = 0
+            raise MalformedMessage(f"message over {self._limit // (1024 * 1024)} MB")
+
+
+class LineBacklog:
+    """A backlog of lines for callbacks: few lines are handled at once; otherwise `pause` stops the input.
+
+    A line over 64 KB is handled in steps, letting other tasks run in between.
+    """
+
+    def __init__(
+        self,
+        handle_line: Callable[[bytes], None],
+        pause: Callable[[], None],
+        resume: Callable[[], None],
+        handle_line_in_steps: Callable[[bytes], Generator[None]] | None = None,
+    ) -> None:
+        self._handle_line = handle_line
+        self._pause = pause
+        self._resume = resume
+        self._handle_line_in_steps = handle_line_in_steps
+        self._steps: Generator[None] | None = None
+        self._lines: deque[bytes] = deque()
+        self._callbacks: list[Callable[[], None]] = []
+
+    def add(self, lines: list[bytes]) -> None:
+        """Handle lines now or soon."""
+        if (
+            not self._is_busy
+            and len(lines) <= _MAX_IMMEDIATE_LINES
+            and not any(len(line) > LONG_MESSAGE for line in lines)
+        ):
+            for line in lines:
+                self._handle_line(line)
+            return
+        if not self._is_busy:
+            self._pause()
+            asyncio.get_running_loop().call_soon(self._process_lines)
+        self._lines.extend(lines)
+
+    @property
+    def _is_busy(self) -> bool:
+        return self._steps is not None or bool(self._lines)
+
+    def call_when_empty(self, callback: Callable[[], None]) -> None:
+        """Call *callback* when every line was handled; immediately if none are queued."""
+        if self._is_busy:
+            self._callbacks.append(callback)
+        else:
+            callback()
+
+    def clear(self) -> None:
+        """Drop the queued lines."""
+        self._lines.clear()
+        self._steps = None
+
+    def _process_lines(self) -> None:
+        until = perf_counter() + TIME_SLICE
+        lines, take = self._lines, self._handle_line
+        while True:
+            if self._steps is not None:
+                self._run_step(self._steps)
+            elif not lines:
+                break
+            elif len(lines[0]) > LONG_MESSAGE and self._handle_line_in_steps is not None:
+                self._steps = self._handle_line_in_steps(lines.popleft())
+            else:
+                take(lines.popleft())
+            if perf_counter() > until:
+                break
+        if self._is_busy:
+            asyncio.get_running_loop().call_soon(self._process_lines)
+            return
+        self._resume()
+        waiting, self._callbacks = self._callbacks, []
+        for then in waiting:
+            then()
+
+    def _run_step(self, steps: Generator[None]) -> None:
+        try:
+            next(steps)
+        except StopIteration:
+            self._steps = None
+
+
+class LineReader(LineBacklog):
+    """A backlog that is fed with the bytes of a stream."""
+
+    def __init__(
+        self,
+        handle_line: Callable[[bytes], None],
+        pause: Callable[[], None],
+        resume: Callable[[], None],
+        handle_line_in_steps: Callable[[bytes], Generator[None]],
+        *,
+        limit: int,
+        filter_lines: Callable[[list[bytes]], list[bytes]],
+        on_malformed: Callable[[MalformedMessage], None],
+    ) -> None:
+        """*on_malformed* is called, and the bytes are dropped, when a line is longer than *limit* bytes."""
+        super().__init__(handle_line, pause, resume, handle_line_in_steps)
+        self._splitter = LineSplitter(limit)
+        self._filter_lines = filter_lines
+        self._on_malformed = on_malformed
+
+    def feed(self, data: bytes) -> None:
+        """Handle the lines that *data* completes, now or soon."""
+        try:
+            lines = self._splitter.feed(data)
+        except MalformedMessage as error:
+            self._on_malformed(error)
+            return
+        self.add(self._filter_lines(lines))
