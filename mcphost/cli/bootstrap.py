@@ -22,6 +22,7 @@ from mcphost.config.settings import Overrides
 from mcphost.errors import ConfigError, StoreError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.bootstrap import build_host
+from mcphost.host.events import EventBus
 from mcphost.host.host import Host
 from mcphost.host.questions.frontend import Frontend
 from mcphost.host.questions.secret_storage import ChooseSecretStorage, SecretStoragePrompts, UnlockSecrets
@@ -36,8 +37,6 @@ from mcphost.store.grants import GrantStore, TrustedServer
 from mcphost.store.results import ResultStore
 
 if TYPE_CHECKING:
-    from anyio.abc import TaskGroup
-
     from mcphost.auth.oauth_registry import OAuthRegistry
     from mcphost.llm.worker_client import WorkerProcess
 
@@ -64,18 +63,8 @@ async def open_host(
     `adjust_config` may narrow the configuration (one server, no model). `open_url` opens a URL in a browser; with None
     the user of the front end does. Raises ConfigError.
     """
-    error_listeners: list[Callable[[str, str], None]] = []
-    hosts: list[Host] = []
-    task_groups: list[TaskGroup] = []
-
-    def on_progress(progress: "SignInProgress") -> None:
-        for host in hosts:
-            host.servers.update_sign_in(progress)
-
-    def report_store_error(text: str, hint: str) -> None:
-        for listener in error_listeners:
-            listener(text, hint)
-
+    events = EventBus()
+    report_store_error = partial(events.notify, "error")
     database = Database(paths.database_file(), report_store_error)
     grants = GrantStore(database)
     models = ModelFactory(options.timeout)
@@ -86,21 +75,21 @@ async def open_host(
         results = ResultStore(paths.data_dir() / RESULTS_DIR, config.results)
         audited_frontend, audited_open = audit.wrap_frontend(frontend), audit.wrap_open_url(open_url)
 
-        def create_registry() -> "OAuthRegistry":
-            registry = create_oauth_registry(options, audited_frontend, config.secret_store, audited_open, on_progress)
-            for tasks in task_groups:
-                tasks.start_soon(registry.token_store.watch_pending)
-            return registry
-
-        opener = LazySessionOpener(config.limits, grants, create_registry)
+        opener = LazySessionOpener(config.limits, grants)
         host = build_host(
             config, store=database, opener=opener, model_factory=models.create, frontend=frontend, open_url=open_url,
-            audit=audit, results=results,
+            audit=audit, results=results, events=events,
         )  # fmt: skip
-        hosts.append(host)
-        error_listeners.append(lambda text, hint: host.events.notify("error", text, hint))
         async with anyio.create_task_group() as tasks:
-            task_groups.append(tasks)
+
+            def create_registry() -> "OAuthRegistry":
+                registry = create_oauth_registry(
+                    options, audited_frontend, config.secret_store, audited_open, host.servers.update_sign_in
+                )
+                tasks.start_soon(registry.token_store.watch_pending)
+                return registry
+
+            opener.enable_sign_in(create_registry)
             tasks.start_soon(results.delete_expired, name="old results")
             async with host:
                 yield host
@@ -214,7 +203,7 @@ def create_oauth_registry(
 ) -> "OAuthRegistry":
     """Return the OAuth registry for HTTP servers, with tokens in `storage` and their index next to the database.
 
-    Without a front end that can ask, there is no interactive sign-in, and a pass phrase is asked for at the terminal.
+    Without a front end that can ask, there is no interactive sign-in, and a passphrase is asked for at the terminal.
     `on_progress` receives each step of a sign-in.
     """
     from mcphost.auth.browser import can_open_browser
@@ -250,7 +239,7 @@ def create_oauth_registry(
 
 
 def _secret_storage_prompts(frontend: Frontend) -> SecretStoragePrompts | None:
-    """Return prompts for a pass phrase: those of the front end, else the terminal's, else None."""
+    """Return prompts for a passphrase: those of the front end, else the terminal's, else None."""
     from mcphost.cli.prompts import is_interactive
     from mcphost.cli.terminal_frontend import TerminalFrontend
 

@@ -86,6 +86,10 @@ class LazySessionOpener:
         self._watchdog: Watchdog | None = None
         self._load_lock = anyio.Lock()
 
+    def enable_sign_in(self, create_registry: "Callable[[], OAuthRegistry]") -> None:
+        """Create the OAuth registry this way when the first HTTP server is opened."""
+        self._create_registry = create_registry
+
     async def close(self) -> None:
         """Close the resources that connections share, after the last one was closed."""
         watchdog, self._watchdog = self._watchdog, None

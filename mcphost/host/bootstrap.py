@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from mcphost.sandbox.schema_validator import SchemaValidator
 
 
-def build_host(
+def build_host(  # noqa: PLR0913 - what the program supplies; the rest is built here
     config: HostConfig,
     *,
     store: Database,
@@ -64,12 +64,21 @@ def build_host(
     open_url: OpenUrl | None = None,
     audit: AuditLog | None = None,
     results: ResultStore | None = None,
+    events: EventBus | None = None,
 ) -> Host:
     """Return a host that is not entered.
 
     *open_url* opens an address in a browser; None leaves it to the frontend.
     """
-    core = _create_core(config, store, model_factory, frontend, audit, results)
+    core = _create_core(
+        config,
+        store,
+        model_factory,
+        frontend,
+        audit or create_in_memory_log(config.audit),
+        results or ResultStore(None),
+        events or EventBus(),
+    )
     late_grants = _LateGrants(core)
     servers = _create_servers(core, late_grants, opener, open_url)
     startup = ServerStartup(servers, config.limits.server_wait, core.events)
@@ -130,11 +139,11 @@ def _create_core(
     store: Database,
     model_factory: CreateModelFn,
     frontend: Frontend,
-    audit: AuditLog | None,
-    results: ResultStore | None,
+    audit: AuditLog,
+    results: ResultStore,
+    events: EventBus,
 ) -> _Core:
-    audit = audit or create_in_memory_log(config.audit)
-    events, lifetime = EventBus(), Lifetime()
+    lifetime = Lifetime()
     lifetime.on_close(audit.close)
     model_selection = ModelSelection(model_factory, config.model, events, lifetime)
     lifetime.on_close(events.close)
@@ -144,7 +153,7 @@ def _create_core(
         store=store,
         frontend=audit.wrap_frontend(frontend),
         audit=audit,
-        results=results or ResultStore(None),
+        results=results,
         events=events,
         lifetime=lifetime,
         conversation=conversation,
