@@ -51,6 +51,7 @@ SHELL = {
 }
 AFTER_THE_FRAME = (
     "mcphost.tui.dialogs",
+    "mcphost.tui.forms",
     "mcphost.tui.frontend",
     "mcphost.tui.combining_marks",
     "mcphost.tui.transcript.presenter",

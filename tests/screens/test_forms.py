@@ -9,7 +9,7 @@ import pytest
 from mcphost.host.questions.form_fields import Field, Option, validate_content
 from mcphost.host.questions.questions import Accept, Cancel, Decline, FillForm
 from mcphost.serialization import replace
-from mcphost.tui.widgets.form import Form, FormRow
+from mcphost.tui.forms.form import Form, FormRow
 from tests.screens.ask_question import PendingQuestion
 from tests.screens.conftest import Run
 from tests.screens.everything_form import everything_fields

@@ -20,9 +20,9 @@ from mcphost.tui.dialogs.fill_form import FillFormDialog
 from mcphost.tui.dialogs.sampling import ReviewReplyDialog, ReviewSamplingDialog
 from mcphost.tui.dialogs.share_roots import ShareRootsDialog
 from mcphost.tui.dialogs.visit_url import RetryCallDialog, VisitUrlDialog
+from mcphost.tui.forms.form import Form
 from mcphost.tui.frontend import TuiFrontend
 from mcphost.tui.widgets.composer import Composer
-from mcphost.tui.widgets.form import Form
 from tests.peers import node
 from tests.screens.conftest import AppDriver, Run
 

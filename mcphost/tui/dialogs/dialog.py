@@ -17,9 +17,9 @@ from textual.widgets import Button, Input, Static, TextArea
 
 from mcphost.host.questions.frontend import Question
 from mcphost.serialization import replace
+from mcphost.tui.forms.form import Form
 from mcphost.tui.input_guard import AnswerGuard
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.widgets.form import Form
 from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
 
 

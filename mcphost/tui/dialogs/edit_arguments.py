@@ -19,11 +19,11 @@ from mcphost.host.questions.questions import ApproveTool
 from mcphost.sanitize import escape_unsafe_json
 from mcphost.serialization import dumps, loads
 from mcphost.tui.dialogs.dialog import Dialog
+from mcphost.tui.forms.field_widgets import JSON_NULL
+from mcphost.tui.forms.form import Form
 from mcphost.tui.input_guard import AnswerGuard
 from mcphost.tui.messages import ArgumentCheckRequested, EditorRequested
 from mcphost.tui.screen_text import clean
-from mcphost.tui.widgets.field_widgets import JSON_NULL
-from mcphost.tui.widgets.form import Form
 from mcphost.tui.widgets.ordered_input import OrderedTextArea
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from mcphost.host.questions.form_fields import validate_content
 from mcphost.host.questions.questions import Accept, Cancel, Decline, FillForm, FormVerdict
 from mcphost.serialization import dumps, loads
 from mcphost.tui.dialogs.dialog import Dialog
+from mcphost.tui.forms.form import Form
 from mcphost.tui.screen_text import clean, clean_line, is_clean
-from mcphost.tui.widgets.form import Form
 from mcphost.tui.widgets.ordered_input import OrderedTextArea
 
 

@@ -23,10 +23,10 @@ from mcphost.serialization import dumps, replace
 from mcphost.tui.dialogs import rule_form
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.dialogs.rule_form import initial_values
+from mcphost.tui.forms.form import Form, FormRow
 from mcphost.tui.input_guard import AnswerGuard
 from mcphost.tui.messages import RulePreviewRequested
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.widgets.form import Form, FormRow
 
 _COMPARE_DELAY = 0.2
 """Seconds without a change before the rule is compared with calls."""

@@ -21,8 +21,8 @@ from mcphost.host.questions.questions import (
 )
 from mcphost.serialization import dumps, replace
 from mcphost.tui.dialogs.dialog import Dialog
+from mcphost.tui.forms.form import Form
 from mcphost.tui.screen_text import clean, clean_line
-from mcphost.tui.widgets.form import Form
 from mcphost.tui.widgets.image_view import ImageView, create_image_views
 from mcphost.tui.widgets.key_values import KeyValueList
 from mcphost.tui.widgets.quoted_text import QuotedPart, QuotedText

@@ -11,8 +11,8 @@ from textual.widgets import Input, Static
 from mcphost.errors import UsageError
 from mcphost.host.consent.auto_approve import AutoApprovalBudget, AutoApprovalStatus
 from mcphost.host.questions.form_fields import Field, Option
+from mcphost.tui.forms.field_widgets import ChoiceList, FocusMoveRequested
 from mcphost.tui.screens.form_screen import FormScreen
-from mcphost.tui.widgets.field_widgets import ChoiceList, FocusMoveRequested
 from mcphost.tui.widgets.ordered_input import OrderedInput
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from mcphost.errors import McpHostError
 from mcphost.host.server_requests.root_list import ROOT_SCOPES, KnownRoots, RootFolder, RootFolders, RootScope
 from mcphost.host.views import ServerView
 from mcphost.pluralize import pluralize
+from mcphost.tui.forms.suggestion_input import SuggestionInput
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.widgets.long_text import LongText
 from mcphost.tui.widgets.ordered_input import OrderedInput
-from mcphost.tui.widgets.suggestion_input import SuggestionInput
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host

@@ -13,10 +13,10 @@ from mcphost.host.results.presentation import render_block
 from mcphost.protocol.completion import Completion, PromptReference
 from mcphost.protocol.content import EmbeddedResource
 from mcphost.protocol.prompts import GetPromptResult, Prompt
+from mcphost.tui.forms.suggestion_input import SuggestionInput
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
-from mcphost.tui.widgets.suggestion_input import SuggestionInput
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host

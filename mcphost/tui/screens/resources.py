@@ -17,6 +17,7 @@ from mcphost.llm.messages import ImagePart
 from mcphost.protocol.base import Annotations
 from mcphost.protocol.completion import Completion, ResourceTemplateReference
 from mcphost.protocol.resources import ReadResourceResult, Resource, ResourceTemplate
+from mcphost.tui.forms.suggestion_input import SuggestionInput
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
@@ -24,7 +25,6 @@ from mcphost.tui.transcript.image_block import detect_image
 from mcphost.tui.widgets.image_view import ImageView
 from mcphost.tui.widgets.long_text import LongText
 from mcphost.tui.widgets.ordered_input import OrderedInput
-from mcphost.tui.widgets.suggestion_input import SuggestionInput
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host

@@ -20,8 +20,7 @@ from textual.message import Message
 from textual.widgets import Static
 
 from mcphost.host.questions.form_fields import Field, field_error
-from mcphost.tui.screen_text import clean, clean_line, is_clean
-from mcphost.tui.widgets.field_widgets import (
+from mcphost.tui.forms.field_widgets import (
     INVALID_JSON,
     JSON_NULL,
     FieldChanged,
@@ -30,6 +29,7 @@ from mcphost.tui.widgets.field_widgets import (
     TextEntry,
     create_field_widget,
 )
+from mcphost.tui.screen_text import clean, clean_line, is_clean
 
 _MAX_LABEL_WIDTH = 40
 _MAX_PROBLEM_LENGTH = 400
