@@ -115,7 +115,7 @@ def interleave_tests(items: list[T], nodeid: Callable[[T], str]) -> list[T]:
             most = 0.9 if nodeid(unit[0]).startswith(SLOW_TESTS) else 1
             placed.append((before / total * most, unit))
             before += len(unit)
-    placed.sort(key=lambda one: one[0])
+    placed.sort(key=lambda item: item[0])
     return [item for _, unit in placed for item in unit]
 
 

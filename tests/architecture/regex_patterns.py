@@ -79,7 +79,7 @@ def find_patterns(examples: dict[str, list[str]]) -> list[RegexPattern]:
             except Exception as error:
                 if where not in examples:
                     raise DynamicPattern(f"{where}, line {call.lineno}") from error
-                result += [RegexPattern(where, one, 0, methods or METHODS) for one in examples[where]]
+                result += [RegexPattern(where, example, 0, methods or METHODS) for example in examples[where]]
                 continue
             result.append(RegexPattern(f"{where}:{call.lineno}", pattern, _flags(call, module), methods or METHODS))
     return result
@@ -97,10 +97,10 @@ def find_indirect_imports() -> list[str]:
     for path in _modules_containing(r"\bre\b", *LIBRARIES):
         for node in ast.walk(parse(path)):
             if isinstance(node, ast.Import):
-                odd = [one for one in node.names if one.name in LIBRARIES or (one.name == "re" and one.asname)]
-                ways += [f"{path.name}: {one.name}" for one in odd]
+                odd = [name for name in node.names if name.name in LIBRARIES or (name.name == "re" and name.asname)]
+                ways += [f"{path.name}: {item.name}" for item in odd]
             elif isinstance(node, ast.ImportFrom) and node.module in ("re", *LIBRARIES):
-                ways += [f"{path.name}: from {node.module} import {one.name}" for one in node.names]
+                ways += [f"{path.name}: from {node.module} import {name.name}" for name in node.names]
             elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "re":
                 parent_is_call = node.attr in FUNCTIONS
                 if parent_is_call and not _is_called(parse(path), node):
@@ -279,20 +279,20 @@ def _count_texts(tree: Any) -> float:
 
 
 # -- measuring
-def find_slow_input(one: RegexPattern) -> str:
+def find_slow_input(pattern: RegexPattern) -> str:
     """An input whose cost grows faster than its length, described; empty when none was found."""
-    compiled = re.compile(one.pattern, one.flags)
-    text = one.pattern if isinstance(one.pattern, str) else one.pattern.decode("latin-1")
-    flags = one.flags & ~re.ASCII if isinstance(one.pattern, bytes) else one.flags
+    compiled = re.compile(pattern.pattern, pattern.flags)
+    text = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
+    flags = pattern.flags & ~re.ASCII if isinstance(pattern.pattern, bytes) else pattern.flags
     if count_texts(text, flags) <= MANY:
         return ""
-    for method in distinct_methods(one.methods):
+    for method in distinct_methods(pattern.methods):
         run, suspect = _bind_method(compiled, method), SUSPECT_SECONDS
         for begin, piece, end in attack_inputs(text, flags):
 
             def made(size: int, begin: str = begin, piece: str = piece, end: str = end) -> str | bytes:
                 text = begin + piece * (size // len(piece)) + end
-                return text if isinstance(one.pattern, str) else text.encode("latin-1", "replace")
+                return text if isinstance(pattern.pattern, str) else text.encode("latin-1", "replace")
 
             screened = made(SCREENING_LENGTH)
             # Elapsed time is never less than CPU time, and reading it costs a tenth.
@@ -325,9 +325,9 @@ def _growth(run: Callable[[Any], object], made: Callable[[int], str | bytes]) ->
 
 
 def _measure(run: Callable[[Any], object], text: str | bytes, clock: Callable[[], float] = time.thread_time) -> float:
-    began = clock()
+    started_at = clock()
     run(text)
-    return clock() - began
+    return clock() - started_at
 
 
 def _bind_method(compiled: Any, method: str) -> Callable[[Any], object]:
@@ -345,12 +345,12 @@ def main() -> None:
         everything = [RegexPattern("given", rest[1], 0, {"search"})]
     else:
         examples, bounded = json.loads(rest[0]), json.loads(rest[1])
-        everything = [one for one in find_patterns(examples | bounded) if one.where not in bounded]
-    for one in everything:
-        print(json.dumps({"begun": one.where}), flush=True)
+        everything = [pattern for pattern in find_patterns(examples | bounded) if pattern.where not in bounded]
+    for item in everything:
+        print(json.dumps({"begun": item.where}), flush=True)
         signal.setitimer(signal.ITIMER_PROF, float(seconds))
-        if why := find_slow_input(one):
-            print(json.dumps({"slow": f"{one.where} {one.pattern!r}: {why}"}), flush=True)
+        if reason := find_slow_input(item):
+            print(json.dumps({"slow": f"{item.where} {item.pattern!r}: {reason}"}), flush=True)
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ def subjects() -> list[str]:
 
 
 def test_every_commit_subject_is_short_and_imperative() -> None:
-    assert {subject: why for subject in subjects() if (why := faults(subject))} == {}
+    assert {subject: reason for subject in subjects() if (reason := faults(subject))} == {}
 
 
 @pytest.mark.parametrize(

@@ -19,16 +19,16 @@ from tests.spec.manifest import (
 
 
 def demanded() -> list[ManifestEntry]:
-    return [one for one in manifest() if one.row.area in AREAS and one.row.level in GOALS]
+    return [entry for entry in manifest() if entry.row.area in AREAS and entry.row.level in GOALS]
 
 
 def test_every_claimed_id_is_in_the_list() -> None:
-    known = {one.id for one in requirements()}
+    known = {requirement.id for requirement in requirements()}
     assert {name: bearers for name, bearers in claims().items() if name not in known} == {}
 
 
 def test_each_claim_is_made_by_a_test_and_for_revisions_the_requirement_applies_to() -> None:
-    at = {one.id: set(one.applicable_revisions) for one in requirements()}
+    at = {requirement.id: set(requirement.applicable_revisions) for requirement in requirements()}
     for ident, bearers in claims().items():
         for claim in bearers:
             assert claim.test.startswith("test_") or claim.test == "*", f"{claim} bears a mark and is no test"
@@ -37,21 +37,21 @@ def test_each_claim_is_made_by_a_test_and_for_revisions_the_requirement_applies_
 
 def test_each_requirement_stands_there_once_with_a_level_and_real_revisions() -> None:
     every = requirements()
-    assert len({one.id for one in every}) == len(every)
-    assert [one for one in every if one.level not in LEVELS or not one.wording] == []
-    for one in every:
-        named = one.revisions.replace("..", ",").split(",")
-        assert one.revisions == "any" or set(named) <= set(REVISIONS), one
-        assert one.applicable_revisions, one
+    assert len({item.id for item in every}) == len(every)
+    assert [item for item in every if item.level not in LEVELS or not item.wording] == []
+    for item in every:
+        named = item.revisions.replace("..", ",").split(",")
+        assert item.revisions == "any" or set(named) <= set(REVISIONS), item
+        assert item.applicable_revisions, item
 
 
 def test_every_reason_belongs_to_a_requirement_that_no_test_claims_and_is_a_sentence() -> None:
-    rows = {one.row.id: one for one in manifest()}
+    rows = {entry.row.id: entry for entry in manifest()}
     for ident, given in reasons().items():
         assert ident in rows, f"{ident} is not in the list"
-        for revision, why in given.items():
+        for revision, reason in given.items():
             assert revision in (*rows[ident].row.applicable_revisions, "*"), f"{ident} does not apply to {revision}"
-            assert why.endswith("."), f"{ident}: a reason is a sentence"
+            assert reason.endswith("."), f"{ident}: a reason is a sentence"
         both = [at for at in rows[ident].reasons if rows[ident].tests[at]]
         # A reason without a revision stands for those that tests leave over, so it must be needed somewhere.
         needed = [at for at in rows[ident].reasons if not rows[ident].tests[at]]
@@ -60,7 +60,7 @@ def test_every_reason_belongs_to_a_requirement_that_no_test_claims_and_is_a_sent
 
 
 def test_a_reason_stands_in_the_file_of_its_area() -> None:
-    area = {one.id: one.area for one in requirements()}
+    area = {requirement.id: requirement.area for requirement in requirements()}
     for path in (HERE / "reasons").glob("*"):
         assert path.suffix == ".tsv", path
         idents = [line.partition("\t")[0].partition("@")[0] for line in path.read_text().splitlines() if line.strip()]
@@ -69,13 +69,13 @@ def test_a_reason_stands_in_the_file_of_its_area() -> None:
 
 @pytest.mark.parametrize("level", GOALS)
 def test_named_tests_cover_what_the_protocol_demands(level: str) -> None:
-    rows = [one for one in demanded() if one.row.level == level]
-    covered = [one for one in rows if one.state == "covered"]
+    rows = [item for item in demanded() if item.row.level == level]
+    covered = [row for row in rows if row.state == "covered"]
     assert len(covered) >= GOALS[level] * len(rows), f"{len(covered)} of {len(rows)}"
 
 
 def test_what_no_test_covers_has_a_reason() -> None:
-    assert [one.row.id for one in demanded() if one.state == "open"] == []
+    assert [item.row.id for item in demanded() if item.state == "open"] == []
 
 
 def test_coverage_is_counted_over_all_requirements_and_claims() -> None:

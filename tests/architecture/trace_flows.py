@@ -207,9 +207,9 @@ def flow_hops(name: str, trace: FlowTrace) -> tuple[Hop, ...]:
 
 def update_document(traces: dict[str, FlowTrace]) -> None:
     """Replace the diagrams of ARCHITECTURE.md, which stand in the order of the flows."""
-    wanted = iter([diagram(traces["message"]), diagram(traces["sign-in"])])
+    expected = iter([diagram(traces["message"]), diagram(traces["sign-in"])])
     text = DOCUMENT.read_text(encoding="utf-8")
-    text = re.sub(r"```mermaid\nsequenceDiagram\n[^`]*```", lambda _: next(wanted), text)
+    text = re.sub(r"```mermaid\nsequenceDiagram\n[^`]*```", lambda _: next(expected), text)
     DOCUMENT.write_text(text, encoding="utf-8")
 
 

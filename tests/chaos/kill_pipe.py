@@ -142,13 +142,13 @@ def run_rounds(folder: Path, count: int, seed: int) -> dict[str, int]:
     reader = AuditReader(folder / "data" / "ledger.db", folder / "state" / "ledger.head")
     seen, asked, acknowledged = 0, 0, 0
     for number in range(count):
-        one = PipeRun(program, servers, number)
-        one.run(moments.uniform(0, MAX_KILL_DELAY))
+        run = PipeRun(program, servers, number)
+        run.run(moments.uniform(0, MAX_KILL_DELAY))
         lines = log.read_bytes().split(b"\n")[:-1]
         ran = [json.loads(line) for line in lines[seen:]]
         rows = reader.page(AuditFilter(), 10 * (len(ran) + 50))
         assert not (gone := find_lost_calls(ran, rows)), f"round {number}: these ran and are not in the ledger: {gone}"
-        assert not (gone := find_lost_calls(one.acknowledged, rows)), (
+        assert not (gone := find_lost_calls(run.acknowledged, rows)), (
             f"round {number}: acknowledged, not in the ledger: {gone}"
         )
         once = ("tool", "answered", "once")
@@ -159,7 +159,7 @@ def run_rounds(folder: Path, count: int, seed: int) -> dict[str, int]:
         )
         verified = reader.verify()
         assert verified.is_intact, f"round {number}: {verified.findings}"
-        seen, asked, acknowledged = len(lines), asked + len(by_model), acknowledged + len(one.acknowledged)
+        seen, asked, acknowledged = len(lines), asked + len(by_model), acknowledged + len(run.acknowledged)
     return {"lives": count, "ran": seen, "answered and ran": asked, "acknowledged": acknowledged,
             "rows": reader.count(AuditFilter())}  # fmt: skip
 

@@ -73,9 +73,9 @@ class Suite:
 
 @pytest.fixture(scope="module")
 def suite() -> Iterator[Suite]:
-    one = Suite()
-    yield one
-    one.close()
+    suite = Suite()
+    yield suite
+    suite.close()
 
 
 @pytest.mark.parametrize("pair", CASES)

@@ -36,7 +36,7 @@ def open_host(tmp_path: Path) -> OpenHost:
     @asynccontextmanager
     async def opened(
         model: ScriptedModel | None = None,
-        front: ScriptedFrontend | None = None,
+        frontend: ScriptedFrontend | None = None,
         *,
         servers: tuple[ServerConfig, ...] = (DEMO,),
         limits: Limits | None = None,
@@ -54,7 +54,7 @@ def open_host(tmp_path: Path) -> OpenHost:
             store=database,
             opener=opener,
             model_factory=lambda _: model or ScriptedModel(),
-            frontend=front or ScriptedFrontend(),
+            frontend=frontend or ScriptedFrontend(),
             open_url=open_url,
             audit=journal,
         )

@@ -235,8 +235,8 @@ class ForkingServer:
             self._close()
             adopt_request(request, files)
             return request
-        for one in files:
-            os.close(one)
+        for file in files:
+            os.close(file)
         if request.get("launched"):
             self._ready.register(connection, selectors.EVENT_READ)
         with suppress(BrokenPipeError):
@@ -245,8 +245,8 @@ class ForkingServer:
 
     def _close(self) -> None:
         self._ready.close()
-        for one in (self._listener, self._wake, self._waker, *self._running.values()):
-            one.close()
+        for item in (self._listener, self._wake, self._waker, *self._running.values()):
+            item.close()
 
     def _report_exits(self) -> None:
         for pid in list(self._running):

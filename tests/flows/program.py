@@ -141,13 +141,13 @@ class PipeClient:
         self.process.stdin.write(raw)
         self.process.stdin.flush()
 
-    def wait(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    def wait(self, expected: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """The first event that fits, read or yet to come."""
         for event in self.events:
-            if wanted(event):
+            if expected(event):
                 return event
         while event := self.read():
-            if wanted(event):
+            if expected(event):
                 return event
         raise AssertionError(f"the output ended; it was: {self.events}")
 

@@ -61,7 +61,7 @@ class RootsServer:
     def handle_reply(self, ident: str, message: dict[str, Any]) -> None:
         """Take an answer about folders."""
         error = message.get("error")
-        self.known = error["message"] if error else [one["uri"] for one in message["result"]["roots"]]
+        self.known = error["message"] if error else [root["uri"] for root in message["result"]["roots"]]
         if ident in self.calls:
             self.answer(self.calls.pop(ident))
         for listing in self.listing:

@@ -19,21 +19,21 @@ AUTHORIZATION_URL = re.compile(rb"http://127\.0\.0\.1:\d+/authorize\?\S+")
 class SignedInServer(OAuthPeer):
     """A server that accepts connections after a sign-in."""
 
-    async def mcp(self, one: ReceivedRequest) -> None:
-        if one.headers.get("authorization", "").removeprefix("Bearer ") not in self.valid:
-            await OAuthPeer.mcp(self, one)
-        elif one.method != "POST":
-            await one.reply(405, b"")
-        elif one.message["method"] == "server/discover":
-            await one.error(404, -32601)
-        elif one.message["method"] == "initialize":
+    async def mcp(self, request: ReceivedRequest) -> None:
+        if request.headers.get("authorization", "").removeprefix("Bearer ") not in self.valid:
+            await OAuthPeer.mcp(self, request)
+        elif request.method != "POST":
+            await request.reply(405, b"")
+        elif request.message["method"] == "server/discover":
+            await request.error(404, -32601)
+        elif request.message["method"] == "initialize":
             capabilities = {"tools": {}}
             info = {"name": "peer", "version": "1"}
-            await one.result({"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": info})
-        elif "id" not in one.message:
-            await one.reply(202, b"")
+            await request.result({"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": info})
+        elif "id" not in request.message:
+            await request.reply(202, b"")
         else:
-            await one.result({"tools": [{"name": "hello", "inputSchema": {"type": "object"}}]})
+            await request.result({"tools": [{"name": "hello", "inputSchema": {"type": "object"}}]})
 
 
 async def visit_authorization_page(url: str) -> None:

@@ -101,8 +101,8 @@ def test_a_named_file_never_runs_code_of_the_folder_that_mcphost_is_started_in(p
     for name in ("module", "script"):
         assert program.text("call", name, "add", "a=1", "b=2", "--mcp-config", file).strip() == "1 + 2 = 3"
     for name in ("here", "filled"):
-        told = program.error("call", name, "add", "a=1", "b=2", "--mcp-config", file, code=5, **pwd)
-        assert "not approved" in told
+        error_text = program.error("call", name, "add", "a=1", "b=2", "--mcp-config", file, code=5, **pwd)
+        assert "not approved" in error_text
     assert not mark.exists()
     program.text("servers", "trust", "here", "--yes", "--mcp-config", file)
     assert program.text("call", "here", "add", "a=1", "b=2", "--mcp-config", file).strip() == "1 + 2 = 3"
@@ -142,8 +142,8 @@ def test_a_program_is_never_looked_for_where_mcphost_is_started(program: Program
     path = {"PATH": f"bin::.:{program.work.name}/bin:{program.env['PATH']}"}
     for name in ("its", "own"):
         program.text("servers", "trust", name, "--yes")
-    told = program.error("call", "its", "add", "a=1", "b=2", code=4, **path)
-    assert "The command 'its-server' was not found." in told
+    error_text = program.error("call", "its", "add", "a=1", "b=2", code=4, **path)
+    assert "The command 'its-server' was not found." in error_text
     assert program.text("call", "own", "add", "a=1", "b=2", **path).strip() == "1 + 2 = 3"
     assert not mark.exists()
 

@@ -33,24 +33,24 @@ async def turn(host: Host, text: str = "go") -> list[tuple[str, str]]:
 
 
 async def test_auto_approved_tools_run_without_a_question_and_others_still_ask(open_host: OpenHost) -> None:
-    front = ScriptedFrontend(Deny())
-    async with open_host(ScriptedModel(tool_round(ADD, NOTE), text_round("ok")), front) as host:
+    frontend = ScriptedFrontend(Deny())
+    async with open_host(ScriptedModel(tool_round(ADD, NOTE), text_round("ok")), frontend) as host:
         await host.servers.ensure_ready("demo")
         feed = host.events.subscribe()
         running = host.auto_approval.start(PICKED, AutoApprovalBudget(calls=5))
         assert (running.tools, running.servers) == (2, ("demo",))
         assert await turn(host) == [("add", "autonomy")]
-        told = [event for event in feed.drain() if isinstance(event, AutoApprovalChanged)]
-    assert [question.tool for question in front.asked if isinstance(question, ApproveTool)] == ["add_note"]
-    assert [(event.on, event.calls_left) for event in told] == [(True, 5), (True, 4)]
+        events = [event for event in feed.drain() if isinstance(event, AutoApprovalChanged)]
+    assert [question.tool for question in frontend.asked if isinstance(question, ApproveTool)] == ["add_note"]
+    assert [(event.on, event.calls_left) for event in events] == [(True, 5), (True, 4)]
 
 
 async def test_without_it_the_same_call_is_asked(open_host: OpenHost) -> None:
-    front = ScriptedFrontend(Deny())
-    async with open_host(ScriptedModel(tool_round(ADD), text_round("ok")), front) as host:
+    frontend = ScriptedFrontend(Deny())
+    async with open_host(ScriptedModel(tool_round(ADD), text_round("ok")), frontend) as host:
         await host.servers.ensure_ready("demo")
         assert await turn(host) == []
-    assert len(front.asked) == 1
+    assert len(frontend.asked) == 1
 
 
 @pytest.mark.parametrize(
@@ -82,23 +82,23 @@ async def test_a_budget_has_bounds(open_host: OpenHost, budget: AutoApprovalBudg
 
 
 async def test_its_calls_end_it(open_host: OpenHost) -> None:
-    front = ScriptedFrontend(AllowOnce())
+    frontend = ScriptedFrontend(AllowOnce())
     async with open_host(
-        ScriptedModel(tool_round(ADD), tool_round(ADD), tool_round(ADD), text_round("ok")), front
+        ScriptedModel(tool_round(ADD), tool_round(ADD), tool_round(ADD), text_round("ok")), frontend
     ) as host:
         await host.servers.ensure_ready("demo")
         feed = host.events.subscribe()
         host.auto_approval.start(PICKED, AutoApprovalBudget(calls=2))
         assert await turn(host) == [("add", "autonomy"), ("add", "autonomy"), ("add", "once")]
-        told = [event for event in feed.drain() if isinstance(event, AutoApprovalChanged)]
-        assert (told[-1].on, told[-1].why) == (False, "2 calls were made")
+        events = [event for event in feed.drain() if isinstance(event, AutoApprovalChanged)]
+        assert (events[-1].on, events[-1].why) == (False, "2 calls were made")
         assert host.auto_approval.status is None
 
 
 async def test_its_tokens_end_it(open_host: OpenHost) -> None:
     # Each round of the scripted model uses 27 tokens.
-    front = ScriptedFrontend(AllowOnce())
-    async with open_host(ScriptedModel(tool_round(ADD), tool_round(ADD), text_round("ok")), front) as host:
+    frontend = ScriptedFrontend(AllowOnce())
+    async with open_host(ScriptedModel(tool_round(ADD), tool_round(ADD), text_round("ok")), frontend) as host:
         await host.servers.ensure_ready("demo")
         host.auto_approval.start(PICKED, AutoApprovalBudget(tokens=50))
         assert await turn(host) == [("add", "autonomy"), ("add", "once")]
@@ -119,8 +119,8 @@ async def test_auto_approval_expires_and_reports_it_while_idle(open_host: OpenHo
 async def test_auto_approval_expires_while_the_machine_sleeps(
     open_host: OpenHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    front, woken = ScriptedFrontend(Deny()), time.time() + 90
-    async with open_host(ScriptedModel(tool_round(ADD), text_round("ok")), front) as host:
+    frontend, woken = ScriptedFrontend(Deny()), time.time() + 90
+    async with open_host(ScriptedModel(tool_round(ADD), text_round("ok")), frontend) as host:
         await host.servers.ensure_ready("demo")
         host.auto_approval.start(PICKED, AutoApprovalBudget(seconds=60))
         monkeypatch.setattr(time, "time", lambda: woken)
@@ -129,29 +129,29 @@ async def test_auto_approval_expires_while_the_machine_sleeps(
         assert running.remaining.seconds == 0
         assert await turn(host) == []
         assert host.auto_approval.status is None
-    assert len(front.asked) == 1
+    assert len(frontend.asked) == 1
 
 
 async def test_another_conversation_is_not_covered(open_host: OpenHost) -> None:
-    front = ScriptedFrontend(Deny())
-    async with open_host(ScriptedModel(tool_round(ADD), text_round("ok")), front) as host:
+    frontend = ScriptedFrontend(Deny())
+    async with open_host(ScriptedModel(tool_round(ADD), text_round("ok")), frontend) as host:
         await host.servers.ensure_ready("demo")
         host.auto_approval.start(PICKED, AutoApprovalBudget())
         host.conversation.open_new()
         assert host.auto_approval.status is None
         assert await turn(host) == []
-    assert len(front.asked) == 1
+    assert len(frontend.asked) == 1
 
 
 async def test_what_the_configuration_never_allows_stays_forbidden(open_host: OpenHost) -> None:
-    front = ScriptedFrontend()
+    frontend = ScriptedFrontend()
     async with open_host(
-        ScriptedModel(tool_round(ADD), text_round("ok")), front, never_rules=(parse_rule("demo/add?a=1"),)
+        ScriptedModel(tool_round(ADD), text_round("ok")), frontend, never_rules=(parse_rule("demo/add?a=1"),)
     ) as host:
         await host.servers.ensure_ready("demo")
         host.auto_approval.start(PICKED, AutoApprovalBudget())
         assert await turn(host) == []
-    assert front.asked == []
+    assert frontend.asked == []
 
 
 async def test_the_kill_key_ends_it_and_the_turn(open_host: OpenHost) -> None:
@@ -174,19 +174,19 @@ async def test_the_kill_key_ends_it_and_the_turn(open_host: OpenHost) -> None:
 
 
 async def test_auto_approval_continues_past_the_round_limit_without_a_question(open_host: OpenHost) -> None:
-    front = ScriptedFrontend(Deny(), False)
+    frontend = ScriptedFrontend(Deny(), False)
     rounds = [tool_round(ADD)] * 6
-    async with open_host(ScriptedModel(*rounds, text_round("ok")), front, limits=Limits(max_rounds=2)) as host:
+    async with open_host(ScriptedModel(*rounds, text_round("ok")), frontend, limits=Limits(max_rounds=2)) as host:
         await host.servers.ensure_ready("demo")
         host.auto_approval.start(PICKED, AutoApprovalBudget(calls=3))
         ran = await turn(host)
     assert ran == [("add", "autonomy")] * 3
-    assert [type(one) for one in front.asked] == [ApproveTool, ContinueTurn]
+    assert [type(question) for question in frontend.asked] == [ApproveTool, ContinueTurn]
 
 
 async def test_the_same_tool_at_another_server_or_changed_is_asked(open_host: OpenHost) -> None:
-    front = ScriptedFrontend(Deny())
-    async with open_host(ScriptedModel(tool_round(ADD), text_round("ok")), front) as host:
+    frontend = ScriptedFrontend(Deny())
+    async with open_host(ScriptedModel(tool_round(ADD), text_round("ok")), frontend) as host:
         await host.servers.ensure_ready("demo")
         host.auto_approval.start(PICKED, AutoApprovalBudget())
         connection = next(iter(host.auto_approval.candidates())).connection
@@ -195,4 +195,4 @@ async def test_the_same_tool_at_another_server_or_changed_is_asked(open_host: Op
         assert changed.digest != listed.digest
         connection.listing.tools["add"] = changed
         assert await turn(host) == []
-    assert len(front.asked) == 1
+    assert len(frontend.asked) == 1

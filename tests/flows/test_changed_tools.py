@@ -68,7 +68,7 @@ class Turning(ScriptedFrontend):
     async def ask(self, question: Question[Any]) -> Any:
         if isinstance(question, ReviewToolChanges):
             self.changes.append(question)
-            return AcceptToolChanges(tuple(one.tool for one in question.changes) if self.keep else ())
+            return AcceptToolChanges(tuple(change.tool for change in question.changes) if self.keep else ())
         if not self.asked:
             feed = self.host.events.subscribe()
             beside = self.words.with_suffix(".new")
@@ -95,19 +95,19 @@ async def turn(
     words, ran = tmp_path / "words", tmp_path / "ran"
     words.write_text("kind")
     ran.write_text("")
-    front = Turning(words, then, *answers, restart=restart, keep=keep)
+    frontend = Turning(words, then, *answers, restart=restart, keep=keep)
     model = ScriptedModel(tool_round(("coat__t", {"x": 1})), text_round("ok"))
     server = inline_server("coat", TURNCOAT, env={"WORDS": str(words), "RAN": str(ran)})
-    async with open_host(model, front, servers=(server,)) as host:
-        front.host = host
+    async with open_host(model, frontend, servers=(server,)) as host:
+        frontend.host = host
         await host.servers.ensure_ready("coat")
         feed = host.events.subscribe()
         with anyio.fail_after(20):
             await host.conversation.send("go")
         started = [event for event in feed.drain() if isinstance(event, ToolStarted)]
-    questions = [question for question in front.asked if isinstance(question, ApproveTool)]
+    questions = [question for question in frontend.asked if isinstance(question, ApproveTool)]
     assert len(started) == len(ran.read_text().split())
-    return questions, ran.read_text().split(), model.requests[-1].messages[-1].parts, front.changes
+    return questions, ran.read_text().split(), model.requests[-1].messages[-1].parts, frontend.changes
 
 
 RESTART = pytest.mark.parametrize("restart", [False, True], ids=["the list changed", "the server was restarted"])

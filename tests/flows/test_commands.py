@@ -48,7 +48,7 @@ def test_tool_that_reports_an_error_exits_8_with_its_text_on_stdout(program: Pro
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "text"),
     [
         (["nope", "add"], "Configured servers: demo"),
         (["demo", "nope"], "Its tools: add"),
@@ -58,15 +58,15 @@ def test_tool_that_reports_an_error_exits_8_with_its_text_on_stdout(program: Pro
         (["demo"], "TOOL"),
     ],
 )
-def test_call_that_cannot_be_meant_exits_2(program: Program, arguments: list[str], said: str) -> None:
-    assert said in program.error("--mcp-config", program.servers(demo=DEMO), "call", *arguments, code=2)
+def test_call_that_cannot_be_meant_exits_2(program: Program, arguments: list[str], text: str) -> None:
+    assert text in program.error("--mcp-config", program.servers(demo=DEMO), "call", *arguments, code=2)
 
 
 def test_missing_command_exits_4_naming_it_before_the_connect_limit(program: Program) -> None:
     file = program.servers(gone={"command": "no-such-program"}, demo=DEMO)
-    began = time.monotonic()
+    started_at = time.monotonic()
     assert "no-such-program" in program.error("--mcp-config", file, "call", "gone", "x", code=4)
-    assert time.monotonic() - began < 25  # a wait for the server would be the connect limit, 30 s
+    assert time.monotonic() - started_at < 25  # a wait for the server would be the connect limit, 30 s
 
 
 def test_server_that_dies_at_start_exits_4_with_its_last_output(program: Program) -> None:
@@ -85,18 +85,18 @@ def test_server_that_fails_in_a_call_exits_4_and_says_so(program: Program, tool:
 
 def test_timeout_is_the_hard_limit_and_exits_4(program: Program) -> None:
     file = program.servers(demo=DEMO)
-    began = time.monotonic()
+    started_at = time.monotonic()
     slow = ("call", "demo", "count_slowly", "to=100", "seconds=50")
-    told = program.error("--mcp-config", file, "--timeout", "1", *slow, code=4)
-    assert time.monotonic() - began < 25
-    assert "1 s" in told
+    error_text = program.error("--mcp-config", file, "--timeout", "1", *slow, code=4)
+    assert time.monotonic() - started_at < 25
+    assert "1 s" in error_text
 
 
 def test_server_that_never_answers_exits_4_in_time(program: Program) -> None:
     file = program.servers(mute=faulty_server("never answers"))
-    began = time.monotonic()
+    started_at = time.monotonic()
     program.error("--mcp-config", file, "--timeout", "1", "call", "mute", "echo", code=4)
-    assert time.monotonic() - began < 25
+    assert time.monotonic() - started_at < 25
 
 
 @pytest.mark.parametrize("fault", ["banner", "stderr flood", "BOM and CRLF", "silent on discover", "dies of discover"])
@@ -146,8 +146,8 @@ def test_read_prints_writes_and_names_what_is_missing(program: Program) -> None:
     assert (program.work / "guide.md").read_text() == made["contents"][0]["text"]
     assert [path.name for path in program.work.iterdir()] == ["guide.md"]
     assert "no such resource" in program.error("--mcp-config", file, "read", "demo", "demo://nope", code=4)
-    told = program.error("--mcp-config", file, "read", "demo", "demo://guide", "-o", "/no/x", code=2)
-    assert "cannot be written" in told
+    error_text = program.error("--mcp-config", file, "read", "demo", "demo://guide", "-o", "/no/x", code=2)
+    assert "cannot be written" in error_text
 
 
 def test_a_file_that_read_writes_goes_through_no_link_and_keeps_its_permissions(program: Program) -> None:

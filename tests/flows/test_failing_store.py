@@ -18,14 +18,14 @@ async def test_always_allow_with_a_failing_store_lasts_for_this_run_and_is_repor
     open_host: OpenHost, tmp_path: Path
 ) -> None:
     add = tool_round(("demo__add", {"a": 1, "b": 1}))
-    front = ScriptedFrontend(AllowAlways())
-    async with open_host(ScriptedModel(add, add, text_round("both ran")), front) as host:
+    frontend = ScriptedFrontend(AllowAlways())
+    async with open_host(ScriptedModel(add, add, text_round("both ran")), frontend) as host:
         await host.servers.ensure_ready("demo")
         with sqlite3.connect(tmp_path / "store.db") as db:
             db.execute("DROP TABLE grants")
         feed = host.events.subscribe()
         result = await host.conversation.send("twice")
-        told = [event for event in feed.drain() if isinstance(event, NoticeEvent)]
-    assert (result.outcome, result.text, len(front.asked)) == ("done", "both ran", 1)
-    assert told
-    assert all("store" in event.text for event in told)
+        events = [event for event in feed.drain() if isinstance(event, NoticeEvent)]
+    assert (result.outcome, result.text, len(frontend.asked)) == ("done", "both ran", 1)
+    assert events
+    assert all("store" in event.text for event in events)

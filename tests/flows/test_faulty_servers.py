@@ -25,8 +25,8 @@ def server(name: str, call: str = "pass", start: str = "") -> ServerConfig:
     return inline_server(name, HANDSHAKE_SERVER.format(call=call, start=start))
 
 
-def state(name: str, wanted: str):  # type: ignore[no-untyped-def]
-    return lambda event: isinstance(event, ServerState) and event.server == name and event.state == wanted
+def state(name: str, expected: str):  # type: ignore[no-untyped-def]
+    return lambda event: isinstance(event, ServerState) and event.server == name and event.state == expected
 
 
 @pytest.mark.req("ui.partial-failure")
@@ -160,26 +160,26 @@ for line in sys.stdin:
 async def test_a_configured_server_is_not_started_before_it_is_trusted(open_host: OpenHost, tmp_path: Path) -> None:
     mark = tmp_path / "started"
     touching = replace(server("files", start=f"open({str(mark)!r}, 'a').write('x')"), source="user", file="mcp.json")
-    front = ScriptedFrontend(DoNotTrust())
-    async with open_host(front=front, servers=(touching,)) as host:
+    frontend = ScriptedFrontend(DoNotTrust())
+    async with open_host(frontend=frontend, servers=(touching,)) as host:
         with pytest.raises(ConsentDenied, match="not approved"):
             await host.servers.ensure_ready("files")
     assert not mark.exists()
-    question = front.asked[0]
+    question = frontend.asked[0]
     assert isinstance(question, TrustServer)
     assert question.command == touching.argv
     for answers, asked in (([TrustOnce()], 1), ([TrustAlways()], 1), ([], 0)):
-        front = ScriptedFrontend(*answers)
-        async with open_host(front=front, servers=(touching,)) as host:
+        frontend = ScriptedFrontend(*answers)
+        async with open_host(frontend=frontend, servers=(touching,)) as host:
             await host.servers.ensure_ready("files")
-        assert len(front.asked) == asked
+        assert len(frontend.asked) == asked
     changed = replace(touching, args=(*touching.args, "--more"))
-    front = ScriptedFrontend(DoNotTrust())
-    async with open_host(front=front, servers=(changed,)) as host:
+    frontend = ScriptedFrontend(DoNotTrust())
+    async with open_host(frontend=frontend, servers=(changed,)) as host:
         with pytest.raises(ConsentDenied):
             await host.servers.ensure_ready("files")
-    assert isinstance(front.asked[0], TrustServer)
-    assert front.asked[0].changed
+    assert isinstance(frontend.asked[0], TrustServer)
+    assert frontend.asked[0].changed
 
 
 async def test_restarting_opens_a_new_process_and_finds_the_tools_again(open_host: OpenHost) -> None:

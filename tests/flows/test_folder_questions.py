@@ -66,7 +66,7 @@ def test_no_server_is_asked_about_before_it_is_used_and_those_that_wait_are_one_
         call = pipe.send("call", server="one", tool="where")
         question = pipe.event("question", kind="share_roots")
         assert question["why"] == "it asked for them, and its tool where is about to run"
-        assert [(one["server"], [root["uri"] for root in one["roots"]]) for one in question["askers"]] == [
+        assert [(asker["server"], [root["uri"] for root in asker["roots"]]) for asker in question["askers"]] == [
             ("one", [here]), ("two", [here]),
         ]  # fmt: skip
         assert question["choices"] == ["deny", {"accept": {"servers": {"one": "deny", "two": "deny"}}}]

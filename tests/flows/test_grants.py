@@ -22,7 +22,7 @@ def send_and_wait_for_question(pipe: PipeClient, text: str) -> tuple[int, str]:
     """Send a message and wait for the question about its call."""
     before = sum(event["event"] == "question" for event in pipe.events)
     sent = pipe.send("send", text=text)
-    pipe.wait(lambda event: sum(one["event"] == "question" for one in pipe.events) > before)
+    pipe.wait(lambda event: sum(event["event"] == "question" for event in pipe.events) > before)
     return sent, [event for event in pipe.events if event["event"] == "question"][-1]["question"]
 
 
@@ -51,7 +51,7 @@ def test_a_rule_is_given_on_the_pipe_used_previewed_and_revoked(program: Program
         assert pipe.result(sent)["result"]["declined"] == 1
 
         past = pipe.ask("preview", rule="demo/add?a=3")["result"]["calls"]
-        assert [(one["tool"], one["arguments"], one["answer"]) for one in past] == [
+        assert [(item["tool"], item["arguments"], item["answer"]) for item in past] == [
             ("add", {"a": 3, "b": 41}, "yes"), ("add", {"a": 3, "b": 40}, "yes"), ("add", {"a": 2, "b": 40}, "no"),
         ]  # fmt: skip
         assert pipe.ask("preview", rule="demo/multiply")["result"]["calls"][0]["answer"] == "no"
@@ -153,9 +153,9 @@ def test_without_a_screen_grants_and_rules_allow_and_the_never_list_forbids(prog
     assert run() == 0
     (program.home / "config" / "config.toml").write_text('[consent]\nnever = ["demo/add?b=>=40"]\n')
     assert [run(), run("--allow", "demo"), run("--yes")] == [5, 5, 5]
-    told = program.error("call", "demo", "add", "a=1", "b=50", code=5)
-    assert "never allows this: demo/add?b=>=40" in told
-    assert f"change [consent] never in {program.home}/config/config.toml" in told
+    error_text = program.error("call", "demo", "add", "a=1", "b=50", code=5)
+    assert "never allows this: demo/add?b=>=40" in error_text
+    assert f"change [consent] never in {program.home}/config/config.toml" in error_text
     assert program.run("call", "demo", "add", "a=1", "b=2").returncode == 0
     (program.home / "config" / "config.toml").write_text('[consent]\nnever = ["demo/add?b="\n')
     assert run("--yes") == 3

@@ -106,7 +106,7 @@ def test_events_come_one_a_line_and_end_with_finished(program: Program) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "text"),
     [
         (["run", "hi"], 3, "No model is chosen"),
         (["run", " ", "--model", "demo"], 2, "empty"),
@@ -116,8 +116,8 @@ def test_events_come_one_a_line_and_end_with_finished(program: Program) -> None:
         (["run", "hi", "--model", "openai/x"], 7, "OPENAI_API_KEY"),
     ],
 )
-def test_an_impossible_run_reports_why(program: Program, arguments: list[str], code: int, said: str) -> None:
-    assert said in program.error(*arguments, code=code)
+def test_an_impossible_run_reports_why(program: Program, arguments: list[str], code: int, text: str) -> None:
+    assert text in program.error(*arguments, code=code)
     if arguments != ["run"]:
         done = program.run(*arguments, "--output", "events")
         assert json.loads(done.stdout.splitlines()[-1])["exit_code"] == code
@@ -150,8 +150,8 @@ def test_server_that_is_not_approved_exits_5_naming_the_fix_and_nothing_of_it_ru
     mark = program.home / "it-ran"
     program.configure(mine={"command": "touch", "args": [str(mark)]})
     for more in ([], ["--yes"], ["--allow", "mine"]):
-        told = program.error("run", "hi", "--model", "demo", *more, code=5)
-        assert "mcphost servers trust mine" in told
+        error_text = program.error("run", "hi", "--model", "demo", *more, code=5)
+        assert "mcphost servers trust mine" in error_text
     assert "mcphost servers trust mine" in program.error("call", "mine", "x", code=5)
     assert not mark.exists()
 

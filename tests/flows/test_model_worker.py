@@ -13,9 +13,9 @@ from tests.packaging.openai_stub import run_openai_stub
 
 @pytest.fixture
 def program(tmp_path: Path) -> Program:
-    one = Program(tmp_path)
-    one.fork_model_workers()
-    return one
+    program = Program(tmp_path)
+    program.fork_model_workers()
+    return program
 
 
 @pytest.mark.timeout(240)  # litellm is imported, for seconds on a busy machine
@@ -67,12 +67,12 @@ def test_an_answer_that_is_not_complete_is_printed_and_exits_7(
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize(("rule", "code", "said"), [("demo", 0, "2 + 40 = 42"), ("demo/other", 5, "declined")])
-def test_consent_decides_with_a_real_wire_format_too(program: Program, rule: str, code: int, said: str) -> None:
+@pytest.mark.parametrize(("rule", "code", "text"), [("demo", 0, "2 + 40 = 42"), ("demo/other", 5, "declined")])
+def test_consent_decides_with_a_real_wire_format_too(program: Program, rule: str, code: int, text: str) -> None:
     file = program.servers(demo=DEMO)
     with run_openai_stub("add", {"a": 2, "b": 40}) as stub:
         flags = ("--model", "openai/x", "--api-base", stub.api_base, "--api-key-env", "K", "--mcp-config", file)
         out = program.text("run", "what is 2 + 40?", "--allow", rule, *flags, code=code, seconds=100, K="sk-test")
     assert out.startswith("The tool said: ")
-    assert said in out
+    assert text in out
     assert ("42" in out) is (code == 0)

@@ -50,7 +50,9 @@ def test_a_secret_is_moved_and_the_server_gets_it_from_the_keyring(tmp_path: Pat
         program.text("tools", "demo", **env)  # it stays approved
         assert told.read_text() == CANARY
         assert "has no plaintext secret" in program.text("servers", "secure", "demo", "--yes", **env)
-    kept = b"".join(one.read_bytes() for kind in ("config", "data", "state") for one in (tmp_path / kind).rglob("*.*"))
+    kept = b"".join(
+        item.read_bytes() for kind in ("config", "data", "state") for item in (tmp_path / kind).rglob("*.*")
+    )
     assert CANARY.encode() not in kept
 
 
@@ -58,9 +60,9 @@ def test_without_a_keyring_nothing_is_moved(tmp_path: Path) -> None:
     program = Program(tmp_path)
     path = configured(program, tmp_path / "told")
     before = path.read_bytes()
-    said = program.error("servers", "secure", "demo", code=3, DBUS_SESSION_BUS_ADDRESS="unix:path=/nonexistent")
-    assert "Nothing was moved" in said
-    assert "${env:NAME}" in said
+    error_text = program.error("servers", "secure", "demo", code=3, DBUS_SESSION_BUS_ADDRESS="unix:path=/nonexistent")
+    assert "Nothing was moved" in error_text
+    assert "${env:NAME}" in error_text
     assert path.read_bytes() == before
 
 

@@ -43,7 +43,7 @@ def test_a_program_switches_a_tool_off_and_the_listing_says_so(program: Program)
     file = program.servers(demo={**DEMO, "disabledTools": ["clear_*"]})
 
     def off() -> list[str]:
-        return [one["name"] for one in pipe.ask("list", server="demo")["result"]["tools"] if one.get("off")]
+        return [tool["name"] for tool in pipe.ask("list", server="demo")["result"]["tools"] if tool.get("off")]
 
     with program.pipe("--mcp-config", file, "--model", "demo") as pipe:
         assert off() == ["clear_notes"]
@@ -55,7 +55,7 @@ def test_a_program_switches_a_tool_off_and_the_listing_says_so(program: Program)
     shown = program.text("tools", "--mcp-config", file).splitlines()
     assert [line.split()[1] for line in shown if line.split()[2] == "off"] == ["add", "clear_notes"]
     listed = json.loads(program.text("tools", "--json", "--mcp-config", file))["tools"]
-    assert [one["name"] for one in listed if one.get("off")] == ["add", "clear_notes"]
+    assert [item["name"] for item in listed if item.get("off")] == ["add", "clear_notes"]
 
 
 def test_a_program_reads_a_result_before_the_model_does(program: Program) -> None:
@@ -256,7 +256,7 @@ def test_a_message_starts_without_a_hanging_server_and_reports_it(program: Progr
         assert "42" in pipe.result(sent)["result"]["text"]
         told = [event["text"] for event in pipe.events if event["event"] == "told"]
         assert told == ["Starting without the server 'silent', which is not ready."]
-        assert not [one for one in pipe.events if one["event"] == "server_state" and one["state"] == "failed"]
+        assert not [event for event in pipe.events if event["event"] == "server_state" and event["state"] == "failed"]
 
 
 def test_end_of_input_refuses_the_open_question_and_finishes_the_turn(program: Program) -> None:
@@ -294,11 +294,11 @@ def test_quit_with_a_call_and_a_question_open_ends_before_the_call_and_leaves_no
         pipe.event("tool_started")
         pipe.send("send", text="what is 2 + 40?")
         pipe.event("question")
-        began = time.monotonic()
+        started_at = time.monotonic()
         pipe.send("quit")
         assert error(pipe.result(call)) == ("interrupted", 130)
         assert pipe.process.wait(20) == 0
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - started_at < 20
     assert_processes_ended(note)
 
 
@@ -414,7 +414,7 @@ def test_folders_are_listed_added_and_removed_and_persist_as_requested(program: 
         added = pipe.ask("roots", add="~", name="home", keep="user")["result"]["folders"][1]
         assert (added["path"], added["name"], added["keep"]) == (str(program.home), "home", "user")
         assert "home folder" in added["warning"]
-        assert [one["state"] for one in pipe.event("roots")["folders"]] == ["there", "there"]
+        assert [folder["state"] for folder in pipe.event("roots")["folders"]] == ["there", "there"]
         gone = pipe.ask("roots", remove=".", keep="project")["result"]["folders"][0]
         assert (gone["state"], gone["uri"]) == ("out", "")
     (program.work / "src").mkdir()
@@ -422,10 +422,10 @@ def test_folders_are_listed_added_and_removed_and_persist_as_requested(program: 
     assert f"{program.work}/src" in program.text("servers", "trust", ".mcp.json", "--yes")
     with program.pipe() as pipe:
         found = pipe.ask("roots")["result"]["folders"]
-        assert [(one["source"], one["state"]) for one in found] == [
+        assert [(item["source"], item["state"]) for item in found] == [
             ("started", "out"), ("project", "there"), ("added", "there"),
         ]  # fmt: skip
         assert found[1]["uri"] == f"file://{program.work}/src"
     (program.work / ".mcp.json").write_text('{"mcphost": {"roots": ["src", "/"]}}')
     with program.pipe() as pipe:
-        assert "project" not in {one["source"] for one in pipe.ask("roots")["result"]["folders"]}
+        assert "project" not in {folder["source"] for folder in pipe.ask("roots")["result"]["folders"]}

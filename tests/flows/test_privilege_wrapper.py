@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 def server_process() -> psutil.Process:
     """The demo server below this process."""
     below = psutil.Process().children(recursive=True)
-    return next(one for one in below if "mcphost.demo.server" in command_line(one))
+    return next(item for item in below if "mcphost.demo.server" in command_line(item))
 
 
 def status(process: psutil.Process) -> str:

@@ -26,9 +26,9 @@ def program(tmp_path: Path) -> Program:
 
 
 def test_a_changed_tool_is_refused_until_its_difference_was_kept(program: Program) -> None:
-    said = program.error("call", "shape", "t", code=5)
-    assert "quarantined" in said
-    assert "mcphost servers changes shape" in said
+    error_text = program.error("call", "shape", "t", code=5)
+    assert "quarantined" in error_text
+    assert "mcphost servers changes shape" in error_text
     shown = program.run("servers", "changes", "shape")
     assert (shown.returncode, "+ description: kind, now with a hook" in shown.stdout.decode()) == (5, True)
     program.error("call", "shape", "t", code=5)

@@ -41,8 +41,8 @@ def test_a_secret_echoed_by_a_server_is_never_shown(tmp_path: Path, name: str) -
         echo={"url": f"http://127.0.0.1:{echo.server_address[1]}/mcp", "headers": {"X-Any": "a ${env:FROM_HERE}"}},
     )
     secret = {"FROM_HERE": CANARY, "OPENAI_API_KEY": f"not-for-servers-{CANARY}"}
-    told = program.error("--mcp-config", file, "--log-level", "debug", "call", name, "t", code=4, **secret)
-    assert "[secret]" in told
+    error_text = program.error("--mcp-config", file, "--log-level", "debug", "call", name, "t", code=4, **secret)
+    assert "[secret]" in error_text
     with program.pipe("--mcp-config", file, **secret) as pipe:
         assert not pipe.ask("connect", server=name)["ok"]
         events = json.dumps(pipe.end())
@@ -50,5 +50,5 @@ def test_a_secret_echoed_by_a_server_is_never_shown(tmp_path: Path, name: str) -
     echo.server_close()
     files = [path for folder in ("state", "data") for path in (tmp_path / folder).rglob("*") if path.is_file()]
     kept = b"".join(path.read_bytes() for path in files)
-    assert CANARY not in told + events
+    assert CANARY not in error_text + events
     assert CANARY.encode() not in kept

@@ -83,7 +83,7 @@ async def call(host: Host, tool: str) -> str:
 async def test_progress_floods_are_reported_at_ten_a_second(open_host: OpenHost) -> None:
     async with open_host(servers=(flood_server(),)) as host:
         await host.servers.ensure_ready("flood")
-        feed, before, begun = host.events.subscribe(), psutil.Process().memory_info().rss, time.monotonic()
+        feed, before, started_at = host.events.subscribe(), psutil.Process().memory_info().rss, time.monotonic()
         told = 0
         async with anyio.create_task_group() as group:
 
@@ -96,7 +96,7 @@ async def test_progress_floods_are_reported_at_ten_a_second(open_host: OpenHost)
             await call(host, "progress")
             await anyio.lowlevel.checkpoint()
             group.cancel_scope.cancel()
-        took = time.monotonic() - begun
+        took = time.monotonic() - started_at
         counts = host.servers.view("flood").counts
         assert 1 <= told <= 12 * took + 3
         assert counts["progress left out"] + counts.get("messages left out in a flood", 0) > 10_000
@@ -158,13 +158,13 @@ async def test_pings_without_end_stop_the_server_and_say_so(open_host: OpenHost)
 
 
 @pytest.mark.req("page.loop-guard")
-@pytest.mark.parametrize(("lists", "count", "said"), [("items", 10_000, "10,000"), ("pages", 0, "1,000 pages")])
-async def test_endless_lists_are_truncated_and_reported(open_host: OpenHost, lists: str, count: int, said: str) -> None:
+@pytest.mark.parametrize(("lists", "count", "text"), [("items", 10_000, "10,000"), ("pages", 0, "1,000 pages")])
+async def test_endless_lists_are_truncated_and_reported(open_host: OpenHost, lists: str, count: int, text: str) -> None:
     async with open_host(servers=(flood_server(lists),)) as host:
         with anyio.fail_after(20):
             view = await host.servers.ensure_ready("flood")
         assert len(view.catalog.tools) == count
-        assert [said in problem for problem in view.catalog.left_out] == [True]
+        assert [text in problem for problem in view.catalog.left_out] == [True]
 
 
 async def test_the_model_gets_so_many_tools_and_so_much_of_each_description(open_host: OpenHost) -> None:

@@ -46,13 +46,13 @@ def test_a_command_refuses_what_the_server_asks_and_points_to_the_pipe(program: 
     done = program.run("--mcp-config", server(program, method), "call", "asker", "ask", "--json")
     assert done.returncode == 0
     assert "-32601" in json.loads(done.stdout)["text"]
-    told = done.stderr.decode()
-    assert method in told
-    assert "mcphost pipe" in told
+    error_text = done.stderr.decode()
+    assert method in error_text
+    assert "mcphost pipe" in error_text
 
-    told = program.error("--mcp-config", server(program, method, "modern"), "call", "asker", "ask", code=4)
-    assert method in told
-    assert "mcphost pipe" in told
+    error_text = program.error("--mcp-config", server(program, method, "modern"), "call", "asker", "ask", code=4)
+    assert method in error_text
+    assert "mcphost pipe" in error_text
 
 
 def test_run_declares_nothing_it_could_not_answer(program: Program) -> None:

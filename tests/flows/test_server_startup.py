@@ -30,10 +30,10 @@ def installer(folder: Path, code: str) -> ServerConfig:
 async def test_the_last_three_lines_of_a_failed_start_are_in_the_error(open_host: OpenHost) -> None:
     code = "import sys; print('one\\n\\ntwo\\n\\x1b[31mthree\\nBearer abcdefghijkl', file=sys.stderr); sys.exit(1)"
     async with open_host(servers=(inline_server("dying", code),)) as host:
-        with anyio.fail_after(20), pytest.raises(StartupError) as caught:
+        with anyio.fail_after(20), pytest.raises(StartupError) as exc_info:
             await host.servers.ensure_ready("dying")
         cause = "exited with status 1; it last said: two | ␛[31mthree | Bearer [secret]."
-        assert caught.value.message.endswith(cause)
+        assert exc_info.value.message.endswith(cause)
         assert host.servers.view("dying").detail.endswith(cause)
 
 
@@ -68,16 +68,16 @@ async def test_an_installer_has_more_time_and_is_not_called_silent(
         assert host.servers.view("fetched").starting_seconds == 0
 
 
-@pytest.mark.parametrize(("chosen", "told"), [(Limits(), "within 1 s"), (Limits(connect_timeout=2), "within 2 s")])
+@pytest.mark.parametrize(("chosen", "text"), [(Limits(), "within 1 s"), (Limits(connect_timeout=2), "within 2 s")])
 async def test_a_time_to_connect_that_the_user_chose_holds_for_installers_too(
-    open_host: OpenHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: Limits, told: str
+    open_host: OpenHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: Limits, text: str
 ) -> None:
     from mcphost.cli import session_opener
 
     assert package_runners.INSTALLER_START_TIMEOUT == 120
     monkeypatch.setattr(session_opener, "INSTALLER_START_TIMEOUT", 1.0)
     async with open_host(servers=(installer(tmp_path, "import sys; sys.stdin.read()"),), limits=chosen) as host:
-        with anyio.fail_after(20), pytest.raises(RequestTimeout, match=told):
+        with anyio.fail_after(20), pytest.raises(RequestTimeout, match=text):
             await host.servers.ensure_ready("fetched")
 
 
@@ -97,9 +97,9 @@ async def test_the_hint_of_a_start_that_fails_names_the_file_that_was_read(open_
     nowhere = ServerConfig(name="nowhere", command="ls", cwd="/no/such/folder", source="flag", file=file)
     async with open_host(servers=(absent, nowhere)) as host:
         for name in ("absent", "nowhere"):
-            with anyio.fail_after(20), pytest.raises(StartupError) as caught:
+            with anyio.fail_after(20), pytest.raises(StartupError) as exc_info:
                 await host.servers.ensure_ready(name)
-            assert f"in {file}." in caught.value.hint
+            assert f"in {file}." in exc_info.value.hint
 
 
 async def test_ten_servers_that_start_at_once_need_no_thread_each(open_host: OpenHost) -> None:

@@ -220,9 +220,9 @@ def test_check_lists_an_entry_that_cannot_be_read_and_exits_4_when_nothing_is_us
 def test_the_error_output_of_a_server_that_failed_is_in_the_log_that_the_message_names(program: Program) -> None:
     code = "import sys; print('the real cause', file=sys.stderr); print('see another file', file=sys.stderr); exit(3)"
     server = {"command": sys.executable, "args": ["-c", code]}
-    told = program.error("--mcp-config", program.servers(bad=server), "call", "bad", "x", code=4)
-    assert "Its error output is in" in told, told
-    (log,) = re.findall(r"Its error output is in (\S+)", told)
+    error_text = program.error("--mcp-config", program.servers(bad=server), "call", "bad", "x", code=4)
+    assert "Its error output is in" in error_text, error_text
+    (log,) = re.findall(r"Its error output is in (\S+)", error_text)
     assert "the real cause" in Path(log).read_text()
 
 
@@ -234,9 +234,9 @@ def test_a_hint_names_the_file_that_was_read(program: Program) -> None:
 
 
 def test_a_tool_that_is_not_listed_here_may_be_hidden_and_pipe_is_named(program: Program) -> None:
-    told = program.error("--mcp-config", program.servers(demo=DEMO), "call", "demo", "ask-me", code=2)
-    assert "A server may hide tools that ask the user something" in told
-    assert "mcphost pipe" in told
+    error_text = program.error("--mcp-config", program.servers(demo=DEMO), "call", "demo", "ask-me", code=2)
+    assert "A server may hide tools that ask the user something" in error_text
+    assert "mcphost pipe" in error_text
 
 
 def test_demanded_era_is_not_remembered_for_later(program: Program) -> None:
@@ -254,8 +254,8 @@ def test_broken_configuration_is_named_and_the_rest_works(program: Program) -> N
     assert program.text("call", "demo", "add", "a=1", "b=1") == "1 + 1 = 2\n"
     assert '"command" is a number' in program.error("call", "bad", "x", code=3)
     path.write_text('{"mcpServers": {oops}}')
-    told = program.error("call", "demo", "add", code=3)
-    assert f"{path}, line 1, column 17" in told
+    error_text = program.error("call", "demo", "add", code=3)
+    assert f"{path}, line 1, column 17" in error_text
     assert json.loads(program.text("servers", "list", "--json"))["problems"]
 
 

@@ -24,44 +24,44 @@ pytestmark = pytest.mark.anyio
 
 @pytest.mark.req("auth.callback.manual", "auth.scope.shown")
 async def test_login_shows_where_to_sign_in_and_takes_the_answer_of_a_browser(program: Program) -> None:
-    async with run_peer(kind=SignedInServer) as one:
-        config = program.servers(tracker={"url": one.url})
+    async with run_peer(kind=SignedInServer) as peer:
+        config = program.servers(tracker={"url": peer.url})
         async with await start_program(
             program, "login", "tracker", "--no-browser", "--json", "--mcp-config", config
         ) as process:
             said = bytearray()
             await visit_authorization_page(await read_authorization_url(process, said))
-            out = b"".join([chunk async for chunk in process.stdout])
+            output = b"".join([chunk async for chunk in process.stdout])
             said += b"".join([chunk async for chunk in process.stderr])
             assert await process.wait() == 0, said.decode()
-    told = json.loads(out)
-    assert told["issuer"] == one.origin
+    told = json.loads(output)
+    assert told["issuer"] == peer.origin
     assert told["scopes"] == ["tools:read"]
-    assert one.origin.encode() in said
+    assert peer.origin.encode() in said
     assert b"tools:read" in said
-    secrets = (*one.valid, *one.families, one.forms[0]["code"], one.forms[0]["code_verifier"])
+    secrets = (*peer.valid, *peer.families, peer.forms[0]["code"], peer.forms[0]["code_verifier"])
     kept = b"".join(path.read_bytes() for path in program.home.rglob("*") if path.is_file())
     assert b"mcphost starts" in kept
-    assert not any(secret.encode() in out + said + kept for secret in secrets)
+    assert not any(secret.encode() in output + said + kept for secret in secrets)
 
 
 @pytest.mark.req("auth.callback.manual")
 async def test_login_takes_a_pasted_address(program: Program) -> None:
-    async with run_peer(kind=SignedInServer) as one:
-        config = program.servers(tracker={"url": one.url})
+    async with run_peer(kind=SignedInServer) as peer:
+        config = program.servers(tracker={"url": peer.url})
         async with await start_program(program, "login", "tracker", "--no-browser", "--mcp-config", config) as process:
             asked = query(await read_authorization_url(process, bytearray()))
-            one.codes["typed"] = asked
+            peer.codes["typed"] = asked
             assert process.stdin
             await process.stdin.send(f"{asked['redirect_uri']}?code=typed&state={asked['state']}\n".encode())
-            out = b"".join([chunk async for chunk in process.stdout])
+            output = b"".join([chunk async for chunk in process.stdout])
             assert await process.wait() == 0
-    assert out.startswith(b"Signed in to tracker at http://127.0.0.1:")
+    assert output.startswith(b"Signed in to tracker at http://127.0.0.1:")
 
 
 async def test_login_can_be_interrupted_and_closes_its_port(program: Program) -> None:
-    async with run_peer(kind=SignedInServer) as one:
-        config = program.servers(tracker={"url": one.url})
+    async with run_peer(kind=SignedInServer) as peer:
+        config = program.servers(tracker={"url": peer.url})
         async with await start_program(program, "login", "tracker", "--no-browser", "--mcp-config", config) as process:
             asked = query(await read_authorization_url(process, bytearray()))
             process.send_signal(signal.SIGINT)
@@ -73,7 +73,7 @@ async def test_login_can_be_interrupted_and_closes_its_port(program: Program) ->
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "text"),
     [
         (("login", "local"), 2, "nothing to sign in to"),
         (("login", "none"), 2, "no server named"),
@@ -85,16 +85,16 @@ async def test_login_can_be_interrupted_and_closes_its_port(program: Program) ->
     ],
 )
 async def test_what_login_cannot_do_is_a_sentence_and_an_exit_code(
-    program: Program, arguments: tuple[str, ...], code: int, said: str
+    program: Program, arguments: tuple[str, ...], code: int, text: str
 ) -> None:
-    async with run_peer(kind=SignedInServer) as one, run_peer() as free:
+    async with run_peer(kind=SignedInServer) as peer, run_peer() as free:
         free.answers = dict.fromkeys(("/mcp", "/.well-known/oauth-protected-resource/mcp"), (404, b"", ""))
         config = program.servers(
-            tracker={"url": one.url},
+            tracker={"url": peer.url},
             open={"url": free.url},
-            fixed={"url": one.url, "headers": {"Authorization": "${env:MY_TOKEN}"}},
+            fixed={"url": peer.url, "headers": {"Authorization": "${env:MY_TOKEN}"}},
             local={"command": "true"},
-            robot={"url": one.url, "mcphost": {"oauth": {"grant": "workload", "assertion": "${env:MY_TOKEN}"}}},
+            robot={"url": peer.url, "mcphost": {"oauth": {"grant": "workload", "assertion": "${env:MY_TOKEN}"}}},
         )
         done = await anyio.run_process(
             program.command(*arguments, "--mcp-config", config),
@@ -103,21 +103,21 @@ async def test_what_login_cannot_do_is_a_sentence_and_an_exit_code(
             check=False,
         )
     assert done.returncode == code, done.stderr
-    assert said in done.stderr.decode()
-    assert one.asked == free.asked == []
+    assert text in done.stderr.decode()
+    assert peer.asked == free.asked == []
 
 
 @pytest.mark.req("auth.401-starts")
 async def test_the_pipe_asks_for_a_sign_in_and_continues_when_the_browser_answered(program: Program) -> None:
-    async with run_peer(kind=SignedInServer) as one:
-        config = program.servers(tracker={"url": one.url})
+    async with run_peer(kind=SignedInServer) as peer:
+        config = program.servers(tracker={"url": peer.url})
         async with await start_program(program, "pipe", "--mcp-config", config) as process:
             step, events = await events_until(process, "signing_in", b"")
             assert (step["server"], step["step"]) == ("tracker", "resource")
             question, events = await events_until(process, "question", events)
             assert question["kind"] == "sign_in"
-            assert question["issuer"] == one.origin
-            assert question["host"] == one.origin.removeprefix("http://")
+            assert question["issuer"] == peer.origin
+            assert question["host"] == peer.origin.removeprefix("http://")
             assert question["choices"] == ["once", "deny", {"accept": {"redirect_url": ""}}]
             answer = {"id": 1, "do": "answer", "question": question["question"], "answer": "once"}
             await process.stdin.send(json.dumps(answer).encode() + b"\n")
@@ -141,8 +141,8 @@ async def test_login_to_a_server_that_wants_no_account_says_so_and_is_no_failure
 
 
 async def test_login_on_the_pipe_signs_in_anew(program: Program) -> None:
-    async with run_peer(kind=SignedInServer) as one:
-        config = program.servers(tracker={"url": one.url})
+    async with run_peer(kind=SignedInServer) as peer:
+        config = program.servers(tracker={"url": peer.url})
         async with await start_program(program, "pipe", "--mcp-config", config) as process:
             rest = b""
             for number in (1, 2):
@@ -157,12 +157,12 @@ async def test_login_on_the_pipe_signs_in_anew(program: Program) -> None:
             assert (result["ok"], result["result"]["state"]) == (True, "ready")
             await process.stdin.send(b'{"id": 3, "do": "quit"}\n')
             await process.wait()
-    assert len(one.asked) == 2
+    assert len(peer.asked) == 2
 
 
 async def test_on_the_pipe_a_refusal_is_exit_code_6(program: Program) -> None:
-    async with run_peer(kind=SignedInServer) as one:
-        config = program.servers(tracker={"url": one.url})
+    async with run_peer(kind=SignedInServer) as peer:
+        config = program.servers(tracker={"url": peer.url})
         async with await start_program(program, "pipe", "--mcp-config", config) as process:
             question, rest = await events_until(process, "question", b"")
             command = {"id": 1, "do": "connect", "server": "tracker"}
@@ -178,13 +178,13 @@ async def test_on_the_pipe_a_refusal_is_exit_code_6(program: Program) -> None:
 
 
 async def test_a_noninteractive_command_explains_how_to_sign_in(program: Program) -> None:
-    async with run_peer(kind=SignedInServer) as one:
-        config = program.servers(tracker={"url": one.url})
+    async with run_peer(kind=SignedInServer) as peer:
+        config = program.servers(tracker={"url": peer.url})
         command = program.command("tools", "tracker", "--mcp-config", config)
         done = await anyio.run_process(command, env=program.env, cwd=program.work, check=False)
     assert done.returncode == 6
     assert b"mcphost login tracker" in done.stderr
-    assert "/register" not in one.paths()
+    assert "/register" not in peer.paths()
 
 
 async def test_there_are_no_accounts_before_anybody_signed_in(program: Program) -> None:
@@ -198,16 +198,16 @@ async def test_an_account_signed_in_by_name_is_used_next_and_signed_out_when_its
 ) -> None:
     (program.home / "config").mkdir()
     (program.home / "config" / "config.toml").write_text('[secrets]\nstore = "file"\n')
-    async with run_peer(kind=SignedInServer) as one:
-        config, empty = program.servers(tracker={"url": one.url}), program.servers()
+    async with run_peer(kind=SignedInServer) as peer:
+        config, empty = program.servers(tracker={"url": peer.url}), program.servers()
 
         async def signed_in(name: str) -> None:
             command = ("login", "tracker", "--account", name, "--no-browser", "--mcp-config", config)
             async with await start_program(program, *command) as process:
                 await visit_authorization_page(await read_authorization_url(process, bytearray()))
-                out = b"".join([chunk async for chunk in process.stdout])
+                output = b"".join([chunk async for chunk in process.stdout])
                 assert await process.wait() == 0
-            assert out.startswith(f"Signed in to tracker as {name} at ".encode())
+            assert output.startswith(f"Signed in to tracker as {name} at ".encode())
 
         await signed_in("work")
 
@@ -232,13 +232,13 @@ async def test_an_account_signed_in_by_name_is_used_next_and_signed_out_when_its
         assert (orphan["in_use"], orphan["configured"]) == (False, False)
         gone = await told("logout", "tracker", "--forget-client", "--mcp-config", empty)
         assert gone == {"server": "tracker", "signed_out": True, "revoked": True, "client_forgotten": True}
-        assert not one.valid
+        assert not peer.valid
         await told("tools", "tracker", "--mcp-config", config, code=6)
 
 
 async def test_the_pipe_signs_in_by_names_chooses_between_them_and_signs_one_out(program: Program) -> None:
-    async with run_peer(kind=SignedInServer) as one:
-        config = program.servers(tracker={"url": one.url})
+    async with run_peer(kind=SignedInServer) as peer:
+        config = program.servers(tracker={"url": peer.url})
         async with await start_program(program, "pipe", "--mcp-config", config) as process:
             question, rest = await events_until(process, "question", b"", kind="sign_in")
 
@@ -269,19 +269,19 @@ async def test_the_pipe_signs_in_by_names_chooses_between_them_and_signs_one_out
 
 async def test_an_error_of_a_sign_in_names_the_file_that_the_server_is_configured_in(program: Program) -> None:
     async with (
-        run_peer(kind=SignedInServer) as one,
+        run_peer(kind=SignedInServer) as peer,
         run_peer(kind=SignedInServer, resource={"resource": "https://other.example"}) as two,
     ):
-        oauth = {"grant": "client_credentials", "clientId": "c", "issuer": one.origin, "key": "no key at all"}
-        config = program.servers(keyed={"url": one.url, "mcphost": {"oauth": oauth}}, moved={"url": two.url})
+        oauth = {"grant": "client_credentials", "clientId": "c", "issuer": peer.origin, "key": "no key at all"}
+        config = program.servers(keyed={"url": peer.url, "mcphost": {"oauth": oauth}}, moved={"url": two.url})
         for words in (("login", "keyed"), ("tools", "keyed")):
-            told = await anyio.to_thread.run_sync(
+            error_text = await anyio.to_thread.run_sync(
                 partial(program.error, *words, "--mcp-config", config, code=3, seconds=60)
             )
-            assert "is not a private key for ES256" in told
-            assert f'{config}: server "keyed"' in told
-        told = await anyio.to_thread.run_sync(
+            assert "is not a private key for ES256" in error_text
+            assert f'{config}: server "keyed"' in error_text
+        error_text = await anyio.to_thread.run_sync(
             partial(program.error, "login", "moved", "--mcp-config", config, code=6, seconds=60)
         )
-    assert "declares another resource" in told
-    assert f"Check the address in {config}." in told
+    assert "declares another resource" in error_text
+    assert f"Check the address in {config}." in error_text

@@ -55,11 +55,11 @@ class Moved(SignedInServer):
 
     signer: OAuthPeer | None = None
 
-    async def mcp(self, one: ReceivedRequest) -> None:
+    async def mcp(self, request: ReceivedRequest) -> None:
         own = self.valid
         self.valid = own if self.signer is None else self.signer.valid
         try:
-            await SignedInServer.mcp(self, one)
+            await SignedInServer.mcp(self, request)
         finally:
             self.valid = own
 
@@ -68,21 +68,21 @@ class Moved(SignedInServer):
 async def test_a_server_that_moved_to_another_authorization_server_is_signed_in_to_anew_there(
     commands: Commands, tmp_path: Path
 ) -> None:
-    async with run_peer(kind=Moved) as one, run_peer() as new:
-        assert isinstance(one, Moved)
-        config = ("--mcp-config", commands.program.servers(tracker={"url": one.url}))
-        assert (await commands.run("login", "tracker", *config))["issuer"] == one.origin
-        one.signer, one.resource = new, {"authorization_servers": [new.origin]}
+    async with run_peer(kind=Moved) as peer, run_peer() as new:
+        assert isinstance(peer, Moved)
+        config = ("--mcp-config", commands.program.servers(tracker={"url": peer.url}))
+        assert (await commands.run("login", "tracker", *config))["issuer"] == peer.origin
+        peer.signer, peer.resource = new, {"authorization_servers": [new.origin]}
         file = tmp_path / "data" / "secrets.json"
         file.write_text(re.sub(r'(expires\\*":)[1-9][\d.]+', r"\g<1>1", file.read_text()))  # an hour later
         assert "mcphost login tracker" in await commands.refused("tools", "tracker", *config)
         # The refresh token went to whoever gave it, and nowhere else.
-        assert {form["grant_type"] for form in one.forms} == {"authorization_code", "refresh_token"}
+        assert {form["grant_type"] for form in peer.forms} == {"authorization_code", "refresh_token"}
         assert new.seen == []
         assert (await commands.run("login", "tracker", *config))["issuer"] == new.origin
         assert (await commands.run("tools", "tracker", *config))["tools"][0]["name"] == "hello"
         listed = (await commands.run("accounts"))["accounts"]
-        given = {*one.valid, *one.families}
+        given = {*peer.valid, *peer.families}
     assert [entry["issuer"] for entry in listed] == [new.origin]
     assert len(new.clients) == 1
     assert [form["grant_type"] for form in new.forms] == ["authorization_code"]
@@ -96,25 +96,25 @@ async def test_a_server_that_moved_to_another_authorization_server_is_signed_in_
 )
 @pytest.mark.parametrize("has_metadata", [True, False], ids=["metadata", "paths"])
 async def test_a_server_of_2025_03_26_is_signed_in_to_by_its_rules(commands: Commands, has_metadata: bool) -> None:
-    async with run_peer(kind=SignedInServer, challenge="Bearer") as one:
-        one.answers["/.well-known/oauth-protected-resource/mcp"] = (404, b"", "")
-        one.document = {"code_challenge_methods_supported": None}
+    async with run_peer(kind=SignedInServer, challenge="Bearer") as peer:
+        peer.answers["/.well-known/oauth-protected-resource/mcp"] = (404, b"", "")
+        peer.document = {"code_challenge_methods_supported": None}
         if not has_metadata:
-            one.answers["/.well-known/oauth-authorization-server"] = (404, b"", "")
-        config = ("--mcp-config", commands.program.servers(tracker={"url": one.url}))
+            peer.answers["/.well-known/oauth-authorization-server"] = (404, b"", "")
+        config = ("--mcp-config", commands.program.servers(tracker={"url": peer.url}))
         signed = await commands.run("login", "tracker", *config)
         assert (await commands.run("tools", "tracker", *config))["tools"][0]["name"] == "hello"
-    assert signed["issuer"] == one.origin
-    assert one.asked[0]["code_challenge_method"] == "S256"
-    assert one.asked[0]["resource"] == one.forms[0]["resource"] == one.url
-    looked = [seen for seen in one.seen if seen.path.endswith("/oauth-authorization-server")]
+    assert signed["issuer"] == peer.origin
+    assert peer.asked[0]["code_challenge_method"] == "S256"
+    assert peer.asked[0]["resource"] == peer.forms[0]["resource"] == peer.url
+    looked = [seen for seen in peer.seen if seen.path.endswith("/oauth-authorization-server")]
     assert {seen.headers["mcp-protocol-version"] for seen in looked} == {"2025-03-26"}
     assert signed["discovered"]["form"] == ("oauth" if has_metadata else "legacy")
 
 
 @pytest.mark.req("auth.iss.present", "auth.iss.required", "auth.iss.error-response")
 @pytest.mark.parametrize(
-    ("redirect", "promised", "said"),
+    ("redirect", "promised", "text"),
     [
         ({"iss": "https://evil.example"}, False, "does not come from"),
         ({}, True, "does not say"),
@@ -123,16 +123,16 @@ async def test_a_server_of_2025_03_26_is_signed_in_to_by_its_rules(commands: Com
     ids=["another", "none", "an error"],
 )
 async def test_a_response_from_another_issuer_ends_login_and_its_code_is_never_sent(
-    commands: Commands, redirect: dict[str, str | None], promised: bool, said: str
+    commands: Commands, redirect: dict[str, str | None], promised: bool, text: str
 ) -> None:
     document = {"authorization_response_iss_parameter_supported": promised}
-    async with run_peer(kind=SignedInServer, redirect=redirect, document=document) as one:
-        config = ("--mcp-config", commands.program.servers(tracker={"url": one.url}))
+    async with run_peer(kind=SignedInServer, redirect=redirect, document=document) as peer:
+        config = ("--mcp-config", commands.program.servers(tracker={"url": peer.url}))
         told = await commands.refused("login", "tracker", *config)
-    assert said in told
+    assert text in told
     assert "evil" not in told
     assert "ABC-9" not in told
-    assert one.forms == []
+    assert peer.forms == []
     assert (await commands.run("accounts"))["accounts"] == []
 
 
@@ -141,21 +141,21 @@ class Climbing(SignedInServer):
 
     more = "tools:write"
 
-    async def mcp(self, one: ReceivedRequest) -> None:
-        token = one.headers.get("authorization", "").removeprefix("Bearer ")
-        called = one.method == "POST" and one.message.get("method") == "tools/call"
+    async def mcp(self, request: ReceivedRequest) -> None:
+        token = request.headers.get("authorization", "").removeprefix("Bearer ")
+        called = request.method == "POST" and request.message.get("method") == "tools/call"
         if called and token in self.valid and not self.valid[token].issuperset(self.more.split()):
-            await one.reply(403, b"", www_authenticate=f'Bearer error="insufficient_scope", scope="{self.more}"')
+            await request.reply(403, b"", www_authenticate=f'Bearer error="insufficient_scope", scope="{self.more}"')
         elif called and token in self.valid:
-            await one.result({"content": [{"type": "text", "text": "done"}]})
+            await request.result({"content": [{"type": "text", "text": "done"}]})
         else:
-            await SignedInServer.mcp(self, one)
+            await SignedInServer.mcp(self, request)
 
 
 @pytest.mark.req("auth.stepup.403", "auth.stepup.union", "auth.stepup.retry-original")
 async def test_the_pipe_asks_for_old_and_new_rights_together_and_the_same_call_continues(commands: Commands) -> None:
-    async with run_peer(kind=Climbing) as one:
-        config = ("--mcp-config", commands.program.servers(tracker={"url": one.url}))
+    async with run_peer(kind=Climbing) as peer:
+        config = ("--mcp-config", commands.program.servers(tracker={"url": peer.url}))
         await commands.run("login", "tracker", *config)
 
         def drive() -> Any:
@@ -180,8 +180,8 @@ async def test_the_pipe_asks_for_old_and_new_rights_together_and_the_same_call_c
 async def test_a_sign_in_that_gets_a_foreign_answer_says_so_and_ends_within_the_timeout(
     commands: Commands, state: str | None
 ) -> None:
-    async with run_peer(kind=SignedInServer, redirect={"state": state}) as one:
-        config = ("--mcp-config", commands.program.servers(tracker={"url": one.url}))
+    async with run_peer(kind=SignedInServer, redirect={"state": state}) as peer:
+        config = ("--mcp-config", commands.program.servers(tracker={"url": peer.url}))
         await anyio.to_thread.run_sync(partial(commands.program.run, "servers", "trust", "tracker", "--yes", *config))
 
         def drive() -> Any:
@@ -202,19 +202,19 @@ async def test_a_sign_in_that_gets_a_foreign_answer_says_so_and_ends_within_the_
     assert not result["ok"]
     assert "Nobody signed in to 'tracker' within 4 seconds." in result["error"]["message"]
     assert "missing or wrong state was ignored" in result["error"]["message"]
-    assert one.forms == []
+    assert peer.forms == []
 
 
 @pytest.mark.req("auth.ext.client-credentials", "auth.token.storage")
 async def test_a_server_with_a_client_grant_is_reported_and_stores_nothing(commands: Commands, tmp_path: Path) -> None:
     class Bank(SignedInServer):
-        async def token(self, one: ReceivedRequest) -> None:
-            self.forms.append(query(f"?{one.body.decode()}"))
-            await self.grant(one, "machine", "tools:read")
+        async def token(self, request: ReceivedRequest) -> None:
+            self.forms.append(query(f"?{request.body.decode()}"))
+            await self.grant(request, "machine", "tools:read")
 
-    async with run_peer(kind=Bank, refresh=False) as one:
-        grant = {"grant": "client_credentials", "clientId": "me", "clientSecret": "a-secret-7", "issuer": one.origin}
-        entry = {"url": one.url, "mcphost": {"oauth": grant}}
+    async with run_peer(kind=Bank, refresh=False) as peer:
+        grant = {"grant": "client_credentials", "clientId": "me", "clientSecret": "a-secret-7", "issuer": peer.origin}
+        entry = {"url": peer.url, "mcphost": {"oauth": grant}}
         config = ("--mcp-config", commands.program.servers(tracker=entry))
         signed = await commands.run("login", "tracker", *config)
         assert (await commands.run("tools", "tracker", *config))["tools"][0]["name"] == "hello"
@@ -222,9 +222,9 @@ async def test_a_server_with_a_client_grant_is_reported_and_stores_nothing(comma
         assert "Signed in to tracker" in await anyio.to_thread.run_sync(run)
         left = partial(commands.program.error, "logout", "tracker", *config, code=2)
         assert "without a person" in await anyio.to_thread.run_sync(left)
-        given = list(one.valid)
+        given = list(peer.valid)
     assert (signed["place"], signed["state"]) == ("earned", "signed in, renewed automatically")
-    assert [form["grant_type"] for form in one.forms] == ["client_credentials"] * 3
+    assert [form["grant_type"] for form in peer.forms] == ["client_credentials"] * 3
     written = b"".join(
         [await path.read_bytes() async for path in anyio.Path(tmp_path).rglob("*") if await path.is_file()]
     )

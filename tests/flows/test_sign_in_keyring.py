@@ -46,13 +46,13 @@ async def test_the_next_command_finds_the_sign_in_until_logout(tmp_path: Path) -
     runtime.mkdir(mode=0o700)
     env = {**program.env, "PATH": os.environ["PATH"], "XDG_RUNTIME_DIR": str(runtime), "BROWSER": str(visit)}
     script = 'printf pw | gnome-keyring-daemon --unlock --components=secrets >/dev/null; exec "$@"'
-    async with run_peer(kind=SignedInServer) as one:
-        config = program.servers(tracker={"url": one.url})
+    async with run_peer(kind=SignedInServer) as peer:
+        config = program.servers(tracker={"url": peer.url})
         command = ["timeout", "45", "dbus-run-session", "--", "sh", "-c", script, "sh", sys.executable, "-c", COMMANDS]
         done = await anyio.run_process(
             [*command, config, *MCPHOST], env=env, cwd=program.work, stderr=subprocess.PIPE, check=False
         )
-        tokens = (*one.valid, *one.families)
+        tokens = (*peer.valid, *peer.families)
     told: list[Any] = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(name, code) for name, code, _, _ in told] == [
         ("login", 0), ("tools", 0), ("accounts", 0), ("logout", 0), ("accounts", 0),
@@ -63,5 +63,5 @@ async def test_the_next_command_finds_the_sign_in_until_logout(tmp_path: Path) -
     assert [account["server"] for account in listed["accounts"]] == ["tracker"]
     assert logout == {"server": "tracker", "signed_out": True, "revoked": True}
     assert after == {"accounts": []}
-    assert len(one.asked) == 1
+    assert len(peer.asked) == 1
     assert not any(token.encode() in done.stdout for token in tokens)

@@ -57,14 +57,14 @@ def written_files(folder: Path) -> list[Path]:
 async def test_no_secret_of_a_sign_in_leaves_the_program(tmp_path: Path) -> None:
     program = Program(tmp_path)
     document = {"token_endpoint_auth_methods_supported": ["client_secret_post"]}
-    async with run_peer(kind=Lapsing, lifetime=1, document=document) as one:
-        assert isinstance(one, Lapsing)
+    async with run_peer(kind=Lapsing, lifetime=1, document=document) as peer:
+        assert isinstance(peer, Lapsing)
         note = tmp_path / "note"
         config = program.servers(
             tracker={
-                "url": one.url,
+                "url": peer.url,
                 "mcphost": {
-                    "oauth": {"clientId": "me", "clientSecret": "${env:THE_SECRET}", "issuer": one.origin},
+                    "oauth": {"clientId": "me", "clientSecret": "${env:THE_SECRET}", "issuer": peer.origin},
                 },
             },
             curious={"command": sys.executable, "args": ["-c", CURIOUS, str(note)]},
@@ -86,14 +86,14 @@ async def test_no_secret_of_a_sign_in_leaves_the_program(tmp_path: Path) -> None
             await do(2, do="list", server="tracker", kind="tools")
             result, rest = await events_until(process, "result", rest, id=2)
             said.append(result)
-            while not one.renewed:
+            while not peer.renewed:
                 await do(3, do="list", server="tracker", kind="tools", refresh=True)
                 result, rest = await events_until(process, "result", rest, id=3)
                 said.append(result)
             running = processes()
-            body = json.dumps({"error": "invalid_grant", "error_description": str(one.forms[-1])[:200]}).encode()
-            one.answers["/token"] = (400, body, "application/json")
-            one.valid.clear()
+            body = json.dumps({"error": "invalid_grant", "error_description": str(peer.forms[-1])[:200]}).encode()
+            peer.answers["/token"] = (400, body, "application/json")
+            peer.valid.clear()
             await do(4, do="login", server="tracker")
             question, rest = await events_until(process, "question", rest)
             await do(5, do="answer", question=question["question"], answer="once")
@@ -106,9 +106,9 @@ async def test_no_secret_of_a_sign_in_leaves_the_program(tmp_path: Path) -> None
                 rest += chunk
             stderr = b"".join([chunk async for chunk in process.stderr])
             await process.wait()
-        secrets = {*collect_secrets(one), "a-secret-of-the-user"}
-        states = {query(question["url"])["state"], *(asked["state"] for asked in one.asked)}
-    assert len(one.forms) >= 2, "a code, and a renewal"
+        secrets = {*collect_secrets(peer), "a-secret-of-the-user"}
+        states = {query(question["url"])["state"], *(question["state"] for question in peer.asked)}
+    assert len(peer.forms) >= 2, "a code, and a renewal"
     assert note.read_text()
     files = written_files(tmp_path)
     assert any(path.name == "mcphost.log" for path in files)
@@ -122,4 +122,4 @@ async def test_no_secret_of_a_sign_in_leaves_the_program(tmp_path: Path) -> None
     sinks["processes"] = running.replace("a-secret-of-the-user", "")
     sinks["events"] = sinks["events"].replace(question["url"], "")
     assert len(secrets) >= 8
-    assert [(where, one) for where, text in sinks.items() for one in secrets | states if one in text] == []
+    assert [(where, secret) for where, text in sinks.items() for secret in secrets | states if secret in text] == []

@@ -19,8 +19,8 @@ pytestmark = pytest.mark.anyio
 
 @pytest.mark.parametrize("how", ["--no-browser", "--device"])
 async def test_ctrl_c_ends_a_wait(npm_peers: Path, program: Program, how: str) -> None:
-    async with provider() as one:
-        config = program.servers(tracker={"url": one.url})
+    async with provider() as oidc:
+        config = program.servers(tracker={"url": oidc.url})
         async with await start_program(program, "login", "tracker", how, "--mcp-config", config) as process:
             said = b""
             while b"ctrl+c" not in said and b"paste the address" not in said:
@@ -31,8 +31,8 @@ async def test_ctrl_c_ends_a_wait(npm_peers: Path, program: Program, how: str) -
 
 
 async def test_an_unanswered_sign_in_times_out_and_is_reported(program: Program) -> None:
-    async with run_peer(kind=SignedInServer) as one:
-        config = program.servers(tracker={"url": one.url, "mcphost": {"oauth": {"seconds": 1}}})
+    async with run_peer(kind=SignedInServer) as peer:
+        config = program.servers(tracker={"url": peer.url, "mcphost": {"oauth": {"seconds": 1}}})
         command = ("login", "tracker", "--no-browser", "--mcp-config", config)
         async with await start_program(program, *command) as process:
             with anyio.fail_after(20):
@@ -51,28 +51,28 @@ async def test_on_a_machine_without_a_screen_no_browser_is_tried_and_the_address
         (folder / name).chmod(0o755)
     program.env["PATH"] = f"{folder}:{program.env['PATH']}"
     program.env["SSH_CONNECTION"] = "192.0.2.1 50000 192.0.2.2 22"
-    async with run_peer(kind=SignedInServer) as one:
-        config = program.servers(tracker={"url": one.url})
+    async with run_peer(kind=SignedInServer) as peer:
+        config = program.servers(tracker={"url": peer.url})
         async with await start_program(program, "login", "tracker", "--json", "--mcp-config", config) as process:
             said = bytearray()
             await anyio.to_thread.run_sync(visit, await read_authorization_url(process, said), "ada")
-            out = b"".join([chunk async for chunk in process.stdout])
+            output = b"".join([chunk async for chunk in process.stdout])
             assert await process.wait() == 0
-    assert json.loads(out)["server"] == "tracker"
+    assert json.loads(output)["server"] == "tracker"
     assert not tried.exists()
 
 
 async def test_a_client_id_is_entered_on_the_command_line_and_its_secret_is_in_no_file(program: Program) -> None:
     nobody = {"registration_endpoint": None, "token_endpoint_auth_methods_supported": ["client_secret_post"]}
-    async with run_peer(kind=SignedInServer, document=nobody) as one:
-        config = program.servers(tracker={"url": one.url})
+    async with run_peer(kind=SignedInServer, document=nobody) as peer:
+        config = program.servers(tracker={"url": peer.url})
         async with await start_program(program, "login", "tracker", "--no-browser", "--mcp-config", config) as process:
             said = bytearray()
             await process.stdin.send(b"by-hand\nthe-client-secret-7\n")
             await anyio.to_thread.run_sync(visit, await read_authorization_url(process, said), "ada")
             assert await process.wait() == 0
     assert b"does not register clients automatically" in said
-    assert one.asked[0]["client_id"] == "by-hand"
-    assert one.forms[0]["client_secret"] == "the-client-secret-7"
+    assert peer.asked[0]["client_id"] == "by-hand"
+    assert peer.forms[0]["client_secret"] == "the-client-secret-7"
     kept = b"".join(path.read_bytes() for path in program.home.rglob("*") if path.is_file())
     assert b"the-client-secret-7" not in kept + said

@@ -36,8 +36,8 @@ def server(files: dict[str, str] = FILES) -> dict[str, Any]:
         {"uri": uri, "digest": f"sha256:{sha256(text.encode()).hexdigest()}", "size": len(text)}
         for uri, text in FILES.items()
     ]
-    front = {"name": "pdf", "description": "Fill forms"}
-    skill = {"uri": "skill://pdf/SKILL.md", "frontmatter": front, "resources": listed}
+    frontend = {"name": "pdf", "description": "Fill forms"}
+    skill = {"uri": "skill://pdf/SKILL.md", "frontmatter": frontend, "resources": listed}
     tool = {"name": "n", "inputSchema": {"type": "object"}, "outputSchema": OUTPUT}
     return {"command": sys.executable, "args": ["-c", SERVER, json.dumps([files, [skill], tool])]}
 
@@ -55,9 +55,9 @@ def test_skills_are_listed_and_shown(program: Program) -> None:
 
 def test_a_tampered_skill_is_an_error_of_its_server(program: Program) -> None:
     file = program.servers(s=server({**FILES, "skill://pdf/SKILL.md": f"{FRONT}Use it evil.\n"}))
-    said = program.error("skill", "s", "pdf", "--mcp-config", file, code=4)
-    assert "was refused" in said
-    assert "SHA-256" in said
+    error_text = program.error("skill", "s", "pdf", "--mcp-config", file, code=4)
+    assert "was refused" in error_text
+    assert "SHA-256" in error_text
 
 
 def test_a_broken_promise_is_shown_with_the_result_and_exits_4(program: Program) -> None:

@@ -73,10 +73,10 @@ def test_stopping_a_call_cancels_its_task_at_the_server(program: Program) -> Non
     with program.pipe("--mcp-config", reference(program)) as pipe:
         ask(pipe, "simulate-research-query", topic="python")
         pipe.event("progress", message="Gathering sources...")
-        began = time.monotonic()
+        started_at = time.monotonic()
         assert pipe.ask("quit")["ok"]
         pipe.end()
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - started_at < 20
     log = "".join(path.read_text() for path in program.home.rglob("*.log"))
     about = [line for line in log.splitlines() if "simulate-research-query" in line and ": task " in line]
     assert about[-1].endswith("we cancel it")  # and no word of its having failed

@@ -25,22 +25,22 @@ pytestmark = pytest.mark.anyio
 TOOLS = {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
 
 
-async def answer_tools_list(one: ReceivedRequest) -> object:
-    return await one.result({"resultType": "complete", **TOOLS})
+async def answer_tools_list(request: ReceivedRequest) -> object:
+    return await request.result({"resultType": "complete", **TOOLS})
 
 
-async def never_answer(one: ReceivedRequest) -> object:
+async def never_answer(request: ReceivedRequest) -> object:
     return await anyio.sleep(60)
 
 
 def answer_late(seconds: float) -> RequestHandler:
     """Answers nothing before its time."""
     ready = handshake_server(answer_tools_list)
-    begun = time.monotonic()
+    started_at = time.monotonic()
 
-    async def handler(one: ReceivedRequest) -> object:
-        await anyio.sleep(max(0.0, begun + seconds - time.monotonic()))
-        return await ready(one)
+    async def handler(request: ReceivedRequest) -> object:
+        await anyio.sleep(max(0.0, started_at + seconds - time.monotonic()))
+        return await ready(request)
 
     return handler
 
@@ -98,8 +98,8 @@ async def test_a_server_that_did_not_answer_is_ready_after_a_restart_once_it_doe
     monkeypatch.setattr(connection, "SILENT_SECONDS", 0.05)
     silent = True
 
-    async def handler(one: ReceivedRequest) -> object:
-        return await (never_answer if silent else handshake_server(answer_tools_list))(one)
+    async def handler(request: ReceivedRequest) -> object:
+        return await (never_answer if silent else handshake_server(answer_tools_list))(request)
 
     async with run_servers({"s": handler}) as (_, configs), open_host(servers=tuple(configs)) as host:
         feed = host.events.subscribe()
@@ -114,26 +114,26 @@ async def test_a_server_that_did_not_answer_is_ready_after_a_restart_once_it_doe
 
 @pytest.mark.req("base.conversation-private", "base.isolation")
 async def test_a_server_gets_the_arguments_of_its_tool_and_nothing_of_the_conversation(open_host: OpenHost) -> None:
-    async def answer(one: ReceivedRequest) -> object:
-        if one.message["method"] == "tools/call":
-            return await one.result({"resultType": "complete", "content": [{"type": "text", "text": "told-by-a"}]})
-        return await answer_tools_list(one)
+    async def answer(request: ReceivedRequest) -> object:
+        if request.message["method"] == "tools/call":
+            return await request.result({"resultType": "complete", "content": [{"type": "text", "text": "told-by-a"}]})
+        return await answer_tools_list(request)
 
     model = ScriptedModel(
         tool_round(("a__t", {"x": "for-a"}), text="thought-of-a"),
         tool_round(("b__t", {"x": "for-b"}), text="thought-of-b"),
         text_round("done-and-said"),
     )
-    front = ScriptedFrontend(AllowOnce(), AllowOnce())
+    frontend = ScriptedFrontend(AllowOnce(), AllowOnce())
     async with (
         run_servers({"a": stateless_server(answer), "b": handshake_server(answer)}) as (seen, configs),
-        open_host(model, front, servers=tuple(configs)) as host,
+        open_host(model, frontend, servers=tuple(configs)) as host,
     ):
         for name in ("a", "b"):
             await host.servers.ensure_ready(name)
         assert (await host.conversation.send("what-the-user-wrote")).text == "done-and-said"
     for name, other in (("a", "b"), ("b", "a")):
-        sent = b"".join(one.body for one in seen[name].seen)
+        sent = b"".join(message.body for message in seen[name].seen)
         assert f"for-{name}".encode() in sent
         for word in ("what-the-user-wrote", "thought-of", "told-by-a", "done-and-said", f"for-{other}"):
             assert word.encode() not in sent
@@ -151,8 +151,8 @@ async def test_a_stateless_process_serves_every_call_of_every_conversation(open_
         tool_round(("demo__add", {"a": 2, "b": 2})),
         text_round("4"),
     )
-    front = ScriptedFrontend(AllowSession())
-    async with open_host(model, front, servers=(replace(DEMO, era="stateless"),)) as host:
+    frontend = ScriptedFrontend(AllowSession())
+    async with open_host(model, frontend, servers=(replace(DEMO, era="stateless"),)) as host:
         assert (await host.servers.ensure_ready("demo")).facts.era == "stateless"  # type: ignore[union-attr]
         started = processes()
         assert (await host.conversation.send("one")).text == "3"
@@ -169,10 +169,10 @@ async def test_a_stateless_process_serves_every_call_of_every_conversation(open_
 async def test_nothing_of_one_server_reaches_another(open_host: OpenHost) -> None:
     """Neither arguments nor headers nor what the first one said; and two calls of one server share nothing hidden."""
 
-    async def answer(one: ReceivedRequest) -> object:
-        if one.message["method"] == "tools/call":
-            return await one.result({"resultType": "complete", "content": [{"type": "text", "text": "from-a"}]})
-        return await answer_tools_list(one)
+    async def answer(request: ReceivedRequest) -> object:
+        if request.message["method"] == "tools/call":
+            return await request.result({"resultType": "complete", "content": [{"type": "text", "text": "from-a"}]})
+        return await answer_tools_list(request)
 
     async with run_servers(
         {
@@ -190,14 +190,19 @@ async def test_nothing_of_one_server_reaches_another(open_host: OpenHost) -> Non
             for name in ("b", "c"):
                 await host.tools.call(name, "t", {})
     sent = {
-        name: b"".join(one.body + repr(one.headers).encode() for one in server.seen) for name, server in seen.items()
+        name: b"".join(message.body + repr(message.headers).encode() for message in server.seen)
+        for name, server in seen.items()
     }
     assert b"only-for-a" in sent["a"]
     assert b"key-of-a" in sent["a"]
     for word in (b"only-for-a", b"key-of-a", b"from-a"):
         assert word not in sent["b"] + sent["c"]
     assert b"s-c" not in sent["a"] + sent["b"]
-    one, two = [{**one.message, "id": 0, "headers": one.headers} for one in seen["a"].seen if b"tools/call" in one.body]
+    one, two = [
+        {**message.message, "id": 0, "headers": message.headers}
+        for message in seen["a"].seen
+        if b"tools/call" in message.body
+    ]
     for message in (one, two):
         del message["params"]["_meta"]["progressToken"]
     assert {**one, "headers": {**one["headers"], "content-length": ""}} == {

@@ -40,14 +40,14 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.req("tools.confirm")
 async def test_an_approved_call_runs_and_its_result_reaches_the_model(open_host: OpenHost) -> None:
     model = ScriptedModel(tool_round(("demo__add", {"a": 2, "b": 40})), text_round("It is 42."))
-    front = ScriptedFrontend(AllowOnce())
-    async with open_host(model, front) as host:
+    frontend = ScriptedFrontend(AllowOnce())
+    async with open_host(model, frontend) as host:
         await host.servers.ensure_ready("demo")
         feed = host.events.subscribe()
         result = await host.conversation.send("what is 2 + 40?")
         events = feed.drain()
     assert (result.outcome, result.text, result.exit_code) == ("done", "It is 42.", 0)
-    question = front.asked[0]
+    question = frontend.asked[0]
     assert isinstance(question, ApproveTool)
     assert (question.server, question.tool, question.arguments) == ("demo", "add", {"a": 2, "b": 40})
     assert question.first_use
@@ -67,8 +67,8 @@ async def test_a_declined_call_never_runs_and_the_model_reads_the_reason(open_ho
         tool_round(("demo__list_notes", {})),
         text_round("All right."),
     )
-    front = ScriptedFrontend(Deny("not that one"), AllowOnce())
-    async with open_host(model, front) as host:
+    frontend = ScriptedFrontend(Deny("not that one"), AllowOnce())
+    async with open_host(model, frontend) as host:
         await host.servers.ensure_ready("demo")
         result = await host.conversation.send("note it")
     assert result.declined == 1
@@ -146,13 +146,13 @@ class SecondAnswers(ScriptedFrontend):
 
 async def test_for_the_session_settles_the_question_about_the_same_tool_that_already_waits(open_host: OpenHost) -> None:
     add = ("demo__add", {"a": 1, "b": 1})
-    front = SecondAnswers()
-    async with open_host(ScriptedModel(tool_round(add, add), tool_round(add), text_round("done")), front) as host:
+    frontend = SecondAnswers()
+    async with open_host(ScriptedModel(tool_round(add, add), tool_round(add), text_round("done")), frontend) as host:
         await host.servers.ensure_ready("demo")
         with anyio.fail_after(10):
             assert (await host.conversation.send("twice, then again")).outcome == "done"
-    assert len(front.asked) == 2
-    assert front.waiting == 0
+    assert len(frontend.asked) == 2
+    assert frontend.waiting == 0
 
 
 async def test_always_is_remembered_by_the_next_host_until_the_definition_changes(open_host: OpenHost) -> None:
@@ -160,11 +160,11 @@ async def test_always_is_remembered_by_the_next_host_until_the_definition_change
     async with open_host(ScriptedModel(tool_round(add), text_round("a")), ScriptedFrontend(AllowAlways())) as host:
         await host.servers.ensure_ready("demo")
         await host.conversation.send("one")
-    front = ScriptedFrontend()
-    async with open_host(ScriptedModel(tool_round(add), text_round("b")), front) as host:
+    frontend = ScriptedFrontend()
+    async with open_host(ScriptedModel(tool_round(add), text_round("b")), frontend) as host:
         await host.servers.ensure_ready("demo")
         assert (await host.conversation.send("two")).outcome == "done"
-        assert front.asked == []
+        assert frontend.asked == []
 
 
 @pytest.mark.req("tools.list-changed.review")
@@ -177,20 +177,20 @@ async def test_a_tool_that_changed_since_it_was_allowed_is_quarantined_until_it_
     async def turn(text: str, *answers: Any) -> tuple[list[Any], list[str], str]:
         """The questions of one run of the program, the tools the model was offered, and what it heard of its call."""
         words.write_text(text)
-        front = ScriptedFrontend(*answers)
+        frontend = ScriptedFrontend(*answers)
         model = ScriptedModel(tool_round(("shape__t", {})), text_round("ok"))
-        async with open_host(model, front, servers=(server,)) as host:
+        async with open_host(model, frontend, servers=(server,)) as host:
             await host.servers.ensure_ready("shape")
             with anyio.fail_after(10):
                 await host.conversation.send("go")
         result = model.requests[-1].messages[-1].parts[0]
         assert isinstance(result, ToolReturnPart)
-        return front.asked, [tool.name for tool in model.requests[0].tools], result.text
+        return frontend.asked, [tool.name for tool in model.requests[0].tools], result.text
 
     assert await turn("kind", AllowAlways()) == ([ANY], ["shape__t"], "ran")
     assert await turn("kind") == ([], ["shape__t"], "ran")
     asked, offered, said = await turn("kind, now with a hook", AcceptToolChanges())
-    assert ([type(one) for one in asked], offered) == ([ReviewToolChanges], [])
+    assert ([type(question) for question in asked], offered) == ([ReviewToolChanges], [])
     assert asked[0].changes[0].difference == ("- description: kind", "+ description: kind, now with a hook",
         "  inputSchema.type: object", "  name: t", "- x-odd: kind", "+ x-odd: kind, now with a hook")  # fmt: skip
     assert "quarantined" in said
@@ -199,7 +199,7 @@ async def test_a_tool_that_changed_since_it_was_allowed_is_quarantined_until_it_
             await host.tools.call("shape", "t", {})
     # Nobody was asked there, and it is still held back: keeping it moves "always" along.
     asked, _, said = await turn("kind, now with a hook", AcceptToolChanges(("t",)))
-    assert ([type(one) for one in asked], said) == ([ReviewToolChanges], "ran")
+    assert ([type(question) for question in asked], said) == ([ReviewToolChanges], "ran")
     assert await turn("kind, now with a hook") == ([], ["shape__t"], "ran")
 
 
@@ -207,12 +207,12 @@ async def test_a_tool_that_changed_since_it_was_allowed_is_quarantined_until_it_
 async def test_the_round_limit_asks_and_no_ends_the_turn(open_host: OpenHost) -> None:
     add = tool_round(("demo__add", {"a": 1, "b": 1}))
     model = ScriptedModel(add, add, add, add, text_round("never reached"))
-    front = ScriptedFrontend(AllowSession(), lambda question: True, lambda question: False)
-    async with open_host(model, front, limits=Limits(max_rounds=2)) as host:
+    frontend = ScriptedFrontend(AllowSession(), lambda question: True, lambda question: False)
+    async with open_host(model, frontend, limits=Limits(max_rounds=2)) as host:
         await host.servers.ensure_ready("demo")
         result = await host.conversation.send("for ever")
     assert result.outcome == "rounds"
-    assert [question.rounds for question in front.asked if isinstance(question, ContinueTurn)] == [2, 4]
+    assert [question.rounds for question in frontend.asked if isinstance(question, ContinueTurn)] == [2, 4]
     assert len(model.requests) == 4
 
 
@@ -246,8 +246,8 @@ async def test_stopping_in_a_call_tells_the_server_and_closes_every_open_call(op
         tool_round(("demo__count_slowly", {"to": 100, "seconds": 60}), ("demo__add", {"a": 1, "b": 1})),
         text_round("later"),
     )
-    front = ScriptedFrontend(AllowSession(), AllowSession())
-    async with open_host(model, front) as host, anyio.create_task_group() as tasks:
+    frontend = ScriptedFrontend(AllowSession(), AllowSession())
+    async with open_host(model, frontend) as host, anyio.create_task_group() as tasks:
         await host.servers.ensure_ready("demo")
         feed = host.events.subscribe()
         tasks.start_soon(host.conversation.send, "count")
@@ -269,13 +269,13 @@ async def test_stopping_in_a_call_tells_the_server_and_closes_every_open_call(op
 async def test_arguments_that_do_not_parse_are_returned_and_three_such_rounds_end_the_turn(open_host: OpenHost) -> None:
     broken = tool_round(("demo__add", None))
     model = ScriptedModel(broken, tool_round(("demo__nothing_like_that", {})), broken, text_round("never"))
-    front = ScriptedFrontend()
-    async with open_host(model, front) as host:
+    frontend = ScriptedFrontend()
+    async with open_host(model, frontend) as host:
         await host.servers.ensure_ready("demo")
         result = await host.conversation.send("go")
     assert result.outcome == "failed"
     assert result.exit_code == 7
-    assert front.asked == []
+    assert frontend.asked == []
     assert "not a JSON object" in tool_returns(model, 1)[0].text
     assert "no tool named" in tool_returns(model, 2)[0].text
 
@@ -338,11 +338,11 @@ async def test_without_a_model_the_message_is_kept_and_the_way_out_is_named(open
 
 
 async def test_a_manual_call_asks_nothing_and_is_reported_as_the_users_own(open_host: OpenHost) -> None:
-    front = ScriptedFrontend()
-    async with open_host(None, front) as host:
+    frontend = ScriptedFrontend()
+    async with open_host(None, frontend) as host:
         feed = host.events.subscribe()
         outcome = await host.tools.call("demo", "multiply", {"a": 6, "b": 7})
         events = feed.drain()
     assert "42" in outcome.text
-    assert front.asked == []
+    assert frontend.asked == []
     assert [event.by for event in events if isinstance(event, ToolStarted)] == ["user"]

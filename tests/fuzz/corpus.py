@@ -46,7 +46,7 @@ RESULTS: dict[str, list[JsonObject]] = {
     "resources/templates/list": [{"resourceTemplates": [{"uriTemplate": "demo://{a}", "name": "a"}]}],
     "resources/read": [{"contents": [{"uri": "demo://a", "text": "x"}, {"uri": "demo://b", "blob": "aGVsbG8="}]}],
     "prompts/list": [{"prompts": [{"name": "p", "arguments": [{"name": "x", "required": True}]}]}],
-    "prompts/get": [{"description": "d", "messages": [{"role": "user", "content": one} for one in CONTENT]}],
+    "prompts/get": [{"description": "d", "messages": [{"role": "user", "content": item} for item in CONTENT]}],
     "completion/complete": [COMPLETION],
     "ping": [{}],
     "logging/setLevel": [{}],

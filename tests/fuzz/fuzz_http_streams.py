@@ -87,9 +87,9 @@ class FakeTransport(asyncio.Transport):
         if piece is None:
             self.abort()
         else:
-            begun = time.perf_counter()
+            started_at = time.perf_counter()
             self._connection.data_received(piece)
-            self._peer.report.add_duration(self._peer.where, time.perf_counter() - begun)
+            self._peer.report.add_duration(self._peer.where, time.perf_counter() - started_at)
         self._plan()
 
     def pause_reading(self) -> None:
@@ -214,7 +214,7 @@ class Peer:
             body = self.mutator.mutate_bytes(body) if rng.random() < 0.5 else body
         if framing == 0:
             head += b"transfer-encoding: chunked\r\n"
-            body = b"".join(b"%x\r\n%s\r\n" % (len(one), one) for one in self.mutator.split(body)) + b"0\r\n\r\n"
+            body = b"".join(b"%x\r\n%s\r\n" % (len(item), item) for item in self.mutator.split(body)) + b"0\r\n\r\n"
         elif framing < 3:
             head += b"content-length: %d\r\n" % (len(body) + (rng.choice((-1, 1, 50)) if rng.random() < 0.1 else 0))
         raw = b"HTTP/1.1 " + status + b"\r\n" + head + b"\r\n" + body
@@ -276,7 +276,7 @@ async def run_session(report: FuzzReport, seed: str, most: int) -> None:
 
 async def _call_again(session: Session, peer: Peer) -> None:
     while peer.left > 0:
-        begun = anyio.current_time()
+        started_at = anyio.current_time()
         left = peer.left
         try:
             await exercise(session, peer.rng)
@@ -287,7 +287,7 @@ async def _call_again(session: Session, peer: Peer) -> None:
             outcome = "uncaught"
             peer.report.add_fault(peer.where, traceback.format_exc())
         peer.report.outcomes[outcome] += 1
-        if (took := anyio.current_time() - begun) > LONGEST_CALL:
+        if (took := anyio.current_time() - started_at) > LONGEST_CALL:
             peer.report.add_fault(peer.where, f"a call took {took:.0f} s of its clock")
         if left == peer.left:
             peer.left -= 1  # nothing was sent: never for ever
@@ -303,14 +303,14 @@ async def _watch(session: Session, report: FuzzReport) -> None:
 
 async def _check_session(session: Session, peer: Peer) -> None:
     try:
-        got = await session.request(VALID_REQUEST)
+        result = await session.request(VALID_REQUEST)
     except McpHostError as error:
         if isinstance(error, ConnectionLost) and "forgot our session" in error.message:
             peer.report.outcomes["sessions forgotten by the server"] += 1
             return
         peer.report.add_fault(peer.where, f"the session is broken: {type(error).__name__} {error}")
         return
-    if len(got.contents) != 2:
+    if len(result.contents) != 2:
         peer.report.add_fault(peer.where, "a whole answer was not read as such")
     peer.report.outcomes["sessions survived"] += 1
 

@@ -242,10 +242,10 @@ class Trial:
                 group.start_soon(self.call, session)
                 await anyio.lowlevel.checkpoint()
             for piece in self.mutator.split(data):
-                begun = time.perf_counter()
+                started_at = time.perf_counter()
                 self.peer.feed(piece)
                 await anyio.lowlevel.checkpoint()
-                self.report.add_duration(self.where, time.perf_counter() - begun)
+                self.report.add_duration(self.where, time.perf_counter() - started_at)
 
     def broken_line(self) -> bytes:
         """One broken line, or one that is whole and does not belong here."""
@@ -276,7 +276,7 @@ class Trial:
 
     async def call(self, session: Session) -> None:
         """One call to its end, whichever that is."""
-        begun = anyio.current_time()
+        started_at = anyio.current_time()
         try:
             await exercise(session, self.rng)
             outcome = "results"
@@ -288,7 +288,7 @@ class Trial:
         finally:
             self.calls -= 1
         self.report.outcomes[outcome] += 1
-        if (took := anyio.current_time() - begun) > LONGEST_CALL:
+        if (took := anyio.current_time() - started_at) > LONGEST_CALL:
             self.report.add_fault(self.where, f"a call took {took:.0f} s of its clock")
 
     async def watch(self, session: Session) -> None:
@@ -318,16 +318,16 @@ class Trial:
         """A whole answer after all of this is taken as such, and nothing is left over."""
         mux = self.peer.mux
         try:
-            got = await session.request(VALID_REQUEST)
+            result = await session.request(VALID_REQUEST)
         except McpHostError as error:
             if isinstance(error, ConnectionLost) and FLOODED in error.message:
                 self.report.outcomes["sessions stopped for a flood"] += 1
             else:
                 self.report.add_fault(self.where, f"the session is broken: {error}")
             return
-        if len(got.contents) != 2:
+        if len(result.contents) != 2:
             self.report.add_fault(self.where, "a whole answer was not read as such")
-        left = [one for one in mux._pending.values() if one._request.method != "subscriptions/listen"]
+        left = [item for item in mux._pending.values() if item._request.method != "subscriptions/listen"]
         if left or len(mux.malformed_lines) > MAX_KEPT_LINES or len(mux.unsolicited()._items) > MAX_QUEUED:
             self.report.add_fault(self.where, "something grew without a bound")
         self.report.outcomes["sessions survived"] += 1

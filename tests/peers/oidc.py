@@ -35,7 +35,7 @@ class OidcProvider:
         return ServerConfig(name="oidc", url=self.url)
 
     def grants(self, event: str = "grant.success") -> list[str]:
-        return [one["grant"] for one in self.events if one["event"] == event]
+        return [item["grant"] for item in self.events if item["event"] == event]
 
     async def refresh(self, of: dict[str, Any]) -> httpx.Response:
         """Return the token endpoint's response to the refresh token of an event."""
@@ -53,18 +53,18 @@ async def provider(seconds: int = 60) -> AsyncIterator[OidcProvider]:
         try:
             assert process.stdout
             lines = _read_lines(process.stdout)
-            one = OidcProvider(json.loads(await anext(lines))["origin"])
+            provider = OidcProvider(json.loads(await anext(lines))["origin"])
 
             async def listen() -> None:
                 async for line in lines:
                     if line.startswith("{"):
-                        one.events.append(json.loads(line))
+                        provider.events.append(json.loads(line))
                     else:
                         print(line)  # the library's own words
 
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(listen)
-                yield one
+                yield provider
                 tasks.cancel_scope.cancel()
         finally:
             process.kill()

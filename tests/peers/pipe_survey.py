@@ -50,7 +50,7 @@ class PipeSurvey:
     def list_names(self, kind: str, *, refresh: bool = True) -> list[str]:
         """What is offered of a kind, read anew or as it is known."""
         offered = self.run("list", kind=kind, refresh=refresh)["result"][kind]
-        return [one.get("name") or one["uri"] for one in offered]
+        return [item.get("name") or item["uri"] for item in offered]
 
     def run_command(self, command: str, *arguments: str, code: int = 0) -> Any:
         """A command of its own, which starts or reaches the server anew; its JSON."""
@@ -61,13 +61,13 @@ class PipeSurvey:
         """The events read after there were `mark` of them."""
         return self.pipe.events[mark:]
 
-    def wait_for_event(self, mark: int, **wanted: Any) -> dict[str, Any]:
+    def wait_for_event(self, mark: int, **expected: Any) -> dict[str, Any]:
         """The first event with these fields after there were `mark` of them, read already or yet to come."""
         while True:
             for event in self.events_since(mark):
-                if wanted.items() <= event.items():
+                if expected.items() <= event.items():
                     return event
-            assert self.pipe.read(), f"the output ended before {wanted}"
+            assert self.pipe.read(), f"the output ended before {expected}"
 
     @property
     def mark(self) -> int:

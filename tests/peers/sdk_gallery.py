@@ -71,8 +71,8 @@ def rounds(ctx: Context) -> "str | InputRequiredResult":
         name = ctx.input_responses["who"].content["name"]
         asked = SamplingMessage(role="user", content=TextContent(type="text", text="Capital of France?"))
         sampling = CreateMessageRequest(params=CreateMessageRequestParams(messages=[asked], max_tokens=50))
-        wanted = {"model": sampling, "folders": ListRootsRequest()}
-        return InputRequiredResult(input_requests=wanted, request_state=f"2:{name}")
+        expected = {"model": sampling, "folders": ListRootsRequest()}
+        return InputRequiredResult(input_requests=expected, request_state=f"2:{name}")
     if state.startswith("2:"):
         answers = ctx.input_responses
         told = f"{answers['model'].content.text} in {len(answers['folders'].roots)} folder"

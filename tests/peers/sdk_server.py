@@ -74,11 +74,11 @@ async def survey(ctx: Context) -> "str | InputRequiredResult":
     """Asks for a form, an address, the model and the folders: in one round, or one after the other before 2026."""
     message = SamplingMessage(role="user", content=TextContent(type="text", text="Capital of France?"))
     if ctx.protocol_version != "2026-07-28":
-        person = await ctx.elicit("Who are you?", Person)
+        user = await ctx.elicit("Who are you?", Person)
         visited = await ctx.elicit_url("Sign in.", "https://example.com/in", "e-1")
         said = await ctx.session.create_message(messages=[message], max_tokens=50, system_prompt="Be brief.")
         roots = await ctx.session.list_roots()
-        name = f"{person.data.name} {person.data.age}" if person.action == "accept" else person.action
+        name = f"{user.data.name} {user.data.age}" if user.action == "accept" else user.action
         answers = [name, visited.action, said.content.text, said.model, *(str(root.uri) for root in roots.roots)]
         return " | ".join(answers)
     if not ctx.input_responses:
@@ -95,12 +95,12 @@ async def survey(ctx: Context) -> "str | InputRequiredResult":
             },
             request_state="opaque",
         )
-    got = ctx.input_responses
-    content = got["form"].content or {}
-    name = f"{content['name']} {content['age']}" if got["form"].action == "accept" else got["form"].action
-    model = got["model"]
-    answers = [name, got["address"].action, model.content.text, model.model]
-    return " | ".join([*answers, *(str(root.uri) for root in got["folders"].roots)])
+    result = ctx.input_responses
+    content = result["form"].content or {}
+    name = f"{content['name']} {content['age']}" if result["form"].action == "accept" else result["form"].action
+    model = result["model"]
+    answers = [name, result["address"].action, model.content.text, model.model]
+    return " | ".join([*answers, *(str(root.uri) for root in result["folders"].roots)])
 
 
 @server.tool(structured_output=False)

@@ -51,9 +51,9 @@ async def test_the_reference_server_can_be_listed_and_used(transport: str, addre
         server = ServerConfig(name="everything", url=sse_address, transport="sse")
     else:
         server = ServerConfig(name="everything", url=address if transport == "http" else sse_address)
-    heard: list[Notification] = []
-    notes = RecordingObserver()
-    async with ClientSessionOpener(expand=str).open(server, FakeRequestHandler(), notes) as session:
+    notifications: list[Notification] = []
+    observer = RecordingObserver()
+    async with ClientSessionOpener(expand=str).open(server, FakeRequestHandler(), observer) as session:
         tools = [tool.name for tool in (await list_tools(session)).values]
         assert {"echo", "get-sum"} <= set(tools)
         result = await session.request(CallTool("get-sum", {"a": 2, "b": 40}))
@@ -66,10 +66,10 @@ async def test_the_reference_server_can_be_listed_and_used(transport: str, addre
         assert "simple-prompt" in prompts
         assert (await session.request(GetPrompt("simple-prompt"))).messages
         slow = CallTool("trigger-long-running-operation", {"duration": 0.4, "steps": 4})
-        await session.request(slow, on_notification=heard.append)
-    assert len([one for one in heard if isinstance(one, ProgressNotification)]) == 4
-    assert [text for text in notes.warnings if "deprecated since" not in text] == []
-    assert bool(notes.warnings) == transport.startswith("sse")
+        await session.request(slow, on_notification=notifications.append)
+    assert len([event for event in notifications if isinstance(event, ProgressNotification)]) == 4
+    assert [text for text in observer.warnings if "deprecated since" not in text] == []
+    assert bool(observer.warnings) == transport.startswith("sse")
 
 
 @pytest.mark.req("samp.legacy-wire")
@@ -102,16 +102,16 @@ async def test_tasks_are_driven_both_ways_on_every_transport(transport: str, add
     said = CreateMessageResult("assistant", Raw(b'{"type":"text","text":"Paris"}'), "m")
     answers = FakeRequestHandler({"elicitation/create": snake, "sampling/createMessage": said})
     results: dict[str, str] = {}
-    heard: list[Notification] = []
-    notes = RecordingObserver()
-    async with ClientSessionOpener(expand=str).open(servers[transport], answers, notes) as session:
+    notifications: list[Notification] = []
+    observer = RecordingObserver()
+    async with ClientSessionOpener(expand=str).open(servers[transport], answers, observer) as session:
         support = {tool.name: tool.execution for tool in (await list_tools(session)).values}
         required = support["simulate-research-query"]
         assert required is not None
         assert required.task_support == "required"
 
         async def call(tool: str, **given: Any) -> None:
-            result = await session.request(CallTool(tool, given), on_notification=heard.append)
+            result = await session.request(CallTool(tool, given), on_notification=notifications.append)
             results[tool] = first_text(result)
 
         with anyio.fail_after(30):
@@ -120,7 +120,7 @@ async def test_tasks_are_driven_both_ways_on_every_transport(transport: str, add
                 group.start_soon(partial(call, "trigger-sampling-request-async", prompt="Capital?"))
                 group.start_soon(call, "trigger-elicitation-request-async")
         listed = await list_tasks(session)
-        assert [one.status for one in listed.values] == ["completed"]
+        assert [item.status for item in listed.values] == ["completed"]
         with pytest.raises(RequestRefused) as again:
             await session.request(CancelTask(listed.values[0].task_id))
         assert again.value.code == -32602
@@ -130,7 +130,7 @@ async def test_tasks_are_driven_both_ways_on_every_transport(transport: str, add
     assert results["simulate-research-query"].startswith("# Research Report: python (snake)")
     assert results["trigger-sampling-request-async"].startswith("[COMPLETED]")
     assert results["trigger-elicitation-request-async"].startswith("[COMPLETED]")
-    statuses = [one.task.status for one in heard if isinstance(one, TaskStatusNotification)]
+    statuses = [event.task.status for event in notifications if isinstance(event, TaskStatusNotification)]
     assert statuses[0] == "working"
     assert statuses[-1] == "completed"
-    assert [one for one in notes.warnings if "HTTP+SSE" not in one] == []
+    assert [warning for warning in observer.warnings if "HTTP+SSE" not in warning] == []

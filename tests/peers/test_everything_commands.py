@@ -33,7 +33,7 @@ def test_arguments_of_prompts_and_templates_are_completed(program: Program, ever
 @pytest.mark.req("res.templates.expand")
 def test_templates_are_filled_in_and_read(program: Program, everything: str) -> None:
     found = json.loads(program.text("--mcp-config", everything, "templates", "everything", "--json"))["templates"]
-    assert {one["uriTemplate"] for one in found} == {TEXT, BLOB}
+    assert {item["uriTemplate"] for item in found} == {TEXT, BLOB}
     assert "Resource 3" in program.text("--mcp-config", everything, "read", "everything", TEXT, "resourceId=3")
     with program.pipe("--mcp-config", everything) as pipe:
         read = pipe.ask("read", server="everything", template=BLOB, values={"resourceId": "4"})["result"]

@@ -18,8 +18,8 @@ async def test_everything_that_a_peer_supports_works(cell: Cell) -> None:
     except node.PeersMissing as error:
         skip_or_fail(f"{cell} cannot be had: {error}")
     outcomes = await probes.run(cell)
-    assert [one.probe for one in outcomes] == probes.probes_of(cell)
-    assert [one for one in outcomes if not one.is_good] == []
+    assert [outcome.probe for outcome in outcomes] == probes.probes_of(cell)
+    assert [outcome for outcome in outcomes if not outcome.is_good] == []
 
 
 def test_every_cell_that_is_always_run_is_one_of_the_matrix() -> None:
@@ -31,8 +31,8 @@ async def test_a_peer_that_read_both_openings_at_once_is_used_in_the_era_that_it
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(negotiation.SECOND_OPENING_DELAYS, "hedged", 0.0)
-    (cell,) = (one for one in always_run_cells() if str(one) == f"{name} stdio")
+    (cell,) = (cell for cell in always_run_cells() if str(cell) == f"{name} stdio")
     outcomes = await probes.run(cell)
-    assert [one for one in outcomes if not one.is_good] == []
+    assert [outcome for outcome in outcomes if not outcome.is_good] == []
     # The TypeScript SDK obeys the later opening, the Python SDK refuses it.
     assert ("dual" in outcomes[0].note) == name.startswith("TypeScript")

@@ -46,9 +46,9 @@ async def machine(npm_peers: Path, tmp_path: Path) -> AsyncIterator[Machine]:
         yield Machine(tmp_path, keyring)
 
 
-def accounts(one: OidcProvider, *names: str) -> dict[str, Any]:
+def accounts(provider: OidcProvider, *names: str) -> dict[str, Any]:
     """An entry for each account of the one server."""
-    return {name: {"url": one.url, "mcphost": {"oauth": {"account": name}}} for name in names}
+    return {name: {"url": provider.url, "mcphost": {"oauth": {"account": name}}} for name in names}
 
 
 def first_text(result: Any) -> str:
@@ -57,8 +57,8 @@ def first_text(result: Any) -> str:
 
 @pytest.mark.req("auth.token.storage", "auth.signout", "auth.stepup.403", "auth.stepup.union", "auth.refresh.rotation")
 async def test_the_keyring_carries_a_sign_in_from_command_to_command_until_logout_revokes_it(machine: Machine) -> None:
-    async with provider(seconds=2) as one:
-        config = ("--mcp-config", machine.program.servers(oidc={"url": one.url}))
+    async with provider(seconds=2) as oidc:
+        config = ("--mcp-config", machine.program.servers(oidc={"url": oidc.url}))
         signed = await machine.run("login", "oidc", *config)
         assert signed["kept"]
         assert signed["scopes"] == ["tools:read"]
@@ -72,11 +72,11 @@ async def test_the_keyring_carries_a_sign_in_from_command_to_command_until_logou
         assert first_text(await machine.run("call", "oidc", "whoami", *config)) == "ada may tools:read tools:write"
         await anyio.sleep(2)
         assert "ada" in first_text(await machine.run("call", "oidc", "peek", *config))
-        assert "refresh_token" in one.grants()
-        assert one.grants().count("authorization_code") == 2
-        last = [event for event in one.events if event.get("refresh")][-1]
+        assert "refresh_token" in oidc.grants()
+        assert oidc.grants().count("authorization_code") == 2
+        last = [event for event in oidc.events if event.get("refresh")][-1]
         assert await machine.run("logout", "oidc", *config) == {"server": "oidc", "signed_out": True, "revoked": True}
-        answer = await one.refresh(last)
+        answer = await oidc.refresh(last)
         assert (answer.status_code, answer.json()["error"]) == (400, "invalid_grant")
         assert (await machine.run("accounts"))["accounts"] == []
         await machine.run("tools", "oidc", *config, code=6)
@@ -103,12 +103,12 @@ async def test_two_programs_that_renew_at_the_same_moment_never_lose_the_family(
 async def two_programs_renew(machine: Machine) -> None:
     # The provider counts whole seconds, so three is the least that lives for two. Each account is a race of its own.
     lifetime, names = 3, ("a", "b", "c", "d")
-    async with provider(seconds=lifetime) as one:
-        config = ("--mcp-config", machine.program.servers(**accounts(one, *names)))
+    async with provider(seconds=lifetime) as oidc:
+        config = ("--mcp-config", machine.program.servers(**accounts(oidc, *names)))
         async with anyio.create_task_group() as tasks:
             for name in names:
                 tasks.start_soon(partial(machine.run, "login", name, *config, login=name))
-        begun, calls = time.monotonic(), list[int]()
+        started_at, calls = time.monotonic(), list[int]()
 
         def result(pipe: PipeClient, ident: int) -> dict[str, Any]:
             # Nobody is asked to sign in again; whoever waited for that would wait for ever.
@@ -119,7 +119,7 @@ async def two_programs_renew(machine: Machine) -> None:
         renewed = threading.Event()
 
         def look() -> None:
-            if one.grants().count("refresh_token") >= RACES:
+            if oidc.grants().count("refresh_token") >= RACES:
                 renewed.set()
             renewed.wait(PAUSE)
 
@@ -142,12 +142,12 @@ async def two_programs_renew(machine: Machine) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(anyio.to_thread.run_sync, one_program)
             tasks.start_soon(anyio.to_thread.run_sync, one_program)
-        took = time.monotonic() - begun
-    assert one.grants("grant.error") == []
-    assert one.grants("grant.revoked") == []
-    assert one.grants().count("authorization_code") == len(names)
+        took = time.monotonic() - started_at
+    assert oidc.grants("grant.error") == []
+    assert oidc.grants("grant.revoked") == []
+    assert oidc.grants().count("authorization_code") == len(names)
     # Who comes second reads what the first one stored: one renewal for each life of a token, not two.
-    assert one.grants().count("refresh_token") <= len(names) * (took / (lifetime - 1) + 1)
+    assert oidc.grants().count("refresh_token") <= len(names) * (took / (lifetime - 1) + 1)
     assert len(calls) == 2
     assert min(calls) > 0
 
@@ -163,8 +163,8 @@ def abort_on_failure(barrier: threading.Barrier) -> Iterator[None]:
 
 
 async def test_two_accounts_of_one_server_are_two_people_and_part_one_by_one(machine: Machine) -> None:
-    async with provider() as one:
-        config = ("--mcp-config", machine.program.servers(**accounts(one, "work", "personal")))
+    async with provider() as oidc:
+        config = ("--mcp-config", machine.program.servers(**accounts(oidc, "work", "personal")))
         for name, login in (("work", "ada"), ("personal", "bob")):
             signed = await machine.run("login", name, *config, login=login)
             assert signed["account"] == name
@@ -172,19 +172,19 @@ async def test_two_accounts_of_one_server_are_two_people_and_part_one_by_one(mac
             assert first_text(await machine.run("call", name, "peek", *config)).startswith(login)
         listed = (await machine.run("accounts"))["accounts"]
         assert sorted(entry["account"] for entry in listed) == ["personal", "work"]
-        tokens = {event["refresh"]: event for event in one.events if event.get("refresh")}
+        tokens = {event["refresh"]: event for event in oidc.events if event.get("refresh")}
         first, second = tokens.values()
         assert (await machine.run("logout", "work", *config))["revoked"]
-        assert (await one.refresh(first)).status_code == 400
+        assert (await oidc.refresh(first)).status_code == 400
         assert first_text(await machine.run("call", "personal", "peek", *config)).startswith("bob")
-        assert (await one.refresh(second)).status_code == 200
+        assert (await oidc.refresh(second)).status_code == 200
         await machine.run("call", "work", "peek", *config, code=6)
 
 
 @pytest.mark.req("auth.callback.manual")
 async def test_on_the_pipe_a_browser_is_changed_for_a_code_that_is_entered_anywhere(machine: Machine) -> None:
-    async with provider() as one:
-        config = ("--mcp-config", machine.program.servers(oidc={"url": one.url}))
+    async with provider() as oidc:
+        config = ("--mcp-config", machine.program.servers(oidc={"url": oidc.url}))
 
         def drive() -> tuple[dict[str, Any], dict[str, Any]]:
             with machine.program.pipe(*config) as pipe:
@@ -203,5 +203,5 @@ async def test_on_the_pipe_a_browser_is_changed_for_a_code_that_is_entered_anywh
     assert other["other"] == "browser"
     assert (other["whole"], other["interval"]) == (f"{other['url']}?user_code={other['code']}", 5)
     assert first_text(called["result"]).startswith("ada may")
-    assert one.grants() == ["urn:ietf:params:oauth:grant-type:device_code"]
+    assert oidc.grants() == ["urn:ietf:params:oauth:grant-type:device_code"]
     assert [entry["kept"] for entry in kept] == [True]

@@ -57,8 +57,10 @@ def config(transport: str, era: Era, addresses: dict[str, str]) -> ServerConfig:
     return ServerConfig(name="sdk", url=addresses[transport], era=era)
 
 
-def opened(server: ServerConfig, answers: FakeRequestHandler | None = None, notes: RecordingObserver | None = None):  # type: ignore[no-untyped-def]
-    return ClientSessionOpener(expand=str).open(server, answers or FakeRequestHandler(), notes or RecordingObserver())
+def opened(server: ServerConfig, answers: FakeRequestHandler | None = None, observer: RecordingObserver | None = None):  # type: ignore[no-untyped-def]
+    return ClientSessionOpener(expand=str).open(
+        server, answers or FakeRequestHandler(), observer or RecordingObserver()
+    )
 
 
 @pytest.mark.req("tools.list")
@@ -67,8 +69,8 @@ def opened(server: ServerConfig, answers: FakeRequestHandler | None = None, note
 async def test_everything_a_server_offers_can_be_listed_and_used(
     transport: str, era: Era, revision: Revision, addresses: dict[str, str]
 ) -> None:
-    notes = RecordingObserver()
-    async with opened(config(transport, era, addresses), notes=notes) as session:
+    observer = RecordingObserver()
+    async with opened(config(transport, era, addresses), observer=observer) as session:
         assert session.facts.revision is revision
         assert (session.facts.info.name, session.facts.info.version) == ("sdk-peer", "1.2.3")
         assert session.facts.instructions == "A peer for tests."
@@ -76,11 +78,13 @@ async def test_everything_a_server_offers_can_be_listed_and_used(
         assert {"add", "slow", "fail", "big", "greet", "change"} <= set(tools)
         assert b'"a"' in bytes(tools["add"].input_schema)
         assert [resource.uri for resource in (await list_resources(session)).values] == ["demo://greeting"]
-        assert [one.uri_template for one in (await list_resource_templates(session)).values] == ["demo://items/{ident}"]
+        assert [template.uri_template for template in (await list_resource_templates(session)).values] == [
+            "demo://items/{ident}"
+        ]
         (prompt,) = (await list_prompts(session)).values
         assert [argument.name for argument in prompt.arguments] == ["code"]
         await use(session)
-    assert notes.warnings == []
+    assert observer.warnings == []
 
 
 async def use(session: Session) -> None:
@@ -103,11 +107,15 @@ async def use(session: Session) -> None:
 async def test_progress_arrives_and_a_call_that_is_given_up_leaves_the_session_usable(
     transport: str, era: Era, revision: Revision, addresses: dict[str, str]
 ) -> None:
-    heard: list[Notification] = []
+    notifications: list[Notification] = []
     async with opened(config(transport, era, addresses)) as session:
         call = CallTool("slow", {"steps": 3, "seconds": 0.02})
-        assert single_text(await session.request(call, on_notification=heard.append)) == "done"
-        progress = [(one.progress, one.total, one.message) for one in heard if isinstance(one, ProgressNotification)]
+        assert single_text(await session.request(call, on_notification=notifications.append)) == "done"
+        progress = [
+            (event.progress, event.total, event.message)
+            for event in notifications
+            if isinstance(event, ProgressNotification)
+        ]
         # What comes faster than ten a second gives way to the newest.
         assert (progress[0], progress[-1]) == ((1, 3, "step 1"), (3, 3, "step 3"))
         assert progress == sorted(progress)

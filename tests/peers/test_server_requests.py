@@ -61,7 +61,7 @@ def call(pipe: PipeClient, tool: str, **arguments: Any) -> int:
 def check_folder_edits(pipe: PipeClient, user: Answering, program: Program) -> None:
     """The server lists again after each change of the folders; what is new is asked about with its next call."""
     added = pipe.ask("roots", add=str(program.work), name="w\u00f6rk", keep="project")["result"]
-    assert [(one["source"], one["keep"]) for one in added["folders"]] == [
+    assert [(folder["source"], folder["keep"]) for folder in added["folders"]] == [
         ("user", ""),
         ("user", ""),
         ("added", "project"),
@@ -75,7 +75,7 @@ def check_folder_edits(pipe: PipeClient, user: Answering, program: Program) -> N
     assert heard["uris"][2] == f"file://{program.work}"
     assert f"3. w\u00f6rk\n   URI: file://{program.work}" in wait_for_folders(pipe, 3)
     left = pipe.ask("roots", remove=f"{program.home}/b")["result"]
-    assert [one["state"] for one in left["folders"]] == ["there", "out", "there"]
+    assert [folder["state"] for folder in left["folders"]] == ["there", "out", "there"]
     assert f"{program.home}/b" not in wait_for_folders(pipe, 2)
 
 

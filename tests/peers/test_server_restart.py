@@ -44,13 +44,13 @@ async def test_a_call_after_a_restart_succeeds_in_a_new_session() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    notes = RecordingObserver()
+    observer = RecordingObserver()
     with ExitStack() as first:
         first.enter_context(everything(port))
         config = ServerConfig(name="everything", url=f"http://127.0.0.1:{port}/mcp")
-        async with ClientSessionOpener(expand=str).open(config, FakeRequestHandler(), notes) as session:
+        async with ClientSessionOpener(expand=str).open(config, FakeRequestHandler(), observer) as session:
             assert single_text(await session.request(CallTool("echo", {"message": "a"}))) == "Echo: a"
             first.close()
             with everything(port):
                 assert single_text(await session.request(CallTool("echo", {"message": "b"}))) == "Echo: b"
-    assert [text for text in notes.warnings if "forgot our session" in text]
+    assert [text for text in observer.warnings if "forgot our session" in text]

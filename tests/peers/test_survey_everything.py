@@ -44,13 +44,13 @@ def survey(transport: str, npm_peers: Path, tmp_path_factory: pytest.TempPathFac
     (program.home / "config" / "config.toml").write_text(f"roots = {_toml(roots)}\n")
     if transport == "stdio":
         command, *arguments = node.everything_command()
-        with open_survey(program, {"command": command, "args": arguments}) as one:
-            yield one
+        with open_survey(program, {"command": command, "args": arguments}) as survey:
+            yield survey
         return
     with serve_everything(transport) as origin:
         entry = {"url": f"{origin}/sse", "type": "sse"} if transport == "sse" else {"url": f"{origin}/mcp"}
-        with open_survey(program, entry) as one:
-            yield one
+        with open_survey(program, entry) as survey:
+            yield survey
 
 
 def _toml(value: Any) -> str:
@@ -160,7 +160,10 @@ def test_progress_comes_in_order_and_a_call_that_is_given_up_leaves_the_session_
 
 def test_prompts_are_filled_in(survey: PipeSurvey) -> None:
     def words(prompt: str, /, **arguments: str) -> list[dict[str, Any]]:
-        return [one["content"] for one in survey.run("prompt", name=prompt, arguments=arguments)["result"]["messages"]]
+        return [
+            message["content"]
+            for message in survey.run("prompt", name=prompt, arguments=arguments)["result"]["messages"]
+        ]
 
     assert words("simple-prompt")[0]["text"] == "This is a simple prompt without arguments."
     assert words("args-prompt", city="Oslo", state="NO")[0]["text"] == "What's weather in Oslo, NO?"
@@ -172,9 +175,12 @@ def test_prompts_are_filled_in(survey: PipeSurvey) -> None:
 
 
 def test_resources_and_templates_are_read(survey: PipeSurvey) -> None:
-    for one in survey.run("list", kind="resources")["result"]["resources"]:
-        assert survey.run("read", uri=one["uri"])["result"]["contents"][0]["uri"] == one["uri"]
-    templates = {one["name"]: one["uriTemplate"] for one in survey.run("list", kind="templates")["result"]["templates"]}
+    for resource in survey.run("list", kind="resources")["result"]["resources"]:
+        assert survey.run("read", uri=resource["uri"])["result"]["contents"][0]["uri"] == resource["uri"]
+    templates = {
+        template["name"]: template["uriTemplate"]
+        for template in survey.run("list", kind="templates")["result"]["templates"]
+    }
     text = survey.run("read", template=templates["Dynamic Text Resource"], values={"resourceId": "3"})["result"]
     assert text["contents"][0]["text"].startswith("Resource 3")
     blob = survey.run("read", template=templates["Dynamic Blob Resource"], values={"resourceId": "4"})["result"]

@@ -27,8 +27,8 @@ def survey(transport: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     program = Program(tmp_path_factory.mktemp("survey"))
     if transport == "stdio":
         command, *arguments = sdk_server_command(SERVERS, "stdio")
-        with open_survey(program, {"command": command, "args": arguments}) as one:
-            yield one
+        with open_survey(program, {"command": command, "args": arguments}) as survey:
+            yield survey
         return
     with subprocess.Popen(
         sdk_server_command(SERVERS, *transport.split()), stdout=subprocess.PIPE, text=True
@@ -36,8 +36,8 @@ def survey(transport: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         try:
             assert process.stdout
             address = f"http://127.0.0.1:{int(process.stdout.readline())}/mcp"
-            with open_survey(program, {"url": address}) as one:
-                yield one
+            with open_survey(program, {"url": address}) as survey:
+                yield survey
         finally:
             process.kill()
 
@@ -65,7 +65,7 @@ def test_tools_answer_with_every_kind_of_content(survey: PipeSurvey) -> None:
 def test_progress_comes_in_order(survey: PipeSurvey, transport: str) -> None:
     mark = survey.mark
     assert survey.call("slow", steps=3, seconds=0.15)["content"][0]["text"] == "done"
-    steps = [(one["progress"], one["message"]) for one in survey.events_since(mark) if one["event"] == "progress"]
+    steps = [(item["progress"], item["message"]) for item in survey.events_since(mark) if item["event"] == "progress"]
     # An answer of plain JSON has no room for anything before it.
     assert steps == ([] if transport == "http json" else [(1, "step 1"), (2, "step 2"), (3, "step 3")])
 
@@ -116,8 +116,8 @@ def test_log_messages_come_once_a_level_is_set(survey: PipeSurvey, transport: st
     assert survey.run("log_level", level="info")["ok"]
     mark = survey.mark
     assert survey.call("note", text="look here")["text"] == "noted look here"
-    logs = [one for one in survey.events_since(mark) if one["event"] == "log" and one["source"] == "server"]
-    logged = [(one["level"], one["text"]) for one in logs]
+    logs = [item for item in survey.events_since(mark) if item["event"] == "log" and item["source"] == "server"]
+    logged = [(log["level"], log["text"]) for log in logs]
     assert logged == ([] if transport == "http json" else [("warning", "look here")])
 
 

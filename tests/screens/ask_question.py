@@ -29,33 +29,35 @@ def trust_question(**more: Any) -> TrustServer:
 class PendingQuestion:
     """A question asked on behalf of a host task."""
 
-    def __init__(self, it: Any, question: Any) -> None:
+    def __init__(self, driver: Any, question: Any) -> None:
         self.answer: Any = None
         # A function, not its coroutine: one whose app ends first is never begun.
-        self.worker = it.app.run_worker(partial(self._ask, it.front, question), group="ask", exit_on_error=False)
+        self.worker = driver.app.run_worker(
+            partial(self._ask, driver.front, question), group="ask", exit_on_error=False
+        )
 
-    async def _ask(self, front: Any, question: Any) -> None:
-        self.answer = await front.ask(question)
+    async def _ask(self, frontend: Any, question: Any) -> None:
+        self.answer = await frontend.ask(question)
 
 
-async def ask_and_press(it: Any, question: Any, *keys: str) -> Any:
-    asked = PendingQuestion(it, question)
-    await it.enter_question()
-    await it.pilot.press(*keys)
-    await it.until(lambda: asked.answer is not None, "an answer")
-    return asked.answer
+async def ask_and_press(driver: Any, question: Any, *keys: str) -> Any:
+    pending = PendingQuestion(driver, question)
+    await driver.enter_question()
+    await driver.pilot.press(*keys)
+    await driver.until(lambda: pending.answer is not None, "an answer")
+    return pending.answer
 
 
 each_example_question = pytest.mark.parametrize("question", EXAMPLE_QUESTIONS, ids=lambda question: question.KIND)
 
 
-async def open_guarded_dialog(it: Any, question: Any) -> tuple[Any, Any]:
+async def open_guarded_dialog(driver: Any, question: Any) -> tuple[Any, Any]:
     """Show a question and return it with its dialog, which is still guarded."""
-    asked = PendingQuestion(it, question)
-    await it.until(
-        lambda: getattr(it.app.screen, "guard", None) is not None and it.app.screen.guard.is_shown, "the dialog"
+    pending = PendingQuestion(driver, question)
+    await driver.until(
+        lambda: getattr(driver.app.screen, "guard", None) is not None and driver.app.screen.guard.is_shown, "the dialog"
     )
-    return asked, it.app.screen
+    return pending, driver.app.screen
 
 
 EDITABLE_SCHEMA = {
@@ -74,17 +76,20 @@ EDITABLE_SCHEMA = {
 EDITABLE_ARGUMENTS = {"path": "/tmp/x", "sort": [{"by": "name"}], "extra": None}
 
 
-async def open_argument_editor(it: Any, arguments: dict[str, Any] | None = None, schema: Any = EDITABLE_SCHEMA) -> Any:
+async def open_argument_editor(
+    driver: Any, arguments: dict[str, Any] | None = None, schema: Any = EDITABLE_SCHEMA
+) -> Any:
     """A call whose arguments are being edited."""
-    it.host.schema = Raw(encode(schema))
-    asked = PendingQuestion(
-        it, tool_question(arguments=EDITABLE_ARGUMENTS if arguments is None else arguments, schema=it.host.schema)
+    driver.host.schema = Raw(encode(schema))
+    pending = PendingQuestion(
+        driver,
+        tool_question(arguments=EDITABLE_ARGUMENTS if arguments is None else arguments, schema=driver.host.schema),
     )
-    question = await it.enter_question()
-    await it.pilot.press("e")
-    await it.until(lambda: it.app.screen is not question, "the editor")
-    await it.pilot.pause()
-    return asked
+    question = await driver.enter_question()
+    await driver.pilot.press("e")
+    await driver.until(lambda: driver.app.screen is not question, "the editor")
+    await driver.pilot.pause()
+    return pending
 
 
 LONG_ARGUMENTS = {"body": "\n".join(f"line {n}" for n in range(60))}

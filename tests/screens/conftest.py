@@ -23,8 +23,8 @@ from tests.screens.rendering import draw, frames_on_demand, share_parsed_rules, 
 class AppDriver:
     """A driver of one running app; `draws_behind` is whether dialogs are drawn over the dimmed chat."""
 
-    def __init__(self, app: McpHostApp, host: FakeHost, front: TuiFrontend, pilot: Pilot[None]) -> None:
-        self.app, self.host, self.front, self.pilot = app, host, front, pilot
+    def __init__(self, app: McpHostApp, host: FakeHost, frontend: TuiFrontend, pilot: Pilot[None]) -> None:
+        self.app, self.host, self.front, self.pilot = app, host, frontend, pilot
         self.draws_behind = False
         self._drawn: set[Screen[Any]] = set()
 
@@ -152,17 +152,17 @@ def run() -> Run:
     async def running(
         *, size: tuple[int, int] = (100, 30), demo: bool = False, greeting: str = "", **options: Any
     ) -> AsyncIterator[AppDriver]:
-        front = TuiFrontend()
-        host = FakeHost(front, **options)
-        app = McpHostApp(host, front, demo=demo, greeting=greeting)  # type: ignore[arg-type]
+        frontend = TuiFrontend()
+        host = FakeHost(frontend, **options)
+        app = McpHostApp(host, frontend, demo=demo, greeting=greeting)  # type: ignore[arg-type]
         with frames_on_demand():
             async with app.run_test(size=size) as pilot:
-                front.bind(app)
-                it = AppDriver(app, host, front, pilot)
-                await it.until(lambda: host.started, "the start")
+                frontend.bind(app)
+                driver = AppDriver(app, host, frontend, pilot)
+                await driver.until(lambda: host.started, "the start")
                 await pilot.pause()
-                yield it
-                it.draw_last()
+                yield driver
+                driver.draw_last()
                 app.request_quit()
 
     return running

@@ -37,5 +37,5 @@ def form_question(*fields: Field, **more: Any) -> FillForm:
 
 
 def result_question(*parts: str | ResultPart, **more: Any) -> ReviewResult:
-    pieces = (ResultPart(kind="text", text=one, size=len(one)) if isinstance(one, str) else one for one in parts)
+    pieces = (ResultPart(kind="text", text=part, size=len(part)) if isinstance(part, str) else part for part in parts)
     return replace(RESULT, parts=tuple(pieces), **more)

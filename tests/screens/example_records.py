@@ -20,12 +20,12 @@ EXAMPLE_TIME = 1_790_000_000.0
 def example_grants() -> list[GrantStatus]:
     rule = replace(parse_rule("files/read*?path=under:~/proj"), scope="project", expires=EXAMPLE_TIME + 3600)
     tools = {"read_file": "d", "read_folder": "d"}
-    one = Grant(
+    grant = Grant(
         id="4f2a91c0", rule=rule, server_digest="s", tools=tools, place="/home/me/proj", created=EXAMPLE_TIME, uses=12
     )
     evil = Rule(server="github", tool=exact_pattern("get\x1b[2J\u202e[/bold]"))
     return [
-        GrantStatus(one, "counts"),
+        GrantStatus(grant, "counts"),
         GrantStatus(
             Grant(id="77", rule=evil, server_digest="s", tools={"get\x1b[2J\u202e[/bold]": "d"}, created=EXAMPLE_TIME),
             "suspended",
@@ -39,10 +39,10 @@ HOSTILE_TEXT = "get\x1b[2J\u202e[/bold]"
 
 def create_audit_log(folder: Path, records: Sequence[AuditRecord]) -> AuditLog:
     """Return an audit log that holds these records."""
-    journal = AuditLog(AuditStore(folder / "l.db", folder / "l.head"), AuditConfig())
-    for one in records:
-        journal.queue_record(lambda one=one: one)
-    return journal
+    audit_log = AuditLog(AuditStore(folder / "l.db", folder / "l.head"), AuditConfig())
+    for record in records:
+        audit_log.queue_record(lambda item=record: item)
+    return audit_log
 
 
 def example_audit_records() -> list[AuditRecord]:

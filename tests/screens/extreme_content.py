@@ -400,7 +400,7 @@ def many_grants() -> list[GrantStatus]:
 
 def many_accounts() -> list[StoredAccount]:
     """Accounts with names that do not fit, and many of them."""
-    one = Account(
+    account = Account(
         server=SERVER,
         url=f"https://{SERVER}.example/mcp",
         issuer=SIGN_IN.issuer,
@@ -410,6 +410,6 @@ def many_accounts() -> list[StoredAccount]:
         client_kind="registered",
     )
     return [
-        StoredAccount(account=one, servers=(SERVER,), used_by=(SERVER,)),
-        *(StoredAccount(account=replace(one, account=f"account-{n}"), servers=(SERVER,)) for n in range(30)),
+        StoredAccount(account=account, servers=(SERVER,), used_by=(SERVER,)),
+        *(StoredAccount(account=replace(account, account=f"account-{n}"), servers=(SERVER,)) for n in range(30)),
     ]

@@ -176,7 +176,9 @@ class FakeServerFeatures:
         self.asked.append((ref, argument, value, context))
         if argument not in self.suggestions:
             raise UnsupportedCapability(f"The server {server!r} offers no completions.")
-        values = tuple(one for one in self.suggestions[argument] if one.lower().startswith(value.lower()))
+        values = tuple(
+            suggestion for suggestion in self.suggestions[argument] if suggestion.lower().startswith(value.lower())
+        )
         return Completion(values[:100], None, has_more=len(values) > 100)
 
 
@@ -226,17 +228,17 @@ class FakeGrantRegistry:
         )
 
     async def list_grants(self, *, server: str = "", text: str = "") -> tuple[GrantStatus, ...]:
-        return tuple(one for one in self.given if server in ("", one.grant.server))
+        return tuple(item for item in self.given if server in ("", item.grant.server))
 
     def list_session_grants(self, *, server: str = "") -> tuple[GrantStatus, ...]:
-        return tuple(one for one in self.given if one.grant.session and server in ("", one.grant.server))
+        return tuple(item for item in self.given if item.grant.session and server in ("", item.grant.server))
 
     async def list_folder_answers(self, *, server: str = "") -> tuple[FolderAnswerStatus, ...]:
-        return tuple(one for one in self.answers if server in ("", one.answer.server))
+        return tuple(answer for answer in self.answers if server in ("", answer.answer.server))
 
     async def revoke(self, ident: str) -> None:
-        self.answers = [one for one in self.answers if one.answer.id != ident]
-        self.given = [one for one in self.given if one.grant.id != ident]
+        self.answers = [answer for answer in self.answers if answer.answer.id != ident]
+        self.given = [item for item in self.given if item.grant.id != ident]
 
 
 class FakeAccounts:
@@ -251,8 +253,8 @@ class FakeAccounts:
 
     async def select_account(self, server: str, account: str) -> None:
         self.kept = [
-            replace(one, used_by=(server,) if one.account.name == account else ()) if server in one.servers else one
-            for one in self.kept
+            replace(item, used_by=(server,) if item.account.name == account else ()) if server in item.servers else item
+            for item in self.kept
         ]
 
     def cancel_sign_in(self, server: str) -> bool:
@@ -293,9 +295,9 @@ class FakeServers:
         view = self.view(server)
         if enabled and tool in view.config.disabled_tools:
             raise UsageError(f"The tool {tool!r} is switched off by a file.", "Take it out there.")
-        off = tuple(one for one in view.disabled_tools if one != tool) if enabled else (*view.disabled_tools, tool)
+        off = tuple(item for item in view.disabled_tools if item != tool) if enabled else (*view.disabled_tools, tool)
         self._host.views = tuple(
-            replace(one, disabled_tools=off) if one.name == server else one for one in self._host.views
+            replace(view, disabled_tools=off) if view.name == server else view for view in self._host.views
         )
         self._host.put(events.ToolToggled(server, tool, enabled))
 

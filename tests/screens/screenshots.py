@@ -226,7 +226,7 @@ async def tools(pilot: Any, host: FakeHost) -> None:
     """The tools of a server, one of them switched off, with the icons that they brought."""
     view = host.views[0]
     icons = (Icon(icon_data_url()),)
-    catalog = replace(view.catalog, tools=tuple(replace(one, icons=icons) for one in view.catalog.tools))
+    catalog = replace(view.catalog, tools=tuple(replace(tool, icons=icons) for tool in view.catalog.tools))
     host.views = (replace(view, catalog=catalog), *host.views[1:])
     await pilot.press("f3", "t", "down", "space")
     await _settle(pilot)
@@ -577,8 +577,8 @@ def waiting_calls(calls: tuple[ApproveTool, ...]) -> ScreenSetup:
     """Calls that came together."""
 
     async def step(pilot: Any, host: FakeHost) -> None:
-        for one in calls[:-1]:
-            pilot.app.run_worker(host.frontend.ask(one))
+        for call in calls[:-1]:
+            pilot.app.run_worker(host.frontend.ask(call))
         await question(calls[-1])(pilot, host)
 
     return step
@@ -816,17 +816,17 @@ SCREENS.update(
 
 async def render_svg(name: str, size: tuple[int, int], theme: str) -> str:
     """One screen as SVG."""
-    front = TuiFrontend()
-    host = FakeHost(front, turn=busy_turn if name == "readme" else turn, no_model=name == "start")
+    frontend = TuiFrontend()
+    host = FakeHost(frontend, turn=busy_turn if name == "readme" else turn, no_model=name == "start")
     app = McpHostApp(
         host,
-        front,
+        frontend,
         theme=theme,
         demo=name == "start",  # type: ignore[arg-type]
         greeting="Welcome. Say: add 2 and 40." if name == "start" else "",
     )
     async with app.run_test(size=size, notifications=True) as pilot:
-        front.bind(app)
+        frontend.bind(app)
         await _settle(pilot)
         await SCREENS[name](pilot, host)
         svg = app.export_screenshot(title="mcphost")

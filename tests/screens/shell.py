@@ -14,20 +14,20 @@ from tests.screens.rendering import frames_on_demand
 @asynccontextmanager
 async def open_shell(**options: Any) -> AsyncIterator[AppDriver]:
     """An app without a host, and a host that is not attached yet."""
-    front = TuiFrontend()
-    host = FakeHost(front, **options)
+    frontend = TuiFrontend()
+    host = FakeHost(frontend, **options)
     app = McpHostApp()
     with frames_on_demand():
         async with app.run_test(size=(100, 30)) as pilot:
             await app.first_frame_drawn.wait()
-            yield AppDriver(app, host, front, pilot)
+            yield AppDriver(app, host, frontend, pilot)
             app.request_quit()
 
 
-def attach_host(it: AppDriver) -> None:
-    it.app.attach(it.host, it.front)  # type: ignore[arg-type]
+def attach_host(driver: AppDriver) -> None:
+    driver.app.attach(driver.host, driver.front)  # type: ignore[arg-type]
 
 
-async def attach_and_start(it: AppDriver) -> None:
-    attach_host(it)
-    await it.until(lambda: it.host.started, "the start")
+async def attach_and_start(driver: AppDriver) -> None:
+    attach_host(driver)
+    await driver.until(lambda: driver.host.started, "the start")

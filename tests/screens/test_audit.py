@@ -20,68 +20,68 @@ pytestmark = pytest.mark.anyio
 async def test_rows_are_newest_first_explained_searched_and_nothing_is_drawn_as_it_came(
     run: Run, tmp_path: Path
 ) -> None:
-    async with run(size=(120, 40)) as it:
-        it.host.audit = create_audit_log(tmp_path, example_audit_records())
-        await it.pilot.press("f10")
-        await it.until(lambda: "tool ended: failed" in it.text(), "the newest row")
-        assert it.text().index("create_issue") < it.text().index("process started")
-        await it.until(lambda: "took" in it.text() and "60,000 ms" in it.text(), "what is told of it")
-        assert "\x1b" not in it.text()
-        assert "\u202e" not in it.text()
-        await it.pilot.press("ctrl+f")
-        await it.type("files answered")
-        await it.until(lambda: "create_issue" not in it.text(), "only what matches")
-        await it.until(lambda: "tool answered: always" in it.text(), "what matches")
-        await it.until(lambda: "asked by the model, turn 1" in it.text(), "what is told of it")
-        await it.type(" nowhere")
-        await it.until(lambda: "Nothing" in it.text())
-        await it.pilot.press("escape")
-        await it.host.audit.close()
+    async with run(size=(120, 40)) as driver:
+        driver.host.audit = create_audit_log(tmp_path, example_audit_records())
+        await driver.pilot.press("f10")
+        await driver.until(lambda: "tool ended: failed" in driver.text(), "the newest row")
+        assert driver.text().index("create_issue") < driver.text().index("process started")
+        await driver.until(lambda: "took" in driver.text() and "60,000 ms" in driver.text(), "what is told of it")
+        assert "\x1b" not in driver.text()
+        assert "\u202e" not in driver.text()
+        await driver.pilot.press("ctrl+f")
+        await driver.type("files answered")
+        await driver.until(lambda: "create_issue" not in driver.text(), "only what matches")
+        await driver.until(lambda: "tool answered: always" in driver.text(), "what matches")
+        await driver.until(lambda: "asked by the model, turn 1" in driver.text(), "what is told of it")
+        await driver.type(" nowhere")
+        await driver.until(lambda: "Nothing" in driver.text())
+        await driver.pilot.press("escape")
+        await driver.host.audit.close()
 
 
 @pytest.mark.parametrize(("decision", "mark"), [("held back", "○"), ("kept", "●")])
 async def test_quarantined_tools_are_marked_as_refused(run: Run, tmp_path: Path, decision: str, mark: str) -> None:
     row = AuditRecord(at=1, kind="drift", event="answered", server="files", decision=decision, who="person")
-    async with run(size=(120, 40)) as it:
-        it.host.audit = create_audit_log(tmp_path, [row])
-        await it.pilot.press("f10")
-        await it.until(lambda: f"{mark} drift answered: {decision}" in it.text(), "the row")
-        await it.host.audit.close()
+    async with run(size=(120, 40)) as driver:
+        driver.host.audit = create_audit_log(tmp_path, [row])
+        await driver.pilot.press("f10")
+        await driver.until(lambda: f"{mark} drift answered: {decision}" in driver.text(), "the row")
+        await driver.host.audit.close()
 
 
 async def test_a_grant_is_undone_from_a_row_by_two_presses(run: Run, tmp_path: Path) -> None:
-    async with run(size=(120, 40)) as it:
-        it.host.grants.given = example_grants()
-        it.host.audit = create_audit_log(tmp_path, example_audit_records())
-        await it.pilot.press("f10")
-        await it.until(lambda: "tool ended: failed" in it.text())
-        await it.pilot.press("u")
-        await it.until(lambda: "not about a stored grant" in it.text())
-        await it.pilot.press("down", "down", "down")
-        await it.until(lambda: "4f2a91c0" in it.text(), "the row with the grant")
-        await it.pilot.press("u")
-        await it.until(lambda: "Press u again to revoke" in it.text())
-        assert len(it.host.grants.given) == 2
-        await it.pilot.press("u")
-        await it.until(lambda: "is revoked" in it.text())
-        left: list[GrantStatus] = it.host.grants.given
-        assert [one.grant.id for one in left] == ["77"]
-        await it.host.audit.close()
+    async with run(size=(120, 40)) as driver:
+        driver.host.grants.given = example_grants()
+        driver.host.audit = create_audit_log(tmp_path, example_audit_records())
+        await driver.pilot.press("f10")
+        await driver.until(lambda: "tool ended: failed" in driver.text())
+        await driver.pilot.press("u")
+        await driver.until(lambda: "not about a stored grant" in driver.text())
+        await driver.pilot.press("down", "down", "down")
+        await driver.until(lambda: "4f2a91c0" in driver.text(), "the row with the grant")
+        await driver.pilot.press("u")
+        await driver.until(lambda: "Press u again to revoke" in driver.text())
+        assert len(driver.host.grants.given) == 2
+        await driver.pilot.press("u")
+        await driver.until(lambda: "is revoked" in driver.text())
+        left: list[GrantStatus] = driver.host.grants.given
+        assert [item.grant.id for item in left] == ["77"]
+        await driver.host.audit.close()
 
 
 async def test_the_check_says_that_all_is_well_or_what_is_wrong_and_where(run: Run, tmp_path: Path) -> None:
-    async with run(size=(120, 40)) as it:
-        it.host.audit = create_audit_log(tmp_path, example_audit_records())
-        await it.pilot.press("f10")
-        await it.until(lambda: "tool ended: failed" in it.text())
-        await it.pilot.press("v")
-        await it.until(lambda: "All 7 rows are unchanged" in it.text())
+    async with run(size=(120, 40)) as driver:
+        driver.host.audit = create_audit_log(tmp_path, example_audit_records())
+        await driver.pilot.press("f10")
+        await driver.until(lambda: "tool ended: failed" in driver.text())
+        await driver.pilot.press("v")
+        await driver.until(lambda: "All 7 rows are unchanged" in driver.text())
         with closing(sqlite3.connect(tmp_path / "l.db", isolation_level=None)) as db:
             db.execute("DROP TRIGGER ledger_is_not_changed")
             db.execute("UPDATE ledger SET decision = 'once' WHERE seq = 6")
-        await it.pilot.press("v")
-        await it.until(lambda: "Row 6 is not what was written" in it.text())
-        await it.host.audit.close()
+        await driver.pilot.press("v")
+        await driver.until(lambda: "Row 6 is not what was written" in driver.text())
+        await driver.host.audit.close()
 
 
 def many(folder: Path, count: int) -> None:
@@ -114,22 +114,22 @@ def many(folder: Path, count: int) -> None:
 async def test_a_hundred_thousand_rows_open_without_drawing_them_all_and_are_turned_page_by_page(
     run: Run, tmp_path: Path
 ) -> None:
-    async with run(size=(80, 24)) as it:
-        it.host.audit = create_audit_log(tmp_path, example_audit_records())
-        await it.host.audit.store.flush()
+    async with run(size=(80, 24)) as driver:
+        driver.host.audit = create_audit_log(tmp_path, example_audit_records())
+        await driver.host.audit.store.flush()
         many(tmp_path, 100_000)
-        began = process_time()
-        await it.pilot.press("f10")
-        await it.until(lambda: "tool-100000" in it.text(), "the newest row")
+        started_at = process_time()
+        await driver.pilot.press("f10")
+        await driver.until(lambda: "tool-100000" in driver.text(), "the newest row")
         # Reading all of them takes longer than this.
-        assert process_time() - began < 5
-        assert len(it.app.screen.entries) == 200
-        await it.pilot.press("o")
-        await it.until(lambda: "tool-99800" in it.text() and "page 2" in it.text())
-        await it.pilot.press("n")
-        await it.until(lambda: "tool-100000" in it.text())
-        await it.pilot.press("ctrl+f")
-        await it.type("tool-4711")
-        await it.until(lambda: it.app.screen.entries[0].value.seq == 47119, "found far back")
-        await it.pilot.press("escape")
-        await it.host.audit.close()
+        assert process_time() - started_at < 5
+        assert len(driver.app.screen.entries) == 200
+        await driver.pilot.press("o")
+        await driver.until(lambda: "tool-99800" in driver.text() and "page 2" in driver.text())
+        await driver.pilot.press("n")
+        await driver.until(lambda: "tool-100000" in driver.text())
+        await driver.pilot.press("ctrl+f")
+        await driver.type("tool-4711")
+        await driver.until(lambda: driver.app.screen.entries[0].value.seq == 47119, "found far back")
+        await driver.pilot.press("escape")
+        await driver.host.audit.close()

@@ -22,31 +22,31 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_message_is_sent_and_its_answer_is_shown_as_it_comes(run: Run) -> None:
-    async with run(turn=echo_reply) as it:
-        await it.type("hello you")
-        await it.pilot.press("enter")
-        await it.until(lambda: "You said: hello you" in it.transcript())
-        assert it.host.sent[0][0] == "hello you"
-        assert it.app.query_one(Composer).composer_input.text == ""
-        assert "hello you" in it.text()
+    async with run(turn=echo_reply) as driver:
+        await driver.type("hello you")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "You said: hello you" in driver.transcript())
+        assert driver.host.sent[0][0] == "hello you"
+        assert driver.app.query_one(Composer).composer_input.text == ""
+        assert "hello you" in driver.text()
 
 
 async def test_shift_enter_and_ctrl_j_make_new_lines(run: Run) -> None:
-    async with run(turn=echo_reply) as it:
-        await it.pilot.press("a", "shift+enter", "b", "ctrl+j", "c", "enter")
-        await it.until(lambda: it.host.sent)
-        assert it.host.sent[0][0] == "a\nb\nc"
+    async with run(turn=echo_reply) as driver:
+        await driver.pilot.press("a", "shift+enter", "b", "ctrl+j", "c", "enter")
+        await driver.until(lambda: driver.host.sent)
+        assert driver.host.sent[0][0] == "a\nb\nc"
 
 
 async def test_a_tool_call_is_asked_for_run_and_shown_with_its_result(run: Run) -> None:
-    async with run() as it:
-        await it.type("go")
-        await it.pilot.press("enter")
-        await it.enter_question()
-        assert "waiting for you" in it.transcript()
-        await it.pilot.press("a")
-        await it.until(lambda: "There are 14." in it.transcript())
-        shown = it.transcript()
+    async with run() as driver:
+        await driver.type("go")
+        await driver.pilot.press("enter")
+        await driver.enter_question()
+        assert "waiting for you" in driver.transcript()
+        await driver.pilot.press("a")
+        await driver.until(lambda: "There are 14." in driver.transcript())
+        shown = driver.transcript()
         assert "files · search_files" in shown
         assert "pattern TODO" in shown
         assert "14 matches" in shown
@@ -54,18 +54,18 @@ async def test_a_tool_call_is_asked_for_run_and_shown_with_its_result(run: Run) 
 
 
 async def test_the_arrow_keys_bring_back_earlier_messages_and_the_draft(run: Run) -> None:
-    async with run(turn=echo_reply) as it:
+    async with run(turn=echo_reply) as driver:
         for text in ("one", "two"):
-            await it.type(text)
-            await it.pilot.press("enter")
-            await it.until(
-                lambda text=text: f"You said: {text}" in it.transcript() and not it.host.conversation.is_busy
+            await driver.type(text)
+            await driver.pilot.press("enter")
+            await driver.until(
+                lambda text=text: f"You said: {text}" in driver.transcript() and not driver.host.conversation.is_busy
             )
-        await it.type("draft")
-        prompt = it.app.query_one(Composer).composer_input
+        await driver.type("draft")
+        prompt = driver.app.query_one(Composer).composer_input
         seen = []
         for key in ("up", "up", "down", "down"):
-            await it.pilot.press(key)
+            await driver.pilot.press(key)
             seen.append(prompt.text)
         assert seen == ["two", "one", "two", "draft"]
 
@@ -75,12 +75,12 @@ async def test_text_is_kept_when_it_cannot_be_sent(run: Run) -> None:
         async def send(self, text: str, attachments: Any = ()) -> Any:
             raise UsageError("The model is not ready.", "Wait a moment.")
 
-    async with run(turn=echo_reply) as it:
-        it.host.conversation.__class__ = Refusing
-        await it.type("keep me")
-        await it.pilot.press("enter")
-        await it.until(lambda: "The model is not ready." in it.transcript())
-        assert it.app.query_one(Composer).composer_input.text == "keep me"
+    async with run(turn=echo_reply) as driver:
+        driver.host.conversation.__class__ = Refusing
+        await driver.type("keep me")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "The model is not ready." in driver.transcript())
+        assert driver.app.query_one(Composer).composer_input.text == "keep me"
 
 
 async def test_escape_stops_the_turn(run: Run) -> None:
@@ -89,12 +89,12 @@ async def test_escape_stops_the_turn(run: Run) -> None:
         await asyncio.Event().wait()
         return ""
 
-    async with run(turn=forever) as it:
-        await it.type("go")
-        await it.pilot.press("enter")
-        await it.until(lambda: "working" in it.transcript())
-        await it.pilot.press("escape")
-        await it.until(lambda: not it.host.conversation.is_busy)
+    async with run(turn=forever) as driver:
+        await driver.type("go")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "working" in driver.transcript())
+        await driver.pilot.press("escape")
+        await driver.until(lambda: not driver.host.conversation.is_busy)
 
 
 async def test_typing_continues_while_an_answer_streams_and_the_text_stays(run: Run) -> None:
@@ -105,46 +105,46 @@ async def test_typing_continues_while_an_answer_streams_and_the_text_stays(run: 
         await release.wait()
         return "done"
 
-    async with run(turn=slow) as it:
-        await it.type("go")
-        await it.pilot.press("enter")
-        await it.until(lambda: "part one" in it.transcript())
-        await it.type("next")
-        await it.pilot.press("enter")
-        await it.pilot.pause()
-        assert it.app.query_one(Composer).composer_input.text == "next"
-        assert len(it.host.sent) == 1
+    async with run(turn=slow) as driver:
+        await driver.type("go")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "part one" in driver.transcript())
+        await driver.type("next")
+        await driver.pilot.press("enter")
+        await driver.pilot.pause()
+        assert driver.app.query_one(Composer).composer_input.text == "next"
+        assert len(driver.host.sent) == 1
         release.set()
-        await it.until(lambda: not it.host.conversation.is_busy)
+        await driver.until(lambda: not driver.host.conversation.is_busy)
 
 
 async def test_without_a_model_the_screen_says_how_to_choose_one_and_keeps_the_text(run: Run) -> None:
-    async with run(no_model=True) as it:
-        assert "--model" in it.transcript()
-        await it.type("hello")
-        await it.pilot.press("enter")
-        await it.pilot.pause()
-        assert it.app.query_one(Composer).composer_input.text == "hello"
-        assert it.host.sent == []
+    async with run(no_model=True) as driver:
+        assert "--model" in driver.transcript()
+        await driver.type("hello")
+        await driver.pilot.press("enter")
+        await driver.pilot.pause()
+        assert driver.app.query_one(Composer).composer_input.text == "hello"
+        assert driver.host.sent == []
 
 
 async def test_a_tool_is_called_by_hand_without_a_model_or_a_question(run: Run) -> None:
-    async with run(no_model=True) as it:
-        await it.type("!files/search_files pattern=x n=2")
-        await it.pilot.press("enter")
-        await it.until(lambda: it.host.called)
-        assert it.host.called == [("files", "search_files", {"pattern": "x", "n": 2})]
-        await it.until(lambda: "search_files gave" in it.transcript())
-        assert it.app.query_one(Composer).composer_input.text == ""
+    async with run(no_model=True) as driver:
+        await driver.type("!files/search_files pattern=x n=2")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: driver.host.called)
+        assert driver.host.called == [("files", "search_files", {"pattern": "x", "n": 2})]
+        await driver.until(lambda: "search_files gave" in driver.transcript())
+        assert driver.app.query_one(Composer).composer_input.text == ""
 
 
 async def test_enter_sends_a_tools_name_that_is_already_written_whole(run: Run) -> None:
-    async with run(no_model=True) as it:
-        await it.type("!files/search_files")
-        await it.until(lambda: it.app.query("OptionList"), "the popup")
-        await it.pilot.press("enter")
-        await it.until(lambda: it.host.called, "the call")
-        assert it.host.called[0][:2] == ("files", "search_files")
+    async with run(no_model=True) as driver:
+        await driver.type("!files/search_files")
+        await driver.until(lambda: driver.app.query("OptionList"), "the popup")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: driver.host.called, "the call")
+        assert driver.host.called[0][:2] == ("files", "search_files")
 
 
 @pytest.mark.parametrize(
@@ -152,13 +152,13 @@ async def test_enter_sends_a_tools_name_that_is_already_written_whole(run: Run) 
 )
 async def test_enter_never_takes_a_suggestion_for_less_than_what_is_written(run: Run, before: str, typed: str) -> None:
     names = ("!evil/fine", "!evil/form", "/help", "/history")
-    async with run(no_model=True) as it:
-        composer = it.app.query_one(Composer)
+    async with run(no_model=True) as driver:
+        composer = driver.app.query_one(Composer)
         composer.completion_source = lambda kind: [
             CompletionItem("text", name, "", name, "") for name in names if name[0] == kind
         ]
-        await it.type(before)
-        await it.until(lambda: it.app.query("OptionList"), "suggestions for the beginning")
+        await driver.type(before)
+        await driver.until(lambda: driver.app.query("OptionList"), "suggestions for the beginning")
         sent: list[str] = []
         composer.submit = lambda: sent.append(composer.composer_input.text)
         # In one go, as keys that wait behind a busy screen: nothing has heard of the text when enter comes.
@@ -168,70 +168,70 @@ async def test_enter_never_takes_a_suggestion_for_less_than_what_is_written(run:
 
 
 async def test_a_letter_in_the_conversation_goes_to_the_message_and_its_own_keys_do_not(run: Run) -> None:
-    async with run() as it:
-        prompt = it.app.query_one(Composer).composer_input
-        await it.pilot.press("ctrl+t", "left_square_bracket", "space")
+    async with run() as driver:
+        prompt = driver.app.query_one(Composer).composer_input
+        await driver.pilot.press("ctrl+t", "left_square_bracket", "space")
         assert prompt.text == ""
-        assert it.app.query_one("#transcript").has_focus
-        await it.pilot.press("h", "c", "é", "2")
+        assert driver.app.query_one("#transcript").has_focus
+        await driver.pilot.press("h", "c", "é", "2")
         assert prompt.text == "hcé2"
         assert prompt.has_focus
 
 
 async def test_a_call_by_hand_that_cannot_be_read_stays_and_says_what_to_write(run: Run) -> None:
-    async with run() as it:
-        await it.type("!files x")
-        await it.pilot.press("enter")
-        await it.until(lambda: "!server/tool key=value" in it.transcript())
-        assert it.app.query_one(Composer).composer_input.text == "!files x"
+    async with run() as driver:
+        await driver.type("!files x")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "!server/tool key=value" in driver.transcript())
+        assert driver.app.query_one(Composer).composer_input.text == "!files x"
 
 
 async def test_an_exclamation_mark_offers_the_tools(run: Run) -> None:
-    async with run() as it:
-        await it.type("!files/cre")
-        await it.pilot.press("enter")
-        assert it.app.query_one(Composer).composer_input.text == "!files/create_issue "
+    async with run() as driver:
+        await driver.type("!files/cre")
+        await driver.pilot.press("enter")
+        assert driver.app.query_one(Composer).composer_input.text == "!files/create_issue "
 
 
 async def test_a_slash_opens_the_commands_and_enter_runs_the_chosen_one(run: Run) -> None:
-    async with run() as it:
-        await it.type("/hel")
-        await it.pilot.press("enter")
-        await it.until(lambda: type(it.app.screen).__name__ == "HelpScreen")
-        assert "earlier messages" in it.text()
+    async with run() as driver:
+        await driver.type("/hel")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: type(driver.app.screen).__name__ == "HelpScreen")
+        assert "earlier messages" in driver.text()
 
 
 async def test_a_mistyped_command_is_not_sent_to_the_model(run: Run) -> None:
-    async with run(turn=echo_reply) as it:
-        await it.type("/hlep")
-        await it.pilot.press("enter")
-        await it.pilot.pause()
-        assert it.host.sent == []
-        assert it.app.query_one(Composer).composer_input.text == "/hlep"
+    async with run(turn=echo_reply) as driver:
+        await driver.type("/hlep")
+        await driver.pilot.press("enter")
+        await driver.pilot.pause()
+        assert driver.host.sent == []
+        assert driver.app.query_one(Composer).composer_input.text == "/hlep"
 
 
 async def test_the_demo_says_all_the_time_that_it_is_no_ai(run: Run) -> None:
-    async with run(demo=True, size=(80, 24)) as it:
-        await it.until(lambda: "demo (not an AI)" in it.text(), "what it is")
-        it.draws_behind = True
-        await it.type("go")
-        await it.pilot.press("enter")
-        await it.enter_question()
-        assert "demo (not an AI)" in it.text()
-        await it.pilot.press("escape")
+    async with run(demo=True, size=(80, 24)) as driver:
+        await driver.until(lambda: "demo (not an AI)" in driver.text(), "what it is")
+        driver.draws_behind = True
+        await driver.type("go")
+        await driver.pilot.press("enter")
+        await driver.enter_question()
+        assert "demo (not an AI)" in driver.text()
+        await driver.pilot.press("escape")
 
 
 async def test_a_failed_server_and_its_next_step_are_shown(run: Run) -> None:
-    async with run() as it:
-        it.host.put(events.ServerState("slack", "failed", "It ended with exit status 1.", "See its log with F3."))
-        await it.until(lambda: "slack: It ended with exit status 1." in it.transcript())
-        assert "See its log with F3." in it.transcript()
+    async with run() as driver:
+        driver.host.put(events.ServerState("slack", "failed", "It ended with exit status 1.", "See its log with F3."))
+        await driver.until(lambda: "slack: It ended with exit status 1." in driver.transcript())
+        assert "See its log with F3." in driver.transcript()
 
 
 async def test_a_failed_turn_says_why_and_what_to_do(run: Run) -> None:
-    async with run() as it:
-        it.host.put(events.TurnFinished(1, "failed", error="The key was refused.", hint="Set OPENAI_API_KEY."))
-        await it.until(lambda: "Set OPENAI_API_KEY." in it.transcript())
+    async with run() as driver:
+        driver.host.put(events.TurnFinished(1, "failed", error="The key was refused.", hint="Set OPENAI_API_KEY."))
+        await driver.until(lambda: "Set OPENAI_API_KEY." in driver.transcript())
 
 
 async def test_hostile_text_from_a_server_never_reaches_the_screen_as_it_is(run: Run) -> None:
@@ -247,12 +247,12 @@ async def test_hostile_text_from_a_server_never_reaches_the_screen_as_it_is(run:
         host.put(events.ServerState(nasty, "failed", nasty, nasty))
         return "end"
 
-    async with run(turn=turn, size=(120, 40)) as it:
-        await it.type("go")
-        await it.pilot.press("enter")
-        await it.until(lambda: not it.host.conversation.is_busy and it.host.sent)
-        await it.pilot.pause()
-        shown = it.text() + it.transcript()
+    async with run(turn=turn, size=(120, 40)) as driver:
+        await driver.type("go")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: not driver.host.conversation.is_busy and driver.host.sent)
+        await driver.pilot.pause()
+        shown = driver.text() + driver.transcript()
         assert "␛" in shown
         assert "[/][bold]x" in shown
         assert not set(shown) & set("\x1b\x07\u202e\x9b")
@@ -266,56 +266,56 @@ async def test_a_big_result_is_folded_and_enter_opens_all_of_it(run: Run) -> Non
         host.put(events.ToolFinished("c", "files", "read", "ok", "\n".join(f"line {n}" for n in range(50_000)), 0.1))
         return "ok"
 
-    async with run(turn=turn) as it:
-        await it.type("go")
-        await it.pilot.press("enter")
-        await it.until(lambda: "49,994 more lines" in it.transcript())
-        assert "line 6\n" not in it.transcript()
-        await it.pilot.press("ctrl+t", "enter")
-        await it.until(lambda: isinstance(it.app.screen, TextViewerScreen))
-        await it.pilot.press("end")
-        await it.until(lambda: "line 49999" in it.text())
-        await it.pilot.press("escape")
-        await it.until(lambda: it.app.screen is it.app.chat)
+    async with run(turn=turn) as driver:
+        await driver.type("go")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "49,994 more lines" in driver.transcript())
+        assert "line 6\n" not in driver.transcript()
+        await driver.pilot.press("ctrl+t", "enter")
+        await driver.until(lambda: isinstance(driver.app.screen, TextViewerScreen))
+        await driver.pilot.press("end")
+        await driver.until(lambda: "line 49999" in driver.text())
+        await driver.pilot.press("escape")
+        await driver.until(lambda: driver.app.screen is driver.app.chat)
 
 
 async def test_opening_an_earlier_conversation_shows_it(run: Run) -> None:
     from mcphost.store.conversations import ConversationInfo
 
-    async with run() as it:
-        it.host.stored = [ConversationInfo("c9", "About files", "scripted/one", 3, 1.7e9, 1.7e9)]
-        await it.pilot.press("f6")
-        await it.until(lambda: "About files" in it.text())
-        await it.pilot.press("enter")
-        await it.until(lambda: "What was said before" in it.transcript())
-        assert "14 matches" in it.transcript()
-        assert "files · search_files" in it.transcript()
+    async with run() as driver:
+        driver.host.stored = [ConversationInfo("c9", "About files", "scripted/one", 3, 1.7e9, 1.7e9)]
+        await driver.pilot.press("f6")
+        await driver.until(lambda: "About files" in driver.text())
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "What was said before" in driver.transcript())
+        assert "14 matches" in driver.transcript()
+        assert "files · search_files" in driver.transcript()
 
 
 async def test_a_new_conversation_starts_empty(run: Run) -> None:
-    async with run(turn=echo_reply) as it:
-        await it.type("hello")
-        await it.pilot.press("enter")
-        await it.until(lambda: "You said: hello" in it.transcript() and not it.host.conversation.is_busy)
-        await it.pilot.press("ctrl+n")
-        await it.until(lambda: it.transcript() == "")
+    async with run(turn=echo_reply) as driver:
+        await driver.type("hello")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "You said: hello" in driver.transcript() and not driver.host.conversation.is_busy)
+        await driver.pilot.press("ctrl+n")
+        await driver.until(lambda: driver.transcript() == "")
 
 
 @pytest.mark.parametrize(("width", "shown"), [(80, False), (99, False), (100, True), (160, True)])
 async def test_the_sidebar_is_shown_where_it_fits_and_f2_toggles_it(run: Run, width: int, shown: bool) -> None:
-    async with run(size=(width, 30)) as it:
-        sidebar = it.app.query_one(ServerList)
+    async with run(size=(width, 30)) as driver:
+        sidebar = driver.app.query_one(ServerList)
         assert sidebar.display is shown
-        await it.pilot.press("f2")
+        await driver.pilot.press("f2")
         assert sidebar.display is not shown
 
 
 async def test_everything_important_fits_80_by_24(run: Run) -> None:
-    async with run(size=(80, 24), turn=echo_reply) as it:
-        await it.type("hi")
-        await it.pilot.press("enter")
-        await it.until(lambda: "You said: hi" in it.text())
-        text = it.text()
+    async with run(size=(80, 24), turn=echo_reply) as driver:
+        await driver.type("hi")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "You said: hi" in driver.text())
+        text = driver.text()
         assert "claude-sonnet" in text
         assert "^Q quit" in text
         assert "esc stop" in text
@@ -328,13 +328,13 @@ async def test_resizing_keeps_the_conversation_and_its_end_in_view(run: Run) -> 
         host.say(turn, "\n\n".join(f"Paragraph {n} " + "word " * 60 for n in range(40)) + "\n\nThe very end.", 400)
         return "x"
 
-    async with run(turn=long, size=(120, 40)) as it:
-        await it.type("go")
-        await it.pilot.press("enter")
-        await it.until(lambda: "The very end." in it.text())
+    async with run(turn=long, size=(120, 40)) as driver:
+        await driver.type("go")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "The very end." in driver.text())
         for size in ((60, 20), (160, 50), (80, 24)):
-            await it.pilot.resize_terminal(*size)
-            await it.until(lambda: "The very end." in it.text(), f"the end at {size}")
+            await driver.pilot.resize_terminal(*size)
+            await driver.until(lambda: "The very end." in driver.text(), f"the end at {size}")
 
 
 async def test_a_slower_reader_is_not_pulled_down_by_new_text(run: Run) -> None:
@@ -342,99 +342,105 @@ async def test_a_slower_reader_is_not_pulled_down_by_new_text(run: Run) -> None:
         host.say(turn, "\n\n".join(f"Paragraph {n}" for n in range(100)), 400)
         return "x"
 
-    async with run(turn=long) as it:
-        await it.type("go")
-        await it.pilot.press("enter")
-        await it.until(lambda: "Paragraph 99" in it.text() and not it.host.conversation.is_busy)
-        await it.pilot.press("ctrl+t", "pageup", "pageup")
-        await it.until(lambda: "Paragraph 99" not in it.text())
-        before = it.text()
-        it.host.put(events.NoticeEvent("info", "Something new."))
-        await it.until(lambda: "Something new." in it.transcript())
-        await it.pilot.pause()
-        assert "Something new." not in it.text()
-        assert before.splitlines()[3:15] == it.text().splitlines()[3:15]
-        await it.pilot.press("end")
-        await it.until(lambda: "Something new." in it.text())
+    async with run(turn=long) as driver:
+        await driver.type("go")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "Paragraph 99" in driver.text() and not driver.host.conversation.is_busy)
+        await driver.pilot.press("ctrl+t", "pageup", "pageup")
+        await driver.until(lambda: "Paragraph 99" not in driver.text())
+        before = driver.text()
+        driver.host.put(events.NoticeEvent("info", "Something new."))
+        await driver.until(lambda: "Something new." in driver.transcript())
+        await driver.pilot.pause()
+        assert "Something new." not in driver.text()
+        assert before.splitlines()[3:15] == driver.text().splitlines()[3:15]
+        await driver.pilot.press("end")
+        await driver.until(lambda: "Something new." in driver.text())
 
 
 async def test_the_top_line_counts_tokens_cost_and_servers(run: Run) -> None:
-    async with run(turn=echo_reply, size=(120, 30)) as it:
-        await it.type("hi")
-        await it.pilot.press("enter")
-        await it.until(lambda: it.app.query_one(TopBar).status.tokens == 1280)
-        assert "1.3k tokens" in it.text()
-        assert "$0.01" in it.text()
-        assert "2/4 servers" in it.text()
+    async with run(turn=echo_reply, size=(120, 30)) as driver:
+        await driver.type("hi")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: driver.app.query_one(TopBar).status.tokens == 1280)
+        assert "1.3k tokens" in driver.text()
+        assert "$0.01" in driver.text()
+        assert "2/4 servers" in driver.text()
 
 
 async def test_the_palette_finds_an_action(run: Run) -> None:
-    async with run() as it:
-        await it.pilot.press("ctrl+p")
-        await it.pilot.pause(0.3)
-        await it.type("help")
-        await it.pilot.pause(0.3)
-        await it.pilot.press("enter")
-        await it.until(lambda: type(it.app.screen).__name__ == "HelpScreen", "help")
+    async with run() as driver:
+        await driver.pilot.press("ctrl+p")
+        await driver.pilot.pause(0.3)
+        await driver.type("help")
+        await driver.pilot.pause(0.3)
+        await driver.pilot.press("enter")
+        await driver.until(lambda: type(driver.app.screen).__name__ == "HelpScreen", "help")
 
 
 async def test_both_themes_can_be_switched_while_running(run: Run) -> None:
-    async with run() as it:
-        assert it.app.theme == "dark"
-        await it.pilot.press("ctrl+l")
-        assert it.app.theme == "light"
+    async with run() as driver:
+        assert driver.app.theme == "dark"
+        await driver.pilot.press("ctrl+l")
+        assert driver.app.theme == "light"
 
 
 async def test_a_server_that_is_tried_again_tells_its_fault_once_until_it_works_or_is_restarted(run: Run) -> None:
-    async with run(size=(100, 40)) as it:
+    async with run(size=(100, 40)) as driver:
         for state in ("failed", "connecting", "failed", "connecting", "failed"):
-            it.host.put(events.ServerState("slack", state, "It cannot be reached.", "Start it."))
-        await it.until(lambda: "It cannot be reached" in it.text())
-        assert it.text().count("slack: It cannot be reached.") == 1
+            driver.host.put(events.ServerState("slack", state, "It cannot be reached.", "Start it."))
+        await driver.until(lambda: "It cannot be reached" in driver.text())
+        assert driver.text().count("slack: It cannot be reached.") == 1
         for state in ("ready", "failed", "waiting", "failed"):
-            it.host.put(events.ServerState("slack", state, "It cannot be reached.", "Start it."))
-        await it.until(lambda: it.text().count("slack: It cannot be reached.") == 3)
+            driver.host.put(events.ServerState("slack", state, "It cannot be reached.", "Start it."))
+        await driver.until(lambda: driver.text().count("slack: It cannot be reached.") == 3)
 
 
 @pytest.mark.parametrize("text", ["/hitsory of yesterday", "/hitsory"])
 async def test_a_mistyped_command_stays_with_all_that_follows_and_goes_once_a_space_is_before_it(
     run: Run, text: str
 ) -> None:
-    async with run() as it:
-        composer = it.app.chat.query_one(Composer)
+    async with run() as driver:
+        composer = driver.app.chat.query_one(Composer)
         composer.set_text(text, "typed")
-        await it.pilot.press("enter")
-        await it.until(lambda: any("mean /history?" in one.message for one in it.app._notifications), "the notice")
+        await driver.pilot.press("enter")
+        await driver.until(
+            lambda: any("mean /history?" in notification.message for notification in driver.app._notifications),
+            "the notice",
+        )
         assert composer.composer_input.text == text
-        assert it.host.sent == []
-        await it.pilot.press("home", "space", "enter")
-        await it.until(lambda: it.host.sent, "the message")
-        assert [sent.strip() for sent, _ in it.host.sent] == [text]
+        assert driver.host.sent == []
+        await driver.pilot.press("home", "space", "enter")
+        await driver.until(lambda: driver.host.sent, "the message")
+        assert [sent.strip() for sent, _ in driver.host.sent] == [text]
 
 
 async def test_a_command_with_words_behind_it_is_not_run_and_costs_no_word(run: Run) -> None:
-    async with run() as it:
-        composer = it.app.chat.query_one(Composer)
+    async with run() as driver:
+        composer = driver.app.chat.query_one(Composer)
         composer.set_text("/new ideas for a song", "typed")
-        await it.pilot.press("enter")
-        await it.until(
-            lambda: any("/new takes no arguments" in one.message for one in it.app._notifications), "the notice"
+        await driver.pilot.press("enter")
+        await driver.until(
+            lambda: any(
+                "/new takes no arguments" in notification.message for notification in driver.app._notifications
+            ),
+            "the notice",
         )
         assert composer.composer_input.text == "/new ideas for a song"
-        assert it.host.sent == []
+        assert driver.host.sent == []
 
 
 async def test_a_message_that_begins_with_a_path_is_sent(run: Run) -> None:
-    async with run() as it:
-        it.app.chat.query_one(Composer).set_text("/etc/passwd is what?")
-        await it.pilot.press("enter")
-        await it.until(lambda: it.host.sent == [("/etc/passwd is what?", ())], "the message")
+    async with run() as driver:
+        driver.app.chat.query_one(Composer).set_text("/etc/passwd is what?")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: driver.host.sent == [("/etc/passwd is what?", ())], "the message")
 
 
 async def test_a_container_that_its_widgets_cover_has_one_strip_for_all_its_lines(run: Run) -> None:
     """Each strip of Textual's has seven caches, and the blank lines of the screen were 300 of them."""
-    async with run() as it:
-        for container in (it.app.chat, it.app.query_one("#middle")):
+    async with run() as driver:
+        for container in (driver.app.chat, driver.app.query_one("#middle")):
             size = container.size
             lines = container.render_lines(Region(0, 0, size.width, size.height))
             assert len(lines) == size.height > 1
@@ -442,12 +448,12 @@ async def test_a_container_that_its_widgets_cover_has_one_strip_for_all_its_line
 
 
 async def test_the_rows_below_the_last_text_are_one_strip(run: Run) -> None:
-    async with run(turn=echo_reply, size=(120, 40)) as it:
-        await it.type("hello you")
-        await it.pilot.press("enter")
-        await it.until(lambda: "You said: hello you" in it.transcript())
-        servers = it.app.query_one(ServerList)
-        for widget, rows in ((it.app.query_one(Transcript), ()), (servers, servers.rows), (servers, ())):
+    async with run(turn=echo_reply, size=(120, 40)) as driver:
+        await driver.type("hello you")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "You said: hello you" in driver.transcript())
+        servers = driver.app.query_one(ServerList)
+        for widget, rows in ((driver.app.query_one(Transcript), ()), (servers, servers.rows), (servers, ())):
             servers.show(rows)
             size = widget.size
             lines = widget.render_lines(Region(0, 0, size.width, size.height))

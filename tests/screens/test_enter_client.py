@@ -11,10 +11,10 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_who_gets_it_for_which_address_and_why_are_shown(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        PendingQuestion(it, CLIENT_ID_QUESTION)
-        await it.enter_question()
-        shown = it.text()
+    async with run(size=(80, 24)) as driver:
+        PendingQuestion(driver, CLIENT_ID_QUESTION)
+        await driver.enter_question()
+        shown = driver.text()
         for text in (
             "Enter a client id for tracker?",
             CLIENT_ID_QUESTION.issuer,
@@ -28,25 +28,27 @@ async def test_who_gets_it_for_which_address_and_why_are_shown(run: Run) -> None
 
 @pytest.mark.parametrize("keys", [("escape",), ("enter",), ("d",), ("e", "escape", "escape")])
 async def test_nothing_is_entered_by_accident(run: Run, keys: tuple[str, ...]) -> None:
-    async with run(size=(100, 40)) as it:
-        assert await ask_and_press(it, CLIENT_ID_QUESTION, *keys) == DeclineClient()
+    async with run(size=(100, 40)) as driver:
+        assert await ask_and_press(driver, CLIENT_ID_QUESTION, *keys) == DeclineClient()
 
 
 async def test_an_id_and_a_hidden_secret_are_typed(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        asked = PendingQuestion(it, CLIENT_ID_QUESTION)
-        await it.enter_question()
-        await it.pilot.press("e", "enter")
-        assert asked.answer is None, "there is no id yet"
-        await it.pilot.press(*"my-id", "enter", *"hush")
-        assert "my-id" in it.text()
-        assert "hush" not in it.text()
-        await it.pilot.press("enter")
-        await it.until(lambda: asked.answer is not None, "an answer")
-        assert asked.answer == EnteredClient("my-id", "hush")
-        assert "hush" not in repr(asked.answer)
+    async with run(size=(80, 24)) as driver:
+        pending = PendingQuestion(driver, CLIENT_ID_QUESTION)
+        await driver.enter_question()
+        await driver.pilot.press("e", "enter")
+        assert pending.answer is None, "there is no id yet"
+        await driver.pilot.press(*"my-id", "enter", *"hush")
+        assert "my-id" in driver.text()
+        assert "hush" not in driver.text()
+        await driver.pilot.press("enter")
+        await driver.until(lambda: pending.answer is not None, "an answer")
+        assert pending.answer == EnteredClient("my-id", "hush")
+        assert "hush" not in repr(pending.answer)
 
 
 async def test_an_id_without_a_secret_is_enough(run: Run) -> None:
-    async with run(size=(100, 40)) as it:
-        assert await ask_and_press(it, CLIENT_ID_QUESTION, "e", *"my-id", "enter", "enter") == EnteredClient("my-id")
+    async with run(size=(100, 40)) as driver:
+        assert await ask_and_press(driver, CLIENT_ID_QUESTION, "e", *"my-id", "enter", "enter") == EnteredClient(
+            "my-id"
+        )

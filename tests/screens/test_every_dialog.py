@@ -32,68 +32,70 @@ def test_there_is_an_example_and_a_dialog_for_each_kind_of_question() -> None:
 @pytest.mark.req("ui.dialog-queue")
 @each_example_question
 async def test_keys_typed_before_a_question_was_read_do_nothing(run: Run, clock: ManualClock, question: Any) -> None:
-    async with run() as it:
-        asked, dialog = await open_guarded_dialog(it, question)
+    async with run() as driver:
+        pending, dialog = await open_guarded_dialog(driver, question)
         keys = dialog.query_one("#keys")
         clock.now += 0.299
-        await it.pilot.press("enter", "tab", "escape", "ctrl+s", "ctrl+d", "right", "down")
-        assert asked.answer is None
-        assert it.app.screen is dialog
-        assert it.app.focused.id == dialog.BUTTONS[0][0]
+        await driver.pilot.press("enter", "tab", "escape", "ctrl+s", "ctrl+d", "right", "down")
+        assert pending.answer is None
+        assert driver.app.screen is dialog
+        assert driver.app.focused.id == dialog.BUTTONS[0][0]
         assert keys.styles.text_opacity == 0
-        assert dialog.key_line not in it.text()
+        assert dialog.key_line not in driver.text()
         clock.now += 60
-        await it.until(
-            lambda: keys.styles.text_opacity == 1 and dialog.key_line.split(" · ")[-1] in it.text(),
+        await driver.until(
+            lambda: keys.styles.text_opacity == 1 and dialog.key_line.split(" · ")[-1] in driver.text(),
             "the keys, which are shown from the moment they work",
         )
-        await it.pilot.press("escape")
-        await it.until(lambda: asked.answer is not None)
-        assert asked.answer == question.refusal()
+        await driver.pilot.press("escape")
+        await driver.until(lambda: pending.answer is not None)
+        assert pending.answer == question.refusal()
 
 
 @pytest.mark.req("ui.dialog-queue")
 async def test_a_key_counts_from_when_it_was_pressed_even_on_a_busy_screen(run: Run, clock: ManualClock) -> None:
-    async with run() as it:
-        asked, dialog = await open_guarded_dialog(it, CALL)
-        await it.pilot.press("f8")
+    async with run() as driver:
+        pending, dialog = await open_guarded_dialog(driver, CALL)
+        await driver.pilot.press("f8")
         for passed, heard in ((0.399, False), (60.0, True)):
             clock.now += passed
             key = events.Key("a", "a")
             key.time = monotonic() - 0.1
-            it.app.post_message(key)
-            await it.pilot.pause()
-            assert (it.app.screen is not dialog) is heard
-        await it.until(lambda: asked.answer == AllowOnce(), "the answer")
+            driver.app.post_message(key)
+            await driver.pilot.pause()
+            assert (driver.app.screen is not dialog) is heard
+        await driver.until(lambda: pending.answer == AllowOnce(), "the answer")
 
 
 @pytest.mark.req("ui.dialog-queue")
-@pytest.mark.parametrize("question", [one for one in EXAMPLE_QUESTIONS if one.KIND in ("approve_tool", "fill_form")])
+@pytest.mark.parametrize(
+    "question", [question for question in EXAMPLE_QUESTIONS if question.KIND in ("approve_tool", "fill_form")]
+)
 async def test_a_key_that_was_on_its_way_through_the_chat_when_a_question_opened_does_not_answer_it(
     run: Run, clock: ManualClock, question: Any
 ) -> None:
-    async with run() as it:
-        asked, dialog = await open_guarded_dialog(it, question)
+    async with run() as driver:
+        pending, dialog = await open_guarded_dialog(driver, question)
         for name in ("ctrl+s", "ctrl+d", "escape", "enter", "A"):
             key = events.Key(name, None)
-            it.app.chat._forward_event(key)  # as the terminal's keys are given to the screen of then
-            await it.pilot.pause()
-        assert asked.answer is None
-        assert it.app.screen is dialog
+            driver.app.chat._forward_event(key)  # as the terminal's keys are given to the screen of then
+            await driver.pilot.pause()
+        assert pending.answer is None
+        assert driver.app.screen is dialog
 
 
 @pytest.mark.req("ui.confirm")
 @each_example_question
 @pytest.mark.parametrize("key", ["escape", "enter"])
 async def test_a_question_starts_on_refusing(run: Run, clock: ManualClock, question: Any, key: str) -> None:
-    async with run(size=(80, 24)) as it:
-        asked, dialog = await open_guarded_dialog(it, question)
+    async with run(size=(80, 24)) as driver:
+        pending, dialog = await open_guarded_dialog(driver, question)
         clock.now += 60
-        assert it.app.focused.id == dialog.BUTTONS[0][0]
-        assert "refuse" in it.app.focused.classes
-        await it.pilot.press(key)
-        await it.until(lambda: asked.answer is not None, "the refusal")
-        assert asked.answer == question.refusal()
+        assert driver.app.focused.id == dialog.BUTTONS[0][0]
+        assert "refuse" in driver.app.focused.classes
+        await driver.pilot.press(key)
+        await driver.until(lambda: pending.answer is not None, "the refusal")
+        assert pending.answer == question.refusal()
 
 
 @each_example_question
@@ -101,38 +103,38 @@ async def test_a_question_starts_on_refusing(run: Run, clock: ManualClock, quest
 async def test_every_button_is_in_view_and_reached_by_keyboard(
     run: Run, clock: ManualClock, question: Any, size: tuple[int, int]
 ) -> None:
-    async with run(size=size) as it:
-        _, dialog = await open_guarded_dialog(it, question)
+    async with run(size=size) as driver:
+        _, dialog = await open_guarded_dialog(driver, question)
         clock.now += 60
-        await it.pilot.pause()
-        wanted = {button.id for button in dialog.query("#buttons Button").results(Button) if button.display}
+        await driver.pilot.pause()
+        expected = {button.id for button in dialog.query("#buttons Button").results(Button) if button.display}
         for button in dialog.query("#buttons Button").results(Button):
-            inside: Callable[[Any], bool] = it.app.screen.region.contains_region
+            inside: Callable[[Any], bool] = driver.app.screen.region.contains_region
             assert not button.display or inside(button.region), button.id
         reached = set()
         for _ in range(len(dialog.BUTTONS)):
-            reached.add(it.app.focused.id)
-            await it.pilot.press("right")
-        assert wanted <= reached
+            reached.add(driver.app.focused.id)
+            await driver.pilot.press("right")
+        assert expected <= reached
 
 
 @each_example_question
 async def test_a_click_beside_a_question_answers_nothing(run: Run, clock: ManualClock, question: Any) -> None:
-    async with run() as it:
-        asked, dialog = await open_guarded_dialog(it, question)
+    async with run() as driver:
+        pending, dialog = await open_guarded_dialog(driver, question)
         clock.now += 60
-        await it.pilot.click(offset=(0, 0))
-        assert asked.answer is None
-        assert it.app.screen is dialog
+        await driver.pilot.click(offset=(0, 0))
+        assert pending.answer is None
+        assert driver.app.screen is dialog
 
 
 async def test_a_list_of_calls_obeys_the_same_rules(run: Run, clock: ManualClock) -> None:
-    async with run() as it:
-        asked = [PendingQuestion(it, replace(CALL, call=f"c{number}")) for number in range(3)]
-        await it.until(lambda: "3 calls wait" in it.text() and it.app.screen.guard.is_shown, "the list")
-        await it.pilot.press("enter", "escape", "down", "ctrl+s")
-        assert [one.answer for one in asked] == [None] * 3
+    async with run() as driver:
+        asked = [PendingQuestion(driver, replace(CALL, call=f"c{number}")) for number in range(3)]
+        await driver.until(lambda: "3 calls wait" in driver.text() and driver.app.screen.guard.is_shown, "the list")
+        await driver.pilot.press("enter", "escape", "down", "ctrl+s")
+        assert [question.answer for question in asked] == [None] * 3
         clock.now += 60
-        assert it.app.focused.id == "refuse"
-        await it.pilot.press("escape")
-        await it.until(lambda: all(one.answer == Deny() for one in asked), "all refused")
+        assert driver.app.focused.id == "refuse"
+        await driver.pilot.press("escape")
+        await driver.until(lambda: all(question.answer == Deny() for question in asked), "all refused")

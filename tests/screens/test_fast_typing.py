@@ -12,41 +12,41 @@ pytestmark = pytest.mark.anyio
 BURST = ("a", "b", "c", "backspace", "x", "left", "y", "home", "z", "end", "ctrl+w", "k")
 
 
-def burst(it: Any, *keys: str) -> None:
+def burst(driver: Any, *keys: str) -> None:
     """All of these before any of them is heard."""
     for key in keys:
-        it.app.post_message(events.Key(key, key if len(key) == 1 else None))
+        driver.app.post_message(events.Key(key, key if len(key) == 1 else None))
 
 
 async def test_keys_that_edit_a_message_act_in_the_order_in_which_they_were_pressed(run: Run) -> None:
-    async with run() as it:
-        prompt = it.app.chat.query_one("#prompt")
-        burst(it, *BURST[:9])
-        await it.until(lambda: prompt.text == "zabyx", prompt.text)
-        burst(it, *BURST[9:])
-        await it.until(lambda: prompt.text == "k")
-        burst(it, "l", "ctrl+u", "m")
-        await it.until(lambda: prompt.text == "m")
+    async with run() as driver:
+        prompt = driver.app.chat.query_one("#prompt")
+        burst(driver, *BURST[:9])
+        await driver.until(lambda: prompt.text == "zabyx", prompt.text)
+        burst(driver, *BURST[9:])
+        await driver.until(lambda: prompt.text == "k")
+        burst(driver, "l", "ctrl+u", "m")
+        await driver.until(lambda: prompt.text == "m")
 
 
 async def test_keys_that_edit_a_line_act_in_the_order_in_which_they_were_pressed(run: Run) -> None:
-    async with run() as it:
-        PendingQuestion(it, tool_question())
-        dialog = await it.enter_question()
-        await it.pilot.press("r")
+    async with run() as driver:
+        PendingQuestion(driver, tool_question())
+        dialog = await driver.enter_question()
+        await driver.pilot.press("r")
         line = dialog.query_one("#reason-text")
-        await it.until(lambda: line.has_focus)
-        burst(it, *BURST[:9])
-        await it.until(lambda: line.value == "zabyx", line.value)
+        await driver.until(lambda: line.has_focus)
+        burst(driver, *BURST[:9])
+        await driver.until(lambda: line.value == "zabyx", line.value)
 
 
 async def test_letters_typed_right_behind_enter_begin_the_next_message(run: Run) -> None:
     async def quiet(*_: Any) -> str:
         return ""
 
-    async with run(turn=quiet) as it:
-        prompt = it.app.chat.query_one("#prompt")
-        burst(it, *"one", "enter", *"two", "enter", *"three")
-        await it.until(lambda: prompt.text.endswith("three"), prompt.text)
-        await it.until(lambda: it.host.sent, "the message")
-        assert "".join([text for text, _ in it.host.sent]) + prompt.text == "onetwothree"
+    async with run(turn=quiet) as driver:
+        prompt = driver.app.chat.query_one("#prompt")
+        burst(driver, *"one", "enter", *"two", "enter", *"three")
+        await driver.until(lambda: prompt.text.endswith("three"), prompt.text)
+        await driver.until(lambda: driver.host.sent, "the message")
+        assert "".join([text for text, _ in driver.host.sent]) + prompt.text == "onetwothree"

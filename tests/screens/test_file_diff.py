@@ -15,28 +15,28 @@ pytestmark = pytest.mark.anyio
 COMPARED = "now, compared with this text"
 
 
-def rows_of(it: Any) -> list[str]:
-    return [line.strip("│ ▐") for line in it.text().splitlines()]
+def rows_of(driver: Any) -> list[str]:
+    return [line.strip("│ ▐") for line in driver.text().splitlines()]
 
 
 async def test_text_of_several_lines_is_lines_in_the_colours_of_its_file(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        PendingQuestion(it, tool_question(arguments={"path": "a.py", "content": "def f():\n\treturn 1  \n"}))
-        dialog = await it.enter_question()
-        rows = rows_of(it)
+    async with run(size=(80, 24)) as driver:
+        PendingQuestion(driver, tool_question(arguments={"path": "a.py", "content": "def f():\n\treturn 1  \n"}))
+        dialog = await driver.enter_question()
+        rows = rows_of(driver)
         at = rows.index("content  def f():")
         assert rows[at + 1] == "→   return 1··⏎"
-        assert "\\n" not in it.text()
+        assert "\\n" not in driver.text()
         (_, content) = dialog.query_one("#sent").pairs[1]
         assert "$accent" in [str(span.style) for span in content.spans]
 
 
 async def test_texts_inside_of_lists_and_objects_are_lines_too(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
+    async with run(size=(80, 24)) as driver:
         edits = [{"oldText": "a = 1\nb\n", "newText": "a = 2\nb\n", "all": True}]
-        PendingQuestion(it, tool_question(arguments={"path": "a.py", "edits": edits}))
-        await it.enter_question()
-        rows = rows_of(it)
+        PendingQuestion(driver, tool_question(arguments={"path": "a.py", "edits": edits}))
+        await driver.enter_question()
+        rows = rows_of(driver)
         assert "edits[0].oldText → edits[0].newText: +1 −1 lines" in rows
         assert [row for row in rows if row[:2] in ("- ", "+ ")] == ["- a = 1", "+ a = 2"]
         at = rows.index("edits[0].oldText  a = 1")
@@ -45,58 +45,58 @@ async def test_texts_inside_of_lists_and_objects_are_lines_too(run: Run) -> None
 
 async def test_the_file_that_is_there_is_compared_with_the_text(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("one\ntwo\x1b[2J\n")
-    async with run(size=(80, 24)) as it:
+    async with run(size=(80, 24)) as driver:
         arguments = {"path": "a.py", "content": "one\nthree\n"}
-        asked = PendingQuestion(it, tool_question(arguments=arguments, folder=str(tmp_path)))
-        await it.until(lambda: COMPARED in it.text(), "the difference")
-        rows = rows_of(it)
+        pending = PendingQuestion(driver, tool_question(arguments=arguments, folder=str(tmp_path)))
+        await driver.until(lambda: COMPARED in driver.text(), "the difference")
+        rows = rows_of(driver)
         assert f"a.py {COMPARED}: +1 −1 lines" in rows
         assert "- two␛[2J" in rows
         assert "+ three" in rows
         assert rows.index("+ three") < rows.index("content  one")
-        await it.enter_question()
-        await it.pilot.press("tab", "a")
-        await it.until(lambda: asked.answer == AllowOnce(), "the answer")
+        await driver.enter_question()
+        await driver.pilot.press("tab", "a")
+        await driver.until(lambda: pending.answer == AllowOnce(), "the answer")
 
 
 async def test_a_missing_file_is_shown_as_new(run: Run, tmp_path: Path) -> None:
-    async with run(size=(80, 24)) as it:
-        PendingQuestion(it, tool_question(arguments={"path": "b/new.py", "content": "x\n"}, folder=str(tmp_path)))
-        await it.until(lambda: "b/new.py does not exist yet" in it.text(), "that it is new")
+    async with run(size=(80, 24)) as driver:
+        PendingQuestion(driver, tool_question(arguments={"path": "b/new.py", "content": "x\n"}, folder=str(tmp_path)))
+        await driver.until(lambda: "b/new.py does not exist yet" in driver.text(), "that it is new")
 
 
 async def test_an_edited_call_is_compared_anew(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a").write_text("old")
-    async with run(size=(120, 40)) as it:
-        PendingQuestion(it, tool_question(arguments={"path": "a", "content": "old"}, folder=str(tmp_path)))
-        await it.until(lambda: "no difference" in it.text(), "that nothing differs")
-        await it.enter_question()
-        await it.pilot.press("tab", "e", "tab", "7", "ctrl+s")
-        await it.until(lambda: "edited by you" in it.text() and "+ old7" in it.text(), "the new difference")
+    async with run(size=(120, 40)) as driver:
+        PendingQuestion(driver, tool_question(arguments={"path": "a", "content": "old"}, folder=str(tmp_path)))
+        await driver.until(lambda: "no difference" in driver.text(), "that nothing differs")
+        await driver.enter_question()
+        await driver.pilot.press("tab", "e", "tab", "7", "ctrl+s")
+        await driver.until(lambda: "edited by you" in driver.text() and "+ old7" in driver.text(), "the new difference")
 
 
 async def test_a_difference_takes_nothing_of_the_reading_away(run: Run, tmp_path: Path) -> None:
     lines = [f"line {n}" for n in range(200)]
     (tmp_path / "a.txt").write_text("\n".join(lines))
-    async with run(size=(80, 24)) as it:
+    async with run(size=(80, 24)) as driver:
         arguments = {"path": "a.txt", "content": "\n".join([*lines, "the end"])}
-        asked = PendingQuestion(it, tool_question(arguments=arguments, folder=str(tmp_path)))
-        await it.until(lambda: COMPARED in it.text(), "the difference")
-        await it.enter_question()
-        await it.pilot.press("tab", "a")
-        assert asked.answer is None
-        await it.pilot.press("end")
-        await it.until(lambda: "the end" in it.text() and "s session" in it.text(), "the end")
-        await it.pilot.press("a")
-        await it.until(lambda: asked.answer == AllowOnce(), "the answer")
+        pending = PendingQuestion(driver, tool_question(arguments=arguments, folder=str(tmp_path)))
+        await driver.until(lambda: COMPARED in driver.text(), "the difference")
+        await driver.enter_question()
+        await driver.pilot.press("tab", "a")
+        assert pending.answer is None
+        await driver.pilot.press("end")
+        await driver.until(lambda: "the end" in driver.text() and "s session" in driver.text(), "the end")
+        await driver.pilot.press("a")
+        await driver.until(lambda: pending.answer == AllowOnce(), "the answer")
 
 
 async def test_a_text_that_is_just_being_put_in_place_does_not_count_as_read(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with run(size=(80, 24)) as it:
-        PendingQuestion(it, tool_question(arguments={"content": "\n".join(f"line {n}" for n in range(200))}))
-        dialog = await it.enter_question()
+    async with run(size=(80, 24)) as driver:
+        PendingQuestion(driver, tool_question(arguments={"content": "\n".join(f"line {n}" for n in range(200))}))
+        dialog = await driver.enter_question()
         body, before = dialog.query_one("#body"), dialog._body_version
         mount, seen = body.mount, []
 
@@ -113,10 +113,10 @@ async def test_a_text_that_is_just_being_put_in_place_does_not_count_as_read(
 
 
 async def test_an_unreadable_file_leaves_the_question_unchanged(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
+    async with run(size=(80, 24)) as driver:
         question = tool_question(arguments={"path": "/proc/self/environ", "content": "x\ny"}, folder="/")
-        assert await ask_and_press(it, question, "escape") == Deny()
-        assert await ask_and_press(it, replace(question, folder=None), "escape") == Deny()
+        assert await ask_and_press(driver, question, "escape") == Deny()
+        assert await ask_and_press(driver, replace(question, folder=None), "escape") == Deny()
 
 
 def test_every_leaf_is_shown_with_its_place() -> None:

@@ -21,18 +21,18 @@ COLOUR = Field(name="colour", kind="choice", options=(Option("r", "Red"), Option
 FISH = replace(COLOUR, name="fish", kind="choices", min_items=1, max_items=2)
 
 
-async def fill_and_send(it: Any, asked: FillForm, *steps: str) -> Any:
+async def fill_and_send(driver: Any, asked: FillForm, *steps: str) -> Any:
     """What the server gets when the form is opened, these keys are pressed or texts typed, and ctrl+s."""
-    waiting = PendingQuestion(it, asked)
-    dialog = await it.enter_question()
-    await it.until(lambda: dialog.is_read, "that all of it was shown")
+    waiting = PendingQuestion(driver, asked)
+    dialog = await driver.enter_question()
+    await driver.until(lambda: dialog.is_read, "that all of it was shown")
     for step in steps:
         if step.startswith("'"):
-            await it.type(step[1:])
+            await driver.type(step[1:])
         else:
-            await it.pilot.press(step)
-    await it.pilot.press("ctrl+s")
-    await it.until(lambda: waiting.answer is not None, "an answer")
+            await driver.pilot.press(step)
+    await driver.pilot.press("ctrl+s")
+    await driver.until(lambda: waiting.answer is not None, "an answer")
     assert isinstance(waiting.answer, Accept)
     return validate_content(asked.fields, waiting.answer.content)
 
@@ -81,10 +81,10 @@ async def fill_and_send(it: Any, asked: FillForm, *steps: str) -> Any:
 async def test_a_field_is_filled_in_by_keyboard_alone_and_sent_in_its_own_type(
     run: Run, field: Field, steps: tuple[str, ...], content: dict[str, Any]
 ) -> None:
-    async with run(size=(80, 24)) as it:
-        got = await fill_and_send(it, form_question(field), *steps)
-    assert got == content
-    assert [type(value) for value in got.values()] == [type(value) for value in content.values()]
+    async with run(size=(80, 24)) as driver:
+        result = await fill_and_send(driver, form_question(field), *steps)
+    assert result == content
+    assert [type(value) for value in result.values()] == [type(value) for value in content.values()]
 
 
 @pytest.mark.req("elic.form.validate")
@@ -107,121 +107,121 @@ async def test_a_field_is_filled_in_by_keyboard_alone_and_sent_in_its_own_type(
 async def test_an_invalid_value_is_reported_below_the_field_while_typing(
     run: Run, field: Field, typed: str, problem: str, mended: str
 ) -> None:
-    async with run(size=(80, 24)) as it:
-        waiting = PendingQuestion(it, form_question(field))
-        await it.enter_question()
-        await it.pilot.press("tab")
-        await it.type(typed)
-        await it.until(lambda: f"✗ {problem}" in it.text(), problem)
+    async with run(size=(80, 24)) as driver:
+        waiting = PendingQuestion(driver, form_question(field))
+        await driver.enter_question()
+        await driver.pilot.press("tab")
+        await driver.type(typed)
+        await driver.until(lambda: f"✗ {problem}" in driver.text(), problem)
         # It is told, and sent is nothing.
-        await it.pilot.press("ctrl+s")
-        await it.pilot.pause()
+        await driver.pilot.press("ctrl+s")
+        await driver.pilot.pause()
         assert waiting.answer is None
-        await it.pilot.press(*("backspace" if char == "\b" else {":": "colon", "@": "at"}.get(char, char)
+        await driver.pilot.press(*("backspace" if char == "\b" else {":": "colon", "@": "at"}.get(char, char)
                                for char in mended.replace("-", "\t")
                                .replace("\t", "-")))  # fmt: skip
-        await it.until(lambda: "✗" not in it.text(), "that it fits")
-        await it.pilot.press("ctrl+s")
-        await it.until(lambda: isinstance(waiting.answer, Accept), "the answer")
+        await driver.until(lambda: "✗" not in driver.text(), "that it fits")
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: isinstance(waiting.answer, Accept), "the answer")
 
 
 @pytest.mark.req("elic.review")
 @pytest.mark.req("elic.form.required")
 async def test_a_form_is_corrected_where_it_is_wrong_and_reviewed_before_it_is_sent(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        waiting = PendingQuestion(it, form_question(NOTE_FIELD, AGE_FIELD, NAME_FIELD))
-        await it.enter_question()
-        assert "✗" not in it.text(), "nothing is wrong before anything was done"
-        await it.pilot.press("ctrl+s")
-        await it.until(lambda: "✗ is required" in it.text(), "what is missing")
-        await it.type("Ada")
-        await it.pilot.press("up", "backspace", "backspace", "9", "9", "9", "enter")
-        await it.until(lambda: "✗ must be at most 150" in it.text(), "what is wrong")
-        await it.pilot.press("ctrl+s", "backspace", "enter", "enter")
-        assert it.app.focused.id == "send"
-        assert all(words in it.text() for words in ("not sent", "99", "Ada"))
+    async with run(size=(80, 24)) as driver:
+        waiting = PendingQuestion(driver, form_question(NOTE_FIELD, AGE_FIELD, NAME_FIELD))
+        await driver.enter_question()
+        assert "✗" not in driver.text(), "nothing is wrong before anything was done"
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "✗ is required" in driver.text(), "what is missing")
+        await driver.type("Ada")
+        await driver.pilot.press("up", "backspace", "backspace", "9", "9", "9", "enter")
+        await driver.until(lambda: "✗ must be at most 150" in driver.text(), "what is wrong")
+        await driver.pilot.press("ctrl+s", "backspace", "enter", "enter")
+        assert driver.app.focused.id == "send"
+        assert all(words in driver.text() for words in ("not sent", "99", "Ada"))
         assert waiting.answer is None
-        await it.pilot.press("enter")
-        await it.until(lambda: waiting.answer is not None, "an answer")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: waiting.answer is not None, "an answer")
     assert waiting.answer == Accept({"note": None, "age": 99, "name": "Ada"})
 
 
 @pytest.mark.req("elic.actions")
 async def test_escape_in_a_field_goes_back_to_the_buttons_and_leaves_from_there(run: Run) -> None:
-    async with run() as it:
-        waiting = PendingQuestion(it, form_question(NAME_FIELD))
-        await it.enter_question()
-        await it.pilot.press("tab", "d", "a", "escape")
-        assert it.app.focused.id == "refuse"
+    async with run() as driver:
+        waiting = PendingQuestion(driver, form_question(NAME_FIELD))
+        await driver.enter_question()
+        await driver.pilot.press("tab", "d", "a", "escape")
+        assert driver.app.focused.id == "refuse"
         assert waiting.answer is None
-        assert "da" in it.text(), "what was typed is still there"
-        await it.pilot.press("escape")
-        await it.until(lambda: waiting.answer == Cancel(), "leaving")
+        assert "da" in driver.text(), "what was typed is still there"
+        await driver.pilot.press("escape")
+        await driver.until(lambda: waiting.answer == Cancel(), "leaving")
 
 
 @pytest.mark.req("elic.actions")
 async def test_sending_declining_and_leaving_are_told_apart_in_words(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        waiting = PendingQuestion(it, form_question(NOTE_FIELD))
-        await it.enter_question()
+    async with run(size=(80, 24)) as driver:
+        waiting = PendingQuestion(driver, form_question(NOTE_FIELD))
+        await driver.enter_question()
         for words in ("Cancel", "Decline", "Send"):
-            assert words in it.text(), words
-        await it.pilot.press("right", "enter")
-        await it.until(lambda: waiting.answer == Decline(), "the no")
+            assert words in driver.text(), words
+        await driver.pilot.press("right", "enter")
+        await driver.until(lambda: waiting.answer == Decline(), "the no")
 
 
 async def test_what_is_typed_while_the_focus_is_on_the_buttons_answers_nothing(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        waiting = PendingQuestion(it, form_question(replace(NOTE_FIELD, default="x"), WATCH_FIELD))
-        dialog = await it.enter_question()
-        await it.type("abcdefghijklmnopqrstuvwxyzy1")
-        await it.pilot.pause()
+    async with run(size=(80, 24)) as driver:
+        waiting = PendingQuestion(driver, form_question(replace(NOTE_FIELD, default="x"), WATCH_FIELD))
+        dialog = await driver.enter_question()
+        await driver.type("abcdefghijklmnopqrstuvwxyzy1")
+        await driver.pilot.pause()
         assert waiting.answer is None
         assert dialog.query_one(Form).values() == {"note": "x", "watch": None}
         # In a field these are keys of editing.
-        await it.pilot.press("tab", "ctrl+d", "ctrl+e", "tab", "ctrl+d", "ctrl+e")
+        await driver.pilot.press("tab", "ctrl+d", "ctrl+e", "tab", "ctrl+d", "ctrl+e")
         assert waiting.answer is None
-        assert it.app.screen is dialog
+        assert driver.app.screen is dialog
 
 
 async def test_tab_goes_round_the_fields_and_the_buttons_as_one_stop(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        PendingQuestion(it, form_question(NOTE_FIELD, WATCH_FIELD, COLOUR))
-        dialog = await it.enter_question()
+    async with run(size=(80, 24)) as driver:
+        PendingQuestion(driver, form_question(NOTE_FIELD, WATCH_FIELD, COLOUR))
+        dialog = await driver.enter_question()
         controls = [row.field_widget for row in dialog.query_one(Form).rows]
         seen: list[Any] = []
         for _ in range(5):
-            await it.pilot.press("tab")
-            seen.append(it.app.focused)
+            await driver.pilot.press("tab")
+            seen.append(driver.app.focused)
         assert seen == [*controls, dialog.query_one("#send"), controls[0]]
-        await it.pilot.press("shift+tab")
-        assert it.app.focused.id == "refuse"
-        await it.pilot.press("shift+tab")
-        assert it.app.focused is controls[2]
-        await it.pilot.press("escape", "left")
-        assert it.app.focused.id == "send"
+        await driver.pilot.press("shift+tab")
+        assert driver.app.focused.id == "refuse"
+        await driver.pilot.press("shift+tab")
+        assert driver.app.focused is controls[2]
+        await driver.pilot.press("escape", "left")
+        assert driver.app.focused.id == "send"
 
 
 @pytest.mark.req("elic.form.defaults")
 @pytest.mark.req("elic.form.enum-names")
 async def test_the_reference_servers_form_of_thirteen_fields_fits_a_small_terminal(run: Run) -> None:
     fields = everything_fields()
-    async with run(size=(80, 24)) as it:
-        waiting = PendingQuestion(it, form_question(*fields))
-        dialog = await it.enter_question()
-        await it.pilot.press("tab")
-        await it.type("Ada")
+    async with run(size=(80, 24)) as driver:
+        waiting = PendingQuestion(driver, form_question(*fields))
+        dialog = await driver.enter_question()
+        await driver.pilot.press("tab")
+        await driver.type("Ada")
         for field, row in zip(fields, dialog.query_one(Form).rows, strict=True):
-            assert it.app.focused is row.field_widget
-            await it.pilot.pause()
-            shown = re.sub(r"\s+", " ", it.text().replace("│", " "))
+            assert driver.app.focused is row.field_widget
+            await driver.pilot.pause()
+            shown = re.sub(r"\s+", " ", driver.text().replace("│", " "))
             words = [word for word in re.split(r"\s+", field.description) if word]
-            assert all(word in shown for word in words), f"{field.name} says what it is about:\n{it.text()}"
+            assert all(word in shown for word in words), f"{field.name} says what it is about:\n{driver.text()}"
             assert "Send" in shown
-            await it.pilot.press("tab")
-        assert it.app.focused.id == "send"
-        await it.pilot.press("enter")
-        await it.until(lambda: waiting.answer is not None, "an answer")
+            await driver.pilot.press("tab")
+        assert driver.app.focused.id == "send"
+        await driver.pilot.press("enter")
+        await driver.until(lambda: waiting.answer is not None, "an answer")
     assert validate_content(fields, waiting.answer.content) == {
         "name": "Ada", "firstLine": "It was a dark and stormy night.", "integer": 42, "number": 3.14,
         "untitledSingleSelectEnum": "Monica", "untitledMultipleSelectEnum": ["Guitar"],
@@ -234,66 +234,66 @@ async def test_what_looks_like_a_secret_is_warned_about_and_goes_only_when_it_is
     asked = form_question(
         Field(name="pat", kind="text", title="Access key", secret=True), NOTE_FIELD, warnings=("It asks for…",)
     )
-    async with run(size=(80, 24)) as it:
-        waiting = PendingQuestion(it, asked)
-        await it.enter_question()
-        assert "looks like a secret: do not send it" in it.text()
-        await it.pilot.press("tab", "s", "3", "ctrl+s")
-        await it.until(lambda: "quiz may not ask for one" in it.text(), "the warning")
+    async with run(size=(80, 24)) as driver:
+        waiting = PendingQuestion(driver, asked)
+        await driver.enter_question()
+        assert "looks like a secret: do not send it" in driver.text()
+        await driver.pilot.press("tab", "s", "3", "ctrl+s")
+        await driver.until(lambda: "quiz may not ask for one" in driver.text(), "the warning")
         assert waiting.answer is None
-        assert it.app.focused.id == "decline"
+        assert driver.app.focused.id == "decline"
         # What was changed since is asked about again.
-        await it.pilot.press("tab", "x", "ctrl+s")
-        await it.pilot.pause()
+        await driver.pilot.press("tab", "x", "ctrl+s")
+        await driver.pilot.pause()
         assert waiting.answer is None
-        await it.pilot.press("ctrl+s")
-        await it.until(lambda: waiting.answer == Accept({"pat": "s3x", "note": None}), "the answer")
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: waiting.answer == Accept({"pat": "s3x", "note": None}), "the answer")
 
 
 async def test_a_secret_field_that_is_left_out_holds_nothing_up(run: Run) -> None:
     asked = form_question(Field(name="pat", kind="text", secret=True), NOTE_FIELD)
-    async with run(size=(80, 24)) as it:
-        assert await fill_and_send(it, asked, "tab", "tab", "'hi") == {"note": "hi"}
+    async with run(size=(80, 24)) as driver:
+        assert await fill_and_send(driver, asked, "tab", "tab", "'hi") == {"note": "hi"}
 
 
 async def test_a_default_with_hidden_characters_is_shown_with_marks_and_can_be_emptied(run: Run) -> None:
     hostile = replace(NOTE_FIELD, default="a\u202eb\x1b[31mc")
-    async with run(size=(80, 24)) as it:
-        waiting = PendingQuestion(it, form_question(hostile))
-        await it.enter_question()
-        assert "a‹U+202E›b␛[31mc" in it.text()
-        await it.pilot.press("tab", "backspace")
-        await it.until(lambda: "not sent" in it.text(), "the empty field")
-        await it.type("x")
-        await it.pilot.press("ctrl+s")
-        await it.until(lambda: waiting.answer == Accept({"note": "x"}), "the answer")
+    async with run(size=(80, 24)) as driver:
+        waiting = PendingQuestion(driver, form_question(hostile))
+        await driver.enter_question()
+        assert "a‹U+202E›b␛[31mc" in driver.text()
+        await driver.pilot.press("tab", "backspace")
+        await driver.until(lambda: "not sent" in driver.text(), "the empty field")
+        await driver.type("x")
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: waiting.answer == Accept({"note": "x"}), "the answer")
 
 
 async def test_hidden_characters_that_were_pasted_are_shown(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        PendingQuestion(it, form_question(NOTE_FIELD))
-        dialog = await it.enter_question()
-        await it.pilot.press("tab")
+    async with run(size=(80, 24)) as driver:
+        PendingQuestion(driver, form_question(NOTE_FIELD))
+        dialog = await driver.enter_question()
+        await driver.pilot.press("tab")
         dialog.query_one(Form).rows[0].field_widget.text = "pay\u200bpal"
-        await it.until(lambda: "contains hidden characters: pay‹U+200B›pal" in it.text(), "the mark")
+        await driver.until(lambda: "contains hidden characters: pay‹U+200B›pal" in driver.text(), "the mark")
 
 
 async def test_the_same_form_can_be_edited_as_json(run: Run) -> None:
-    async with run(size=(100, 34)) as it:
-        waiting = PendingQuestion(it, form_question(NAME_FIELD, AGE_FIELD, NOTE_FIELD))
-        dialog = await it.enter_question()
-        await it.pilot.press("ctrl+e")
-        await it.until(lambda: '"name": null' in it.text(), "the editor")
+    async with run(size=(100, 34)) as driver:
+        waiting = PendingQuestion(driver, form_question(NAME_FIELD, AGE_FIELD, NOTE_FIELD))
+        dialog = await driver.enter_question()
+        await driver.pilot.press("ctrl+e")
+        await driver.until(lambda: '"name": null' in driver.text(), "the editor")
         dialog.query_one("#content").text = '{"name": "Ada", "age": 200}'
-        await it.pilot.press("ctrl+s")
-        await it.until(lambda: "'age' must be at most 150" in it.text(), "what is wrong")
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "'age' must be at most 150" in driver.text(), "what is wrong")
         dialog.query_one("#content").text = '{"name": "Ada", "age": null, "note": ""}'
-        await it.pilot.press("ctrl+s")
-        await it.until(lambda: it.app.focused.id == "send", "the form")
-        assert "Ada" in it.text()
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: driver.app.focused.id == "send", "the form")
+        assert "Ada" in driver.text()
         assert waiting.answer is None
-        await it.pilot.press("enter")
-        await it.until(lambda: waiting.answer is not None, "an answer")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: waiting.answer is not None, "an answer")
     assert waiting.answer == Accept({"name": "Ada", "age": None, "note": ""})
 
 
@@ -303,26 +303,26 @@ async def test_a_form_of_a_hundred_fields_and_a_thousand_choices_opens(run: Run)
         Field(name=f"f{n}", kind="choice", options=many) if n % 2 else replace(NOTE_FIELD, name=f"f{n}")
         for n in range(100)
     )
-    async with run(size=(80, 24)) as it:
-        began = time.process_time()
-        waiting = PendingQuestion(it, form_question(*fields))
-        await it.enter_question()
-        assert time.process_time() - began < 5
-        await it.pilot.press("shift+tab", "end")
-        await it.until(lambda: "1000 of 1000" in it.text(), "the last choice")
-        await it.pilot.press("space", "ctrl+s")
-        await it.until(lambda: waiting.answer is not None, "an answer")
+    async with run(size=(80, 24)) as driver:
+        started_at = time.process_time()
+        waiting = PendingQuestion(driver, form_question(*fields))
+        await driver.enter_question()
+        assert time.process_time() - started_at < 5
+        await driver.pilot.press("shift+tab", "end")
+        await driver.until(lambda: "1000 of 1000" in driver.text(), "the last choice")
+        await driver.pilot.press("space", "ctrl+s")
+        await driver.until(lambda: waiting.answer is not None, "an answer")
     assert waiting.answer.content["f99"] == "v999"
 
 
 async def test_a_letter_typed_into_one_of_thirteen_fields_lays_out_nothing_and_looks_at_no_other_field(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with run(size=(100, 32)) as it:
-        PendingQuestion(it, form_question(*everything_fields()))
-        dialog = await it.enter_question()
-        await it.pilot.press("tab", "a")
-        await it.pilot.pause()
+    async with run(size=(100, 32)) as driver:
+        PendingQuestion(driver, form_question(*everything_fields()))
+        dialog = await driver.enter_question()
+        await driver.pilot.press("tab", "a")
+        await driver.pilot.pause()
         layouts, looks = [0], set[str]()
         lay_out, look = type(dialog)._refresh_layout, FormRow.update_note
 
@@ -336,7 +336,7 @@ async def test_a_letter_typed_into_one_of_thirteen_fields_lays_out_nothing_and_l
 
         monkeypatch.setattr(type(dialog), "_refresh_layout", counted)
         monkeypatch.setattr(FormRow, "update_note", looked)
-        await it.type("bcdefghijklmnopqrstu")
+        await driver.type("bcdefghijklmnopqrstu")
         assert dialog.form.rows[0].value == "abcdefghijklmnopqrstu"
         assert looks == {"name"}
         assert layouts[0] <= 3, "twenty letters"
@@ -346,7 +346,7 @@ async def test_no_field_is_ever_drawn_without_its_title(run: Run) -> None:
     rows = Form(everything_fields()).rows
     for row in rows:  # before any size is known
         assert str(row.label.content).startswith(row.field.title[:30])
-    async with run(size=(100, 32)) as it:
-        PendingQuestion(it, form_question(*everything_fields()))
-        dialog = await it.enter_question()
+    async with run(size=(100, 32)) as driver:
+        PendingQuestion(driver, form_question(*everything_fields()))
+        dialog = await driver.enter_question()
         assert [row.label.outer_size.width for row in dialog.form.rows] == [dialog.form.label_cells] * 13

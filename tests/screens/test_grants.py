@@ -14,72 +14,72 @@ pytestmark = pytest.mark.anyio
 
 @pytest.mark.req("ui.rules")
 async def test_grants_are_shown_with_their_bounds_searched_and_revoked_by_two_presses(run: Run) -> None:
-    async with run(size=(120, 40)) as it:
-        it.host.grants.given = example_grants()
-        await it.pilot.press("f7")
-        await it.until(lambda: "files/read*?path=under:~/proj" in it.text(), "the rule")
+    async with run(size=(120, 40)) as driver:
+        driver.host.grants.given = example_grants()
+        await driver.pilot.press("f7")
+        await driver.until(lambda: "files/read*?path=under:~/proj" in driver.text(), "the rule")
         for words in ("used 12 times", "in the folder /home/me/proj", "read_file, read_folder", "4f2a91c0"):
-            assert words in it.text()
-        await it.pilot.press("down")
-        await it.until(lambda: f"no: {CHANGED_REASON}" in it.text(), "why it does not count")
-        assert "\x1b" not in it.text()
-        assert "\u202e" not in it.text()
-        assert "[/bold]" in it.text()
-        await it.pilot.press("x")
-        await it.until(lambda: "Press x again to revoke it" in it.text())
-        await it.pilot.press("up")
-        await it.pilot.press("x")
-        assert len(it.host.grants.given) == 2
-        await it.pilot.press("x")
-        await it.until(lambda: [one.grant.id for one in it.host.grants.given] == ["77"])
-        await it.until(lambda: "under:~/proj" not in it.text())
-        await it.pilot.press("ctrl+f")
-        await it.type("nothing like it")
-        await it.until(lambda: "No matches." in it.text() and "0 of 1" in it.text())
+            assert words in driver.text()
+        await driver.pilot.press("down")
+        await driver.until(lambda: f"no: {CHANGED_REASON}" in driver.text(), "why it does not count")
+        assert "\x1b" not in driver.text()
+        assert "\u202e" not in driver.text()
+        assert "[/bold]" in driver.text()
+        await driver.pilot.press("x")
+        await driver.until(lambda: "Press x again to revoke it" in driver.text())
+        await driver.pilot.press("up")
+        await driver.pilot.press("x")
+        assert len(driver.host.grants.given) == 2
+        await driver.pilot.press("x")
+        await driver.until(lambda: [item.grant.id for item in driver.host.grants.given] == ["77"])
+        await driver.until(lambda: "under:~/proj" not in driver.text())
+        await driver.pilot.press("ctrl+f")
+        await driver.type("nothing like it")
+        await driver.until(lambda: "No matches." in driver.text() and "0 of 1" in driver.text())
 
 
 async def test_the_servers_page_leads_to_the_grants_of_that_server(run: Run) -> None:
-    async with run(size=(120, 40)) as it:
-        it.host.grants.given = example_grants()
-        await it.pilot.press("f3", "g")
-        await it.until(lambda: "files/read*" in it.text(), "its grants")
-        assert "github" not in it.text()
-        await it.pilot.press("escape", "escape")
+    async with run(size=(120, 40)) as driver:
+        driver.host.grants.given = example_grants()
+        await driver.pilot.press("f3", "g")
+        await driver.until(lambda: "files/read*" in driver.text(), "its grants")
+        assert "github" not in driver.text()
+        await driver.pilot.press("escape", "escape")
 
 
 async def test_a_grant_of_this_session_is_listed_and_revoked(run: Run) -> None:
-    async with run() as it:
+    async with run() as driver:
         rule = Rule(server="files", tool=exact_pattern("write_file"))
         grant = Grant(
             id="s4f2a91c0", rule=rule, server_digest="s", tools={"write_file": "d"}, created=EXAMPLE_TIME, session=True
         )
-        it.host.grants.given = [GrantStatus(grant, "counts")]
-        await it.pilot.press("f7")
-        await it.until(lambda: "until mcphost ends" in it.text(), "how long it holds")
-        assert "files/write_file" in it.text()
-        await it.pilot.press("x", "x")
-        await it.until(lambda: "No permissions." in it.text())
-        assert it.host.grants.given == []
+        driver.host.grants.given = [GrantStatus(grant, "counts")]
+        await driver.pilot.press("f7")
+        await driver.until(lambda: "until mcphost ends" in driver.text(), "how long it holds")
+        assert "files/write_file" in driver.text()
+        await driver.pilot.press("x", "x")
+        await driver.until(lambda: "No permissions." in driver.text())
+        assert driver.host.grants.given == []
 
 
 async def test_a_lasting_answer_about_a_folder_is_listed_and_revoked(run: Run) -> None:
-    async with run(size=(120, 40)) as it:
+    async with run(size=(120, 40)) as driver:
         answer = FolderAnswer(
             id="r1", server="files", server_digest="s", path="/srv/\x1b[2J", is_shared=False, created=EXAMPLE_TIME
         )
-        it.host.grants.answers = [FolderAnswerStatus(answer, "counts")]
-        await it.pilot.press("f7")
-        await it.until(lambda: "files may not know /srv/" in it.text(), "the answer")
-        assert "\x1b" not in it.text()
-        assert "never" in it.text()
-        await it.pilot.press("x")
-        await it.until(lambda: "Press x again to revoke it; the folder will be asked about" in it.text())
-        await it.pilot.press("x")
-        await it.until(lambda: "No permissions." in it.text())
+        driver.host.grants.answers = [FolderAnswerStatus(answer, "counts")]
+        await driver.pilot.press("f7")
+        await driver.until(lambda: "files may not know /srv/" in driver.text(), "the answer")
+        assert "\x1b" not in driver.text()
+        assert "never" in driver.text()
+        await driver.pilot.press("x")
+        await driver.until(lambda: "Press x again to revoke it; the folder will be asked about" in driver.text())
+        await driver.pilot.press("x")
+        await driver.until(lambda: "No permissions." in driver.text())
 
 
 async def test_without_a_grant_the_screen_says_what_would_be_there(run: Run) -> None:
-    async with run() as it:
-        await it.pilot.press("f7")
-        await it.until(lambda: "No permissions." in it.text())
-        await it.pilot.press("x", "escape")
+    async with run() as driver:
+        await driver.pilot.press("f7")
+        await driver.until(lambda: "No permissions." in driver.text())
+        await driver.pilot.press("x", "escape")

@@ -52,29 +52,29 @@ def show(host: FakeHost, *images: ImagePart, call: str = "a") -> None:
     host.put(events.ToolFinished(call, "files", "look", "ok", text, 0.1, "", images))
 
 
-def blocks(it: Any) -> list[ImageCard]:
-    return [block for block in it.app.chat.presenter.transcript.blocks if isinstance(block, ImageCard)]
+def blocks(driver: Any) -> list[ImageCard]:
+    return [block for block in driver.app.chat.presenter.transcript.blocks if isinstance(block, ImageCard)]
 
 
-def is_near(colour: tuple[int, int, int], wanted: tuple[int, int, int]) -> bool:
-    return all(abs(one - other) < 30 for one, other in zip(colour, wanted, strict=True))
+def is_near(colour: tuple[int, int, int], expected: tuple[int, int, int]) -> bool:
+    return all(abs(item - other) < 30 for item, other in zip(colour, expected, strict=True))
 
 
-def colours(it: Any) -> set[tuple[int, int, int]]:
+def colours(driver: Any) -> set[tuple[int, int, int]]:
     """The true colours of the half blocks on the screen, above and below."""
     out: set[tuple[int, int, int]] = set()
-    for strip in it.app.screen._compositor.render_strips():
+    for strip in driver.app.screen._compositor.render_strips():
         for segment in strip:
             if "▀" in segment.text:
-                out |= {tuple(one.triplet) for one in (segment.style.color, segment.style.bgcolor)}
+                out |= {tuple(item.triplet) for item in (segment.style.color, segment.style.bgcolor)}
     return out
 
 
 async def test_a_picture_of_a_result_is_drawn_below_its_card_in_its_own_colours(run: Run) -> None:
-    async with run() as it:
-        show(it.host, part(40, 20))
-        await it.until(lambda: {RED, BLUE} <= colours(it), "the picture")
-        rows = it.text().splitlines()
+    async with run() as driver:
+        show(driver.host, part(40, 20))
+        await driver.until(lambda: {RED, BLUE} <= colours(driver), "the picture")
+        rows = driver.text().splitlines()
         drawn = [row for row in rows if "▀" in row]
         assert len(drawn) == 10
         assert all(row.count("▀") == 40 for row in drawn)
@@ -91,82 +91,82 @@ async def test_its_place_is_kept_before_it_is_decoded_so_that_nothing_jumps(
         return "it is not wanted now"
 
     monkeypatch.setattr(ImageCache, "decode", never)
-    async with run() as it:
-        view = it.app.chat.presenter.transcript
-        show(it.host, part(400, 400))
-        await it.until(lambda: blocks(it), "the block")
+    async with run() as driver:
+        view = driver.app.chat.presenter.transcript
+        show(driver.host, part(400, 400))
+        await driver.until(lambda: blocks(driver), "the block")
         before = view.virtual_size.height
-        assert blocks(it)[0].estimate_height(view.text_width) == 1 + MAX_ROWS
-        await it.until(lambda: blocks(it)[0].failure_reason, "the refusal")
-        await it.pilot.pause()
+        assert blocks(driver)[0].estimate_height(view.text_width) == 1 + MAX_ROWS
+        await driver.until(lambda: blocks(driver)[0].failure_reason, "the refusal")
+        await driver.pilot.pause()
         assert view.virtual_size.height == before
-        assert "it is not wanted now" in it.text()
+        assert "it is not wanted now" in driver.text()
         assert asked == [(28, 28)]  # once, not with each frame
 
 
 async def test_a_picture_is_never_wider_than_the_view_nor_higher_than_its_bound(run: Run) -> None:
-    async with run(size=(60, 24)) as it:
-        show(it.host, part(1000, 100), part(50, 900))
-        await it.until(lambda: [bool(block.drawing) for block in blocks(it)] == [True, True], "both")
-        wide, high = blocks(it)
-        assert wide.drawing.width <= it.app.chat.presenter.transcript.text_width - 4
+    async with run(size=(60, 24)) as driver:
+        show(driver.host, part(1000, 100), part(50, 900))
+        await driver.until(lambda: [bool(block.drawing) for block in blocks(driver)] == [True, True], "both")
+        wide, high = blocks(driver)
+        assert wide.drawing.width <= driver.app.chat.presenter.transcript.text_width - 4
         assert high.drawing.height <= MAX_ROWS * 2
-        await it.pilot.resize_terminal(100, 30)
-        await it.until(lambda: wide.drawing.width > 60, "the wider one")
+        await driver.pilot.resize_terminal(100, 30)
+        await driver.until(lambda: wide.drawing.width > 60, "the wider one")
 
 
 async def test_enter_folds_a_picture_to_one_row_and_unfolds_it(run: Run) -> None:
-    async with run() as it:
-        show(it.host, part(40, 20))
-        await it.until(lambda: colours(it), "the picture")
-        it.app.chat.presenter.transcript.focus()
-        await it.pilot.press("enter")
-        assert not colours(it)
-        assert "▸ picture  image/png, 40 × 20 pixels" in it.text()
-        await it.pilot.press("enter")
-        assert {RED, BLUE} <= colours(it)
-        assert blocks(it)[0].copy_text() == "[picture: image/png, 40 × 20 pixels]"
+    async with run() as driver:
+        show(driver.host, part(40, 20))
+        await driver.until(lambda: colours(driver), "the picture")
+        driver.app.chat.presenter.transcript.focus()
+        await driver.pilot.press("enter")
+        assert not colours(driver)
+        assert "▸ picture  image/png, 40 × 20 pixels" in driver.text()
+        await driver.pilot.press("enter")
+        assert {RED, BLUE} <= colours(driver)
+        assert blocks(driver)[0].copy_text() == "[picture: image/png, 40 × 20 pixels]"
 
 
 async def test_a_damaged_picture_says_so_and_the_next_one_is_drawn(run: Run) -> None:
-    async with run() as it:
-        show(it.host, part(40, 20, cut=30), part(20, 20))
-        await it.until(lambda: "damaged" in it.text() and colours(it), "both")
+    async with run() as driver:
+        show(driver.host, part(40, 20, cut=30), part(20, 20))
+        await driver.until(lambda: "damaged" in driver.text() and colours(driver), "both")
 
 
 async def test_calls_side_by_side_each_have_their_picture_below_their_own_card(run: Run) -> None:
-    async with run() as it:
+    async with run() as driver:
         for call in ("a", "b"):
-            it.host.put(events.ToolProposed(call, "files", f"look_{call}", {}))
-            it.host.put(events.ToolStarted(call, "files", f"look_{call}", {}, "once"))
+            driver.host.put(events.ToolProposed(call, "files", f"look_{call}", {}))
+            driver.host.put(events.ToolStarted(call, "files", f"look_{call}", {}, "once"))
         for call, size in (("b", 8), ("a", 6)):
-            it.host.put(events.ToolFinished(call, "files", f"look_{call}", "ok", "", 0.1, "", (part(size, size),)))
-        await it.until(lambda: len(blocks(it)) == 2, "both")
-        kinds = [type(block).__name__ for block in it.app.chat.presenter.transcript.blocks]
+            driver.host.put(events.ToolFinished(call, "files", f"look_{call}", "ok", "", 0.1, "", (part(size, size),)))
+        await driver.until(lambda: len(blocks(driver)) == 2, "both")
+        kinds = [type(block).__name__ for block in driver.app.chat.presenter.transcript.blocks]
         assert kinds[-4:] == ["ToolCard", "ImageCard", "ToolCard", "ImageCard"]
-        assert [block.kind.width for block in blocks(it)] == [6, 8]
+        assert [block.kind.width for block in blocks(driver)] == [6, 8]
 
 
-def lines(it: Any) -> list[str]:
+def lines(driver: Any) -> list[str]:
     """The rows of the notices, in their places, without the scrollbar."""
-    return [row[:60] for row in it.text().splitlines()[2:20]]
+    return [row[:60] for row in driver.text().splitlines()[2:20]]
 
 
 async def test_a_picture_that_comes_above_what_is_read_does_not_move_it(run: Run) -> None:
-    async with run() as it:
-        it.host.put(events.ToolProposed("a", "files", "look", {}))
-        await it.until(lambda: "look" in it.transcript(), "the card")
+    async with run() as driver:
+        driver.host.put(events.ToolProposed("a", "files", "look", {}))
+        await driver.until(lambda: "look" in driver.transcript(), "the card")
         for number in range(60):
-            it.app.chat.presenter.add_notice("info", f"line {number}")
-        view = it.app.chat.presenter.transcript
-        await it.pilot.pause()
+            driver.app.chat.presenter.add_notice("info", f"line {number}")
+        view = driver.app.chat.presenter.transcript
+        await driver.pilot.pause()
         view.scroll_to(y=60, animate=False)
-        await it.pilot.pause()
-        before = lines(it)
-        it.host.put(events.ToolFinished("a", "files", "look", "ok", "", 0.1, "", (part(40, 40),)))
-        await it.until(lambda: blocks(it), "the block")
-        await it.pilot.pause()
-        assert lines(it) == before
+        await driver.pilot.pause()
+        before = lines(driver)
+        driver.host.put(events.ToolFinished("a", "files", "look", "ok", "", 0.1, "", (part(40, 40),)))
+        await driver.until(lambda: blocks(driver), "the block")
+        await driver.pilot.pause()
+        assert lines(driver) == before
 
 
 async def test_an_earlier_conversation_shows_its_pictures_again(run: Run) -> None:
@@ -174,9 +174,9 @@ async def test_an_earlier_conversation_shows_its_pictures_again(run: Run) -> Non
         Message(role="assistant", parts=(ToolUsePart("u", "files__look", {}),)),
         Message(role="tool", parts=(ToolReturnPart("u", "files__look", "[image]", images=(part(12, 12),)),)),
     )
-    async with run() as it:
-        it.app.chat.presenter.load(messages)
-        await it.until(lambda: {RED, BLUE} <= colours(it), "the picture")
+    async with run() as driver:
+        driver.app.chat.presenter.load(messages)
+        await driver.until(lambda: {RED, BLUE} <= colours(driver), "the picture")
 
 
 @pytest.mark.parametrize("how", ["no extra", "NO_COLOR", "256 colours"])
@@ -190,34 +190,34 @@ async def test_images_that_cannot_be_drawn_are_named_and_the_hint_is_shown_once(
     else:
         monkeypatch.setenv("COLORTERM", "")
         monkeypatch.setenv("TERM", "xterm-256color")
-    wanted = {"no extra": "mcphost[images]", "NO_COLOR": "NO_COLOR is set", "256 colours": "COLORTERM=truecolor"}[how]
-    async with run() as it:
-        show(it.host, part(40, 20))
-        show(it.host, part(40, 20), call="b")
-        await it.until(lambda: wanted in it.transcript(), "the hint")
-        await it.pilot.pause()
-        assert it.transcript().count("listed by name and not drawn") == 1
-        assert not blocks(it)
-        assert not colours(it)
+    expected = {"no extra": "mcphost[images]", "NO_COLOR": "NO_COLOR is set", "256 colours": "COLORTERM=truecolor"}[how]
+    async with run() as driver:
+        show(driver.host, part(40, 20))
+        show(driver.host, part(40, 20), call="b")
+        await driver.until(lambda: expected in driver.transcript(), "the hint")
+        await driver.pilot.pause()
+        assert driver.transcript().count("listed by name and not drawn") == 1
+        assert not blocks(driver)
+        assert not colours(driver)
 
 
 async def test_what_is_no_picture_or_says_no_size_takes_no_place(run: Run) -> None:
-    async with run() as it:
+    async with run() as driver:
         bad = (ImagePart("image/png", "bm8gcGljdHVyZQ=="), ImagePart("image/png", "%%%"))
-        show(it.host, *bad, part(8, 8))
-        await it.until(lambda: len(blocks(it)) == 1, "the one")
+        show(driver.host, *bad, part(8, 8))
+        await driver.until(lambda: len(blocks(driver)) == 1, "the one")
 
 
 async def test_a_flood_of_pictures_is_bounded(run: Run) -> None:
-    async with run() as it:
-        show(it.host, *[part(2, 2)] * 500)
-        await it.until(lambda: blocks(it), "some")
-        assert len(blocks(it)) == 20
+    async with run() as driver:
+        show(driver.host, *[part(2, 2)] * 500)
+        await driver.until(lambda: blocks(driver), "some")
+        assert len(blocks(driver)) == 20
 
 
 async def test_a_resource_that_is_a_picture_is_drawn_and_the_next_one_is_not_covered_by_it(run: Run) -> None:
-    async with run() as it:
-        read = it.host.features.read_resource
+    async with run() as driver:
+        read = driver.host.features.read_resource
 
         async def picture(server: str, uri: str) -> ReadResourceResult:
             if not uri.endswith("md"):
@@ -226,13 +226,13 @@ async def test_a_resource_that_is_a_picture_is_drawn_and_the_next_one_is_not_cov
                 contents=(ResourceContents(uri=uri, mime_type="image/png", blob=part(400, 300).data),)
             )
 
-        it.host.features.read_resource = picture
-        await it.pilot.press("f4")
-        await it.until(lambda: {RED, BLUE} <= colours(it), "the picture")
-        assert "README.md: image/png" in it.text()
-        await it.pilot.press("down")
-        await it.until(lambda: '"a"' in it.text(), "the text")
-        assert not colours(it)
+        driver.host.features.read_resource = picture
+        await driver.pilot.press("f4")
+        await driver.until(lambda: {RED, BLUE} <= colours(driver), "the picture")
+        assert "README.md: image/png" in driver.text()
+        await driver.pilot.press("down")
+        await driver.until(lambda: '"a"' in driver.text(), "the text")
+        assert not colours(driver)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
@@ -248,32 +248,32 @@ async def test_a_picture_that_a_server_wants_the_model_to_see_is_drawn_before_it
         label="m",
         max_tokens=9,
     )
-    async with run(size=size) as it:
-        it.app.run_worker(it.front.ask(question))
-        await it.enter_question()
-        await it.pilot.press("end")
-        await it.until(lambda: {RED, BLUE} <= colours(it), "the picture")
-        assert it.dialog.is_read
+    async with run(size=size) as driver:
+        driver.app.run_worker(driver.front.ask(question))
+        await driver.enter_question()
+        await driver.pilot.press("end")
+        await driver.until(lambda: {RED, BLUE} <= colours(driver), "the picture")
+        assert driver.dialog.is_read
 
 
 async def test_a_picture_of_a_result_is_drawn_before_the_model_is_given_it(run: Run) -> None:
     image = part(30, 20)
     pieces = (ResultPart(kind="text", text="Look."), ResultPart(kind="image", text="[image]", image=image))
     question = ReviewResult(server="files", why="w", call="c", tool="look", arguments={}, parts=pieces)
-    async with run(size=(80, 24)) as it:
-        it.app.run_worker(it.front.ask(question))
-        await it.enter_question()
-        await it.until(lambda: {RED, BLUE} <= colours(it), "the picture")
+    async with run(size=(80, 24)) as driver:
+        driver.app.run_worker(driver.front.ask(question))
+        await driver.enter_question()
+        await driver.until(lambda: {RED, BLUE} <= colours(driver), "the picture")
 
 
 async def test_where_none_can_be_drawn_a_picture_takes_no_place_in_a_page(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(image_decoder, "find_spec", lambda name: None)
-    async with run() as it:
+    async with run() as driver:
         view = ImageView(part(40, 40))
-        await it.app.screen.mount(view)
-        await it.pilot.pause()
+        await driver.app.screen.mount(view)
+        await driver.pilot.pause()
         assert not view.display
 
 
@@ -281,47 +281,47 @@ async def test_where_none_can_be_drawn_a_picture_takes_no_place_in_a_page(
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
 async def test_the_icon_of_a_tool_a_resource_a_prompt_and_a_server_is_drawn_on_its_page(run: Run, kind: str) -> None:
     icons = (Icon(icon_data_url(kind)),)
-    async with run(size=(120, 40)) as it:
-        view = it.host.views[0]
+    async with run(size=(120, 40)) as driver:
+        view = driver.host.views[0]
         assert view.facts is not None
         given = view.catalog
         catalog = replace(
             given,
-            tools=tuple(replace(one, icons=icons) for one in given.tools),
-            resources=tuple(replace(one, icons=icons) for one in given.resources),
-            prompts=tuple(replace(one, icons=icons) for one in given.prompts),
+            tools=tuple(replace(tool, icons=icons) for tool in given.tools),
+            resources=tuple(replace(resource, icons=icons) for resource in given.resources),
+            prompts=tuple(replace(prompt, icons=icons) for prompt in given.prompts),
         )
         info = replace(view.facts.info, icons=Raw(encode([{"src": icons[0].src}])))
         facts = replace(view.facts, info=info)
-        it.host.views = (replace(view, catalog=catalog, facts=facts), *it.host.views[1:])
+        driver.host.views = (replace(view, catalog=catalog, facts=facts), *driver.host.views[1:])
         for keys in (["f3"], ["f3", "t"], ["f4"], ["f5"]):
-            await it.pilot.press(*keys)
-            await it.until(lambda: any(is_near(one, RED) for one in colours(it)), f"the icon of {keys}")
-            assert len([row for row in it.text().splitlines() if "▀" in row]) == 4
-            while len(it.app.screen_stack) > 1:
-                await it.pilot.press("escape")
+            await driver.pilot.press(*keys)
+            await driver.until(lambda: any(is_near(colour, RED) for colour in colours(driver)), f"the icon of {keys}")
+            assert len([row for row in driver.text().splitlines() if "▀" in row]) == 4
+            while len(driver.app.screen_stack) > 1:
+                await driver.pilot.press("escape")
 
 
 @pytest.mark.req("icon.content")
 async def test_a_script_or_mislabelled_icon_is_not_drawn(run: Run) -> None:
     script = base64.b64encode(b"<svg xmlns='http://www.w3.org/2000/svg'><script>1</script></svg>").decode()
     icons = (Icon(f"data:image/svg+xml;base64,{script}"), Icon(f"data:image/png;base64,{script}"))
-    async with run(size=(120, 40)) as it:
-        view = it.host.views[0]
-        catalog = replace(view.catalog, tools=tuple(replace(one, icons=icons) for one in view.catalog.tools))
-        it.host.views = (replace(view, catalog=catalog), *it.host.views[1:])
-        await it.pilot.press("f3", "t")
-        await it.until(lambda: "enabled" in it.text(), "the page")
-        await it.pilot.pause()
-        assert not it.app.screen.query_one("#icon").display
-        assert it.app.image_cache is None  # nobody was asked to decode it
+    async with run(size=(120, 40)) as driver:
+        view = driver.host.views[0]
+        catalog = replace(view.catalog, tools=tuple(replace(tool, icons=icons) for tool in view.catalog.tools))
+        driver.host.views = (replace(view, catalog=catalog), *driver.host.views[1:])
+        await driver.pilot.press("f3", "t")
+        await driver.until(lambda: "enabled" in driver.text(), "the page")
+        await driver.pilot.pause()
+        assert not driver.app.screen.query_one("#icon").display
+        assert driver.app.image_cache is None  # nobody was asked to decode it
 
 
 async def test_leaving_ends_the_process_that_decodes(run: Run) -> None:
-    async with run() as it:
-        show(it.host, part(40, 20))
-        await it.until(lambda: colours(it), "the picture")
-        child = it.app.image_cache.decoder_pid
+    async with run() as driver:
+        show(driver.host, part(40, 20))
+        await driver.until(lambda: colours(driver), "the picture")
+        child = driver.app.image_cache.decoder_pid
         assert psutil.pid_exists(child)
     assert not psutil.pid_exists(child)
 

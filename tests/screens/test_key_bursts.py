@@ -51,12 +51,12 @@ SIGN_IN = SignInQuestion(
 async def test_what_follows_the_key_that_opens_a_line_is_in_the_line(
     run: Run, question: Any, keys: tuple[str, ...], answer: Any
 ) -> None:
-    async with run(size=(100, 40)) as it:
-        asked = PendingQuestion(it, question)
-        await it.enter_question()
-        it.press_together(*keys)
-        await it.until(lambda: asked.answer is not None, "an answer")
-        assert asked.answer == answer
+    async with run(size=(100, 40)) as driver:
+        pending = PendingQuestion(driver, question)
+        await driver.enter_question()
+        driver.press_together(*keys)
+        await driver.until(lambda: pending.answer is not None, "an answer")
+        assert pending.answer == answer
 
 
 @pytest.mark.req("ui.confirm")
@@ -72,12 +72,12 @@ async def test_what_follows_the_key_that_opens_a_line_is_in_the_line(
 async def test_what_follows_enter_on_the_button_that_opens_a_line_is_in_the_line(
     run: Run, question: Any, button: str, keys: tuple[str, ...], answer: Any
 ) -> None:
-    async with run(size=(100, 40)) as it:
-        asked = PendingQuestion(it, question)
-        dialog = await it.enter_question()
-        it.press_together(*keys_to_button(dialog, button), "enter", *keys)
-        await it.until(lambda: asked.answer is not None, "an answer")
-        assert asked.answer == answer
+    async with run(size=(100, 40)) as driver:
+        pending = PendingQuestion(driver, question)
+        dialog = await driver.enter_question()
+        driver.press_together(*keys_to_button(dialog, button), "enter", *keys)
+        await driver.until(lambda: pending.answer is not None, "an answer")
+        assert pending.answer == answer
 
 
 @pytest.mark.req("ui.confirm")
@@ -95,12 +95,12 @@ async def test_what_follows_enter_on_the_button_that_opens_a_line_is_in_the_line
 async def test_what_follows_the_key_or_button_that_opens_an_editor_is_in_the_editor(
     run: Run, question: Any, opens: tuple[str, ...]
 ) -> None:
-    async with run(size=(100, 40)) as it:
-        asked = PendingQuestion(it, question)
-        await it.enter_question()
-        it.press_together(*opens, *"a drasA")
-        await it.until(lambda: "a drasA" in field_text(it.app.focused), "the text in the editor")
-        assert asked.answer is None
+    async with run(size=(100, 40)) as driver:
+        pending = PendingQuestion(driver, question)
+        await driver.enter_question()
+        driver.press_together(*opens, *"a drasA")
+        await driver.until(lambda: "a drasA" in field_text(driver.app.focused), "the text in the editor")
+        assert pending.answer is None
 
 
 @pytest.mark.req("ui.confirm")
@@ -117,12 +117,12 @@ async def test_what_follows_the_key_or_button_that_opens_an_editor_is_in_the_edi
 async def test_keys_that_come_in_one_piece_act_in_the_order_in_which_they_were_pressed(
     run: Run, keys: tuple[str, ...], answer: Any
 ) -> None:
-    async with run(size=(100, 40)) as it:
-        asked = PendingQuestion(it, tool_question())
-        await it.enter_question()
-        it.press_together(*keys)
-        await it.until(lambda: asked.answer is not None, "an answer")
-        assert asked.answer == answer
+    async with run(size=(100, 40)) as driver:
+        pending = PendingQuestion(driver, tool_question())
+        await driver.enter_question()
+        driver.press_together(*keys)
+        await driver.until(lambda: pending.answer is not None, "an answer")
+        assert pending.answer == answer
 
 
 @pytest.mark.req("ui.confirm")
@@ -138,22 +138,22 @@ async def test_keys_that_come_in_one_piece_act_in_the_order_in_which_they_were_p
 async def test_a_form_is_sent_with_the_last_that_was_typed_into_it(
     run: Run, field: Field, keys: tuple[str, ...], value: Any, end: tuple[str, ...]
 ) -> None:
-    async with run(size=(80, 24)) as it:
-        asked = PendingQuestion(it, form_question(field))
-        await it.enter_question()
-        await it.pilot.press("tab")
-        it.press_together(*keys, *end)
-        await it.until(lambda: asked.answer is not None, "an answer")
-        assert asked.answer.content == {field.name: value}
+    async with run(size=(80, 24)) as driver:
+        pending = PendingQuestion(driver, form_question(field))
+        await driver.enter_question()
+        await driver.pilot.press("tab")
+        driver.press_together(*keys, *end)
+        await driver.until(lambda: pending.answer is not None, "an answer")
+        assert pending.answer.content == {field.name: value}
 
 
 @pytest.mark.parametrize("end", [("ctrl+s",), ("tab",) * 6 + ("enter",)])
 async def test_arguments_are_applied_with_the_last_that_was_typed_into_them(run: Run, end: tuple[str, ...]) -> None:
-    async with run(size=(80, 24)) as it:
-        await open_argument_editor(it)
-        it.press_together("end", *"/yz", "backspace", *end)
-        await it.until(lambda: "edited by you: 1 changed" in it.text(), "the edited call")
-        assert ("path", "/tmp/x/y") in it.app.screen.query_one("#sent").pairs
+    async with run(size=(80, 24)) as driver:
+        await open_argument_editor(driver)
+        driver.press_together("end", *"/yz", "backspace", *end)
+        await driver.until(lambda: "edited by you: 1 changed" in driver.text(), "the edited call")
+        assert ("path", "/tmp/x/y") in driver.app.screen.query_one("#sent").pairs
 
 
 @pytest.mark.parametrize("page", ["f1", "f4", "f5", "f6", "f7", "f12", "ctrl+o"])
@@ -161,34 +161,36 @@ async def test_arguments_are_applied_with_the_last_that_was_typed_into_them(run:
 async def test_a_page_that_is_left_twice_at_once_takes_nothing_else_along(
     run: Run, page: str, keys: tuple[str, ...]
 ) -> None:
-    async with run() as it:
-        await it.pilot.press(page)
-        await it.until(lambda: it.app.screen is not it.app.chat and it.app.screen.is_mounted, "the page")
-        it.press_together(*keys)
-        await it.pilot.pause(0.1)
-        assert it.app.crash_error is None
-        assert it.app.screen_stack[0] is it.app.chat
-        assert it.host.sent == []
+    async with run() as driver:
+        await driver.pilot.press(page)
+        await driver.until(
+            lambda: driver.app.screen is not driver.app.chat and driver.app.screen.is_mounted, "the page"
+        )
+        driver.press_together(*keys)
+        await driver.pilot.pause(0.1)
+        assert driver.app.crash_error is None
+        assert driver.app.screen_stack[0] is driver.app.chat
+        assert driver.host.sent == []
 
 
 @pytest.mark.parametrize("key", ["x", "n"])
 async def test_no_form_is_confirmed_by_a_key_from_before_it_was_there(run: Run, tmp_path: Path, key: str) -> None:
-    async with run(size=(100, 40)) as it:
-        roots = it.host.roots = Roots((RootConfig(str(tmp_path), "proj", "started"),))
+    async with run(size=(100, 40)) as driver:
+        roots = driver.host.roots = Roots((RootConfig(str(tmp_path), "proj", "started"),))
         before = await roots.refresh()
-        await it.pilot.press("ctrl+o")
-        await it.until(lambda: "where mcphost was started" in it.text(), "the folder")
-        it.press_together(key, " ", "ctrl+s")
-        await it.until(lambda: "ctrl+s" in it.text(), "the form")
-        await it.pilot.pause(0.1)
+        await driver.pilot.press("ctrl+o")
+        await driver.until(lambda: "where mcphost was started" in driver.text(), "the folder")
+        driver.press_together(key, " ", "ctrl+s")
+        await driver.until(lambda: "ctrl+s" in driver.text(), "the form")
+        await driver.pilot.pause(0.1)
         assert await roots.refresh() == before
-        await it.pilot.press("ctrl+s")
-        await it.until(lambda: "ctrl+s" not in it.text(), "the end of the form")
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "ctrl+s" not in driver.text(), "the end of the form")
 
 
 def keys_to_button(dialog: Any, button: str) -> list[str]:
     """The keys from where the focus is to that button."""
-    ways = [one for one in dialog.focus_chain if one.parent.id == "buttons"]
+    ways = [item for item in dialog.focus_chain if item.parent.id == "buttons"]
     return ["right"] * (ways.index(dialog.query_one(f"#{button}")) - ways.index(dialog.focused))
 
 
@@ -198,14 +200,14 @@ def field_text(widget: Any) -> str:
 
 
 async def test_a_key_that_is_held_down_stacks_up_no_notices(run: Run) -> None:
-    async with run() as it:
-        it.app.chat.is_sending = True  # an answer is on its way
-        await it.type("and again")
+    async with run() as driver:
+        driver.app.chat.is_sending = True  # an answer is on its way
+        await driver.type("and again")
         for _ in range(20):
-            await it.pilot.press("enter")
-        said = [one.message for one in it.app._notifications]
+            await driver.pilot.press("enter")
+        said = [notification.message for notification in driver.app._notifications]
         assert said == ["Still answering. Press Esc to stop; your text stays here."]
-        assert it.app.chat.query_one(Composer).composer_input.text == "and again"
+        assert driver.app.chat.query_one(Composer).composer_input.text == "and again"
 
 
 @pytest.mark.parametrize(
@@ -219,9 +221,9 @@ async def test_a_key_that_is_held_down_stacks_up_no_notices(run: Run) -> None:
     ids=lambda event: type(event).__name__,
 )
 async def test_input_that_comes_when_the_last_screen_is_gone_is_left(run: Run, late: Event) -> None:
-    async with run() as it:
+    async with run() as driver:
         pass
-    assert not it.app._screen_stack
-    with it.app._context():
-        await it.app.on_event(late)
-    assert it.app._exception is None
+    assert not driver.app._screen_stack
+    with driver.app._context():
+        await driver.app.on_event(late)
+    assert driver.app._exception is None

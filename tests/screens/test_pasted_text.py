@@ -21,37 +21,37 @@ LINE = "!files/search_files pattern=x"
 LONG = '!files/search_files pattern=/ note="' + "\n".join(f"Please review paragraph {n}." for n in range(25)) + '"'
 
 
-def prompt(it: Any) -> Any:
-    return it.app.chat.query_one(Composer).composer_input
+def prompt(driver: Any) -> Any:
+    return driver.app.chat.query_one(Composer).composer_input
 
 
-async def paste(it: Any, text: str) -> None:
-    before = prompt(it).text
-    it.app.post_message(Paste(text))
-    await it.until(lambda: prompt(it).text != before, "the paste")
-    await it.pilot.pause(0.02)
+async def paste(driver: Any, text: str) -> None:
+    before = prompt(driver).text
+    driver.app.post_message(Paste(text))
+    await driver.until(lambda: prompt(driver).text != before, "the paste")
+    await driver.pilot.pause(0.02)
 
 
-async def assert_sent_as_message(it: Any, text: str) -> None:
+async def assert_sent_as_message(driver: Any, text: str) -> None:
     """Enter sends this as a message, and it calls nothing."""
-    await it.pilot.press("enter")
-    await it.until(lambda: it.host.sent or it.host.called, "what enter does")
-    assert it.host.called == []
-    assert [sent for sent, _ in it.host.sent] == [text]
+    await driver.pilot.press("enter")
+    await driver.until(lambda: driver.host.sent or driver.host.called, "what enter does")
+    assert driver.host.called == []
+    assert [sent for sent, _ in driver.host.sent] == [text]
 
 
-async def assert_not_sent(it: Any, text: str) -> None:
+async def assert_not_sent(driver: Any, text: str) -> None:
     """Enter does nothing with it."""
-    await it.pilot.press("enter")
-    await it.pilot.pause()
-    assert (it.host.called, it.host.sent, prompt(it).text) == ([], [], text)
+    await driver.pilot.press("enter")
+    await driver.pilot.pause()
+    assert (driver.host.called, driver.host.sent, prompt(driver).text) == ([], [], text)
 
 
-def notices(it: Any) -> str:
-    return " ".join(one.message for one in it.app._notifications)
+def notices(driver: Any) -> str:
+    return " ".join(notification.message for notification in driver.app._notifications)
 
 
-async def insert_prompt(it: Any, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def insert_prompt(driver: Any, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The text of a server's prompt is in the composer."""
 
     async def gets(host: FakeServerFeatures, *_: Any) -> GetPromptResult:
@@ -60,25 +60,25 @@ async def insert_prompt(it: Any, text: str, monkeypatch: pytest.MonkeyPatch) -> 
         return GetPromptResult(messages=(PromptMessage(role="user", content=content),))
 
     monkeypatch.setattr(FakeServerFeatures, "get_prompt", gets)
-    await it.type("/files:gre")
-    await it.pilot.press("enter")
-    await it.until(lambda: type(it.app.screen).__name__ == "PromptArgumentsForm", "the form")
-    await it.pilot.press("enter")
-    await it.until(lambda: prompt(it).text.endswith(text), "the filled prompt")
+    await driver.type("/files:gre")
+    await driver.pilot.press("enter")
+    await driver.until(lambda: type(driver.app.screen).__name__ == "PromptArgumentsForm", "the form")
+    await driver.pilot.press("enter")
+    await driver.until(lambda: prompt(driver).text.endswith(text), "the filled prompt")
 
 
 @pytest.mark.parametrize("text", [LINE, LONG, "/auto-approve", "/new"])
 async def test_the_text_of_a_prompt_is_sent_as_a_message_and_the_screen_says_so(
     run: Run, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    async with run(turn=echo_reply) as it:
-        await insert_prompt(it, text, monkeypatch)
-        await it.pilot.pause(0.02)
+    async with run(turn=echo_reply) as driver:
+        await insert_prompt(driver, text, monkeypatch)
+        await driver.pilot.pause(0.02)
         lines = ", 25 lines" if text == LONG else ""
-        assert f"Text of files{lines}: enter sends it as a message." in it.text()
-        await assert_sent_as_message(it, text)
-        assert "Sent as a message" in notices(it)
-        assert "Text of files" not in it.text()
+        assert f"Text of files{lines}: enter sends it as a message." in driver.text()
+        await assert_sent_as_message(driver, text)
+        assert "Sent as a message" in notices(driver)
+        assert "Text of files" not in driver.text()
 
 
 @pytest.mark.parametrize("text", ["!f/s", "/folders"])
@@ -89,139 +89,139 @@ def test_what_enter_does_fits_into_a_terminal_of_80_cells(text: str, origin: Any
 
 @pytest.mark.parametrize("text", [LINE, LONG, "/auto-approve", "/new"])
 async def test_a_pasted_call_or_command_is_sent_as_a_message_and_the_screen_says_so(run: Run, text: str) -> None:
-    async with run(turn=echo_reply) as it:
-        await paste(it, text)
-        assert not it.app.query("OptionList")
-        assert "enter sends it as a message. Type the c" in it.text()
-        await assert_sent_as_message(it, text)
-        assert "Sent as a message" in notices(it)
+    async with run(turn=echo_reply) as driver:
+        await paste(driver, text)
+        assert not driver.app.query("OptionList")
+        assert "enter sends it as a message. Type the c" in driver.text()
+        await assert_sent_as_message(driver, text)
+        assert "Sent as a message" in notices(driver)
 
 
 async def test_enter_does_nothing_right_behind_an_insertion_nor_while_it_is_held(run: Run, clock: ManualClock) -> None:
-    async with run(turn=echo_reply) as it:
-        await paste(it, "hello")
+    async with run(turn=echo_reply) as driver:
+        await paste(driver, "hello")
         for _ in range(5):
             clock.now += GUARD_SECONDS * 0.9
-            await assert_not_sent(it, "hello")
-        assert "press Enter again" in notices(it)
+            await assert_not_sent(driver, "hello")
+        assert "press Enter again" in notices(driver)
         clock.now += GUARD_SECONDS * 1.1
-        await assert_sent_as_message(it, "hello")
+        await assert_sent_as_message(driver, "hello")
 
 
 async def test_letters_typed_behind_an_insertion_do_not_hold_enter_back(run: Run, clock: ManualClock) -> None:
-    async with run(turn=echo_reply) as it:
-        await paste(it, "hello")
+    async with run(turn=echo_reply) as driver:
+        await paste(driver, "hello")
         for _ in range(5):
             clock.now += GUARD_SECONDS * 0.3
-            await it.pilot.press("y")
-        await assert_sent_as_message(it, "helloyyyyy")
+            await driver.pilot.press("y")
+        await assert_sent_as_message(driver, "helloyyyyy")
 
 
 async def test_a_paste_that_ends_its_brackets_itself_runs_nothing(run: Run, clock: ManualClock) -> None:
-    async with run(turn=echo_reply) as it:
-        it.app.post_message(Paste("x"))
+    async with run(turn=echo_reply) as driver:
+        driver.app.post_message(Paste("x"))
         for key in ("ctrl+u", *LINE):
-            it.app.post_message(Key({" ": "space"}.get(key, key), key if len(key) == 1 else None))
-        await it.until(lambda: prompt(it).text == LINE, "the text")
+            driver.app.post_message(Key({" ": "space"}.get(key, key), key if len(key) == 1 else None))
+        await driver.until(lambda: prompt(driver).text == LINE, "the text")
         clock.now += 1
-        await assert_sent_as_message(it, LINE)
+        await assert_sent_as_message(driver, LINE)
 
 
 async def test_a_call_of_which_a_part_was_pasted_stays_and_says_what_to_do(run: Run) -> None:
-    async with run(turn=echo_reply) as it:
-        await it.type("!files/search_files pattern=")
-        await paste(it, "x")
-        assert "type the call to run it" in it.text()
-        await assert_not_sent(it, LINE)
-        assert "Start with a space to send it as a message." in notices(it)
-        await it.pilot.press("home", "space")
-        await assert_sent_as_message(it, f" {LINE}")
+    async with run(turn=echo_reply) as driver:
+        await driver.type("!files/search_files pattern=")
+        await paste(driver, "x")
+        assert "type the call to run it" in driver.text()
+        await assert_not_sent(driver, LINE)
+        assert "Start with a space to send it as a message." in notices(driver)
+        await driver.pilot.press("home", "space")
+        await assert_sent_as_message(driver, f" {LINE}")
 
 
 async def test_a_typed_mark_before_a_pasted_call_does_not_run_it(run: Run) -> None:
-    async with run(turn=echo_reply) as it:
-        await paste(it, LINE[1:])
-        await it.pilot.press("home", "exclamation_mark")
-        await assert_sent_as_message(it, LINE)
+    async with run(turn=echo_reply) as driver:
+        await paste(driver, LINE[1:])
+        await driver.pilot.press("home", "exclamation_mark")
+        await assert_sent_as_message(driver, LINE)
 
 
 async def test_undo_does_not_make_a_pasted_call_a_typed_one(run: Run) -> None:
-    async with run(turn=echo_reply) as it:
-        await paste(it, LINE)
-        await it.pilot.press("ctrl+u")
-        await it.until(lambda: not prompt(it).text)
-        await it.pilot.press("ctrl+z")
-        await it.until(lambda: prompt(it).text == LINE)
-        await assert_sent_as_message(it, LINE)
+    async with run(turn=echo_reply) as driver:
+        await paste(driver, LINE)
+        await driver.pilot.press("ctrl+u")
+        await driver.until(lambda: not prompt(driver).text)
+        await driver.pilot.press("ctrl+z")
+        await driver.until(lambda: prompt(driver).text == LINE)
+        await assert_sent_as_message(driver, LINE)
 
 
 async def test_a_call_typed_after_a_paste_was_deleted_runs(run: Run) -> None:
-    async with run(turn=echo_reply) as it:
-        await paste(it, "hello")
-        await it.pilot.press("ctrl+u")
-        await it.pilot.pause(0.02)
-        await it.type(LINE)
-        await it.pilot.press("escape", "enter")
-        await it.until(lambda: it.host.called == [("files", "search_files", {"pattern": "x"})], "the call")
+    async with run(turn=echo_reply) as driver:
+        await paste(driver, "hello")
+        await driver.pilot.press("ctrl+u")
+        await driver.pilot.pause(0.02)
+        await driver.type(LINE)
+        await driver.pilot.press("escape", "enter")
+        await driver.until(lambda: driver.host.called == [("files", "search_files", {"pattern": "x"})], "the call")
 
 
 async def test_a_typed_call_is_called_again_from_the_history(run: Run) -> None:
-    async with run(no_model=True) as it:
-        await it.type(LINE)
-        await it.pilot.press("escape", "enter")
-        await it.until(lambda: it.host.called and not prompt(it).text, "the call")
-        await it.pilot.press("up", "enter")
-        await it.until(lambda: len(it.host.called) == 2, "the second call")
+    async with run(no_model=True) as driver:
+        await driver.type(LINE)
+        await driver.pilot.press("escape", "enter")
+        await driver.until(lambda: driver.host.called and not prompt(driver).text, "the call")
+        await driver.pilot.press("up", "enter")
+        await driver.until(lambda: len(driver.host.called) == 2, "the second call")
 
 
 async def test_an_earlier_message_that_reads_like_a_call_is_a_message_again(run: Run) -> None:
-    async with run(turn=echo_reply) as it:
-        it.host.conversation.messages = (Message(role="user", parts=(TextPart(LINE),)),)
-        it.app.chat.load_conversation()
-        await it.pilot.press("up")
-        await it.until(lambda: prompt(it).text == LINE)
-        assert "enter sends it as a message" in it.text()
-        await assert_sent_as_message(it, LINE)
+    async with run(turn=echo_reply) as driver:
+        driver.host.conversation.messages = (Message(role="user", parts=(TextPart(LINE),)),)
+        driver.app.chat.load_conversation()
+        await driver.pilot.press("up")
+        await driver.until(lambda: prompt(driver).text == LINE)
+        assert "enter sends it as a message" in driver.text()
+        await assert_sent_as_message(driver, LINE)
 
 
 async def test_a_pasted_call_comes_back_from_the_history_as_a_message(run: Run) -> None:
-    async with run(turn=echo_reply) as it:
-        await paste(it, LINE)
-        await assert_sent_as_message(it, LINE)
-        await it.until(lambda: not it.host.conversation.is_busy)
-        await it.pilot.press("up", "enter")
-        await it.until(lambda: len(it.host.sent) == 2, "the second message")
-        assert it.host.called == []
+    async with run(turn=echo_reply) as driver:
+        await paste(driver, LINE)
+        await assert_sent_as_message(driver, LINE)
+        await driver.until(lambda: not driver.host.conversation.is_busy)
+        await driver.pilot.press("up", "enter")
+        await driver.until(lambda: len(driver.host.sent) == 2, "the second message")
+        assert driver.host.called == []
 
 
 async def test_a_draft_with_a_pasted_call_is_still_a_message_after_looking_into_the_history(run: Run) -> None:
-    async with run(turn=echo_reply) as it:
-        it.host.conversation.messages = (Message(role="user", parts=(TextPart("one"),)),)
-        it.app.chat.load_conversation()
-        await paste(it, LINE)
-        await it.pilot.press("up", "down")
-        await assert_sent_as_message(it, LINE)
+    async with run(turn=echo_reply) as driver:
+        driver.host.conversation.messages = (Message(role="user", parts=(TextPart("one"),)),)
+        driver.app.chat.load_conversation()
+        await paste(driver, LINE)
+        await driver.pilot.press("up", "down")
+        await assert_sent_as_message(driver, LINE)
 
 
 async def test_a_typed_call_of_several_lines_is_not_run(run: Run) -> None:
-    async with run(turn=echo_reply) as it:
-        await it.type("!files/search_files pattern=a\nb=c")
-        await assert_not_sent(it, "!files/search_files pattern=a\nb=c")
-        assert "A manual call is one line." in it.transcript()
+    async with run(turn=echo_reply) as driver:
+        await driver.type("!files/search_files pattern=a\nb=c")
+        await assert_not_sent(driver, "!files/search_files pattern=a\nb=c")
+        assert "A manual call is one line." in driver.transcript()
 
 
 @pytest.mark.parametrize("text", [" !files/search_files pattern=x", " /new"])
 async def test_a_space_before_it_makes_a_typed_call_or_command_a_message(run: Run, text: str) -> None:
-    async with run(turn=echo_reply) as it:
-        await it.type(text)
-        await assert_sent_as_message(it, text)
+    async with run(turn=echo_reply) as driver:
+        await driver.type(text)
+        await assert_sent_as_message(driver, text)
 
 
 async def test_a_call_pasted_before_there_is_a_host_is_a_message() -> None:
-    async with open_shell() as it:
-        await paste(it, LINE)
-        await it.pilot.press("enter")
-        await it.until(lambda: not prompt(it).text, "the message")
-        await attach_and_start(it)
-        await it.until(lambda: it.host.sent or it.host.called, "the message")
-        assert it.host.called == []
+    async with open_shell() as driver:
+        await paste(driver, LINE)
+        await driver.pilot.press("enter")
+        await driver.until(lambda: not prompt(driver).text, "the message")
+        await attach_and_start(driver)
+        await driver.until(lambda: driver.host.sent or driver.host.called, "the message")
+        assert driver.host.called == []

@@ -50,64 +50,64 @@ LOCKED = UnlockSecrets(server="", why="", file="/home/me/secrets")
     ids=lambda value: getattr(value, "KIND", ""),
 )
 async def test_a_button_does_what_is_written_on_it(run: Run, question: Any, answers: dict[str, Any]) -> None:
-    async with run() as it:
+    async with run() as driver:
         for label, answer in answers.items():
-            asked = PendingQuestion(it, question)
-            await it.enter_question()
-            (button,) = [one for one in it.app.screen.query(Button) if str(one.label) == label]
-            await it.pilot.click(button)
-            await it.until(lambda asked=asked: asked.answer is not None, label)
-            assert asked.answer == answer
+            pending = PendingQuestion(driver, question)
+            await driver.enter_question()
+            (button,) = [item for item in driver.app.screen.query(Button) if str(item.label) == label]
+            await driver.pilot.click(button)
+            await driver.until(lambda asked=pending: asked.answer is not None, label)
+            assert pending.answer == answer
 
 
 async def test_also_two_questions_say_how_many_wait_and_one_alone_says_nothing(run: Run) -> None:
-    async with run() as it:
-        first, second = PendingQuestion(it, trust_question(command=("x",))), PendingQuestion(it, FOLDERS)
-        await it.enter_question()
-        assert it.app.screen.query_one("#box").border_subtitle == "1 of 2 waiting"
-        await it.pilot.press("escape")
-        await it.until(lambda: first.answer is not None)
-        await it.enter_question()
-        assert it.app.screen.query_one("#box").border_subtitle == "2 of 2 waiting"
-        await it.pilot.press("escape")
-        await it.until(lambda: second.answer is not None)
-        PendingQuestion(it, FOLDERS)
-        await it.enter_question()
-        assert not it.app.screen.query_one("#box").border_subtitle
+    async with run() as driver:
+        first, second = PendingQuestion(driver, trust_question(command=("x",))), PendingQuestion(driver, FOLDERS)
+        await driver.enter_question()
+        assert driver.app.screen.query_one("#box").border_subtitle == "1 of 2 waiting"
+        await driver.pilot.press("escape")
+        await driver.until(lambda: first.answer is not None)
+        await driver.enter_question()
+        assert driver.app.screen.query_one("#box").border_subtitle == "2 of 2 waiting"
+        await driver.pilot.press("escape")
+        await driver.until(lambda: second.answer is not None)
+        PendingQuestion(driver, FOLDERS)
+        await driver.enter_question()
+        assert not driver.app.screen.query_one("#box").border_subtitle
 
 
 async def test_what_was_edited_is_not_agreed_to_by_a_key_that_came_before_it_could_be_read(
     run: Run, clock: ManualClock
 ) -> None:
-    async with run() as it:
-        asked, dialog = await open_guarded_dialog(it, tool_question())
+    async with run() as driver:
+        pending, dialog = await open_guarded_dialog(driver, tool_question())
         clock.now += 60
         assert not dialog.is_guarded
-        await it.pilot.press("f8")
+        await driver.pilot.press("f8")
         await dialog.apply_edits({"path": "/tmp/y", "text": "hello"})
         assert dialog.is_guarded
-        await it.until(lambda: dialog.guard.is_shown, "the edited call")
-        await it.pilot.press("a")
-        assert asked.answer is None
+        await driver.until(lambda: dialog.guard.is_shown, "the edited call")
+        await driver.pilot.press("a")
+        assert pending.answer is None
         clock.now += 60
-        await it.pilot.press("a")
-        await it.until(lambda: asked.answer is not None, "the answer")
-        assert asked.answer == AllowOnce({"path": "/tmp/y", "text": "hello"})
+        await driver.pilot.press("a")
+        await driver.until(lambda: pending.answer is not None, "the answer")
+        assert pending.answer == AllowOnce({"path": "/tmp/y", "text": "hello"})
 
 
 async def test_a_line_takes_the_letter_that_opened_it_and_a_secret_left_is_forgotten(run: Run) -> None:
-    async with run() as it:
-        asked = PendingQuestion(it, LOCKED)
-        await it.enter_question()
-        await it.pilot.press("p", "x", "y")
-        (box,) = it.app.screen.query(Input)
+    async with run() as driver:
+        pending = PendingQuestion(driver, LOCKED)
+        await driver.enter_question()
+        await driver.pilot.press("p", "x", "y")
+        (box,) = driver.app.screen.query(Input)
         assert box.value == "xy"
-        await it.pilot.press("escape")
-        await it.until(lambda: not it.app.screen.query("#extra.shown"), "the buttons")
+        await driver.pilot.press("escape")
+        await driver.until(lambda: not driver.app.screen.query("#extra.shown"), "the buttons")
         assert box.value == ""
-        await it.pilot.press("p", "p", "e", "p", "enter")
-        await it.until(lambda: asked.answer is not None, "the pass phrase")
-        assert asked.answer == EnterPassphrase("pep")
+        await driver.pilot.press("p", "p", "e", "p", "enter")
+        await driver.until(lambda: pending.answer is not None, "the pass phrase")
+        assert pending.answer == EnterPassphrase("pep")
 
 
 def test_a_call_that_went_back_to_the_list_half_read_is_not_read_when_it_is_opened_again() -> None:
@@ -162,16 +162,16 @@ def test_a_call_that_went_back_to_the_list_half_read_is_not_read_when_it_is_open
 async def test_what_a_server_is_and_gets_is_on_the_question_about_it(
     run: Run, more: dict[str, Any], words: tuple[str, ...]
 ) -> None:
-    async with run(size=(120, 40)) as it:
-        PendingQuestion(it, trust_question(**more))
-        await it.enter_question()
-        for one in words:
-            assert one in it.text()
+    async with run(size=(120, 40)) as driver:
+        PendingQuestion(driver, trust_question(**more))
+        await driver.enter_question()
+        for word in words:
+            assert word in driver.text()
 
 
 async def test_a_call_says_with_which_account_it_would_run(run: Run) -> None:
-    async with run() as it:
-        PendingQuestion(it, tool_question(account="work@example"))
-        await it.enter_question()
-        assert "account" in it.text()
-        assert "work@example" in it.text()
+    async with run() as driver:
+        PendingQuestion(driver, tool_question(account="work@example"))
+        await driver.enter_question()
+        assert "account" in driver.text()
+        assert "work@example" in driver.text()

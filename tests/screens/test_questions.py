@@ -41,16 +41,16 @@ pytestmark = pytest.mark.anyio
     ids=lambda value: "-".join(value) if isinstance(value, tuple) else type(value).__name__,
 )
 async def test_each_key_of_the_consent_dialog_gives_its_answer(run: Run, keys: tuple[str, ...], answer: Any) -> None:
-    async with run() as it:
-        assert await ask_and_press(it, tool_question(), *keys) == answer
+    async with run() as driver:
+        assert await ask_and_press(driver, tool_question(), *keys) == answer
 
 
 @pytest.mark.req("ui.confirm")
 async def test_the_focus_starts_on_refusing(run: Run) -> None:
-    async with run() as it:
-        PendingQuestion(it, tool_question())
-        await it.enter_question()
-        assert it.app.focused.id == "refuse"
+    async with run() as driver:
+        PendingQuestion(driver, tool_question())
+        await driver.enter_question()
+        assert driver.app.focused.id == "refuse"
 
 
 @pytest.mark.req("ui.dialog-queue")
@@ -60,142 +60,144 @@ async def test_keys_typed_before_the_question_was_read_do_not_answer_it(
     assert GUARD_SECONDS == 0.3
     # the keys below take longer than that to be typed here
     monkeypatch.setattr(input_guard, "GUARD_SECONDS", 60)
-    async with run() as it:
-        asked = PendingQuestion(it, tool_question())
-        await it.until(lambda: hasattr(it.app.screen, "is_guarded"))
-        assert it.app.screen.is_guarded
-        await it.pilot.press("tab", "enter", "escape", "ctrl+s", "right")
-        assert asked.answer is None
-        assert len(it.front.pending_questions) == 1
+    async with run() as driver:
+        pending = PendingQuestion(driver, tool_question())
+        await driver.until(lambda: hasattr(driver.app.screen, "is_guarded"))
+        assert driver.app.screen.is_guarded
+        await driver.pilot.press("tab", "enter", "escape", "ctrl+s", "right")
+        assert pending.answer is None
+        assert len(driver.front.pending_questions) == 1
         monkeypatch.setattr(input_guard, "GUARD_SECONDS", 0)
-        await it.enter_question()
-        await it.pilot.press("escape")
-        await it.until(lambda: asked.answer == Deny())
+        await driver.enter_question()
+        await driver.pilot.press("escape")
+        await driver.until(lambda: pending.answer == Deny())
 
 
 async def test_clicking_outside_answers_nothing(run: Run) -> None:
-    async with run() as it:
-        asked = PendingQuestion(it, tool_question())
-        await it.enter_question()
-        await it.pilot.click(offset=(0, 0))
-        assert asked.answer is None
-        await it.pilot.click("#once")
-        await it.until(lambda: asked.answer == AllowOnce())
+    async with run() as driver:
+        pending = PendingQuestion(driver, tool_question())
+        await driver.enter_question()
+        await driver.pilot.click(offset=(0, 0))
+        assert pending.answer is None
+        await driver.pilot.click("#once")
+        await driver.until(lambda: pending.answer == AllowOnce())
 
 
 @pytest.mark.req("tools.show-input")
 async def test_all_arguments_are_shown_complete_with_hidden_characters_marked(run: Run) -> None:
     body = "\n".join(f"line {n}" for n in range(200))
     arguments = {"title": "a\u202eb\x1b[31m", "body": body, "deep": {"list": [1, {"x": "y" * 300}]}, "empty": ""}
-    async with run(size=(80, 24)) as it:
-        PendingQuestion(it, tool_question(arguments=arguments))
-        dialog = await it.enter_question()
+    async with run(size=(80, 24)) as driver:
+        PendingQuestion(driver, tool_question(arguments=arguments))
+        dialog = await driver.enter_question()
         shown = dialog.query_one("#sent").plain
         assert "a‹U+202E›b␛[31m" in shown
         assert all(f"line {n}" in shown for n in range(200))
         assert "y" * 300 in shown
         assert "(empty text)" in shown
-        assert "read to the end first" in it.text()
-        assert "Deny" in it.text()
-        await it.pilot.press(*["pagedown"] * 40)
-        await it.until(lambda: "more line" not in it.text(), "the end of the arguments")
-        await it.pilot.press("escape")
+        assert "read to the end first" in driver.text()
+        assert "Deny" in driver.text()
+        await driver.pilot.press(*["pagedown"] * 40)
+        await driver.until(lambda: "more line" not in driver.text(), "the end of the arguments")
+        await driver.pilot.press("escape")
 
 
 async def test_what_the_server_claims_is_labelled_as_a_claim(run: Run) -> None:
-    async with run() as it:
+    async with run() as driver:
         PendingQuestion(
-            it,
+            driver,
             tool_question(claims=ToolAnnotations(read_only_hint=True, title="Totally safe"), description="Does [/] it"),
         )
-        await it.enter_question()
-        text = it.text()
+        await driver.enter_question()
+        text = driver.text()
         assert "The server claims: only reads" in text
         assert "(a claim, not checked)" in text
         assert "first use of this tool" in text
         assert "Does [/] it" in text
         assert "files wants to run write_file" in text
         assert "asked by the model, turn 3" in text
-        await it.pilot.press("escape")
+        await driver.pilot.press("escape")
 
 
 async def test_a_changed_tool_is_marked(run: Run) -> None:
-    async with run() as it:
-        PendingQuestion(it, tool_question(first_use=False, has_changed=True))
-        await it.enter_question()
-        assert "The server changed this tool" in it.text()
-        await it.pilot.press("escape")
+    async with run() as driver:
+        PendingQuestion(driver, tool_question(first_use=False, has_changed=True))
+        await driver.enter_question()
+        assert "The server changed this tool" in driver.text()
+        await driver.pilot.press("escape")
 
 
 async def test_names_that_look_like_markup_do_no_harm(run: Run) -> None:
-    async with run() as it:
+    async with run() as driver:
         odd = "[@click=app.quit]x[/]"
-        PendingQuestion(it, ApproveTool(server="[/][b", why=odd, call="c", tool="[red]t[/", arguments={"[": "]"}))
-        await it.enter_question()
-        assert "[/][b wants to run [red]t[/" in it.text()
-        await it.pilot.press("escape")
+        PendingQuestion(driver, ApproveTool(server="[/][b", why=odd, call="c", tool="[red]t[/", arguments={"[": "]"}))
+        await driver.enter_question()
+        assert "[/][b wants to run [red]t[/" in driver.text()
+        await driver.pilot.press("escape")
 
 
 async def test_escape_in_the_reason_goes_back_and_denies_only_then(run: Run) -> None:
-    async with run() as it:
-        asked = PendingQuestion(it, tool_question())
-        await it.enter_question()
-        await it.pilot.press("r", "x", "escape")
-        assert asked.answer is None
-        assert it.app.focused.id == "refuse"
-        await it.pilot.press("escape")
-        await it.until(lambda: asked.answer == Deny())
+    async with run() as driver:
+        pending = PendingQuestion(driver, tool_question())
+        await driver.enter_question()
+        await driver.pilot.press("r", "x", "escape")
+        assert pending.answer is None
+        assert driver.app.focused.id == "refuse"
+        await driver.pilot.press("escape")
+        await driver.until(lambda: pending.answer == Deny())
 
 
 @pytest.mark.req("ui.dialog-queue")
 async def test_several_questions_are_shown_one_after_the_other_with_their_count(run: Run) -> None:
-    async with run() as it:
-        asked = [PendingQuestion(it, trust_question(url=f"https://{n}.example/mcp")) for n in range(3)]
+    async with run() as driver:
+        asked = [PendingQuestion(driver, trust_question(url=f"https://{n}.example/mcp")) for n in range(3)]
         for number in range(3):
-            dialog = await it.enter_question()
+            dialog = await driver.enter_question()
             assert dialog.details.url == f"https://{number}.example/mcp"
             if number < 2:
-                assert f"{number + 1} of 3 waiting" in it.text()
-            await it.pilot.press("o")
-            await it.until(lambda number=number: asked[number].answer == TrustOnce())
-        await it.until(lambda: it.app.screen is it.app.chat)
+                assert f"{number + 1} of 3 waiting" in driver.text()
+            await driver.pilot.press("o")
+            await driver.until(lambda number=number: asked[number].answer == TrustOnce())
+        await driver.until(lambda: driver.app.screen is driver.app.chat)
 
 
 async def test_a_withdrawn_question_disappears_and_the_next_one_comes(run: Run) -> None:
-    async with run() as it:
-        first = PendingQuestion(it, tool_question(arguments={"n": 1}))
-        await it.enter_question()
-        second = PendingQuestion(it, tool_question(arguments={"n": 2}))
-        await it.until(lambda: len(it.front.pending_questions) == 2)
+    async with run() as driver:
+        first = PendingQuestion(driver, tool_question(arguments={"n": 1}))
+        await driver.enter_question()
+        second = PendingQuestion(driver, tool_question(arguments={"n": 2}))
+        await driver.until(lambda: len(driver.front.pending_questions) == 2)
         first.worker.cancel()
-        await it.until(lambda: it.dialog is not None and it.dialog.details.arguments == {"n": 2}, "the second question")
-        await it.enter()
-        await it.pilot.press("d")
-        await it.until(lambda: second.answer == Deny())
+        await driver.until(
+            lambda: driver.dialog is not None and driver.dialog.details.arguments == {"n": 2}, "the second question"
+        )
+        await driver.enter()
+        await driver.pilot.press("d")
+        await driver.until(lambda: second.answer == Deny())
         assert first.answer is None
 
 
 async def test_under_a_question_no_other_page_opens(run: Run) -> None:
-    async with run() as it:
-        asked = PendingQuestion(it, tool_question())
-        dialog = await it.enter_question()
-        await it.pilot.press("f1", "f3", "f4", "ctrl+p", "ctrl+n")
-        assert it.app.screen is dialog
-        await it.pilot.press("escape")
-        await it.until(lambda: asked.answer == Deny())
+    async with run() as driver:
+        pending = PendingQuestion(driver, tool_question())
+        dialog = await driver.enter_question()
+        await driver.pilot.press("f1", "f3", "f4", "ctrl+p", "ctrl+n")
+        assert driver.app.screen is dialog
+        await driver.pilot.press("escape")
+        await driver.until(lambda: pending.answer == Deny())
 
 
 async def test_what_was_to_be_drawn_of_a_question_that_is_gone_meanwhile_harms_nothing(run: Run) -> None:
-    async with run() as it:
-        asked = PendingQuestion(it, tool_question())
-        dialog = await it.enter_question()
+    async with run() as driver:
+        pending = PendingQuestion(driver, tool_question())
+        dialog = await driver.enter_question()
         dialog.fit()  # it wants to do more after the next refresh, when the question is being taken away
-        await it.pilot.press("escape")
-        await it.until(lambda: asked.answer == Deny() and not dialog.query("#more"), "its end")
+        await driver.pilot.press("escape")
+        await driver.until(lambda: pending.answer == Deny() and not dialog.query("#more"), "its end")
         dialog.fit()
         dialog.update_remaining()
         dialog.update_key_hint_opacity()
-        await it.pilot.pause()
+        await driver.pilot.pause()
 
 
 @pytest.mark.parametrize("keys", [("ctrl+q",), ("ctrl+c", "ctrl+c")])
@@ -207,25 +209,25 @@ async def test_quitting_with_a_question_open_refuses_it_and_ends(
     )  # a busy machine may take longer between two presses
     answers: list[Any] = []
 
-    async def host_task(front: Any) -> None:
-        answers.append(await front.ask(tool_question()))
+    async def host_task(frontend: Any) -> None:
+        answers.append(await frontend.ask(tool_question()))
 
-    async with anyio.create_task_group() as group, run() as it:
-        group.start_soon(host_task, it.front)
-        await it.until(lambda: hasattr(it.app.screen, "is_guarded"))
-        await it.pilot.press(*keys)
-        await it.until(lambda: not it.app.is_running, "the end")
+    async with anyio.create_task_group() as group, run() as driver:
+        group.start_soon(host_task, driver.front)
+        await driver.until(lambda: hasattr(driver.app.screen, "is_guarded"))
+        await driver.pilot.press(*keys)
+        await driver.until(lambda: not driver.app.is_running, "the end")
         assert answers == [Deny()]
-        assert await it.front.ask(tool_question()) == Deny()
+        assert await driver.front.ask(tool_question()) == Deny()
 
 
 @pytest.mark.req("ui.dialog-queue")
 async def test_a_question_that_comes_while_another_is_being_opened_is_counted_and_breaks_neither(run: Run) -> None:
-    async with run() as it:
+    async with run() as driver:
         first = create_dialog(trust_question())
-        it.app.push_screen(first)
+        driver.app.push_screen(first)
         first.show_queue_position(1, 2)  # opened, and nothing of it is there yet
-        await it.until(lambda: "1 of 2 waiting" in it.text(), "the count")
+        await driver.until(lambda: "1 of 2 waiting" in driver.text(), "the count")
 
 
 @pytest.mark.req("sec.local.show-command", "sec.local.warn")
@@ -239,9 +241,9 @@ async def test_a_question_that_comes_while_another_is_being_opened_is_counted_an
     ],
 )
 async def test_trusting_a_server_is_asked_with_the_exact_command(run: Run, keys: tuple[str, ...], answer: Any) -> None:
-    async with run(size=(120, 50)) as it:
-        asked = PendingQuestion(
-            it,
+    async with run(size=(120, 50)) as driver:
+        pending = PendingQuestion(
+            driver,
             trust_question(
                 command=("npx", "-y", "a server", "--flag=" + "x" * 300),
                 environment={"TOKEN": "[hidden]", "EMPTY": "", "LIB": "a\nb"},
@@ -249,8 +251,8 @@ async def test_trusting_a_server_is_asked_with_the_exact_command(run: Run, keys:
                 file="/home/me/mcp.json",
             ),
         )
-        await it.enter_question()
-        text = it.text()
+        await driver.enter_question()
+        text = driver.text()
         flat = "".join(line.strip(" │\n") for line in text.splitlines())
         words = [line.strip(" ▸●◌✕│\n") for line in text.splitlines()]
         at = next(number for number, line in enumerate(words) if line.startswith("command") and line.endswith("npx"))
@@ -259,55 +261,57 @@ async def test_trusting_a_server_is_asked_with_the_exact_command(run: Run, keys:
         assert flat.count("x") >= 300
         for part in ("TOKEN  [hidden]", 'EMPTY  ""', "LIB    a⏎b", "/srv", "/home/me/mcp.json", "Do not use"):
             assert part in text
-        assert it.app.focused.id == "refuse"
-        await it.pilot.press(*keys)
-        await it.until(lambda: asked.answer == answer)
+        assert driver.app.focused.id == "refuse"
+        await driver.pilot.press(*keys)
+        await driver.until(lambda: pending.answer == answer)
 
 
 @pytest.mark.req("sec.local.patterns")
 async def test_what_is_dangerous_in_a_command_is_marked_below_it(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
+    async with run(size=(80, 24)) as driver:
         PendingQuestion(
-            it, trust_question(command=("sudo", "server"), warnings=("It asks for administrator rights (sudo).",))
+            driver, trust_question(command=("sudo", "server"), warnings=("It asks for administrator rights (sudo).",))
         )
-        await it.enter_question()
-        assert "▲ It asks for administrator rights (sudo)." in it.text()
+        await driver.enter_question()
+        assert "▲ It asks for administrator rights (sudo)." in driver.text()
 
 
 async def test_a_changed_server_shows_what_was_approved_before(run: Run) -> None:
-    async with run() as it:
+    async with run() as driver:
         changed = ("- address: https://old.example/mcp", "+ address: https://new.example/mcp")
-        PendingQuestion(it, trust_question(url="https://new.example/mcp", changed=changed, trusts_claims=True))
-        await it.enter_question()
-        assert "Changed since you approved it" in it.text()
-        assert "- address: https://old.example/mcp" in it.text()
-        assert "+ address: https://new.example/mcp" in it.text()
-        assert "trustAnnotations" in it.text()
-        await it.pilot.press("escape")
+        PendingQuestion(driver, trust_question(url="https://new.example/mcp", changed=changed, trusts_claims=True))
+        await driver.enter_question()
+        assert "Changed since you approved it" in driver.text()
+        assert "- address: https://old.example/mcp" in driver.text()
+        assert "+ address: https://new.example/mcp" in driver.text()
+        assert "trustAnnotations" in driver.text()
+        await driver.pilot.press("escape")
 
 
 async def test_going_on_after_many_rounds_is_refused_by_escape_and_allowed_by_its_key(run: Run) -> None:
-    async with run() as it:
+    async with run() as driver:
         question = ContinueTurn(server="", why="", rounds=25)
-        assert await ask_and_press(it, question, "escape") is False
-        assert await ask_and_press(it, question, "g") is True
+        assert await ask_and_press(driver, question, "escape") is False
+        assert await ask_and_press(driver, question, "g") is True
 
 
 async def test_a_declined_call_says_so_on_its_card(run: Run) -> None:
-    async with run() as it:
-        await it.type("go")
-        await it.pilot.press("enter")
-        await it.enter_question()
-        await it.pilot.press("r", "n", "o", "enter")
-        await it.until(lambda: "declined" in it.transcript() and "You declined" in it.transcript())
+    async with run() as driver:
+        await driver.type("go")
+        await driver.pilot.press("enter")
+        await driver.enter_question()
+        await driver.pilot.press("r", "n", "o", "enter")
+        await driver.until(lambda: "declined" in driver.transcript() and "You declined" in driver.transcript())
 
 
 async def test_a_stopped_turn_takes_its_question_away(run: Run) -> None:
-    async with run() as it:
-        await it.type("go")
-        await it.pilot.press("enter")
-        await it.enter_question()
-        host: FakeHost = it.host
+    async with run() as driver:
+        await driver.type("go")
+        await driver.pilot.press("enter")
+        await driver.enter_question()
+        host: FakeHost = driver.host
         host.conversation.stop()
-        await it.until(lambda: it.app.screen is it.app.chat and not it.front.pending_questions, "the chat")
-        assert "stopped" in it.transcript()
+        await driver.until(
+            lambda: driver.app.screen is driver.app.chat and not driver.front.pending_questions, "the chat"
+        )
+        assert "stopped" in driver.transcript()

@@ -30,89 +30,89 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.req("tools.show-input")
 @pytest.mark.parametrize("key", ["a", "s", "A"])
 async def test_no_key_allows_a_call_before_the_end_of_its_arguments_was_shown(run: Run, key: str) -> None:
-    async with run(size=(80, 24)) as it:
-        asked = PendingQuestion(it, tool_question(arguments=LONG_ARGUMENTS))
-        await it.enter_question()
-        assert "a once: not yet" in it.text()
-        await it.pilot.press(key)
-        assert asked.answer is None
-        assert "read to the end first" in it.text()
-        await it.pilot.press("pagedown", key)
-        assert asked.answer is None
-        await it.pilot.press("end")
-        await it.until(lambda: "s session · A always" in it.text(), "the keys that allow")
-        await it.pilot.press(key)
+    async with run(size=(80, 24)) as driver:
+        pending = PendingQuestion(driver, tool_question(arguments=LONG_ARGUMENTS))
+        await driver.enter_question()
+        assert "a once: not yet" in driver.text()
+        await driver.pilot.press(key)
+        assert pending.answer is None
+        assert "read to the end first" in driver.text()
+        await driver.pilot.press("pagedown", key)
+        assert pending.answer is None
+        await driver.pilot.press("end")
+        await driver.until(lambda: "s session · A always" in driver.text(), "the keys that allow")
+        await driver.pilot.press(key)
         if key == "A":
-            await it.until(
-                lambda: it.dialog is not None and "Applies from this call on" in it.text(), "the rule builder"
+            await driver.until(
+                lambda: driver.dialog is not None and "Applies from this call on" in driver.text(), "the rule builder"
             )
-            await it.pilot.press("ctrl+s")
-        await it.until(lambda: isinstance(asked.answer, AllowOnce | AllowSession | AllowRule), "the answer")
+            await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: isinstance(pending.answer, AllowOnce | AllowSession | AllowRule), "the answer")
 
 
 async def test_a_click_on_a_button_says_how_much_is_left_to_read(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        asked = PendingQuestion(it, tool_question(arguments=LONG_ARGUMENTS))
-        dialog = await it.enter_question()
-        await it.pilot.click("#once")
-        await it.until(lambda: "more lines" in it.text(), "why not")
-        assert asked.answer is None
+    async with run(size=(80, 24)) as driver:
+        pending = PendingQuestion(driver, tool_question(arguments=LONG_ARGUMENTS))
+        dialog = await driver.enter_question()
+        await driver.pilot.click("#once")
+        await driver.until(lambda: "more lines" in driver.text(), "why not")
+        assert pending.answer is None
         assert dialog.query_one("#once").has_class("locked")
 
 
 async def test_what_was_read_stays_read_on_another_size_and_what_was_edited_is_read_anew(run: Run) -> None:
-    async with run(size=(120, 40)) as it:
-        asked = PendingQuestion(it, tool_question(arguments=LONG_ARGUMENTS))
-        dialog = await it.enter_question()
-        await it.pilot.press("end")
-        await it.until(lambda: dialog.is_read)
-        await it.pilot.resize_terminal(80, 24)
-        await it.until(lambda: "s session" in it.text(), "what it was")
-        await it.pilot.press("e")
-        await it.type("x")
-        await it.pilot.press("ctrl+s")
-        await it.until(lambda: "edited by you" in it.text(), "the edited call")
-        await it.enter_question()
-        await it.pilot.press("a")
-        assert asked.answer is None
-        assert "not yet" in it.text()
+    async with run(size=(120, 40)) as driver:
+        pending = PendingQuestion(driver, tool_question(arguments=LONG_ARGUMENTS))
+        dialog = await driver.enter_question()
+        await driver.pilot.press("end")
+        await driver.until(lambda: dialog.is_read)
+        await driver.pilot.resize_terminal(80, 24)
+        await driver.until(lambda: "s session" in driver.text(), "what it was")
+        await driver.pilot.press("e")
+        await driver.type("x")
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "edited by you" in driver.text(), "the edited call")
+        await driver.enter_question()
+        await driver.pilot.press("a")
+        assert pending.answer is None
+        assert "not yet" in driver.text()
 
 
 async def test_a_value_too_long_for_the_dialog_counts_as_unread_until_it_was_read_on_its_page(run: Run) -> None:
     text = "x" * 1_000_000 + "the end"
-    async with run(size=(80, 24)) as it:
-        asked = PendingQuestion(it, tool_question(arguments={"text": text}))
-        dialog = await it.enter_question()
+    async with run(size=(80, 24)) as driver:
+        pending = PendingQuestion(driver, tool_question(arguments={"text": text}))
+        dialog = await driver.enter_question()
         assert f"{1_000_007 - MAX_VALUE_CHARACTERS:,} more characters" in dialog.query_one("#sent").plain
-        await it.pilot.press("end", "a")
-        await it.until(lambda: "are not shown here: read them with v, to the end" in it.text(), "why not")
-        await it.pilot.press("v")
-        await it.until(lambda: it.app.screen is not dialog)
-        await it.pilot.press("escape")
-        await it.until(lambda: it.app.screen is dialog)
-        await it.pilot.press("a")
-        assert asked.answer is None
-        await it.pilot.press("v", "end")
-        await it.until(lambda: "the end" in it.text(), "the end of it")
-        await it.until(lambda: dialog.review.is_fully_shown)
-        await it.pilot.press("escape")
-        await it.until(lambda: it.app.screen is dialog)
-        await it.pilot.press("a")
-        await it.until(lambda: asked.answer == AllowOnce())
+        await driver.pilot.press("end", "a")
+        await driver.until(lambda: "are not shown here: read them with v, to the end" in driver.text(), "why not")
+        await driver.pilot.press("v")
+        await driver.until(lambda: driver.app.screen is not dialog)
+        await driver.pilot.press("escape")
+        await driver.until(lambda: driver.app.screen is dialog)
+        await driver.pilot.press("a")
+        assert pending.answer is None
+        await driver.pilot.press("v", "end")
+        await driver.until(lambda: "the end" in driver.text(), "the end of it")
+        await driver.until(lambda: dialog.review.is_fully_shown)
+        await driver.pilot.press("escape")
+        await driver.until(lambda: driver.app.screen is dialog)
+        await driver.pilot.press("a")
+        await driver.until(lambda: pending.answer == AllowOnce())
 
 
 @pytest.mark.parametrize("hidden", ["a\u202eb", "a\x1b[2Jb", "a\u200bb", "\U000e0041"])
 async def test_a_call_with_hidden_characters_is_allowed_once_at_most(run: Run, hidden: str) -> None:
-    async with run(size=(100, 30)) as it:
+    async with run(size=(100, 30)) as driver:
         for arguments in ({"text": hidden}, {hidden: 1}, {"deep": [{"er": hidden}]}):
-            asked = PendingQuestion(it, tool_question(arguments=arguments))
-            dialog = await it.enter_question()
+            pending = PendingQuestion(driver, tool_question(arguments=arguments))
+            dialog = await driver.enter_question()
             assert not dialog.query_one("#always").display
-            await it.pilot.press("s", "A")
-            assert asked.answer is None
-            assert "allowed once only" in it.text()
-            await it.pilot.press("a")
-            await it.until(lambda asked=asked: asked.answer == AllowOnce())
+            await driver.pilot.press("s", "A")
+            assert pending.answer is None
+            assert "allowed once only" in driver.text()
+            await driver.pilot.press("a")
+            await driver.until(lambda asked=pending: asked.answer == AllowOnce())
 
 
 def test_what_was_edited_counts_as_unread_also_in_the_list_of_calls() -> None:
@@ -126,48 +126,48 @@ def test_what_was_edited_counts_as_unread_also_in_the_list_of_calls() -> None:
 
 
 async def test_an_edited_call_is_not_allowed_for_the_session(run: Run) -> None:
-    async with run(size=(100, 30)) as it:
-        asked = PendingQuestion(it, tool_question(arguments={"body": "text"}))
-        await it.enter_question()
-        await it.pilot.press("e")
-        await it.type("x")
-        await it.pilot.press("ctrl+s")
-        await it.until(lambda: "edited by you" in it.text(), "the edited call")
-        await it.enter_question()
-        await it.pilot.press("s")
-        await it.until(lambda: "an edited call is allowed once, or by a rule" in it.text(), "why not")
-        assert asked.answer is None
+    async with run(size=(100, 30)) as driver:
+        pending = PendingQuestion(driver, tool_question(arguments={"body": "text"}))
+        await driver.enter_question()
+        await driver.pilot.press("e")
+        await driver.type("x")
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "edited by you" in driver.text(), "the edited call")
+        await driver.enter_question()
+        await driver.pilot.press("s")
+        await driver.until(lambda: "an edited call is allowed once, or by a rule" in driver.text(), "why not")
+        assert pending.answer is None
 
 
 @pytest.mark.parametrize("names", [{"tool": "re\u200bad"}, {"server": "fi\u202eles"}])
 async def test_a_call_of_a_tool_whose_name_hides_characters_is_allowed_once_at_most(run: Run, names: Any) -> None:
-    async with run(size=(100, 30)) as it:
-        asked = PendingQuestion(it, replace(tool_question(), **names))
-        dialog = await it.enter_question()
+    async with run(size=(100, 30)) as driver:
+        pending = PendingQuestion(driver, replace(tool_question(), **names))
+        dialog = await driver.enter_question()
         assert not dialog.query_one("#always").display
-        await it.pilot.press("s", "A")
-        assert asked.answer is None
-        assert "allowed once only" in it.text()
+        await driver.pilot.press("s", "A")
+        assert pending.answer is None
+        assert "allowed once only" in driver.text()
 
 
 @pytest.mark.parametrize("width", [40, 60, 79, 80])
 async def test_no_button_is_cut_however_narrow_the_screen_is(run: Run, width: int) -> None:
-    async with run(size=(width, 24)) as it:
-        PendingQuestion(it, tool_question())
-        dialog = await it.enter_question()
+    async with run(size=(width, 24)) as driver:
+        PendingQuestion(driver, tool_question())
+        dialog = await driver.enter_question()
         for button in dialog.query("#buttons Button"):
-            assert str(button.label) in it.text(), button.label
+            assert str(button.label) in driver.text(), button.label
             assert button.region.right <= width - 4
-        assert "╰" in it.text()
+        assert "╰" in driver.text()
 
 
 async def test_a_value_cannot_fake_another_argument(run: Run) -> None:
     text = "x" * 68 + " path  /tmp/safe\npath  /tmp/safe"
-    async with run(size=(80, 24)) as it:
-        PendingQuestion(it, tool_question(arguments={"path": "/etc/passwd", "text": text}))
-        await it.enter_question()
-        rows = [line.strip("│ ▐") for line in it.text().splitlines()]
-        lines = [line for line in it.text().splitlines() if "│" in line]
+    async with run(size=(80, 24)) as driver:
+        PendingQuestion(driver, tool_question(arguments={"path": "/etc/passwd", "text": text}))
+        await driver.enter_question()
+        rows = [line.strip("│ ▐") for line in driver.text().splitlines()]
+        lines = [line for line in driver.text().splitlines() if "│" in line]
         column = next(line.index("path") for line in lines if "/etc/passwd" in line)
         assert any("/tmp/safe" in row for row in rows)
         assert not [line for line in lines if "/tmp/safe" in line and line[column : column + 4] == "path"]
@@ -178,13 +178,15 @@ async def test_no_argument_can_fake_the_heading_of_another_on_the_page_of_all(ru
     fake = "── argument 2 of 2: path"
     name = f"{'n' * 71} {fake}\n{fake}"
     body = "\n".join([fake, f"{'x' * 75}{fake}", f"{'y ' * 36}{fake}", f"a\r\n{fake}\t", f"│ {fake}", tail])
-    async with run(size=(80, 24)) as it:
-        PendingQuestion(it, tool_question(arguments={name: 1, "body": body}))
-        dialog = await it.enter_question()
-        await it.pilot.press("v")
-        await it.until(lambda: it.app.screen is not dialog and bool(it.app.screen.query(LongText)), "the page")
-        view = it.app.screen.query_one(LongText)
-        await it.until(lambda: view.rows > 8, "its rows")
+    async with run(size=(80, 24)) as driver:
+        PendingQuestion(driver, tool_question(arguments={name: 1, "body": body}))
+        dialog = await driver.enter_question()
+        await driver.pilot.press("v")
+        await driver.until(
+            lambda: driver.app.screen is not dialog and bool(driver.app.screen.query(LongText)), "the page"
+        )
+        view = driver.app.screen.query_one(LongText)
+        await driver.until(lambda: view.rows > 8, "its rows")
         rows: list[str] = []
         for y in range(min(view.rows, 40)):
             view.scroll_to(y=y, animate=False, force=True, immediate=True)
@@ -240,28 +242,28 @@ def test_blanks_that_are_spelling_are_not_marked_in_arguments() -> None:
 
 
 async def test_a_call_with_a_blank_that_is_no_space_is_allowed_once_only(run: Run) -> None:
-    async with run() as it:
-        asked = PendingQuestion(it, tool_question(arguments={"path": "/home\u00a0"}))
-        await it.enter_question()
-        await it.pilot.press("end", "s")
-        assert asked.answer is None
-        assert "‹U+00A0›" in it.text()
-        await it.pilot.press("a")
-        await it.until(lambda: asked.answer == AllowOnce(), "the answer")
+    async with run() as driver:
+        pending = PendingQuestion(driver, tool_question(arguments={"path": "/home\u00a0"}))
+        await driver.enter_question()
+        await driver.pilot.press("end", "s")
+        assert pending.answer is None
+        assert "‹U+00A0›" in driver.text()
+        await driver.pilot.press("a")
+        await driver.until(lambda: pending.answer == AllowOnce(), "the answer")
 
 
 async def test_a_long_description_says_what_is_left_out_and_the_page_has_all_of_it(run: Run) -> None:
-    async with run(size=(100, 40)) as it:
-        asked = PendingQuestion(it, tool_question(description="words " * 1_000 + "THE END"))
-        dialog = await it.enter_question()
-        said = "".join(str(one) for one in dialog.body())
+    async with run(size=(100, 40)) as driver:
+        pending = PendingQuestion(driver, tool_question(description="words " * 1_000 + "THE END"))
+        dialog = await driver.enter_question()
+        said = "".join(str(item) for item in dialog.body())
         assert "… 2,007 more characters of the description: v shows all of it" in said
-        await it.pilot.press("v")
-        await it.until(lambda: "how the server describes the tool" in it.text(), "the page")
-        await it.pilot.press("end")
-        await it.until(lambda: "THE END" in it.text(), "the end")
-        assert asked.answer is None
-        await it.pilot.press("escape")
+        await driver.pilot.press("v")
+        await driver.until(lambda: "how the server describes the tool" in driver.text(), "the page")
+        await driver.pilot.press("end")
+        await driver.until(lambda: "THE END" in driver.text(), "the end")
+        assert pending.answer is None
+        await driver.pilot.press("escape")
 
 
 async def test_a_flood_of_arguments_is_cut_and_cannot_be_agreed_to_unread(run: Run) -> None:
@@ -270,64 +272,66 @@ async def test_a_flood_of_arguments_is_cut_and_cannot_be_agreed_to_unread(run: R
     assert len(shown.pairs) == 1_001
     assert shown.omitted_characters
     assert argument_sections(arguments)[-1].heading == "── argument 5000 of 5000: n4999"
-    async with run(size=(80, 24)) as it:
-        asked = PendingQuestion(it, tool_question(arguments=arguments))
-        await it.enter_question()
-        await it.pilot.press("end", "a")
-        assert asked.answer is None
+    async with run(size=(80, 24)) as driver:
+        pending = PendingQuestion(driver, tool_question(arguments=arguments))
+        await driver.enter_question()
+        await driver.pilot.press("end", "a")
+        assert pending.answer is None
 
 
 async def test_backslashes_and_windows_line_ends_hide_nothing(run: Run) -> None:
-    async with run() as it:
+    async with run() as driver:
         assert (
-            await ask_and_press(it, tool_question(arguments={"path": "C:\\users", "text": "a\r\nb"}), "s")
+            await ask_and_press(driver, tool_question(arguments={"path": "C:\\users", "text": "a\r\nb"}), "s")
             == AllowSession()
         )
 
 
 async def test_no_browser_opens_before_the_end_of_the_address_was_on_the_screen(run: Run) -> None:
     url = f"https://example.com/pay?{'&'.join(f'part{n}=something' for n in range(120))}&to=evil"
-    async with run(size=(80, 24)) as it:
-        asked = PendingQuestion(
-            it, VisitUrl(server="bank", why="it asks", message="Pay. " * 400, url=url, host="example.com")
+    async with run(size=(80, 24)) as driver:
+        pending = PendingQuestion(
+            driver, VisitUrl(server="bank", why="it asks", message="Pay. " * 400, url=url, host="example.com")
         )
-        dialog = await it.enter_question()
-        await it.pilot.press("o")
-        await it.until(lambda: "read to the end first" in it.text(), "why not")
-        assert asked.answer is None
+        dialog = await driver.enter_question()
+        await driver.pilot.press("o")
+        await driver.until(lambda: "read to the end first" in driver.text(), "why not")
+        assert pending.answer is None
         while not dialog.is_read:
-            await it.pilot.press("pagedown")
-        assert "to=evil" in it.text()
-        await it.pilot.press("o")
-        await it.until(lambda: asked.answer == AcceptUrl(), "the answer")
+            await driver.pilot.press("pagedown")
+        assert "to=evil" in driver.text()
+        await driver.pilot.press("o")
+        await driver.until(lambda: pending.answer == AcceptUrl(), "the answer")
 
 
 async def test_no_form_is_sent_with_defaults_that_were_never_on_the_screen(run: Run) -> None:
     fields = tuple(Field(name=f"n{n}", kind="boolean", default=n == 29) for n in range(30))
-    async with run(size=(80, 24)) as it:
-        asked = PendingQuestion(it, FillForm(server="quiz", why="it asks", message="Some things.", fields=fields))
-        dialog = await it.enter_question()
-        await it.pilot.press("ctrl+s")
-        await it.until(lambda: "read to the end first" in it.text(), "why not")
-        assert asked.answer is None
-        await it.pilot.press("end")
-        await it.until(lambda: dialog.is_read, "the end")
-        assert "n29" in it.text()
-        await it.pilot.press("ctrl+s")
-        await it.until(lambda: isinstance(asked.answer, Accept), "the answer")
-        assert asked.answer.content["n29"] is True
+    async with run(size=(80, 24)) as driver:
+        pending = PendingQuestion(driver, FillForm(server="quiz", why="it asks", message="Some things.", fields=fields))
+        dialog = await driver.enter_question()
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "read to the end first" in driver.text(), "why not")
+        assert pending.answer is None
+        await driver.pilot.press("end")
+        await driver.until(lambda: dialog.is_read, "the end")
+        assert "n29" in driver.text()
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: isinstance(pending.answer, Accept), "the answer")
+        assert pending.answer.content["n29"] is True
 
 
 async def test_a_server_is_agreed_to_only_after_all_that_it_is_was_on_the_screen(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        asked = PendingQuestion(it, trust_question(command=("server", *(f"--folder=/srv/{n}" for n in range(40)))))
-        dialog = await it.enter_question()
-        await it.pilot.press("o", "A")
-        await it.pilot.click("#always")
-        await it.until(lambda: "read to the end first" in it.text(), "why not")
-        assert asked.answer is None
+    async with run(size=(80, 24)) as driver:
+        pending = PendingQuestion(
+            driver, trust_question(command=("server", *(f"--folder=/srv/{n}" for n in range(40))))
+        )
+        dialog = await driver.enter_question()
+        await driver.pilot.press("o", "A")
+        await driver.pilot.click("#always")
+        await driver.until(lambda: "read to the end first" in driver.text(), "why not")
+        assert pending.answer is None
         assert dialog.query_one("#once").has_class("locked")
-        await it.pilot.press("end")
-        await it.until(lambda: dialog.is_read, "the end")
-        await it.pilot.press("o")
-        await it.until(lambda: asked.answer == TrustOnce(), "the answer")
+        await driver.pilot.press("end")
+        await driver.until(lambda: dialog.is_read, "the end")
+        await driver.pilot.press("o")
+        await driver.until(lambda: pending.answer == TrustOnce(), "the answer")

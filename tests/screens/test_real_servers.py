@@ -138,15 +138,15 @@ def real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
             json.dumps({"mcpServers": {"peer": {"command": command[0], "args": command[1:]}}})
         )
         chosen = Options(mcp_config=(str(tmp_path / "servers.json"),), model="demo", **options)
-        front = TuiFrontend()
-        async with open_host(chosen, front, open_url=open_url) as host:
-            app = McpHostApp(host, front)
+        frontend = TuiFrontend()
+        async with open_host(chosen, frontend, open_url=open_url) as host:
+            app = McpHostApp(host, frontend)
             async with app.run_test(size=(100, 40)) as pilot:
-                it = Real(tmp_path, app, host, front, pilot)
-                app.run_worker(it.listen())
-                front.bind(app)
-                await it.ready(tools)
-                yield it
+                driver = Real(tmp_path, app, host, frontend, pilot)
+                app.run_worker(driver.listen())
+                frontend.bind(app)
+                await driver.ready(tools)
+                yield driver
                 app.request_quit()
 
     return opened
@@ -161,19 +161,19 @@ def everything(real: Open, npm_peers: Path) -> Callable[..., AbstractAsyncContex
 
     @asynccontextmanager
     async def opened(*roots: str) -> AsyncIterator[Real]:
-        async with real(node.everything_command(), 19) as it:
-            sharing = it.host.servers.find("peer").request_handler.root_sharing
-            await it.until(lambda: sharing.is_waiting, "that the server asked")
-            assert not it.is_asked
-            first = it.call
+        async with real(node.everything_command(), 19) as driver:
+            sharing = driver.host.servers.find("peer").request_handler.root_sharing
+            await driver.until(lambda: sharing.is_waiting, "that the server asked")
+            assert not driver.is_asked
+            first = driver.call
 
             async def call(tool: str, **arguments: Any) -> None:
-                it.call = first  # type: ignore[method-assign]
+                driver.call = first  # type: ignore[method-assign]
                 await first(tool, **arguments)
-                await it.answer(ShareRootsDialog, *(roots or ("escape",)))
+                await driver.answer(ShareRootsDialog, *(roots or ("escape",)))
 
-            it.call = call  # type: ignore[method-assign]
-            yield it
+            driver.call = call  # type: ignore[method-assign]
+            yield driver
 
     return opened
 
@@ -181,9 +181,9 @@ def everything(real: Open, npm_peers: Path) -> Callable[..., AbstractAsyncContex
 @pytest.mark.peer
 @pytest.mark.req("roots.list.legacy")
 async def test_folders_are_shared_with_the_reference_server_after_approval(everything: Open, tmp_path: Path) -> None:
-    async with everything("s") as it:
-        await it.call("get-roots-list")
-        told = (await it.result()).text
+    async with everything("s") as driver:
+        await driver.call("get-roots-list")
+        told = (await driver.result()).text
     assert "Current MCP Roots (2 total)" in told
     assert f"1. alpha\n   URI: file://{tmp_path}/al%20pha" in told
     assert f"2. Unnamed Root\n   URI: file://{tmp_path}/b" in told
@@ -192,10 +192,10 @@ async def test_folders_are_shared_with_the_reference_server_after_approval(every
 @pytest.mark.peer
 @pytest.mark.req("sec.consent.data")
 async def test_the_reference_server_learns_no_folder_that_the_user_keeps(everything: Open, tmp_path: Path) -> None:
-    async with everything("escape") as it:
-        await it.call("get-roots-list")
+    async with everything("escape") as driver:
+        await driver.call("get-roots-list")
         # It asks again, and mcphost does not.
-        told = (await it.result()).text
+        told = (await driver.result()).text
     assert "alpha" not in told
     assert str(tmp_path) not in told
 
@@ -203,27 +203,27 @@ async def test_the_reference_server_learns_no_folder_that_the_user_keeps(everyth
 @pytest.mark.peer
 @pytest.mark.req("samp.legacy-wire")
 async def test_the_reference_server_gets_the_models_answer_or_the_refusal(everything: Open) -> None:
-    async with everything() as it:
-        await it.call("trigger-sampling-request", prompt="hello", maxTokens=7)
-        shown = await it.answer(ReviewSamplingDialog, "end", "a")
+    async with everything() as driver:
+        await driver.call("trigger-sampling-request", prompt="hello", maxTokens=7)
+        shown = await driver.answer(ReviewSamplingDialog, "end", "a")
         for words in ("Resource trigger-sampling-request context: hello", "You are a helpful test server.", "7 tokens"):
             assert words in shown, words
-        assert "maxTokens" in await it.answer(ReviewReplyDialog, "a")
-        given = await it.result()
+        assert "maxTokens" in await driver.answer(ReviewReplyDialog, "a")
+        given = await driver.result()
         assert given.outcome == "ok"
         assert '"model": "demo"' in given.text
         assert '"stopReason": "maxTokens"' in given.text
 
-        await it.call("trigger-sampling-request", prompt="hello", maxTokens=7)
-        await it.answer(ReviewSamplingDialog, "end", "a")
-        await it.answer(ReviewReplyDialog, "escape")
-        kept = await it.result()
+        await driver.call("trigger-sampling-request", prompt="hello", maxTokens=7)
+        await driver.answer(ReviewSamplingDialog, "end", "a")
+        await driver.answer(ReviewReplyDialog, "escape")
+        kept = await driver.result()
         assert kept.outcome == "error"
         assert "-1" in kept.text
 
-        await it.call("trigger-sampling-request", prompt="hello", maxTokens=7)
-        await it.answer(ReviewSamplingDialog, "escape")
-        refused = await it.result()
+        await driver.call("trigger-sampling-request", prompt="hello", maxTokens=7)
+        await driver.answer(ReviewSamplingDialog, "escape")
+        refused = await driver.result()
     assert refused.outcome == "error"
     assert "-1" in refused.text
 
@@ -246,13 +246,13 @@ FILLED: dict[str, tuple[tuple[str, ...], Any]] = {
 """The keys pressed in each field, text typed after a quote or pasted after a plus; and what the server is to get."""
 
 
-async def _form(it: Real) -> FillFormDialog:
-    await it.call("trigger-elicitation-request")
-    return await it.asked(FillFormDialog)
+async def _form(driver: Real) -> FillFormDialog:
+    await driver.call("trigger-elicitation-request")
+    return await driver.asked(FillFormDialog)
 
 
-async def _raw(it: Real) -> Any:
-    given = await it.result()
+async def _raw(driver: Real) -> Any:
+    given = await driver.result()
     assert given.outcome == "ok"
     return json.loads(given.text.partition("Raw result: ")[2])
 
@@ -260,36 +260,36 @@ async def _raw(it: Real) -> Any:
 @pytest.mark.peer
 @pytest.mark.req("elic.actions", "elic.review", "elic.wire.legacy")
 async def test_the_reference_servers_thirteen_fields_arrive_as_they_were_typed(everything: Open) -> None:
-    async with everything() as it:
-        dialog = await _form(it)
-        await it.pilot.press("tab")
+    async with everything() as driver:
+        dialog = await _form(driver)
+        await driver.pilot.press("tab")
         rows = dialog.query_one(Form).rows
         assert [row.field.name for row in rows if row.field.required] == ["name"]
         assert {row.field.name for row in rows} == set(FILLED)
         for row in rows:
-            assert it.app.focused is row.field_widget
+            assert driver.app.focused is row.field_widget
             for step in FILLED[row.field.name][0]:
-                await it.step(step)
-            await it.pilot.press("tab")
-        assert it.app.focused.id == "send"
-        await it.pilot.press("enter")
-        assert await _raw(it) == {"action": "accept", "content": {name: sent for name, (_, sent) in FILLED.items()}}
+                await driver.step(step)
+            await driver.pilot.press("tab")
+        assert driver.app.focused.id == "send"
+        await driver.pilot.press("enter")
+        assert await _raw(driver) == {"action": "accept", "content": {name: sent for name, (_, sent) in FILLED.items()}}
 
 
 @pytest.mark.peer
 @pytest.mark.req("elic.form.defaults", "elic.form.validate")
 async def test_the_reference_server_gets_its_own_defaults_and_no_number_that_breaks_its_rule(everything: Open) -> None:
-    async with everything() as it:
-        await _form(it)
-        await it.pilot.press("tab")
-        await it.type("Ada")
-        await it.pilot.press(*["tab"] * 6, "1")
-        await it.until(lambda: "✗ must be at most 100" in it.text(), "what is wrong")
-        await it.pilot.press("ctrl+s")
-        await it.pilot.pause()
-        assert not it.finished, "nothing was sent"
-        await it.pilot.press("backspace", "ctrl+s")
-        assert await _raw(it) == {
+    async with everything() as driver:
+        await _form(driver)
+        await driver.pilot.press("tab")
+        await driver.type("Ada")
+        await driver.pilot.press(*["tab"] * 6, "1")
+        await driver.until(lambda: "✗ must be at most 100" in driver.text(), "what is wrong")
+        await driver.pilot.press("ctrl+s")
+        await driver.pilot.pause()
+        assert not driver.finished, "nothing was sent"
+        await driver.pilot.press("backspace", "ctrl+s")
+        assert await _raw(driver) == {
             "action": "accept",
             "content": {
                 "name": "Ada", "firstLine": "It was a dark and stormy night.", "integer": 42, "number": 3.14,
@@ -302,15 +302,15 @@ async def test_the_reference_server_gets_its_own_defaults_and_no_number_that_bre
 @pytest.mark.peer
 @pytest.mark.req("elic.actions")
 async def test_the_reference_server_distinguishes_declined_from_cancelled_forms(everything: Open) -> None:
-    async with everything() as it:
+    async with everything() as driver:
         for keys, action, words in (
             (("ctrl+d",), "decline", "declined to provide"),
             (("right", "enter"), "decline", "declined to provide"),
             (("escape",), "cancel", "cancelled the elicitation"),
         ):
-            await it.call("trigger-elicitation-request")
-            await it.answer(FillFormDialog, *keys)
-            given = await it.result()
+            await driver.call("trigger-elicitation-request")
+            await driver.answer(FillFormDialog, *keys)
+            given = await driver.result()
             assert words in given.text
             assert json.loads(given.text.partition("Raw result: ")[2])["action"] == action
 
@@ -319,36 +319,36 @@ async def test_the_reference_server_distinguishes_declined_from_cancelled_forms(
 @pytest.mark.req("elic.url.consent", "elic.url.required-error")
 async def test_the_reference_servers_addresses_open_only_when_the_user_says_so(everything: Open) -> None:
     there = {"url": "https://example.com/x?a=1&b=2", "elicitationId": "e1"}
-    async with everything() as it:
-        await it.call("trigger-url-elicitation", **there)
-        shown = await it.answer(VisitUrlDialog, "escape")
+    async with everything() as driver:
+        await driver.call("trigger-url-elicitation", **there)
+        shown = await driver.answer(VisitUrlDialog, "escape")
         assert there["url"] in shown
-        assert "cancel" in (await it.result()).text
-        await it.call("trigger-url-elicitation", **there)
-        await it.answer(VisitUrlDialog, "d")
-        assert "decline" in (await it.result()).text
-        assert it.visited == []
+        assert "cancel" in (await driver.result()).text
+        await driver.call("trigger-url-elicitation", **there)
+        await driver.answer(VisitUrlDialog, "d")
+        assert "decline" in (await driver.result()).text
+        assert driver.visited == []
 
-        await it.call("trigger-url-elicitation", **there)
-        await it.answer(VisitUrlDialog, "o")
-        given = await it.result()
+        await driver.call("trigger-url-elicitation", **there)
+        await driver.answer(VisitUrlDialog, "o")
+        given = await driver.result()
         assert "Elicitation ID: e1" in given.text
-        assert it.visited == [there["url"]]
+        assert driver.visited == [there["url"]]
 
         # The call fails with -32042 and another address; when that was visited the same call goes on.
-        await it.call("trigger-url-elicitation", **there, errorPath=True)
-        await it.answer(VisitUrlDialog, "o")
-        await it.answer(RetryCallDialog, "r")
-        await it.answer(VisitUrlDialog, "o")
-        assert (await it.result()).outcome == "ok"
-        first, second, third = it.visited
+        await driver.call("trigger-url-elicitation", **there, errorPath=True)
+        await driver.answer(VisitUrlDialog, "o")
+        await driver.answer(RetryCallDialog, "r")
+        await driver.answer(VisitUrlDialog, "o")
+        assert (await driver.result()).outcome == "ok"
+        first, second, third = driver.visited
         assert (first, third) == (there["url"], there["url"])
         assert second != there["url"]
 
-        await it.call("trigger-url-elicitation", **there, errorPath=True)
-        await it.answer(VisitUrlDialog, "d")
-        await it.until(lambda: "declined" in it.transcript(), "what came of it")
-        assert len(it.visited) == 3
+        await driver.call("trigger-url-elicitation", **there, errorPath=True)
+        await driver.answer(VisitUrlDialog, "d")
+        await driver.until(lambda: "declined" in driver.transcript(), "what came of it")
+        assert len(driver.visited) == 3
 
 
 # -- a server of the Python SDK, at 2026-07-28
@@ -361,42 +361,44 @@ AGREED: dict[type[Any], tuple[str, ...]] = {
 }
 
 
-async def _answered(it: Real, tool: str, **keys: tuple[str, ...]) -> list[str]:
+async def _answered(driver: Real, tool: str, **keys: tuple[str, ...]) -> list[str]:
     """Call a tool and answer whatever it asks, agreeing unless a dialog is named with other keys; the dialogs."""
-    await it.call(tool)
+    await driver.call(tool)
     seen: list[str] = []
     while True:
-        await it.until(lambda: it.is_asked or it.finished or "declined" in it.transcript(), "a question, or the end")
-        if not it.is_asked:
+        await driver.until(
+            lambda: driver.is_asked or driver.finished or "declined" in driver.transcript(), "a question, or the end"
+        )
+        if not driver.is_asked:
             return seen
-        await it.enter()
-        dialog = it.dialog
-        assert it.app.focused.id == "refuse"
+        await driver.enter()
+        dialog = driver.dialog
+        assert driver.app.focused.id == "refuse"
         seen.append(type(dialog).__name__)
-        await it.pilot.press(*keys.get(seen[-1], AGREED[type(dialog)]))
-        await it.until(lambda left=dialog: it.app.screen is not left, "that it closes")
+        await driver.pilot.press(*keys.get(seen[-1], AGREED[type(dialog)]))
+        await driver.until(lambda left=dialog: driver.app.screen is not left, "that it closes")
 
 
 @pytest.mark.req("mrtr.fulfil", "elic.wire.modern", "samp.modern-wire", "roots.list.modern", revisions=("2026-07-28",))
 async def test_an_sdk_server_of_2026_gets_all_it_asks_for_in_one_round_or_several(real: Open, tmp_path: Path) -> None:
     folders = f"file://{tmp_path}/al%20pha | file://{tmp_path}/b"
-    async with real([sys.executable, SDK, "stdio"], 12, era="stateless") as it:
-        assert it.host.servers.view("peer").facts.revision == "2026-07-28"
-        seen = await _answered(it, "survey")
+    async with real([sys.executable, SDK, "stdio"], 12, era="stateless") as driver:
+        assert driver.host.servers.view("peer").facts.revision == "2026-07-28"
+        seen = await _answered(driver, "survey")
         assert sorted(seen) == sorted(kind.__name__ for kind in AGREED)
-        given = (await it.result()).text
+        given = (await driver.result()).text
         assert given.startswith("Ada 30 | accept | "), given
         assert given.endswith(f" | demo | {folders}"), given
-        assert it.visited == ["https://example.com/in"]
+        assert driver.visited == ["https://example.com/in"]
 
-        await _answered(it, "survey", FillFormDialog=("ctrl+d",), VisitUrlDialog=("escape",))
-        assert (await it.result()).text.startswith("decline | cancel | ")
-        assert len(it.visited) == 1
+        await _answered(driver, "survey", FillFormDialog=("ctrl+d",), VisitUrlDialog=("escape",))
+        assert (await driver.result()).text.startswith("decline | cancel | ")
+        assert len(driver.visited) == 1
 
-        seen = await _answered(it, "rounds")
+        seen = await _answered(driver, "rounds")
         assert seen[0] == "FillFormDialog"
         assert sorted(seen[1:]) == ["ReviewReplyDialog", "ReviewSamplingDialog", "ShareRootsDialog"]
-        given = (await it.result()).text
+        given = (await driver.result()).text
         assert given.startswith("Ada: ")
         assert given.endswith(" in 2 folder")
 
@@ -406,10 +408,10 @@ async def test_an_sdk_server_of_2026_gets_all_it_asks_for_in_one_round_or_severa
 async def test_escape_ends_the_call_of_an_sdk_server_of_2026_and_nothing_of_that_round_is_sent(
     real: Open, dialog: str
 ) -> None:
-    async with real([sys.executable, SDK, "stdio"], 12, era="stateless") as it:
-        seen = await _answered(it, "survey", **{dialog: ("escape",)})
+    async with real([sys.executable, SDK, "stdio"], 12, era="stateless") as driver:
+        seen = await _answered(driver, "survey", **{dialog: ("escape",)})
         assert dialog in seen
-        await it.until(lambda: it.app.screen is it.app.chat, "that no question is left")
-        assert "Ada 30" not in it.transcript()
-        await it.call("add", a=2, b=40)
-        assert (await it.result()).text == "42"
+        await driver.until(lambda: driver.app.screen is driver.app.chat, "that no question is left")
+        assert "Ada 30" not in driver.transcript()
+        await driver.call("add", a=2, b=40)
+        assert (await driver.result()).text == "42"

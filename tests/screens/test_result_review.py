@@ -23,8 +23,8 @@ pytestmark = pytest.mark.anyio
 TEXTS = tuple(part.text for part in RESULT.parts)
 
 
-async def open_review(it: Any, question: ReviewResult) -> tuple[PendingQuestion, Any]:
-    return PendingQuestion(it, question), await it.enter_question()
+async def open_review(driver: Any, question: ReviewResult) -> tuple[PendingQuestion, Any]:
+    return PendingQuestion(driver, question), await driver.enter_question()
 
 
 @pytest.mark.parametrize(
@@ -41,131 +41,131 @@ async def open_review(it: Any, question: ReviewResult) -> tuple[PendingQuestion,
     ],
 )
 async def test_each_answer_has_its_keys(run: Run, keys: tuple[str, ...], answer: Any) -> None:
-    async with run(size=(120, 40)) as it:
-        question, _ = await open_review(it, RESULT)
+    async with run(size=(120, 40)) as driver:
+        question, _ = await open_review(driver, RESULT)
         for key in keys:
-            await it.pilot.press(key)
-            await it.until(lambda: question.answer is not None or it.dialog is not None)
-        await it.until(lambda: question.answer is not None)
+            await driver.pilot.press(key)
+            await driver.until(lambda: question.answer is not None or driver.dialog is not None)
+        await driver.until(lambda: question.answer is not None)
         assert question.answer == answer
 
 
 async def test_all_of_it_is_on_the_question(run: Run) -> None:
-    async with run(size=(120, 40)) as it:
-        await open_review(it, replace(RESULT, is_error=True))
+    async with run(size=(120, 40)) as driver:
+        await open_review(driver, replace(RESULT, is_error=True))
         for words in (
             "github · list_keys", "org acme", "status", "error", "key 7  ghp_7aB37xQ", "image/png, 84,000 bytes",
             "640 × 480", '"next": null', "JSON",
         ):  # fmt: skip
-            assert words in it.text(), words
+            assert words in driver.text(), words
 
 
 @pytest.mark.req("ui.confirm")
 async def test_nothing_is_given_before_its_end_was_on_the_screen(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        question, dialog = await open_review(it, result_question("\n".join(f"line {n}" for n in range(60))))
-        await it.pilot.press("a")
-        assert "read to the end first" in it.text()
+    async with run(size=(80, 24)) as driver:
+        question, dialog = await open_review(driver, result_question("\n".join(f"line {n}" for n in range(60))))
+        await driver.pilot.press("a")
+        assert "read to the end first" in driver.text()
         assert question.answer is None
-        await it.pilot.press("end")
-        await it.until(lambda: dialog.is_read)
-        await it.pilot.press("a")
-        await it.until(lambda: question.answer == PassResult())
+        await driver.pilot.press("end")
+        await driver.until(lambda: dialog.is_read)
+        await driver.pilot.press("a")
+        await driver.until(lambda: question.answer == PassResult())
 
 
 async def test_what_is_too_long_for_the_question_is_read_on_a_page_of_its_own(run: Run) -> None:
-    async with run(size=(120, 40)) as it:
-        question, dialog = await open_review(it, result_question("x" * 30_000 + "the end"))
-        await it.pilot.press("end", "a")
-        assert "10,007 characters are not shown here" in it.text()
+    async with run(size=(120, 40)) as driver:
+        question, dialog = await open_review(driver, result_question("x" * 30_000 + "the end"))
+        await driver.pilot.press("end", "a")
+        assert "10,007 characters are not shown here" in driver.text()
         assert question.answer is None
-        await it.pilot.press("v")
-        await it.until(lambda: it.app.screen is not dialog and "x" * 50 in it.text(), "the page")
-        await it.pilot.press("G")
-        await it.until(lambda: "the end" in it.text(), "its end")
-        await it.until(lambda: dialog.is_fully_shown)
-        await it.pilot.press("escape")
-        await it.until(lambda: it.app.screen is dialog)
-        await it.pilot.press("end", "a")
-        await it.until(lambda: question.answer == PassResult())
+        await driver.pilot.press("v")
+        await driver.until(lambda: driver.app.screen is not dialog and "x" * 50 in driver.text(), "the page")
+        await driver.pilot.press("G")
+        await driver.until(lambda: "the end" in driver.text(), "its end")
+        await driver.until(lambda: dialog.is_fully_shown)
+        await driver.pilot.press("escape")
+        await driver.until(lambda: driver.app.screen is dialog)
+        await driver.pilot.press("end", "a")
+        await driver.until(lambda: question.answer == PassResult())
 
 
 async def test_a_selection_is_taken_out_wherever_it_stands_and_shown_before_it_goes(run: Run) -> None:
-    async with run(size=(100, 40)) as it:
+    async with run(size=(100, 40)) as driver:
         parts = ("key abcd1234", ResultPart(kind="structured", text='{"key": "abcd1234"}', size=19))
-        question, dialog = await open_review(it, result_question(*parts))
-        await it.pilot.press("e")
-        await it.until(lambda: dialog.editor is not None and dialog.editor.query("TextArea"))
-        await it.until(lambda: "part 1 of 2" in it.text())
-        await it.pilot.press("ctrl+r")
-        assert "Select text with shift" in it.text()
-        await it.pilot.press(*["right"] * 4, *["shift+right"] * 8, "ctrl+r")
-        await it.until(lambda: "Redacted in 2 places." in it.text())
-        await it.pilot.press("ctrl+s")
-        await it.until(lambda: "edited by you" in it.text(), "the question again")
-        assert "abcd1234" not in it.text()
-        assert dialog.is_guarded or it.app.focused.id == "refuse"
+        question, dialog = await open_review(driver, result_question(*parts))
+        await driver.pilot.press("e")
+        await driver.until(lambda: dialog.editor is not None and dialog.editor.query("TextArea"))
+        await driver.until(lambda: "part 1 of 2" in driver.text())
+        await driver.pilot.press("ctrl+r")
+        assert "Select text with shift" in driver.text()
+        await driver.pilot.press(*["right"] * 4, *["shift+right"] * 8, "ctrl+r")
+        await driver.until(lambda: "Redacted in 2 places." in driver.text())
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "edited by you" in driver.text(), "the question again")
+        assert "abcd1234" not in driver.text()
+        assert dialog.is_guarded or driver.app.focused.id == "refuse"
         assert question.answer is None
-        await it.enter_question()
-        assert it.app.focused.id == "refuse"
-        await it.pilot.press("a")
-        await it.until(lambda: question.answer is not None)
+        await driver.enter_question()
+        assert driver.app.focused.id == "refuse"
+        await driver.pilot.press("a")
+        await driver.until(lambda: question.answer is not None)
         assert question.answer == PassEditedResult(("key [redacted]", '{"key": "[redacted]"}'))
 
 
 async def test_what_is_taken_out_is_gone_from_parts_that_are_too_long_to_edit_as_well(run: Run) -> None:
-    async with run(size=(100, 40)) as it:
-        _, dialog = await open_review(it, result_question("abcd1234", "x" * 60_000 + "abcd1234"))
-        await it.pilot.press("e")
-        await it.until(lambda: "part 1 of 2" in it.text())
-        await it.pilot.press("shift+end", "ctrl+r")
-        await it.until(lambda: "Redacted in 2 places." in it.text())
+    async with run(size=(100, 40)) as driver:
+        _, dialog = await open_review(driver, result_question("abcd1234", "x" * 60_000 + "abcd1234"))
+        await driver.pilot.press("e")
+        await driver.until(lambda: "part 1 of 2" in driver.text())
+        await driver.pilot.press("shift+end", "ctrl+r")
+        await driver.until(lambda: "Redacted in 2 places." in driver.text())
         assert dialog.editor.texts == ["[redacted]", "x" * 60_000 + "[redacted]"]
 
 
 async def test_parts_are_left_out_and_put_back(run: Run) -> None:
-    async with run(size=(120, 40)) as it:
-        question, dialog = await open_review(it, RESULT)
-        await it.pilot.press("e")
-        await it.until(lambda: "part 1 of 3" in it.text())
-        await it.pilot.press("ctrl+n", "ctrl+o")
-        await it.until(lambda: "Not sent; ctrl+o restores it." in it.text())
-        await it.pilot.press("ctrl+n", "ctrl+o", "ctrl+o", "ctrl+b", "ctrl+b", "ctrl+s")
-        await it.until(lambda: "(not sent: image/png" in it.text())
-        assert "the model sees" not in it.text()
-        await it.enter_question()
-        await it.pilot.press("a")
-        await it.until(lambda: question.answer == PassEditedResult((TEXTS[0], None, TEXTS[2])))
+    async with run(size=(120, 40)) as driver:
+        question, dialog = await open_review(driver, RESULT)
+        await driver.pilot.press("e")
+        await driver.until(lambda: "part 1 of 3" in driver.text())
+        await driver.pilot.press("ctrl+n", "ctrl+o")
+        await driver.until(lambda: "Not sent; ctrl+o restores it." in driver.text())
+        await driver.pilot.press("ctrl+n", "ctrl+o", "ctrl+o", "ctrl+b", "ctrl+b", "ctrl+s")
+        await driver.until(lambda: "(not sent: image/png" in driver.text())
+        assert "the model sees" not in driver.text()
+        await driver.enter_question()
+        await driver.pilot.press("a")
+        await driver.until(lambda: question.answer == PassEditedResult((TEXTS[0], None, TEXTS[2])))
         assert dialog.editor is None
 
 
 async def test_invalid_json_is_not_applied(run: Run) -> None:
-    async with run(size=(120, 40)) as it:
+    async with run(size=(120, 40)) as driver:
         question, dialog = await open_review(
-            it, result_question(ResultPart(kind="structured", text='{"n": 1}', size=8))
+            driver, result_question(ResultPart(kind="structured", text='{"n": 1}', size=8))
         )
-        await it.pilot.press("e")
-        await it.until(lambda: "JSON, 8 bytes" in it.text())
-        await it.pilot.press("x", "ctrl+s")
-        await it.until(lambda: "structured content" in it.text(), "the fault")
+        await driver.pilot.press("e")
+        await driver.until(lambda: "JSON, 8 bytes" in driver.text())
+        await driver.pilot.press("x", "ctrl+s")
+        await driver.until(lambda: "structured content" in driver.text(), "the fault")
         assert dialog.editor is not None
-        await it.pilot.press("escape")
-        await it.until(lambda: dialog.editor is None)
-        await it.enter_question()
-        await it.pilot.press("a")
-        await it.until(lambda: question.answer == PassResult())
+        await driver.pilot.press("escape")
+        await driver.until(lambda: dialog.editor is None)
+        await driver.enter_question()
+        await driver.pilot.press("a")
+        await driver.until(lambda: question.answer == PassResult())
 
 
 async def test_nothing_is_no_result_to_give(run: Run) -> None:
-    async with run(size=(100, 30)) as it:
-        question, _ = await open_review(it, result_question("secret"))
-        await it.pilot.press("e")
-        await it.until(lambda: "text, 6 bytes" in it.text())
-        await it.pilot.press("ctrl+o", "ctrl+s")
-        await it.until(lambda: "(not sent" in it.text())
-        await it.enter_question()
-        await it.pilot.press("a")
-        await it.until(lambda: "nothing is left to send" in it.text())
+    async with run(size=(100, 30)) as driver:
+        question, _ = await open_review(driver, result_question("secret"))
+        await driver.pilot.press("e")
+        await driver.until(lambda: "text, 6 bytes" in driver.text())
+        await driver.pilot.press("ctrl+o", "ctrl+s")
+        await driver.until(lambda: "(not sent" in driver.text())
+        await driver.enter_question()
+        await driver.pilot.press("a")
+        await driver.until(lambda: "nothing is left to send" in driver.text())
         assert question.answer is None
 
 
@@ -179,89 +179,89 @@ async def test_nothing_is_no_result_to_give(run: Run) -> None:
     ],
 )
 async def test_a_long_text_is_trimmed_to_its_first_and_last_characters(run: Run, typed: str, given: str | None) -> None:
-    async with run(size=(100, 30)) as it:
-        question, _ = await open_review(it, result_question("0123456789"))
-        await it.pilot.press("t")
-        await it.type(typed)
-        await it.pilot.press("enter")
-        await it.until(lambda: given is None or "left out by the user" in it.text())
-        await it.until(lambda: not it.app.screen.query("#extra.shown"))
-        await it.enter_question()
-        await it.pilot.press("a")
-        await it.until(lambda: question.answer is not None)
+    async with run(size=(100, 30)) as driver:
+        question, _ = await open_review(driver, result_question("0123456789"))
+        await driver.pilot.press("t")
+        await driver.type(typed)
+        await driver.pilot.press("enter")
+        await driver.until(lambda: given is None or "left out by the user" in driver.text())
+        await driver.until(lambda: not driver.app.screen.query("#extra.shown"))
+        await driver.enter_question()
+        await driver.pilot.press("a")
+        await driver.until(lambda: question.answer is not None)
         assert question.answer == (PassEditedResult((given,)) if given else PassResult())
 
 
 async def test_a_number_that_is_none_trims_nothing(run: Run) -> None:
-    async with run(size=(100, 30)) as it:
-        question, _ = await open_review(it, result_question("0123456789"))
-        await it.pilot.press("t", "x", "enter")
-        await it.until(lambda: "enter one or two numbers" in it.text())
+    async with run(size=(100, 30)) as driver:
+        question, _ = await open_review(driver, result_question("0123456789"))
+        await driver.pilot.press("t", "x", "enter")
+        await driver.until(lambda: "enter one or two numbers" in driver.text())
         assert question.answer is None
 
 
 async def test_hidden_characters_are_marks_and_an_untouched_text_goes_as_it_came(run: Run) -> None:
     text = "a\u202eb\x1b[31m"
-    async with run(size=(100, 30)) as it:
-        question, _ = await open_review(it, result_question(text, "b"))
-        assert "‹U+202E›" in it.text()
-        assert "Hidden or control characters" in it.text()
-        await it.pilot.press("e")
-        await it.until(lambda: "part 1 of 2" in it.text())
-        assert "\x1b" not in it.text()
-        await it.pilot.press("ctrl+n", "x", "ctrl+s")
-        await it.until(lambda: "edited by you" in it.text())
-        await it.enter_question()
-        await it.pilot.press("a")
-        await it.until(lambda: question.answer == PassEditedResult((text, "xb")))
+    async with run(size=(100, 30)) as driver:
+        question, _ = await open_review(driver, result_question(text, "b"))
+        assert "‹U+202E›" in driver.text()
+        assert "Hidden or control characters" in driver.text()
+        await driver.pilot.press("e")
+        await driver.until(lambda: "part 1 of 2" in driver.text())
+        assert "\x1b" not in driver.text()
+        await driver.pilot.press("ctrl+n", "x", "ctrl+s")
+        await driver.until(lambda: "edited by you" in driver.text())
+        await driver.enter_question()
+        await driver.pilot.press("a")
+        await driver.until(lambda: question.answer == PassEditedResult((text, "xb")))
 
 
 @pytest.mark.parametrize("hidden", ["\u202e", "\x1b[8m", "ก" + "\u0e49" * 40])
 async def test_hidden_characters_far_into_a_long_text_are_reported_too(run: Run, hidden: str) -> None:
-    async with run(size=(100, 30)) as it:
-        await open_review(it, result_question("b", "x" * 30_000 + hidden + "y"))
-        await it.pilot.press("end")
-        await it.until(lambda: "Hidden or control characters" in it.text(), "the warning")
+    async with run(size=(100, 30)) as driver:
+        await open_review(driver, result_question("b", "x" * 30_000 + hidden + "y"))
+        await driver.pilot.press("end")
+        await driver.until(lambda: "Hidden or control characters" in driver.text(), "the warning")
 
 
 async def test_what_is_too_long_to_edit_says_so_and_can_be_left_out(run: Run) -> None:
-    async with run(size=(120, 40)) as it:
-        question, _ = await open_review(it, result_question("x" * 60_000, "b"))
-        await it.pilot.press("e")
-        await it.until(lambda: "too many to edit here" in it.text())
-        await it.pilot.press("y", "ctrl+o", "ctrl+s")
-        await it.until(lambda: "(not sent" in it.text())
-        await it.enter_question()
-        await it.pilot.press("a")
-        await it.until(lambda: question.answer == PassEditedResult((None, "b")))
+    async with run(size=(120, 40)) as driver:
+        question, _ = await open_review(driver, result_question("x" * 60_000, "b"))
+        await driver.pilot.press("e")
+        await driver.until(lambda: "too many to edit here" in driver.text())
+        await driver.pilot.press("y", "ctrl+o", "ctrl+s")
+        await driver.until(lambda: "(not sent" in driver.text())
+        await driver.enter_question()
+        await driver.pilot.press("a")
+        await driver.until(lambda: question.answer == PassEditedResult((None, "b")))
 
 
 async def test_a_flood_of_parts_is_shown_cut_and_read_on_its_page(run: Run) -> None:
-    async with run(size=(100, 30)) as it:
-        question, _ = await open_review(it, result_question(*["y"] * 5_000))
-        await it.pilot.press("end", "a")
-        await it.until(lambda: "are not shown here" in it.text())
+    async with run(size=(100, 30)) as driver:
+        question, _ = await open_review(driver, result_question(*["y"] * 5_000))
+        await driver.pilot.press("end", "a")
+        await driver.until(lambda: "are not shown here" in driver.text())
         assert question.answer is None
 
 
 async def test_several_results_wait_one_after_the_other(run: Run) -> None:
-    async with run(size=(100, 30)) as it:
-        questions = [PendingQuestion(it, result_question(f"number {n}", call=f"c{n}")) for n in range(3)]
-        for n, one in enumerate(questions):
-            await it.until(lambda n=n: f"number {n}" in it.text())
-            await it.enter_question()
-            await it.pilot.press("a" if n == 1 else "d")
-            await it.until(lambda one=one: one.answer is not None)
-        assert [one.answer for one in questions] == [WithholdResult(), PassResult(), WithholdResult()]
+    async with run(size=(100, 30)) as driver:
+        questions = [PendingQuestion(driver, result_question(f"number {n}", call=f"c{n}")) for n in range(3)]
+        for n, question in enumerate(questions):
+            await driver.until(lambda n=n: f"number {n}" in driver.text())
+            await driver.enter_question()
+            await driver.pilot.press("a" if n == 1 else "d")
+            await driver.until(lambda item=question: item.answer is not None)
+        assert [question.answer for question in questions] == [WithholdResult(), PassResult(), WithholdResult()]
 
 
 async def test_a_withdrawn_question_goes_away_even_while_it_is_edited(run: Run) -> None:
-    async with run(size=(100, 30)) as it:
-        question, dialog = await open_review(it, RESULT)
-        await it.pilot.press("e")
-        await it.until(lambda: "part 1 of 3" in it.text())
+    async with run(size=(100, 30)) as driver:
+        question, dialog = await open_review(driver, RESULT)
+        await driver.pilot.press("e")
+        await driver.until(lambda: "part 1 of 3" in driver.text())
         question.worker.cancel()
-        await it.until(lambda: it.app.screen is not dialog)
+        await driver.until(lambda: driver.app.screen is not dialog)
 
 
 @pytest.mark.parametrize(
@@ -280,15 +280,15 @@ async def test_the_conversation_says_what_the_model_got_of_a_result(run: Run, ou
         host.put(events.ResultReviewed("a", "s", "t", outcome))
         return ""
 
-    async with run(turn=turn) as it:
-        await it.type("go")
-        await it.pilot.press("enter")
-        await it.until(lambda: words in it.transcript())
+    async with run(turn=turn) as driver:
+        await driver.type("go")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: words in driver.transcript())
 
 
 async def test_a_line_with_a_result_never_answers_it(run: Run) -> None:
-    async with run() as it:
-        assert await ask_and_press(it, result_question("x"), "r", "a", "enter") == WithholdResult("a")
+    async with run() as driver:
+        assert await ask_and_press(driver, result_question("x"), "r", "a", "enter") == WithholdResult("a")
 
 
 async def test_a_turn_that_waits_for_a_result_to_be_read_says_so(run: Run) -> None:
@@ -297,10 +297,10 @@ async def test_a_turn_that_waits_for_a_result_to_be_read_says_so(run: Run) -> No
         await host.frontend.ask(RESULT)
         return ""
 
-    async with run(turn=turn) as it:
-        await it.type("go")
-        await it.pilot.press("enter")
-        await it.enter_question()
-        assert it.app.chat.presenter.phase == "waiting for you"
-        await it.pilot.press("escape")
-        await it.until(lambda: it.app.chat.presenter.phase != "waiting for you")
+    async with run(turn=turn) as driver:
+        await driver.type("go")
+        await driver.pilot.press("enter")
+        await driver.enter_question()
+        assert driver.app.chat.presenter.phase == "waiting for you"
+        await driver.pilot.press("escape")
+        await driver.until(lambda: driver.app.chat.presenter.phase != "waiting for you")

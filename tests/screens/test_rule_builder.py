@@ -20,78 +20,78 @@ def call(**arguments: Any) -> ApproveTool:
     return tool_question(arguments=arguments or {"path": "src/a.txt", "lines": 20}, folder=FOLDER)
 
 
-async def open_builder(it: Any, question: ApproveTool | None = None) -> tuple[PendingQuestion, Any]:
-    asked = PendingQuestion(it, question or call())
-    await it.enter_question()
-    await it.pilot.press("A")
-    await it.until(lambda: type(it.dialog).__name__ == "RuleBuilderDialog", "the rule builder")
-    return asked, it.dialog
+async def open_builder(driver: Any, question: ApproveTool | None = None) -> tuple[PendingQuestion, Any]:
+    pending = PendingQuestion(driver, question or call())
+    await driver.enter_question()
+    await driver.pilot.press("A")
+    await driver.until(lambda: type(driver.dialog).__name__ == "RuleBuilderDialog", "the rule builder")
+    return pending, driver.dialog
 
 
-async def wait_for_comparison(it: Any) -> None:
+async def wait_for_comparison(driver: Any) -> None:
     words = ("Applies to this call", "Applies from this call on")
-    await it.until(lambda: any(word in it.text() for word in words), "what it covers")
+    await driver.until(lambda: any(word in driver.text() for word in words), "what it covers")
 
 
-async def save_rule(it: Any, asked: PendingQuestion) -> Any:
-    await wait_for_comparison(it)
-    await it.pilot.press("ctrl+s")
-    await it.until(lambda: asked.answer is not None, "the answer")
-    return asked.answer
+async def save_rule(driver: Any, pending: PendingQuestion) -> Any:
+    await wait_for_comparison(driver)
+    await driver.pilot.press("ctrl+s")
+    await driver.until(lambda: pending.answer is not None, "the answer")
+    return pending.answer
 
 
-async def to(it: Any, title: str) -> None:
+async def to(driver: Any, title: str) -> None:
     """To the field of that title, by the tab key."""
     for _ in range(20):
-        row = it.app.screen.form.current_row
+        row = driver.app.screen.form.current_row
         if row is not None and row.field.title == title:
             return
-        await it.pilot.press("tab")
+        await driver.pilot.press("tab")
     pytest.fail(f"no field {title!r}")
 
 
-async def choose(it: Any, title: str, words: str) -> None:
-    await to(it, title)
-    options = [option.value for option in it.app.screen.form.current_row.field.options]
-    await it.pilot.press("home", *["down"] * options.index(words), "space")
+async def choose(driver: Any, title: str, words: str) -> None:
+    await to(driver, title)
+    options = [option.value for option in driver.app.screen.form.current_row.field.options]
+    await driver.pilot.press("home", *["down"] * options.index(words), "space")
 
 
-async def fill(it: Any, text: str) -> None:
+async def fill(driver: Any, text: str) -> None:
     """The field after the one with the focus."""
-    await it.pilot.press("tab", "ctrl+u")
-    await it.type(text)
+    await driver.pilot.press("tab", "ctrl+u")
+    await driver.type(text)
 
 
 @pytest.mark.req("ui.confirm")
 async def test_it_starts_on_going_back_and_escape_returns_to_the_question(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        asked, _ = await open_builder(it)
-        assert it.app.focused.id == "refuse"
-        await it.pilot.press("escape")
-        await it.until(lambda: type(it.dialog).__name__ == "ToolConsentDialog", "the question")
-        assert asked.answer is None
-        await it.pilot.press("escape")
-        await it.until(lambda: asked.answer == Deny())
+    async with run(size=(80, 24)) as driver:
+        pending, _ = await open_builder(driver)
+        assert driver.app.focused.id == "refuse"
+        await driver.pilot.press("escape")
+        await driver.until(lambda: type(driver.dialog).__name__ == "ToolConsentDialog", "the question")
+        assert pending.answer is None
+        await driver.pilot.press("escape")
+        await driver.until(lambda: pending.answer == Deny())
 
 
 async def test_an_answer_about_a_rule_that_comes_while_its_page_goes_does_no_harm(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        _, builder = await open_builder(it)
+    async with run(size=(80, 24)) as driver:
+        _, builder = await open_builder(driver)
         await builder.query_one("#live").remove()  # as when the page is taken away
         builder.show_status()
-        assert it.dialog is builder
+        assert driver.dialog is builder
 
 
 async def test_it_begins_with_the_narrowest_rule_that_covers_the_call(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        asked, _ = await open_builder(it)
-        await wait_for_comparison(it)
-        assert "files/write_file?path=under:/home/me/proj/src&lines=20" in it.text()
+    async with run(size=(80, 24)) as driver:
+        pending, _ = await open_builder(driver)
+        await wait_for_comparison(driver)
+        assert "files/write_file?path=under:/home/me/proj/src&lines=20" in driver.text()
         assert "with any other arguments; in this project, for 30 days." in " ".join(
-            it.text().replace("│", " ").split()
+            driver.text().replace("│", " ").split()
         )
         before = time.time()
-        answer = await save_rule(it, asked)
+        answer = await save_rule(driver, pending)
         assert isinstance(answer, AllowRule)
         assert answer.rule.expires is not None
         assert before + 29 * 86_400 < answer.rule.expires < before + 31 * 86_400
@@ -115,27 +115,27 @@ async def test_it_begins_with_the_narrowest_rule_that_covers_the_call(run: Run) 
     ],
 )
 async def test_a_path_is_bound_to_its_folder_and_where_that_is_wide_to_itself(run: Run, path: str, bound: str) -> None:
-    async with run(size=(120, 40)) as it:
-        await open_builder(it, call(path=path))
-        await wait_for_comparison(it)
-        assert f"files/write_file?path={bound}" in it.text()
-        await it.pilot.press("escape", "escape")
+    async with run(size=(120, 40)) as driver:
+        await open_builder(driver, call(path=path))
+        await wait_for_comparison(driver)
+        assert f"files/write_file?path={bound}" in driver.text()
+        await driver.pilot.press("escape", "escape")
 
 
 async def test_a_folder_of_unknown_contents_binds_the_path_itself(run: Run) -> None:
-    async with run(size=(120, 40)) as it:
-        await open_builder(it, call(path="/home/me/proj/src/[id]/page.tsx"))
-        await wait_for_comparison(it)
-        assert "files/write_file?path=/home/me/proj/src/[id]/page.tsx" in it.text()
-        await it.pilot.press("escape", "escape")
+    async with run(size=(120, 40)) as driver:
+        await open_builder(driver, call(path="/home/me/proj/src/[id]/page.tsx"))
+        await wait_for_comparison(driver)
+        assert "files/write_file?path=/home/me/proj/src/[id]/page.tsx" in driver.text()
+        await driver.pilot.press("escape", "escape")
 
 
 async def test_a_call_with_more_than_a_rule_can_show_leaves_the_longest_values_unbound(run: Run) -> None:
-    async with run(size=(120, 40)) as it:
-        asked, _ = await open_builder(it, call(a="x" * 190, b="y" * 180, c="z" * 180, d=5))
-        await wait_for_comparison(it)
-        answer = await save_rule(it, asked)
-        assert [one.argument for one in answer.rule.conditions] == [("b",), ("c",), ("d",)]
+    async with run(size=(120, 40)) as driver:
+        pending, _ = await open_builder(driver, call(a="x" * 190, b="y" * 180, c="z" * 180, d=5))
+        await wait_for_comparison(driver)
+        answer = await save_rule(driver, pending)
+        assert [condition.argument for condition in answer.rule.conditions] == [("b",), ("c",), ("d",)]
 
 
 @pytest.mark.parametrize(
@@ -150,39 +150,39 @@ async def test_a_call_with_more_than_a_rule_can_show_leaves_the_longest_values_u
 async def test_a_rule_that_leaves_arguments_open_names_them_and_starts_with_an_hour_of_this_conversation(
     run: Run, arguments: dict[str, Any], named: str
 ) -> None:
-    async with run(size=(120, 40)) as it:
-        asked, _ = await open_builder(it, call(**arguments))
-        await wait_for_comparison(it)
-        assert f"any value of {named} is allowed" in it.text()
-        answer = await save_rule(it, asked)
+    async with run(size=(120, 40)) as driver:
+        pending, _ = await open_builder(driver, call(**arguments))
+        await wait_for_comparison(driver)
+        assert f"any value of {named} is allowed" in driver.text()
+        answer = await save_rule(driver, pending)
         assert answer.rule.scope == "conversation"
         assert answer.rule.expires is not None
         assert answer.rule.expires < time.time() + 3_700
 
 
 async def test_the_widest_rule_is_the_users_own_choice(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        asked, _ = await open_builder(it)
+    async with run(size=(80, 24)) as driver:
+        pending, _ = await open_builder(driver)
         for title, words in (
             ("path", "any value"), ("lines", "any value"), ("where", "everywhere"), ("until", "never")
         ):  # fmt: skip
-            await choose(it, title, words)
-        await it.until(lambda: "write_file of files runs without asking with any arguments" in it.text())
-        assert await save_rule(it, asked) == AllowAlways()
+            await choose(driver, title, words)
+        await driver.until(lambda: "write_file of files runs without asking with any arguments" in driver.text())
+        assert await save_rule(driver, pending) == AllowAlways()
 
 
 async def test_conditions_scope_and_expiry_are_chosen_by_keyboard(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        asked, _ = await open_builder(it)
-        await choose(it, "path", "in this folder")
-        await choose(it, "lines", "at most")
-        await fill(it, "100")
-        await choose(it, "where", "this project")
-        await choose(it, "until", "1 hour")
-        await wait_for_comparison(it)
-        assert "files/write_file?path=under:/home/me/proj/src&lines=<=100" in it.text()
+    async with run(size=(80, 24)) as driver:
+        pending, _ = await open_builder(driver)
+        await choose(driver, "path", "in this folder")
+        await choose(driver, "lines", "at most")
+        await fill(driver, "100")
+        await choose(driver, "where", "this project")
+        await choose(driver, "until", "1 hour")
+        await wait_for_comparison(driver)
+        assert "files/write_file?path=under:/home/me/proj/src&lines=<=100" in driver.text()
         before = time.time()
-        answer = await save_rule(it, asked)
+        answer = await save_rule(driver, pending)
         assert isinstance(answer, AllowRule)
         assert answer.rule.conditions == (
             Condition(("path",), "under", (f"{FOLDER}/src",)), Condition(("lines",), "<=", (100,)),
@@ -193,19 +193,19 @@ async def test_conditions_scope_and_expiry_are_chosen_by_keyboard(run: Run) -> N
 
 
 async def test_a_rule_for_an_edited_call_is_about_the_edited_arguments(run: Run) -> None:
-    async with run(size=(120, 40)) as it:
-        asked = PendingQuestion(it, call(path="src/a.txt", lines=20))
-        await it.enter_question()
-        await it.pilot.press("e", "tab", "backspace", "backspace", "7", "ctrl+s")
-        await it.until(lambda: "edited by you" in it.text(), "the edited call")
-        await it.enter_question()
-        assert "s session" not in it.text()
-        await it.pilot.press("A")
-        await it.until(lambda: type(it.dialog).__name__ == "RuleBuilderDialog", "the rule builder")
-        await choose(it, "path", "any value")
-        await wait_for_comparison(it)
-        assert "files/write_file?lines=7" in it.text()
-        answer = await save_rule(it, asked)
+    async with run(size=(120, 40)) as driver:
+        pending = PendingQuestion(driver, call(path="src/a.txt", lines=20))
+        await driver.enter_question()
+        await driver.pilot.press("e", "tab", "backspace", "backspace", "7", "ctrl+s")
+        await driver.until(lambda: "edited by you" in driver.text(), "the edited call")
+        await driver.enter_question()
+        assert "s session" not in driver.text()
+        await driver.pilot.press("A")
+        await driver.until(lambda: type(driver.dialog).__name__ == "RuleBuilderDialog", "the rule builder")
+        await choose(driver, "path", "any value")
+        await wait_for_comparison(driver)
+        assert "files/write_file?lines=7" in driver.text()
+        answer = await save_rule(driver, pending)
         assert answer == AllowRule(answer.rule, {"path": "src/a.txt", "lines": 7})
         assert answer.rule.conditions == (Condition(("lines",), "is", (7,)),)
 
@@ -224,72 +224,72 @@ async def test_a_rule_for_an_edited_call_is_about_the_edited_arguments(run: Run)
 async def test_each_condition_is_written_as_it_is_meant(
     run: Run, title: str, words: str, typed: str, condition: Condition
 ) -> None:
-    async with run(size=(120, 40)) as it:
-        asked, dialog = await open_builder(it, call(kind="a", force=False, deep={"n": 3}))
-        await choose(it, title, words)
+    async with run(size=(120, 40)) as driver:
+        pending, dialog = await open_builder(driver, call(kind="a", force=False, deep={"n": 3}))
+        await choose(driver, title, words)
         if typed:
-            await it.pilot.press("tab")
+            await driver.pilot.press("tab")
             dialog.form.current_row.field_widget.text = typed
-        await it.until(lambda: dialog.rule is not None and condition in dialog.rule.conditions, "the rule")
-        answer = await save_rule(it, asked)
-        assert [one for one in answer.rule.conditions if one.argument == condition.argument] == [condition]
+        await driver.until(lambda: dialog.rule is not None and condition in dialog.rule.conditions, "the rule")
+        answer = await save_rule(driver, pending)
+        assert [item for item in answer.rule.conditions if item.argument == condition.argument] == [condition]
 
 
 async def test_a_rule_that_does_not_cover_this_very_call_cannot_be_kept(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        asked, _ = await open_builder(it)
-        await choose(it, "lines", "at most")
-        await fill(it, "10")
-        await it.until(lambda: "does not match this call" in it.text(), "the warning")
-        await it.pilot.press("ctrl+s")
-        await it.pilot.pause()
-        assert asked.answer is None
-        assert type(it.dialog).__name__ == "RuleBuilderDialog"
-        await it.pilot.press("ctrl+u", "x", "ctrl+s")
-        assert "not a number" in it.text()
-        assert asked.answer is None
-        await it.pilot.press("escape", "escape")
+    async with run(size=(80, 24)) as driver:
+        pending, _ = await open_builder(driver)
+        await choose(driver, "lines", "at most")
+        await fill(driver, "10")
+        await driver.until(lambda: "does not match this call" in driver.text(), "the warning")
+        await driver.pilot.press("ctrl+s")
+        await driver.pilot.pause()
+        assert pending.answer is None
+        assert type(driver.dialog).__name__ == "RuleBuilderDialog"
+        await driver.pilot.press("ctrl+u", "x", "ctrl+s")
+        assert "not a number" in driver.text()
+        assert pending.answer is None
+        await driver.pilot.press("escape", "escape")
 
 
 async def test_names_with_a_star_and_the_whole_server_can_be_covered(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        asked, _ = await open_builder(it)
-        await choose(it, "covers", "tools whose names match")
-        await it.until(lambda: "Tools of files named write_* run without asking" in it.text(), "it in words")
-        assert (await save_rule(it, asked)).rule.tool == "write_*"
-    async with run(size=(80, 24)) as it:
-        asked, _ = await open_builder(it)
-        await choose(it, "covers", "every tool of this server")
-        assert (await save_rule(it, asked)).rule.tool == ""
+    async with run(size=(80, 24)) as driver:
+        pending, _ = await open_builder(driver)
+        await choose(driver, "covers", "tools whose names match")
+        await driver.until(lambda: "Tools of files named write_* run without asking" in driver.text(), "it in words")
+        assert (await save_rule(driver, pending)).rule.tool == "write_*"
+    async with run(size=(80, 24)) as driver:
+        pending, _ = await open_builder(driver)
+        await choose(driver, "covers", "every tool of this server")
+        assert (await save_rule(driver, pending)).rule.tool == ""
 
 
 async def test_it_says_which_earlier_calls_the_rule_would_have_covered(run: Run) -> None:
-    async with run(size=(120, 40)) as it:
-        it.host.grants.made = [
+    async with run(size=(120, 40)) as driver:
+        driver.host.grants.made = [
             ("write_file", {"path": "/home/me/proj/b", "lines": 1}),
             ("write_file", {"path": "/etc/passwd", "lines": 1}),
             ("read", {}),
         ]
-        await open_builder(it)
-        await it.until(lambda: "0 of the 3 earlier calls" in it.text(), "none")
-        await choose(it, "lines", "any value")
-        await choose(it, "path", "any value")
-        await it.until(lambda: "2 of the 3 earlier calls" in it.text(), "both")
-        await choose(it, "path", "in this folder")
-        await fill(it, FOLDER)
-        await it.until(lambda: "1 of the 3 earlier calls" in it.text(), "one")
-        assert "/home/me/proj/b" in it.text()
-        assert "/etc/passwd" not in it.text()
-        await it.pilot.press("escape", "escape")
+        await open_builder(driver)
+        await driver.until(lambda: "0 of the 3 earlier calls" in driver.text(), "none")
+        await choose(driver, "lines", "any value")
+        await choose(driver, "path", "any value")
+        await driver.until(lambda: "2 of the 3 earlier calls" in driver.text(), "both")
+        await choose(driver, "path", "in this folder")
+        await fill(driver, FOLDER)
+        await driver.until(lambda: "1 of the 3 earlier calls" in driver.text(), "one")
+        assert "/home/me/proj/b" in driver.text()
+        assert "/etc/passwd" not in driver.text()
+        await driver.pilot.press("escape", "escape")
 
 
 async def test_a_question_that_is_withdrawn_takes_the_builder_with_it(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        asked, dialog = await open_builder(it)
-        asked.worker.cancel()
-        await it.until(lambda: len(it.app.screen_stack) == 1, "the chat")
-        assert dialog not in it.app.screen_stack
-        later = PendingQuestion(it, call())
-        await it.enter_question()
-        await it.pilot.press("a")
-        await it.until(lambda: later.answer == AllowOnce())
+    async with run(size=(80, 24)) as driver:
+        pending, dialog = await open_builder(driver)
+        pending.worker.cancel()
+        await driver.until(lambda: len(driver.app.screen_stack) == 1, "the chat")
+        assert dialog not in driver.app.screen_stack
+        later = PendingQuestion(driver, call())
+        await driver.enter_question()
+        await driver.pilot.press("a")
+        await driver.until(lambda: later.answer == AllowOnce())

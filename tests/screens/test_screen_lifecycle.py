@@ -16,37 +16,37 @@ LIVE = ("f3", "f4", "f5", "f7", "f10", "f12", "ctrl+o")
 
 @pytest.mark.parametrize("page", PAGES)
 async def test_a_page_that_is_left_in_the_moment_it_is_opened_leaves_the_chat_as_it_was(run: Run, page: str) -> None:
-    async with run() as it:
-        it.press_together(page)
+    async with run() as driver:
+        driver.press_together(page)
         for _ in range(100):
-            if it.app.screen is not it.app.chat:
+            if driver.app.screen is not driver.app.chat:
                 break
             await asyncio.sleep(0)
-        it.press_together("escape", page, "escape")
-        await it.pilot.pause()
-        await it.pilot.press(*["escape"] * 2)
-        await it.until(lambda: it.app.screen is it.app.chat, "the chat")
-        await it.type("hello")
-        await it.until(lambda: "hello" in it.text(), "what is typed")
+        driver.press_together("escape", page, "escape")
+        await driver.pilot.pause()
+        await driver.pilot.press(*["escape"] * 2)
+        await driver.until(lambda: driver.app.screen is driver.app.chat, "the chat")
+        await driver.type("hello")
+        await driver.until(lambda: "hello" in driver.text(), "what is typed")
 
 
 @pytest.mark.parametrize("page", LIVE)
 async def test_a_page_that_is_being_opened_while_servers_change_is_opened(run: Run, page: str) -> None:
-    async with run() as it:
-        it.press_together(page)
+    async with run() as driver:
+        driver.press_together(page)
         for _ in range(100):
-            it.host.put(CatalogChanged("files", "tools"))
+            driver.host.put(CatalogChanged("files", "tools"))
             await asyncio.sleep(0)
-        await it.until(lambda: it.app.screen is not it.app.chat, "the page")
-        it.host.put(CatalogChanged("files", "tools"))
-        await it.pilot.press("escape")
-        await it.until(lambda: it.app.screen is it.app.chat, "the chat")
+        await driver.until(lambda: driver.app.screen is not driver.app.chat, "the page")
+        driver.host.put(CatalogChanged("files", "tools"))
+        await driver.pilot.press("escape")
+        await driver.until(lambda: driver.app.screen is driver.app.chat, "the chat")
 
 
 async def test_work_for_a_page_that_is_gone_ends_without_a_word(run: Run) -> None:
-    async with run() as it:
+    async with run() as driver:
         page = TextViewerScreen("Title", "text")
-        await it.app.push_screen(page)
+        await driver.app.push_screen(page)
         gone = asyncio.Event()
 
         async def late() -> None:
@@ -55,37 +55,37 @@ async def test_work_for_a_page_that_is_gone_ends_without_a_word(run: Run) -> Non
 
         work = page.run_worker(late)
         page.dismiss(None)
-        await it.until(lambda: not page.query("*"), "its end")
+        await driver.until(lambda: not page.query("*"), "its end")
         gone.set()
-        await it.until(lambda: work.is_finished, "the end of the work")
-        assert it.app.is_running
+        await driver.until(lambda: work.is_finished, "the end of the work")
+        assert driver.app.is_running
 
 
 async def test_a_text_that_was_left_is_not_looked_at_any_more(run: Run) -> None:
-    async with run() as it:
+    async with run() as driver:
         page = TextViewerScreen("Title", "text")
-        await it.app.push_screen(page)
-        await it.pilot.press("escape")
-        await it.until(lambda: not page.query("*"), "its end")
+        await driver.app.push_screen(page)
+        await driver.pilot.press("escape")
+        await driver.until(lambda: not page.query("*"), "its end")
         page.call_after_refresh(page.check_end_shown)
         page.check_end_shown()
-        await it.pilot.pause()
+        await driver.pilot.pause()
 
 
 async def test_keys_that_come_while_the_program_ends_do_nothing(run: Run) -> None:
-    async with run() as it:
+    async with run() as driver:
         stopped: list[bool] = []
-        it.host.conversation.stop = lambda: bool(stopped.append(True))
-        it.app.request_quit()
+        driver.host.conversation.stop = lambda: bool(stopped.append(True))
+        driver.app.request_quit()
         late = Key("escape", "\x1b")
         late._set_forwarded()  # nobody below had a use for it
-        await it.app.on_event(late)
+        await driver.app.on_event(late)
     assert stopped == []
 
 
 @pytest.mark.parametrize("key", ["f1", "f3", "f4", "f5", "f6", "f7", "f10", "f12"])
 async def test_a_page_covers_the_chat_to_its_last_cell(run: Run, key: str) -> None:
-    async with run(size=(80, 24)) as it:
-        await it.pilot.press(key)
-        await it.until(lambda: len(it.app.screen_stack) > 1, key)
-        assert it.app.screen.styles.background.a == 1
+    async with run(size=(80, 24)) as driver:
+        await driver.pilot.press(key)
+        await driver.until(lambda: len(driver.app.screen_stack) > 1, key)
+        assert driver.app.screen.styles.background.a == 1

@@ -35,10 +35,10 @@ def keep(**more: Any) -> ChooseSecretStorage:
 @pytest.mark.req("auth.token.storage-fallback")
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_what_is_wrong_and_every_place_are_shown_whole(run: Run, size: tuple[int, int]) -> None:
-    async with run(size=size) as it:
-        PendingQuestion(it, keep())
-        await it.enter_question()
-        shown = it.text()
+    async with run(size=size) as driver:
+        PendingQuestion(driver, keep())
+        await driver.enter_question()
+        shown = driver.text()
         for text in ("Save your sign-in to tracker?", "No keyring service answers.", "/data/secrets.json",
                      "/data/secrets.sealed.json", "this session only", "mode 0600"):  # fmt: skip
             assert text in shown, text
@@ -59,13 +59,13 @@ async def test_what_is_wrong_and_every_place_are_shown_whole(run: Run, size: tup
     ],
 )
 async def test_a_file_is_used_only_when_it_was_chosen(run: Run, keys: tuple[str, ...], answer: Any) -> None:
-    async with run(size=(80, 24)) as it:
-        assert await ask_and_press(it, keep(), *keys) == answer
+    async with run(size=(80, 24)) as driver:
+        assert await ask_and_press(driver, keep(), *keys) == answer
 
 
 async def test_the_pass_phrase_of_a_file_that_is_there_is_typed_once(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        assert await ask_and_press(it, keep(is_new=False), "e", "p", "w", "enter") == KeepInEncryptedFile("pw")
+    async with run(size=(80, 24)) as driver:
+        assert await ask_and_press(driver, keep(is_new=False), "e", "p", "w", "enter") == KeepInEncryptedFile("pw")
 
 
 @pytest.mark.parametrize(
@@ -80,32 +80,32 @@ async def test_the_pass_phrase_of_a_file_that_is_there_is_typed_once(run: Run) -
 async def test_a_file_stays_locked_unless_its_pass_phrase_is_typed(
     run: Run, keys: tuple[str, ...], answer: Any
 ) -> None:
-    async with run(size=(80, 24)) as it:
-        assert await ask_and_press(it, UNLOCK, *keys) == answer
+    async with run(size=(80, 24)) as driver:
+        assert await ask_and_press(driver, UNLOCK, *keys) == answer
 
 
 async def test_different_pass_phrases_are_reported_until_the_next_key(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        PendingQuestion(it, keep())
-        await it.enter_question()
-        await it.pilot.press("e", *"one", "enter", *"two", "enter")
-        assert "new pass phrase  •••" in it.text()
-        assert "the same again" in it.text()
-        assert "the pass phrases differ" in it.text()
-        await it.pilot.press("backspace")
-        assert "the pass phrases differ" not in it.text()
+    async with run(size=(80, 24)) as driver:
+        PendingQuestion(driver, keep())
+        await driver.enter_question()
+        await driver.pilot.press("e", *"one", "enter", *"two", "enter")
+        assert "new pass phrase  •••" in driver.text()
+        assert "the same again" in driver.text()
+        assert "the pass phrases differ" in driver.text()
+        await driver.pilot.press("backspace")
+        assert "the pass phrases differ" not in driver.text()
 
 
 async def test_a_pass_phrase_is_never_on_the_screen(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        PendingQuestion(it, keep())
-        await it.enter_question()
-        await it.pilot.press("e", *"hunter2")
-        assert "hunter2" not in it.text()
-        assert "•" in it.text()
-        await it.pilot.press("enter", *"hunter3")
-        assert "hunter3" not in it.text()
-        assert it.text().count("•" * 7) == 2
+    async with run(size=(80, 24)) as driver:
+        PendingQuestion(driver, keep())
+        await driver.enter_question()
+        await driver.pilot.press("e", *"hunter2")
+        assert "hunter2" not in driver.text()
+        assert "•" in driver.text()
+        await driver.pilot.press("enter", *"hunter3")
+        assert "hunter3" not in driver.text()
+        assert driver.text().count("•" * 7) == 2
 
 
 @pytest.mark.parametrize(
@@ -119,27 +119,27 @@ async def test_a_pass_phrase_is_never_on_the_screen(run: Run) -> None:
 async def test_what_is_typed_right_after_enter_is_in_the_second_box(
     run: Run, keys: tuple[str, ...], answer: Any
 ) -> None:
-    async with run(size=(80, 24)) as it:
-        asked = PendingQuestion(it, keep())
-        await it.enter_question()
-        it.press_together(*keys)
-        await it.until(lambda: asked.answer is not None, "an answer")
-        assert asked.answer == answer
+    async with run(size=(80, 24)) as driver:
+        pending = PendingQuestion(driver, keep())
+        await driver.enter_question()
+        driver.press_together(*keys)
+        await driver.until(lambda: pending.answer is not None, "an answer")
+        assert pending.answer == answer
 
 
 async def test_a_pass_phrase_that_is_typed_at_once_opens_the_file(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        asked = PendingQuestion(it, UNLOCK)
-        await it.enter_question()
-        it.press_together("p", *"dip", "enter")
-        await it.until(lambda: asked.answer is not None, "an answer")
-        assert asked.answer == EnterPassphrase("dip")
+    async with run(size=(80, 24)) as driver:
+        pending = PendingQuestion(driver, UNLOCK)
+        await driver.enter_question()
+        driver.press_together("p", *"dip", "enter")
+        await driver.until(lambda: pending.answer is not None, "an answer")
+        assert pending.answer == EnterPassphrase("dip")
 
 
 async def test_a_repetition_that_came_too_early_for_its_box_is_compared_all_the_same(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        asked = PendingQuestion(it, keep())
-        await it.enter_question()
-        it.press_together("e", *"one", "enter", *"two", "enter")
-        await it.until(lambda: "the pass phrases differ" in it.text(), "what is wrong")
-        assert asked.answer is None
+    async with run(size=(80, 24)) as driver:
+        pending = PendingQuestion(driver, keep())
+        await driver.enter_question()
+        driver.press_together("e", *"one", "enter", *"two", "enter")
+        await driver.until(lambda: "the pass phrases differ" in driver.text(), "what is wrong")
+        assert pending.answer is None

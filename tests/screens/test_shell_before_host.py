@@ -18,68 +18,68 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_text_typed_before_there_is_a_host_stays() -> None:
-    async with open_shell() as it:
-        await it.type("hello")
-        assert "hello" in it.text()
-        await attach_and_start(it)
-        await it.until(lambda: "Ask anything" in it.transcript(), "the greeting")
-        await it.type(" world")
-        assert it.app.chat.composer_input.text == "hello world"
-        assert it.host.sent == []
+    async with open_shell() as driver:
+        await driver.type("hello")
+        assert "hello" in driver.text()
+        await attach_and_start(driver)
+        await driver.until(lambda: "Ask anything" in driver.transcript(), "the greeting")
+        await driver.type(" world")
+        assert driver.app.chat.composer_input.text == "hello world"
+        assert driver.host.sent == []
 
 
 async def test_a_message_entered_before_there_is_a_host_is_sent_once_it_is_there() -> None:
-    async with open_shell() as it:
-        await it.type("hello")
-        await it.pilot.press("enter")
-        await it.type("next")
-        await attach_and_start(it)
-        await it.until(lambda: it.host.sent, "the message")
-        assert [text for text, _ in it.host.sent] == ["hello"]
-        assert it.app.chat.composer_input.text == "next"
+    async with open_shell() as driver:
+        await driver.type("hello")
+        await driver.pilot.press("enter")
+        await driver.type("next")
+        await attach_and_start(driver)
+        await driver.until(lambda: driver.host.sent, "the message")
+        assert [text for text, _ in driver.host.sent] == ["hello"]
+        assert driver.app.chat.composer_input.text == "next"
 
 
 async def test_a_second_message_entered_before_there_is_a_host_stays_in_the_composer() -> None:
-    async with open_shell() as it:
+    async with open_shell() as driver:
         for text in ("one", "two"):
-            await it.type(text)
-            await it.pilot.press("enter")
-        await attach_and_start(it)
-        await it.until(lambda: it.host.sent, "the message")
-        assert [text for text, _ in it.host.sent] == ["one"]
-        assert it.app.chat.composer_input.text == "two"
+            await driver.type(text)
+            await driver.pilot.press("enter")
+        await attach_and_start(driver)
+        await driver.until(lambda: driver.host.sent, "the message")
+        assert [text for text, _ in driver.host.sent] == ["one"]
+        assert driver.app.chat.composer_input.text == "two"
 
 
 async def test_a_message_that_cannot_be_sent_is_back_in_the_composer() -> None:
-    async with open_shell(no_model=True) as it:
-        await it.type("hello")
-        await it.pilot.press("enter")
-        assert it.app.chat.composer_input.text == ""
-        await attach_and_start(it)
-        await it.until(lambda: it.app.chat.composer_input.text == "hello", "the text")
+    async with open_shell(no_model=True) as driver:
+        await driver.type("hello")
+        await driver.pilot.press("enter")
+        assert driver.app.chat.composer_input.text == ""
+        await attach_and_start(driver)
+        await driver.until(lambda: driver.app.chat.composer_input.text == "hello", "the text")
 
 
 async def test_a_page_asked_for_before_there_is_a_host_opens_once_it_is_there() -> None:
-    async with open_shell() as it:
-        await it.pilot.press("f3")
-        assert it.app.screen is it.app.chat
-        await attach_and_start(it)
-        await it.until(lambda: isinstance(it.app.screen, ServersScreen), "the page of servers")
+    async with open_shell() as driver:
+        await driver.pilot.press("f3")
+        assert driver.app.screen is driver.app.chat
+        await attach_and_start(driver)
+        await driver.until(lambda: isinstance(driver.app.screen, ServersScreen), "the page of servers")
 
 
 async def test_every_key_of_the_table_is_harmless_before_there_is_a_host() -> None:
-    async with open_shell() as it:
-        await it.pilot.press("f1", "escape", "f2", "f4", "f5", "f6", "f7", "f8", "f9", "f10", "f12", "ctrl+o")
-        await it.pilot.press("ctrl+r", "ctrl+y", "ctrl+n", "ctrl+t", "escape", "slash", "escape")
-        assert it.app.crash_error is None
-        assert it.app.is_running
+    async with open_shell() as driver:
+        await driver.pilot.press("f1", "escape", "f2", "f4", "f5", "f6", "f7", "f8", "f9", "f10", "f12", "ctrl+o")
+        await driver.pilot.press("ctrl+r", "ctrl+y", "ctrl+n", "ctrl+t", "escape", "slash", "escape")
+        assert driver.app.crash_error is None
+        assert driver.app.is_running
 
 
 async def test_quitting_before_there_is_a_host_ends_the_app() -> None:
-    async with open_shell() as it:
-        await it.pilot.press("ctrl+q")
-        await it.until(lambda: not it.app.is_running, "the end")
-        assert it.app.crash_error is None
+    async with open_shell() as driver:
+        await driver.pilot.press("ctrl+q")
+        await driver.until(lambda: not driver.app.is_running, "the end")
+        assert driver.app.crash_error is None
 
 
 async def test_a_request_to_quit_before_the_first_frame_ends_the_app() -> None:
@@ -93,18 +93,18 @@ async def test_a_request_to_quit_before_the_first_frame_ends_the_app() -> None:
 async def test_a_question_of_an_attached_host_opens() -> None:
     from tests.screens.example_questions import CALL
 
-    async with open_shell() as it, asyncio.TaskGroup() as tasks:
-        asked = tasks.create_task(it.front.ask(CALL))
-        await attach_and_start(it)
-        await it.enter_question()
+    async with open_shell() as driver, asyncio.TaskGroup() as tasks:
+        asked = tasks.create_task(driver.front.ask(CALL))
+        await attach_and_start(driver)
+        await driver.enter_question()
         asked.cancel()
 
 
 async def test_the_theme_of_the_settings_is_used_when_the_host_brings_it() -> None:
-    async with open_shell() as it:
-        it.host.config = HostConfig(theme="light")
-        await attach_and_start(it)
-        assert it.app.theme == "light"
+    async with open_shell() as driver:
+        driver.host.config = HostConfig(theme="light")
+        await attach_and_start(driver)
+        assert driver.app.theme == "light"
 
 
 async def test_a_message_entered_before_there_is_a_host_is_shown_at_once_and_then_once() -> None:
@@ -115,27 +115,29 @@ async def test_a_message_entered_before_there_is_a_host_is_shown_at_once_and_the
         host.put(events.TurnStarted(number, Message(role="user", parts=(TextPart(text),))))
         return "done"
 
-    async with open_shell(turn=held) as it:
-        await it.type("hello")
-        await it.pilot.press("enter")
-        await it.until(lambda: "▌ hello" in it.text() and "sent when mcphost is ready" in it.text(), "the message")
-        await attach_and_start(it)
-        await it.until(lambda: it.host.sent, "the message")
-        assert it.text().count("▌ hello") == 1
-        assert it.text().index("Ask anything") < it.text().index("▌ hello")
+    async with open_shell(turn=held) as driver:
+        await driver.type("hello")
+        await driver.pilot.press("enter")
+        await driver.until(
+            lambda: "▌ hello" in driver.text() and "sent when mcphost is ready" in driver.text(), "the message"
+        )
+        await attach_and_start(driver)
+        await driver.until(lambda: driver.host.sent, "the message")
+        assert driver.text().count("▌ hello") == 1
+        assert driver.text().index("Ask anything") < driver.text().index("▌ hello")
         gate.set()
-        await it.until(lambda: "sent when mcphost is ready" not in it.text(), "the turn")
-        assert it.text().count("▌ hello") == 1
+        await driver.until(lambda: "sent when mcphost is ready" not in driver.text(), "the turn")
+        assert driver.text().count("▌ hello") == 1
 
 
 async def test_a_message_that_went_back_into_the_composer_is_no_longer_shown_as_sent() -> None:
-    async with open_shell(no_model=True) as it:
-        await it.type("hello")
-        await it.pilot.press("enter")
-        await it.until(lambda: "▌ hello" in it.text(), "the message")
-        await attach_and_start(it)
-        await it.until(lambda: it.app.chat.composer_input.text == "hello", "the text")
-        assert "▌ hello" not in it.text()
+    async with open_shell(no_model=True) as driver:
+        await driver.type("hello")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "▌ hello" in driver.text(), "the message")
+        await attach_and_start(driver)
+        await driver.until(lambda: driver.app.chat.composer_input.text == "hello", "the text")
+        assert "▌ hello" not in driver.text()
 
 
 @pytest.mark.parametrize("width", [60, 80, *range(92, 98), 120])

@@ -37,10 +37,10 @@ def sign_in(**more: Any) -> SignInQuestion:
 
 @pytest.mark.req("auth.scope.shown")
 async def test_host_issuer_scopes_and_the_whole_address_are_shown(run: Run) -> None:
-    async with run(size=(100, 40)) as it:
-        PendingQuestion(it, sign_in(account="work", note="Try \x1b[31magain."))
-        await it.enter_question()
-        shown = it.text()
+    async with run(size=(100, 40)) as driver:
+        PendingQuestion(driver, sign_in(account="work", note="Try \x1b[31magain."))
+        await driver.enter_question()
+        shown = driver.text()
         for text in ("Sign in to tracker?", "login.example", "https://login.example", "tools:read", "work", "again."):
             assert text in shown, text
         assert URL[-30:] in shown.replace("\n", "").replace(" ", "").replace("│", "")
@@ -57,48 +57,48 @@ async def test_host_issuer_scopes_and_the_whole_address_are_shown(run: Run) -> N
     ],
 )
 async def test_only_the_key_for_it_opens_a_browser(run: Run, keys: tuple[str, ...], answer: Any) -> None:
-    async with run(size=(100, 40)) as it:
-        assert await ask_and_press(it, sign_in(), *keys) == answer
+    async with run(size=(100, 40)) as driver:
+        assert await ask_and_press(driver, sign_in(), *keys) == answer
 
 
 async def test_warnings_about_the_address_come_first(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        PendingQuestion(it, sign_in(code="GITH-UBCD", warnings=("You sign in at \x1bevil.",)))
-        await it.enter_question()
-        shown = it.text()
+    async with run(size=(80, 24)) as driver:
+        PendingQuestion(driver, sign_in(code="GITH-UBCD", warnings=("You sign in at \x1bevil.",)))
+        await driver.enter_question()
+        shown = driver.text()
     assert "▲ You sign in at ␛evil." in shown
     assert shown.index("▲ You sign in") < shown.index("G I T H")
 
 
 @pytest.mark.req("auth.callback.manual")
 async def test_other_accounts_are_listed_with_how_to_choose_them(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        PendingQuestion(it, sign_in(account="work", other_accounts=("default", "h\x1bome")))
-        await it.enter_question()
-        shown = " ".join(it.text().replace("│", " ").split())
+    async with run(size=(80, 24)) as driver:
+        PendingQuestion(driver, sign_in(account="work", other_accounts=("default", "h\x1bome")))
+        await driver.enter_question()
+        shown = " ".join(driver.text().replace("│", " ").split())
     assert "already signed in default, h␛ome; to use it instead: esc, then /accounts" in shown
 
 
 async def test_an_address_can_be_pasted_and_escape_goes_back_first(run: Run) -> None:
-    async with run(size=(100, 40)) as it:
-        asked = PendingQuestion(it, sign_in())
-        dialog = await it.enter_question()
-        await it.pilot.press("p", "escape")
-        assert asked.answer is None
-        await it.pilot.press("p")
+    async with run(size=(100, 40)) as driver:
+        pending = PendingQuestion(driver, sign_in())
+        dialog = await driver.enter_question()
+        await driver.pilot.press("p", "escape")
+        assert pending.answer is None
+        await driver.pilot.press("p")
         dialog.query_one("#redirect").value = " http://127.0.0.1:1/callback?code=c&state=s "
-        await it.pilot.press("enter")
-        await it.until(lambda: asked.answer is not None, "an answer")
-        assert asked.answer == PastedRedirect("http://127.0.0.1:1/callback?code=c&state=s")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: pending.answer is not None, "an answer")
+        assert pending.answer == PastedRedirect("http://127.0.0.1:1/callback?code=c&state=s")
 
 
 @pytest.mark.req("auth.scope.shown")
 async def test_scopes_are_described_with_their_names(run: Run) -> None:
-    async with run(size=(100, 40)) as it:
-        PendingQuestion(it, sign_in())
-        await it.enter_question()
-        assert "read tools  (tools:read)" in it.text()
-        assert "stay signed in while you are away  (offline_access)" in it.text()
+    async with run(size=(100, 40)) as driver:
+        PendingQuestion(driver, sign_in())
+        await driver.enter_question()
+        assert "read tools  (tools:read)" in driver.text()
+        assert "stay signed in while you are away  (offline_access)" in driver.text()
 
 
 async def test_the_time_that_is_left_counts_down_and_never_below_nothing(
@@ -106,81 +106,81 @@ async def test_the_time_that_is_left_counts_down_and_never_below_nothing(
 ) -> None:
     now = 1000.0
     monkeypatch.setattr(dialog_of_sign_in, "monotonic", lambda: now)
-    async with run(size=(100, 40)) as it:
-        PendingQuestion(it, sign_in(seconds=300, asked_at=1000.0))
-        dialog = await it.enter_question()
-        assert "5:00 left" in it.text()
+    async with run(size=(100, 40)) as driver:
+        PendingQuestion(driver, sign_in(seconds=300, asked_at=1000.0))
+        dialog = await driver.enter_question()
+        assert "5:00 left" in driver.text()
         now = 1061.0
         dialog.update_remaining_time()
-        await it.until(lambda: "3:59 left" in it.text(), "a minute later")
+        await driver.until(lambda: "3:59 left" in driver.text(), "a minute later")
         now = 9999.0
         dialog.update_remaining_time()
-        await it.until(lambda: "0:00 left" in it.text(), "long after")
+        await driver.until(lambda: "0:00 left" in driver.text(), "long after")
 
 
 async def test_without_a_browser_it_begins_with_what_else_there_is(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        asked = PendingQuestion(it, sign_in(browser=False, other_method="code"))
-        await it.enter_question()
-        assert "No browser can open on this machine." in it.text()
-        assert "Paste an address" in it.text()
-        assert "Use a code" in it.text()
-        assert "Open the browser" not in it.text()
-        await it.pilot.press("o")
-        assert asked.answer is None, "there is no browser to open"
-        await it.pilot.press("c")
-        await it.until(lambda: asked.answer is not None, "an answer")
-        assert asked.answer == SwitchSignInMethod()
+    async with run(size=(80, 24)) as driver:
+        pending = PendingQuestion(driver, sign_in(browser=False, other_method="code"))
+        await driver.enter_question()
+        assert "No browser can open on this machine." in driver.text()
+        assert "Paste an address" in driver.text()
+        assert "Use a code" in driver.text()
+        assert "Open the browser" not in driver.text()
+        await driver.pilot.press("o")
+        assert pending.answer is None, "there is no browser to open"
+        await driver.pilot.press("c")
+        await driver.until(lambda: pending.answer is not None, "an answer")
+        assert pending.answer == SwitchSignInMethod()
 
 
 async def test_a_code_is_shown_with_its_address_and_nothing_can_be_pasted(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        asked = PendingQuestion(it, sign_in(code="WDJB-MJHT", interval=5.0, seconds=300, other_method="browser"))
-        await it.enter_question()
-        assert "W D J B - M J H T" in it.text()
-        assert "mcphost asks every 5 s" in it.text()
-        assert "login.example" in it.text()
-        assert "Paste" not in it.text()
-        await it.pilot.press("p")
-        assert not it.app.screen.query("#extra.shown")
-        await it.pilot.press("escape")
-        await it.until(lambda: asked.answer is not None, "an answer")
-        assert asked.answer == DeclineSignIn()
+    async with run(size=(80, 24)) as driver:
+        pending = PendingQuestion(driver, sign_in(code="WDJB-MJHT", interval=5.0, seconds=300, other_method="browser"))
+        await driver.enter_question()
+        assert "W D J B - M J H T" in driver.text()
+        assert "mcphost asks every 5 s" in driver.text()
+        assert "login.example" in driver.text()
+        assert "Paste" not in driver.text()
+        await driver.pilot.press("p")
+        assert not driver.app.screen.query("#extra.shown")
+        await driver.pilot.press("escape")
+        await driver.until(lambda: pending.answer is not None, "an answer")
+        assert pending.answer == DeclineSignIn()
 
 
 async def test_the_dialog_of_a_code_follows_how_often_it_was_asked_about(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        PendingQuestion(it, sign_in(code="WDJB-MJHT", interval=5.0, seconds=300))
-        await it.enter_question()
+    async with run(size=(80, 24)) as driver:
+        PendingQuestion(driver, sign_in(code="WDJB-MJHT", interval=5.0, seconds=300))
+        await driver.enter_question()
 
         def told() -> str:
-            return " ".join(it.text().replace("│", " ").split())
+            return " ".join(driver.text().replace("│", " ").split())
 
-        it.host.put(SignInProgress(server="other", step="person", polls=9, interval=7))
-        it.host.put(SignInProgress(server=sign_in().server, step="person", polls=1, interval=5))
-        await it.until(lambda: "asked once, 0 s ago, and asks every 5 s" in told(), "the first time")
-        it.host.put(SignInProgress(server=sign_in().server, step="person", polls=2, interval=10, slowed=True))
-        await it.until(lambda: "asks only every 10 s" in told(), "less often")
-        assert "Cancel" in it.text()
+        driver.host.put(SignInProgress(server="other", step="person", polls=9, interval=7))
+        driver.host.put(SignInProgress(server=sign_in().server, step="person", polls=1, interval=5))
+        await driver.until(lambda: "asked once, 0 s ago, and asks every 5 s" in told(), "the first time")
+        driver.host.put(SignInProgress(server=sign_in().server, step="person", polls=2, interval=10, slowed=True))
+        await driver.until(lambda: "asks only every 10 s" in told(), "less often")
+        assert "Cancel" in driver.text()
 
 
 async def test_a_server_that_is_signed_in_to_says_so_and_s_stops_it(run: Run) -> None:
     view = sample_server("hub", "connecting", sign_in_status="requesting the token")
-    async with run(views=(view,), size=(120, 40)) as it:
-        await it.until(lambda: "signing in…" in it.text(), "at the side")
-        await it.pilot.press("f3")
-        await it.until(lambda: "requesting the token; s stops that" in it.text(), "the step")
-        await it.pilot.press("s")
-        await it.until(lambda: it.host.accounts.signed == [("stopped", "hub")], "the end")
+    async with run(views=(view,), size=(120, 40)) as driver:
+        await driver.until(lambda: "signing in…" in driver.text(), "at the side")
+        await driver.pilot.press("f3")
+        await driver.until(lambda: "requesting the token; s stops that" in driver.text(), "the step")
+        await driver.pilot.press("s")
+        await driver.until(lambda: driver.host.accounts.signed == [("stopped", "hub")], "the end")
 
 
 async def test_there_is_no_other_way_where_none_is_offered(run: Run) -> None:
-    async with run(size=(100, 40)) as it:
-        asked = PendingQuestion(it, sign_in())
-        await it.enter_question()
-        assert "code" not in it.text().replace("QR code", "").replace("response_type=code", "")
-        await it.pilot.press("c")
-        assert asked.answer is None
+    async with run(size=(100, 40)) as driver:
+        pending = PendingQuestion(driver, sign_in())
+        await driver.enter_question()
+        assert "code" not in driver.text().replace("QR code", "").replace("response_type=code", "")
+        await driver.pilot.press("c")
+        assert pending.answer is None
 
 
 def modules(strips: Any) -> list[list[int]]:
@@ -191,19 +191,21 @@ def modules(strips: Any) -> list[list[int]]:
         upper: list[int] = []
         lower: list[int] = []
         for part in line:
-            front, behind = (shades.get(str(one and one.name), 2) for one in (part.style.color, part.style.bgcolor))
+            frontend, behind = (
+                shades.get(str(item and item.name), 2) for item in (part.style.color, part.style.bgcolor)
+            )
             for char in part.text:
-                upper.append(front if char == "▀" else behind)
-                lower.append(front if char == "▄" else behind)
+                upper.append(frontend if char == "▀" else behind)
+                lower.append(frontend if char == "▄" else behind)
         out += [upper, lower]
     return out
 
 
-def found(seen: list[list[int]], wanted: list[list[int]]) -> bool:
+def found(seen: list[list[int]], expected: list[list[int]]) -> bool:
     """Whether it is there, whole, somewhere."""
-    width, height = len(wanted[0]), len(wanted)
+    width, height = len(expected[0]), len(expected)
     return any(
-        all(seen[top + row][left : left + width] == wanted[row] for row in range(height))
+        all(seen[top + row][left : left + width] == expected[row] for row in range(height))
         for top in range(len(seen) - height + 1)
         for left in range(len(seen[0]) - width + 1)
     )
@@ -215,28 +217,30 @@ async def test_a_qr_code_is_drawn_whole_in_black_on_white_whatever_the_theme(
     run: Run, theme: str, size: tuple[int, int]
 ) -> None:
     whole = "https://login.example/device?user_code=WDJB-MJHT"
-    async with run(size=size) as it:
+    async with run(size=size) as driver:
         if theme == "light":
-            await it.pilot.press("ctrl+l")
-        asked = PendingQuestion(it, sign_in(code="WDJB-MJHT", verification_uri_complete=whole))
-        await it.enter_question()
-        await it.pilot.press("q")
-        wanted = build_matrix(whole)
+            await driver.pilot.press("ctrl+l")
+        pending = PendingQuestion(driver, sign_in(code="WDJB-MJHT", verification_uri_complete=whole))
+        await driver.enter_question()
+        await driver.pilot.press("q")
+        expected = build_matrix(whole)
         if size == (120, 40):
-            wanted = [[one for one in row for _ in (1, 2)] for row in wanted for _ in (1, 2)]
-        await it.until(lambda: found(modules(it.app.screen._compositor.render_strips()), wanted), "every module")
-        await it.pilot.press("escape")
-        await it.enter_question()
-        assert asked.answer is None, "the question waits under the code"
+            expected = [[item for item in row for _ in (1, 2)] for row in expected for _ in (1, 2)]
+        await driver.until(
+            lambda: found(modules(driver.app.screen._compositor.render_strips()), expected), "every module"
+        )
+        await driver.pilot.press("escape")
+        await driver.enter_question()
+        assert pending.answer is None, "the question waits under the code"
 
 
 async def test_a_window_too_small_for_a_qr_code_shows_the_needed_size(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        PendingQuestion(it, sign_in())
-        await it.enter_question()
-        await it.pilot.press("q")
-        await it.until(lambda: "too small for the QR code: it needs" in it.text(), "a sentence")
-        assert not found(modules(it.app.screen._compositor.render_strips()), [[1, 1, 1, 1]])
+    async with run(size=(80, 24)) as driver:
+        PendingQuestion(driver, sign_in())
+        await driver.enter_question()
+        await driver.pilot.press("q")
+        await driver.until(lambda: "too small for the QR code: it needs" in driver.text(), "a sentence")
+        assert not found(modules(driver.app.screen._compositor.render_strips()), [[1, 1, 1, 1]])
 
 
 def test_a_text_that_no_code_holds_well_has_none() -> None:
@@ -254,27 +258,27 @@ def test_a_half_block_is_drawn_from_the_side_where_a_gap_beside_it_is_not_seen()
 
 
 async def test_a_question_that_is_withdrawn_takes_its_qr_code_along(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        asked = PendingQuestion(
-            it, sign_in(code="AB", verification_uri_complete="https://login.example/device?user_code=AB")
+    async with run(size=(80, 24)) as driver:
+        pending = PendingQuestion(
+            driver, sign_in(code="AB", verification_uri_complete="https://login.example/device?user_code=AB")
         )
-        await it.enter_question()
-        await it.pilot.press("q")
-        await it.until(lambda: "▀" in it.text() or "▄" in it.text(), "the code")
-        asked.worker.cancel()
-        await it.until(lambda: it.app.screen is it.app.chat, "the chat")
+        await driver.enter_question()
+        await driver.pilot.press("q")
+        await driver.until(lambda: "▀" in driver.text() or "▄" in driver.text(), "the code")
+        pending.worker.cancel()
+        await driver.until(lambda: driver.app.screen is driver.app.chat, "the chat")
 
 
 async def test_every_right_can_be_read_to_its_last_character(run: Run) -> None:
     scopes = tuple(f"{n:03}:{'x' * 190}:end{n:02}" for n in range(100))
-    async with run(size=(80, 24)) as it:
-        PendingQuestion(it, replace(sign_in(), scopes=scopes))
-        await it.enter_question()
-        seen = it.text()
+    async with run(size=(80, 24)) as driver:
+        PendingQuestion(driver, replace(sign_in(), scopes=scopes))
+        await driver.enter_question()
+        seen = driver.text()
         assert "100 things:" in seen
         for _ in range(200):
-            await it.pilot.press("pagedown")
-            shown = it.text()
+            await driver.pilot.press("pagedown")
+            shown = driver.text()
             if shown in seen:
                 break
             seen += shown

@@ -23,42 +23,46 @@ def approve() -> ApproveTool:
 
 
 async def test_all_keys_of_a_question_are_shown_at_80_by_24(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        PendingQuestion(it, approve())
-        await it.enter_question()
+    async with run(size=(80, 24)) as driver:
+        PendingQuestion(driver, approve())
+        await driver.enter_question()
         for word in ("esc/d deny", "r reason", "a once", "s session", "A always", "e edit", "v all"):
-            assert word in it.text(), word
+            assert word in driver.text(), word
 
 
 @pytest.mark.parametrize(
-    ("key", "told", "button"),
+    ("key", "text", "button"),
     [("e", "ctrl+s apply", "Apply"), ("r", "enter denies with this reason", "Allow once")],
 )
 async def test_an_open_panel_shows_its_keys_and_keeps_the_buttons_in_view(
-    run: Run, key: str, told: str, button: str
+    run: Run, key: str, text: str, button: str
 ) -> None:
-    async with run(size=(80, 24)) as it:
-        PendingQuestion(it, approve())
-        await it.enter_question()
-        await it.pilot.press(key)
-        await it.until(lambda: told in it.text() and button in it.text() and "╰" in it.text(), "keys and frame")
-        await it.pilot.press("escape", *["escape"] * (key == "e"))
-        await it.until(lambda: it.dialog is not None and "a once" in it.text(), "the keys of the question again")
+    async with run(size=(80, 24)) as driver:
+        PendingQuestion(driver, approve())
+        await driver.enter_question()
+        await driver.pilot.press(key)
+        await driver.until(
+            lambda: text in driver.text() and button in driver.text() and "╰" in driver.text(), "keys and frame"
+        )
+        await driver.pilot.press("escape", *["escape"] * (key == "e"))
+        await driver.until(
+            lambda: driver.dialog is not None and "a once" in driver.text(), "the keys of the question again"
+        )
 
 
 async def test_a_reason_is_still_a_denial_after_looking_at_the_editor(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        asked = PendingQuestion(it, approve())
-        await it.enter_question()
-        await it.pilot.press("e", "escape", "escape", "r")
-        await it.type("no")
-        await it.pilot.press("enter")
-        await it.until(lambda: asked.answer == Deny(reason="no"))
+    async with run(size=(80, 24)) as driver:
+        pending = PendingQuestion(driver, approve())
+        await driver.enter_question()
+        await driver.pilot.press("e", "escape", "escape", "r")
+        await driver.type("no")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: pending.answer == Deny(reason="no"))
 
 
 async def test_how_long_a_call_waits_is_seen_before_its_addresses_however_long_they_are(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        it.app.run_worker(it.front.ask(extreme_content.RETRY))
-        await it.enter_question()
-        shown = it.text()
+    async with run(size=(80, 24)) as driver:
+        driver.app.run_worker(driver.front.ask(extreme_content.RETRY))
+        await driver.enter_question()
+        shown = driver.text()
         assert shown.index("waiting for ") < shown.index("closes automatically") < shown.index("https://login.")

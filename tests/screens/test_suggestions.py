@@ -15,39 +15,41 @@ pytestmark = pytest.mark.anyio
 PATHS = ["src/a.py", "src/b.py", "setup.cfg"]
 
 
-def visible_suggestions(it: Any) -> list[str]:
+def visible_suggestions(driver: Any) -> list[str]:
     """The suggestions on the screen."""
-    return [str(option.prompt).strip() for popup in it.app.screen.query(OptionList) for option in popup.options]
+    return [str(option.prompt).strip() for popup in driver.app.screen.query(OptionList) for option in popup.options]
 
 
-async def form(it: Any) -> None:
+async def form(driver: Any) -> None:
     """Open the form of the first prompt."""
-    await it.pilot.press("f5", "enter")
-    await it.until(lambda: type(it.app.screen).__name__ == "PromptArgumentsForm", "the form")
+    await driver.pilot.press("f5", "enter")
+    await driver.until(lambda: type(driver.app.screen).__name__ == "PromptArgumentsForm", "the form")
 
 
 @pytest.mark.req("comp.request")
 @pytest.mark.req("comp.context")
 async def test_suggestions_are_chosen_with_the_keys_and_the_next_question_knows_what_is_filled_in(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        it.host.features.suggestions = {"path": PATHS, "focus": ["tests"]}
-        await form(it)
-        await it.until(lambda: visible_suggestions(it) == PATHS, "all of them before anything is typed")
-        await it.type("sr")
-        await it.until(lambda: visible_suggestions(it) == PATHS[:2], "what begins like that")
-        await it.pilot.press("down", "down", "enter")
-        assert it.app.screen.query_one("#argument-0", Input).value == "src/b.py"
-        assert visible_suggestions(it) == []
-        await it.pilot.press("enter")
-        await it.until(lambda: visible_suggestions(it) == ["tests"], "the next field's")
-        assert it.host.features.asked[-1] == (PromptReference("review"), "focus", "", {"path": "src/b.py"})
-        await it.pilot.press("down", "tab", "enter", "enter")
-        await it.until(lambda: "focus tests" in it.app.query_one(Composer).composer_input.text, "the filled prompt")
+    async with run(size=(80, 24)) as driver:
+        driver.host.features.suggestions = {"path": PATHS, "focus": ["tests"]}
+        await form(driver)
+        await driver.until(lambda: visible_suggestions(driver) == PATHS, "all of them before anything is typed")
+        await driver.type("sr")
+        await driver.until(lambda: visible_suggestions(driver) == PATHS[:2], "what begins like that")
+        await driver.pilot.press("down", "down", "enter")
+        assert driver.app.screen.query_one("#argument-0", Input).value == "src/b.py"
+        assert visible_suggestions(driver) == []
+        await driver.pilot.press("enter")
+        await driver.until(lambda: visible_suggestions(driver) == ["tests"], "the next field's")
+        assert driver.host.features.asked[-1] == (PromptReference("review"), "focus", "", {"path": "src/b.py"})
+        await driver.pilot.press("down", "tab", "enter", "enter")
+        await driver.until(
+            lambda: "focus tests" in driver.app.query_one(Composer).composer_input.text, "the filled prompt"
+        )
 
 
 @pytest.mark.req("comp.debounce")
 async def test_twenty_keys_cost_one_question_and_a_late_answer_is_not_shown(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
+    async with run(size=(80, 24)) as driver:
         answers: list[tuple[str, asyncio.Event]] = []
 
         async def late(server: str, ref: Any, argument: str, value: str, context: dict[str, str]) -> Completion:
@@ -56,22 +58,24 @@ async def test_twenty_keys_cost_one_question_and_a_late_answer_is_not_shown(run:
             await gate.wait()
             return Completion((f"{value} completed",))
 
-        it.host.features.complete = late
-        await form(it)
-        await it.until(lambda: len(answers) == 1, "the question of the empty field")
-        await it.type("abcdefghijklmnopqrst")
-        await it.until(lambda: len(answers) == 2, "one more question")
+        driver.host.features.complete = late
+        await form(driver)
+        await driver.until(lambda: len(answers) == 1, "the question of the empty field")
+        await driver.type("abcdefghijklmnopqrst")
+        await driver.until(lambda: len(answers) == 2, "one more question")
         for value, gate in answers:
             del value
             gate.set()
-        await it.until(lambda: visible_suggestions(it) == ["abcdefghijklmnopqrst completed"], "the newest answer")
+        await driver.until(
+            lambda: visible_suggestions(driver) == ["abcdefghijklmnopqrst completed"], "the newest answer"
+        )
         assert [value for value, _ in answers] == ["", "abcdefghijklmnopqrst"]
 
 
 @pytest.mark.req("comp.partial")
 @pytest.mark.parametrize("fault", [ConnectionLost("gone"), None])
 async def test_a_form_works_without_suggestions(run: Run, fault: Exception | None) -> None:
-    async with run(size=(80, 24)) as it:
+    async with run(size=(80, 24)) as driver:
         asked = 0
 
         async def fails(*_: Any) -> Completion:
@@ -81,46 +85,46 @@ async def test_a_form_works_without_suggestions(run: Run, fault: Exception | Non
                 raise fault
             return Completion()
 
-        it.host.features.complete = fails
-        await form(it)
-        await it.until(lambda: asked > 0, "a question")
-        await it.type("main.py")
-        assert visible_suggestions(it) == []
-        await it.pilot.press("enter", "enter", "enter")
-        await it.until(
-            lambda: it.app.query_one(Composer).composer_input.text == "Please review path main.py", "the prompt"
+        driver.host.features.complete = fails
+        await form(driver)
+        await driver.until(lambda: asked > 0, "a question")
+        await driver.type("main.py")
+        assert visible_suggestions(driver) == []
+        await driver.pilot.press("enter", "enter", "enter")
+        await driver.until(
+            lambda: driver.app.query_one(Composer).composer_input.text == "Please review path main.py", "the prompt"
         )
 
 
 @pytest.mark.req("comp.capability")
 async def test_a_server_without_completion_is_asked_once_for_each_field(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        await form(it)
-        await it.until(lambda: len(it.host.features.asked) == 1, "the question")
-        await it.type("a")
-        await it.pilot.pause(0.3)
-        assert len(it.host.features.asked) == 1
+    async with run(size=(80, 24)) as driver:
+        await form(driver)
+        await driver.until(lambda: len(driver.host.features.asked) == 1, "the question")
+        await driver.type("a")
+        await driver.pilot.pause(0.3)
+        assert len(driver.host.features.asked) == 1
 
 
 async def test_escape_closes_the_suggestions_first_and_then_the_form(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        it.host.features.suggestions = {"path": PATHS}
-        await form(it)
-        await it.until(lambda: visible_suggestions(it) == PATHS, "suggestions")
-        await it.pilot.press("escape")
-        await it.until(lambda: visible_suggestions(it) == [], "none")
-        assert type(it.app.screen).__name__ == "PromptArgumentsForm"
-        await it.pilot.press("escape")
-        await it.until(lambda: type(it.app.screen).__name__ != "PromptArgumentsForm", "the end")
+    async with run(size=(80, 24)) as driver:
+        driver.host.features.suggestions = {"path": PATHS}
+        await form(driver)
+        await driver.until(lambda: visible_suggestions(driver) == PATHS, "suggestions")
+        await driver.pilot.press("escape")
+        await driver.until(lambda: visible_suggestions(driver) == [], "none")
+        assert type(driver.app.screen).__name__ == "PromptArgumentsForm"
+        await driver.pilot.press("escape")
+        await driver.until(lambda: type(driver.app.screen).__name__ != "PromptArgumentsForm", "the end")
 
 
 @pytest.mark.req("comp.max-100")
 async def test_hidden_suggestions_are_counted_and_not_offered(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        it.host.features.suggestions = {"path": ["bad\x1b[31m", "rtl\u202e", "", *(f"p{n}" for n in range(150))]}
-        await form(it)
-        await it.until(lambda: bool(visible_suggestions(it)), "suggestions")
-        rows = visible_suggestions(it)
+    async with run(size=(80, 24)) as driver:
+        driver.host.features.suggestions = {"path": ["bad\x1b[31m", "rtl\u202e", "", *(f"p{n}" for n in range(150))]}
+        await form(driver)
+        await driver.until(lambda: bool(visible_suggestions(driver)), "suggestions")
+        rows = visible_suggestions(driver)
         assert rows[0] == "p0"
         assert "and more" in rows[-1]
         assert len(rows) == 98
@@ -128,14 +132,14 @@ async def test_hidden_suggestions_are_counted_and_not_offered(run: Run) -> None:
 
 @pytest.mark.req("res.templates.expand")
 async def test_the_address_of_a_template_is_seen_before_it_is_used(run: Run) -> None:
-    async with run(size=(80, 24)) as it:
-        it.host.features.suggestions = {"path": PATHS}
-        await it.pilot.press("f4", "down", "down", "enter")
-        await it.until(lambda: type(it.app.screen).__name__ == "ResourceTemplateForm", "the form")
-        await it.until(lambda: visible_suggestions(it) == PATHS, "suggestions")
-        assert it.host.features.asked[-1] == (ResourceTemplateReference("file:///{path}"), "path", "", {})
-        await it.pilot.press("down", "enter")
-        await it.until(lambda: "file:///src%2Fa.py" in it.text(), "the address, encoded")
-        await it.pilot.press("enter")
-        await it.until(lambda: it.app.query_one(Composer).attachment_names, "the attachment")
-        assert "file:///src%2Fa.py" in it.app.query_one(Composer).attachment_names[0]
+    async with run(size=(80, 24)) as driver:
+        driver.host.features.suggestions = {"path": PATHS}
+        await driver.pilot.press("f4", "down", "down", "enter")
+        await driver.until(lambda: type(driver.app.screen).__name__ == "ResourceTemplateForm", "the form")
+        await driver.until(lambda: visible_suggestions(driver) == PATHS, "suggestions")
+        assert driver.host.features.asked[-1] == (ResourceTemplateReference("file:///{path}"), "path", "", {})
+        await driver.pilot.press("down", "enter")
+        await driver.until(lambda: "file:///src%2Fa.py" in driver.text(), "the address, encoded")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: driver.app.query_one(Composer).attachment_names, "the attachment")
+        assert "file:///src%2Fa.py" in driver.app.query_one(Composer).attachment_names[0]

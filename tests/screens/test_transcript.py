@@ -72,18 +72,18 @@ async def test_selecting_everything_gives_everything_even_what_was_never_drawn()
     async with app.run_test(size=(40, 10)) as pilot:
         app.view.load([MarkdownBlock(f"block {n}") for n in range(200)])
         await pilot.pause()
-        got = app.view.get_selection(Selection(None, None))
-        assert got is not None
-        assert got[0].split() == [word for n in range(200) for word in ("block", str(n))]
+        result = app.view.get_selection(Selection(None, None))
+        assert result is not None
+        assert result[0].split() == [word for n in range(200) for word in ("block", str(n))]
 
 
 async def test_part_of_one_line_is_selected_by_its_characters() -> None:
     app = Small()
     async with app.run_test(size=(40, 10)):
         app.view.load([UserMessage("first\nsecond 中文 line")])
-        got = app.view.get_selection(Selection(Offset(7, 2), Offset(9, 2)))
-        assert got is not None
-        assert got[0] == "中文"
+        result = app.view.get_selection(Selection(Offset(7, 2), Offset(9, 2)))
+        assert result is not None
+        assert result[0] == "中文"
         assert LINES_PER_BLOCK > 100_000
 
 
@@ -154,10 +154,10 @@ async def test_a_long_history_opens_without_measuring_all_of_it_and_scrolls_thro
         UserMessage(f"question {n}") if n % 2 else MarkdownBlock(f"answer *{n}*\n\n" * 5) for n in range(5000)
     ]
     async with app.run_test(size=(100, 40)) as pilot:
-        begun = process_time()
+        started_at = process_time()
         app.view.load(blocks)
         await pilot.pause()
-        assert process_time() - begun < 2  # measuring all of them takes 20 s
+        assert process_time() - started_at < 2  # measuring all of them takes 20 s
         assert sum(block.is_measured for block in blocks) < 60
         assert any("question 4999" in row for row in app.rows())
         app.view.focus()
@@ -224,10 +224,10 @@ async def test_ten_megabytes_open_without_measuring_them_all_and_can_be_read_at_
     app = Big()
     async with app.run_test(size=(80, 24)) as pilot:
         view = app.query_one(LongText)
-        begun = process_time()
+        started_at = process_time()
         view.show(text + "the end")
         await pilot.pause()
-        assert process_time() - begun < 4
+        assert process_time() - started_at < 4
         view.focus()
         await pilot.press("end")
         await pilot.pause()
@@ -243,9 +243,9 @@ async def test_long_text_is_cleaned_row_by_row_and_copied_as_it_was_broken() -> 
         await pilot.pause()
         rows = [view.render_line(y).text for y in range(5)]
         assert rows[0].startswith("␛[31mred")
-        got = view.get_selection(Selection(None, None))
-        assert got is not None
-        assert got[0] == "␛[31mred\nabcdefghijklmnopqrstuvwxyz\nend"
+        result = view.get_selection(Selection(None, None))
+        assert result is not None
+        assert result[0] == "␛[31mred\nabcdefghijklmnopqrstuvwxyz\nend"
 
 
 @pytest.fixture

@@ -24,8 +24,8 @@ RUNS, SENTENCES, MOST_OPEN = 10, 50, 3
 class Typist:
     """A person who types on whatever happens; `typed` is every character but Enter."""
 
-    def __init__(self, it: Any, clock: ManualClock, random: Random) -> None:
-        self.it, self.clock, self.random = it, clock, random
+    def __init__(self, driver: Any, clock: ManualClock, random: Random) -> None:
+        self.it, self.clock, self.random = driver, clock, random
         self.typed = ""
         self.asked: list[PendingQuestion] = []
         self.open: list[PendingQuestion] = []
@@ -110,23 +110,25 @@ async def test_typing_answers_no_question_and_loses_no_letter(
     async def quiet(*_: Any) -> str:
         return "yes"
 
-    async with run(turn=quiet, size=(80, 24)) as it:
-        typist = Typist(it, clock, Random(seed))
+    async with run(turn=quiet, size=(80, 24)) as driver:
+        typist = Typist(driver, clock, Random(seed))
         for _ in range(SENTENCES):
             await typist.sentence()
-            await it.until(lambda: typist.arrived == typist.typed, f"all letters of {typist.typed[-60:]!r}")
-            assert [one.answer for one in typist.asked if one.answer is not None] == []
+            await driver.until(lambda: typist.arrived == typist.typed, f"all letters of {typist.typed[-60:]!r}")
+            assert [question.answer for question in typist.asked if question.answer is not None] == []
             if typist.random.random() < 0.5:
                 await typist.rest()
         assert len(typist.asked) > len(EXAMPLE_QUESTIONS), "questions of every kind came"
         assert typist.opened, "some opened as dialogs"
         assert typist.aside, "some waited beside the message"
-        assert it.host.sent
+        assert driver.host.sent
         clock.now += 60
-        last = PendingQuestion(it, EXAMPLE_QUESTIONS[0]) if not typist.open else typist.open[0]
-        await it.until(lambda: it.front.pending_questions, "a question")
-        await it.pilot.press("f8")
-        await it.until(lambda: isinstance(it.app.screen, Guarded) and it.app.screen.guard.is_shown, "the dialog")
+        last = PendingQuestion(driver, EXAMPLE_QUESTIONS[0]) if not typist.open else typist.open[0]
+        await driver.until(lambda: driver.front.pending_questions, "a question")
+        await driver.pilot.press("f8")
+        await driver.until(
+            lambda: isinstance(driver.app.screen, Guarded) and driver.app.screen.guard.is_shown, "the dialog"
+        )
         clock.now += 60
-        await it.pilot.press("escape")
-        await it.until(lambda: any(one.answer is not None for one in (last, *typist.open)), "a refusal by Escape")
+        await driver.pilot.press("escape")
+        await driver.until(lambda: any(item.answer is not None for item in (last, *typist.open)), "a refusal by Escape")

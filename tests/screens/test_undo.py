@@ -13,21 +13,21 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.parametrize("lines", [2, 9, 10, 11, 12, 40])
 async def test_a_paste_of_many_lines_is_undone_and_redone(run: Run, lines: int) -> None:
     pasted = "\n".join(f"line {number}" for number in range(lines))
-    async with run() as it:
-        prompt = it.app.chat.query_one("#prompt")
-        it.app.post_message(events.Paste(pasted))
-        await it.until(lambda: prompt.text == pasted, "the paste")
-        await it.pilot.press("ctrl+z")
-        await it.until(lambda: prompt.text == "", "undone")
+    async with run() as driver:
+        prompt = driver.app.chat.query_one("#prompt")
+        driver.app.post_message(events.Paste(pasted))
+        await driver.until(lambda: prompt.text == pasted, "the paste")
+        await driver.pilot.press("ctrl+z")
+        await driver.until(lambda: prompt.text == "", "undone")
         prompt.redo()
-        await it.until(lambda: prompt.text == pasted, "redone")
+        await driver.until(lambda: prompt.text == pasted, "redone")
 
 
 @pytest.mark.parametrize("seed", range(6))
 async def test_any_order_of_pastes_deletions_undo_and_redo_keeps_the_program_running(run: Run, seed: int) -> None:
     chance = random.Random(seed)
-    async with run() as it:
-        prompt = it.app.chat.query_one("#prompt")
+    async with run() as driver:
+        prompt = driver.app.chat.query_one("#prompt")
         for _ in range(40):
             match chance.randrange(6):
                 case 0:
@@ -42,7 +42,7 @@ async def test_any_order_of_pastes_deletions_undo_and_redo_keeps_the_program_run
                     prompt.redo()
                 case _:
                     prompt.undo()
-            await it.pilot.pause()
+            await driver.pilot.pause()
         prompt.clear()
-        await it.pilot.press("o", "k")
-        await it.until(lambda: prompt.text == "ok")
+        await driver.pilot.press("o", "k")
+        await driver.until(lambda: prompt.text == "ok")

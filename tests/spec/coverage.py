@@ -13,9 +13,9 @@ from tests.spec.manifest import LEVELS, ManifestEntry, manifest
 def coverage_table() -> str:
     """Claimed and all requirements, a row for each area and a column for each level; then reasoned and open ones."""
     entries = manifest()
-    total = Counter((one.row.area, one.row.level) for one in entries)
-    covered = Counter((one.row.area, one.row.level) for one in entries if one.state == "covered")
-    states = Counter((one.row.area, one.state) for one in entries)
+    total = Counter((entry.row.area, entry.row.level) for entry in entries)
+    covered = Counter((entry.row.area, entry.row.level) for entry in entries if entry.state == "covered")
+    states = Counter((entry.row.area, entry.state) for entry in entries)
     areas = sorted({area for area, _ in total})
     columns = (*(f"{level:>16}" for level in (*LEVELS, "all")), f"{'reasoned':>10}{'open':>6}")
     lines = ["".join([f"{'area':<14}", *columns])]
@@ -39,24 +39,24 @@ def _cell(covered: int, total: int) -> str:
 def open_requirements(area: str | None) -> str:
     """The requirements with neither test nor reason, of one area or of all; `at` names revisions that are left over."""
     lines: list[str] = []
-    for one in manifest():
-        if one.state == "open" and area in (None, one.row.area):
-            left = one.uncovered_revisions()
-            some = f" (at {', '.join(left)})" if len(left) < len(one.row.applicable_revisions) else ""
-            lines.append(f"{one.row.level:<9} {one.row.id}: {one.row.wording}{some}")
+    for entry in manifest():
+        if entry.state == "open" and area in (None, entry.row.area):
+            left = entry.uncovered_revisions()
+            some = f" (at {', '.join(left)})" if len(left) < len(entry.row.applicable_revisions) else ""
+            lines.append(f"{entry.row.level:<9} {entry.row.id}: {entry.row.wording}{some}")
     return "\n".join(lines)
 
 
 def manifest_text(area: str | None) -> str:
     """The manifest as text: under each requirement its revisions, and for each the tests or the reason."""
-    return "\n".join(_entry(one) for one in manifest() if area in (None, one.row.area))
+    return "\n".join(_entry(entry) for entry in manifest() if area in (None, entry.row.area))
 
 
-def _entry(one: ManifestEntry) -> str:
-    lines = [f"{one.row.id} ({one.row.level}, {one.state})"]
-    for revision in one.row.applicable_revisions:
-        proofs = [f"{claim.file}::{claim.test}" for claim in one.tests[revision]]
-        what = one.reasons.get(revision)
+def _entry(entry: ManifestEntry) -> str:
+    lines = [f"{entry.row.id} ({entry.row.level}, {entry.state})"]
+    for revision in entry.row.applicable_revisions:
+        proofs = [f"{claim.file}::{claim.test}" for claim in entry.tests[revision]]
+        what = entry.reasons.get(revision)
         lines.append(f"  {revision}  {', '.join(proofs) or (f'no test: {what}' if what else 'open')}")
     return "\n".join(lines)
 

@@ -116,7 +116,7 @@ def marked_claims(source: str, file: str) -> Iterator[tuple[str, Claim]]:
     def walk(node: ast.AST, name: str) -> None:
         for child in ast.iter_child_nodes(node):
             inner = child.name if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) else name
-            is_literal = isinstance(child, ast.Call) and not any(isinstance(one, ast.Starred) for one in child.args)
+            is_literal = isinstance(child, ast.Call) and not any(isinstance(arg, ast.Starred) for arg in child.args)
             if is_literal and _attribute(child) == "req" and ast.unparse(child.func) == "pytest.mark.req":
                 bearers.append((inner, child))
             walk(child, inner)
@@ -142,10 +142,10 @@ def reasons() -> dict[str, dict[str, str]]:
     for path in sorted((HERE / "reasons").glob("*.tsv")):
         for line in path.read_text(encoding="utf-8").splitlines():
             if line.strip():
-                name, _, why = line.partition("\t")
+                name, _, reason = line.partition("\t")
                 ident, _, revisions = name.partition("@")
                 for revision in revisions.split(",") if revisions else ("*",):
-                    found.setdefault(ident, {})[revision] = why.strip()
+                    found.setdefault(ident, {})[revision] = reason.strip()
     return found
 
 
@@ -161,5 +161,5 @@ def _entry(row: Requirement) -> ManifestEntry:
         for revision in claim.revisions or row.applicable_revisions:
             tests.setdefault(revision, []).append(claim)
     given = reasons().get(row.id, {})
-    why = {at: given.get(at) or given.get("*", "") for at in row.applicable_revisions if at in given or "*" in given}
-    return ManifestEntry(row, tests, why)
+    reason = {at: given.get(at) or given.get("*", "") for at in row.applicable_revisions if at in given or "*" in given}
+    return ManifestEntry(row, tests, reason)

@@ -148,7 +148,7 @@ class MutationRunner:
 
 def run_all(chosen: list[Mutation], jobs: int, *, every: bool = False) -> list[tuple[Mutation, MutationResult]]:
     """Judge each mutation, `jobs` at a time, and print each verdict as it comes."""
-    entries = {one.row.id: one for one in manifest()}
+    entries = {entry.row.id: entry for entry in manifest()}
     waiting: queue.SimpleQueue[Mutation] = queue.SimpleQueue()
     for mutation in chosen:
         waiting.put(mutation)
@@ -191,8 +191,8 @@ def report(mutation: Mutation, judgement: MutationResult, tests: list[str], *, e
 
 def check_unmutated(chosen: list[Mutation]) -> bool:
     """Run the marked tests on unchanged code: a test that fails anyway proves nothing."""
-    entries = {one.row.id: one for one in manifest()}
-    tests = sorted({test for one in chosen for test in select_tests(entries[one.id], one.revisions)})
+    entries = {entry.row.id: entry for entry in manifest()}
+    tests = sorted({test for item in chosen for test in select_tests(entries[item.id], item.revisions)})
     done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-n", "2", *tests], cwd=ROOT)
     return done.returncode == 0
 
@@ -206,9 +206,13 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--every", action="store_true", help="also print the marked tests that pass with a mutation")
     parser.add_argument("--no-control", action="store_true", help="leave out the run on unchanged code")
     given = parser.parse_args(arguments)
-    area = {one.row.id: one.row.area for one in manifest()}
-    chosen = [one for one in mutations() if given.area in (None, area[one.id]) and (not given.id or one.id in given.id)]
-    stale = [one.id for one in chosen if not one.is_applicable()]
+    area = {entry.row.id: entry.row.area for entry in manifest()}
+    chosen = [
+        mutation
+        for mutation in mutations()
+        if given.area in (None, area[mutation.id]) and (not given.id or mutation.id in given.id)
+    ]
+    stale = [item.id for item in chosen if not item.is_applicable()]
     if stale or not chosen:
         print(f"not applicable: {', '.join(stale)}" if stale else "no such mutation")
         return 2

@@ -157,8 +157,8 @@ class Server:
             return {"resultType": "complete"} if self.modern else self._state("cancelled")
         self.polls += 1
         if self.modern and self.polls == 1:
-            wanted = {"r": {"method": "roots/list"}}
-            return {"resultType": "complete", **self._state("input_required"), "inputRequests": wanted}
+            expected = {"r": {"method": "roots/list"}}
+            return {"resultType": "complete", **self._state("input_required"), "inputRequests": expected}
         if self.polls < 3:
             state = self._state("working")
         else:
@@ -188,8 +188,8 @@ async def drive(session: Session, peer: ScriptedServer, server: Server) -> None:
         await cancelled(session, CallTool("works"), "tasks/get", peer)
     async with anyio.create_task_group() as group:
         group.start_soon(listen, session)
-        wanted = "subscriptions/listen" if server.modern else "resources/subscribe"
-        await peer.wait_until(lambda: wanted in peer.methods())
+        expected = "subscriptions/listen" if server.modern else "resources/subscribe"
+        await peer.wait_until(lambda: expected in peer.methods())
         group.cancel_scope.cancel()
     if not server.modern:
         await session.request(Subscribe("a:2"))
@@ -239,11 +239,13 @@ async def questions(peer: ScriptedServer, server: Server) -> None:
         server.asked[f"q{number}"] = method if "task" not in params else "create a task"
         peer.say(id=f"q{number}", method=method, params=params)
     await peer.wait_until(lambda: len(peer.answers()) == len(asks))
-    made = next((one["result"]["task"]["taskId"] for one in peer.answers() if "task" in one.get("result", {})), None)
+    made = next(
+        (answer["result"]["task"]["taskId"] for answer in peer.answers() if "task" in answer.get("result", {})), None
+    )
     for method in ("tasks/get", "tasks/result", "tasks/cancel") if made else ():
         server.asked[method] = method
         peer.say(id=method, method=method, params={"taskId": made})
-        await peer.wait_until(lambda: method in [one["id"] for one in peer.answers()])  # noqa: B023
+        await peer.wait_until(lambda: method in [answer["id"] for answer in peer.answers()])  # noqa: B023
 
 
 def faults_of(revision: Revision, message: dict[str, Any], asked: dict[Any, str]) -> list[str]:
@@ -307,6 +309,6 @@ def test_the_check_itself_finds_what_is_wrong() -> None:
 
 
 def test_every_request_type_exists_in_some_revision() -> None:
-    known = {method for one in Revision for method in wire_schema(one.value).requests}
+    known = {method for item in Revision for method in wire_schema(item.value).requests}
     known |= {method for table in EXTENSION_REQUESTS.values() for method in table}
     assert {call.METHOD for call in ClientRequest.__subclasses__() if call.__module__.startswith("mcphost.")} <= known

@@ -32,10 +32,10 @@ UNUSED = {
 def methods(revision: Revision, union: str) -> set[str]:
     whole = json.loads((SCHEMAS / f"{revision}.json").read_text(encoding="utf-8"))
     names = whole["$defs" if "$defs" in whole else "definitions"]
-    members = [one["$ref"].rsplit("/", 1)[-1] for one in names[union].get("anyOf", [])] if union in names else []
+    members = [item["$ref"].rsplit("/", 1)[-1] for item in names[union].get("anyOf", [])] if union in names else []
     if union in names and "properties" in names[union]:
         members = [union]
-    return {names[one]["properties"]["method"]["const"] for one in members}
+    return {names[member]["properties"]["method"]["const"] for member in members}
 
 
 @pytest.mark.parametrize("revision", Revision)

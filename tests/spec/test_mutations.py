@@ -13,27 +13,27 @@ from tests.spec.mutate import Mutation, mutations
 @cache
 def rows() -> dict[str, ManifestEntry]:
     """Return the requirements by id; not when this file is imported, since all tests must be read for it."""
-    return {one.row.id: one for one in manifest()}
+    return {entry.row.id: entry for entry in manifest()}
 
 
 def test_every_mutation_changes_code_that_stands_there_exactly_once() -> None:
-    assert [f"{one.id} in {one.file}" for one in mutations() if not one.is_applicable()] == []
-    assert [one.id for one in mutations() if one.find == one.replace] == []
+    assert [f"{mutation.id} in {mutation.file}" for mutation in mutations() if not mutation.is_applicable()] == []
+    assert [mutation.id for mutation in mutations() if mutation.find == mutation.replace] == []
 
 
 def test_every_mutation_breaks_a_must_row_that_tests_claim_at_these_revisions() -> None:
-    for one in mutations():
-        assert one.id in rows(), f"{one.id} is not in the list"
-        entry = rows()[one.id]
-        assert entry.row.level == "MUST", one.id
-        assert set(one.revisions) <= set(entry.row.applicable_revisions), one.id
-        assert mutate.select_tests(entry, one.revisions), f"no test claims {one.id}"
+    for mutation in mutations():
+        assert mutation.id in rows(), f"{mutation.id} is not in the list"
+        entry = rows()[mutation.id]
+        assert entry.row.level == "MUST", mutation.id
+        assert set(mutation.revisions) <= set(entry.row.applicable_revisions), mutation.id
+        assert mutate.select_tests(entry, mutation.revisions), f"no test claims {mutation.id}"
 
 
 def test_every_must_row_has_a_mutation_or_a_reason_at_each_of_its_revisions() -> None:
     broken: dict[str, set[str]] = {}
-    for one in mutations():
-        broken.setdefault(one.id, set()).update(one.revisions or rows()[one.id].row.applicable_revisions)
+    for mutation in mutations():
+        broken.setdefault(mutation.id, set()).update(mutation.revisions or rows()[mutation.id].row.applicable_revisions)
     unproved = {
         ident: left
         for ident, entry in rows().items()
@@ -45,7 +45,7 @@ def test_every_must_row_has_a_mutation_or_a_reason_at_each_of_its_revisions() ->
 
 def test_a_mutation_stands_in_the_file_of_its_area() -> None:
     for path in mutate.MUTATIONS.glob("*.toml"):
-        named = [one.id for one in mutations() if f'[["{one.id}"]]' in path.read_text(encoding="utf-8")]
+        named = [mutation.id for mutation in mutations() if f'[["{mutation.id}"]]' in path.read_text(encoding="utf-8")]
         assert {rows()[ident].row.area for ident in named} == {path.stem}
 
 

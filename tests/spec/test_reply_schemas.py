@@ -75,5 +75,5 @@ async def test_every_reply_of_the_desk_is_valid_by_the_schema_of_its_revision(re
         async with open_asking_host(
             folder, peer, ScriptedFrontend(*answers), model, roots=(RootConfig(str(folder), "here"), RootConfig("/"))
         ) as host:
-            got = json.loads((await host.tools.call("peer", "ask", {})).text)
-        assert schema.find_faults(result, got["a"]["result"]) == []
+            response = json.loads((await host.tools.call("peer", "ask", {})).text)
+        assert schema.find_faults(result, response["a"]["result"]) == []

@@ -25,7 +25,7 @@ class RevisionSchema:
 
     def _methods(self, union: str) -> dict[str, str]:
         """Method to the name of its definition, for everything in a union (which may be one definition itself)."""
-        members = [one["$ref"].rsplit("/", 1)[-1] for one in self._defs[union].get("anyOf", [])] or [union]
+        members = [item["$ref"].rsplit("/", 1)[-1] for item in self._defs[union].get("anyOf", [])] or [union]
         return {self._defs[name]["properties"]["method"]["const"]: name for name in members}
 
     def find_faults(self, name: str, value: Any) -> list[str]:
@@ -47,7 +47,10 @@ class RevisionSchema:
         if isinstance(value, list):
             items = [shape["items"] for shape in shapes if isinstance(shape.get("items"), dict)]
             return [
-                fault for one in value for item in items[:1] for fault in self._unknown_members(item, one, f"{at}[]")
+                fault
+                for entry in value
+                for item in items[:1]
+                for fault in self._unknown_members(item, entry, f"{at}[]")
             ]
         named = [shape["properties"] for shape in shapes if "properties" in shape]
         if not isinstance(value, dict) or not named:
@@ -60,14 +63,14 @@ class RevisionSchema:
             if not inside:
                 found.append(f"{at}/{member} is not known")
             elif member not in _OPEN:
-                found += min((self._unknown_members(one, below, f"{at}/{member}") for one in inside), key=len)
+                found += min((self._unknown_members(item, below, f"{at}/{member}") for item in inside), key=len)
         return found
 
     def _object_schemas(self, schema: Any) -> list[dict[str, Any]]:
         if "$ref" in schema:
             return self._object_schemas(self._defs[schema["$ref"].rsplit("/", 1)[-1]])
         inner = [*schema.get("anyOf", []), *schema.get("allOf", []), *schema.get("oneOf", [])]
-        return [schema, *(shape for one in inner for shape in self._object_schemas(one))]
+        return [schema, *(shape for item in inner for shape in self._object_schemas(item))]
 
     def has_definition(self, name: str) -> bool:
         """Whether the revision has a definition of that name."""

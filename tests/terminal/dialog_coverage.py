@@ -14,10 +14,10 @@ def drives_dialogs(*kinds: type[Any]) -> Callable[[Callable[..., None]], Callabl
 
     def decorate(test: Callable[[DialogUser], None]) -> Callable[..., None]:
         @wraps(test)
-        def driven(person: DialogUser) -> None:
-            test(person)
-            assert person.refused == set(kinds)
-            assert person.agreed == set(kinds)
+        def driven(user: DialogUser) -> None:
+            test(user)
+            assert user.refused == set(kinds)
+            assert user.agreed == set(kinds)
 
         return driven
 

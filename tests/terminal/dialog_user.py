@@ -66,8 +66,8 @@ class DialogUser:
 
     def effects(self, mark: int = 0) -> list[str]:
         """What reached the peers since, but processes: `tool add`, `form`, `refused roots/list`."""
-        seen = [one for one in self.setup.effects()[mark:] if one["what"] != "process"]
-        return [f"{one['what']} {one['name']}" if one.get("name") else one["what"] for one in seen]
+        seen = [effect for effect in self.setup.effects()[mark:] if effect["what"] != "process"]
+        return [f"{message['what']} {message['name']}" if message.get("name") else message["what"] for message in seen]
 
     def expect_effects(self, mark: int, *effects: str) -> None:
         """Wait until exactly this reached the peers."""

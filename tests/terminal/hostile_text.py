@@ -237,7 +237,7 @@ async def _write_store(data: Path) -> None:
     await grants.add(Grant(rule=rule, server_digest="d", tools={hostile_text("grant-tool"): "d"}, place=place,
                             account=hostile_text("grant-account")))  # fmt: skip
     await grants.save_trusted(TrustedServer("evil", "another", f"command: {hostile_text('approved')}"))
-    web = (one for one in load_config(data.parent / "config").servers if one.name == "web")
+    web = (server for server in load_config(data.parent / "config").servers if server.name == "web")
     await grants.save_trusted(TrustedServer("web", server_digest(next(web)), ""))
     await database.close()
 
@@ -308,12 +308,12 @@ class _Model(BaseHTTPRequestHandler):
             return
         if last["role"] == "user":
             deltas += [{"reasoning_content": hostile_text("thinking")}, {"content": hostile_text("model-text")}]
-            tool = next((one for one in ("form", "visit", "sample", "odd") if one in words), "fine")
-            wanted = {
+            tool = next((item for item in ("form", "visit", "sample", "odd") if item in words), "fine")
+            expected = {
                 "name": f"evil__{tool}",
                 "arguments": json.dumps({hostile_text("argument"): hostile_text("given")}),
             }
-            deltas.append({"tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": wanted}]})
+            deltas.append({"tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": expected}]})
         else:
             deltas.append({"content": hostile_text("answer") + " THE END"})
         self._head(200, "text/event-stream", None)

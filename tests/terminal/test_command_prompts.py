@@ -73,7 +73,7 @@ async def test_ctrl_c_at_any_prompt_of_a_sign_in_leaves_the_terminal_as_it_was_a
             shell.answer("Client id (empty", "by-hand")
             shell.interrupt("Client secret, which is not shown", "half-a-secret")
             assert "half-a" not in left()
-            assert one.asked == []
+            assert peer.asked == []
             for prompts in ((), (("[n]", "e"),), (("[n]", "e"), ("Pass phrase (empty", "a phrase"))):
                 shell.start(*login)
                 shell.answer("Client id (empty", "by-hand")
@@ -101,7 +101,7 @@ async def test_ctrl_c_at_any_prompt_of_a_sign_in_leaves_the_terminal_as_it_was_a
             terminal.wait_for("hello", seconds=20)
             assert (tmp_path / "data" / "secrets.sealed.json").read_bytes() == before
 
-    async with run_peer(kind=SignedInServer, document=nobody) as one:
-        config = Program(tmp_path).servers(tracker={"url": one.url})
+    async with run_peer(kind=SignedInServer, document=nobody) as peer:
+        config = Program(tmp_path).servers(tracker={"url": peer.url})
         await anyio.to_thread.run_sync(drive, config)
-    assert {form["client_secret"] for form in one.forms} == {"the-client-secret-7"}
+    assert {form["client_secret"] for form in peer.forms} == {"the-client-secret-7"}

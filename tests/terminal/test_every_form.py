@@ -40,31 +40,31 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in paths if path.suffix in {".toml", ".json"}}
 
 
-def leaves(person: DialogUser, kind: type[Any], key: str, *texts: str, ahead: Sequence[str]) -> None:
+def leaves(user: DialogUser, kind: type[Any], key: str, *texts: str, ahead: Sequence[str]) -> None:
     """What comes with the key that opens it does not confirm it, and Escape leaves it: nothing came of it."""
-    (happened, recorded), kept = person.marks, files(person.setup.folder)
-    person.terminal.press(key, *ahead)
-    there = person.dialog_matcher(kind, texts)
-    person.wait_for_dialog(kind, *texts)
-    person.press_until(["Escape"], lambda screen: not there(screen), f"{kind.__name__} left")
-    assert person.marks == (happened, recorded)
-    assert files(person.setup.folder) == kept
-    person.refused.add(kind)
+    (happened, recorded), kept = user.marks, files(user.setup.folder)
+    user.terminal.press(key, *ahead)
+    there = user.dialog_matcher(kind, texts)
+    user.wait_for_dialog(kind, *texts)
+    user.press_until(["Escape"], lambda screen: not there(screen), f"{kind.__name__} left")
+    assert user.marks == (happened, recorded)
+    assert files(user.setup.folder) == kept
+    user.refused.add(kind)
 
 
-def opens(person: DialogUser, key: str, *texts: str) -> Callable[[], None]:
+def opens(user: DialogUser, key: str, *texts: str) -> Callable[[], None]:
     """To be done later: that page."""
 
     def opened() -> None:
-        person.terminal.press(key)
-        person.terminal.wait_for(*texts)
+        user.terminal.press(key)
+        user.terminal.wait_for(*texts)
 
     return opened
 
 
-def back(person: DialogUser) -> None:
+def back(user: DialogUser) -> None:
     """From a page to the chat."""
-    person.press_until(["Escape"], lambda screen: "F6 history" in screen, "the chat")
+    user.press_until(["Escape"], lambda screen: "F6 history" in screen, "the chat")
 
 
 @pytest.mark.timeout(240)
@@ -136,15 +136,15 @@ def test_forms_for_prompts_addresses_folders_and_auto_approval(person: DialogUse
 @pytest.mark.timeout(240)
 @drives_dialogs(AccountNameForm)
 def test_a_name_to_sign_in_under(person: DialogUser) -> None:
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(run_peer(kind=SignedInServer)) as one:
-        person.start_chat(tracker={"url": one.url})
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(run_peer(kind=SignedInServer)) as peer:
+        person.start_chat(tracker={"url": peer.url})
         signs, under = "Sign in to tracker?", "Sign in to tracker under another name"
         person.press_through(SignInDialog, signs, key="Escape")
         person.terminal.wait_for("F6 history")
         opens(person, "F12", "Accounts", "tracker")()
         leaves(person, AccountNameForm, "n", under, ahead=["w", "Enter", "Enter"])
-        assert one.asked == []
+        assert peer.asked == []
         person.expect_acceptance(AccountNameForm, person.key_action("n"), under, keys=[*"work", "Enter"])
         person.wait_for_dialog(SignInDialog, signs, "work")
         person.press_through(SignInDialog, signs, key="Escape")
-        assert one.asked == []
+        assert peer.asked == []

@@ -23,12 +23,12 @@ def test_escape_refuses_to_sign_in_at_each_step_and_keeps_nothing(tmp_path: Path
     nobody = {"registration_endpoint": None, "token_endpoint_auth_methods_supported": ["none"]}
     with (
         start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(run_peer(kind=SignedInServer, document=nobody)) as one,
+        portal.wrap_async_context_manager(run_peer(kind=SignedInServer, document=nobody)) as peer,
         Terminal(tmp_path, environment={"BROWSER": create_browser(tmp_path, GET_URL), **NO_KEYRING}) as terminal,
     ):
-        person = DialogUser(terminal, tmp_path)
+        user = DialogUser(terminal, tmp_path)
         config = tmp_path / "given.json"
-        config.write_text(json.dumps({"mcpServers": {"tracker": {"url": one.url}}}))
+        config.write_text(json.dumps({"mcpServers": {"tracker": {"url": peer.url}}}))
         which, signs, keep = "Enter a client id for tracker?", "Sign in to tracker?", "Save your sign-in to tracker?"
 
         def opens() -> None:
@@ -38,8 +38,8 @@ def test_escape_refuses_to_sign_in_at_each_step_and_keeps_nothing(tmp_path: Path
             # While the sign-in before is not quite over, the key ends that.
             terminal.wait_until(lambda screen: "sign-in needed" in screen and "s stops that" not in screen, "its end")
             terminal.press("s")
-            person.wait_for_dialog(EnterClientIdDialog, which)
-            person.press_until(["e"], lambda screen: "enter goes on" in screen, "the lines")
+            user.wait_for_dialog(EnterClientIdDialog, which)
+            user.press_until(["e"], lambda screen: "enter goes on" in screen, "the lines")
             terminal.type("by-hand")
             terminal.press("Enter")
             terminal.wait_for_cursor("client secret")
@@ -47,49 +47,49 @@ def test_escape_refuses_to_sign_in_at_each_step_and_keeps_nothing(tmp_path: Path
 
         def signed() -> None:
             entered()
-            person.press_through(SignInDialog, signs, key="o")
+            user.press_through(SignInDialog, signs, key="o")
 
-        person.expect_refusal(EnterClientIdDialog, opens, which, ahead=["e"], answers=["enter_client deny"])
+        user.expect_refusal(EnterClientIdDialog, opens, which, ahead=["e"], answers=["enter_client deny"])
         terminal.press("F3")
         terminal.wait_for("sign-in needed", "s sign in")
-        person.expect_refusal(SignInDialog, entered, signs, ahead=["o"], answers=[ENTERED, "sign_in deny"])
-        assert one.asked == []
+        user.expect_refusal(SignInDialog, entered, signs, ahead=["o"], answers=[ENTERED, "sign_in deny"])
+        assert peer.asked == []
         terminal.wait_for("sign-in needed")
         kept = [ENTERED, "sign_in in browser", "keep_secrets for this run"]
-        person.expect_refusal(ChooseSecretStorageDialog, signed, keep, ahead=["e"], answers=kept)
-        assert len(one.asked) == 1
+        user.expect_refusal(ChooseSecretStorageDialog, signed, keep, ahead=["e"], answers=kept)
+        assert len(peer.asked) == 1
         assert [path.name for path in (tmp_path / "data").glob("secrets*")] == []
 
 
 @pytest.mark.timeout(240)
 def test_escape_leaves_the_file_of_sign_ins_locked_and_it_opens_by_keyboard_alone(tmp_path: Path) -> None:
     async def seals() -> None:
-        vault = EncryptedFileBackend(tmp_path / "data" / ENCRYPTED_FILE)
-        assert await vault.unlock("a pass phrase")
-        await vault.set("name", "value")
+        backend = EncryptedFileBackend(tmp_path / "data" / ENCRYPTED_FILE)
+        assert await backend.unlock("a pass phrase")
+        await backend.set("name", "value")
 
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "config.toml").write_text('[secrets]\nstore = "encrypted"\n')
     with (
         start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(run_peer(kind=SignedInServer)) as one,
+        portal.wrap_async_context_manager(run_peer(kind=SignedInServer)) as peer,
         Terminal(tmp_path, environment=NO_KEYRING) as terminal,
     ):
         portal.call(seals)
-        person = DialogUser(terminal, tmp_path)
-        servers = {"tracker": {"url": one.url}}
+        user = DialogUser(terminal, tmp_path)
+        servers = {"tracker": {"url": peer.url}}
         opens, signs = "Unlock your sign-ins?", "Sign in to tracker?"
         kind = UnlockSecretsDialog
-        person.expect_refusal(
-            kind, lambda: person.start_chat(**servers), opens, ahead=["p"], answers=["unlock_secrets deny"]
+        user.expect_refusal(
+            kind, lambda: user.start_chat(**servers), opens, ahead=["p"], answers=["unlock_secrets deny"]
         )
-        person.press_through(SignInDialog, signs, key="Escape")
+        user.press_through(SignInDialog, signs, key="Escape")
         terminal.press("C-q")
         terminal.wait_for_shell()
-        person.start_chat(**servers)
-        person.wait_for_dialog(kind, opens)
-        person.press_until(["p"], lambda screen: "enter opens the file" in screen, "the line")
+        user.start_chat(**servers)
+        user.wait_for_dialog(kind, opens)
+        user.press_until(["p"], lambda screen: "enter opens the file" in screen, "the line")
         terminal.type("a pass phrase")
         terminal.press("Enter")
-        person.wait_for_dialog(SignInDialog, signs)
-        assert person.answers(0)[-1] == "unlock_secrets pass phrase"
+        user.wait_for_dialog(SignInDialog, signs)
+        assert user.answers(0)[-1] == "unlock_secrets pass phrase"

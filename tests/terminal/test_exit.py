@@ -145,14 +145,14 @@ def test_two_instances_at_once_lose_nothing(terminal: Terminal, tmp_path: Path) 
     with Terminal(tmp_path, environment={"OPENAI_API_KEY": "sk-none"}) as other:
         talk(terminal, None, tmp_path)
         talk(other, None, tmp_path)
-        for one in (terminal, other):
-            send_second_message(one)
-        for one in (terminal, other):
-            one.wait_until(
+        for item in (terminal, other):
+            send_second_message(item)
+        for item in (terminal, other):
+            item.wait_until(
                 lambda screen: DEMO_ANSWER in screen.partition("▌ and again")[2], "an answer to that", seconds=30
             )
-            processes = one.processes()
-            one.press("C-q")
+            processes = item.processes()
+            item.press("C-q")
             wait_gone(processes, seconds=10)
     assert [session["messages"] for session in saved_sessions(tmp_path)] == [4, 4]
 

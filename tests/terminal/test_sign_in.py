@@ -35,10 +35,10 @@ async def test_the_browser_comes_back_and_the_server_is_ready(tmp_path: Path) ->
         finally:
             terminal.__exit__()
 
-    async with run_peer(kind=SignedInServer) as one:
-        config = Program(tmp_path).servers(tracker={"url": one.url})
+    async with run_peer(kind=SignedInServer) as peer:
+        config = Program(tmp_path).servers(tracker={"url": peer.url})
         await anyio.to_thread.run_sync(drive, config)
-    assert len(one.asked) == 1
+    assert len(peer.asked) == 1
 
 
 @pytest.mark.req("auth.callback.manual")
@@ -56,7 +56,7 @@ async def test_a_browser_on_another_machine_is_helped_by_pasting(tmp_path: Path)
             terminal.wait_for("enter takes the address")
             terminal.wait_until(lambda _: told.exists() and bool(told.read_text()), "what the browser got")
             asked = query(told.read_text())
-            one.codes["typed"] = asked
+            peer.codes["typed"] = asked
             terminal.type(f"{asked['redirect_uri']}?code=typed&state={asked['state']}")
             terminal.press("Enter")
             terminal.wait_until(lambda screen: "Sign in to" not in screen and "1/1 server" in screen, "ready")
@@ -64,10 +64,10 @@ async def test_a_browser_on_another_machine_is_helped_by_pasting(tmp_path: Path)
         finally:
             terminal.__exit__()
 
-    async with run_peer(kind=SignedInServer) as one:
-        config = Program(tmp_path).servers(tracker={"url": one.url})
+    async with run_peer(kind=SignedInServer) as peer:
+        config = Program(tmp_path).servers(tracker={"url": peer.url})
         await anyio.to_thread.run_sync(partial(drive, config))
-    assert [form["code"] for form in one.forms] == ["typed"]
+    assert [form["code"] for form in peer.forms] == ["typed"]
 
 
 @pytest.mark.req("auth.reg.preregistered-old")
@@ -93,11 +93,11 @@ async def test_a_client_id_is_entered_and_its_secret_never_seen(tmp_path: Path) 
             return typed
 
     nobody = {"registration_endpoint": None, "token_endpoint_auth_methods_supported": ["client_secret_post"]}
-    async with run_peer(kind=SignedInServer, document=nobody) as one:
-        config = Program(tmp_path).servers(tracker={"url": one.url})
+    async with run_peer(kind=SignedInServer, document=nobody) as peer:
+        config = Program(tmp_path).servers(tracker={"url": peer.url})
         typed = await anyio.to_thread.run_sync(drive, config)
     assert "secret-7" not in typed
-    assert one.forms[0]["client_secret"] == "the-client-secret-7"
+    assert peer.forms[0]["client_secret"] == "the-client-secret-7"
     assert files_with(tmp_path, b"secret-7") == []
 
 
@@ -144,10 +144,10 @@ async def test_a_code_is_entered_elsewhere_the_sign_in_sealed_and_opened_by_the_
             terminal.press("C-q")
             terminal.wait_for_shell()
 
-    async with provider() as one:
-        config = Program(tmp_path).servers(tracker={"url": one.url})
+    async with provider() as oidc:
+        config = Program(tmp_path).servers(tracker={"url": oidc.url})
         await anyio.to_thread.run_sync(drive, config)
-    assert one.grants() == ["urn:ietf:params:oauth:grant-type:device_code"]
+    assert oidc.grants() == ["urn:ietf:params:oauth:grant-type:device_code"]
     assert 'store = "encrypted"' in (tmp_path / "config" / "config.toml").read_text()
     assert "pass phrase" not in "".join(path.read_text() for path in (tmp_path / "data").glob("*.json"))
 
@@ -186,7 +186,7 @@ async def test_login_shows_a_code_for_a_browser_elsewhere_or_takes_the_address_t
             terminal.press("Enter")
             kept_nowhere(terminal)
 
-    async with provider() as one:
-        config = Program(tmp_path).servers(tracker={"url": one.url})
+    async with provider() as oidc:
+        config = Program(tmp_path).servers(tracker={"url": oidc.url})
         await anyio.to_thread.run_sync(drive, config)
-    assert one.grants() == ["urn:ietf:params:oauth:grant-type:device_code", "authorization_code"]
+    assert oidc.grants() == ["urn:ietf:params:oauth:grant-type:device_code", "authorization_code"]

@@ -17,9 +17,9 @@ pytestmark = [pytest.mark.anyio, pytest.mark.req("sec.logs-redact")]
 BROKEN = str(Path(__file__).with_name("fault_injection.py"))
 
 
-def secrets_of(one: OAuthPeer) -> set[str]:
+def secrets_of(peer: OAuthPeer) -> set[str]:
     """What was at hand when it broke."""
-    return {*one.codes, *(asked["state"] for asked in one.asked)}
+    return {*peer.codes, *(question["state"] for question in peer.asked)}
 
 
 def written(folder: Path) -> str:
@@ -30,8 +30,8 @@ def written(folder: Path) -> str:
 @pytest.mark.parametrize("loud", [False, True], ids=["", "debug"])
 async def test_on_the_command_line(tmp_path: Path, loud: bool) -> None:
     program = Program(tmp_path)
-    async with run_peer(kind=SignedInServer) as one:
-        config = program.servers(tracker={"url": one.url})
+    async with run_peer(kind=SignedInServer) as peer:
+        config = program.servers(tracker={"url": peer.url})
         command = [sys.executable, BROKEN, "exchange", "login", "tracker", "--no-browser", "--mcp-config", config]
         command += ["--log-level", "debug"] if loud else []
         async with await anyio.open_process(command, env=program.env, cwd=program.work) as process:
@@ -46,14 +46,14 @@ async def test_on_the_command_line(tmp_path: Path, loud: bool) -> None:
     assert "Traceback" not in shown
     log = await anyio.to_thread.run_sync(written, tmp_path)
     assert "fail_exchange" in log
-    assert len(secrets_of(one)) == 2
-    assert [secret for secret in secrets_of(one) if secret in shown + log] == []
+    assert len(secrets_of(peer)) == 2
+    assert [secret for secret in secrets_of(peer) if secret in shown + log] == []
 
 
 async def test_on_the_pipe(tmp_path: Path) -> None:
     program = Program(tmp_path)
-    async with run_peer(kind=SignedInServer) as one:
-        config = program.servers(tracker={"url": one.url})
+    async with run_peer(kind=SignedInServer) as peer:
+        config = program.servers(tracker={"url": peer.url})
         command = [sys.executable, BROKEN, "exchange", "pipe", "--mcp-config", config]
         async with await anyio.open_process(command, env=program.env, cwd=program.work) as process:
             question, rest = await events_until(process, "question", b"")
@@ -71,8 +71,8 @@ async def test_on_the_pipe(tmp_path: Path) -> None:
     shown = json.dumps(failed) + rest.decode().replace(question["url"], "")
     log = await anyio.to_thread.run_sync(written, tmp_path)
     assert "fail_exchange" in log
-    assert len(secrets_of(one)) == 2
-    assert [secret for secret in secrets_of(one) if secret in shown + log] == []
+    assert len(secrets_of(peer)) == 2
+    assert [secret for secret in secrets_of(peer) if secret in shown + log] == []
 
 
 async def test_on_the_screen_while_a_secret_is_typed_and_while_a_code_is_redeemed(tmp_path: Path) -> None:
@@ -117,12 +117,12 @@ async def test_on_the_screen_while_a_secret_is_typed_and_while_a_code_is_redeeme
             return first + seen + terminal.tmux("capture-pane", "-p", "-J", "-S", "-")
 
     document = {"registration_endpoint": None, "token_endpoint_auth_methods_supported": ["client_secret_post"]}
-    async with run_peer(kind=SignedInServer, document=document) as one:
-        config = Program(tmp_path).servers(tracker={"url": one.url})
+    async with run_peer(kind=SignedInServer, document=document) as peer:
+        config = Program(tmp_path).servers(tracker={"url": peer.url})
         shown = await anyio.to_thread.run_sync(drive, config)
     log = await anyio.to_thread.run_sync(written, tmp_path)
     assert "fail_dialog" in log
     assert "fail_exchange" in log
     assert "Traceback" not in shown
-    assert len(secrets_of(one)) == 2
-    assert [secret for secret in (*secrets_of(one), "the-client-secret-7") if secret in shown + log] == []
+    assert len(secrets_of(peer)) == 2
+    assert [secret for secret in (*secrets_of(peer), "the-client-secret-7") if secret in shown + log] == []

@@ -18,7 +18,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     root, before, raising = logging.getLogger(), list(logging.getLogger().handlers), logging.raiseExceptions
     level = root.level
     yield tmp_path / "state"
-    for handler in [one for one in root.handlers if one not in before]:
+    for handler in [handler for handler in root.handlers if handler not in before]:
         root.removeHandler(handler)
         handler.close()
     root.setLevel(level)
@@ -75,13 +75,13 @@ def test_a_full_log_is_put_aside_and_the_newest_three_are_kept(state: Path, monk
         logging.getLogger("mcphost.x").info(f"record {number} {'.' * 60}")
     kept = [path, *(state / f"mcphost.log.{number}" for number in (1, 2, 3))]
     assert sorted(state.iterdir()) == sorted(kept)
-    assert [[line.split()[-2] for line in one.read_text().splitlines()] for one in kept] == [
+    assert [[line.split()[-2] for line in item.read_text().splitlines()] for item in kept] == [
         ["11"],
         ["10"],
         ["9"],
         ["8"],
     ]
-    assert {one.stat().st_mode & 0o777 for one in kept} == {0o600}
+    assert {item.stat().st_mode & 0o777 for item in kept} == {0o600}
 
 
 def test_a_log_that_another_process_put_aside_is_begun_anew(state: Path) -> None:

@@ -34,14 +34,14 @@ def test_only_the_wanted_items_of_a_long_array_are_made(item: bytes) -> None:
     items, rest = decode_array(raw, 500)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert [bytes(one) for one in items] == [item] * 500
+    assert [bytes(item) for item in items] == [item] * 500
     assert rest > 0
     assert most < 2 * len(raw)
 
 
 def test_a_short_array_says_how_many_items_are_left_out() -> None:
     items, rest = decode_array(b"[1, 2, 3]", 2)
-    assert ([bytes(one) for one in items], rest) == ([b"1", b"2"], 1)
+    assert ([bytes(item) for item in items], rest) == ([b"1", b"2"], 1)
     assert decode_array(b"[]", 2) == ((), 0)
 
 

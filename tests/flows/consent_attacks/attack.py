@@ -61,9 +61,9 @@ class SelectiveFrontend:
 class RecordingModel(ScriptedModel):
     """A model that only samplings ask; each time is an effect."""
 
-    def __init__(self, scene: "AttackSetup", *rounds: Any) -> None:
+    def __init__(self, setup: "AttackSetup", *rounds: Any) -> None:
         super().__init__(*rounds)
-        self._scene = scene
+        self._scene = setup
 
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[ModelEvent]]:
@@ -84,7 +84,7 @@ class AttackSetup:
     # -- servers
     def write_plan(self, server: str, *tools: Any, revision: str = HANDSHAKE, **more: Any) -> Path:
         """Write what that server does; `tools` are definitions, or names."""
-        named = [one if isinstance(one, dict) else tool_definition(one) for one in tools]
+        named = [tool if isinstance(tool, dict) else tool_definition(tool) for tool in tools]
         facts = {"capabilities": {"tools": {"listChanged": True}}, "serverInfo": {"name": server, "version": "1"}}
         made = {"revision": revision, "facts": facts, "tools": named, "ttl": 0, **more}
         path = self.folder / f"{len(server)}-{server.encode().hex()[:60]}.plan"
@@ -128,14 +128,14 @@ class AttackSetup:
 
     # -- the host
     @asynccontextmanager
-    async def open_host(self, model: Any, front: Any, *servers: ServerConfig, **more: Any) -> AsyncIterator[Host]:
+    async def open_host(self, model: Any, frontend: Any, *servers: ServerConfig, **more: Any) -> AsyncIterator[Host]:
         """Open a host on this store and audit log; all servers that may start are ready."""
         required = AuditConfig(required=True)
-        journal = more.pop("journal", None) or AuditLog(AuditStore(self.ledger), required)
+        audit_log = more.pop("journal", None) or AuditLog(AuditStore(self.ledger), required)
         ready = more.pop("ready", True)
         with anyio.fail_after(30):
             async with self._host_factory(
-                model, front, servers=servers, journal=journal, open_url=self.open_url, **more
+                model, frontend, servers=servers, journal=audit_log, open_url=self.open_url, **more
             ) as host:
                 if ready:
                     for server in servers:
@@ -245,7 +245,7 @@ def _consent_rows(effect: Effect, rows: list[Row]) -> Iterable[Row]:
         return []
     answered = {"event": "answered", "who": "person"}
     shown = ("as shown", "edited")
-    wanted: dict[str, list[dict[str, Any]]] = {
+    expected: dict[str, list[dict[str, Any]]] = {
         "form": [{"kind": "form", "decision": "accept", "arguments": arguments_digest(effect.get("content")), **where}],
         "visited": [{"kind": "url", "decision": "visited", **where}],
         "asked": [{"kind": "sampling", "decision": shown, "question": "review_sampling"}],
@@ -256,7 +256,7 @@ def _consent_rows(effect: Effect, rows: list[Row]) -> Iterable[Row]:
     kinds = {"asked": "sampling", "browser": "browser"}
     starts = [_find_row(rows, kind=kinds[what], event="started", who="answer")] if what in kinds else []
     # A browser that was opened and the word about it that went to the server rest on one answer.
-    agreed = [_find_row(rows, **answered, **fields) for fields in wanted[what]]
+    agreed = [_find_row(rows, **answered, **fields) for fields in expected[what]]
     return [*starts, *(agreed if what != "visited" else ())]
 
 

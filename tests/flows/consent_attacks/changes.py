@@ -38,11 +38,11 @@ def call_twice(name: str = "s__t", arguments: Any = None) -> ScriptedModel:
     return ScriptedModel(tool_round((name, arguments or {})), tool_round((name, arguments or {})), text_round("ok"))
 
 
-async def allow_in_earlier_run(scene: AttackSetup, server: ServerConfig, answer: Any, **more: Any) -> None:
+async def allow_in_earlier_run(setup: AttackSetup, server: ServerConfig, answer: Any, **more: Any) -> None:
     """One run in which the tool was allowed, and ran."""
-    front = SelectiveFrontend(approve_tool=[answer], trust_server=[TrustAlways()])
-    async with scene.open_host(
-        ScriptedModel(tool_round(("s__t", {})), text_round("ok")), front, server, **more
+    frontend = SelectiveFrontend(approve_tool=[answer], trust_server=[TrustAlways()])
+    async with setup.open_host(
+        ScriptedModel(tool_round(("s__t", {})), text_round("ok")), frontend, server, **more
     ) as host:
         await host.conversation.send("go")
 
@@ -56,53 +56,53 @@ async def wait_for_relisting(host: Host, turn: Any) -> None:
 
 
 @attack("The words of a tool that was allowed for good change between two runs.", "tool t")
-async def drift_of_words(scene: AttackSetup) -> None:
-    server = scene.stdio_server("s", "t")
-    await allow_in_earlier_run(scene, server, AllowAlways())
-    scene.write_plan("s", tool_definition("t", "evil"))
-    front = SelectiveFrontend(approve_tool=[AllowOnce(), AllowOnce()])
-    async with scene.open_host(call_twice(), front, server) as host:
+async def drift_of_words(setup: AttackSetup) -> None:
+    server = setup.stdio_server("s", "t")
+    await allow_in_earlier_run(setup, server, AllowAlways())
+    setup.write_plan("s", tool_definition("t", "evil"))
+    frontend = SelectiveFrontend(approve_tool=[AllowOnce(), AllowOnce()])
+    async with setup.open_host(call_twice(), frontend, server) as host:
         await host.conversation.send("go")
-    assert front.questions_of(ReviewToolChanges)
+    assert frontend.questions_of(ReviewToolChanges)
 
 
 @attack("Only a member nobody reads changes: _meta deep inside of the schema.", "tool t")
-async def drift_of_the_unread(scene: AttackSetup) -> None:
-    server = scene.stdio_server("s", "t")
-    await allow_in_earlier_run(scene, server, AllowAlways())
+async def drift_of_the_unread(setup: AttackSetup) -> None:
+    server = setup.stdio_server("s", "t")
+    await allow_in_earlier_run(setup, server, AllowAlways())
     schema = {"type": "object", "properties": {"x": {"_meta": {"run": "rm"}}}}
-    scene.write_plan("s", {**tool_definition("t"), "inputSchema": schema})
-    async with scene.open_host(call_twice(), SelectiveFrontend(), server) as host:
+    setup.write_plan("s", {**tool_definition("t"), "inputSchema": schema})
+    async with setup.open_host(call_twice(), SelectiveFrontend(), server) as host:
         await host.conversation.send("go")
 
 
 @attack("A tool becomes another one and then again what it was, in the hope that the other one runs.", "tool t")
-async def there_and_back(scene: AttackSetup) -> None:
-    server = scene.stdio_server("s", "t")
-    await allow_in_earlier_run(scene, server, AllowAlways())
-    scene.write_plan("s", tool_definition("t", "evil"))
-    async with scene.open_host(call_twice(), SelectiveFrontend(), server) as host:
+async def there_and_back(setup: AttackSetup) -> None:
+    server = setup.stdio_server("s", "t")
+    await allow_in_earlier_run(setup, server, AllowAlways())
+    setup.write_plan("s", tool_definition("t", "evil"))
+    async with setup.open_host(call_twice(), SelectiveFrontend(), server) as host:
         await host.conversation.send("go")
-    scene.write_plan("s", "t")
-    async with scene.open_host(call_twice(), SelectiveFrontend(), server) as host:
+    setup.write_plan("s", "t")
+    async with setup.open_host(call_twice(), SelectiveFrontend(), server) as host:
         await host.conversation.send("go")
 
 
 @attack(
     "A tool was another one for a while: what was allowed of it counts once the user has seen that.", *["tool t"] * 3
 )
-async def there_and_back_and_kept(scene: AttackSetup) -> None:
-    server = scene.stdio_server("s", "t")
-    await allow_in_earlier_run(scene, server, AllowAlways())
-    scene.write_plan("s", tool_definition("t", "evil"))
-    async with scene.open_host(None, SelectiveFrontend(), server) as host:
-        assert [one.state for one in await host.grants.list_grants()] == ["suspended"]
-    scene.write_plan("s", "t")
-    async with scene.open_host(None, SelectiveFrontend(), server) as host:
-        assert [one.state for one in await host.grants.list_grants()] == ["suspended"]
+async def there_and_back_and_kept(setup: AttackSetup) -> None:
+    server = setup.stdio_server("s", "t")
+    await allow_in_earlier_run(setup, server, AllowAlways())
+    setup.write_plan("s", tool_definition("t", "evil"))
+    async with setup.open_host(None, SelectiveFrontend(), server) as host:
+        assert [grant.state for grant in await host.grants.list_grants()] == ["suspended"]
+    setup.write_plan("s", "t")
+    async with setup.open_host(None, SelectiveFrontend(), server) as host:
+        assert [grant.state for grant in await host.grants.list_grants()] == ["suspended"]
         assert await host.quarantine.accept("s", await host.quarantine.list_changes("s")) == ("t",)
-        assert [one.state for one in await host.grants.list_grants()] == ["counts"]
-    async with scene.open_host(call_twice(), SelectiveFrontend(), server) as host:
+        assert [grant.state for grant in await host.grants.list_grants()] == ["counts"]
+    async with setup.open_host(call_twice(), SelectiveFrontend(), server) as host:
         await host.conversation.send("go")
 
 
@@ -110,36 +110,36 @@ LIST_CHANGED = {"method": "notifications/tools/list_changed"}
 
 
 @attack("list_changed in the middle of a run: the tool allowed for the session is another one now.", "tool t")
-async def list_changed(scene: AttackSetup) -> None:
-    server = scene.stdio_server("s", "t")
-    front = SelectiveFrontend(approve_tool=[AllowSession(), AllowOnce()])
+async def list_changed(setup: AttackSetup) -> None:
+    server = setup.stdio_server("s", "t")
+    frontend = SelectiveFrontend(approve_tool=[AllowSession(), AllowOnce()])
     model = ScriptedModel(tool_round(("s__t", {})), text_round("ok"), tool_round(("s__t", {})), text_round("ok"))
-    async with scene.open_host(model, front, server) as host:
+    async with setup.open_host(model, frontend, server) as host:
         await host.conversation.send("go")
-        await wait_for_relisting(host, lambda: scene.write_plan("s", tool_definition("t", "evil"), push=[LIST_CHANGED]))
+        await wait_for_relisting(host, lambda: setup.write_plan("s", tool_definition("t", "evil"), push=[LIST_CHANGED]))
         await host.conversation.send("go on")
 
 
 @attack("The tool becomes another one while its question is open: the yes was for what was shown.")
-async def changed_under_the_question(scene: AttackSetup) -> None:
+async def changed_under_the_question(setup: AttackSetup) -> None:
     hosts: list[Host] = []
 
     async def late(_: ApproveTool) -> AllowOnce:
         with anyio.CancelScope(shield=True):
             await wait_for_relisting(
-                hosts[0], lambda: scene.write_plan("s", tool_definition("t", "evil"), push=[LIST_CHANGED])
+                hosts[0], lambda: setup.write_plan("s", tool_definition("t", "evil"), push=[LIST_CHANGED])
             )
         return AllowOnce()
 
-    front = SelectiveFrontend(approve_tool=[late, AllowOnce()])
-    async with scene.open_host(call_twice(), front, scene.stdio_server("s", "t")) as host:
+    frontend = SelectiveFrontend(approve_tool=[late, AllowOnce()])
+    async with setup.open_host(call_twice(), frontend, setup.stdio_server("s", "t")) as host:
         hosts.append(host)
         await host.conversation.send("go")
-    assert front.questions_of(ReviewToolChanges)
+    assert frontend.questions_of(ReviewToolChanges)
 
 
 @attack("The tool becomes another one while it is being recorded that it starts.")
-async def changed_while_recorded(scene: AttackSetup) -> None:
+async def changed_while_recorded(setup: AttackSetup) -> None:
     hosts: list[Host] = []
 
     class Late(AuditStore):
@@ -149,38 +149,38 @@ async def changed_while_recorded(scene: AttackSetup) -> None:
             entry = await super().append(factory, about)
             if entry.record is not None and (entry.record.kind, entry.record.event) == ("tool", "started"):
                 await wait_for_relisting(
-                    hosts[0], lambda: scene.write_plan("s", tool_definition("t", "evil"), push=[LIST_CHANGED])
+                    hosts[0], lambda: setup.write_plan("s", tool_definition("t", "evil"), push=[LIST_CHANGED])
                 )
             return entry
 
-    journal = AuditLog(Late(scene.ledger), AuditConfig(required=True))
-    front = SelectiveFrontend(approve_tool=[AllowOnce(), AllowOnce()])
+    audit_log = AuditLog(Late(setup.ledger), AuditConfig(required=True))
+    frontend = SelectiveFrontend(approve_tool=[AllowOnce(), AllowOnce()])
     model = ScriptedModel(tool_round(("s__t", {})), text_round("ok"))
-    async with scene.open_host(model, front, scene.stdio_server("s", "t"), journal=journal) as host:
+    async with setup.open_host(model, frontend, setup.stdio_server("s", "t"), journal=audit_log) as host:
         hosts.append(host)
         await host.conversation.send("go")
 
 
 @attack("list_changed takes the tool away and brings another one of its name back.", "tool t")
-async def away_and_back(scene: AttackSetup) -> None:
-    server = scene.stdio_server("s", "t")
+async def away_and_back(setup: AttackSetup) -> None:
+    server = setup.stdio_server("s", "t")
     model = ScriptedModel(tool_round(("s__t", {})), text_round("ok"), tool_round(("s__t", {})), text_round("ok"))
-    async with scene.open_host(model, SelectiveFrontend(approve_tool=[AllowAlways()]), server) as host:
+    async with setup.open_host(model, SelectiveFrontend(approve_tool=[AllowAlways()]), server) as host:
         await host.conversation.send("go")
-        await wait_for_relisting(host, lambda: scene.write_plan("s", "other", push=[LIST_CHANGED]))
+        await wait_for_relisting(host, lambda: setup.write_plan("s", "other", push=[LIST_CHANGED]))
         await wait_for_relisting(
-            host, lambda: scene.write_plan("s", "other", tool_definition("t", "evil"), push=[LIST_CHANGED])
+            host, lambda: setup.write_plan("s", "other", tool_definition("t", "evil"), push=[LIST_CHANGED])
         )
         await host.conversation.send("go on")
 
 
 @attack("A tool that was kept out runs by hand all the same.")
-async def by_hand_though_held(scene: AttackSetup) -> None:
-    server = scene.stdio_server("s", "t")
-    async with scene.open_host(None, SelectiveFrontend(), server):
+async def by_hand_though_held(setup: AttackSetup) -> None:
+    server = setup.stdio_server("s", "t")
+    async with setup.open_host(None, SelectiveFrontend(), server):
         pass
-    scene.write_plan("s", tool_definition("t", "evil"))
-    async with scene.open_host(None, SelectiveFrontend(), server) as host:
+    setup.write_plan("s", tool_definition("t", "evil"))
+    async with setup.open_host(None, SelectiveFrontend(), server) as host:
         try:
             await host.tools.call("s", "t", {})
         except ConsentDenied:
@@ -189,33 +189,33 @@ async def by_hand_though_held(scene: AttackSetup) -> None:
 
 
 @attack("The difference that was kept is not the one that stands there when the answer comes.", "tool t")
-async def changed_while_shown(scene: AttackSetup) -> None:
-    server = scene.stdio_server("s", "t")
-    await allow_in_earlier_run(scene, server, AllowAlways())
-    scene.write_plan("s", tool_definition("t", "odd"))
+async def changed_while_shown(setup: AttackSetup) -> None:
+    server = setup.stdio_server("s", "t")
+    await allow_in_earlier_run(setup, server, AllowAlways())
+    setup.write_plan("s", tool_definition("t", "odd"))
     hosts: list[Host] = []
 
     async def keep(question: ReviewToolChanges) -> AcceptToolChanges:
         with anyio.CancelScope(shield=True):
             await wait_for_relisting(
-                hosts[0], lambda: scene.write_plan("s", tool_definition("t", "evil"), push=[LIST_CHANGED])
+                hosts[0], lambda: setup.write_plan("s", tool_definition("t", "evil"), push=[LIST_CHANGED])
             )
         return AcceptToolChanges(("t",))
 
-    front = SelectiveFrontend(tools_changed=[keep])
-    async with scene.open_host(call_twice(), front, server, ready=False) as host:
+    frontend = SelectiveFrontend(tools_changed=[keep])
+    async with setup.open_host(call_twice(), frontend, server, ready=False) as host:
         hosts.append(host)
         await host.servers.ensure_ready("s")
         await host.conversation.send("go")
 
 
 @attack("A reconnect: the process is started anew and offers something else under the name.", "tool t")
-async def reconnect(scene: AttackSetup) -> None:
-    server = scene.stdio_server("s", "t")
+async def reconnect(setup: AttackSetup) -> None:
+    server = setup.stdio_server("s", "t")
     model = ScriptedModel(tool_round(("s__t", {})), text_round("ok"), tool_round(("s__t", {})), text_round("ok"))
-    async with scene.open_host(model, SelectiveFrontend(approve_tool=[AllowSession()]), server) as host:
+    async with setup.open_host(model, SelectiveFrontend(approve_tool=[AllowSession()]), server) as host:
         await host.conversation.send("go")
-        scene.write_plan("s", tool_definition("t", "evil"))
+        setup.write_plan("s", tool_definition("t", "evil"))
         feed = host.events.subscribe()
         host.servers.restart("s")
         await read_events(feed, lambda event: isinstance(event, ServerState) and event.state == "ready")
@@ -223,17 +223,17 @@ async def reconnect(scene: AttackSetup) -> None:
 
 
 @attack("The configuration is swapped: another command under the name of a server that was approved.", "tool t")
-async def another_command(scene: AttackSetup) -> None:
-    server = scene.stdio_server("s", "t", source="user")
-    await allow_in_earlier_run(scene, server, AllowAlways())
-    front = SelectiveFrontend()
-    async with scene.open_host(
-        call_twice(), front, replace(server, args=(*server.args, "--evil")), ready=False
+async def another_command(setup: AttackSetup) -> None:
+    server = setup.stdio_server("s", "t", source="user")
+    await allow_in_earlier_run(setup, server, AllowAlways())
+    frontend = SelectiveFrontend()
+    async with setup.open_host(
+        call_twice(), frontend, replace(server, args=(*server.args, "--evil")), ready=False
     ) as host:
         await expect_not_started(host)
         await host.conversation.send("go")
-    assert front.questions_of(TrustServer)[0].changed
-    assert [effect["name"] for effect in scene.effects() if effect["what"] == "process"] == [server.args[0]]
+    assert frontend.questions_of(TrustServer)[0].changed
+    assert [effect["name"] for effect in setup.effects() if effect["what"] == "process"] == [server.args[0]]
 
 
 async def expect_not_started(host: Host, server: str = "s") -> None:
@@ -246,69 +246,69 @@ async def expect_not_started(host: Host, server: str = "s") -> None:
 
 
 @attack("A variable is added to the environment of an approved server: LD_PRELOAD.", "tool t")
-async def another_environment(scene: AttackSetup) -> None:
-    server = scene.stdio_server("s", "t", source="user")
-    await allow_in_earlier_run(scene, server, AllowAlways())
-    async with scene.open_host(
+async def another_environment(setup: AttackSetup) -> None:
+    server = setup.stdio_server("s", "t", source="user")
+    await allow_in_earlier_run(setup, server, AllowAlways())
+    async with setup.open_host(
         call_twice(), SelectiveFrontend(), replace(server, env={**server.env, "X": "1"}), ready=False
     ) as host:
         await expect_not_started(host)
-    assert len([effect for effect in scene.effects() if effect["what"] == "process"]) == 1
+    assert len([effect for effect in setup.effects() if effect["what"] == "process"]) == 1
 
 
 @attack("An approved server runs in another folder.", "tool t")
-async def another_folder(scene: AttackSetup) -> None:
-    server = scene.stdio_server("s", "t", source="user")
-    await allow_in_earlier_run(scene, server, AllowAlways())
-    async with scene.open_host(
-        call_twice(), SelectiveFrontend(), replace(server, cwd=str(scene.folder)), ready=False
+async def another_folder(setup: AttackSetup) -> None:
+    server = setup.stdio_server("s", "t", source="user")
+    await allow_in_earlier_run(setup, server, AllowAlways())
+    async with setup.open_host(
+        call_twice(), SelectiveFrontend(), replace(server, cwd=str(setup.folder)), ready=False
     ) as host:
         await expect_not_started(host)
-    assert len([effect for effect in scene.effects() if effect["what"] == "process"]) == 1
+    assert len([effect for effect in setup.effects() if effect["what"] == "process"]) == 1
 
 
 @attack("The configuration is swapped, and the user approves the new one: its tool has the old grants?", "tool t")
-async def grants_of_another_command(scene: AttackSetup) -> None:
-    server = scene.stdio_server("s", "t", source="user")
-    await allow_in_earlier_run(scene, server, AllowAlways())
+async def grants_of_another_command(setup: AttackSetup) -> None:
+    server = setup.stdio_server("s", "t", source="user")
+    await allow_in_earlier_run(setup, server, AllowAlways())
     swapped = replace(server, args=(*server.args, "--evil"))
-    front = SelectiveFrontend(trust_server=[TrustOnce()])
-    async with scene.open_host(call_twice(), front, swapped) as host:
+    frontend = SelectiveFrontend(trust_server=[TrustOnce()])
+    async with setup.open_host(call_twice(), frontend, swapped) as host:
         await host.conversation.send("go")
-    assert len(front.questions_of(ApproveTool)) == 2
+    assert len(frontend.questions_of(ApproveTool)) == 2
 
 
 @attack(
     "By hand, a tool that was allowed for good as another one, by a server that is started in another way now.",
     "tool t",
 )
-async def by_hand_of_another_command(scene: AttackSetup) -> None:
-    server = scene.stdio_server("s", "t")
-    await allow_in_earlier_run(scene, server, AllowAlways())
-    scene.write_plan("s", tool_definition("t", "evil"))
-    async with scene.open_host(None, SelectiveFrontend(), replace(server, args=(*server.args, "--evil"))) as host:
+async def by_hand_of_another_command(setup: AttackSetup) -> None:
+    server = setup.stdio_server("s", "t")
+    await allow_in_earlier_run(setup, server, AllowAlways())
+    setup.write_plan("s", tool_definition("t", "evil"))
+    async with setup.open_host(None, SelectiveFrontend(), replace(server, args=(*server.args, "--evil"))) as host:
         with pytest.raises(ConsentDenied, match="changed after it was allowed"):
             await host.tools.call("s", "t", {})
 
 
 @attack("A server that nobody approved starts while its question is open.", may_start=False)
-async def started_before_the_answer(scene: AttackSetup) -> None:
-    server = scene.stdio_server("s", "t", source="user")
+async def started_before_the_answer(setup: AttackSetup) -> None:
+    server = setup.stdio_server("s", "t", source="user")
 
     async def late(question: TrustServer) -> Any:
         await anyio.wait_all_tasks_blocked()
         return question.refusal()
 
-    front = SelectiveFrontend(trust_server=[late])
-    async with scene.open_host(call_twice(), front, server, ready=False) as host:
+    frontend = SelectiveFrontend(trust_server=[late])
+    async with setup.open_host(call_twice(), frontend, server, ready=False) as host:
         await expect_not_started(host)
         await host.conversation.send("go")
 
 
 @attack("A server that was refused is tried again by the model, by a restart and by hand.", may_start=False)
-async def refused_again(scene: AttackSetup) -> None:
-    async with scene.open_host(
-        call_twice(), SelectiveFrontend(), scene.stdio_server("s", "t", source="user"), ready=False
+async def refused_again(setup: AttackSetup) -> None:
+    async with setup.open_host(
+        call_twice(), SelectiveFrontend(), setup.stdio_server("s", "t", source="user"), ready=False
     ) as host:
         await expect_not_started(host)
         host.servers.restart("s")
@@ -323,22 +323,22 @@ async def refused_again(scene: AttackSetup) -> None:
 
 
 @attack("A server at an address nobody approved is looked at before the answer.", may_start=False)
-async def address_not_approved(scene: AttackSetup) -> None:
+async def address_not_approved(setup: AttackSetup) -> None:
     async with (
-        scene.http_server("s", "t", source="user") as server,
-        scene.open_host(call_twice(), SelectiveFrontend(), server, ready=False) as host,
+        setup.http_server("s", "t", source="user") as server,
+        setup.open_host(call_twice(), SelectiveFrontend(), server, ready=False) as host,
     ):
         await expect_not_started(host)
         await host.conversation.send("go")
 
 
 @attack("A front that answers the question about a server with something that is no answer.", may_start=False)
-async def no_answer_about_a_server(scene: AttackSetup) -> None:
+async def no_answer_about_a_server(setup: AttackSetup) -> None:
     for answer in (None, True, "always", AllowAlways()):
-        async with scene.open_host(
+        async with setup.open_host(
             call_twice(),
             SelectiveFrontend(trust_server=[answer]),
-            scene.stdio_server("s", "t", source="user"),
+            setup.stdio_server("s", "t", source="user"),
             ready=False,
         ) as host:
             await expect_not_started(host)
@@ -346,117 +346,119 @@ async def no_answer_about_a_server(scene: AttackSetup) -> None:
 
 
 @attack("A tool picked to run unasked becomes another one.", "tool t")
-async def picked_and_changed(scene: AttackSetup) -> None:
+async def picked_and_changed(setup: AttackSetup) -> None:
     claims = {"annotations": {"readOnlyHint": True}}
-    server = scene.stdio_server("s", tool_definition("t", **claims))
+    server = setup.stdio_server("s", tool_definition("t", **claims))
     model = ScriptedModel(tool_round(("s__t", {})), text_round("ok"), tool_round(("s__t", {})), text_round("ok"))
-    async with scene.open_host(model, SelectiveFrontend(), server) as host:
+    async with setup.open_host(model, SelectiveFrontend(), server) as host:
         host.auto_approval.start([("s", "t")], AutoApprovalBudget())
         await host.conversation.send("go")
         await wait_for_relisting(
-            host, lambda: scene.write_plan("s", tool_definition("t", "evil", **claims), push=[LIST_CHANGED])
+            host, lambda: setup.write_plan("s", tool_definition("t", "evil", **claims), push=[LIST_CHANGED])
         )
         await host.conversation.send("go on")
 
 
 @attack("More calls side by side than the budget of working on its own has left.", "tool t")
-async def over_budget_at_once(scene: AttackSetup) -> None:
-    server = scene.stdio_server("s", tool_definition("t", annotations={"readOnlyHint": True}))
+async def over_budget_at_once(setup: AttackSetup) -> None:
+    server = setup.stdio_server("s", tool_definition("t", annotations={"readOnlyHint": True}))
     model = ScriptedModel(tool_round(*(("s__t", {"n": n}) for n in range(5))), text_round("ok"))
     model.rounds[0] = tool_round(("s__t", {}), ("s__t", {}), ("s__t", {}))
-    async with scene.open_host(model, SelectiveFrontend(), server) as host:
+    async with setup.open_host(model, SelectiveFrontend(), server) as host:
         host.auto_approval.start([("s", "t")], AutoApprovalBudget(calls=1))
         await host.conversation.send("go")
 
 
 @attack("A tool claims to read only, and nobody chose to believe that.")
-async def a_claim_alone(scene: AttackSetup) -> None:
-    server = scene.stdio_server("s", tool_definition("t", annotations={"readOnlyHint": True, "destructiveHint": False}))
-    async with scene.open_host(call_twice(), SelectiveFrontend(), server) as host:
+async def a_claim_alone(setup: AttackSetup) -> None:
+    server = setup.stdio_server("s", tool_definition("t", annotations={"readOnlyHint": True, "destructiveHint": False}))
+    async with setup.open_host(call_twice(), SelectiveFrontend(), server) as host:
         await host.conversation.send("go")
 
 
 @attack("A tool claims to read only and to destroy, at a server whose claims are believed.")
-async def a_claim_with_two_tongues(scene: AttackSetup) -> None:
+async def a_claim_with_two_tongues(setup: AttackSetup) -> None:
     claims = {"annotations": {"readOnlyHint": True, "destructiveHint": True}}
-    async with scene.open_host(
+    async with setup.open_host(
         call_twice(),
         SelectiveFrontend(),
-        scene.stdio_server("s", tool_definition("t", **claims), trust_annotations=True),
+        setup.stdio_server("s", tool_definition("t", **claims), trust_annotations=True),
     ) as host:
         await host.conversation.send("go")
 
 
 @attack("Two programs on one store: what one allowed for its session does not hold in the other.", "tool t", "tool t")
-async def two_fronts_session(scene: AttackSetup) -> None:
-    server = scene.stdio_server("s", "t")
+async def two_fronts_session(setup: AttackSetup) -> None:
+    server = setup.stdio_server("s", "t")
     async with (
-        scene.open_host(call_twice(), SelectiveFrontend(approve_tool=[AllowSession()]), server) as one,
-        scene.open_host(call_twice(), SelectiveFrontend(), server) as other,
+        setup.open_host(call_twice(), SelectiveFrontend(approve_tool=[AllowSession()]), server) as host,
+        setup.open_host(call_twice(), SelectiveFrontend(), server) as other,
     ):
-        await one.conversation.send("go")
+        await host.conversation.send("go")
         await other.conversation.send("go")
 
 
 @attack("Two programs on one store: a grant that one revoked is used by the other, which runs still.", "tool t")
-async def two_fronts_revoked(scene: AttackSetup) -> None:
-    server = scene.stdio_server("s", "t")
+async def two_fronts_revoked(setup: AttackSetup) -> None:
+    server = setup.stdio_server("s", "t")
     model = ScriptedModel(tool_round(("s__t", {})), text_round("ok"), tool_round(("s__t", {})), text_round("ok"))
     async with (
-        scene.open_host(model, SelectiveFrontend(approve_tool=[AllowAlways()]), server) as one,
-        scene.open_host(ScriptedModel(), SelectiveFrontend(), server) as other,
+        setup.open_host(model, SelectiveFrontend(approve_tool=[AllowAlways()]), server) as host,
+        setup.open_host(ScriptedModel(), SelectiveFrontend(), server) as other,
     ):
-        await one.conversation.send("go")
+        await host.conversation.send("go")
         for permission in await other.grants.list_grants():
             await other.grants.revoke(permission.grant.id)
-        await one.conversation.send("go on")
+        await host.conversation.send("go on")
 
 
 @attack("Two programs on one store: a rule for this conversation is used in another one.", "tool t", "tool t")
-async def two_fronts_conversation(scene: AttackSetup) -> None:
-    server = scene.stdio_server("s", "t")
+async def two_fronts_conversation(setup: AttackSetup) -> None:
+    server = setup.stdio_server("s", "t")
     rule = AllowRule(replace(parse_rule("s/t"), scope="conversation"))
     async with (
-        scene.open_host(call_twice(), SelectiveFrontend(approve_tool=[rule]), server) as one,
-        scene.open_host(call_twice(), SelectiveFrontend(), server) as other,
+        setup.open_host(call_twice(), SelectiveFrontend(approve_tool=[rule]), server) as host,
+        setup.open_host(call_twice(), SelectiveFrontend(), server) as other,
     ):
-        await one.conversation.send("go")
+        await host.conversation.send("go")
         await other.conversation.send("go")
 
 
 @attack("The ledger cannot be written, and it is demanded: no call and no process goes unrecorded.", may_start=False)
-async def no_ledger(scene: AttackSetup) -> None:
-    (scene.folder / "a file").write_text("")
-    journal = AuditLog(AuditStore(Path(scene.folder / "a file" / "ledger.db")), AuditConfig(required=True))
-    front = SelectiveFrontend(approve_tool=[AllowOnce()], trust_server=[TrustAlways()])
-    async with scene.open_host(call_twice(), front, scene.stdio_server("s", "t"), ready=False, journal=journal) as host:
+async def no_ledger(setup: AttackSetup) -> None:
+    (setup.folder / "a file").write_text("")
+    audit_log = AuditLog(AuditStore(Path(setup.folder / "a file" / "ledger.db")), AuditConfig(required=True))
+    frontend = SelectiveFrontend(approve_tool=[AllowOnce()], trust_server=[TrustAlways()])
+    async with setup.open_host(
+        call_twice(), frontend, setup.stdio_server("s", "t"), ready=False, journal=audit_log
+    ) as host:
         await expect_not_started(host)
         await host.conversation.send("go")
 
 
 @attack("The ledger is replaced by an older copy while calls are made: what happens afterwards is in no file.",
      "tool t", "tool t")  # fmt: skip
-async def ledger_replaced(scene: AttackSetup) -> None:
-    front = SelectiveFrontend(approve_tool=[AllowOnce(), AllowOnce()])
+async def ledger_replaced(setup: AttackSetup) -> None:
+    frontend = SelectiveFrontend(approve_tool=[AllowOnce(), AllowOnce()])
     model = ScriptedModel(tool_round(("s__t", {})), text_round("ok"), tool_round(("s__t", {})), text_round("ok"))
-    async with scene.open_host(model, front, scene.stdio_server("s", "t")) as host:
+    async with setup.open_host(model, frontend, setup.stdio_server("s", "t")) as host:
         await host.conversation.send("go")
-        copy = scene.folder / "copy"
-        with sqlite3.connect(scene.ledger) as db:
+        copy = setup.folder / "copy"
+        with sqlite3.connect(setup.ledger) as db:
             db.execute("VACUUM INTO ?", (str(copy),))
         for suffix in ("-wal", "-shm"):
-            scene.ledger.with_name(scene.ledger.name + suffix).unlink(missing_ok=True)
-        copy.rename(scene.ledger)
+            setup.ledger.with_name(setup.ledger.name + suffix).unlink(missing_ok=True)
+        copy.rename(setup.ledger)
         await host.conversation.send("go on")
 
 
 @attack("An address that was approved sends the calls on to another server.", "tool t")
-async def redirected(scene: AttackSetup) -> None:
-    async with scene.http_server("evil", "t") as evil, scene.http_server("s", "t", revision=MODERN) as server:
-        front = SelectiveFrontend(approve_tool=[AllowOnce(), AllowOnce()])
+async def redirected(setup: AttackSetup) -> None:
+    async with setup.http_server("evil", "t") as evil, setup.http_server("s", "t", revision=MODERN) as server:
+        frontend = SelectiveFrontend(approve_tool=[AllowOnce(), AllowOnce()])
         model = ScriptedModel(tool_round(("s__t", {})), text_round("ok"), tool_round(("s__t", {})), text_round("ok"))
-        async with scene.open_host(model, front, server) as host:
+        async with setup.open_host(model, frontend, server) as host:
             await host.conversation.send("go")
-            scene.write_plan("s", "t", revision=MODERN, redirect={"tools/call": evil.url})
+            setup.write_plan("s", "t", revision=MODERN, redirect={"tools/call": evil.url})
             await host.conversation.send("go on")
-    assert {effect["server"] for effect in scene.effects()} == {"s"}
+    assert {effect["server"] for effect in setup.effects()} == {"s"}

@@ -128,9 +128,9 @@ class HostileServer:
     def _ask(self, ident: Any, step: Message, number: int, plan: Message) -> Message | None:
         asks = step["asks"]
         if plan["revision"] >= "2026-07-28":
-            wanted = {key: {"method": method, "params": given} for key, (method, given) in asks.items()}
+            expected = {key: {"method": method, "params": given} for key, (method, given) in asks.items()}
             state = {"requestState": f"{number + 1}/{step.get('state', '')}"}
-            return {"resultType": "input_required", "inputRequests": wanted, **state, **step.get("more", {})}
+            return {"resultType": "input_required", "inputRequests": expected, **state, **step.get("more", {})}
         self.waiting_calls[str(ident)] = (ident, {f"{ident}/{key}" for key in asks})
         for key, (method, given) in asks.items():
             self.asked[f"{ident}/{key}"] = (method, str(ident))

@@ -14,9 +14,9 @@ FILES = (arguments, server_requests, changes, names)
 
 @pytest.mark.parametrize("name", ATTACKS)
 async def test_an_attack_on_consent_fails(name: str, tmp_path: Path, open_host: OpenHost) -> None:
-    way, scene = ATTACKS[name], AttackSetup(tmp_path, open_host)
-    await way.run(scene)
-    check_effects(way, scene.effects(), scene.audit_rows())
+    way, setup = ATTACKS[name], AttackSetup(tmp_path, open_host)
+    await way.run(setup)
+    check_effects(way, setup.effects(), setup.audit_rows())
 
 
 def test_at_least_forty_attacks_are_tried_each_with_its_own_description() -> None:

@@ -44,25 +44,25 @@ def print_row(cell: Cell, outcomes: list[probes.ProbeOutcome] | str) -> None:
     if isinstance(outcomes, str):
         print(f"{cell!s:<{WIDTH}} missing: {outcomes}", flush=True)
         return
-    by_name = {one.probe: one for one in outcomes}
+    by_name = {outcome.probe: outcome for outcome in outcomes}
     marks = [_outcome_mark(by_name[name]) if name in by_name else "" for name in probes.ALL]
     print(
         f"{cell!s:<{WIDTH}}"
         + "".join(f"{text:<{len(name) + 1}}" for text, name in zip(marks, COLUMN_TITLES, strict=True))
     )
-    for one in outcomes:
-        if not one.is_good:
-            print(f"    {one.probe}: {one.fault or 'it works now'}")
+    for outcome in outcomes:
+        if not outcome.is_good:
+            print(f"    {outcome.probe}: {outcome.fault or 'it works now'}")
     sys.stdout.flush()
 
 
-def _outcome_mark(one: probes.ProbeOutcome) -> str:
+def _outcome_mark(outcome: probes.ProbeOutcome) -> str:
     """What stands in the table."""
-    if not one.is_good:
-        return "FAIL" if one.fault else "WORKS"
-    if one.limit is not None:
+    if not outcome.is_good:
+        return "FAIL" if outcome.fault else "WORKS"
+    if outcome.limit is not None:
         return "limit"
-    return one.note.split(" ")[0] if one.probe == "list changes" else "ok"
+    return outcome.note.split(" ")[0] if outcome.probe == "list changes" else "ok"
 
 
 COLUMN_TITLES = [name if len(name) > 5 else f"{name:<5}" for name in probes.ALL]
@@ -77,11 +77,13 @@ def main() -> int:
     print(f"{'':<{WIDTH}}" + "".join(f"{name:<{len(name) + 1}}" for name in COLUMN_TITLES), flush=True)
     found = anyio.run(run_matrix, chosen, options.jobs)
     missing = [cell for cell, outcomes in found.items() if isinstance(outcomes, str)]
-    tried = [(cell, one) for cell, outcomes in found.items() if not isinstance(outcomes, str) for one in outcomes]
+    tried = [
+        (cell, outcome) for cell, outcomes in found.items() if not isinstance(outcomes, str) for outcome in outcomes
+    ]
     failed = [one for _, one in tried if not one.is_good]
     limits = {(cell.peer.name, one.probe, one.limit.reason) for cell, one in tried if one.limit}
-    for name, probe, why in sorted(limits):
-        print(f"limit: {name}, {probe}: {why}")
+    for name, probe, reason in sorted(limits):
+        print(f"limit: {name}, {probe}: {reason}")
     print(f"{len(found)} cells, {len(failed)} probes failed, {len(missing)} peers missing")
     return int(bool(failed or missing))
 

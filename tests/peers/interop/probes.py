@@ -129,138 +129,138 @@ class ProbeSession:
             await anyio.sleep(0.02)
 
 
-async def era(scene: ProbeSession) -> None:
-    spoken = scene.session.facts.era
-    scene.note = f"{scene.session.facts.revision}"
-    late = scene.eras.known == "dual" and spoken == "handshake"
-    assert late or spoken == scene.cell.era, f"spoke {spoken}, remembered {scene.eras.known}"
+async def era(probe: ProbeSession) -> None:
+    spoken = probe.session.facts.era
+    probe.note = f"{probe.session.facts.revision}"
+    late = probe.eras.known == "dual" and spoken == "handshake"
+    assert late or spoken == probe.cell.era, f"spoke {spoken}, remembered {probe.eras.known}"
     if late:
-        scene.note += " (dual, found late)"
+        probe.note += " (dual, found late)"
 
 
-async def tools(scene: ProbeSession) -> None:
-    names = {tool.name for tool in (await list_tools(scene.session)).values}
+async def tools(probe: ProbeSession) -> None:
+    names = {tool.name for tool in (await list_tools(probe.session)).values}
     assert {"add", "steps", "form"} <= names, names
-    assert await scene.call("add", a=2, b=3) == "5"
+    assert await probe.call("add", a=2, b=3) == "5"
 
 
-async def resources(scene: ProbeSession) -> None:
-    assert [one.uri for one in (await list_resources(scene.session)).values] == ["demo://greeting"]
-    read = await scene.session.request(ReadResource("demo://greeting"))
-    assert [one.text for one in read.contents] == ["hello"]
+async def resources(probe: ProbeSession) -> None:
+    assert [resource.uri for resource in (await list_resources(probe.session)).values] == ["demo://greeting"]
+    read = await probe.session.request(ReadResource("demo://greeting"))
+    assert [content.text for content in read.contents] == ["hello"]
 
 
-async def templates(scene: ProbeSession) -> None:
-    assert [one.uri_template for one in (await list_resource_templates(scene.session)).values] == [
+async def templates(probe: ProbeSession) -> None:
+    assert [template.uri_template for template in (await list_resource_templates(probe.session)).values] == [
         "demo://items/{ident}"
     ]
-    read = await scene.session.request(ReadResource("demo://items/7"))
-    assert [one.text for one in read.contents] == ["item 7"]
+    read = await probe.session.request(ReadResource("demo://items/7"))
+    assert [content.text for content in read.contents] == ["item 7"]
 
 
-async def prompts(scene: ProbeSession) -> None:
-    assert [one.name for one in (await list_prompts(scene.session)).values] == ["review"]
-    filled = await scene.session.request(GetPrompt("review", {"code": "x"}))
+async def prompts(probe: ProbeSession) -> None:
+    assert [prompt.name for prompt in (await list_prompts(probe.session)).values] == ["review"]
+    filled = await probe.session.request(GetPrompt("review", {"code": "x"}))
     block = filled.messages[0].parse_content()
     assert isinstance(block, TextContent), block
     assert block.text == "Please review: x"
 
 
-async def completion(scene: ProbeSession) -> None:
+async def completion(probe: ProbeSession) -> None:
     asked = Complete(PromptReference("review"), CompletionArgument("code", "py"))
-    assert (await scene.session.request(asked)).completion.values == ("python",)
+    assert (await probe.session.request(asked)).completion.values == ("python",)
 
 
-async def progress(scene: ProbeSession) -> None:
-    heard: list[Notification] = []
-    assert await scene.call("steps", heard.append) == "done"
-    values = [one.progress for one in heard if isinstance(one, ProgressNotification)]
+async def progress(probe: ProbeSession) -> None:
+    notifications: list[Notification] = []
+    assert await probe.call("steps", notifications.append) == "done"
+    values = [event.progress for event in notifications if isinstance(event, ProgressNotification)]
     assert values, "no progress came"
     assert values[-1] == 3, values
 
 
-async def logging(scene: ProbeSession) -> None:
-    heard: list[Notification] = []
+async def logging(probe: ProbeSession) -> None:
+    notifications: list[Notification] = []
     with suppress(UnsupportedCapability):  # some servers log without declaring it
-        await scene.session.set_log_level("info")
-    assert await scene.call("log", heard.append) == "logged"
-    await scene.until(lambda: any(_is_log(one) for one in (*heard, *scene.notes.logged)))
+        await probe.session.set_log_level("info")
+    assert await probe.call("log", notifications.append) == "logged"
+    await probe.until(lambda: any(_is_log(item) for item in (*notifications, *probe.notes.logged)))
 
 
 def _is_log(notice: Notification) -> bool:
     return isinstance(notice, LoggingMessageNotification) and b"look here" in bytes(notice.data)
 
 
-def _has_added(scene: ProbeSession) -> bool:
-    catalog = scene.watching.listing.catalog
-    names = [[one.name for one in kind] for kind in (catalog.tools, catalog.prompts, catalog.resources)]
+def _has_added(probe: ProbeSession) -> bool:
+    catalog = probe.watching.listing.catalog
+    names = [[item.name for item in kind] for kind in (catalog.tools, catalog.prompts, catalog.resources)]
     return all("added" in kind for kind in names)
 
 
-async def list_changes(scene: ProbeSession) -> None:
-    tools = scene.session.facts.capabilities.tools
-    if scene.session.facts.era == "stateless" and tools is not None and tools.list_changed:
-        await scene.until(lambda: scene.session.watched.tools)
-    assert not _has_added(scene)
-    await scene.call("change")
-    begun = monotonic()
-    await scene.until(lambda: _has_added(scene))
-    took = monotonic() - begun
-    scene.note = f"{took:.1f} s"
+async def list_changes(probe: ProbeSession) -> None:
+    tools = probe.session.facts.capabilities.tools
+    if probe.session.facts.era == "stateless" and tools is not None and tools.list_changed:
+        await probe.until(lambda: probe.session.watched.tools)
+    assert not _has_added(probe)
+    await probe.call("change")
+    started_at = monotonic()
+    await probe.until(lambda: _has_added(probe))
+    took = monotonic() - started_at
+    probe.note = f"{took:.1f} s"
     assert took < REFRESH_SECONDS, f"the list was read anew after {took:.1f} s"
-    assert await scene.call("added") == "new"
+    assert await probe.call("added") == "new"
 
 
-async def subscriptions(scene: ProbeSession) -> None:
-    await scene.watching.watch("demo://greeting")
-    scene.feed.drain()
-    await scene.call("touch")
+async def subscriptions(probe: ProbeSession) -> None:
+    await probe.watching.watch("demo://greeting")
+    probe.feed.drain()
+    await probe.call("touch")
     updates: list[Any] = []
-    await scene.until(lambda: bool(updates.extend(scene.feed.drain()) or updates))
-    assert any(isinstance(one, ResourceChanged) and one.uri == "demo://greeting" for one in updates), updates
-    await scene.watching.unwatch("demo://greeting")
+    await probe.until(lambda: bool(updates.extend(probe.feed.drain()) or updates))
+    assert any(isinstance(update, ResourceChanged) and update.uri == "demo://greeting" for update in updates), updates
+    await probe.watching.unwatch("demo://greeting")
 
 
-async def form(scene: ProbeSession) -> None:
-    assert await scene.call("form") == "Hello Ada"
+async def form(probe: ProbeSession) -> None:
+    assert await probe.call("form") == "Hello Ada"
 
 
-async def sampling(scene: ProbeSession) -> None:
-    assert await scene.call("model") == "Paris"
+async def sampling(probe: ProbeSession) -> None:
+    assert await probe.call("model") == "Paris"
 
 
-async def roots(scene: ProbeSession) -> None:
-    assert (await scene.call("folders")).startswith("file:///work")
+async def roots(probe: ProbeSession) -> None:
+    assert (await probe.call("folders")).startswith("file:///work")
 
 
-async def cancel(scene: ProbeSession) -> None:
+async def cancel(probe: ProbeSession) -> None:
     with suppress(RequestTimeout):
-        await scene.session.request(CallTool("wait", {}), deadline=0.5)
-    while await scene.call("cancelled") != "true":  # noqa: ASYNC110 - the server has to be asked
+        await probe.session.request(CallTool("wait", {}), deadline=0.5)
+    while await probe.call("cancelled") != "true":  # noqa: ASYNC110 - the server has to be asked
         await anyio.sleep(0.1)
 
 
-async def restart(scene: ProbeSession) -> None:
+async def restart(probe: ProbeSession) -> None:
     """The process dies in a call, and another one takes its place, with the same era."""
-    known = scene.eras.known
+    known = probe.eras.known
     with suppress(ConnectionLost):
-        await scene.call("crash")
+        await probe.call("crash")
         raise AssertionError("the crash was not told")
-    if scene.cell.transport == "http":
+    if probe.cell.transport == "http":
         # The session goes on with whoever listens at that address now.
-        assert scene.start_again is not None
-        await scene.start_again()
-        assert await scene.call("add", a=1, b=1) == "2"
+        assert probe.start_again is not None
+        await probe.start_again()
+        assert await probe.call("add", a=1, b=1) == "2"
         return
-    await scene.session.wait_closed()
-    if scene.start_again is not None:
-        await scene.start_again()
-    again = ProbeSession(scene.cell, scene.config)
-    again.eras = scene.eras
+    await probe.session.wait_closed()
+    if probe.start_again is not None:
+        await probe.start_again()
+    again = ProbeSession(probe.cell, probe.config)
+    again.eras = probe.eras
     async with again.connected():
         assert await again.call("add", a=1, b=1) == "2"
-        assert again.session.facts.era == scene.cell.era
-        assert scene.eras.known == known
+        assert again.session.facts.era == probe.cell.era
+        assert probe.eras.known == known
 
 
 Probe = Callable[[ProbeSession], Awaitable[None]]
@@ -294,29 +294,29 @@ async def run(cell: Cell) -> list[ProbeOutcome]:
     """Try everything with one peer. Raises PeersMissing."""
     names = probes_of(cell)
     outcomes: list[ProbeOutcome] = []
-    async with _open_probe_session(cell) as scene:
+    async with _open_probe_session(cell) as probe:
         try:
             with anyio.fail_after(CELL_SECONDS):
-                async with scene.connected():
+                async with probe.connected():
                     for name in names:
-                        outcomes.append(await _run_probe(name, scene))  # noqa: PERF401
+                        outcomes.append(await _run_probe(name, probe))  # noqa: PERF401
         except (McpHostError, TimeoutError, ExceptionGroup) as error:
             rest = names[len(outcomes) :]
             outcomes += [ProbeOutcome(name, f"no connection: {_error_text(error)}") for name in rest]
     return outcomes
 
 
-async def _run_probe(name: str, scene: ProbeSession) -> ProbeOutcome:
-    fault, scene.note = "", ""
+async def _run_probe(name: str, probe: ProbeSession) -> ProbeOutcome:
+    fault, probe.note = "", ""
     limit = RESTART_SECONDS if name == "restart" else PROBE_SECONDS
     try:
         with anyio.fail_after(limit):
-            await ALL[name](scene)
+            await ALL[name](probe)
     except TimeoutError:
         fault = f"not within {limit} s"
     except (McpHostError, AssertionError, ExceptionGroup) as error:
         fault = _error_text(error)
-    return ProbeOutcome(name, fault, scene.cell.limit(name), scene.note)
+    return ProbeOutcome(name, fault, probe.cell.limit(name), probe.note)
 
 
 def _error_text(error: BaseException) -> str:
@@ -334,7 +334,7 @@ async def _open_probe_session(cell: Cell) -> AsyncIterator[ProbeSession]:
         return
     process, port = await anyio.to_thread.run_sync(_start_listening, command, 0)
     path, kind = ("/sse", "sse") if cell.transport == "sse" else ("/mcp", "auto")
-    scene = ProbeSession(
+    probe = ProbeSession(
         cell, ServerConfig(name="peer", url=f"http://127.0.0.1:{port}{path}", transport=kind, era=demanded)
     )
 
@@ -343,9 +343,9 @@ async def _open_probe_session(cell: Cell) -> AsyncIterator[ProbeSession]:
         await anyio.to_thread.run_sync(process.communicate)
         process, _ = await anyio.to_thread.run_sync(_start_listening, command, port)
 
-    scene.start_again = start_again
+    probe.start_again = start_again
     try:
-        yield scene
+        yield probe
     finally:
         process.kill()
         process.communicate()

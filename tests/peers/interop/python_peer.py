@@ -173,7 +173,7 @@ def review(code: str) -> str:
 
 
 def complete(argument: Any) -> Any:
-    values = [one for one in ("python", "pascal") if one.startswith(argument.value)]
+    values = [item for item in ("python", "pascal") if item.startswith(argument.value)]
     return types.Completion(values=values)
 
 

@@ -34,10 +34,10 @@ async def worker(anyio_backend: str) -> AsyncGenerator[WorkerProcess]:
     """The real worker; keys of the developer's own environment must never reach a test."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(worker_client, "WORKER_COMMAND", model_worker_command())
-        one = WorkerProcess(LOG.append)
-        await one.ensure_ready()
-        yield one
-        await one.close()
+        process = WorkerProcess(LOG.append)
+        await process.ensure_ready()
+        yield process
+        await process.close()
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ API_ROUTES = {
     "gemini": ("gemini/gemini-2.5-pro", "/v1beta", "auto"),
     "ollama": ("ollama_chat/llama3.1", "", "auto"),
 }
-STREAMING_ROUTES = [road for road in API_ROUTES if road != "ollama"]
+STREAMING_ROUTES = [api_route for api_route in API_ROUTES if api_route != "ollama"]
 TOOLS = (
     # pretty-printed on purpose: schemas arrive as the server wrote them, and travel on one line
     ToolSpec("fs__read", "Read a file", Raw(b'{"type": "object",\r\n "properties": {"path": {"type": "string"}}}')),

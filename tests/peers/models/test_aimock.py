@@ -17,47 +17,47 @@ ALL = pytest.mark.parametrize("road", list(API_ROUTES))
 @pytest.mark.req("llm.openai.streaming")
 @ALL
 async def test_text_streams_and_ends(road: str, worker: WorkerProcess, mock: str) -> None:
-    heard = await ask_model(create_model(road, mock, worker), "hello")
-    assert heard.text == "Hello from the mock, with ünïcode and 日本語."
-    assert len(heard.events) >= 3  # pieces of the text, which come together as the provider is fast, and the end
-    assert heard.finished.api_route == ("responses" if road == "responses" else "chat")
-    assert heard.finished.reason == "stop"
-    assert heard.uses == []
+    reply = await ask_model(create_model(road, mock, worker), "hello")
+    assert reply.text == "Hello from the mock, with ünïcode and 日本語."
+    assert len(reply.events) >= 3  # pieces of the text, which come together as the provider is fast, and the end
+    assert reply.finished.api_route == ("responses" if road == "responses" else "chat")
+    assert reply.finished.reason == "stop"
+    assert reply.uses == []
 
 
-@pytest.mark.parametrize("road", [road for road in API_ROUTES if road != "ollama"])
-async def test_reasoning_comes_apart_from_text(road: str, worker: WorkerProcess, mock: str) -> None:
-    heard = await ask_model(create_model(road, mock, worker), "think")
-    assert heard.text == "42."
-    assert heard.thinking == "Let me think step by step about the answer."
+@pytest.mark.parametrize("api_route", [api_route for api_route in API_ROUTES if api_route != "ollama"])
+async def test_reasoning_comes_apart_from_text(api_route: str, worker: WorkerProcess, mock: str) -> None:
+    reply = await ask_model(create_model(api_route, mock, worker), "think")
+    assert reply.text == "42."
+    assert reply.thinking == "Let me think step by step about the answer."
 
 
 @pytest.mark.req("llm.openai.functions")
 @pytest.mark.req("llm.tools-to-model")
 @ALL
 async def test_parallel_calls_arrive_complete_with_ids_of_ours(road: str, worker: WorkerProcess, mock: str) -> None:
-    heard = await ask_model(create_model(road, mock, worker), "two tools")
-    first, second = heard.uses
+    reply = await ask_model(create_model(road, mock, worker), "two tools")
+    first, second = reply.uses
     assert (first.name, first.arguments) == ("fs__read", {"path": "/a", "deep": {"k": [1, 2, 3]}})
     assert (second.name, second.arguments) == ("web__get", {"url": "http://x/é"})
     assert first.id != second.id
-    started = [event.id for event in heard.events_of(ToolUseStarted)]
+    started = [event.id for event in reply.events_of(ToolUseStarted)]
     assert started == [first.id, second.id]
-    assert {event.id for event in heard.events_of(ToolUseDelta)} == set(started)
+    assert {event.id for event in reply.events_of(ToolUseDelta)} == set(started)
 
 
 # not gemini: litellm writes function_response, aimock reads functionResponse only; test_raw_provider looks at the body
 @pytest.mark.req("llm.openai.functions")
 @pytest.mark.req("llm.openai.state")
 @pytest.mark.req("llm.providers")
-@pytest.mark.parametrize("road", [road for road in API_ROUTES if road != "gemini"])
-async def test_results_go_back_and_the_model_answers(road: str, worker: WorkerProcess, mock: str) -> None:
-    model = create_model(road, mock, worker)
-    heard = await ask_model(model, "two tools")
-    replays = [event.replay for event in heard.events if getattr(event, "replay", "")]
-    thinking = (ThinkingPart(heard.thinking, replays[-1]),) if replays else ()
-    said = Message(role="assistant", parts=(*thinking, TextPart(heard.text), *heard.uses), model=model.name)
-    results = Message(role="tool", parts=tuple(ToolReturnPart(use.id, use.name, "fine") for use in heard.uses))
+@pytest.mark.parametrize("api_route", [api_route for api_route in API_ROUTES if api_route != "gemini"])
+async def test_results_go_back_and_the_model_answers(api_route: str, worker: WorkerProcess, mock: str) -> None:
+    model = create_model(api_route, mock, worker)
+    reply = await ask_model(model, "two tools")
+    replays = [event.replay for event in reply.events if getattr(event, "replay", "")]
+    thinking = (ThinkingPart(reply.thinking, replays[-1]),) if replays else ()
+    said = Message(role="assistant", parts=(*thinking, TextPart(reply.text), *reply.uses), model=model.name)
+    results = Message(role="tool", parts=tuple(ToolReturnPart(use.id, use.name, "fine") for use in reply.uses))
     again = await ask_model(model, user_message("two tools"), said, results)
     assert again.text == "Both done."
     assert again.finished.reason == "stop"
@@ -69,9 +69,9 @@ async def test_no_arguments_are_an_empty_object(road: str, worker: WorkerProcess
     assert (use.name, use.arguments) == ("now", {})
 
 
-@pytest.mark.parametrize("road", ["openai", "responses"])
-async def test_arguments_that_do_not_parse_are_kept_as_text(road: str, worker: WorkerProcess, mock: str) -> None:
-    (use,) = (await ask_model(create_model(road, mock, worker), "badargs")).uses
+@pytest.mark.parametrize("api_route", ["openai", "responses"])
+async def test_arguments_that_do_not_parse_are_kept_as_text(api_route: str, worker: WorkerProcess, mock: str) -> None:
+    (use,) = (await ask_model(create_model(api_route, mock, worker), "badargs")).uses
     assert use.arguments is None
     assert use.raw == '{"path": "/a'
 
@@ -108,18 +108,18 @@ ERRORS = {
 @ALL
 async def test_errors_say_what_to_do(road: str, case: str, worker: WorkerProcess, mock: str) -> None:
     kind, words = ERRORS[case]
-    heard = await ask_model(create_model(road, mock, worker), case)
-    assert heard.error is not None
-    assert heard.error.model_kind == kind
-    assert words in str(heard.error)
-    assert "litellm" not in heard.error.message
-    assert not heard.events_of(RetryScheduled)
+    reply = await ask_model(create_model(road, mock, worker), case)
+    assert reply.error is not None
+    assert reply.error.model_kind == kind
+    assert words in str(reply.error)
+    assert "litellm" not in reply.error.message
+    assert not reply.events_of(RetryScheduled)
 
 
 @pytest.mark.parametrize("case", ["err500", "err529"])
 @ALL
 async def test_trouble_at_the_provider_is_tried_again(road: str, case: str, worker: WorkerProcess, mock: str) -> None:
-    heard = await ask_model(create_model(road, mock, worker), case)
-    assert len(heard.events_of(RetryScheduled)) == 2
-    assert heard.error is not None
-    assert heard.error.model_kind == "overloaded"
+    reply = await ask_model(create_model(road, mock, worker), case)
+    assert len(reply.events_of(RetryScheduled)) == 2
+    assert reply.error is not None
+    assert reply.error.model_kind == "overloaded"

@@ -71,10 +71,10 @@ async def test_every_end_of_an_answer_is_one_stop_reason_in_both_apis(
     case: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
-    road, ours.script, reason = ENDINGS[case]
-    heard = await ask_model(create_model(road, base, worker), "hi")
-    assert (heard.text, heard.finished.reason) == ("so", reason)
-    assert heard.finished.api_route == ("responses" if road == "responses" else "chat")
+    api_route, ours.script, reason = ENDINGS[case]
+    reply = await ask_model(create_model(api_route, base, worker), "hi")
+    assert (reply.text, reply.finished.reason) == ("so", reason)
+    assert reply.finished.api_route == ("responses" if api_route == "responses" else "chat")
 
 
 REFUSALS = {
@@ -84,14 +84,14 @@ REFUSALS = {
 
 
 @pytest.mark.req("llm.openai.finish")
-@pytest.mark.parametrize("road", list(REFUSALS))
+@pytest.mark.parametrize("api_route", list(REFUSALS))
 async def test_the_words_of_a_refusal_are_shown_and_it_ends_as_one(
-    road: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
+    api_route: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
-    ours.script = REFUSALS[road]
-    heard = await ask_model(create_model(road, base, worker), "hi")
-    assert (heard.text, heard.finished.reason) == ("I cannot.", "content_filter")
+    ours.script = REFUSALS[api_route]
+    reply = await ask_model(create_model(api_route, base, worker), "hi")
+    assert (reply.text, reply.finished.reason) == ("I cannot.", "content_filter")
 
 
 @pytest.mark.req("llm.openai.output", "llm.openai.streaming")
@@ -101,9 +101,9 @@ async def test_events_of_responses_are_joined_and_unknown_ones_are_ignored(
     ours, base = provider
     strange = event("something.new", delta="never shown")
     ours.script = [word("Let me "), strange, word("look."), *tool_call_events('{"path": ', '"/a"}')]
-    heard = await ask_model(create_model("responses", base, worker), "hi")
-    assert heard.text == "Let me look."
-    assert [(use.name, use.arguments) for use in heard.uses] == [("fs__read", {"path": "/a"})]
+    reply = await ask_model(create_model("responses", base, worker), "hi")
+    assert reply.text == "Let me look."
+    assert [(use.name, use.arguments) for use in reply.uses] == [("fs__read", {"path": "/a"})]
 
 
 @pytest.mark.req("llm.openai.reasoning")
@@ -127,10 +127,10 @@ async def test_reasoning_of_responses_goes_back_with_the_result_of_the_call_it_l
     ours, base = provider
     ours.script = tool_call_events("{}")
     model = create_model("responses", base, worker)
-    heard = await ask_model(model, "hi")
-    (replay,) = [thought.replay for thought in heard.events_of(ThinkingDelta)]
-    said = Message(role="assistant", parts=(ThinkingPart("", replay), *heard.uses), model=model.name)
-    results = Message(role="tool", parts=tuple(ToolReturnPart(use.id, use.name, "fine") for use in heard.uses))
+    reply = await ask_model(model, "hi")
+    (replay,) = [thought.replay for thought in reply.events_of(ThinkingDelta)]
+    said = Message(role="assistant", parts=(ThinkingPart("", replay), *reply.uses), model=model.name)
+    results = Message(role="tool", parts=tuple(ToolReturnPart(use.id, use.name, "fine") for use in reply.uses))
     ours.script, ours.status = [], 400
     await ask_model(model, user_message("hi"), said, results)
     kinds = [item["type"] for item in ours.bodies[-1]["input"]]
@@ -153,14 +153,14 @@ async def test_the_whole_conversation_and_its_tools_are_written_in_the_form_of_e
     ours, base = provider
     ours.status = 400
     use = ToolUsePart(id="ours_1", name="fs__read", arguments={"path": "/a"}, provider_id="theirs_1")
-    for road in ("openai", "responses"):
-        model = create_model(road, base, worker)
+    for api_route in ("openai", "responses"):
+        model = create_model(api_route, base, worker)
         said = Message(role="assistant", parts=(TextPart("Reading."), use), model=model.name)
         result = Message(role="tool", parts=(ToolReturnPart("ours_1", "fs__read", "RESULT"),))
         answer = Message(role="assistant", parts=(TextPart("It is short."),), model=model.name)
         await ask_model(model, user_message("read it"), said, result, answer, user_message("and now?"))
     chat, responses = ours.bodies
-    assert [(one["role"], one.get("tool_call_id"), one["content"]) for one in chat["messages"]] == [
+    assert [(message["role"], message.get("tool_call_id"), message["content"]) for message in chat["messages"]] == [
         ("system", None, "Be brief."),
         ("user", None, "read it"),
         ("assistant", None, "Reading."),
@@ -170,7 +170,7 @@ async def test_the_whole_conversation_and_its_tools_are_written_in_the_form_of_e
     ]
     (call,) = chat["messages"][2]["tool_calls"]
     assert (call["id"], call["function"]["name"]) == ("theirs_1", "fs__read")
-    assert [(one.get("role") or one["type"], one.get("call_id")) for one in responses["input"]] == [
+    assert [(item.get("role") or item["type"], item.get("call_id")) for item in responses["input"]] == [
         ("user", None),
         ("assistant", None),
         ("function_call", "theirs_1"),

@@ -38,15 +38,15 @@ TRIES = 3
 REAL_COMMAND = worker_client.WORKER_COMMAND
 
 
-@pytest.mark.parametrize("road", STREAMING_ROUTES)
+@pytest.mark.parametrize("api_route", STREAMING_ROUTES)
 async def test_leaving_the_block_hangs_up_within_100_ms(
-    road: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
+    api_route: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     gaps: list[float] = []
     while len(gaps) < TRIES and (not gaps or gaps[-1] >= 0.1):
         ours.reset()
-        async with create_model(road, base, worker).stream(
+        async with create_model(api_route, base, worker).stream(
             ModelRequest(messages=(user_message("hi"),), tools=TOOLS)
         ) as events:
             words = 0
@@ -62,16 +62,16 @@ async def test_leaving_the_block_hangs_up_within_100_ms(
     assert min(gaps) < 0.1, gaps
 
 
-@pytest.mark.parametrize("road", STREAMING_ROUTES)
+@pytest.mark.parametrize("api_route", STREAMING_ROUTES)
 async def test_cancelling_while_nothing_comes_hangs_up_within_100_ms(
-    road: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
+    api_route: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     ours.words, ours.ending = 0, "silence"
     gaps: list[float] = []
 
     async def listen() -> None:
-        await ask_model(create_model(road, base, worker), "hi")
+        await ask_model(create_model(api_route, base, worker), "hi")
 
     while len(gaps) < TRIES and (not gaps or gaps[-1] >= 0.1):
         ours.reset()
@@ -89,16 +89,16 @@ async def test_cancelling_while_nothing_comes_hangs_up_within_100_ms(
 
 
 @pytest.mark.req("llm.errors")
-@pytest.mark.parametrize("road", STREAMING_ROUTES)
+@pytest.mark.parametrize("api_route", STREAMING_ROUTES)
 async def test_a_cut_stream_keeps_what_came_and_is_not_tried_again(
-    road: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
+    api_route: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     ours.words, ours.ending = 3, "close"
-    heard = await ask_model(create_model(road, base, worker), "hi")
-    assert heard.text.startswith("w0 w1 w2")
-    assert heard.error is not None
-    assert heard.error.model_kind == "network"
+    reply = await ask_model(create_model(api_route, base, worker), "hi")
+    assert reply.text.startswith("w0 w1 w2")
+    assert reply.error is not None
+    assert reply.error.model_kind == "network"
     assert len(ours.bodies) == 1
 
 
@@ -107,12 +107,12 @@ async def test_silence_before_the_first_word_ends_at_the_deadline(
 ) -> None:
     ours, base = provider
     ours.words, ours.ending = 0, "silence"
-    began = time.perf_counter()
-    heard = await ask_model(create_model("gemini", base, worker, first_token=0.5), "hi")
-    assert 0.4 < time.perf_counter() - began < 20
-    assert heard.error is not None
-    assert heard.error.model_kind == "network"
-    assert "0.5 s" in str(heard.error)
+    started_at = time.perf_counter()
+    reply = await ask_model(create_model("gemini", base, worker, first_token=0.5), "hi")
+    assert 0.4 < time.perf_counter() - started_at < 20
+    assert reply.error is not None
+    assert reply.error.model_kind == "network"
+    assert "0.5 s" in str(reply.error)
     with anyio.fail_after(20):
         await ours.gone.wait()
 
@@ -122,38 +122,38 @@ async def test_silence_between_words_ends_at_the_idle_limit(
 ) -> None:
     ours, base = provider
     ours.words, ours.ending = 2, "silence"
-    heard = await ask_model(create_model("anthropic", base, worker, idle=0.5), "hi")
-    assert heard.text == "w0 w1 "
-    assert heard.error is not None
-    assert "nothing more" in str(heard.error)
+    reply = await ask_model(create_model("anthropic", base, worker, idle=0.5), "hi")
+    assert reply.text == "w0 w1 "
+    assert reply.error is not None
+    assert "nothing more" in str(reply.error)
 
 
-@pytest.mark.parametrize("road", list(API_ROUTES))
-async def test_a_refused_port_is_a_network_error(road: str, worker: WorkerProcess) -> None:
+@pytest.mark.parametrize("api_route", list(API_ROUTES))
+async def test_a_refused_port_is_a_network_error(api_route: str, worker: WorkerProcess) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    heard = await ask_model(create_model(road, f"http://127.0.0.1:{port}", worker), "hi")
-    assert heard.error is not None
-    assert heard.error.model_kind == "network"
-    assert str(port) in heard.error.message
-    assert not heard.events_of(RetryScheduled)
+    reply = await ask_model(create_model(api_route, f"http://127.0.0.1:{port}", worker), "hi")
+    assert reply.error is not None
+    assert reply.error.model_kind == "network"
+    assert str(port) in reply.error.message
+    assert not reply.events_of(RetryScheduled)
 
 
 @pytest.mark.req("llm.errors")
-@pytest.mark.parametrize("road", list(API_ROUTES))
+@pytest.mark.parametrize("api_route", list(API_ROUTES))
 async def test_a_busy_provider_is_asked_three_times_and_its_patience_honoured(
-    road: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
+    api_route: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     ours.status, ours.headers = 429, b"retry-after: 0.2\r\n"
-    heard = await ask_model(create_model(road, base, worker), "hi")
+    reply = await ask_model(create_model(api_route, base, worker), "hi")
     assert len(ours.bodies) == 3
-    assert len(heard.events_of(RetryScheduled)) == 2
-    assert heard.error is not None
-    assert heard.error.model_kind == "quota"
-    if road != "gemini":  # litellm 1.105 loses the header there
-        assert heard.events_of(RetryScheduled)[0].seconds == 0.2
+    assert len(reply.events_of(RetryScheduled)) == 2
+    assert reply.error is not None
+    assert reply.error.model_kind == "quota"
+    if api_route != "gemini":  # litellm 1.105 loses the header there
+        assert reply.events_of(RetryScheduled)[0].seconds == 0.2
 
 
 async def test_the_wait_between_tries_can_be_cancelled(
@@ -161,11 +161,11 @@ async def test_the_wait_between_tries_can_be_cancelled(
 ) -> None:
     ours, base = provider
     ours.status, ours.headers = 503, b"retry-after: 50\r\n"
-    began = time.perf_counter()
+    started_at = time.perf_counter()
     with anyio.move_on_after(1) as scope:
         await ask_model(create_model("openai", base, worker), "hi")
     assert scope.cancelled_caught
-    assert time.perf_counter() - began < 10
+    assert time.perf_counter() - started_at < 10
     assert len(ours.bodies) == 1
 
 
@@ -222,13 +222,13 @@ async def test_a_worker_that_dies_ends_its_calls_and_the_next_call_starts_anothe
             await listen_and_kill()
         assert words[0].startswith("w0")
         ours.words = 2
-        heard = await ask_model(model, "again")
-        assert heard.text == "w0 w1 "
+        reply = await ask_model(model, "again")
+        assert reply.text == "w0 w1 "
         assert mine.pid != first
     finally:
-        began = time.perf_counter()
+        started_at = time.perf_counter()
         await mine.close()
-        assert time.perf_counter() - began < 4
+        assert time.perf_counter() - started_at < 4
 
 
 async def test_closing_ends_a_worker_that_still_imports(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,9 +242,9 @@ async def test_closing_ends_a_worker_that_still_imports(monkeypatch: pytest.Monk
         starting.cancel_scope.cancel()
     pid = mine.pid
     assert pid is not None
-    began = time.perf_counter()
+    started_at = time.perf_counter()
     await mine.close()
-    assert time.perf_counter() - began < 4
+    assert time.perf_counter() - started_at < 4
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
 
@@ -270,13 +270,13 @@ def conversation(model: str) -> tuple[Message, ...]:
     )
 
 
-@pytest.mark.parametrize("road", list(API_ROUTES))
+@pytest.mark.parametrize("api_route", list(API_ROUTES))
 async def test_results_images_and_reasoning_are_in_the_body(
-    road: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
+    api_route: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     ours.status = 400
-    model = create_model(road, base, worker)
+    model = create_model(api_route, base, worker)
     await ask_model(model, *conversation(model.name))
     body = json.dumps(ours.bodies[-1])
     assert "RESULT" in body
@@ -284,7 +284,7 @@ async def test_results_images_and_reasoning_are_in_the_body(
     assert PICTURE + "AAAA" in body
     assert "fs__read" in body
     assert "Be brief." in body
-    assert ("SIGNATURE" in body) == (road == "anthropic")
+    assert ("SIGNATURE" in body) == (api_route == "anthropic")
 
 
 async def test_an_image_in_a_result_follows_as_a_user_message_on_the_openai_road(
@@ -304,8 +304,8 @@ async def test_an_image_in_a_result_follows_as_a_user_message_on_the_openai_road
 async def test_two_thousand_words_arrive_whole(worker: WorkerProcess, provider: tuple[RawProvider, str]) -> None:
     ours, base = provider
     ours.words, ours.pause, ours.ending = 2_000, 0, "close"
-    heard = await ask_model(create_model("openai", base, worker), "hi")
-    assert heard.text == "".join(f"w{number} " for number in range(2_000))
+    reply = await ask_model(create_model("openai", base, worker), "hi")
+    assert reply.text == "".join(f"w{number} " for number in range(2_000))
 
 
 @pytest.mark.parametrize(("name", "key"), [("nosuch/model", ""), ("nosuch/model", "K"), ("nosuch", "")])
@@ -313,10 +313,10 @@ async def test_an_unknown_name_is_one_clear_error_and_not_a_missing_key(
     name: str, key: str, worker: WorkerProcess
 ) -> None:
     model = LiteLlmModel(ModelConfig(name=name, api_key_env=key), worker, environ={"K": "x" * 20})
-    with pytest.raises(ModelError, match=name) as caught:
+    with pytest.raises(ModelError, match=name) as exc_info:
         await model.prepare()
-    assert caught.value.model_kind == "bad_request"
-    assert "provider/model" in caught.value.hint
+    assert exc_info.value.model_kind == "bad_request"
+    assert "provider/model" in exc_info.value.hint
 
 
 async def test_a_bare_name_at_an_own_address_is_an_openai_server(
@@ -341,13 +341,13 @@ async def test_chat_completions_are_not_stored_either(
     assert ours.bodies[0]["store"] is False
 
 
-@pytest.mark.parametrize("road", ["anthropic", "gemini"])
+@pytest.mark.parametrize("api_route", ["anthropic", "gemini"])
 async def test_a_provider_without_a_store_option_is_not_sent_it(
-    road: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
+    api_route: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     ours.words = 1
-    await ask_model(create_model(road, base, worker), "hi")
+    await ask_model(create_model(api_route, base, worker), "hi")
     assert "store" not in ours.bodies[0]
 
 
@@ -369,8 +369,8 @@ async def test_reasoning_effort_reaches_servers_of_ones_own(
     ours, base = provider
     ours.status = 400
     config = ModelConfig(name=name, api_base=f"{base}/v1", reasoning_effort="low", max_output_tokens=7)
-    heard = await ask_model(LiteLlmModel(config, worker, environ={}), "hi")
-    assert ours.bodies, heard.error
+    reply = await ask_model(LiteLlmModel(config, worker, environ={}), "hi")
+    assert ours.bodies, reply.error
     assert ours.bodies[0]["reasoning_effort"] == "low"
     assert 7 in (ours.bodies[0].get("max_tokens"), ours.bodies[0].get("max_completion_tokens"))
     assert "tools" in ours.bodies[0]
@@ -409,16 +409,16 @@ async def test_an_unsupported_model_parameter_is_reported_and_not_dropped(
 ) -> None:
     ours, base = provider
     config = ModelConfig(name="groq/llama-3.1-8b-instant", api_base=base, reasoning_effort="low", api_key_env="K")
-    heard = await ask_model(LiteLlmModel(config, worker, environ={"K": "x"}), "hi")
-    assert heard.error is not None
-    assert heard.error.message == "groq/llama-3.1-8b-instant does not take reasoning_effort; nothing was sent."
+    reply = await ask_model(LiteLlmModel(config, worker, environ={"K": "x"}), "hi")
+    assert reply.error is not None
+    assert reply.error.message == "groq/llama-3.1-8b-instant does not take reasoning_effort; nothing was sent."
     assert not ours.bodies
 
 
 @pytest.mark.parametrize("garbage", [b"not http at all\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n<html>hello</html>", b""])
-@pytest.mark.parametrize("road", list(API_ROUTES))
+@pytest.mark.parametrize("api_route", list(API_ROUTES))
 async def test_a_server_that_speaks_something_else_is_one_clear_error(
-    road: str, garbage: bytes, worker: WorkerProcess
+    api_route: str, garbage: bytes, worker: WorkerProcess
 ) -> None:
     async def babble(stream: SocketStream) -> None:
         async with stream:
@@ -430,9 +430,9 @@ async def test_a_server_that_speaks_something_else_is_one_clear_error(
     async with listener, anyio.create_task_group() as group:
         group.start_soon(listener.serve, babble)
         with anyio.fail_after(20):
-            heard = await ask_model(create_model(road, f"http://127.0.0.1:{port}", worker), "hi")
+            reply = await ask_model(create_model(api_route, f"http://127.0.0.1:{port}", worker), "hi")
         group.cancel_scope.cancel()
-    assert heard.text == ""
-    assert heard.error is not None
-    assert "Traceback" not in str(heard.error)
-    assert KEY not in str(heard.error) + heard.error.details
+    assert reply.text == ""
+    assert reply.error is not None
+    assert "Traceback" not in str(reply.error)
+    assert KEY not in str(reply.error) + reply.error.details

@@ -38,11 +38,11 @@ async def test_usage_that_makes_no_sense_never_fails_an_answer(
 ) -> None:
     ours, base = provider
     ours.script = [chunk({"content": "hello"}), chunk({}, "stop"), chunk({}, usage=usage) | {"choices": []}]
-    heard = await ask_model(create_model("openai", base, worker), "hi")
-    assert heard.text == "hello"
-    got = heard.finished.usage
-    assert (got.input_tokens, got.output_tokens) == counted
-    assert got.cost is None or got.cost >= 0
+    reply = await ask_model(create_model("openai", base, worker), "hi")
+    assert reply.text == "hello"
+    result = reply.finished.usage
+    assert (result.input_tokens, result.output_tokens) == counted
+    assert result.cost is None or result.cost >= 0
 
 
 async def test_an_answer_that_never_ends_is_stopped_and_kept_so_far(
@@ -50,11 +50,11 @@ async def test_an_answer_that_never_ends_is_stopped_and_kept_so_far(
 ) -> None:
     ours, base = provider
     ours.script = [chunk({"content": f"{number} " + "word " * 20_000}) for number in range(40)]
-    heard = await ask_model(create_model("openai", base, worker), "hi")
-    assert heard.error is not None
-    assert "1,000,000 characters" in heard.error.message
+    reply = await ask_model(create_model("openai", base, worker), "hi")
+    assert reply.error is not None
+    assert "1,000,000 characters" in reply.error.message
     assert (
-        MAX_ANSWER_LENGTH < sum(len(event.text) for event in heard.events_of(TextDelta)) < MAX_ANSWER_LENGTH + 200_000
+        MAX_ANSWER_LENGTH < sum(len(event.text) for event in reply.events_of(TextDelta)) < MAX_ANSWER_LENGTH + 200_000
     )
 
 
@@ -68,10 +68,10 @@ async def test_more_calls_than_are_taken_stop_the_answer_and_none_of_them_runs(
         return {"index": number, "id": f"a{number}", "type": "function", "function": function}
 
     ours.script = [chunk({"tool_calls": [call(number)]}) for number in range(MAX_TOOL_CALLS + 1)]
-    heard = await ask_model(create_model("openai", base, worker), "hi")
-    assert heard.error is not None
-    assert f"more than {MAX_TOOL_CALLS} tool calls" in heard.error.message
-    assert heard.uses == []
+    reply = await ask_model(create_model("openai", base, worker), "hi")
+    assert reply.error is not None
+    assert f"more than {MAX_TOOL_CALLS} tool calls" in reply.error.message
+    assert reply.uses == []
 
 
 async def test_an_event_of_very_many_tool_calls_stops_the_answer_before_they_are_built(
@@ -79,11 +79,11 @@ async def test_an_event_of_very_many_tool_calls_stops_the_answer_before_they_are
 ) -> None:
     ours, base = provider
     ours.script = [chunk({"content": "so far"}), chunk({"tool_calls": [{"function": {}}] * 100_000})]
-    heard = await ask_model(create_model("openai", base, worker), "hi")
-    assert heard.error is not None
-    assert "more than 4,000 objects" in heard.error.message
-    assert heard.uses == []
-    assert heard.text == "so far"
+    reply = await ask_model(create_model("openai", base, worker), "hi")
+    assert reply.error is not None
+    assert "more than 4,000 objects" in reply.error.message
+    assert reply.uses == []
+    assert reply.text == "so far"
 
 
 async def test_pieces_that_arrive_together_reach_the_host_together(
@@ -92,9 +92,9 @@ async def test_pieces_that_arrive_together_reach_the_host_together(
     ours, base = provider
     words = [f"w{number} " for number in range(2_000)]
     ours.script = [*(chunk({"content": word}) for word in words), chunk({}, "stop")]
-    heard = await ask_model(create_model("openai", base, worker), "hi")
-    assert heard.text == "".join(words)
-    assert len(heard.events_of(TextDelta)) < len(words) / 2
+    reply = await ask_model(create_model("openai", base, worker), "hi")
+    assert reply.text == "".join(words)
+    assert len(reply.events_of(TextDelta)) < len(words) / 2
 
 
 async def test_a_stream_of_comments_that_is_compressed_all_the_same_is_stopped(
@@ -103,7 +103,7 @@ async def test_a_stream_of_comments_that_is_compressed_all_the_same_is_stopped(
     ours, base = provider
     ours.words = 0
     ours.raw = (b"content-encoding: gzip\r\n", gzip.compress(b":\n" * 50_000_000))
-    heard = await ask_model(create_model("openai", base, worker), "hi")
-    assert heard.error is not None
-    assert "almost empty lines" in heard.error.message
+    reply = await ask_model(create_model("openai", base, worker), "hi")
+    assert reply.error is not None
+    assert "almost empty lines" in reply.error.message
     assert "accept-encoding: identity" in ours.heads[-1].lower()

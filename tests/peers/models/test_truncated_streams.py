@@ -14,15 +14,15 @@ pytestmark = [pytest.mark.anyio, pytest.mark.peer]
 
 
 @pytest.mark.parametrize("ending", ["polite", "middle"])
-@pytest.mark.parametrize("road", STREAMING_ROUTES)
+@pytest.mark.parametrize("api_route", STREAMING_ROUTES)
 async def test_a_stream_without_a_finish_reason_is_no_complete_answer(
-    road: str, ending: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
+    api_route: str, ending: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     ours.words, ours.ending, ours.pause = 3, ending, 0
-    heard = await ask_model(create_model(road, base, worker), "hi")
-    assert heard.text == "w0 w1 w2 "
-    assert heard.error is not None or heard.finished.reason == "unknown"
+    reply = await ask_model(create_model(api_route, base, worker), "hi")
+    assert reply.text == "w0 w1 w2 "
+    assert reply.error is not None or reply.finished.reason == "unknown"
 
 
 def gemini(text: str, **more: Any) -> dict[str, Any]:
@@ -52,31 +52,31 @@ async def test_an_answer_of_gemini_is_complete_only_when_gemini_says_so(
 ) -> None:
     ours, base = provider
     ours.script = script
-    heard = await ask_model(create_model("gemini", base, worker), "hi")
-    assert heard.finished.reason == reason
+    reply = await ask_model(create_model("gemini", base, worker), "hi")
+    assert reply.finished.reason == reason
 
 
-@pytest.mark.parametrize("road", STREAMING_ROUTES)
+@pytest.mark.parametrize("api_route", STREAMING_ROUTES)
 async def test_a_stream_without_choices_is_no_empty_answer(
-    road: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
+    api_route: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     ours.words, ours.ending = 0, "no choices"
-    heard = await ask_model(create_model(road, base, worker), "hi")
-    assert heard.text == ""
-    assert heard.error is not None or heard.finished.reason == "unknown"
+    reply = await ask_model(create_model(api_route, base, worker), "hi")
+    assert reply.text == ""
+    assert reply.error is not None or reply.finished.reason == "unknown"
 
 
 async def test_an_answer_ends_at_its_deadline_whatever_still_comes(
     worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     _ours, base = provider
-    began = time.monotonic()
-    heard = await ask_model(create_model("openai", base, worker, total=2), "hi")
-    assert time.monotonic() - began < 20  # a thousand words take 50 s
-    assert heard.text.startswith("w0 ")
-    assert heard.error is not None
-    assert "did not finish its answer within 2 s" in heard.error.message
+    started_at = time.monotonic()
+    reply = await ask_model(create_model("openai", base, worker, total=2), "hi")
+    assert time.monotonic() - started_at < 20  # a thousand words take 50 s
+    assert reply.text.startswith("w0 ")
+    assert reply.error is not None
+    assert "did not finish its answer within 2 s" in reply.error.message
 
 
 async def test_no_other_try_is_begun_that_could_not_end_in_time(
@@ -84,6 +84,6 @@ async def test_no_other_try_is_begun_that_could_not_end_in_time(
 ) -> None:
     ours, base = provider
     ours.status, ours.headers = 503, b"retry-after: 20\r\n"
-    heard = await ask_model(create_model("openai", base, worker, total=10), "hi")
-    assert heard.error is not None
-    assert (len(ours.bodies), heard.events_of(RetryScheduled)) == (1, [])
+    reply = await ask_model(create_model("openai", base, worker, total=10), "hi")
+    assert reply.error is not None
+    assert (len(ours.bodies), reply.events_of(RetryScheduled)) == (1, [])

@@ -12,25 +12,25 @@ class DeviceCodeServer(OAuthPeer):
     said: list[str]
     code: dict[str, Any]
 
-    async def handle(self, one: ReceivedRequest) -> None:
-        if one.path == "/device":
+    async def handle(self, request: ReceivedRequest) -> None:
+        if request.path == "/device":
             standard = {
                 "device_code": "the-device-code",
                 "user_code": "ABCD-1234",
                 "verification_uri": f"{self.origin}/enter",
             }
-            await self.json(one, standard | {"expires_in": 60, "interval": 0} | self.code)
+            await self.json(request, standard | {"expires_in": 60, "interval": 0} | self.code)
         else:
-            await super().handle(one)
+            await super().handle(request)
 
     def metadata(self) -> dict[str, Any]:
         return super().metadata() | {"device_authorization_endpoint": f"{self.origin}/device"}
 
-    async def token(self, one: ReceivedRequest) -> None:
+    async def token(self, request: ReceivedRequest) -> None:
         if self.said:
-            await self.json(one, {"error": self.said.pop(0)}, 400)
+            await self.json(request, {"error": self.said.pop(0)}, 400)
         else:
-            await self.grant(one, "family", "tools:read")
+            await self.grant(request, "family", "tools:read")
 
 
 class DeviceCodeUser:

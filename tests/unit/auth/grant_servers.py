@@ -16,21 +16,21 @@ from tests.unit.transport.raw_http import ReceivedRequest
 class MachineTokenServer(OAuthPeer):
     """Grants tokens to machines, and vouches for users as an identity provider does."""
 
-    async def token(self, one: ReceivedRequest) -> None:
-        form = self.form(one)
+    async def token(self, request: ReceivedRequest) -> None:
+        form = self.form(request)
         if form.get("error"):
-            await self.json(one, {"error": "invalid_grant", "error_description": "no"}, 400)
+            await self.json(request, {"error": "invalid_grant", "error_description": "no"}, 400)
         elif form["grant_type"].endswith("token-exchange"):
             jag = {"access_token": "the-id-jag-assertion", "issued_token_type": ID_JAG_TOKEN_TYPE, "token_type": "N_A"}
-            await self.json(one, jag | self.registration)
+            await self.json(request, jag | self.registration)
         else:
-            await self.grant(one, "machine", form.get("scope", ""))
+            await self.grant(request, "machine", form.get("scope", ""))
 
-    def form(self, one: ReceivedRequest) -> dict[str, str]:
+    def form(self, request: ReceivedRequest) -> dict[str, str]:
         from urllib.parse import parse_qsl
 
-        form = dict(parse_qsl(one.body.decode()))
-        self.forms.append(form | {"authorization": one.headers.get("authorization", "")})
+        form = dict(parse_qsl(request.body.decode()))
+        self.forms.append(form | {"authorization": request.headers.get("authorization", "")})
         return form
 
 
@@ -42,10 +42,10 @@ def decode_jwt(jwt: str) -> tuple[dict[str, Any], dict[str, Any]]:
 class DpopServer(OAuthPeer):
     """Wants proofs, with a nonce of its own at each of the two servers."""
 
-    def good(self, one: ReceivedRequest, nonce: str, token: str = "") -> bool:
+    def good(self, request: ReceivedRequest, nonce: str, token: str = "") -> bool:
         import jwt
 
-        proof = one.headers.get("dpop", "")
+        proof = request.headers.get("dpop", "")
         if not proof:
             return False
         head, _ = decode_jwt(proof)
@@ -54,7 +54,7 @@ class DpopServer(OAuthPeer):
         assert head["typ"] == "dpop+jwt"
         assert "d" not in head["jwk"]
         assert claims["htm"] == "POST"
-        assert claims["htu"] == f"{self.origin}{one.path}"
+        assert claims["htu"] == f"{self.origin}{request.path}"
         assert claims["jti"] not in self.live
         self.live[claims["jti"]] = ""
         if token:
@@ -62,24 +62,24 @@ class DpopServer(OAuthPeer):
             assert claims["ath"] == digest
         return claims.get("nonce") == nonce
 
-    async def token(self, one: ReceivedRequest) -> None:
-        if not self.good(one, "nonce-as"):
-            await one.reply(400, b'{"error": "use_dpop_nonce"}', dpop_nonce="nonce-as")
+    async def token(self, request: ReceivedRequest) -> None:
+        if not self.good(request, "nonce-as"):
+            await request.reply(400, b'{"error": "use_dpop_nonce"}', dpop_nonce="nonce-as")
             return
         access = f"bound-{len(self.valid)}-token"
         self.valid[access] = set()
         await self.json(
-            one, {"access_token": access, "token_type": "DPoP", "expires_in": 3600, "refresh_token": "rrrrrrr"}
+            request, {"access_token": access, "token_type": "DPoP", "expires_in": 3600, "refresh_token": "rrrrrrr"}
         )
 
-    async def mcp(self, one: ReceivedRequest) -> None:
-        scheme, _, token = one.headers.get("authorization", "").partition(" ")
+    async def mcp(self, request: ReceivedRequest) -> None:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if token not in self.valid:
-            await one.reply(401, b"", www_authenticate='DPoP algs="ES256"')
-        elif scheme != "DPoP" or not self.good(one, "nonce-rs", token):
-            await one.reply(401, b"", www_authenticate='DPoP error="use_dpop_nonce"', dpop_nonce="nonce-rs")
+            await request.reply(401, b"", www_authenticate='DPoP algs="ES256"')
+        elif scheme != "DPoP" or not self.good(request, "nonce-rs", token):
+            await request.reply(401, b"", www_authenticate='DPoP error="use_dpop_nonce"', dpop_nonce="nonce-rs")
         else:
-            await one.result({})
+            await request.result({})
 
 
 def create_private_key_pem() -> str:

@@ -57,39 +57,39 @@ class OAuthPeer:
         return f"{self.origin}/mcp"
 
     def paths(self) -> list[str]:
-        return [one.path.partition("?")[0] for one in self.seen]
+        return [message.path.partition("?")[0] for message in self.seen]
 
     # -- what it is made of
-    async def handle(self, one: ReceivedRequest) -> None:
-        self.seen.append(one)
-        path = one.path.partition("?")[0]
+    async def handle(self, request: ReceivedRequest) -> None:
+        self.seen.append(request)
+        path = request.path.partition("?")[0]
         if path in self.answers:
             status, body, kind = self.answers[path]
-            await one.reply(status, body, kind)
+            await request.reply(status, body, kind)
         elif path == "/.well-known/oauth-protected-resource/mcp":
             standard = {
                 "resource": self.url,
                 "authorization_servers": [self.origin],
                 "scopes_supported": ["tools:read"],
             }
-            await self.json(one, standard | self.resource)
+            await self.json(request, standard | self.resource)
         elif path == "/.well-known/oauth-authorization-server":
-            await self.json(one, self.metadata())
+            await self.json(request, self.metadata())
         elif path == "/authorize":
-            await self.authorize(one)
+            await self.authorize(request)
         elif path == "/token":
-            await self.token(one)
+            await self.token(request)
         elif path == "/register":
-            await self.register(one)
+            await self.register(request)
         elif path == "/revoke":
-            form = dict(parse_qsl(one.body.decode()))
+            form = dict(parse_qsl(request.body.decode()))
             self.forms.append(form)
             self.valid.pop(form["token"], None)
-            await one.reply(200, b"")
+            await request.reply(200, b"")
         elif path == "/mcp":
-            await self.mcp(one)
+            await self.mcp(request)
         else:
-            await one.reply(404, b"{}")
+            await request.reply(404, b"{}")
 
     def metadata(self) -> dict[str, Any]:
         standard = {
@@ -103,47 +103,51 @@ class OAuthPeer:
         }
         return {name: value for name, value in (standard | self.document).items() if value is not None}
 
-    async def json(self, one: ReceivedRequest, value: Any, status: int = 200) -> None:
-        await one.reply(status, json.dumps(value).encode())
+    async def json(self, request: ReceivedRequest, value: Any, status: int = 200) -> None:
+        await request.reply(status, json.dumps(value).encode())
 
-    async def register(self, one: ReceivedRequest) -> None:
-        wanted = json.loads(one.body)
+    async def register(self, request: ReceivedRequest) -> None:
+        expected = json.loads(request.body)
         ident = f"client-{len(self.clients)}"
-        self.clients[ident] = wanted
-        await self.json(one, {"client_id": ident, "redirect_uris": wanted["redirect_uris"]} | self.registration, 201)
+        self.clients[ident] = expected
+        await self.json(
+            request, {"client_id": ident, "redirect_uris": expected["redirect_uris"]} | self.registration, 201
+        )
 
-    async def authorize(self, one: ReceivedRequest) -> None:
-        asked = dict(parse_qsl(one.path.partition("?")[2], keep_blank_values=True))
+    async def authorize(self, request: ReceivedRequest) -> None:
+        asked = dict(parse_qsl(request.path.partition("?")[2], keep_blank_values=True))
         self.asked.append(asked)
         code = f"code-0{secrets.token_urlsafe(12)}"  # a digit: only values with one are taken for secrets
         self.codes[code] = asked
         back: dict[str, str | None] = {"code": code, "state": asked.get("state"), **self.redirect}
         query = urlencode({name: value for name, value in back.items() if value is not None})
-        await one.reply(302, b"", location=f"{asked['redirect_uri']}?{query}")
+        await request.reply(302, b"", location=f"{asked['redirect_uri']}?{query}")
 
-    async def token(self, one: ReceivedRequest) -> None:
-        form = {name: values[0] for name, values in parse_qs(one.body.decode()).items()}
+    async def token(self, request: ReceivedRequest) -> None:
+        form = {name: values[0] for name, values in parse_qs(request.body.decode()).items()}
         self.forms.append(form)
         if form["grant_type"] == "authorization_code":
             asked = self.codes.pop(form["code"], None)
             digest = hashlib.sha256(form["code_verifier"].encode()).digest()
             proof = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
             if asked is None or proof != asked["code_challenge"] or asked["redirect_uri"] != form["redirect_uri"]:
-                await self.json(one, {"error": "invalid_grant"}, 400)
+                await self.json(request, {"error": "invalid_grant"}, 400)
                 return
-            await self.grant(one, secrets.token_urlsafe(6), asked.get("scope", self.scope))
+            await self.grant(request, secrets.token_urlsafe(6), asked.get("scope", self.scope))
         elif form["grant_type"] == "refresh_token":
             family = self.families.get(form["refresh_token"])
             if family is None or self.live.get(family) != form["refresh_token"]:
                 if family is not None:
                     self.live.pop(family, None)  # used twice: somebody stole it, all of the family die
-                await self.json(one, {"error": "invalid_grant", "error_description": "that refresh token is gone"}, 400)
+                await self.json(
+                    request, {"error": "invalid_grant", "error_description": "that refresh token is gone"}, 400
+                )
                 return
-            await self.grant(one, family, self.scope)
+            await self.grant(request, family, self.scope)
         else:
-            await self.json(one, {"error": "unsupported_grant_type"}, 400)
+            await self.json(request, {"error": "unsupported_grant_type"}, 400)
 
-    async def grant(self, one: ReceivedRequest, family: str, scope: str) -> None:
+    async def grant(self, request: ReceivedRequest, family: str, scope: str) -> None:
         access = f"access-0{secrets.token_urlsafe(12)}"
         self.valid[access] = set(scope.split())
         reply: dict[str, Any] = {"access_token": access, "token_type": "Bearer", "scope": scope}
@@ -154,18 +158,18 @@ class OAuthPeer:
             self.families[token] = family
             self.live[family] = token
             reply["refresh_token"] = token
-        await self.json(one, reply)
+        await self.json(request, reply)
 
-    async def mcp(self, one: ReceivedRequest) -> None:
-        token = one.headers.get("authorization", "").removeprefix("Bearer ")
+    async def mcp(self, request: ReceivedRequest) -> None:
+        token = request.headers.get("authorization", "").removeprefix("Bearer ")
         if token not in self.valid:
             more = ', error="invalid_token"' if token else ""
             challenge = (
                 self.challenge or f'Bearer resource_metadata="{self.origin}/.well-known/oauth-protected-resource/mcp"'
             )
-            await one.reply(401, b"", www_authenticate=challenge + more)
+            await request.reply(401, b"", www_authenticate=challenge + more)
             return
-        await one.result({"tools": []})
+        await request.result({"tools": []})
 
 
 class ToolsPeer(OAuthPeer):
@@ -173,25 +177,25 @@ class ToolsPeer(OAuthPeer):
 
     free: tuple[str, ...] = ()
 
-    async def mcp(self, one: ReceivedRequest) -> None:
-        method = one.message.get("method", "") if one.method == "POST" else one.method
-        scopes = self.valid.get(one.headers.get("authorization", "").removeprefix("Bearer "))
+    async def mcp(self, request: ReceivedRequest) -> None:
+        method = request.message.get("method", "") if request.method == "POST" else request.method
+        scopes = self.valid.get(request.headers.get("authorization", "").removeprefix("Bearer "))
         if scopes is None and method not in self.free:
-            await OAuthPeer.mcp(self, one)
+            await OAuthPeer.mcp(self, request)
         elif method == "tools/call" and "tools:write" not in (scopes or ()):
             challenge = 'Bearer error="insufficient_scope", scope="tools:write"'
-            await one.reply(403, b"", www_authenticate=challenge)
+            await request.reply(403, b"", www_authenticate=challenge)
         elif method == "server/discover":
-            await one.error(404, -32601)
+            await request.error(404, -32601)
         elif method == "initialize":
             info = {"name": "peer", "version": "1"}
-            await one.result({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info})
+            await request.result({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info})
         elif method == "tools/list":
-            await one.result({"tools": []})
+            await request.result({"tools": []})
         elif method == "tools/call":
-            await one.result({"content": [{"type": "text", "text": "done"}]})
+            await request.result({"content": [{"type": "text", "text": "done"}]})
         else:
-            await one.reply(202 if method.startswith("notifications/") else 405, b"")
+            await request.reply(202 if method.startswith("notifications/") else 405, b"")
 
 
 @asynccontextmanager
@@ -254,33 +258,35 @@ class Refused:
     dpop_nonce: str = ""
 
 
-def create_oauth(one: OAuthPeer, person: Any, keep: TokenStore | None = None, **settings: Any) -> OAuthProvider:
+def create_oauth(peer: OAuthPeer, user: Any, token_store: TokenStore | None = None, **settings: Any) -> OAuthProvider:
     """The product's own authorizer for that peer."""
-    target = SignInTarget(server="peer", url=one.url, **settings)
-    return OAuthProvider(target, OAuthHttpClient(UrlPolicy(one.url)), keep or TokenStore(MemoryBackend(), None), person)
+    target = SignInTarget(server="peer", url=peer.url, **settings)
+    return OAuthProvider(
+        target, OAuthHttpClient(UrlPolicy(peer.url)), token_store or TokenStore(MemoryBackend(), None), user
+    )
 
 
-async def _send(auth: OAuthProvider, one: OAuthPeer) -> tuple[int, Refused]:
+async def _send(auth: OAuthProvider, peer: OAuthPeer) -> tuple[int, Refused]:
     async with httpx.AsyncClient(trust_env=False, verify=False) as client:
-        headers = dict(await auth.headers("POST", one.url))
-        answer = await client.post(one.url, json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers=headers)
+        headers = dict(await auth.headers("POST", peer.url))
+        answer = await client.post(peer.url, json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers=headers)
     challenge, nonce = (answer.headers.get(name, "") for name in ("www-authenticate", "dpop-nonce"))
     return answer.status_code, Refused(answer.status_code, challenge, headers.get("authorization", ""), nonce)
 
 
-async def send_request(auth: OAuthProvider, one: OAuthPeer) -> int:
+async def send_request(auth: OAuthProvider, peer: OAuthPeer) -> int:
     """One request as a transport makes it; its status."""
     for _ in range(3):
-        status, refused = await _send(auth, one)
+        status, refused = await _send(auth, peer)
         if status not in (401, 403) or not await auth.recover(refused):
             break
     return status
 
 
-async def send_with_sign_in(auth: OAuthProvider, one: OAuthPeer) -> int:
+async def send_with_sign_in(auth: OAuthProvider, peer: OAuthPeer) -> int:
     """The same with the person at hand, as a caller does it."""
     for attempt in range(1, 9):
-        status, refused = await _send(auth, one)
+        status, refused = await _send(auth, peer)
         if status not in (401, 403):
             return status
         if not await auth.recover(refused):

@@ -28,12 +28,12 @@ def read_all_files(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
-async def age_sign_in(auth: Any, keep: TokenStore, seconds: float = 4000) -> None:
+async def age_sign_in(auth: Any, token_store: TokenStore, seconds: float = 4000) -> None:
     """Make the sign-in this many seconds older."""
     signed = auth.current_sign_in
     tokens = replace(signed.tokens, issued=signed.tokens.issued - seconds, expires=signed.tokens.expires - seconds)
     auth.current_sign_in = replace(signed, tokens=tokens)
-    await keep.save(auth.current_sign_in)
+    await token_store.save(auth.current_sign_in)
 
 
 class SharedFolderBackend(MemoryBackend):

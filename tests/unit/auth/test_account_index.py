@@ -24,16 +24,16 @@ async def test_a_damaged_list_is_kept_aside_with_all_its_bytes_before_a_new_one_
     tmp_path: Path, content: bytes
 ) -> None:
     (tmp_path / INDEX_FILE).write_bytes(content)
-    told: list[str] = []
-    index = AccountIndex(tmp_path, told.append)
+    messages: list[str] = []
+    index = AccountIndex(tmp_path, messages.append)
     assert (await index.read()).accounts == ()
     assert (tmp_path / INDEX_FILE).read_bytes() == content, "reading moves nothing"
-    assert "is damaged" in told[0]
+    assert "is damaged" in messages[0]
     await index.update(ENTRY.identity, ENTRY)
     assert (await index.read()).accounts == (ENTRY,)
     (kept,) = aside(tmp_path)
     assert kept.read_bytes() == content
-    assert f"was moved to {kept.name}" in told[-1]
+    assert f"was moved to {kept.name}" in messages[-1]
     await index.choose_account(URL, "work")
     assert len(aside(tmp_path)) == 1
     assert (await index.read()).accounts == (ENTRY,)
@@ -41,10 +41,10 @@ async def test_a_damaged_list_is_kept_aside_with_all_its_bytes_before_a_new_one_
 
 async def test_a_list_that_cannot_be_opened_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / INDEX_FILE).mkdir()
-    told: list[str] = []
-    index = AccountIndex(tmp_path, told.append)
+    messages: list[str] = []
+    index = AccountIndex(tmp_path, messages.append)
     assert (await index.read()).accounts == ()
-    assert "cannot be read" in told[0]
+    assert "cannot be read" in messages[0]
     with pytest.raises(OSError, match="directory"):
         await index.update(ENTRY.identity, ENTRY)
     assert (tmp_path / INDEX_FILE).is_dir()
@@ -63,9 +63,9 @@ async def test_a_list_that_could_not_be_read_again_is_not_written(tmp_path: Path
 
 async def test_a_damaged_list_is_reported_to_the_user_once(tmp_path: Path) -> None:
     (tmp_path / INDEX_FILE).write_bytes(b"{")
-    told: list[str] = []
-    keep = TokenStore(MemoryBackend(), tmp_path, told.append)
+    messages: list[str] = []
+    token_store = TokenStore(MemoryBackend(), tmp_path, messages.append)
     for _ in range(3):
-        assert await keep.accounts() == ()
-    assert len(told) == 1
-    assert "earlier sign-ins are not known" in told[0]
+        assert await token_store.accounts() == ()
+    assert len(messages) == 1
+    assert "earlier sign-ins are not known" in messages[0]

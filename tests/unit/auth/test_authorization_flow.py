@@ -37,55 +37,55 @@ HTML = (200, b"<!doctype html><p>hello", "text/html")
     "auth.callback.loopback", "auth.reg.dcr.should", "auth.reg.dcr.may",
 )  # fmt: skip
 async def test_a_401_starts_a_sign_in_and_repeats_the_request() -> None:
-    person = BrowserUser()
-    async with run_peer() as one:
-        assert await send_with_sign_in(create_oauth(one, person), one) == 200
-    asked, form = one.asked[0], one.forms[0]
-    assert asked["resource"] == form["resource"] == one.url
+    user = BrowserUser()
+    async with run_peer() as peer:
+        assert await send_with_sign_in(create_oauth(peer, user), peer) == 200
+    asked, form = peer.asked[0], peer.forms[0]
+    assert asked["resource"] == form["resource"] == peer.url
     assert asked["code_challenge_method"] == "S256"
     assert asked["scope"] == "tools:read"
     assert asked["response_type"] == "code"
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/callback/[\w-]{16}", asked["redirect_uri"])
     assert form["redirect_uri"] == asked["redirect_uri"]
-    assert asked["redirect_uri"] in one.clients[asked["client_id"]]["redirect_uris"]
-    assert one.paths().count("/mcp") == 2
-    assert "Response received" in person.page
+    assert asked["redirect_uri"] in peer.clients[asked["client_id"]]["redirect_uris"]
+    assert peer.paths().count("/mcp") == 2
+    assert "Response received" in user.page
 
 
 @pytest.mark.req("auth.reg.dcr.application-type", "auth.reg.dcr.grant-types")
 async def test_we_register_as_a_program_on_a_persons_machine_that_renews_tokens() -> None:
-    async with run_peer() as one:
-        await send_with_sign_in(create_oauth(one, BrowserUser()), one)
-    registered = one.clients["client-0"]
+    async with run_peer() as peer:
+        await send_with_sign_in(create_oauth(peer, BrowserUser()), peer)
+    registered = peer.clients["client-0"]
     assert registered["application_type"] == "native"
     assert registered["grant_types"] == ["authorization_code", "refresh_token"]
     assert registered["token_endpoint_auth_method"] == "none"
-    assert "client_secret" not in one.forms[0]
+    assert "client_secret" not in peer.forms[0]
 
 
 @pytest.mark.req("auth.bearer.not-in-query")
 async def test_no_token_is_ever_in_an_address() -> None:
-    async with run_peer(lifetime=0) as one:
-        auth = create_oauth(one, BrowserUser())
-        await send_with_sign_in(auth, one)
-        assert await send_request(auth, one) == 200  # renewed
-        tokens = {*one.valid, *one.families}
+    async with run_peer(lifetime=0) as peer:
+        auth = create_oauth(peer, BrowserUser())
+        await send_with_sign_in(auth, peer)
+        assert await send_request(auth, peer) == 200  # renewed
+        tokens = {*peer.valid, *peer.families}
         await auth.logout()
-    assert {"authorization_code", "refresh_token", None} == {form.get("grant_type") for form in one.forms}
-    for seen in one.seen:
+    assert {"authorization_code", "refresh_token", None} == {form.get("grant_type") for form in peer.forms}
+    for seen in peer.seen:
         assert not any(token in seen.path for token in tokens)
 
 
 @pytest.mark.req("auth.prm.well-known-path", "auth.prm.well-known-root")
 async def test_without_a_named_place_the_metadata_is_looked_for_by_path_and_then_at_the_root() -> None:
-    async with run_peer(challenge="Bearer") as one:
-        one.answers["/.well-known/oauth-protected-resource/mcp"] = (404, b"", "")
-        root = {"resource": one.origin, "authorization_servers": [one.origin]}
-        one.answers["/.well-known/oauth-protected-resource"] = (200, json.dumps(root).encode(), "application/json")
-        assert await send_with_sign_in(create_oauth(one, BrowserUser()), one) == 200
-        places = [path for path in one.paths() if "protected-resource" in path]
+    async with run_peer(challenge="Bearer") as peer:
+        peer.answers["/.well-known/oauth-protected-resource/mcp"] = (404, b"", "")
+        root = {"resource": peer.origin, "authorization_servers": [peer.origin]}
+        peer.answers["/.well-known/oauth-protected-resource"] = (200, json.dumps(root).encode(), "application/json")
+        assert await send_with_sign_in(create_oauth(peer, BrowserUser()), peer) == 200
+        places = [path for path in peer.paths() if "protected-resource" in path]
     assert places == ["/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-protected-resource"]
-    assert one.asked[0]["resource"] == one.origin, "byte for byte what the metadata says"
+    assert peer.asked[0]["resource"] == peer.origin, "byte for byte what the metadata says"
 
 
 @pytest.mark.req(
@@ -93,13 +93,13 @@ async def test_without_a_named_place_the_metadata_is_looked_for_by_path_and_then
     "auth.prm.none", "auth.discovery-decides",
 )  # fmt: skip
 async def test_a_server_without_resource_metadata_follows_the_rules_of_2025_03_26() -> None:
-    async with run_peer(challenge="Bearer") as one:
-        one.answers["/.well-known/oauth-protected-resource/mcp"] = HTML  # a site that answers everything with a page
-        one.document = {"code_challenge_methods_supported": None}
-        assert await send_with_sign_in(create_oauth(one, BrowserUser()), one) == 200
-        asked = next(seen for seen in one.seen if seen.path.endswith("authorization-server"))
+    async with run_peer(challenge="Bearer") as peer:
+        peer.answers["/.well-known/oauth-protected-resource/mcp"] = HTML  # a site that answers everything with a page
+        peer.document = {"code_challenge_methods_supported": None}
+        assert await send_with_sign_in(create_oauth(peer, BrowserUser()), peer) == 200
+        asked = next(seen for seen in peer.seen if seen.path.endswith("authorization-server"))
     assert asked.headers["mcp-protocol-version"] == "2025-03-26"
-    assert [path for path in one.paths() if "well-known" in path] == [
+    assert [path for path in peer.paths() if "well-known" in path] == [
         "/.well-known/oauth-protected-resource/mcp",
         "/.well-known/oauth-protected-resource",
         "/.well-known/oauth-authorization-server",
@@ -108,37 +108,37 @@ async def test_a_server_without_resource_metadata_follows_the_rules_of_2025_03_2
 
 @pytest.mark.req("auth.prm.none")
 async def test_the_configured_issuer_is_used_where_a_server_names_none() -> None:
-    async with run_peer(challenge="Bearer") as one, run_peer() as two:
-        one.answers["/.well-known/oauth-protected-resource/mcp"] = (404, b"", "")
-        one.valid = two.valid
-        assert await send_with_sign_in(create_oauth(one, BrowserUser(), issuer=two.origin), one) == 200
-        assert set(one.paths()) == {"/mcp", *(f"/.well-known/oauth-protected-resource{path}" for path in ("/mcp", ""))}
-        assert two.asked[0]["resource"] == one.url
+    async with run_peer(challenge="Bearer") as peer, run_peer() as two:
+        peer.answers["/.well-known/oauth-protected-resource/mcp"] = (404, b"", "")
+        peer.valid = two.valid
+        assert await send_with_sign_in(create_oauth(peer, BrowserUser(), issuer=two.origin), peer) == 200
+        assert set(peer.paths()) == {"/mcp", *(f"/.well-known/oauth-protected-resource{path}" for path in ("/mcp", ""))}
+        assert two.asked[0]["resource"] == peer.url
         two.document = {"code_challenge_methods_supported": None}
         with pytest.raises(UntrustedMetadata, match="PKCE"):  # it has metadata, so it is held to them
-            await create_oauth(one, BrowserUser(), issuer=two.origin).login()
+            await create_oauth(peer, BrowserUser(), issuer=two.origin).login()
         two.answers["/.well-known/oauth-authorization-server"] = (404, b"", "")
         with pytest.raises(EndpointUnreachable, match="no metadata"):
-            await create_oauth(one, BrowserUser(), issuer=two.origin).login()
-    assert "/register" not in one.paths()
+            await create_oauth(peer, BrowserUser(), issuer=two.origin).login()
+    assert "/register" not in peer.paths()
 
 
 @pytest.mark.req("auth.legacy03.default-paths", "auth.pkce.not-checked")
 async def test_without_any_metadata_the_default_paths_of_2025_03_26_are_used_with_pkce() -> None:
-    async with run_peer(challenge="Bearer") as one:
+    async with run_peer(challenge="Bearer") as peer:
         for path in ("oauth-protected-resource/mcp", "oauth-authorization-server"):
-            one.answers[f"/.well-known/{path}"] = (404, b"", "")
-        assert await send_with_sign_in(create_oauth(one, BrowserUser()), one) == 200
-    assert {"/register", "/authorize", "/token"} <= set(one.paths())
-    assert one.asked[0]["code_challenge_method"] == "S256"
+            peer.answers[f"/.well-known/{path}"] = (404, b"", "")
+        assert await send_with_sign_in(create_oauth(peer, BrowserUser()), peer) == 200
+    assert {"/register", "/authorize", "/token"} <= set(peer.paths())
+    assert peer.asked[0]["code_challenge_method"] == "S256"
 
 
-async def refused_before_the_browser(one: OAuthPeer, error: type[SignInRequired], match: str) -> None:
-    person = BrowserUser()
+async def refused_before_the_browser(peer: OAuthPeer, error: type[SignInRequired], match: str) -> None:
+    user = BrowserUser()
     with pytest.raises(error, match=match):
-        await send_with_sign_in(create_oauth(one, person), one)
-    assert person.urls == []
-    assert one.forms == []
+        await send_with_sign_in(create_oauth(peer, user), peer)
+    assert user.urls == []
+    assert peer.forms == []
 
 
 @pytest.mark.req("auth.prm.resource-match", "auth.prm.authorization-servers", "auth.token.right-server")
@@ -153,8 +153,8 @@ async def refused_before_the_browser(one: OAuthPeer, error: type[SignInRequired]
     ],
 )
 async def test_metadata_that_is_not_about_this_server_stops_the_sign_in(resource: dict[str, Any], match: str) -> None:
-    async with run_peer(resource=resource) as one:
-        await refused_before_the_browser(one, UntrustedMetadata, match)
+    async with run_peer(resource=resource) as peer:
+        await refused_before_the_browser(peer, UntrustedMetadata, match)
 
 
 @pytest.mark.req(
@@ -172,15 +172,15 @@ async def test_metadata_that_is_not_about_this_server_stops_the_sign_in(resource
 async def test_metadata_of_an_issuer_that_is_another_or_too_weak_is_not_used(
     document: dict[str, Any], match: str
 ) -> None:
-    async with run_peer(document=document) as one:
-        await refused_before_the_browser(one, UntrustedMetadata, match)
+    async with run_peer(document=document) as peer:
+        await refused_before_the_browser(peer, UntrustedMetadata, match)
 
 
 @pytest.mark.req("auth.asm.issuer-check")
 async def test_an_issuer_with_one_slash_more_is_another_issuer() -> None:
-    async with run_peer() as one:
-        one.document = {"issuer": f"{one.origin}/"}
-        await refused_before_the_browser(one, UntrustedMetadata, "calls itself")
+    async with run_peer() as peer:
+        peer.document = {"issuer": f"{peer.origin}/"}
+        await refused_before_the_browser(peer, UntrustedMetadata, "calls itself")
 
 
 @pytest.mark.req("sec.url-sanitise")
@@ -193,31 +193,31 @@ async def test_an_issuer_with_one_slash_more_is_another_issuer() -> None:
 async def test_an_authorization_endpoint_that_brings_a_parameter_of_ours_is_refused_and_logged(
     query: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with run_peer() as one:
-        one.document = {"authorization_endpoint": f"{one.origin}/authorize?{query}"}
-        person = BrowserUser()
+    async with run_peer() as peer:
+        peer.document = {"authorization_endpoint": f"{peer.origin}/authorize?{query}"}
+        user = BrowserUser()
         with pytest.raises(SignInRequired, match="in its own query"):
-            await create_oauth(one, person).login()
+            await create_oauth(peer, user).login()
     assert "in its own query" in caplog.text
-    assert person.urls == []
-    assert one.clients == {}
+    assert user.urls == []
+    assert peer.clients == {}
 
 
 @pytest.mark.parametrize("query", ["?", "?tenant=a", "?tenant=a&", "?tenant=a&tenant=b"])
 async def test_an_authorization_endpoint_keeps_a_query_of_its_own(query: str) -> None:
-    async with run_peer() as one:
-        one.document = {"authorization_endpoint": f"{one.origin}/authorize{query}"}
-        person = BrowserUser()
-        assert (await create_oauth(one, person).login()).tokens.access
-    assert person.urls[0].startswith(f"{one.origin}/authorize{query.rstrip('&')}")
-    assert "?response_type" not in person.urls[0].partition("?")[2]
+    async with run_peer() as peer:
+        peer.document = {"authorization_endpoint": f"{peer.origin}/authorize{query}"}
+        user = BrowserUser()
+        assert (await create_oauth(peer, user).login()).tokens.access
+    assert user.urls[0].startswith(f"{peer.origin}/authorize{query.rstrip('&')}")
+    assert "?response_type" not in user.urls[0].partition("?")[2]
 
 
 async def test_an_address_of_a_sign_in_that_is_too_long_is_reported_as_such() -> None:
-    async with run_peer() as one:
-        one.resource = {"scopes_supported": [f"scope-{number:04}-{'x' * 40}" for number in range(100)]}
+    async with run_peer() as peer:
+        peer.resource = {"scopes_supported": [f"scope-{number:04}-{'x' * 40}" for number in range(100)]}
         with pytest.raises(SignInRequired, match=r"is too long: [5-9],[0-9]{3} characters, of at most 4,096"):
-            await create_oauth(one, BrowserUser()).login()
+            await create_oauth(peer, BrowserUser()).login()
 
 
 @pytest.mark.parametrize("endpoint", ["authorization_endpoint", "token_endpoint", "registration_endpoint"])
@@ -234,8 +234,8 @@ async def test_an_address_of_a_sign_in_that_is_too_long_is_reported_as_such() ->
 async def test_an_endpoint_that_is_no_safe_address_stops_the_sign_in(
     endpoint: str, url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with run_peer(document={endpoint: url}) as one:
-        await refused_before_the_browser(one, UnsafeUrl, endpoint.replace("_", " "))
+    async with run_peer(document={endpoint: url}) as peer:
+        await refused_before_the_browser(peer, UnsafeUrl, endpoint.replace("_", " "))
     assert endpoint.replace("_", " ") in caplog.text, "and the log has it"
 
 
@@ -244,132 +244,132 @@ async def test_an_endpoint_that_is_no_safe_address_stops_the_sign_in(
     "issuer", ["https://169.254.169.254", "https://10.0.0.1/x", "http://as.example", "ftp://as.example"]
 )
 async def test_an_issuer_where_the_server_does_not_live_is_not_asked(issuer: str) -> None:
-    async with run_peer(resource={"authorization_servers": [issuer]}) as one:
-        await refused_before_the_browser(one, UnsafeUrl, "authorization server")
+    async with run_peer(resource={"authorization_servers": [issuer]}) as peer:
+        await refused_before_the_browser(peer, UnsafeUrl, "authorization server")
 
 
 @pytest.mark.req("auth.ssrf.https")
 async def test_a_challenge_cannot_name_metadata_on_another_origin() -> None:
-    async with run_peer() as trap, run_peer() as one:
-        one.challenge = f'Bearer resource_metadata="{trap.origin}/.well-known/oauth-protected-resource/mcp"'
-        await refused_before_the_browser(one, UntrustedMetadata, "another origin")
+    async with run_peer() as trap, run_peer() as peer:
+        peer.challenge = f'Bearer resource_metadata="{trap.origin}/.well-known/oauth-protected-resource/mcp"'
+        await refused_before_the_browser(peer, UntrustedMetadata, "another origin")
     assert trap.seen == [], "nothing reached it"
 
 
 @pytest.mark.req("auth.prm.from-header")
 async def test_the_place_that_a_challenge_names_is_the_only_one_that_is_asked() -> None:
-    async with run_peer() as one:
-        one.challenge = f'Bearer resource_metadata="{one.origin}/about/me"'
-        document = {"resource": one.url, "authorization_servers": [one.origin]}
-        one.answers["/about/me"] = (200, json.dumps(document).encode(), "application/json")
-        assert await send_with_sign_in(create_oauth(one, BrowserUser()), one) == 200
-        one.answers["/about/me"] = (404, b"", "")
+    async with run_peer() as peer:
+        peer.challenge = f'Bearer resource_metadata="{peer.origin}/about/me"'
+        document = {"resource": peer.url, "authorization_servers": [peer.origin]}
+        peer.answers["/about/me"] = (200, json.dumps(document).encode(), "application/json")
+        assert await send_with_sign_in(create_oauth(peer, BrowserUser()), peer) == 200
+        peer.answers["/about/me"] = (404, b"", "")
         with pytest.raises(EndpointUnreachable, match="about/me"):
-            await create_oauth(one, BrowserUser()).login()
-    assert not [path for path in one.paths() if "oauth-protected-resource" in path]
+            await create_oauth(peer, BrowserUser()).login()
+    assert not [path for path in peer.paths() if "oauth-protected-resource" in path]
 
 
 @pytest.mark.req("auth.ssrf.redirects")
 async def test_a_redirect_of_metadata_to_another_origin_is_not_followed() -> None:
-    async with run_peer() as trap, run_peer() as one:
+    async with run_peer() as trap, run_peer() as peer:
 
         async def handle(seen: Any) -> None:
             if "protected-resource" in seen.path:
                 await seen.reply(302, b"", location=f"{trap.origin}/latest/meta-data")
             else:
-                await OAuthPeer.handle(one, seen)
+                await OAuthPeer.handle(peer, seen)
 
-        one.handle = handle  # type: ignore[method-assign]
+        peer.handle = handle  # type: ignore[method-assign]
         from tests.unit.transport import raw_http
 
         async with raw_http.serve(handle) as server:
-            one.origin = f"http://127.0.0.1:{server.port}"
-            await refused_before_the_browser(one, UnsafeUrl, "another origin")
+            peer.origin = f"http://127.0.0.1:{server.port}"
+            await refused_before_the_browser(peer, UnsafeUrl, "another origin")
     assert trap.seen == []
 
 
 @pytest.mark.req("auth.iss.present", "auth.iss.no-normalise", "auth.iss.record")
 @pytest.mark.parametrize("change", ["https://evil.example", "{}/", "", "HTTP{rest}"])
 async def test_an_answer_of_another_issuer_is_never_redeemed(change: str) -> None:
-    async with run_peer() as one:
-        one.redirect = {"iss": change.format(one.origin, rest=one.origin[4:])}
+    async with run_peer() as peer:
+        peer.redirect = {"iss": change.format(peer.origin, rest=peer.origin[4:])}
         with pytest.raises(UntrustedMetadata, match="does not come from"):
-            await send_with_sign_in(create_oauth(one, BrowserUser()), one)
-    assert one.forms == [], "no code went to any token endpoint"
+            await send_with_sign_in(create_oauth(peer, BrowserUser()), peer)
+    assert peer.forms == [], "no code went to any token endpoint"
 
 
 @pytest.mark.req("auth.iss.required")
 async def test_an_issuer_that_promises_its_name_must_give_it() -> None:
-    async with run_peer(document={"authorization_response_iss_parameter_supported": True}) as one:
+    async with run_peer(document={"authorization_response_iss_parameter_supported": True}) as peer:
         with pytest.raises(UntrustedMetadata, match="does not say"):
-            await send_with_sign_in(create_oauth(one, BrowserUser()), one)
-        assert one.forms == []
-        one.redirect = {"iss": one.origin}
-        assert await send_with_sign_in(create_oauth(one, BrowserUser()), one) == 200
+            await send_with_sign_in(create_oauth(peer, BrowserUser()), peer)
+        assert peer.forms == []
+        peer.redirect = {"iss": peer.origin}
+        assert await send_with_sign_in(create_oauth(peer, BrowserUser()), peer) == 200
 
 
 @pytest.mark.req("auth.iss.error-response")
 async def test_the_error_of_another_issuer_is_not_shown() -> None:
     async with run_peer(
         redirect={"code": None, "error": "x", "error_description": "call ABC-9", "iss": "https://evil.example"}
-    ) as one:
-        with pytest.raises(UntrustedMetadata) as caught:
-            await send_with_sign_in(create_oauth(one, BrowserUser()), one)
-    assert "ABC-9" not in str(caught.value)
-    assert "evil" not in str(caught.value)
+    ) as peer:
+        with pytest.raises(UntrustedMetadata) as exc_info:
+            await send_with_sign_in(create_oauth(peer, BrowserUser()), peer)
+    assert "ABC-9" not in str(exc_info.value)
+    assert "evil" not in str(exc_info.value)
 
 
 @pytest.mark.req("auth.callback.denied", "auth.iss.absent-ok", "auth.400-other")
 async def test_a_denial_shows_the_servers_text_and_can_be_retried() -> None:
     async with run_peer(
         redirect={"code": None, "error": "access_denied", "error_description": "not \x1b[31mtoday"}
-    ) as one:
-        auth, person = create_oauth(one, BrowserUser()), BrowserUser()
-        with pytest.raises(SignInFailed, match="access_denied: not") as caught:
-            await send_with_sign_in(auth, one)
-        assert "\x1b" not in str(caught.value)
-        assert one.forms == []
-        one.redirect = {}
-        assert await send_with_sign_in(auth, one) == 200
-        assert person.urls == []
+    ) as peer:
+        auth, user = create_oauth(peer, BrowserUser()), BrowserUser()
+        with pytest.raises(SignInFailed, match="access_denied: not") as exc_info:
+            await send_with_sign_in(auth, peer)
+        assert "\x1b" not in str(exc_info.value)
+        assert peer.forms == []
+        peer.redirect = {}
+        assert await send_with_sign_in(auth, peer) == 200
+        assert user.urls == []
 
 
 @pytest.mark.req("auth.reg.dcr.refused")
 async def test_a_refused_registration_is_reported_with_a_fix() -> None:
-    async with run_peer() as one:
+    async with run_peer() as peer:
         body = b'{"error": "invalid_redirect_uri", "error_description": "no loopback here"}'
-        one.answers["/register"] = (400, body, "application/json")
-        with pytest.raises(RegistrationError, match="invalid_redirect_uri: no loopback here") as caught:
-            await send_with_sign_in(create_oauth(one, BrowserUser()), one)
-        assert "clientId" in caught.value.hint
+        peer.answers["/register"] = (400, body, "application/json")
+        with pytest.raises(RegistrationError, match="invalid_redirect_uri: no loopback here") as exc_info:
+            await send_with_sign_in(create_oauth(peer, BrowserUser()), peer)
+        assert "clientId" in exc_info.value.hint
 
 
 @pytest.mark.req("auth.reg.preregistered", "auth.reg.preregistered-old", "auth.reg.priority")
 async def test_a_client_id_of_the_user_is_used_without_registering() -> None:
-    async with run_peer(document={"token_endpoint_auth_methods_supported": ["client_secret_post"]}) as one:
-        auth = create_oauth(one, BrowserUser(), client_id="mine", client_secret="my-secret-1", issuer=one.origin)
-        assert await send_with_sign_in(auth, one) == 200
-    assert "/register" not in one.paths()
-    assert one.asked[0]["client_id"] == "mine"
-    assert one.asked[0]["redirect_uri"].endswith("/callback")
-    assert one.forms[0]["client_secret"] == "my-secret-1"
-    assert "client_secret" not in one.asked[0]
+    async with run_peer(document={"token_endpoint_auth_methods_supported": ["client_secret_post"]}) as peer:
+        auth = create_oauth(peer, BrowserUser(), client_id="mine", client_secret="my-secret-1", issuer=peer.origin)
+        assert await send_with_sign_in(auth, peer) == 200
+    assert "/register" not in peer.paths()
+    assert peer.asked[0]["client_id"] == "mine"
+    assert peer.asked[0]["redirect_uri"].endswith("/callback")
+    assert peer.forms[0]["client_secret"] == "my-secret-1"
+    assert "client_secret" not in peer.asked[0]
 
 
 @pytest.mark.req("auth.reg.preregistered-mismatch", "auth.as.separate-state")
 async def test_a_client_of_another_issuer_is_reported_and_not_used() -> None:
-    async with run_peer() as one:
-        person = BrowserUser()
-        auth = create_oauth(one, person, client_id="mine", client_secret="my-secret-1", issuer="https://as.example")
+    async with run_peer() as peer:
+        user = BrowserUser()
+        auth = create_oauth(peer, user, client_id="mine", client_secret="my-secret-1", issuer="https://as.example")
         with pytest.raises(UntrustedMetadata, match="belongs to the authorization server"):
-            await send_with_sign_in(auth, one)
-    assert person.urls == one.forms == []
+            await send_with_sign_in(auth, peer)
+    assert user.urls == peer.forms == []
 
 
 @pytest.mark.req("auth.reg.preregistered-old")
 async def test_without_registration_the_user_is_asked_for_a_client_id() -> None:
-    async with run_peer(document={"registration_endpoint": None}) as one:
-        await refused_before_the_browser(one, RegistrationError, "does not register clients")
+    async with run_peer(document={"registration_endpoint": None}) as peer:
+        await refused_before_the_browser(peer, RegistrationError, "does not register clients")
 
 
 @pytest.mark.req(
@@ -381,130 +381,130 @@ async def test_without_registration_the_user_is_asked_for_a_client_id() -> None:
 )
 async def test_our_metadata_document_is_the_client_id_where_that_is_understood_and_only_there() -> None:
     document = "https://mcphost.example/client.json"
-    async with run_peer(document={"client_id_metadata_document_supported": True}) as one:
-        assert await send_with_sign_in(create_oauth(one, BrowserUser(), client_metadata_url=document), one) == 200
-        assert one.asked[0]["client_id"] == document
-        assert one.asked[0]["redirect_uri"].endswith("/callback")
-        assert one.clients == {}
-        one.document = {}
-        assert await send_with_sign_in(create_oauth(one, BrowserUser(), client_metadata_url=document), one) == 200
-        assert one.asked[1]["client_id"] == "client-0"
+    async with run_peer(document={"client_id_metadata_document_supported": True}) as peer:
+        assert await send_with_sign_in(create_oauth(peer, BrowserUser(), client_metadata_url=document), peer) == 200
+        assert peer.asked[0]["client_id"] == document
+        assert peer.asked[0]["redirect_uri"].endswith("/callback")
+        assert peer.clients == {}
+        peer.document = {}
+        assert await send_with_sign_in(create_oauth(peer, BrowserUser(), client_metadata_url=document), peer) == 200
+        assert peer.asked[1]["client_id"] == "client-0"
 
 
 @pytest.mark.req("auth.reg.priority")
 async def test_a_registration_is_made_once_and_its_address_is_listened_on_again() -> None:
-    keep = TokenStore(MemoryBackend(), None)
-    async with run_peer(lifetime=None, refresh=False) as one:
-        auth = create_oauth(one, BrowserUser(), keep)
-        await send_with_sign_in(auth, one)
-        one.valid.clear()
-        later = create_oauth(one, BrowserUser(), keep)
+    token_store = TokenStore(MemoryBackend(), None)
+    async with run_peer(lifetime=None, refresh=False) as peer:
+        auth = create_oauth(peer, BrowserUser(), token_store)
+        await send_with_sign_in(auth, peer)
+        peer.valid.clear()
+        later = create_oauth(peer, BrowserUser(), token_store)
         with anyio.fail_after(10):
             await later.login()
-    assert len(one.clients) == 1
-    assert one.asked[0]["redirect_uri"] == one.asked[1]["redirect_uri"]
-    assert one.asked[0]["state"] != one.asked[1]["state"]
+    assert len(peer.clients) == 1
+    assert peer.asked[0]["redirect_uri"] == peer.asked[1]["redirect_uri"]
+    assert peer.asked[0]["state"] != peer.asked[1]["state"]
 
 
 @pytest.mark.req("auth.reg.issuer-keyed", "auth.as.separate-state")
 async def test_registrations_at_several_authorization_servers_are_kept_side_by_side() -> None:
-    keep = TokenStore(MemoryBackend(), None)
-    async with run_peer() as one, run_peer() as two:
-        for at in (one, two, one, two):
-            await create_oauth(at, BrowserUser(), keep).login()
-        for at in (one, two):
+    token_store = TokenStore(MemoryBackend(), None)
+    async with run_peer() as peer, run_peer() as two:
+        for at in (peer, two, peer, two):
+            await create_oauth(at, BrowserUser(), token_store).login()
+        for at in (peer, two):
             assert len(at.clients) == 1
-            assert {asked["redirect_uri"] for asked in at.asked} == {*at.clients["client-0"]["redirect_uris"]}
+            assert {question["redirect_uri"] for question in at.asked} == {*at.clients["client-0"]["redirect_uris"]}
 
 
 @pytest.mark.req("auth.reg.secret-expiry")
 async def test_a_registration_that_the_server_forgot_is_made_anew_once() -> None:
-    keep = TokenStore(MemoryBackend(), None)
-    async with run_peer() as one:
-        await send_with_sign_in(create_oauth(one, BrowserUser(), keep), one)
-        one.answers["/token"] = (401, b'{"error": "invalid_client"}', "application/json")
+    token_store = TokenStore(MemoryBackend(), None)
+    async with run_peer() as peer:
+        await send_with_sign_in(create_oauth(peer, BrowserUser(), token_store), peer)
+        peer.answers["/token"] = (401, b'{"error": "invalid_client"}', "application/json")
         with pytest.raises(TokenError, match="invalid_client"):
-            await create_oauth(one, BrowserUser(), keep).login()
-    assert len(one.clients) == 2, "not again and again"
+            await create_oauth(peer, BrowserUser(), token_store).login()
+    assert len(peer.clients) == 2, "not again and again"
 
 
 @pytest.mark.req("auth.reg.secret-expiry")
 async def test_a_registration_whose_secret_ran_out_is_not_used() -> None:
-    keep = TokenStore(MemoryBackend(), None)
-    async with run_peer(registration={"client_secret": "a-secret-x", "client_secret_expires_at": 1000}) as one:
-        await send_with_sign_in(create_oauth(one, BrowserUser(), keep), one)
-        await create_oauth(one, BrowserUser(), keep).login()
-    assert len(one.clients) == 2
+    token_store = TokenStore(MemoryBackend(), None)
+    async with run_peer(registration={"client_secret": "a-secret-x", "client_secret_expires_at": 1000}) as peer:
+        await send_with_sign_in(create_oauth(peer, BrowserUser(), token_store), peer)
+        await create_oauth(peer, BrowserUser(), token_store).login()
+    assert len(peer.clients) == 2
 
 
 @pytest.mark.req("auth.callback.manual")
 async def test_on_a_machine_without_a_browser_the_address_is_pasted() -> None:
-    async with run_peer() as one:
+    async with run_peer() as peer:
 
         def elsewhere(url: str) -> str:
             asked = query(url)
-            one.codes["typed-code"] = asked
-            if len(person.urls) == 1:
+            peer.codes["typed-code"] = asked
+            if len(user.urls) == 1:
                 return "http://127.0.0.1:1/callback?code=stolen&state=wrong"
             return f"{asked['redirect_uri']}?code=typed-code&state={asked['state']}"
 
-        person = BrowserUser(visit=False, answer=elsewhere)
-        assert await send_with_sign_in(create_oauth(one, person), one) == 200
-    assert person.notes == ["", "That is not the redirect URL of this sign-in."]
-    assert one.forms[0]["code"] == "typed-code"
+        user = BrowserUser(visit=False, answer=elsewhere)
+        assert await send_with_sign_in(create_oauth(peer, user), peer) == 200
+    assert user.notes == ["", "That is not the redirect URL of this sign-in."]
+    assert peer.forms[0]["code"] == "typed-code"
 
 
 @pytest.mark.req("auth.callback.denied")
 async def test_a_person_who_refuses_is_not_asked_again_for_the_same_request() -> None:
-    person = BrowserUser(visit=False, answer=None)
-    async with run_peer() as one:
+    user = BrowserUser(visit=False, answer=None)
+    async with run_peer() as peer:
         with pytest.raises(SignInFailed, match="You did not sign in"):
-            await send_with_sign_in(create_oauth(one, person), one)
-    assert len(person.urls) == 1
-    assert one.forms == []
+            await send_with_sign_in(create_oauth(peer, user), peer)
+    assert len(user.urls) == 1
+    assert peer.forms == []
 
 
 async def test_a_person_who_does_nothing_is_waited_for_only_so_long() -> None:
-    async with run_peer() as one:
+    async with run_peer() as peer:
         with pytest.raises(SignInFailed, match="Nobody signed in"):
-            await send_with_sign_in(create_oauth(one, BrowserUser(visit=False), timeout=0.2), one)
+            await send_with_sign_in(create_oauth(peer, BrowserUser(visit=False), timeout=0.2), peer)
 
 
 async def test_a_cancelled_sign_in_leaves_no_listener_behind() -> None:
-    person = BrowserUser(visit=False)
-    async with run_peer() as one:
+    user = BrowserUser(visit=False)
+    async with run_peer() as peer:
         with anyio.move_on_after(5) as scope:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(send_with_sign_in, create_oauth(one, person), one)
-                await person.asked.wait()
+                tasks.start_soon(send_with_sign_in, create_oauth(peer, user), peer)
+                await user.asked.wait()
                 tasks.cancel_scope.cancel()
         assert not scope.cancelled_caught
-        port = int(query(person.urls[0])["redirect_uri"].rpartition(":")[2].partition("/")[0])
+        port = int(query(user.urls[0])["redirect_uri"].rpartition(":")[2].partition("/")[0])
         with pytest.raises(OSError, match="connection"):
             await anyio.connect_tcp("127.0.0.1", port)
 
 
 @pytest.mark.req("auth.scope.challenge-first", "auth.scope.no-relation")
 async def test_the_scopes_of_the_challenge_win() -> None:
-    async with run_peer() as one:
-        place = f"{one.origin}/.well-known/oauth-protected-resource/mcp"
-        one.challenge = f'Bearer scope="files:write mail", resource_metadata="{place}"'
-        await send_with_sign_in(create_oauth(one, BrowserUser()), one)
-    assert one.asked[0]["scope"] == "files:write mail"
+    async with run_peer() as peer:
+        place = f"{peer.origin}/.well-known/oauth-protected-resource/mcp"
+        peer.challenge = f'Bearer scope="files:write mail", resource_metadata="{place}"'
+        await send_with_sign_in(create_oauth(peer, BrowserUser()), peer)
+    assert peer.asked[0]["scope"] == "files:write mail"
 
 
 @pytest.mark.req("auth.scope.omit", "auth.scope.offline-access")
 async def test_without_any_scopes_none_are_asked_for() -> None:
-    async with run_peer(resource={"scopes_supported": None}, document={"scopes_supported": ["offline_access"]}) as one:
-        await send_with_sign_in(create_oauth(one, BrowserUser()), one)
-    assert "scope" not in one.asked[0]
+    async with run_peer(resource={"scopes_supported": None}, document={"scopes_supported": ["offline_access"]}) as peer:
+        await send_with_sign_in(create_oauth(peer, BrowserUser()), peer)
+    assert "scope" not in peer.asked[0]
 
 
 @pytest.mark.req("auth.scope.offline-access", "auth.refresh.not-assumed")
 async def test_offline_access_is_asked_for_where_the_authorization_server_knows_it() -> None:
-    async with run_peer(document={"scopes_supported": ["tools:read", "offline_access"]}) as one:
-        await send_with_sign_in(create_oauth(one, BrowserUser()), one)
-    assert one.asked[0]["scope"] == "tools:read offline_access"
+    async with run_peer(document={"scopes_supported": ["tools:read", "offline_access"]}) as peer:
+        await send_with_sign_in(create_oauth(peer, BrowserUser()), peer)
+    assert peer.asked[0]["scope"] == "tools:read offline_access"
 
 
 @pytest.mark.req("auth.scope.offline-access")
@@ -512,45 +512,45 @@ async def test_offline_access_is_asked_for_where_the_authorization_server_knows_
 async def test_offline_access_is_not_asked_for_where_the_authorization_server_does_not_know_it(
     known: list[str],
 ) -> None:
-    async with run_peer(document={"scopes_supported": known or None}) as one:
-        await send_with_sign_in(create_oauth(one, BrowserUser()), one)
-    assert one.asked[0]["scope"] == "tools:read"
+    async with run_peer(document={"scopes_supported": known or None}) as peer:
+        await send_with_sign_in(create_oauth(peer, BrowserUser()), peer)
+    assert peer.asked[0]["scope"] == "tools:read"
 
 
 @pytest.mark.req("auth.403-other")
 async def test_a_403_without_insufficient_scope_is_missing_permission() -> None:
-    person = BrowserUser()
-    async with run_peer() as one:
-        auth = create_oauth(one, person)
+    user = BrowserUser()
+    async with run_peer() as peer:
+        auth = create_oauth(peer, user)
         refused = Refused(403, 'Bearer error="invalid_token"')
         assert not await auth.recover(refused)
         with pytest.raises(SignInFailed, match="does not allow this"):
             await auth.sign_in(refused, 1)
-    assert person.urls == []
+    assert user.urls == []
 
 
 @pytest.mark.req("auth.400-other")
 async def test_what_the_token_endpoint_says_reaches_the_user() -> None:
-    async with run_peer() as one:
-        one.answers["/token"] = (
+    async with run_peer() as peer:
+        peer.answers["/token"] = (
             400,
             b'{"error": "invalid_request", "error_description": "bad day"}',
             "application/json",
         )
         with pytest.raises(TokenError, match="invalid_request: bad day"):
-            await send_with_sign_in(create_oauth(one, BrowserUser()), one)
+            await send_with_sign_in(create_oauth(peer, BrowserUser()), peer)
 
 
 async def test_metadata_over_a_megabyte_is_not_read() -> None:
-    async with run_peer() as one:
+    async with run_peer() as peer:
         huge = b'{"resource": "' + b"a" * 1_100_000 + b'"}'
-        one.answers["/.well-known/oauth-protected-resource/mcp"] = (200, huge, "application/json")
-        await refused_before_the_browser(one, EndpointUnreachable, "more than 1 MB")
+        peer.answers["/.well-known/oauth-protected-resource/mcp"] = (200, huge, "application/json")
+        await refused_before_the_browser(peer, EndpointUnreachable, "more than 1 MB")
 
 
 async def test_a_server_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcphost.auth.oauth_http.REQUEST_TIMEOUT", 0.2)
-    async with run_peer() as one:
+    async with run_peer() as peer:
 
         async def silent(seen: Any) -> None:
             await anyio.sleep_forever()
@@ -558,20 +558,26 @@ async def test_a_server_that_does_not_answer_is_given_up(monkeypatch: pytest.Mon
         from tests.unit.transport import raw_http
 
         async with raw_http.serve(silent) as server:
-            one.origin = f"http://127.0.0.1:{server.port}"
+            peer.origin = f"http://127.0.0.1:{server.port}"
             with pytest.raises(EndpointUnreachable, match="did not answer within"):
-                await create_oauth(one, BrowserUser()).login()
+                await create_oauth(peer, BrowserUser()).login()
 
 
 @pytest.mark.req("auth.token.storage", "sec.logs-redact")
 async def test_nothing_secret_is_in_what_is_logged_or_shown(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG", "mcphost")
-    person = BrowserUser()
-    async with run_peer() as one:
-        auth = create_oauth(one, person)
+    user = BrowserUser()
+    async with run_peer() as peer:
+        auth = create_oauth(peer, user)
         signed = await auth.login()
-    secret = [*one.valid, *one.families, one.forms[0]["code"], one.forms[0]["code_verifier"], one.asked[0]["state"]]
-    shown = f"{caplog.text} {signed!r} {signed.tokens!r} {signed.client!r} {auth!r} {person.page}"
+    secret = [
+        *peer.valid,
+        *peer.families,
+        peer.forms[0]["code"],
+        peer.forms[0]["code_verifier"],
+        peer.asked[0]["state"],
+    ]
+    shown = f"{caplog.text} {signed!r} {signed.tokens!r} {signed.client!r} {auth!r} {user.page}"
     for value in secret:
         assert value not in shown
         assert redact.redact(f"x {value} y") == "x [secret] y"
@@ -579,14 +585,14 @@ async def test_nothing_secret_is_in_what_is_logged_or_shown(caplog: pytest.LogCa
 
 @pytest.mark.req("auth.prm.required", "auth.prm.several-as", "auth.asm.rfc8414-only")
 async def test_of_several_authorization_servers_the_one_that_knows_us_is_chosen_and_else_the_first() -> None:
-    keep = TokenStore(MemoryBackend(), None)
-    async with run_peer() as first, run_peer() as second, run_peer() as one:
-        one.resource = {"authorization_servers": [first.origin, second.origin]}
-        await create_oauth(second, BrowserUser(), keep).login()
-        await create_oauth(one, BrowserUser(), keep).login()
+    token_store = TokenStore(MemoryBackend(), None)
+    async with run_peer() as first, run_peer() as second, run_peer() as peer:
+        peer.resource = {"authorization_servers": [first.origin, second.origin]}
+        await create_oauth(second, BrowserUser(), token_store).login()
+        await create_oauth(peer, BrowserUser(), token_store).login()
         assert first.clients == {}
         assert len(second.clients) == 1
-        await create_oauth(one, BrowserUser()).login()
+        await create_oauth(peer, BrowserUser()).login()
         assert len(first.clients) == 1
         assert "/.well-known/oauth-authorization-server" in first.paths()
 
@@ -602,7 +608,7 @@ async def test_of_several_authorization_servers_the_one_that_knows_us_is_chosen_
 async def test_a_browser_is_to_ask_whose_account_it_is_where_several_have_names_and_that_is_offered(
     account: str, offered: list[str], asked: str | None
 ) -> None:
-    person = BrowserUser()
-    async with run_peer(document={"prompt_values_supported": offered}) as one:
-        await create_oauth(one, person, account=account).login()
-    assert query(person.urls[0]).get("prompt") == asked
+    user = BrowserUser()
+    async with run_peer(document={"prompt_values_supported": offered}) as peer:
+        await create_oauth(peer, user, account=account).login()
+    assert query(user.urls[0]).get("prompt") == asked

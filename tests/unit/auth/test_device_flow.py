@@ -17,34 +17,34 @@ from tests.unit.auth.oauth_peer import create_oauth, run_peer
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("fast_device_polling")]
 
 
-async def login(said: list[str], person: DeviceCodeUser, **code: Any) -> DeviceCodeServer:
-    async with run_peer(kind=DeviceCodeServer) as one:
-        assert isinstance(one, DeviceCodeServer)
-        one.said, one.code = said, code
-        await create_oauth(one, person).login(use_device_code=True)
-        return one
+async def login(said: list[str], user: DeviceCodeUser, **code: Any) -> DeviceCodeServer:
+    async with run_peer(kind=DeviceCodeServer) as peer:
+        assert isinstance(peer, DeviceCodeServer)
+        peer.said, peer.code = said, code
+        await create_oauth(peer, user).login(use_device_code=True)
+        return peer
 
 
 @pytest.mark.req("auth.as.separate-state")
 async def test_a_secret_leaves_by_no_code_for_an_authorization_server_that_only_the_server_names() -> None:
-    async with run_peer(kind=DeviceCodeServer) as trap, run_peer() as one:
+    async with run_peer(kind=DeviceCodeServer) as trap, run_peer() as peer:
         assert isinstance(trap, DeviceCodeServer)
         trap.said, trap.code = [], {}
-        one.resource = {"authorization_servers": [trap.origin]}
-        person = DeviceCodeUser()
-        with pytest.raises(UntrustedMetadata, match="client secret") as caught:
-            await create_oauth(one, person, client_id="me", client_secret="my-secret-9").login(use_device_code=True)
-        assert '"issuer"' in caught.value.hint
-        assert trap.seen == person.shown == []
-        known = create_oauth(one, person, client_id="me", client_secret="my-secret-9", issuer=trap.origin)
+        peer.resource = {"authorization_servers": [trap.origin]}
+        user = DeviceCodeUser()
+        with pytest.raises(UntrustedMetadata, match="client secret") as exc_info:
+            await create_oauth(peer, user, client_id="me", client_secret="my-secret-9").login(use_device_code=True)
+        assert '"issuer"' in exc_info.value.hint
+        assert trap.seen == user.shown == []
+        known = create_oauth(peer, user, client_id="me", client_secret="my-secret-9", issuer=trap.origin)
         await known.login(use_device_code=True)
-        assert [shown["issuer"] for shown in person.shown] == [trap.origin]
+        assert [shown["issuer"] for shown in user.shown] == [trap.origin]
 
 
 async def test_the_token_comes_when_the_user_is_done() -> None:
-    person = DeviceCodeUser()
-    one = await login(["authorization_pending", "slow_down", "authorization_pending"], person)
-    (shown,) = person.shown
+    user = DeviceCodeUser()
+    one = await login(["authorization_pending", "slow_down", "authorization_pending"], user)
+    (shown,) = user.shown
     assert (shown["code"], shown["url"]) == ("ABCD-1234", f"{one.origin}/enter")
     assert "the-device-code" not in str(shown)
     assert one.paths().count("/token") == 4
@@ -52,11 +52,11 @@ async def test_the_token_comes_when_the_user_is_done() -> None:
 
 
 async def test_a_code_for_another_address_than_the_issuers_is_shown_with_a_warning() -> None:
-    person = DeviceCodeUser()
-    await login([], person)
+    user = DeviceCodeUser()
+    await login([], user)
     async with run_peer() as other:
-        await login([], person, verification_uri=f"{other.origin}/enter")
-    own, foreign = (shown["terms"].warnings for shown in person.shown)
+        await login([], user, verification_uri=f"{other.origin}/enter")
+    own, foreign = (shown["terms"].warnings for shown in user.shown)
     assert own == ()
     assert "The code may be from someone else's sign-in" in foreign[0]
 
@@ -78,10 +78,10 @@ async def test_a_code_for_another_address_than_the_issuers_is_shown_with_a_warni
 async def test_device_flow_errors_name_their_reason(
     said: list[str], code: dict[str, Any], error: type[SignInRequired], match: str
 ) -> None:
-    person = DeviceCodeUser()
+    user = DeviceCodeUser()
     with pytest.raises(error, match=match):
-        await login(said, person, **code)
-    assert error is not UnsafeUrl or person.shown == []
+        await login(said, user, **code)
+    assert error is not UnsafeUrl or user.shown == []
 
 
 async def test_the_user_can_refuse() -> None:
@@ -90,13 +90,13 @@ async def test_the_user_can_refuse() -> None:
 
 
 async def test_an_unsupported_device_flow_is_reported() -> None:
-    async with run_peer() as one:
+    async with run_peer() as peer:
         with pytest.raises(EndpointUnreachable, match="does not offer device codes"):
-            await create_oauth(one, DeviceCodeUser()).login(use_device_code=True)
+            await create_oauth(peer, DeviceCodeUser()).login(use_device_code=True)
 
 
 async def test_a_code_with_hidden_characters_is_shown_with_marks() -> None:
-    person = DeviceCodeUser()
-    await login([], person, user_code="AB\x1b[2J\u202eCD")
-    assert "\x1b" not in person.shown[0]["code"]
-    assert "\u202e" not in person.shown[0]["code"]
+    user = DeviceCodeUser()
+    await login([], user, user_code="AB\x1b[2J\u202eCD")
+    assert "\x1b" not in user.shown[0]["code"]
+    assert "\u202e" not in user.shown[0]["code"]

@@ -58,11 +58,11 @@ def test_issuer_metadata_is_looked_for_in_order_and_never_at_the_root_of_a_path(
 
 @pytest.mark.req("auth.pkce.always", "auth.pkce.s256", "auth.state")
 def test_each_attempt_has_its_own_verifier_and_state_which_are_never_shown() -> None:
-    one, two = AuthorizationAttempt(), AuthorizationAttempt()
-    assert {one.verifier, one.state}.isdisjoint({two.verifier, two.state})
-    assert re.fullmatch(r"[A-Za-z0-9._~-]{43,128}", one.verifier)
-    assert one.challenge == s256_challenge(one.verifier) != one.verifier
-    assert redact.redact(f"{one.verifier} and {one.state}") == "[secret] and [secret]"
+    attempt, two = AuthorizationAttempt(), AuthorizationAttempt()
+    assert {attempt.verifier, attempt.state}.isdisjoint({two.verifier, two.state})
+    assert re.fullmatch(r"[A-Za-z0-9._~-]{43,128}", attempt.verifier)
+    assert attempt.challenge == s256_challenge(attempt.verifier) != attempt.verifier
+    assert redact.redact(f"{attempt.verifier} and {attempt.state}") == "[secret] and [secret]"
 
 
 def test_the_challenge_is_the_one_of_rfc_7636() -> None:
@@ -97,7 +97,7 @@ def test_scopes_are_those_of_the_challenge_else_of_the_resource_and_always_those
 
 @pytest.mark.req("auth.token-endpoint-method")
 @pytest.mark.parametrize(
-    ("supported", "secret", "told", "method"),
+    ("supported", "secret", "text", "method"),
     [
         ((), True, "", "client_secret_basic"),
         ((), False, "", "none"),
@@ -109,10 +109,10 @@ def test_scopes_are_those_of_the_challenge_else_of_the_resource_and_always_those
     ],
 )
 def test_the_way_to_authenticate_is_one_that_both_sides_know(
-    supported: tuple[str, ...], secret: bool, told: str, method: str
+    supported: tuple[str, ...], secret: bool, text: str, method: str
 ) -> None:
     document = AuthorizationServerMetadata(token_endpoint_auth_methods_supported=supported)
-    assert choose_authentication_method(document, has_secret=secret, registered_method=told) == method
+    assert choose_authentication_method(document, has_secret=secret, registered_method=text) == method
 
 
 @pytest.mark.req("auth.token-endpoint-method")
@@ -131,11 +131,11 @@ def test_a_secret_travels_in_one_place_only_and_basic_is_percent_encoded() -> No
 @pytest.mark.req("auth.400-other")
 def test_a_token_endpoint_error_is_reported_with_its_cleaned_text() -> None:
     body = b'{"error": "invalid_grant", "error_description": "expired \\u001b]0;x\\u0007 \\u202e"}'
-    with pytest.raises(TokenError, match="invalid_grant: expired") as caught:
+    with pytest.raises(TokenError, match="invalid_grant: expired") as exc_info:
         parse_token_response(reply(400, body), "https://as.example")
-    assert caught.value.code == "invalid_grant"
-    assert "\x1b" not in str(caught.value)
-    assert "\u202e" not in str(caught.value)
+    assert exc_info.value.code == "invalid_grant"
+    assert "\x1b" not in str(exc_info.value)
+    assert "\u202e" not in str(exc_info.value)
 
 
 def test_a_token_endpoint_that_is_down_is_not_a_refusal() -> None:

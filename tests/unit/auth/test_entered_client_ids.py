@@ -21,12 +21,12 @@ class Strict(OAuthPeer):
 
     secret: str = SECRET
 
-    async def token(self, one: object) -> None:
-        form = one.body.decode()  # type: ignore[attr-defined]
+    async def token(self, request: object) -> None:
+        form = request.body.decode()  # type: ignore[attr-defined]
         if f"client_secret={self.secret}" not in form:
-            await self.json(one, {"error": "invalid_client"}, 401)  # type: ignore[arg-type]
+            await self.json(request, {"error": "invalid_client"}, 401)  # type: ignore[arg-type]
             return
-        await super().token(one)  # type: ignore[arg-type]
+        await super().token(request)  # type: ignore[arg-type]
 
 
 NOBODY = {"registration_endpoint": None, "token_endpoint_auth_methods_supported": ["client_secret_post"]}
@@ -34,94 +34,94 @@ NOBODY = {"registration_endpoint": None, "token_endpoint_auth_methods_supported"
 
 @pytest.mark.req("auth.reg.preregistered", "auth.reg.preregistered-old", "auth.reg.priority")
 async def test_a_client_id_is_asked_for_used_and_kept_for_the_next_sign_in() -> None:
-    keep, person = TokenStore(MemoryBackend(), None), BrowserUser(clients=[("by-hand", SECRET)])
-    async with run_peer(kind=Strict, document=NOBODY) as one:
-        assert await send_with_sign_in(create_oauth(one, person, keep), one) == 200
-        assert [asked["issuer"] for asked in person.registering] == [one.origin]
-        shown = person.registering[0]["redirect_uri"]
-        assert "does not register clients" in person.registering[0]["note"]
-        await create_oauth(one, person, keep).login()
-        kept = await keep.load_client(one.origin)
-    assert len(person.registering) == 1
-    assert [(asked["client_id"], asked["redirect_uri"]) for asked in one.asked] == [("by-hand", shown)] * 2
+    token_store, user = TokenStore(MemoryBackend(), None), BrowserUser(clients=[("by-hand", SECRET)])
+    async with run_peer(kind=Strict, document=NOBODY) as peer:
+        assert await send_with_sign_in(create_oauth(peer, user, token_store), peer) == 200
+        assert [question["issuer"] for question in user.registering] == [peer.origin]
+        shown = user.registering[0]["redirect_uri"]
+        assert "does not register clients" in user.registering[0]["note"]
+        await create_oauth(peer, user, token_store).login()
+        kept = await token_store.load_client(peer.origin)
+    assert len(user.registering) == 1
+    assert [(question["client_id"], question["redirect_uri"]) for question in peer.asked] == [("by-hand", shown)] * 2
     assert kept is not None
     assert (kept.id, kept.secret, kept.kind) == ("by-hand", SECRET, "entered")
     assert SECRET not in repr(kept)
-    assert "/register" not in one.paths()
+    assert "/register" not in peer.paths()
 
 
 async def test_a_client_id_that_no_sign_in_worked_with_is_not_kept() -> None:
-    keep, person = (
+    token_store, user = (
         TokenStore(MemoryBackend(), None),
         BrowserUser(clients=[("by-hand", SECRET)], visit=False, answer=None),
     )
-    async with run_peer(kind=Strict, document=NOBODY) as one:
+    async with run_peer(kind=Strict, document=NOBODY) as peer:
         with pytest.raises(SignInRequired):
-            await send_with_sign_in(create_oauth(one, person, keep), one)
-        assert await keep.load_client(one.origin) is None
+            await send_with_sign_in(create_oauth(peer, user, token_store), peer)
+        assert await token_store.load_client(peer.origin) is None
 
 
 async def test_after_a_refused_registration_the_servers_words_are_shown_with_the_question() -> None:
-    person = BrowserUser(clients=[("by-hand", SECRET)])
-    async with run_peer(kind=Strict, document=NOBODY | {"registration_endpoint": "/register"}) as one:
-        one.document["registration_endpoint"] = f"{one.origin}/register"
+    user = BrowserUser(clients=[("by-hand", SECRET)])
+    async with run_peer(kind=Strict, document=NOBODY | {"registration_endpoint": "/register"}) as peer:
+        peer.document["registration_endpoint"] = f"{peer.origin}/register"
         body = {"error": "access_denied", "error_description": "ask \x1b[31mthe desk"}
-        one.answers["/register"] = (403, json.dumps(body).encode(), "application/json")
-        assert await send_with_sign_in(create_oauth(one, person), one) == 200
-    assert "access_denied: ask" in person.registering[0]["note"]
-    assert "\x1b" not in person.registering[0]["note"]
+        peer.answers["/register"] = (403, json.dumps(body).encode(), "application/json")
+        assert await send_with_sign_in(create_oauth(peer, user), peer) == 200
+    assert "access_denied: ask" in user.registering[0]["note"]
+    assert "\x1b" not in user.registering[0]["note"]
 
 
 async def test_an_authorization_server_that_only_cannot_answer_now_is_no_reason_to_ask_for_a_client_id() -> None:
-    person = BrowserUser(clients=[("by-hand", SECRET)])
-    async with run_peer() as one:
-        one.answers["/register"] = (503, b"", "")
+    user = BrowserUser(clients=[("by-hand", SECRET)])
+    async with run_peer() as peer:
+        peer.answers["/register"] = (503, b"", "")
         with pytest.raises(SignInRequired, match="cannot answer now"):
-            await send_with_sign_in(create_oauth(one, person), one)
-    assert person.registering == []
+            await send_with_sign_in(create_oauth(peer, user), peer)
+    assert user.registering == []
 
 
 async def test_a_wrong_secret_is_not_kept_and_asked_for_again() -> None:
-    keep, person = (
+    token_store, user = (
         TokenStore(MemoryBackend(), None),
         BrowserUser(clients=[("by-hand", "wrong-secret"), ("by-hand", SECRET)]),
     )
-    async with run_peer(kind=Strict, document=NOBODY) as one:
-        auth = create_oauth(one, person, keep)
+    async with run_peer(kind=Strict, document=NOBODY) as peer:
+        auth = create_oauth(peer, user, token_store)
         with pytest.raises(SignInRequired, match="invalid_client"):
-            await send_with_sign_in(auth, one)
-        assert await keep.load_client(one.origin) is None
-        assert await send_with_sign_in(auth, one) == 200
+            await send_with_sign_in(auth, peer)
+        assert await token_store.load_client(peer.origin) is None
+        assert await send_with_sign_in(auth, peer) == 200
         # Later the secret is changed at the authorization server: what was kept is dropped and asked for anew.
-        assert isinstance(one, Strict)
-        one.secret = "the-next-secret-8"
-        person.clients = [("by-hand", one.secret)]
+        assert isinstance(peer, Strict)
+        peer.secret = "the-next-secret-8"
+        user.clients = [("by-hand", peer.secret)]
         await auth.login()
-    assert len(person.registering) == 3
+    assert len(user.registering) == 3
 
 
 @pytest.mark.parametrize("given", [("", ""), ("a b", ""), ("id", "se\ncret"), ("x" * 5000, "")])
 async def test_what_cannot_be_a_client_id_is_asked_for_again_and_not_forever(given: tuple[str, str]) -> None:
-    person = BrowserUser(clients=[given] * 9)
-    async with run_peer(kind=Strict, document=NOBODY) as one:
+    user = BrowserUser(clients=[given] * 9)
+    async with run_peer(kind=Strict, document=NOBODY) as peer:
         with pytest.raises(RegistrationError):
-            await send_with_sign_in(create_oauth(one, person), one)
-    assert len(person.registering) == 3
-    assert "Copy them again" in person.registering[1]["note"]
-    assert one.asked == one.forms == []
+            await send_with_sign_in(create_oauth(peer, user), peer)
+    assert len(user.registering) == 3
+    assert "Copy them again" in user.registering[1]["note"]
+    assert peer.asked == peer.forms == []
 
 
 async def test_another_port_is_taken_when_the_registered_one_is_busy() -> None:
-    keep, person = TokenStore(MemoryBackend(), None), BrowserUser(clients=[("by-hand", SECRET)])
-    async with run_peer(kind=Strict, document=NOBODY) as one:
-        await send_with_sign_in(create_oauth(one, person, keep), one)
-        port = urlsplit(one.asked[0]["redirect_uri"]).port
+    token_store, user = TokenStore(MemoryBackend(), None), BrowserUser(clients=[("by-hand", SECRET)])
+    async with run_peer(kind=Strict, document=NOBODY) as peer:
+        await send_with_sign_in(create_oauth(peer, user, token_store), peer)
+        port = urlsplit(peer.asked[0]["redirect_uri"]).port
         assert port
         async with await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port, reuse_port=False):
-            await create_oauth(one, person, keep).login()
-    first, second = (urlsplit(asked["redirect_uri"]) for asked in one.asked)
+            await create_oauth(peer, user, token_store).login()
+    first, second = (urlsplit(question["redirect_uri"]) for question in peer.asked)
     assert (first.path, first.port != second.port) == (second.path, True)
-    assert len(person.registering) == 1
+    assert len(user.registering) == 1
 
 
 async def test_waiting_for_a_client_id_times_out() -> None:
@@ -129,28 +129,31 @@ async def test_waiting_for_a_client_id_times_out() -> None:
         async def ask_client_id(self, **asked: str) -> tuple[str, str] | None:
             return await anyio.sleep_forever()
 
-    async with run_peer(kind=Strict, document=NOBODY) as one:
+    async with run_peer(kind=Strict, document=NOBODY) as peer:
         with anyio.fail_after(10), pytest.raises(RegistrationError, match="does not register clients"):
-            await send_with_sign_in(create_oauth(one, Away(), timeout=0.05), one)
+            await send_with_sign_in(create_oauth(peer, Away(), timeout=0.05), peer)
 
 
 async def test_a_client_that_was_deleted_there_can_be_dropped_and_is_asked_for_anew() -> None:
-    keep, person = TokenStore(MemoryBackend(), None), BrowserUser(clients=[("by-hand", SECRET), ("another", SECRET)])
-    async with run_peer(kind=Strict, document=NOBODY) as one:
-        auth = create_oauth(one, person, keep)
-        await send_with_sign_in(auth, one)
+    token_store, user = (
+        TokenStore(MemoryBackend(), None),
+        BrowserUser(clients=[("by-hand", SECRET), ("another", SECRET)]),
+    )
+    async with run_peer(kind=Strict, document=NOBODY) as peer:
+        auth = create_oauth(peer, user, token_store)
+        await send_with_sign_in(auth, peer)
         await auth.logout()
         assert await auth.forget_client()
         assert not await auth.forget_client()
         await auth.login()
-        assert [asked["client_id"] for asked in one.asked] == ["by-hand", "another"]
+        assert [question["client_id"] for question in peer.asked] == ["by-hand", "another"]
 
 
 async def test_a_timeout_with_a_stored_client_explains_how_to_remove_it() -> None:
-    keep, person = TokenStore(MemoryBackend(), None), BrowserUser(clients=[("by-hand", SECRET)])
-    async with run_peer(kind=Strict, document=NOBODY) as one:
-        await send_with_sign_in(create_oauth(one, person, keep), one)
-        person.visit = False
-        with pytest.raises(SignInRequired, match="Nobody signed in") as caught:
-            await create_oauth(one, person, keep, timeout=0.1).login()
-    assert "mcphost logout peer --forget-client" in caught.value.hint
+    token_store, user = TokenStore(MemoryBackend(), None), BrowserUser(clients=[("by-hand", SECRET)])
+    async with run_peer(kind=Strict, document=NOBODY) as peer:
+        await send_with_sign_in(create_oauth(peer, user, token_store), peer)
+        user.visit = False
+        with pytest.raises(SignInRequired, match="Nobody signed in") as exc_info:
+            await create_oauth(peer, user, token_store, timeout=0.1).login()
+    assert "mcphost logout peer --forget-client" in exc_info.value.hint

@@ -33,12 +33,12 @@ def test_the_pass_phrase_derivation_uses_the_recommended_cost() -> None:
 @pytest.mark.req("auth.token.storage-fallback", "auth.token.storage")
 async def test_a_sealed_file_holds_nothing_readable_and_opens_by_its_pass_phrase_alone(tmp_path: Path) -> None:
     path = tmp_path / "data" / "sealed.json"
-    vault = sealed(path)
+    backend = sealed(path)
     with pytest.raises(SecretsLocked):
-        await vault.set("name-of-it", "tweety-4711")
+        await backend.set("name-of-it", "tweety-4711")
     assert not path.exists()
-    assert await vault.unlock("a pass phrase")
-    await vault.set("name-of-it", "tweety-4711")
+    assert await backend.unlock("a pass phrase")
+    await backend.set("name-of-it", "tweety-4711")
     raw = path.read_bytes()
     assert b"tweety" not in raw
     assert b"name-of-it" not in raw
@@ -52,71 +52,71 @@ async def test_a_sealed_file_holds_nothing_readable_and_opens_by_its_pass_phrase
     assert await other.unlock("a pass phrase")
     assert await other.get("name-of-it") == "tweety-4711"
     await other.delete("name-of-it")
-    assert await vault.get("name-of-it") is None
-    assert "pass phrase" not in repr(vault.__dict__)
+    assert await backend.get("name-of-it") is None
+    assert "pass phrase" not in repr(backend.__dict__)
 
 
 async def test_every_write_is_sealed_anew(tmp_path: Path) -> None:
-    vault = sealed(tmp_path / "s")
-    await vault.unlock("p")
+    backend = sealed(tmp_path / "s")
+    await backend.unlock("p")
     nonces: set[str] = set()
     for number in range(3):
-        await vault.set("a", str(number))
-        nonces.add(json.loads(vault.path.read_bytes())["nonce"])
+        await backend.set("a", str(number))
+        nonces.add(json.loads(backend.path.read_bytes())["nonce"])
     assert len(nonces) == 3
 
 
 @pytest.mark.parametrize("part", ["sealed", "nonce"])
 async def test_a_sealed_file_that_was_changed_is_not_believed(tmp_path: Path, part: str) -> None:
-    told: list[str] = []
-    vault = EncryptedFileBackend(tmp_path / "s", told.append, log_n=QUICK)
-    await vault.unlock("p")
-    await vault.set("a", "secret")
-    document = json.loads(vault.path.read_bytes())
+    messages: list[str] = []
+    backend = EncryptedFileBackend(tmp_path / "s", messages.append, log_n=QUICK)
+    await backend.unlock("p")
+    await backend.set("a", "secret")
+    document = json.loads(backend.path.read_bytes())
     first = document[part][0]
     document[part] = ("B" if first != "B" else "C") + document[part][1:]
-    vault.path.write_text(json.dumps(document))
-    assert await vault.get("a") is None
-    assert "damaged" in told[0]
+    backend.path.write_text(json.dumps(document))
+    assert await backend.get("a") is None
+    assert "damaged" in messages[0]
     (aside,) = beside(tmp_path, "s.damaged-")
     assert json.loads(aside.read_bytes()) == document
-    await vault.set("a", "again")
-    assert await vault.get("a") == "again"
+    await backend.set("a", "again")
+    assert await backend.get("a") == "again"
 
 
 async def test_the_cost_of_a_key_is_not_what_a_stranger_wrote(tmp_path: Path) -> None:
-    vault = sealed(tmp_path / "s")
-    await vault.unlock("p")
-    await vault.set("a", "secret")
-    document = json.loads(vault.path.read_bytes()) | {"log_n": 40}
-    vault.path.write_text(json.dumps(document))
+    backend = sealed(tmp_path / "s")
+    await backend.unlock("p")
+    await backend.set("a", "secret")
+    document = json.loads(backend.path.read_bytes()) | {"log_n": 40}
+    backend.path.write_text(json.dumps(document))
     with anyio.fail_after(20):
         assert await sealed(tmp_path / "s").unlock("p"), "a new file begins"
     assert beside(tmp_path, "s.damaged-")
 
 
 async def test_a_plain_file_is_for_its_owner_alone_and_says_when_it_was_not(tmp_path: Path) -> None:
-    told: list[str] = []
-    vault = FileBackend(tmp_path / "new" / "f.json", told.append)
-    assert await vault.get("a") is None
-    await vault.set("a", "tök€n")
-    assert vault.path.stat().st_mode & 0o777 == 0o600
-    assert vault.path.parent.stat().st_mode & 0o777 == 0o700
-    vault.path.chmod(0o644)
-    assert await vault.get("a") == "tök€n"
-    assert await vault.get("a") == "tök€n"
-    assert len(told) == 1
-    assert "0644" in told[0]
-    await vault.set("b", "x")
-    assert vault.path.stat().st_mode & 0o777 == 0o600
+    messages: list[str] = []
+    backend = FileBackend(tmp_path / "new" / "f.json", messages.append)
+    assert await backend.get("a") is None
+    await backend.set("a", "tök€n")
+    assert backend.path.stat().st_mode & 0o777 == 0o600
+    assert backend.path.parent.stat().st_mode & 0o777 == 0o700
+    backend.path.chmod(0o644)
+    assert await backend.get("a") == "tök€n"
+    assert await backend.get("a") == "tök€n"
+    assert len(messages) == 1
+    assert "0644" in messages[0]
+    await backend.set("b", "x")
+    assert backend.path.stat().st_mode & 0o777 == 0o600
 
 
 async def test_a_link_in_its_place_is_neither_read_nor_written(tmp_path: Path) -> None:
     target = tmp_path / "target"
     target.write_text('{"version": 1, "secrets": {"a": "theirs"}}')
     (tmp_path / "f.json").symlink_to(target)
-    vault = FileBackend(tmp_path / "f.json")
-    for use in (vault.get("a"), vault.set("a", "mine"), vault.delete("a")):
+    backend = FileBackend(tmp_path / "f.json")
+    for use in (backend.get("a"), backend.set("a", "mine"), backend.delete("a")):
         with pytest.raises(ConfigError, match="symbolic link"):
             await use
     assert "theirs" in target.read_text()
@@ -126,22 +126,22 @@ async def test_a_link_in_its_place_is_neither_read_nor_written(tmp_path: Path) -
     "content", [b"", b"{", b"[]", b'{"version": 1}', b"\xff\xfe", b'{"version": 1, "secrets": {"a": 1}}']
 )
 async def test_a_damaged_file_is_moved_aside_and_reported(tmp_path: Path, content: bytes) -> None:
-    told: list[str] = []
-    vault = FileBackend(tmp_path / "f.json", told.append)
-    vault.path.write_bytes(content)
-    await vault.set("a", "new")
-    assert await vault.get("a") == "new"
+    messages: list[str] = []
+    backend = FileBackend(tmp_path / "f.json", messages.append)
+    backend.path.write_bytes(content)
+    await backend.set("a", "new")
+    assert await backend.get("a") == "new"
     (aside,) = beside(tmp_path, "f.json.damaged-")
     assert aside.read_bytes() == content
-    assert any(aside.name in text for text in told)
+    assert any(aside.name in text for text in messages)
 
 
 async def test_the_file_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
-    vault = FileBackend(tmp_path / "f.json")
-    vault.path.write_text('{"version": 2, "secrets": {}}')
+    backend = FileBackend(tmp_path / "f.json")
+    backend.path.write_text('{"version": 2, "secrets": {}}')
     with pytest.raises(McpHostError, match="version 2"):
-        await vault.set("a", "x")
-    assert "2" in vault.path.read_text()
+        await backend.set("a", "x")
+    assert "2" in backend.path.read_text()
 
 
 async def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
@@ -151,11 +151,11 @@ async def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> 
 
 
 async def test_a_file_that_would_grow_without_bound_is_not_written(tmp_path: Path) -> None:
-    vault = FileBackend(tmp_path / "f.json")
-    await vault.set("a", "x")
+    backend = FileBackend(tmp_path / "f.json")
+    await backend.set("a", "x")
     with pytest.raises(McpHostError, match="would be over"):
-        await vault.set("b", "y" * 5_000_000)
-    assert await vault.get("a") == "x"
+        await backend.set("b", "y" * 5_000_000)
+    assert await backend.get("a") == "x"
 
 
 WRITER = """

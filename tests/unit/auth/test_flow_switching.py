@@ -34,14 +34,14 @@ class Changing(BrowserUser):
         return await super().sign_in(**shown)
 
 
-async def signed_in(person: BrowserUser, *, by_code: bool = False, **settings: Any) -> DeviceCodeServer:
-    async with run_peer(kind=DeviceCodeServer, **settings) as one:
-        assert isinstance(one, DeviceCodeServer)
-        one.said, one.code = [], {}
-        auth = create_oauth(one, person)
+async def signed_in(user: BrowserUser, *, by_code: bool = False, **settings: Any) -> DeviceCodeServer:
+    async with run_peer(kind=DeviceCodeServer, **settings) as peer:
+        assert isinstance(peer, DeviceCodeServer)
+        peer.said, peer.code = [], {}
+        auth = create_oauth(peer, user)
         await auth.login(use_device_code=by_code)
         assert auth.account is not None
-        return one
+        return peer
 
 
 @pytest.mark.parametrize(
@@ -50,50 +50,50 @@ async def signed_in(person: BrowserUser, *, by_code: bool = False, **settings: A
 )
 async def test_the_person_changes_between_browser_and_code(times: int, begins_by_code: bool, codes: list[str]) -> None:
     class One(DeviceCodeServer):
-        async def token(self, one: Any) -> None:
+        async def token(self, request: Any) -> None:
             self.said = []
-            await (DeviceCodeServer.token if b"device_code" in one.body else OAuthPeer.token)(self, one)
+            await (DeviceCodeServer.token if b"device_code" in request.body else OAuthPeer.token)(self, request)
 
-    person = Changing(times)
-    async with run_peer(kind=One) as one:
-        one.said, one.code = [], {"interval": 0}
-        await create_oauth(one, person).login(use_device_code=begins_by_code)
-    assert [shown["code"] for shown in person.shown] == codes
-    assert len(one.clients) == 1, "the registration serves both ways"
+    user = Changing(times)
+    async with run_peer(kind=One) as peer:
+        peer.said, peer.code = [], {"interval": 0}
+        await create_oauth(peer, user).login(use_device_code=begins_by_code)
+    assert [shown["code"] for shown in user.shown] == codes
+    assert len(peer.clients) == 1, "the registration serves both ways"
 
 
 async def test_what_is_shown_says_how_long_it_is_waited_for() -> None:
-    person = Changing(1)
-    await signed_in(person)
-    in_browser, by_code = (shown["terms"] for shown in person.shown)
+    user = Changing(1)
+    await signed_in(user)
+    in_browser, by_code = (shown["terms"] for shown in user.shown)
     assert DEFAULT_TIMEOUT - 5 < in_browser.timeout <= DEFAULT_TIMEOUT
     assert by_code.timeout == 60, "as long as the code lasts"
     assert by_code.poll_interval == 0.01
 
 
 async def test_a_server_without_codes_offers_no_other_way() -> None:
-    person = BrowserUser()
-    async with run_peer() as one:
-        await create_oauth(one, person).login()
-    assert [terms.switch_method for terms in person.terms] == [None]
+    user = BrowserUser()
+    async with run_peer() as peer:
+        await create_oauth(peer, user).login()
+    assert [terms.switch_method for terms in user.terms] == [None]
 
 
 async def test_a_flow_that_cannot_start_returns_to_the_previous_one_with_a_reason() -> None:
     class Grudging(DeviceCodeServer):
-        async def handle(self, one: Any) -> None:
-            if one.path == "/device":
-                await self.json(one, {"error": "unauthorized_client"}, 400)
+        async def handle(self, request: Any) -> None:
+            if request.path == "/device":
+                await self.json(request, {"error": "unauthorized_client"}, 400)
             else:
-                await super().handle(one)
+                await super().handle(request)
 
         token = OAuthPeer.token
 
-    person = Changing(1)
-    async with run_peer(kind=Grudging) as one:
-        await create_oauth(one, person).login()
-    assert len(person.shown) == 2
-    assert person.notes[0] == ""
-    assert "issued no code: unauthorized_client" in person.notes[1]
+    user = Changing(1)
+    async with run_peer(kind=Grudging) as peer:
+        await create_oauth(peer, user).login()
+    assert len(user.shown) == 2
+    assert user.notes[0] == ""
+    assert "issued no code: unauthorized_client" in user.notes[1]
 
 
 async def refusing(answer: Callable[..., Any]) -> SignInRequired:
@@ -102,33 +102,33 @@ async def refusing(answer: Callable[..., Any]) -> SignInRequired:
             await super().sign_in(**shown)
             return None if shown["code"] else ""
 
-    with pytest.raises(SignInRequired) as caught:
+    with pytest.raises(SignInRequired) as exc_info:
         await answer(Refusing(1))
-    return caught.value
+    return exc_info.value
 
 
 async def test_who_cancels_after_changing_is_not_led_back() -> None:
     class Patient(DeviceCodeServer):
-        async def token(self, one: Any) -> None:
-            await self.json(one, {"error": "authorization_pending"}, 400)
+        async def token(self, request: Any) -> None:
+            await self.json(request, {"error": "authorization_pending"}, 400)
 
-    async def run(person: BrowserUser) -> None:
-        async with run_peer(kind=Patient) as one:
-            one.code = {}
-            await create_oauth(one, person).login()
+    async def run(user: BrowserUser) -> None:
+        async with run_peer(kind=Patient) as peer:
+            peer.code = {}
+            await create_oauth(peer, user).login()
 
     assert isinstance(await refusing(run), SignInFailed)
 
 
 async def test_an_error_for_a_shown_code_ends_the_sign_in() -> None:
     class Denying(DeviceCodeServer):
-        async def token(self, one: Any) -> None:
-            await self.json(one, {"error": "access_denied"}, 400)
+        async def token(self, request: Any) -> None:
+            await self.json(request, {"error": "access_denied"}, 400)
 
-    async with run_peer(kind=Denying) as one:
-        one.code = {}
+    async with run_peer(kind=Denying) as peer:
+        peer.code = {}
         with pytest.raises(TokenError, match="access_denied"):
-            await create_oauth(one, Changing(1)).login()
+            await create_oauth(peer, Changing(1)).login()
 
 
 @pytest.mark.parametrize(
@@ -143,10 +143,10 @@ async def test_an_error_for_a_shown_code_ends_the_sign_in() -> None:
     ],
 )
 async def test_the_complete_verification_uri_is_shown_only_on_the_plain_ones_origin(complete: Any, kept: bool) -> None:
-    person = Changing(0)
-    async with run_peer(kind=DeviceCodeServer) as one:
-        assert isinstance(one, DeviceCodeServer)
-        given = complete.format(origin=one.origin) if isinstance(complete, str) else complete
-        one.said, one.code = [], {"verification_uri_complete": given}
-        await create_oauth(one, person).login(use_device_code=True)
-    assert person.shown[0]["terms"].verification_uri_complete == (given if kept else "")
+    user = Changing(0)
+    async with run_peer(kind=DeviceCodeServer) as peer:
+        assert isinstance(peer, DeviceCodeServer)
+        given = complete.format(origin=peer.origin) if isinstance(complete, str) else complete
+        peer.said, peer.code = [], {"verification_uri_complete": given}
+        await create_oauth(peer, user).login(use_device_code=True)
+    assert user.shown[0]["terms"].verification_uri_complete == (given if kept else "")

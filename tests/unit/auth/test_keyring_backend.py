@@ -49,13 +49,13 @@ def environment(tmp_path: Path, **more: str) -> dict[str, str]:
 
 @pytest.mark.anyio
 async def test_memory_keeps_secrets_until_the_end() -> None:
-    vault = MemoryBackend()
-    await vault.set("a", "1")
-    assert await vault.get("a") == "1"
-    await vault.delete("a")
-    await vault.delete("a")
-    assert await vault.get("a") is None
-    assert "memory" in await vault.describe()
+    backend = MemoryBackend()
+    await backend.set("a", "1")
+    assert await backend.get("a") == "1"
+    await backend.delete("a")
+    await backend.delete("a")
+    assert await backend.get("a") is None
+    assert "memory" in await backend.describe()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a Secret Service exists on Linux only")

@@ -58,8 +58,8 @@ class Proxy:
 async def serve_behind_proxy(
     folder: Path, name: str = "as.example"
 ) -> AsyncIterator[tuple[Proxy, list[ReceivedRequest], CertificateAuthority]]:
-    async def hello(one: ReceivedRequest) -> None:
-        await one.reply(200, b'{"hello": 1}')
+    async def hello(request: ReceivedRequest) -> None:
+        await request.reply(200, b'{"hello": 1}')
 
     authority = CertificateAuthority(folder)
     async with raw_http.serve(hello, authority.context(name)) as server:

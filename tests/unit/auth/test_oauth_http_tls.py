@@ -14,8 +14,8 @@ from tests.unit.transport.raw_http import ReceivedRequest
 pytestmark = pytest.mark.anyio
 
 
-async def hello(one: ReceivedRequest) -> None:
-    await one.reply(200, b'{"hello": 1}')
+async def hello(request: ReceivedRequest) -> None:
+    await request.reply(200, b'{"hello": 1}')
 
 
 def requests(port: int, ca_file: Path | str, asked: list[str]) -> OAuthHttpClient:

@@ -53,15 +53,15 @@ def requests(flood: Flood, *, ca_file: str = "", proxy: str = "") -> OAuthHttpCl
 
 
 @pytest.mark.parametrize(
-    ("before", "why"),
+    ("before", "reason"),
     [
         (EARLY, f"over {MAX_INTERIM_RESPONSES} interim answers"),
         (b"HTTP/1.1 103 x\r\n" + b"a: b\r\n" * 300 + b"\r\n", f"headers over {MAX_HEAD_BYTES // 1024} KB"),
     ],
 )
-async def test_interim_answers_without_end_end_the_sign_in_early(before: bytes, why: str) -> None:
+async def test_interim_answers_without_end_end_the_sign_in_early(before: bytes, reason: str) -> None:
     async with flooding(Flood(before)) as flood:
-        with pytest.raises(EndpointUnreachable, match=why):
+        with pytest.raises(EndpointUnreachable, match=reason):
             await requests(flood).get(f"http://127.0.0.1:{flood.port}/x", "document")
 
 

@@ -36,22 +36,22 @@ def test_everything_else_is_none(scope: str) -> None:
 async def test_a_server_that_wants_what_is_no_scope_is_refused_before_anybody_is_asked(
     scopes: list[str], words: str
 ) -> None:
-    person = BrowserUser()
-    async with run_peer(resource={"scopes_supported": scopes}) as one:
+    user = BrowserUser()
+    async with run_peer(resource={"scopes_supported": scopes}) as peer:
         with pytest.raises(InvalidScopes) as raised:
-            await send_with_sign_in(create_oauth(one, person), one)
+            await send_with_sign_in(create_oauth(peer, user), peer)
         assert words in raised.value.message
         assert "Nothing was sent" in raised.value.hint
-        assert person.urls == []
-        assert "/register" not in one.paths()
+        assert user.urls == []
+        assert "/register" not in peer.paths()
 
 
 async def test_a_challenge_is_held_to_the_same_rule() -> None:
-    person = BrowserUser()
-    async with run_peer(challenge='Bearer scope="tools:read tools\\\\write"') as one:
+    user = BrowserUser()
+    async with run_peer(challenge='Bearer scope="tools:read tools\\\\write"') as peer:
         with pytest.raises(InvalidScopes, match="has characters"):
-            await send_with_sign_in(create_oauth(one, person), one)
-        assert person.urls == []
+            await send_with_sign_in(create_oauth(peer, user), peer)
+        assert user.urls == []
 
 
 async def test_a_hundred_scopes_are_asked_for_and_each_is_shown() -> None:
@@ -63,9 +63,9 @@ async def test_a_hundred_scopes_are_asked_for_and_each_is_shown() -> None:
             shown.append(asked["scopes"])
             return None
 
-    async with run_peer(resource={"scopes_supported": scopes}) as one:
+    async with run_peer(resource={"scopes_supported": scopes}) as peer:
         with pytest.raises(Exception, match="did not sign in"):
-            await send_with_sign_in(create_oauth(one, Reading()), one)
+            await send_with_sign_in(create_oauth(peer, Reading()), peer)
     assert shown == [tuple(scopes)]
 
 

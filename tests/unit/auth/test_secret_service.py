@@ -71,9 +71,9 @@ def outcome(folder: Path, body: str) -> tuple[list[str], float]:
     """What the script printed, and how many seconds the whole program took."""
     with secret_service(folder) as env:
         (daemon,) = [
-            one for one in psutil.Process().children(recursive=True) if one.name().startswith("gnome-keyring-d")
+            child for child in psutil.Process().children(recursive=True) if child.name().startswith("gnome-keyring-d")
         ]
-        began = time.monotonic()
+        started_at = time.monotonic()
         done = subprocess.run(
             [sys.executable, "-c", f"{START}{body}\nanyio.run(main)", str(daemon.pid)],
             env={**env, "PATH": "/usr/bin:/bin", "HOME": str(folder), "PYTHONPATH": str(Path(__file__).parents[3])},
@@ -82,7 +82,7 @@ def outcome(folder: Path, body: str) -> tuple[list[str], float]:
             timeout=120,
         )
         assert done.returncode == 0, done.stderr
-        return done.stdout.splitlines(), time.monotonic() - began
+        return done.stdout.splitlines(), time.monotonic() - started_at
 
 
 @pytest.mark.req("auth.token.storage-fallback")

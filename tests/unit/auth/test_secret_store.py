@@ -86,8 +86,8 @@ def faulty() -> Any:
         return made[-1]
 
     yield make
-    for one in made:
-        one.go.set()
+    for item in made:
+        item.go.set()
 
 
 @pytest.mark.req("auth.token.storage-fallback")
@@ -96,17 +96,17 @@ async def test_with_any_keyring_fault_the_fresh_token_works_and_is_stored_nowher
     tmp_path: Path, fault: str, faulty: Callable[[str], Any]
 ) -> None:
     owner = StorageUser(("session", ""))
-    keep = TokenStore(places(faulty(fault), tmp_path, owner), tmp_path)
-    async with run_peer() as one:
-        auth = create_oauth(one, BrowserUser(), keep)
-        assert await send_with_sign_in(auth, one) == 200
+    token_store = TokenStore(places(faulty(fault), tmp_path, owner), tmp_path)
+    async with run_peer() as peer:
+        auth = create_oauth(peer, BrowserUser(), token_store)
+        assert await send_with_sign_in(auth, peer) == 200
         assert not owner.asked, "never inside the sign-in"
-        assert [account.place for account in await keep.accounts()] == ["session"]
-        await keep.store_pending()
-        await keep.store_pending()
+        assert [account.place for account in await token_store.accounts()] == ["session"]
+        await token_store.store_pending()
+        await token_store.store_pending()
         assert len(owner.asked) == 1, "asked once a run"
-        assert await send_request(auth, one) == 200
-        secrets = (*one.valid, *one.families)
+        assert await send_request(auth, peer) == 200
+        secrets = (*peer.valid, *peer.families)
     written = read_all_files(tmp_path)
     assert not any(secret.encode() in written for secret in secrets)
     assert not (tmp_path / PLAIN_FILE).exists()
@@ -124,62 +124,62 @@ async def test_a_file_that_was_chosen_has_the_sign_in_for_the_next_run(
         return "It is written down."
 
     owner, told = StorageUser(answer), []
-    keep = TokenStore(places(None, tmp_path, owner, save_choice=remember), tmp_path, told.append)
-    async with run_peer() as one:
-        auth = create_oauth(one, BrowserUser(), keep)
-        await send_with_sign_in(auth, one)
+    token_store = TokenStore(places(None, tmp_path, owner, save_choice=remember), tmp_path, told.append)
+    async with run_peer() as peer:
+        auth = create_oauth(peer, BrowserUser(), token_store)
+        await send_with_sign_in(auth, peer)
         heard: list[Any] = []
         auth.set_account_listener(heard.append)
-        await keep.store_pending()
+        await token_store.store_pending()
         assert heard[-1].place == answer[0], "who shows the account hears of it"
         assert (chosen, told) == ([answer[0]], ["It is written down."])
         assert (tmp_path / file).stat().st_mode & 0o777 == 0o600
         next_owner = StorageUser(phrases=("wrong", "pw"))
         again = TokenStore(places(None, tmp_path, next_owner, configured_place=answer[0]), tmp_path)
-        person = BrowserUser()
-        assert await send_with_sign_in(create_oauth(one, person, again), one) == 200
-        assert person.urls == [], "nobody signs in twice"
+        user = BrowserUser()
+        assert await send_with_sign_in(create_oauth(peer, user, again), peer) == 200
+        assert user.urls == [], "nobody signs in twice"
         assert len(next_owner.asked) == (2 if answer[0] == "encrypted" else 0)
 
 
 async def test_a_declined_pass_phrase_starts_a_sign_in_for_this_run(tmp_path: Path) -> None:
-    keep = TokenStore(places(None, tmp_path, StorageUser(("encrypted", "pw"))), tmp_path)
-    async with run_peer() as one:
-        await send_with_sign_in(create_oauth(one, BrowserUser(), keep), one)
-        await keep.store_pending()
-        owner, person = StorageUser(phrases=(None,)), BrowserUser()
+    token_store = TokenStore(places(None, tmp_path, StorageUser(("encrypted", "pw"))), tmp_path)
+    async with run_peer() as peer:
+        await send_with_sign_in(create_oauth(peer, BrowserUser(), token_store), peer)
+        await token_store.store_pending()
+        owner, user = StorageUser(phrases=(None,)), BrowserUser()
         again = TokenStore(places(None, tmp_path, owner, configured_place="encrypted"), tmp_path)
-        assert await send_with_sign_in(create_oauth(one, person, again), one) == 200
-        assert len(person.urls) == 1
+        assert await send_with_sign_in(create_oauth(peer, user, again), peer) == 200
+        assert len(user.urls) == 1
         assert len(owner.asked) == 1
         assert [account.place for account in await again.accounts()] == ["session"]
 
 
 async def test_a_wrong_new_choice_is_asked_again(tmp_path: Path) -> None:
     sealed = TokenStore(places(None, tmp_path, StorageUser(("encrypted", "pw"))), tmp_path)
-    async with run_peer() as one:
-        await send_with_sign_in(create_oauth(one, BrowserUser(), sealed), one)
+    async with run_peer() as peer:
+        await send_with_sign_in(create_oauth(peer, BrowserUser(), sealed), peer)
         await sealed.store_pending()
         owner = StorageUser(("encrypted", ""), ("encrypted", "wrong"), ("encrypted", "pw"))
-        keep = TokenStore(places(None, tmp_path, owner), None)
-        await send_with_sign_in(create_oauth(one, BrowserUser(), keep), one)
-        await keep.store_pending()
-        assert [asked["is_new"] for asked in owner.asked] == [False] * 3
-        assert [bool(asked["note"]) for asked in owner.asked] == [False, True, True]
+        token_store = TokenStore(places(None, tmp_path, owner), None)
+        await send_with_sign_in(create_oauth(peer, BrowserUser(), token_store), peer)
+        await token_store.store_pending()
+        assert [question["is_new"] for question in owner.asked] == [False] * 3
+        assert [bool(question["note"]) for question in owner.asked] == [False, True, True]
 
 
 async def test_an_unusable_encrypted_file_falls_back_to_another_storage(tmp_path: Path) -> None:
     (tmp_path / ENCRYPTED_FILE).symlink_to(tmp_path / "elsewhere")
     owner = StorageUser(("encrypted", "pw"), ("file", ""))
-    keep = TokenStore(places(None, tmp_path, owner), tmp_path)
-    async with run_peer() as one:
-        await send_with_sign_in(create_oauth(one, BrowserUser(), keep), one)
-        await keep.store_pending()
+    token_store = TokenStore(places(None, tmp_path, owner), tmp_path)
+    async with run_peer() as peer:
+        await send_with_sign_in(create_oauth(peer, BrowserUser(), token_store), peer)
+        await token_store.store_pending()
         assert "symbolic link" in owner.asked[1]["note"]
-        assert [account.place for account in await keep.accounts()] == ["file"]
+        assert [account.place for account in await token_store.accounts()] == ["file"]
         later, told = StorageUser(phrases=("pw",)), list[str]()
         again = TokenStore(places(None, tmp_path, later, configured_place="encrypted"), None, told.append)
-        assert await send_with_sign_in(create_oauth(one, BrowserUser(), again), one) == 200
+        assert await send_with_sign_in(create_oauth(peer, BrowserUser(), again), peer) == 200
         assert "symbolic link" in told[0]
     assert not (tmp_path / "elsewhere").exists()
 
@@ -197,50 +197,52 @@ async def test_who_answered_and_quits_at_once_has_decided_all_the_same(tmp_path:
             tasks.cancel_scope.cancel()
             return "encrypted", "pw"
 
-    keep = TokenStore(places(None, tmp_path, Leaving(), save_choice=remember), tmp_path)
-    async with run_peer() as one:
-        await send_with_sign_in(create_oauth(one, BrowserUser(), keep), one)
+    token_store = TokenStore(places(None, tmp_path, Leaving(), save_choice=remember), tmp_path)
+    async with run_peer() as peer:
+        await send_with_sign_in(create_oauth(peer, BrowserUser(), token_store), peer)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(keep.store_pending)
+            tasks.start_soon(token_store.store_pending)
     assert remembered == ["encrypted"]
-    assert [account.place for account in await keep.accounts()] == ["encrypted"]
+    assert [account.place for account in await token_store.accounts()] == ["encrypted"]
 
 
 async def test_session_storage_asks_nothing_and_writes_nothing(tmp_path: Path) -> None:
-    vault = OpenMemoryBackend()
-    keep = TokenStore(SecretStorage(vault, tmp_path, configured_place="session", interaction=StorageUser()), tmp_path)
-    async with run_peer() as one:
-        await send_with_sign_in(create_oauth(one, BrowserUser(), keep), one)
-        await keep.store_pending()
-        assert vault.secrets == {}
-        assert [account.is_stored for account in await keep.accounts()] == [False]
+    backend = OpenMemoryBackend()
+    token_store = TokenStore(
+        SecretStorage(backend, tmp_path, configured_place="session", interaction=StorageUser()), tmp_path
+    )
+    async with run_peer() as peer:
+        await send_with_sign_in(create_oauth(peer, BrowserUser(), token_store), peer)
+        await token_store.store_pending()
+        assert backend.secrets == {}
+        assert [account.is_stored for account in await token_store.accounts()] == [False]
 
 
 async def test_a_sign_in_that_moves_leaves_nothing_behind(tmp_path: Path) -> None:
-    vault = OpenMemoryBackend()
-    async with run_peer() as one:
-        await send_with_sign_in(create_oauth(one, BrowserUser(), TokenStore(vault, tmp_path)), one)
-        assert any("tokens" in name for name in vault.secrets)
-        keep = TokenStore(SecretStorage(vault, tmp_path, configured_place="file"), tmp_path)
-        await create_oauth(one, BrowserUser(), keep).login()
-        assert not any("tokens" in name for name in vault.secrets)
-        assert [account.place for account in await keep.accounts()] == ["file"]
+    backend = OpenMemoryBackend()
+    async with run_peer() as peer:
+        await send_with_sign_in(create_oauth(peer, BrowserUser(), TokenStore(backend, tmp_path)), peer)
+        assert any("tokens" in name for name in backend.secrets)
+        token_store = TokenStore(SecretStorage(backend, tmp_path, configured_place="file"), tmp_path)
+        await create_oauth(peer, BrowserUser(), token_store).login()
+        assert not any("tokens" in name for name in backend.secrets)
+        assert [account.place for account in await token_store.accounts()] == ["file"]
 
 
 @pytest.mark.req("auth.signout")
 async def test_an_unreadable_secret_is_not_reported_as_missing(tmp_path: Path) -> None:
-    async with run_peer() as one:
+    async with run_peer() as peer:
         backend = Backend("")
         await send_with_sign_in(
-            create_oauth(one, BrowserUser(), TokenStore(places(backend, tmp_path, None), tmp_path)), one
+            create_oauth(peer, BrowserUser(), TokenStore(places(backend, tmp_path, None), tmp_path)), peer
         )
         backend.fault = "locked"
-        keep = TokenStore(places(backend, tmp_path, None), tmp_path)
+        token_store = TokenStore(places(backend, tmp_path, None), tmp_path)
         with pytest.raises(McpHostError, match="refused"):
-            await create_oauth(one, None, keep).logout()
-        assert len(await keep.accounts()) == 1
+            await create_oauth(peer, None, token_store).logout()
+        assert len(await token_store.accounts()) == 1
         backend.fault = ""
-        gone, revoked = await create_oauth(one, None, keep).logout()
+        gone, revoked = await create_oauth(peer, None, token_store).logout()
         assert gone is not None
         assert revoked
 
@@ -250,10 +252,10 @@ async def test_a_keyring_that_hangs_is_waited_for_once_and_used_once_it_answers(
     vault = KeyringBackend(find_backend=lambda: backend, timeout=0.3)
     with pytest.raises(McpHostError, match="did not answer"):
         await vault.get("a")
-    began = anyio.current_time()
+    started_at = anyio.current_time()
     with pytest.raises(McpHostError, match="still does not answer"):
         await vault.set("a", "b")
-    assert anyio.current_time() - began < 0.25
+    assert anyio.current_time() - started_at < 0.25
     backend.go.set()
     with anyio.fail_after(20):
         while True:

@@ -33,13 +33,13 @@ ADDRESSES = {
 }
 
 
-async def sign_in_error_text(one: OAuthPeer) -> str:
+async def sign_in_error_text(peer: OAuthPeer) -> str:
     """Return message and hint of a sign-in that fails before the browser opens or a secret is sent."""
-    person = BrowserUser()
+    user = BrowserUser()
     with pytest.raises(SignInRequired) as raised:
-        await send_with_sign_in(create_oauth(one, person), one)
-    assert person.urls == []
-    assert one.forms == []
+        await send_with_sign_in(create_oauth(peer, user), peer)
+    assert user.urls == []
+    assert peer.forms == []
     error = raised.value
     assert error.hint, f"what to do is not told: {error.message}"
     assert "hunter2" not in str(error)
@@ -55,10 +55,10 @@ async def test_a_wrong_address_is_reported_with_its_reason(what: str, kind: str)
         if what == "authorization server"
         else {"document": {what.replace(" ", "_"): url}}
     )
-    async with run_peer(**settings) as one:
-        said = await sign_in_error_text(one)
-    assert what in said
-    assert reason in said
+    async with run_peer(**settings) as peer:
+        error_text = await sign_in_error_text(peer)
+    assert what in error_text
+    assert reason in error_text
 
 
 REFUSED = "http://127.0.0.1:1"
@@ -82,16 +82,16 @@ ANSWERS = {
 @pytest.mark.parametrize("kind", ANSWERS)
 async def test_unusable_metadata_is_reported_with_what_was_received(kind: str) -> None:
     answer, of_issuer, of_resource = ANSWERS[kind]
-    async with run_peer(answers={ISSUER: answer}) as one:
-        said = await sign_in_error_text(one)
-        assert one.origin in said
-        assert "authorization server" in said
-        assert of_issuer in said
-    async with run_peer(answers={RESOURCE: answer}) as one:
-        said = await sign_in_error_text(one)
-        assert f"{one.origin}{RESOURCE}" in said
-        assert "protected resource metadata" in said
-        assert of_resource in said
+    async with run_peer(answers={ISSUER: answer}) as peer:
+        error_text = await sign_in_error_text(peer)
+        assert peer.origin in error_text
+        assert "authorization server" in error_text
+        assert of_issuer in error_text
+    async with run_peer(answers={RESOURCE: answer}) as peer:
+        error_text = await sign_in_error_text(peer)
+        assert f"{peer.origin}{RESOURCE}" in error_text
+        assert "protected resource metadata" in error_text
+        assert of_resource in error_text
 
 
 @pytest.mark.parametrize(
@@ -113,9 +113,9 @@ async def test_unusable_metadata_is_reported_with_what_was_received(kind: str) -
     ],
 )
 async def test_contradictory_metadata_is_reported_with_both_values(settings: dict[str, Any], words: list[str]) -> None:
-    async with run_peer(**settings) as one:
-        said = await sign_in_error_text(one)
-    assert [word for word in words if word not in said] == []
+    async with run_peer(**settings) as peer:
+        error_text = await sign_in_error_text(peer)
+    assert [word for word in words if word not in error_text] == []
 
 
 @pytest.mark.parametrize("place", [ISSUER, RESOURCE])
@@ -132,16 +132,16 @@ async def test_contradictory_metadata_is_reported_with_both_values(settings: dic
 )
 async def test_a_metadata_redirect_is_reported_with_its_target(place: str, target: str, reason: str) -> None:
     class Redirecting(OAuthPeer):
-        async def handle(self, one: ReceivedRequest) -> None:
-            if one.path == place:
-                await one.reply(302, b"", location=target)
+        async def handle(self, request: ReceivedRequest) -> None:
+            if request.path == place:
+                await request.reply(302, b"", location=target)
             else:
-                await super().handle(one)
+                await super().handle(request)
 
-    async with run_peer(Redirecting) as one:
-        said = await sign_in_error_text(one)
-    assert reason in said
-    assert target in said or target == "/elsewhere"
+    async with run_peer(Redirecting) as peer:
+        error_text = await sign_in_error_text(peer)
+    assert reason in error_text
+    assert target in error_text or target == "/elsewhere"
 
 
 @pytest.mark.parametrize(
@@ -154,11 +154,11 @@ async def test_a_metadata_redirect_is_reported_with_its_target(place: str, targe
 async def test_a_rejected_certificate_is_reported_with_how_to_configure_an_authority(
     tmp_path: Path, host: str, days: int, reason: str
 ) -> None:
-    async with serve(lambda one: one.reply(404), CertificateAuthority(tmp_path).context(host, days)) as server:
+    async with serve(lambda item: item.reply(404), CertificateAuthority(tmp_path).context(host, days)) as server:
         address = server.url.removesuffix("/mcp")
-        async with run_peer(resource={"authorization_servers": [address]}) as one:
-            said = await sign_in_error_text(one)
-    assert address in said
-    assert "its certificate is not accepted" in said
-    assert any(words in said for words in reason.split("|"))
-    assert '"caFile"' in said
+        async with run_peer(resource={"authorization_servers": [address]}) as peer:
+            error_text = await sign_in_error_text(peer)
+    assert address in error_text
+    assert "its certificate is not accepted" in error_text
+    assert any(words in error_text for words in reason.split("|"))
+    assert '"caFile"' in error_text

@@ -24,22 +24,26 @@ from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, run_peer
 pytestmark = pytest.mark.anyio
 
 
-def watched(one: OAuthPeer, person: Any, heard: list[SignInProgress]) -> OAuthProvider:
-    target = SignInTarget(server="peer", url=one.url, account="work")
+def watched(peer: OAuthPeer, user: Any, progress: list[SignInProgress]) -> OAuthProvider:
+    target = SignInTarget(server="peer", url=peer.url, account="work")
     return OAuthProvider(
-        target, OAuthHttpClient(UrlPolicy(one.url)), TokenStore(MemoryBackend(), None), person, on_progress=heard.append
+        target,
+        OAuthHttpClient(UrlPolicy(peer.url)),
+        TokenStore(MemoryBackend(), None),
+        user,
+        on_progress=progress.append,
     )
 
 
 async def test_a_browser_sign_in_reports_its_steps_in_order() -> None:
-    heard: list[SignInProgress] = []
-    async with run_peer() as one:
-        await watched(one, BrowserUser(), heard).login()
-    assert [now.step for now in heard] == ["resource", "issuer", "client", "person", "code", "done", "over"]
-    assert {(now.server, now.account) for now in heard} == {("peer", "work")}
-    assert all(now.text for now in heard[:-1])
-    assert not heard[-1].text
-    assert [now.seconds for now in heard[:5]] == [10, 10, 10, 300, 10]
+    progress: list[SignInProgress] = []
+    async with run_peer() as peer:
+        await watched(peer, BrowserUser(), progress).login()
+    assert [now.step for now in progress] == ["resource", "issuer", "client", "person", "code", "done", "over"]
+    assert {(now.server, now.account) for now in progress} == {("peer", "work")}
+    assert all(now.text for now in progress[:-1])
+    assert not progress[-1].text
+    assert [now.seconds for now in progress[:5]] == [10, 10, 10, 300, 10]
 
 
 async def test_each_poll_and_each_slow_down_is_reported(
@@ -47,32 +51,32 @@ async def test_each_poll_and_each_slow_down_is_reported(
 ) -> None:
     monkeypatch.setattr(device_flow, "MIN_INTERVAL", 0.01)
     monkeypatch.setattr(device_flow, "DEFAULT_INTERVAL", 0.05)
-    heard: list[SignInProgress] = []
-    async with run_peer(kind=DeviceCodeServer) as one:
-        assert isinstance(one, DeviceCodeServer)
-        one.said, one.code = ["authorization_pending", "slow_down", "authorization_pending"], {}
-        await watched(one, DeviceCodeUser(), heard).login(use_device_code=True)
-    waits = [(now.polls, round(now.interval, 2), now.slowed) for now in heard if now.step == "person"]
+    progress: list[SignInProgress] = []
+    async with run_peer(kind=DeviceCodeServer) as peer:
+        assert isinstance(peer, DeviceCodeServer)
+        peer.said, peer.code = ["authorization_pending", "slow_down", "authorization_pending"], {}
+        await watched(peer, DeviceCodeUser(), progress).login(use_device_code=True)
+    waits = [(now.polls, round(now.interval, 2), now.slowed) for now in progress if now.step == "person"]
     assert waits == [(0, 0.01, False), (1, 0.01, False), (2, 0.06, True), (3, 0.06, True)]
-    left = [now.seconds for now in heard if now.step == "person"]
+    left = [now.seconds for now in progress if now.step == "person"]
     assert left == sorted(left, reverse=True)
     assert left[0] <= 60
-    assert not any("the-device-code" in repr(now) for now in heard)
+    assert not any("the-device-code" in repr(now) for now in progress)
 
 
 async def test_what_fails_and_what_is_cancelled_is_over() -> None:
-    heard: list[SignInProgress] = []
-    async with run_peer() as one:
+    progress: list[SignInProgress] = []
+    async with run_peer() as peer:
         with pytest.raises(SignInRequired):
-            await watched(one, BrowserUser(visit=False, answer=None), heard).login()
-        assert heard.pop().step == "over"
-        person = BrowserUser(visit=False)
+            await watched(peer, BrowserUser(visit=False, answer=None), progress).login()
+        assert progress.pop().step == "over"
+        user = BrowserUser(visit=False)
         with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(watched(one, person, heard).login)
-                await person.asked.wait()
+                tasks.start_soon(watched(peer, user, progress).login)
+                await user.asked.wait()
                 scope.cancel()
-        assert [now.step for now in heard[-2:]] == ["person", "over"]
+        assert [now.step for now in progress[-2:]] == ["person", "over"]
 
 
 class Screen(io.StringIO):
@@ -99,7 +103,7 @@ def story() -> list[SignInProgress]:
 
 
 @pytest.mark.parametrize(
-    ("out", "said"),
+    ("output", "text"),
     [
         (
             Screen(),
@@ -117,23 +121,23 @@ def story() -> list[SignInProgress]:
     ],
 )
 def test_the_command_line_writes_a_line_a_step_and_one_that_is_written_anew(
-    monkeypatch: pytest.MonkeyPatch, out: io.StringIO, said: str
+    monkeypatch: pytest.MonkeyPatch, output: io.StringIO, text: str
 ) -> None:
-    monkeypatch.setattr(sys, "stderr", out)
+    monkeypatch.setattr(sys, "stderr", output)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
     steps = SignInProgressPrinter()
     for now in story():
         steps.update(now)
-    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "", out.getvalue())
+    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "", output.getvalue())
     frames = re.sub("[\u2800-\u28ff]", "⠋", shown)  # the spinner turns with time
-    assert re.sub(r"(⠋[^⠋\n]*)\1+", r"\1", frames) == said
+    assert re.sub(r"(⠋[^⠋\n]*)\1+", r"\1", frames) == text
 
 
 async def test_a_waiting_sign_in_reports_nothing_but_its_steps() -> None:
-    heard: list[SignInProgress] = []
-    async with run_peer() as one:
-        auth = watched(one, None, heard)
+    progress: list[SignInProgress] = []
+    async with run_peer() as peer:
+        auth = watched(peer, None, progress)
         with pytest.raises(SignInFailed):
             await auth.login()
-    assert [now.step for now in heard] == ["over"]
+    assert [now.step for now in progress] == ["over"]

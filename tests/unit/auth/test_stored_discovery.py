@@ -17,32 +17,32 @@ from tests.unit.auth.storage import age_sign_in
 pytestmark = pytest.mark.anyio
 
 
-async def sign_in_and_reload(one: OAuthPeer, folder: Path) -> Account:
+async def sign_in_and_reload(peer: OAuthPeer, folder: Path) -> Account:
     """The entry of the index after a sign-in, as another process reads it."""
-    assert await send_with_sign_in(create_oauth(one, BrowserUser(), TokenStore(MemoryBackend(), folder)), one) == 200
+    assert await send_with_sign_in(create_oauth(peer, BrowserUser(), TokenStore(MemoryBackend(), folder)), peer) == 200
     (entry,) = await TokenStore(MemoryBackend(), folder).accounts()
     return entry
 
 
 async def test_the_index_lists_what_the_servers_report(tmp_path: Path) -> None:
-    async with run_peer() as one:
-        one.document = {
-            "device_authorization_endpoint": f"{one.origin}/device",
+    async with run_peer() as peer:
+        peer.document = {
+            "device_authorization_endpoint": f"{peer.origin}/device",
             "code_challenge_methods_supported": ["plain", "S256"],
             "authorization_response_iss_parameter_supported": True,
         }
-        one.redirect = {"iss": one.origin}
-        entry = await sign_in_and_reload(one, tmp_path)
+        peer.redirect = {"iss": peer.origin}
+        entry = await sign_in_and_reload(peer, tmp_path)
     assert entry.client_kind == "registered"
     assert entry.discovery == DiscoverySummary(
-        resource_metadata=f"{one.origin}/.well-known/oauth-protected-resource/mcp",
-        issuer_metadata=f"{one.origin}/.well-known/oauth-authorization-server",
+        resource_metadata=f"{peer.origin}/.well-known/oauth-protected-resource/mcp",
+        issuer_metadata=f"{peer.origin}/.well-known/oauth-authorization-server",
         metadata_kind="oauth",
-        authorization_endpoint=f"{one.origin}/authorize",
-        token_endpoint=f"{one.origin}/token",
-        registration_endpoint=f"{one.origin}/register",
-        device_endpoint=f"{one.origin}/device",
-        revocation_endpoint=f"{one.origin}/revoke",
+        authorization_endpoint=f"{peer.origin}/authorize",
+        token_endpoint=f"{peer.origin}/token",
+        registration_endpoint=f"{peer.origin}/register",
+        device_endpoint=f"{peer.origin}/device",
+        revocation_endpoint=f"{peer.origin}/revoke",
         pkce_methods=("plain", "S256"),
         sends_issuer=True,
     )
@@ -50,49 +50,49 @@ async def test_the_index_lists_what_the_servers_report(tmp_path: Path) -> None:
     assert words["issuer metadata"].endswith("oauth-authorization-server (RFC 8414)")
     assert words["it supports"] == "PKCE plain, S256; issuer in responses (RFC 9207); device codes (RFC 8628)"
     text = (tmp_path / INDEX_FILE).read_text()
-    assert not any(token in text for token in (*one.valid, *one.families))
+    assert not any(token in text for token in (*peer.valid, *peer.families))
 
 
 async def test_openid_discovery_is_distinguished_from_rfc_8414(tmp_path: Path) -> None:
-    async with run_peer() as one:
-        one.answers["/.well-known/oauth-authorization-server"] = (404, b"{}", "application/json")
-        document = json.dumps(one.metadata()).encode()
-        one.answers["/.well-known/openid-configuration"] = (200, document, "application/json")
-        entry = await sign_in_and_reload(one, tmp_path)
+    async with run_peer() as peer:
+        peer.answers["/.well-known/oauth-authorization-server"] = (404, b"{}", "application/json")
+        document = json.dumps(peer.metadata()).encode()
+        peer.answers["/.well-known/openid-configuration"] = (200, document, "application/json")
+        entry = await sign_in_and_reload(peer, tmp_path)
     assert entry.discovery.metadata_kind == "oidc"
-    assert entry.discovery.issuer_metadata == f"{one.origin}/.well-known/openid-configuration"
+    assert entry.discovery.issuer_metadata == f"{peer.origin}/.well-known/openid-configuration"
 
 
 async def test_the_defaults_of_2025_03_26_are_named_as_what_they_are(tmp_path: Path) -> None:
-    async with run_peer(challenge="Bearer") as one:
+    async with run_peer(challenge="Bearer") as peer:
         for path in ("oauth-protected-resource/mcp", "oauth-authorization-server"):
-            one.answers[f"/.well-known/{path}"] = (404, b"", "")
-        entry = await sign_in_and_reload(one, tmp_path)
+            peer.answers[f"/.well-known/{path}"] = (404, b"", "")
+        entry = await sign_in_and_reload(peer, tmp_path)
     found = entry.discovery
     assert (found.metadata_kind, found.resource_metadata, found.issuer_metadata) == ("legacy", "", "")
     assert dict(describe_discovery(entry))["issuer metadata"] == "none: default addresses of 2025-03-26"
 
 
 async def test_a_renewed_token_keeps_what_was_discovered(tmp_path: Path) -> None:
-    vault = MemoryBackend()
-    async with run_peer() as one:
-        keep = TokenStore(vault, tmp_path)
-        client = create_oauth(one, BrowserUser(), keep)
-        assert await send_with_sign_in(client, one) == 200
-        await age_sign_in(client, keep)
-        assert await send_with_sign_in(client, one) == 200
-        assert one.forms[-1]["grant_type"] == "refresh_token"
-        (entry,) = await TokenStore(vault, tmp_path).accounts()
+    backend = MemoryBackend()
+    async with run_peer() as peer:
+        token_store = TokenStore(backend, tmp_path)
+        client = create_oauth(peer, BrowserUser(), token_store)
+        assert await send_with_sign_in(client, peer) == 200
+        await age_sign_in(client, token_store)
+        assert await send_with_sign_in(client, peer) == 200
+        assert peer.forms[-1]["grant_type"] == "refresh_token"
+        (entry,) = await TokenStore(backend, tmp_path).accounts()
         assert entry.discovery.metadata_kind == "oauth"
 
 
 async def test_what_a_server_writes_there_without_end_is_bounded(tmp_path: Path) -> None:
-    async with run_peer() as one:
-        one.document = {
+    async with run_peer() as peer:
+        peer.document = {
             "code_challenge_methods_supported": ["S256", *("x" * 1_000 for _ in range(500))],
-            "revocation_endpoint": f"{one.origin}/{'r' * 3_000}",
+            "revocation_endpoint": f"{peer.origin}/{'r' * 3_000}",
         }
-        entry = await sign_in_and_reload(one, tmp_path)
+        entry = await sign_in_and_reload(peer, tmp_path)
     assert len(entry.discovery.pkce_methods) == 8
     assert len(encode(entry.discovery)) < 2_000
 

@@ -38,48 +38,48 @@ async def test_a_configuration_cannot_refer_to_a_sign_in(tmp_path: Path) -> None
 @pytest.mark.req("auth.token.right-server")
 @pytest.mark.parametrize("other", [{"url": "https://x.example"}, {"issuer": "https://x.example"}, {"account": "x"}])
 async def test_a_sign_in_that_lies_where_another_belongs_is_not_used(tmp_path: Path, other: dict[str, str]) -> None:
-    vault = MemoryBackend()
-    async with run_peer() as one:
-        auth = create_oauth(one, BrowserUser(), TokenStore(vault, tmp_path))
-        await send_with_sign_in(auth, one)
+    backend = MemoryBackend()
+    async with run_peer() as peer:
+        auth = create_oauth(peer, BrowserUser(), TokenStore(backend, tmp_path))
+        await send_with_sign_in(auth, peer)
         signed = auth.current_sign_in
         assert signed is not None
-        assert await TokenStore(vault, tmp_path).load(one.url) == signed
-        await vault.set(signed.entry_name, encode(replace(signed, **other)).decode())
-        assert await TokenStore(vault, tmp_path).load(one.url) is None
+        assert await TokenStore(backend, tmp_path).load(peer.url) == signed
+        await backend.set(signed.entry_name, encode(replace(signed, **other)).decode())
+        assert await TokenStore(backend, tmp_path).load(peer.url) is None
 
 
 @pytest.mark.req("auth.as.separate-state")
 async def test_a_registration_that_lies_where_that_of_another_issuer_belongs_is_not_used(tmp_path: Path) -> None:
-    vault = MemoryBackend()
+    backend = MemoryBackend()
     for issuer, found in (("https://x.example", False), ("https://as.example", True)):
         client = OAuthClient(issuer=issuer, id="me", kind="registered")
-        await vault.set(make_entry_name("client", "https://as.example"), encode(client).decode())
-        assert await TokenStore(vault, tmp_path).load_client("https://as.example") == (client if found else None)
+        await backend.set(make_entry_name("client", "https://as.example"), encode(client).decode())
+        assert await TokenStore(backend, tmp_path).load_client("https://as.example") == (client if found else None)
 
 
 async def test_forgetting_a_registration_leaves_one_that_was_made_meanwhile(tmp_path: Path) -> None:
-    keep = TokenStore(MemoryBackend(), tmp_path)
+    token_store = TokenStore(MemoryBackend(), tmp_path)
     old, new = (OAuthClient(issuer="https://as.example", id=ident, kind="registered") for ident in ("old", "new"))
-    await keep.save_client(new)
-    await keep.delete_client(old)
-    assert await keep.load_client("https://as.example") == new
-    await keep.delete_client(new)
-    assert await keep.load_client("https://as.example") is None
+    await token_store.save_client(new)
+    await token_store.delete_client(old)
+    assert await token_store.load_client("https://as.example") == new
+    await token_store.delete_client(new)
+    assert await token_store.load_client("https://as.example") is None
 
 
 @pytest.mark.req("auth.as.separate-state")
 async def test_a_client_id_that_was_used_at_one_issuer_is_not_sent_to_another_that_the_server_names_later() -> None:
-    keep, person = TokenStore(MemoryBackend(), None), BrowserUser()
-    async with run_peer() as other, run_peer() as one:
-        auth = create_oauth(one, person, keep, client_id="mine", client_secret="my-secret-7")
-        await send_with_sign_in(auth, one)
-        sent = f"Bearer {next(iter(one.valid))}"
-        one.resource = {"authorization_servers": [other.origin]}
+    token_store, user = TokenStore(MemoryBackend(), None), BrowserUser()
+    async with run_peer() as other, run_peer() as peer:
+        auth = create_oauth(peer, user, token_store, client_id="mine", client_secret="my-secret-7")
+        await send_with_sign_in(auth, peer)
+        sent = f"Bearer {next(iter(peer.valid))}"
+        peer.resource = {"authorization_servers": [other.origin]}
         with pytest.raises(UntrustedMetadata, match="belongs to the authorization server"):
             await auth.sign_in(Refused(401, "", sent), 1)
         assert not any(b"mine" in seen.body or "mine" in seen.path for seen in other.seen)
-    assert len(person.urls) == 1
+    assert len(user.urls) == 1
 
 
 async def test_a_sign_in_at_another_issuer_replaces_one_that_was_never_stored() -> None:

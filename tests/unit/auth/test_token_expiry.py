@@ -47,36 +47,36 @@ def test_the_monotonic_clock_only_moves_forward() -> None:
 
 @pytest.mark.parametrize("back", [10.0, 86_400.0])
 async def test_a_clock_that_is_set_back_does_not_keep_a_token_beyond_its_end(clocks: Clocks, back: float) -> None:
-    async with run_peer() as one:
-        auth = create_oauth(one, BrowserUser())
-        await send_with_sign_in(auth, one)
+    async with run_peer() as peer:
+        auth = create_oauth(peer, BrowserUser())
+        await send_with_sign_in(auth, peer)
         clocks.wall -= back
         clocks.pass_(1000)
-        assert await send_request(auth, one) == 200
-        assert one.paths().count("/token") == 1, "it still serves"
+        assert await send_request(auth, peer) == 200
+        assert peer.paths().count("/token") == 1, "it still serves"
         clocks.pass_(2600)
-        assert await send_request(auth, one) == 200
-        assert one.paths().count("/token") == 2, "renewed when it was over"
+        assert await send_request(auth, peer) == 200
+        assert peer.paths().count("/token") == 2, "renewed when it was over"
 
 
 async def test_what_is_shown_of_the_end_is_what_is_judged_whatever_clock_is_set(
     clocks: Clocks, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(accounts, "suspend_aware_time", lambda: clocks.ran)
-    keep = TokenStore(MemoryBackend(), tmp_path)
-    async with run_peer(refresh=False) as one:
-        auth = create_oauth(one, BrowserUser(), keep)
-        await send_with_sign_in(auth, one)
+    token_store = TokenStore(MemoryBackend(), tmp_path)
+    async with run_peer(refresh=False) as peer:
+        auth = create_oauth(peer, BrowserUser(), token_store)
+        await send_with_sign_in(auth, peer)
         clocks.pass_(1200)
         for wall in (86_400.0, -2 * 86_400.0):
             clocks.wall += wall
-            (listed,) = await keep.accounts()
+            (listed,) = await token_store.accounts()
             assert auth.account is not None
             for shown in (listed, auth.account):
                 assert shown.seconds_left() == 2400
                 assert (validity(shown), describe_validity(shown)) == ("good", "for 40 more minutes")
         clocks.pass_(2400)
-        (listed,) = await keep.accounts()
+        (listed,) = await token_store.accounts()
         assert validity(listed) == "ended"
     # Another process never used it: the clock on the wall is all there is, and no moment of another clock is written.
     (stored,) = await TokenStore(MemoryBackend(), tmp_path).accounts()
@@ -85,47 +85,47 @@ async def test_what_is_shown_of_the_end_is_what_is_judged_whatever_clock_is_set(
 
 
 async def test_moving_the_clock_forward_signs_no_account_out(clocks: Clocks) -> None:
-    async with run_peer(refresh=False) as one:
-        person = BrowserUser()
-        auth = create_oauth(one, person)
-        await send_with_sign_in(auth, one)
+    async with run_peer(refresh=False) as peer:
+        user = BrowserUser()
+        auth = create_oauth(peer, user)
+        await send_with_sign_in(auth, peer)
         clocks.wall += 86_400 * 365
-        assert await send_request(auth, one) == 200
-        assert len(person.urls) == 1
+        assert await send_request(auth, peer) == 200
+        assert len(user.urls) == 1
 
 
 async def test_after_a_night_of_sleep_the_token_is_renewed_before_it_is_sent(clocks: Clocks) -> None:
-    async with run_peer() as one:
-        auth = create_oauth(one, BrowserUser())
-        await send_with_sign_in(auth, one)
+    async with run_peer() as peer:
+        auth = create_oauth(peer, BrowserUser())
+        await send_with_sign_in(auth, peer)
         clocks.pass_(8 * 3600)
-        requests = one.paths().count("/mcp")
-        assert await send_request(auth, one) == 200
-        assert (one.paths().count("/mcp"), one.paths().count("/token")) == (requests + 1, 2)
+        requests = peer.paths().count("/mcp")
+        assert await send_request(auth, peer) == 200
+        assert (peer.paths().count("/mcp"), peer.paths().count("/token")) == (requests + 1, 2)
 
 
 @pytest.mark.parametrize(("refresh", "renewed"), [(True, 1), (False, 0)])
 async def test_a_run_with_a_clock_before_the_sign_in_renews_it_or_tries_it(
     clocks: Clocks, tmp_path: Path, refresh: bool, renewed: int
 ) -> None:
-    keep, person = TokenStore(MemoryBackend(), tmp_path), BrowserUser()
-    async with run_peer(refresh=refresh) as one:
-        await send_with_sign_in(create_oauth(one, person, keep), one)
+    token_store, user = TokenStore(MemoryBackend(), tmp_path), BrowserUser()
+    async with run_peer(refresh=refresh) as peer:
+        await send_with_sign_in(create_oauth(peer, user, token_store), peer)
         clocks.wall -= 86_400
         clocks.forget()
-        assert await send_request(create_oauth(one, None, keep), one) == 200
-        assert one.paths().count("/token") == 1 + renewed
+        assert await send_request(create_oauth(peer, None, token_store), peer) == 200
+        assert peer.paths().count("/token") == 1 + renewed
 
 
 async def test_a_refusal_of_an_old_token_is_about_its_age_also_when_the_clock_was_set_back(clocks: Clocks) -> None:
-    async with run_peer(lifetime=None) as one:
-        auth, person = create_oauth(one, BrowserUser()), BrowserUser()
-        await send_with_sign_in(auth, one)
+    async with run_peer(lifetime=None) as peer:
+        auth, user = create_oauth(peer, BrowserUser()), BrowserUser()
+        await send_with_sign_in(auth, peer)
         clocks.wall -= 86_400
         clocks.ran += 600
-        one.valid.clear()
-        assert await send_request(auth, one) == 200, "renewed, nobody was asked"
-        assert not person.urls
+        peer.valid.clear()
+        assert await send_request(auth, peer) == 200, "renewed, nobody was asked"
+        assert not user.urls
 
 
 class Seconds(OAuthPeer):
@@ -133,17 +133,17 @@ class Seconds(OAuthPeer):
 
     ends: dict[str, int]
 
-    async def grant(self, one: ReceivedRequest, family: str, scope: str) -> None:
+    async def grant(self, request: ReceivedRequest, family: str, scope: str) -> None:
         before = set(self.valid)
-        await super().grant(one, family, scope)
+        await super().grant(request, family, scope)
         (fresh,) = set(self.valid) - before
         self.ends = {**getattr(self, "ends", {}), fresh: int(time.time()) + (self.lifetime or 0)}
 
-    async def mcp(self, one: ReceivedRequest) -> None:
-        token = one.headers.get("authorization", "").removeprefix("Bearer ")
+    async def mcp(self, request: ReceivedRequest) -> None:
+        token = request.headers.get("authorization", "").removeprefix("Bearer ")
         if self.ends.get(token, 0) <= time.time() if token else False:
             self.valid.pop(token, None)
-        await super().mcp(one)
+        await super().mcp(request)
 
 
 @pytest.mark.parametrize("lifetime", [1, 2])
@@ -159,15 +159,15 @@ async def test_a_token_that_lives_for_a_second_works_renewed_each_time(
         wall[0] += seconds
         ran[0] += seconds
 
-    person = BrowserUser()
-    async with run_peer(kind=Seconds, lifetime=lifetime) as one:
-        auth = create_oauth(one, person)
+    user = BrowserUser()
+    async with run_peer(kind=Seconds, lifetime=lifetime) as peer:
+        auth = create_oauth(peer, user)
         await auth.login()
         for _ in range(5):
             pass_(0.2)
-            assert await send_with_sign_in(auth, one) == 200
+            assert await send_with_sign_in(auth, peer) == 200
             pass_(lifetime * 5 + 0.8)
-        assert len(person.urls) == 1
+        assert len(user.urls) == 1
         pass_(lifetime * 5)
         assert auth.current_sign_in is not None
         assert auth.current_sign_in.tokens.has_expired()

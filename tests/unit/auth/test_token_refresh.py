@@ -40,106 +40,106 @@ class Broken(MemoryBackend):
 
 @pytest.mark.req("auth.refresh.use", "auth.refresh.rotation", "auth.resource.refresh", "auth.refresh.confidential")
 async def test_a_token_that_ended_is_renewed_before_it_is_sent_and_the_new_refresh_token_is_kept() -> None:
-    keep, person = TokenStore(MemoryBackend(), None), BrowserUser()
-    async with run_peer() as one:
-        auth = create_oauth(one, person, keep)
-        await send_with_sign_in(auth, one)
-        first = one.live.copy()
-        await age_sign_in(auth, keep)
-        before = one.paths().count("/mcp")
-        assert await send_request(auth, one) == 200
-        assert one.paths().count("/mcp") == before + 1, "the old token was not even tried"
-        kept = await keep.load(one.url, reload=True)
+    token_store, user = TokenStore(MemoryBackend(), None), BrowserUser()
+    async with run_peer() as peer:
+        auth = create_oauth(peer, user, token_store)
+        await send_with_sign_in(auth, peer)
+        first = peer.live.copy()
+        await age_sign_in(auth, token_store)
+        before = peer.paths().count("/mcp")
+        assert await send_request(auth, peer) == 200
+        assert peer.paths().count("/mcp") == before + 1, "the old token was not even tried"
+        kept = await token_store.load(peer.url, reload=True)
         assert kept is not None
-        assert kept.tokens.refresh in one.live.values()
-        assert one.live != first
-        assert one.forms[-1]["resource"] == one.url
-        assert all("refresh" not in seen.path for seen in one.seen)
-    assert len(person.urls) == 1
+        assert kept.tokens.refresh in peer.live.values()
+        assert peer.live != first
+        assert peer.forms[-1]["resource"] == peer.url
+        assert all("refresh" not in seen.path for seen in peer.seen)
+    assert len(user.urls) == 1
 
 
 @pytest.mark.req("auth.refresh.use")
 async def test_a_token_that_the_server_refuses_is_renewed_once() -> None:
-    keep, person = TokenStore(MemoryBackend(), None), BrowserUser()
-    async with run_peer() as one:
-        auth = create_oauth(one, person, keep)
-        await send_with_sign_in(auth, one)
-        await age_sign_in(auth, keep, 1000)  # old, and not yet at its end
-        one.valid.clear()
-        assert await send_request(auth, one) == 200
-    assert [form["grant_type"] for form in one.forms] == ["authorization_code", "refresh_token"]
-    assert len(person.urls) == 1
+    token_store, user = TokenStore(MemoryBackend(), None), BrowserUser()
+    async with run_peer() as peer:
+        auth = create_oauth(peer, user, token_store)
+        await send_with_sign_in(auth, peer)
+        await age_sign_in(auth, token_store, 1000)  # old, and not yet at its end
+        peer.valid.clear()
+        assert await send_request(auth, peer) == 200
+    assert [form["grant_type"] for form in peer.forms] == ["authorization_code", "refresh_token"]
+    assert len(user.urls) == 1
 
 
 @pytest.mark.req("auth.refresh.rotation")
 async def test_without_a_new_refresh_token_the_old_one_stays() -> None:
-    keep = TokenStore(MemoryBackend(), None)
-    async with run_peer(rotate=False) as one:
-        auth = create_oauth(one, BrowserUser(), keep)
-        await send_with_sign_in(auth, one)
+    token_store = TokenStore(MemoryBackend(), None)
+    async with run_peer(rotate=False) as peer:
+        auth = create_oauth(peer, BrowserUser(), token_store)
+        await send_with_sign_in(auth, peer)
         for _ in range(2):
-            await age_sign_in(auth, keep)
-            assert await send_request(auth, one) == 200
-        assert len(one.families) == 1
+            await age_sign_in(auth, token_store)
+            assert await send_request(auth, peer) == 200
+        assert len(peer.families) == 1
 
 
 @pytest.mark.req("auth.refresh.use")
 async def test_a_token_that_expired_in_transit_is_refreshed_without_the_user() -> None:
-    keep, person = TokenStore(MemoryBackend(), None), BrowserUser()
-    async with run_peer() as one:
-        auth = create_oauth(one, person, keep)
-        await send_with_sign_in(auth, one)
+    token_store, user = TokenStore(MemoryBackend(), None), BrowserUser()
+    async with run_peer() as peer:
+        auth = create_oauth(peer, user, token_store)
+        await send_with_sign_in(auth, peer)
         for attempt in (1, 2):
-            sent = (await auth.headers("POST", one.url))["authorization"]
-            await age_sign_in(auth, keep)
+            sent = (await auth.headers("POST", peer.url))["authorization"]
+            await age_sign_in(auth, token_store)
             await auth.sign_in(Refused(401, "", sent), attempt)
-            assert (await auth.headers("POST", one.url))["authorization"] != sent
-        sent = (await auth.headers("POST", one.url))["authorization"]
-        await age_sign_in(auth, keep)
+            assert (await auth.headers("POST", peer.url))["authorization"] != sent
+        sent = (await auth.headers("POST", peer.url))["authorization"]
+        await age_sign_in(auth, token_store)
         with pytest.raises(SignInFailed):
             await auth.sign_in(Refused(401, "", sent), 3)
-    assert [form["grant_type"] for form in one.forms] == ["authorization_code", "refresh_token", "refresh_token"]
-    assert len(person.urls) == 1
+    assert [form["grant_type"] for form in peer.forms] == ["authorization_code", "refresh_token", "refresh_token"]
+    assert len(user.urls) == 1
 
 
 @pytest.mark.req("auth.refresh.single-flight")
 async def test_ten_requests_that_meet_an_ended_token_renew_it_once() -> None:
-    keep = TokenStore(MemoryBackend(), None)
-    async with run_peer() as one:
-        auth = create_oauth(one, BrowserUser(), keep)
-        await send_with_sign_in(auth, one)
-        await age_sign_in(auth, keep)
+    token_store = TokenStore(MemoryBackend(), None)
+    async with run_peer() as peer:
+        auth = create_oauth(peer, BrowserUser(), token_store)
+        await send_with_sign_in(auth, peer)
+        await age_sign_in(auth, token_store)
         statuses: list[int] = []
 
         async def request() -> None:
-            statuses.append(await send_request(auth, one))
+            statuses.append(await send_request(auth, peer))
 
         async with anyio.create_task_group() as tasks:
             for _ in range(10):
                 tasks.start_soon(request)
     assert statuses == [200] * 10
-    assert [form["grant_type"] for form in one.forms].count("refresh_token") == 1
+    assert [form["grant_type"] for form in peer.forms].count("refresh_token") == 1
 
 
 @pytest.mark.req("auth.refresh.single-flight")
 async def test_ten_requests_without_a_token_ask_the_person_once() -> None:
-    person = BrowserUser()
-    async with run_peer() as one:
-        auth = create_oauth(one, person)
+    user = BrowserUser()
+    async with run_peer() as peer:
+        auth = create_oauth(peer, user)
         async with anyio.create_task_group() as tasks:
             for _ in range(10):
-                tasks.start_soon(send_with_sign_in, auth, one)
-    assert len(person.urls) == 1
+                tasks.start_soon(send_with_sign_in, auth, peer)
+    assert len(user.urls) == 1
 
 
 async def test_a_refusal_of_the_person_is_the_answer_for_all_who_wait() -> None:
-    async with run_peer() as one:
-        person = BrowserUser(visit=False, answer=None)
-        auth, failed = create_oauth(one, person), list[str]()
+    async with run_peer() as peer:
+        user = BrowserUser(visit=False, answer=None)
+        auth, failed = create_oauth(peer, user), list[str]()
 
         async def request() -> None:
             try:
-                await send_with_sign_in(auth, one)
+                await send_with_sign_in(auth, peer)
             except SignInFailed as error:
                 failed.append(error.message)
 
@@ -147,116 +147,116 @@ async def test_a_refusal_of_the_person_is_the_answer_for_all_who_wait() -> None:
             for _ in range(5):
                 tasks.start_soon(request)
     assert len(failed) == 5
-    assert len(person.urls) == 1
+    assert len(user.urls) == 1
 
 
 async def test_when_the_one_who_signs_in_is_cancelled_the_next_one_takes_over() -> None:
-    async with run_peer() as one:
-        person = BrowserUser(visit=False)
-        auth = create_oauth(one, person)
+    async with run_peer() as peer:
+        user = BrowserUser(visit=False)
+        auth = create_oauth(peer, user)
         first = anyio.CancelScope()
 
         async def leader() -> None:
             with first:
-                await send_with_sign_in(auth, one)
+                await send_with_sign_in(auth, peer)
 
         done: list[int] = []
 
         async def follower() -> None:
-            done.append(await send_with_sign_in(auth, one))
+            done.append(await send_with_sign_in(auth, peer))
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(leader)
-            await person.asked.wait()
+            await user.asked.wait()
             tasks.start_soon(follower)
             await anyio.wait_all_tasks_blocked()
-            person.visit = True
+            user.visit = True
             first.cancel()
     assert done == [200]
-    assert len(person.urls) == 2
+    assert len(user.urls) == 2
 
 
 @pytest.mark.req("auth.refresh.not-assumed")
 async def test_without_a_refresh_token_the_person_signs_in_again_when_the_token_ended() -> None:
-    keep, person = TokenStore(MemoryBackend(), None), BrowserUser()
-    async with run_peer(refresh=False) as one:
-        auth = create_oauth(one, person, keep)
-        await send_with_sign_in(auth, one)
-        await age_sign_in(auth, keep)
-        assert await send_with_sign_in(auth, one) == 200
-    assert len(person.urls) == 2
+    token_store, user = TokenStore(MemoryBackend(), None), BrowserUser()
+    async with run_peer(refresh=False) as peer:
+        auth = create_oauth(peer, user, token_store)
+        await send_with_sign_in(auth, peer)
+        await age_sign_in(auth, token_store)
+        assert await send_with_sign_in(auth, peer) == 200
+    assert len(user.urls) == 2
 
 
 @pytest.mark.req("auth.refresh.use")
 async def test_a_dead_refresh_token_is_deleted_and_the_user_asked() -> None:
-    keep, person = TokenStore(MemoryBackend(), None), BrowserUser()
-    async with run_peer() as one:
-        auth = create_oauth(one, person, keep)
-        await send_with_sign_in(auth, one)
-        one.live.clear()
-        one.valid.clear()
-        await age_sign_in(auth, keep)
-        assert await send_request(auth, one) == 401
-        assert await keep.load(one.url, reload=True) is None
-        assert await send_with_sign_in(auth, one) == 200
-    assert len(person.urls) == 2
+    token_store, user = TokenStore(MemoryBackend(), None), BrowserUser()
+    async with run_peer() as peer:
+        auth = create_oauth(peer, user, token_store)
+        await send_with_sign_in(auth, peer)
+        peer.live.clear()
+        peer.valid.clear()
+        await age_sign_in(auth, token_store)
+        assert await send_request(auth, peer) == 401
+        assert await token_store.load(peer.url, reload=True) is None
+        assert await send_with_sign_in(auth, peer) == 200
+    assert len(user.urls) == 2
 
 
 async def test_an_authorization_server_that_is_down_does_not_cost_the_sign_in() -> None:
-    keep, person = TokenStore(MemoryBackend(), None), BrowserUser()
-    async with run_peer() as one:
-        auth = create_oauth(one, person, keep)
-        await send_with_sign_in(auth, one)
-        await age_sign_in(auth, keep)
-        one.answers["/token"] = (503, b"", "")
+    token_store, user = TokenStore(MemoryBackend(), None), BrowserUser()
+    async with run_peer() as peer:
+        auth = create_oauth(peer, user, token_store)
+        await send_with_sign_in(auth, peer)
+        await age_sign_in(auth, token_store)
+        peer.answers["/token"] = (503, b"", "")
         with pytest.raises(EndpointUnreachable, match="cannot answer now"):
-            await send_request(auth, one)
-        one.answers.clear()
-        assert await send_request(auth, one) == 200
-    assert len(person.urls) == 1
+            await send_request(auth, peer)
+        peer.answers.clear()
+        assert await send_request(auth, peer) == 200
+    assert len(user.urls) == 1
 
 
 @pytest.mark.req("auth.401-after-token", "auth.reg.as-changed", "auth.as.separate-state")
 async def test_when_the_server_moved_to_another_issuer_nothing_of_the_old_one_goes_there() -> None:
-    keep, person = TokenStore(MemoryBackend(), None), BrowserUser()
-    async with run_peer() as other, run_peer() as one:
-        auth = create_oauth(one, person, keep)
-        await send_with_sign_in(auth, one)
-        old = [*one.valid, *one.families, *one.clients]
-        one.valid.clear()
-        one.live.clear()
-        one.resource = {"authorization_servers": [other.origin]}
-        other.resource = {"resource": one.url}
+    token_store, user = TokenStore(MemoryBackend(), None), BrowserUser()
+    async with run_peer() as other, run_peer() as peer:
+        auth = create_oauth(peer, user, token_store)
+        await send_with_sign_in(auth, peer)
+        old = [*peer.valid, *peer.families, *peer.clients]
+        peer.valid.clear()
+        peer.live.clear()
+        peer.resource = {"authorization_servers": [other.origin]}
+        other.resource = {"resource": peer.url}
         await auth.sign_in(Refused(401, "", f"Bearer {old[0]}"), 1)
         assert other.clients
-        assert len(person.urls) == 2, "the person is asked anew"
-        assert person.urls[1].startswith(other.origin)
+        assert len(user.urls) == 2, "the person is asked anew"
+        assert user.urls[1].startswith(other.origin)
         assert not any(secret.encode() in seen.body or secret in seen.path for seen in other.seen for secret in old[:2])
-        signed = await keep.load(one.url)
+        signed = await token_store.load(peer.url)
         assert signed is not None
         assert signed.issuer == other.origin
-    assert len(one.forms) == 1
+    assert len(peer.forms) == 1
 
 
 @pytest.mark.req("auth.stepup.403", "auth.stepup.union", "auth.stepup.retry-limit", "auth.stepup.scopes-2025")
 async def test_more_scopes_are_asked_for_together_with_the_old_ones_and_not_forever() -> None:
-    person = BrowserUser()
-    async with run_peer(challenge='Bearer scope="tools:read"') as one:
-        auth = create_oauth(one, person)
-        await send_with_sign_in(auth, one)
+    user = BrowserUser()
+    async with run_peer(challenge='Bearer scope="tools:read"') as peer:
+        auth = create_oauth(peer, user)
+        await send_with_sign_in(auth, peer)
         for attempt in range(1, MAX_STEP_UPS + 1):
-            sent = dict(await auth.headers("POST", one.url))["authorization"]
+            sent = dict(await auth.headers("POST", peer.url))["authorization"]
             refused = Refused(403, 'Bearer error="insufficient_scope", scope="tools:write"', sent)
             assert not await auth.recover(refused)
             await auth.sign_in(refused, attempt)
-        assert {asked["scope"] for asked in one.asked[1:]} == {"tools:read tools:write"}
-        assert [client["scope"] for client in one.clients.values()] == ["tools:read", "tools:read tools:write"]
-        sent = dict(await auth.headers("POST", one.url))["authorization"]
+        assert {question["scope"] for question in peer.asked[1:]} == {"tools:read tools:write"}
+        assert [client["scope"] for client in peer.clients.values()] == ["tools:read", "tools:read tools:write"]
+        sent = dict(await auth.headers("POST", peer.url))["authorization"]
         refused = Refused(403, 'Bearer error="insufficient_scope", scope="tools:write"', sent)
         for attempt in (MAX_STEP_UPS + 1, 1):
             with pytest.raises(SignInFailed, match="still requires scopes"):
                 await auth.sign_in(refused, attempt)
-    assert len(person.urls) == 1 + MAX_STEP_UPS
+    assert len(user.urls) == 1 + MAX_STEP_UPS
 
 
 @pytest.mark.parametrize(
@@ -270,122 +270,124 @@ async def test_more_scopes_are_asked_for_together_with_the_old_ones_and_not_fore
     ],
 )
 async def test_a_noninteractive_step_up_explains_the_command_safely_quoted(scope: str, hint: str) -> None:
-    async with run_peer() as one:
+    async with run_peer() as peer:
         refused = Refused(403, f'Bearer error="insufficient_scope", scope="{scope}"', "Bearer x")
-        with pytest.raises(SignInFailed, match="requires more scopes") as caught:
-            await create_oauth(one, None).sign_in(refused)
-    assert caught.value.hint == f"Grant them: {hint}"
+        with pytest.raises(SignInFailed, match="requires more scopes") as exc_info:
+            await create_oauth(peer, None).sign_in(refused)
+    assert exc_info.value.hint == f"Grant them: {hint}"
 
 
 @pytest.mark.req("auth.401-after-token")
 async def test_a_server_that_refuses_every_fresh_token_is_reported_after_two_sign_ins() -> None:
-    person = BrowserUser()
-    async with run_peer() as one:
-        one.answers["/mcp"] = (401, b"", "")
+    user = BrowserUser()
+    async with run_peer() as peer:
+        peer.answers["/mcp"] = (401, b"", "")
         with pytest.raises(SignInFailed, match="refuses the account that just signed in"):
-            await send_with_sign_in(create_oauth(one, person), one)
-    assert len(person.urls) == 2
+            await send_with_sign_in(create_oauth(peer, user), peer)
+    assert len(user.urls) == 2
 
 
 # -- kept
 @pytest.mark.req("auth.token.storage")
 async def test_the_next_start_finds_the_sign_in_and_the_index_holds_no_secret(tmp_path: Path) -> None:
-    vault, person = MemoryBackend(), BrowserUser()
-    async with run_peer() as one:
-        await send_with_sign_in(create_oauth(one, person, TokenStore(vault, tmp_path)), one)
-        assert await send_request(create_oauth(one, person, TokenStore(vault, tmp_path)), one) == 200
+    backend, user = MemoryBackend(), BrowserUser()
+    async with run_peer() as peer:
+        await send_with_sign_in(create_oauth(peer, user, TokenStore(backend, tmp_path)), peer)
+        assert await send_request(create_oauth(peer, user, TokenStore(backend, tmp_path)), peer) == 200
         index = (tmp_path / INDEX_FILE).read_text()
-        assert one.origin in index
-        assert not any(secret in index for secret in (*one.valid, *one.families))
-    assert len(person.urls) == 1
+        assert peer.origin in index
+        assert not any(secret in index for secret in (*peer.valid, *peer.families))
+    assert len(user.urls) == 1
     assert (tmp_path / INDEX_FILE).stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.req("auth.token.right-server")
 async def test_a_server_of_the_same_name_at_another_address_gets_nothing(tmp_path: Path) -> None:
-    vault = MemoryBackend()
-    async with run_peer() as one, run_peer() as other:
-        await send_with_sign_in(create_oauth(one, BrowserUser(), TokenStore(vault, tmp_path)), one)
-        assert await send_request(create_oauth(other, None, TokenStore(vault, tmp_path)), other) == 401
+    backend = MemoryBackend()
+    async with run_peer() as peer, run_peer() as other:
+        await send_with_sign_in(create_oauth(peer, BrowserUser(), TokenStore(backend, tmp_path)), peer)
+        assert await send_request(create_oauth(other, None, TokenStore(backend, tmp_path)), other) == 401
         assert all("authorization" not in seen.headers for seen in other.seen)
 
 
 @pytest.mark.req("auth.token.storage-fallback")
 async def test_a_failing_secret_store_is_reported_and_the_next_start_signs_in_again(tmp_path: Path) -> None:
-    told: list[str] = []
-    keep = TokenStore(Broken(), tmp_path, told.append)
-    async with run_peer() as one:
-        auth = create_oauth(one, BrowserUser(), keep)
-        assert await send_with_sign_in(auth, one) == 200
-        await age_sign_in(auth, keep)
-        assert await send_request(auth, one) == 200, "and it is renewed like any other"
-        (account,) = await keep.accounts()
+    messages: list[str] = []
+    token_store = TokenStore(Broken(), tmp_path, messages.append)
+    async with run_peer() as peer:
+        auth = create_oauth(peer, BrowserUser(), token_store)
+        assert await send_with_sign_in(auth, peer) == 200
+        await age_sign_in(auth, token_store)
+        assert await send_request(auth, peer) == 200, "and it is renewed like any other"
+        (account,) = await token_store.accounts()
         assert not account.is_stored
         assert not (tmp_path / INDEX_FILE).exists()
-    assert told == ["This sign-in is kept only until mcphost ends. The keyring is locked. Unlock it."]
+    assert messages == ["This sign-in is kept only until mcphost ends. The keyring is locked. Unlock it."]
 
 
 @pytest.mark.req("auth.signout")
 async def test_signing_out_erases_and_revokes(tmp_path: Path) -> None:
-    vault = OpenMemoryBackend()
-    keep = TokenStore(vault, tmp_path)
-    async with run_peer() as one:
-        auth = create_oauth(one, BrowserUser(), keep)
+    backend = OpenMemoryBackend()
+    token_store = TokenStore(backend, tmp_path)
+    async with run_peer() as peer:
+        auth = create_oauth(peer, BrowserUser(), token_store)
         signed = await auth.login()
         gone, revoked = await auth.logout()
         assert gone is not None
         assert revoked
-        told = {form["token"] for form in one.forms if "token" in form}
+        told = {form["token"] for form in peer.forms if "token" in form}
         assert told == {signed.tokens.access, signed.tokens.refresh}
-        assert await keep.accounts() == ()
-        assert not any(signed.tokens.access in secret for secret in vault.secrets.values())
-        assert await send_request(create_oauth(one, None, TokenStore(vault, tmp_path)), one) == 401
+        assert await token_store.accounts() == ()
+        assert not any(signed.tokens.access in secret for secret in backend.secrets.values())
+        assert await send_request(create_oauth(peer, None, TokenStore(backend, tmp_path)), peer) == 401
         assert (await auth.logout())[0] is None
 
 
 async def test_two_accounts_of_one_server_are_two_sign_ins(tmp_path: Path) -> None:
-    keep = TokenStore(MemoryBackend(), tmp_path)
-    async with run_peer() as one:
-        work, home = (create_oauth(one, BrowserUser(), keep, account=name) for name in ("work", "home"))
+    token_store = TokenStore(MemoryBackend(), tmp_path)
+    async with run_peer() as peer:
+        work, home = (create_oauth(peer, BrowserUser(), token_store, account=name) for name in ("work", "home"))
         await work.login()
         await home.login()
-        assert {account.account for account in await keep.accounts()} == {"work", "home"}
+        assert {account.account for account in await token_store.accounts()} == {"work", "home"}
         await work.logout()
-        assert await send_request(home, one) == 200
-        assert {account.account for account in await keep.accounts()} == {"home"}
+        assert await send_request(home, peer) == 200
+        assert {account.account for account in await token_store.accounts()} == {"home"}
 
 
 async def test_the_account_that_was_chosen_last_is_used_by_later_runs_until_it_is_not_chosen(tmp_path: Path) -> None:
-    vault = MemoryBackend()
-    async with run_peer() as one:
-        unnamed = create_oauth(one, BrowserUser(), TokenStore(vault, tmp_path))
+    backend = MemoryBackend()
+    async with run_peer() as peer:
+        unnamed = create_oauth(peer, BrowserUser(), TokenStore(backend, tmp_path))
         await unnamed.login()
-        work = create_oauth(one, BrowserUser(), TokenStore(vault, tmp_path), account="work", is_account_configured=True)
+        work = create_oauth(
+            peer, BrowserUser(), TokenStore(backend, tmp_path), account="work", is_account_configured=True
+        )
         await work.login()
         await work.select_account()
-        again = create_oauth(one, None, TokenStore(vault, tmp_path))
-        assert await send_request(again, one) == 200
+        again = create_oauth(peer, None, TokenStore(backend, tmp_path))
+        assert await send_request(again, peer) == 200
         assert again.account is not None
         assert again.account.account == "work"
         written = create_oauth(
-            one, None, TokenStore(vault, tmp_path), is_account_configured=True
+            peer, None, TokenStore(backend, tmp_path), is_account_configured=True
         )  # the user's file says which: the default one
-        assert await send_request(written, one) == 200
+        assert await send_request(written, peer) == 200
         assert written.account is not None
         assert written.account.account == ""
-        await TokenStore(vault, tmp_path).choose_account(one.url, None)
-        later = create_oauth(one, None, TokenStore(vault, tmp_path))
-        assert await send_request(later, one) == 200
+        await TokenStore(backend, tmp_path).choose_account(peer.url, None)
+        later = create_oauth(peer, None, TokenStore(backend, tmp_path))
+        assert await send_request(later, peer) == 200
         assert later.account is not None
         assert later.account.account == ""
 
 
 async def test_an_account_is_shown_without_its_secrets(tmp_path: Path) -> None:
-    keep = TokenStore(MemoryBackend(), tmp_path)
-    async with run_peer() as one:
-        await create_oauth(one, BrowserUser(), keep).login()
-        (account,) = await keep.accounts()
-    assert (account.server, account.url, account.issuer) == ("peer", one.url, one.origin)
+    token_store = TokenStore(MemoryBackend(), tmp_path)
+    async with run_peer() as peer:
+        await create_oauth(peer, BrowserUser(), token_store).login()
+        (account,) = await token_store.accounts()
+    assert (account.server, account.url, account.issuer) == ("peer", peer.url, peer.origin)
     assert account.is_renewable
     assert account.client_kind == "registered"
     assert account.scopes == ("tools:read",)
@@ -409,39 +411,39 @@ anyio.run(main)
 
 @pytest.mark.req("auth.refresh.single-flight", "auth.refresh.rotation")
 async def test_processes_that_renew_at_once_do_not_lose_the_family(tmp_path: Path) -> None:
-    keep = TokenStore(SharedFolderBackend(tmp_path / "vault"), tmp_path)
-    async with run_peer() as one:
-        auth = create_oauth(one, BrowserUser(), keep)
-        await send_with_sign_in(auth, one)
-        await age_sign_in(auth, keep)
+    token_store = TokenStore(SharedFolderBackend(tmp_path / "vault"), tmp_path)
+    async with run_peer() as peer:
+        auth = create_oauth(peer, BrowserUser(), token_store)
+        await send_with_sign_in(auth, peer)
+        await age_sign_in(auth, token_store)
         answers: list[str] = []
 
         async def other() -> None:
-            command = [sys.executable, "-c", OTHER, one.origin, str(tmp_path), str(Path(__file__).parents[3])]
+            command = [sys.executable, "-c", OTHER, peer.origin, str(tmp_path), str(Path(__file__).parents[3])]
             done = await anyio.run_process(command, stderr=subprocess.PIPE, check=False)
             answers.append(done.stdout.decode().strip() or done.stderr.decode())
 
         async with anyio.create_task_group() as tasks:
             for _ in range(2):
                 tasks.start_soon(other)
-            await send_request(auth, one)
+            await send_request(auth, peer)
         assert answers == ["200"] * 2
-        assert [form["grant_type"] for form in one.forms].count("refresh_token") == 1
-        assert one.live, "a token used twice would have killed the family"
+        assert [form["grant_type"] for form in peer.forms].count("refresh_token") == 1
+        assert peer.live, "a token used twice would have killed the family"
 
 
 @pytest.mark.req("auth.refresh.rotation")
 async def test_what_another_process_stored_meanwhile_is_never_deleted(tmp_path: Path) -> None:
-    keep = TokenStore(SharedFolderBackend(tmp_path / "vault"), tmp_path)
-    async with run_peer() as one:
-        auth = create_oauth(one, BrowserUser(), keep)
-        await send_with_sign_in(auth, one)
+    token_store = TokenStore(SharedFolderBackend(tmp_path / "vault"), tmp_path)
+    async with run_peer() as peer:
+        auth = create_oauth(peer, BrowserUser(), token_store)
+        await send_with_sign_in(auth, peer)
         stale = auth.current_sign_in
         assert stale is not None
         newer = replace(stale, tokens=replace(stale.tokens, access="newer-access", refresh="newer-refresh"))
         await TokenStore(SharedFolderBackend(tmp_path / "vault"), tmp_path).save(newer)
-        assert await keep.delete(one.url, only=stale) is None
-        kept = await keep.load(one.url, reload=True)
+        assert await token_store.delete(peer.url, only=stale) is None
+        kept = await token_store.load(peer.url, reload=True)
         assert kept is not None
         assert kept.tokens.refresh == "newer-refresh"
 
@@ -462,32 +464,32 @@ class Shut(SharedFolderBackend):
 async def test_a_keyring_locked_meanwhile_never_has_an_old_refresh_token_used(
     tmp_path: Path, renewed_elsewhere: bool
 ) -> None:
-    vault = Shut(tmp_path / "vault")
-    keep, person = TokenStore(vault, tmp_path), BrowserUser()
-    async with run_peer() as one:
-        auth = create_oauth(one, person, keep)
-        await send_with_sign_in(auth, one)
-        await age_sign_in(auth, keep)
+    backend = Shut(tmp_path / "vault")
+    token_store, user = TokenStore(backend, tmp_path), BrowserUser()
+    async with run_peer() as peer:
+        auth = create_oauth(peer, user, token_store)
+        await send_with_sign_in(auth, peer)
+        await age_sign_in(auth, token_store)
         if renewed_elsewhere:
-            other = create_oauth(one, person, TokenStore(SharedFolderBackend(tmp_path / "vault"), tmp_path))
-            assert await send_request(other, one) == 200
-        vault.locked = True
+            other = create_oauth(peer, user, TokenStore(SharedFolderBackend(tmp_path / "vault"), tmp_path))
+            assert await send_request(other, peer) == 200
+        backend.locked = True
         if renewed_elsewhere:
             with pytest.raises(McpHostError, match="keyring is locked"):
-                await send_request(auth, one)
-            vault.locked = False
-        assert await send_request(auth, one) == 200
-        assert [form["grant_type"] for form in one.forms].count("refresh_token") == 1
-        assert one.live, "a token used twice would have killed the family"
-    assert len(person.urls) == 1
+                await send_request(auth, peer)
+            backend.locked = False
+        assert await send_request(auth, peer) == 200
+        assert [form["grant_type"] for form in peer.forms].count("refresh_token") == 1
+        assert peer.live, "a token used twice would have killed the family"
+    assert len(user.urls) == 1
 
 
 async def test_a_renewal_that_is_cancelled_still_stores_what_it_got() -> None:
-    keep = TokenStore(MemoryBackend(), None)
-    async with run_peer() as one:
-        auth = create_oauth(one, BrowserUser(), keep)
-        await send_with_sign_in(auth, one)
-        await age_sign_in(auth, keep)
+    token_store = TokenStore(MemoryBackend(), None)
+    async with run_peer() as peer:
+        auth = create_oauth(peer, BrowserUser(), token_store)
+        await send_with_sign_in(auth, peer)
+        await age_sign_in(auth, token_store)
         asked, go, over = anyio.Event(), anyio.Event(), anyio.Event()
         token = OAuthPeer.token
 
@@ -499,17 +501,17 @@ async def test_a_renewal_that_is_cancelled_still_stores_what_it_got() -> None:
             finally:
                 over.set()
 
-        one.token = slow.__get__(one)  # type: ignore[method-assign]
+        peer.token = slow.__get__(peer)  # type: ignore[method-assign]
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(auth.headers, "POST", one.url)
+            tasks.start_soon(auth.headers, "POST", peer.url)
             await asked.wait()
             tasks.cancel_scope.cancel()
             go.set()
         with anyio.fail_after(20):
             await over.wait()
-        kept = await keep.load(one.url, reload=True)
+        kept = await token_store.load(peer.url, reload=True)
         assert kept is not None
-        assert kept.tokens.refresh in one.live.values()
+        assert kept.tokens.refresh in peer.live.values()
 
 
 @pytest.mark.req("auth.refresh.single-flight", "auth.refresh.rotation")
@@ -519,7 +521,7 @@ async def test_a_renewal_waits_for_the_one_of_another_process_and_uses_what_that
     def another() -> TokenStore:
         return TokenStore(SharedFolderBackend(tmp_path / "vault"), tmp_path)
 
-    keep, second, noticed = another(), anyio.Event(), anyio.Event()
+    token_store, second, noticed = another(), anyio.Event(), anyio.Event()
     token, flock = OAuthPeer.token, file_lock.fcntl.flock
 
     def held(handle: int, how: int) -> None:
@@ -535,26 +537,26 @@ async def test_a_renewal_waits_for_the_one_of_another_process_and_uses_what_that
             await noticed.wait()
         await token(peer, seen)
 
-    async with run_peer() as one:
-        auth = create_oauth(one, BrowserUser(), keep)
-        await send_with_sign_in(auth, one)
-        await age_sign_in(auth, keep)
-        one.token = slow.__get__(one)  # type: ignore[method-assign]
+    async with run_peer() as peer:
+        auth = create_oauth(peer, BrowserUser(), token_store)
+        await send_with_sign_in(auth, peer)
+        await age_sign_in(auth, token_store)
+        peer.token = slow.__get__(peer)  # type: ignore[method-assign]
         monkeypatch.setattr(file_lock.fcntl, "flock", held)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(send_request, auth, one)
+            tasks.start_soon(send_request, auth, peer)
             await second.wait()
-            assert await send_request(create_oauth(one, None, another()), one) == 200
-        assert [form["grant_type"] for form in one.forms].count("refresh_token") == 1
-        assert one.live, "a token used twice would have killed the family"
+            assert await send_request(create_oauth(peer, None, another()), peer) == 200
+        assert [form["grant_type"] for form in peer.forms].count("refresh_token") == 1
+        assert peer.live, "a token used twice would have killed the family"
 
 
 @pytest.mark.req("auth.refresh.rotation")
 async def test_a_sign_in_that_comes_while_the_old_one_is_refused_is_not_forgotten_with_it(tmp_path: Path) -> None:
     keep, other = (TokenStore(SharedFolderBackend(tmp_path / "vault"), tmp_path) for _ in range(2))
-    async with run_peer() as one:
-        auth = create_oauth(one, BrowserUser(), keep)
-        await send_with_sign_in(auth, one)
+    async with run_peer() as peer:
+        auth = create_oauth(peer, BrowserUser(), keep)
+        await send_with_sign_in(auth, peer)
         signed = auth.current_sign_in
         assert signed is not None
         newer = replace(signed, tokens=replace(signed.tokens, access="newer-access", refresh="newer-refresh"))
@@ -564,24 +566,24 @@ async def test_a_sign_in_that_comes_while_the_old_one_is_refused_is_not_forgotte
             await other.save(newer)
             await peer.json(seen, {"error": "invalid_grant"}, 400)
 
-        one.token = dead.__get__(one)  # type: ignore[method-assign]
-        assert await auth.headers("POST", one.url) == {}
-        kept = await keep.load(one.url, reload=True)
+        peer.token = dead.__get__(peer)  # type: ignore[method-assign]
+        assert await auth.headers("POST", peer.url) == {}
+        kept = await keep.load(peer.url, reload=True)
         assert kept is not None
         assert kept.tokens.refresh == "newer-refresh"
 
 
 async def test_an_unrelated_refusal_keeps_the_refresh_token() -> None:
-    keep = TokenStore(MemoryBackend(), None)
-    async with run_peer() as one:
-        auth = create_oauth(one, BrowserUser(), keep)
-        await send_with_sign_in(auth, one)
-        await age_sign_in(auth, keep)
-        one.valid.clear()
-        one.answers["/token"] = (400, b'{"error":"invalid_request"}', "application/json")
-        assert await send_request(auth, one) == 401
-        one.answers.clear()
-        assert await send_request(create_oauth(one, None, keep), one) == 200
+    token_store = TokenStore(MemoryBackend(), None)
+    async with run_peer() as peer:
+        auth = create_oauth(peer, BrowserUser(), token_store)
+        await send_with_sign_in(auth, peer)
+        await age_sign_in(auth, token_store)
+        peer.valid.clear()
+        peer.answers["/token"] = (400, b'{"error":"invalid_request"}', "application/json")
+        assert await send_request(auth, peer) == 401
+        peer.answers.clear()
+        assert await send_request(create_oauth(peer, None, token_store), peer) == 200
 
 
 @pytest.mark.req("auth.refresh.use")
@@ -589,18 +591,18 @@ async def test_what_another_process_stored_without_a_refresh_token_is_not_renewe
     def another() -> TokenStore:
         return TokenStore(SharedFolderBackend(tmp_path / "vault"), tmp_path)
 
-    keep = another()
-    async with run_peer() as one:
-        auth = create_oauth(one, BrowserUser(), keep)
-        await send_with_sign_in(auth, one)
-        await age_sign_in(auth, keep)
+    token_store = another()
+    async with run_peer() as peer:
+        auth = create_oauth(peer, BrowserUser(), token_store)
+        await send_with_sign_in(auth, peer)
+        await age_sign_in(auth, token_store)
         signed = auth.current_sign_in
         assert signed is not None
         await another().save(replace(signed, tokens=replace(signed.tokens, access="newer", refresh="")))
-        before = len(one.forms)
-        assert await send_request(auth, one) == 401
-        assert len(one.forms) == before
-        assert await keep.load(one.url, reload=True) is not None
+        before = len(peer.forms)
+        assert await send_request(auth, peer) == 401
+        assert len(peer.forms) == before
+        assert await token_store.load(peer.url, reload=True) is not None
 
 
 async def test_a_symlinked_lock_creates_nothing_at_its_target(tmp_path: Path) -> None:
@@ -612,9 +614,9 @@ async def test_a_symlinked_lock_creates_nothing_at_its_target(tmp_path: Path) ->
 
 
 async def test_requests_with_a_valid_token_do_not_wait_for_each_other() -> None:
-    async with run_peer() as one:
-        auth = create_oauth(one, BrowserUser())
-        await send_with_sign_in(auth, one)
+    async with run_peer() as peer:
+        auth = create_oauth(peer, BrowserUser())
+        await send_with_sign_in(auth, peer)
         handle, there, all_there = OAuthPeer.mcp, list[Any](), anyio.Event()
 
         async def meet(peer: OAuthPeer, seen: Any) -> None:
@@ -624,8 +626,8 @@ async def test_requests_with_a_valid_token_do_not_wait_for_each_other() -> None:
             await all_there.wait()  # none is answered before all have come
             await handle(peer, seen)
 
-        one.mcp = meet.__get__(one)  # type: ignore[method-assign]
+        peer.mcp = meet.__get__(peer)  # type: ignore[method-assign]
         with anyio.fail_after(20):
             async with anyio.create_task_group() as tasks:
                 for _ in range(3):
-                    tasks.start_soon(send_request, auth, one)
+                    tasks.start_soon(send_request, auth, peer)

@@ -55,7 +55,7 @@ def test_https_and_loopback_addresses_are_used(url: str) -> None:
 
 @pytest.mark.req("auth.resource.canonical", "auth.resource.specific")
 @pytest.mark.parametrize(
-    ("url", "wanted"),
+    ("url", "expected"),
     [
         ("HTTPS://MCP.Example.COM/Mcp", "https://mcp.example.com/Mcp"),
         ("https://mcp.example.com/", "https://mcp.example.com"),
@@ -66,8 +66,8 @@ def test_https_and_loopback_addresses_are_used(url: str) -> None:
         ("http://[::1]:80/mcp", "http://[::1]/mcp"),
     ],
 )
-def test_the_canonical_address_keeps_what_matters(url: str, wanted: str) -> None:
-    assert canonical_url(url) == wanted
+def test_the_canonical_address_keeps_what_matters(url: str, expected: str) -> None:
+    assert canonical_url(url) == expected
 
 
 @pytest.mark.req("auth.resource.accept-upper", "auth.prm.resource-match")
@@ -178,16 +178,16 @@ async def test_a_server_that_the_user_runs_here_may_point_here(url: str) -> None
 @pytest.mark.req("auth.ssrf.private")
 async def test_two_local_servers_under_a_name_get_a_configuration_hint() -> None:
     guard = names(mcp_example=["127.0.0.1"], as_example=["127.0.0.1"])
-    with pytest.raises(UnsafeUrl, match="own name leads to a loopback address") as caught:
+    with pytest.raises(UnsafeUrl, match="own name leads to a loopback address") as exc_info:
         await guard.resolve_addresses("https://as.example/", "authorization server")
-    assert '"mcphost": {"oauth": {"private": true}}' in caught.value.hint
+    assert '"mcphost": {"oauth": {"private": true}}' in exc_info.value.hint
 
 
 @pytest.mark.req("auth.ssrf.private")
 async def test_no_hint_suggests_what_cannot_be_allowed() -> None:
-    with pytest.raises(UnsafeUrl, match="link-local") as caught:
+    with pytest.raises(UnsafeUrl, match="link-local") as exc_info:
         await names(mcp_example=["203.0.114.1"]).resolve_addresses("https://169.254.169.254/", "token endpoint")
-    assert "private" not in caught.value.hint
+    assert "private" not in exc_info.value.hint
 
 
 @pytest.mark.req("auth.ssrf.private")

@@ -36,7 +36,7 @@ def test_the_scope_of_the_bearer_challenge_is_found_among_others(header: str, sc
 
 def test_two_header_lines_joined_by_a_comma_are_two_challenges() -> None:
     found = parse_challenges(f'Basic realm="a", Bearer resource_metadata="{METADATA}", error="invalid_token"')
-    assert [one.scheme for one in found] == ["basic", "bearer"]
+    assert [item.scheme for item in found] == ["basic", "bearer"]
     assert found[1].params == {"resource_metadata": METADATA, "error": "invalid_token"}
 
 

@@ -49,13 +49,13 @@ def test_value_gets_the_type_the_schema_wants(text: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [("i=x", "wants integer"), ("i=1.5", "wants integer"), ("b=yes", "wants boolean"), ("l=1", "wants array"),
      ("u=x", "wants integer or null"), ("n=true", "wants number"), ("nothing", "is not KEY=VALUE"),
      ("=x", "KEY=VALUE")],
 )  # fmt: skip
-def test_value_that_does_not_fit_is_named(text: str, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_value_that_does_not_fit_is_named(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         parse_arguments([text], None, SCHEMA)
 
 
@@ -71,10 +71,10 @@ def test_json_arguments_come_first_and_pairs_win(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "said"), [("{", "not valid"), ("[]", "not a JSON object"), ("@/no/such", "cannot be read")]
+    ("source", "text"), [("{", "not valid"), ("[]", "not a JSON object"), ("@/no/such", "cannot be read")]
 )
-def test_json_arguments_that_cannot_be_used_are_named(source: str, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_json_arguments_that_cannot_be_used_are_named(source: str, text: str) -> None:
+    with pytest.raises(UsageError, match=text):
         parse_arguments([], source, SCHEMA)
 
 

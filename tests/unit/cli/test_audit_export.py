@@ -26,10 +26,10 @@ async def reader(folder: Path, *subjects: str) -> AuditReader:
 
 
 async def test_lines_of_an_export_hold_nothing_that_commands_a_terminal_and_lose_nothing(tmp_path: Path) -> None:
-    out = io.StringIO()
-    write_rows(await reader(tmp_path, *HOSTILE), AuditFilter(kind="tool"), out, "jsonl")
-    assert not any(char in out.getvalue() for char in "\x1b\x07\u202e\u2800")
-    assert sorted(json.loads(line)["subject"] for line in out.getvalue().splitlines()) == sorted(HOSTILE)
+    output = io.StringIO()
+    write_rows(await reader(tmp_path, *HOSTILE), AuditFilter(kind="tool"), output, "jsonl")
+    assert not any(char in output.getvalue() for char in "\x1b\x07\u202e\u2800")
+    assert sorted(json.loads(line)["subject"] for line in output.getvalue().splitlines()) == sorted(HOSTILE)
 
 
 async def test_an_export_that_fails_leaves_no_part_of_the_rows(tmp_path: Path) -> None:
@@ -46,10 +46,10 @@ async def test_an_export_that_fails_leaves_no_part_of_the_rows(tmp_path: Path) -
 
 
 async def test_cells_of_an_export_hold_nothing_that_commands_a_terminal(tmp_path: Path) -> None:
-    out = io.StringIO()
-    write_rows(await reader(tmp_path, *HOSTILE), AuditFilter(kind="tool"), out, "csv")
-    assert not any(char in out.getvalue() for char in "\x1b\x07\u202e\u2800")
-    cells = {row["subject"] for row in csv.DictReader(io.StringIO(out.getvalue()))}
+    output = io.StringIO()
+    write_rows(await reader(tmp_path, *HOSTILE), AuditFilter(kind="tool"), output, "csv")
+    assert not any(char in output.getvalue() for char in "\x1b\x07\u202e\u2800")
+    cells = {row["subject"] for row in csv.DictReader(io.StringIO(output.getvalue()))}
     assert cells == {"␛]52；c；eA==␇", "a‹U+202E›txt", "a‹U+2800›b", "a⏎b"}
 
 
@@ -59,12 +59,12 @@ async def test_cells_of_an_export_hold_nothing_that_commands_a_terminal(tmp_path
 )
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
 async def test_no_cell_of_an_export_is_a_formula(tmp_path: Path, formula: str, separator: str) -> None:
-    out = io.StringIO()
-    write_rows(await reader(tmp_path, formula), AuditFilter(kind="tool"), out, "csv")
-    head, row = list(csv.reader(io.StringIO(out.getvalue()), delimiter=separator))
+    output = io.StringIO()
+    write_rows(await reader(tmp_path, formula), AuditFilter(kind="tool"), output, "csv")
+    head, row = list(csv.reader(io.StringIO(output.getvalue()), delimiter=separator))
     assert len(row) == len(head) == (1 + len(FIELDS) if separator == "," else 1)
     assert not any(cell.lstrip(' "').startswith(("=", "+", "-", "@", "＝")) for cell in row)
-    assert ";" not in out.getvalue()
-    assert all(cell.startswith('"') for cell in out.getvalue().splitlines())
-    (named,) = csv.DictReader(io.StringIO(out.getvalue()))
+    assert ";" not in output.getvalue()
+    assert all(cell.startswith('"') for cell in output.getvalue().splitlines())
+    (named,) = csv.DictReader(io.StringIO(output.getvalue()))
     assert named["subject"][:1] in ("'", "x", "␍", "；", "a")

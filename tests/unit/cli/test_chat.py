@@ -28,7 +28,7 @@ def places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setattr("tempfile.tempdir", None)
     before = list(logging.getLogger().handlers)
     yield
-    for handler in [one for one in logging.getLogger().handlers if one not in before]:
+    for handler in [handler for handler in logging.getLogger().handlers if handler not in before]:
         logging.getLogger().removeHandler(handler)
         handler.close()
 
@@ -75,11 +75,11 @@ def test_a_theme_that_does_not_exist_is_reported_with_those_that_do() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "text"),
     [(["--resume"], "There is no conversation yet."), (["--resume", "a1"], "There is no conversation 'a1'.")],
 )
 def test_resuming_without_a_stored_conversation_is_refused_before_anything_is_painted(
-    arguments: list[str], told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def show(*_: object) -> None:
         raise AssertionError("the screen was shown")
@@ -88,5 +88,5 @@ def test_resuming_without_a_stored_conversation_is_refused_before_anything_is_pa
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     assert main(["chat", *arguments]) == 2
-    assert f"{told}" in capsys.readouterr().err
+    assert f"{text}" in capsys.readouterr().err
     assert not Path(os.environ["MCPHOST_DATA_DIR"]).exists()

@@ -12,7 +12,7 @@ from mcphost.protocol.revisions import Revision
 
 
 def test_each_revision_is_there_with_its_methods_and_the_capabilities_it_knows() -> None:
-    found = {one.revision: one for one in collect_report().revisions}
+    found = {revision.revision: revision for revision in collect_report().revisions}
     assert list(found) == sorted((revision.value for revision in Revision), reverse=True)
     for revision in Revision:
         assert found[revision.value].requests == methods_in(revision, CLIENT_REQUESTS)
@@ -26,7 +26,7 @@ def test_each_revision_is_there_with_its_methods_and_the_capabilities_it_knows()
 
 
 def test_limits_are_those_in_force() -> None:
-    limits = {one.name: one.value for one in collect_report().limits}
+    limits = {limit.name: limit.value for limit in collect_report().limits}
     assert limits["time of a request"] == Limits().request_timeout
     assert limits["message, decoded"] == 16 * 1024 * 1024
 

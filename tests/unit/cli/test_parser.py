@@ -41,7 +41,7 @@ def test_value_after_two_dashes_is_no_flag() -> None:
 
 
 @pytest.mark.parametrize(
-    ("argv", "said"),
+    ("argv", "text"),
     [
         (["toolz"], "Did you mean: mcphost tools"),
         (["call", "s"], "TOOL. See: mcphost call --help"),
@@ -53,12 +53,12 @@ def test_value_after_two_dashes_is_no_flag() -> None:
         (["\x1b[31m"], "␛|x1b"),
     ],
 )
-def test_what_is_not_understood_is_one_short_error(argv: list[str], said: str) -> None:
-    with pytest.raises(UsageError, match=said) as caught:
+def test_what_is_not_understood_is_one_short_error(argv: list[str], text: str) -> None:
+    with pytest.raises(UsageError, match=text) as exc_info:
         parse(*argv)
-    assert "\n" not in str(caught.value)
-    assert "\x1b" not in str(caught.value)
-    assert caught.value.exit_code == 2
+    assert "\n" not in str(exc_info.value)
+    assert "\x1b" not in str(exc_info.value)
+    assert exc_info.value.exit_code == 2
 
 
 def test_every_command_has_its_module() -> None:

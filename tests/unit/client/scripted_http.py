@@ -36,10 +36,10 @@ def text_answer(text: str = "ok") -> dict[str, Any]:
 def stateless_server(on_call: RequestHandler) -> RequestHandler:
     """A server of 2026-07-28 whose tool calls are answered by `on_call`."""
 
-    async def handler(one: ReceivedRequest) -> object:
-        if one.method == "POST" and one.message["method"] == "server/discover":
-            return await one.result(DISCOVERY)
-        return await on_call(one)
+    async def handler(request: ReceivedRequest) -> object:
+        if request.method == "POST" and request.message["method"] == "server/discover":
+            return await request.result(DISCOVERY)
+        return await on_call(request)
 
     return handler
 
@@ -54,24 +54,24 @@ def handshake_server(
 ) -> RequestHandler:
     """A server of the handshake era."""
 
-    async def handler(one: ReceivedRequest) -> object:
-        if one.method == "GET":
-            return await (on_get(one) if on_get else one.reply(405))
-        if one.method == "DELETE":
-            return await one.reply(200)
-        method = one.message.get("method")
+    async def handler(request: ReceivedRequest) -> object:
+        if request.method == "GET":
+            return await (on_get(request) if on_get else request.reply(405))
+        if request.method == "DELETE":
+            return await request.reply(200)
+        method = request.message.get("method")
         if method == "server/discover":
-            return await one.error(refusal, -32000)
+            return await request.error(refusal, -32000)
         if method == "initialize":
             extra = {"mcp_session_id": session} if session else {}
-            return await one.result(
+            return await request.result(
                 {"protocolVersion": revision, "capabilities": {"tools": {}}, "serverInfo": {"name": "old"}}, **extra
             )
-        if "id" not in one.message or "method" not in one.message:
-            return await one.reply(202, kind="")
+        if "id" not in request.message or "method" not in request.message:
+            return await request.reply(202, kind="")
         if on_call is None:
-            return await one.result({"content": [{"type": "text", "text": "ok"}]})
-        return await on_call(one)
+            return await request.result({"content": [{"type": "text", "text": "ok"}]})
+        return await on_call(request)
 
     return handler
 
@@ -79,7 +79,7 @@ def handshake_server(
 @asynccontextmanager
 async def open_http_session(
     handler: RequestHandler,
-    notes: RecordingObserver | None = None,
+    observer: RecordingObserver | None = None,
     answers: FakeRequestHandler | None = None,
     limits: Limits | None = None,
     **more: Any,
@@ -87,16 +87,16 @@ async def open_http_session(
     async with serve(handler) as server:
         opener = ClientSessionOpener(expand=lambda value: value, limits=limits)
         config = ServerConfig(name="peer", url=server.url, **more)
-        async with opener.open(config, answers or FakeRequestHandler(), notes or RecordingObserver()) as session:
+        async with opener.open(config, answers or FakeRequestHandler(), observer or RecordingObserver()) as session:
             yield session, server
 
 
 def close_stream_after(data: bytes) -> RequestHandler:
     """A tool call whose stream holds just this and ends."""
 
-    async def call(one: ReceivedRequest) -> object:
-        await one.stream()
-        await one.send(data)
+    async def call(request: ReceivedRequest) -> object:
+        await request.stream()
+        await request.send(data)
         return False
 
     return call
@@ -120,11 +120,11 @@ class SessionForgettingServer:
     def forget(self) -> None:
         self.known = ""
 
-    async def __call__(self, one: ReceivedRequest) -> object:
-        method = one.message.get("method") if one.body else one.method
-        session = one.headers.get("mcp-session-id", "")
+    async def __call__(self, request: ReceivedRequest) -> object:
+        method = request.message.get("method") if request.body else request.method
+        session = request.headers.get("mcp-session-id", "")
         if method == "server/discover":
-            return await one.error(400, -32000)
+            return await request.error(400, -32000)
         if method == "initialize":
             assert session == ""
             self.opened += 1
@@ -135,23 +135,23 @@ class SessionForgettingServer:
                 "capabilities": capabilities,
                 "serverInfo": {"name": f"server {self.opened}"},
             }
-            return await one.result(result, mcp_session_id=self.known)
+            return await request.result(result, mcp_session_id=self.known)
         if session != self.known:
-            return await one.reply(self.refusal, self.reason, "text/plain")
+            return await request.reply(self.refusal, self.reason, "text/plain")
         if method == "GET":
-            self.streams.append(one)
-            await one.stream()
+            self.streams.append(request)
+            await request.stream()
             self.streamed.set()
-            await one.wait_closed()
+            await request.wait_closed()
             return False
         if method == "notifications/initialized":
             if not self.lasting and self.opened > 1:
                 self.forget()
-            return await one.reply(202, kind="")
-        if method == "DELETE" or "id" not in one.message:
-            return await one.reply(202, kind="")
+            return await request.reply(202, kind="")
+        if method == "DELETE" or "id" not in request.message:
+            return await request.reply(202, kind="")
         if method == "resources/subscribe":
-            self.kept.append((session, one.message["params"]["uri"]))
-            return await one.result({})
-        self.ran.append(one.message["params"]["name"])
-        return await one.result({"content": [{"type": "text", "text": self.known}]})
+            self.kept.append((session, request.message["params"]["uri"]))
+            return await request.result({})
+        self.ran.append(request.message["params"]["name"])
+        return await request.result({"content": [{"type": "text", "text": self.known}]})

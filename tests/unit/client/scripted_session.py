@@ -97,7 +97,7 @@ class SubscriptionServer:
         self.handle_other = other
         self.pipe: InMemoryChannel
         self.opened: list[dict[str, Any]] = []
-        self.accept_filter: Callable[[dict[str, Any]], dict[str, Any] | None] = lambda wanted: wanted
+        self.accept_filter: Callable[[dict[str, Any]], dict[str, Any] | None] = lambda expected: expected
         self._changed = anyio.Event()
 
     def __call__(self, method: str, params: dict[str, Any]) -> Any:

@@ -23,12 +23,12 @@ def faulty_server(fault: str = "", note: str = "", **more: Any) -> ServerConfig:
 @asynccontextmanager
 async def open_stdio_session(
     server: ServerConfig,
-    notes: RecordingObserver | None = None,
+    observer: RecordingObserver | None = None,
     answers: FakeRequestHandler | None = None,
     limits: Limits | None = None,
 ) -> AsyncIterator[Session]:
     opener = ClientSessionOpener(expand=lambda value: value, limits=limits)
-    async with opener.open(server, answers or FakeRequestHandler(), notes or RecordingObserver()) as session:
+    async with opener.open(server, answers or FakeRequestHandler(), observer or RecordingObserver()) as session:
         yield session
 
 

@@ -49,7 +49,7 @@ def memory_of(make: Callable[[], object]) -> int:
 def test_a_small_message_in_a_long_line_does_not_keep_the_line(line: bytes) -> None:
     line = line % LONG
     lines: Any = ((line % number if b"%d" in line else line + b" " * number) for number in range(20))
-    assert memory_of(lambda: [parse_message(one) for one in lines]) < 2 * MEGABYTE
+    assert memory_of(lambda: [parse_message(line) for line in lines]) < 2 * MEGABYTE
 
 
 def test_text_logged_once_is_not_stored_whole() -> None:
@@ -91,10 +91,10 @@ async def test_questions_before_the_session_are_held_up_to_a_bound_of_bytes_and_
         group.start_soon(ask_and_open)
         async with connect_to(peer, answers, era="handshake"):
             await peer.wait_until(lambda: len(peer.answers()) == count)
-    refused = [one for one in peer.answers() if "error" in one]
+    refused = [answer for answer in peer.answers() if "error" in answer]
     assert len(answers.asked) == 9
     assert len(refused) == count - len(answers.asked)
-    assert {one["error"]["message"] for one in refused} == {"Too many requests are waiting."}
+    assert {item["error"]["message"] for item in refused} == {"Too many requests are waiting."}
 
 
 class Waiting(FakeRequestHandler):
@@ -118,7 +118,7 @@ async def test_requests_that_wait_for_answers_are_bounded_in_bytes_and_taken_aga
         for number in range(fit + 3):
             requests.ask(number, params)
         await requests.until(lambda: len(requests.sent) == 3)
-        refused = [one.id for one in requests.sent if isinstance(one, JsonRpcErrorResponse)]
+        refused = [message.id for message in requests.sent if isinstance(message, JsonRpcErrorResponse)]
         assert refused == [fit, fit + 1, fit + 2]
         answers.go.set()
         await requests.until(lambda: len(requests.sent) == fit + 3)

@@ -28,7 +28,7 @@ async def test_an_error_of_the_stateless_era_to_the_probe_is_final(code: int, da
 
 
 @pytest.mark.req("life.era.stdio-fallback-any-error")
-@pytest.mark.parametrize("revision", [one.value for one in HANDSHAKE_REVISIONS])
+@pytest.mark.parametrize("revision", [revision.value for revision in HANDSHAKE_REVISIONS])
 @pytest.mark.parametrize("code", [-32601, -32602, -32600, -32603, -32700, -32000, -32001, 0, 404])
 async def test_any_other_error_to_the_probe_falls_back_to_the_handshake(code: int, revision: str) -> None:
     def opening(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:

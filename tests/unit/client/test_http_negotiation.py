@@ -51,10 +51,10 @@ class Token:
 
 
 def guarded(inner: RequestHandler) -> RequestHandler:
-    async def handler(one: ReceivedRequest) -> object:
-        if one.headers.get("authorization") != "Bearer t-1":
-            return await one.reply(401, b"who are you?", "text/plain", www_authenticate="Bearer")
-        return await inner(one)
+    async def handler(request: ReceivedRequest) -> object:
+        if request.headers.get("authorization") != "Bearer t-1":
+            return await request.reply(401, b"who are you?", "text/plain", www_authenticate="Bearer")
+        return await inner(request)
 
     return handler
 
@@ -62,12 +62,12 @@ def guarded(inner: RequestHandler) -> RequestHandler:
 @pytest.mark.req("life.era.http-401-first")
 @pytest.mark.parametrize("era", ["stateless", "handshake"])
 async def test_a_401_to_the_probe_says_nothing_of_the_era_and_the_probe_is_repeated(era: str) -> None:
-    async def call(one: ReceivedRequest) -> object:
-        return await one.result(text_answer())
+    async def call(request: ReceivedRequest) -> object:
+        return await request.result(text_answer())
 
-    token, notes = Token(), RecordingObserver()
+    token, observer = Token(), RecordingObserver()
     async with serve(guarded(stateless_server(call) if era == "stateless" else handshake_server(call))) as server:
-        dialer = HttpConnector("peer", server.url, {}, warn=notes.warn, authorizer=token)
+        dialer = HttpConnector("peer", server.url, {}, warn=observer.warn, authorizer=token)
         async with dialer.connect() as channel:
             negotiation = Negotiation(channel, RequestSender(channel, "peer", Timeouts()), FakeRequestHandler())
             facts = await negotiation.run("in turn", is_era_fixed=False)
@@ -93,44 +93,44 @@ async def test_an_unanswerable_401_does_not_fall_back_to_the_handshake() -> None
 async def test_an_address_that_refuses_every_post_is_asked_for_an_endpoint_event(status: int) -> None:
     streams: list[ReceivedRequest] = []
 
-    async def handler(one: ReceivedRequest) -> object:
-        if one.method == "GET":
-            streams.append(one)
-            await one.stream()
-            await one.send(b"event: endpoint\ndata: /messages?s=1\n\n")
-            return await one.wait_closed()
-        if one.path == "/mcp":
-            return await one.reply(status, b"no", "text/plain")
-        await one.reply(202, kind="")
-        if one.message.get("method") == "initialize":
+    async def handler(request: ReceivedRequest) -> object:
+        if request.method == "GET":
+            streams.append(request)
+            await request.stream()
+            await request.send(b"event: endpoint\ndata: /messages?s=1\n\n")
+            return await request.wait_closed()
+        if request.path == "/mcp":
+            return await request.reply(status, b"no", "text/plain")
+        await request.reply(202, kind="")
+        if request.message.get("method") == "initialize":
             result = {"protocolVersion": "2024-11-05", "capabilities": {"tools": {}}, "serverInfo": {"name": "old"}}
-        elif one.message.get("method") == "tools/call":
+        elif request.message.get("method") == "tools/call":
             result = {"content": [{"type": "text", "text": "by event"}]}
         else:
             return None
-        body = json.dumps({"jsonrpc": "2.0", "id": one.message["id"], "result": result}).encode()
+        body = json.dumps({"jsonrpc": "2.0", "id": request.message["id"], "result": result}).encode()
         return await streams[0].send(b"event: message\ndata: " + body + b"\n\n")
 
     with anyio.fail_after(20):
         async with open_http_session(handler) as (session, server):
             assert session.facts.revision is Revision.V2024_11_05
             assert single_text(await session.request(CallTool("x"))) == "by event"
-    before = [f"{one.method} {one.path}" for one in server.seen][:4]
+    before = [f"{message.method} {message.path}" for message in server.seen][:4]
     assert before == ["POST /mcp", "POST /mcp", "GET /mcp", "POST /messages?s=1"]
 
 
 @pytest.mark.req("life.era.http-sse-last")
 async def test_a_modern_error_to_the_handshake_never_falls_back_to_http_sse() -> None:
-    async def handler(one: ReceivedRequest) -> object:
-        if one.method == "POST" and one.message["method"] == "initialize":
-            return await one.error(400, -32022, {"supported": ["2031-01-01"]})
-        return await one.reply(404)
+    async def handler(request: ReceivedRequest) -> object:
+        if request.method == "POST" and request.message["method"] == "initialize":
+            return await request.error(400, -32022, {"supported": ["2031-01-01"]})
+        return await request.reply(404)
 
     async with serve(handler) as server:
         with pytest.raises(Exception, match="2031-01-01"):
             async with open_http_session(handler):
                 pass
-    assert all(one.method == "POST" for one in server.seen)
+    assert all(message.method == "POST" for message in server.seen)
 
 
 @pytest.mark.req("ping.answer")
@@ -139,19 +139,19 @@ async def test_a_ping_on_the_stream_of_the_handshake_is_answered_before_the_hand
     ponged = anyio.Event()
     inner = handshake_server()
 
-    async def handler(one: ReceivedRequest) -> object:
-        if one.method == "POST" and one.message.get("id") == "early" and "method" not in one.message:
+    async def handler(request: ReceivedRequest) -> object:
+        if request.method == "POST" and request.message.get("id") == "early" and "method" not in request.message:
             ponged.set()
-            return await one.reply(202, kind="")
-        if one.method == "POST" and one.message.get("method") == "initialize":
-            await one.stream()
-            await one.event({"id": "early", "method": "ping"})
+            return await request.reply(202, kind="")
+        if request.method == "POST" and request.message.get("method") == "initialize":
+            await request.stream()
+            await request.event({"id": "early", "method": "ping"})
             with anyio.fail_after(20):
                 await ponged.wait()
             result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
-            await one.event({"id": one.message["id"], "result": result})
+            await request.event({"id": request.message["id"], "result": result})
             return False
-        return await inner(one)
+        return await inner(request)
 
     async with open_http_session(handler) as (session, server):
         assert session.facts.revision is Revision.V2025_11_25
@@ -185,15 +185,15 @@ async def test_only_an_answer_to_the_probe_makes_a_server_one_of_the_handshake_e
     monkeypatch.setattr(negotiate, "PROBE_TIMEOUT", 0.2)
     awake = False
 
-    async def handler(one: ReceivedRequest) -> object:
+    async def handler(request: ReceivedRequest) -> object:
         if awake:
-            return await stateless_server(lambda inner: inner.result(text_answer()))(one)
-        if one.body and one.message.get("method") == "server/discover":
+            return await stateless_server(lambda inner: inner.result(text_answer()))(request)
+        if request.body and request.message.get("method") == "server/discover":
             if trouble == "silent":
-                await one.wait_closed()
+                await request.wait_closed()
                 return False
-            return await one.reply(int(trouble), b"not now", "text/plain")
-        return await handshake_server()(one)
+            return await request.reply(int(trouble), b"not now", "text/plain")
+        return await handshake_server()(request)
 
     memory = Memory(known)
     async with serve(handler) as server:

@@ -60,10 +60,10 @@ class Renewing:
 def refuse_other_tokens(era: str, wants: list[str]) -> RequestHandler:
     """Lets only the last of these tokens call a tool."""
 
-    async def call(one: ReceivedRequest) -> object:
-        if one.message["method"] == "tools/call" and one.headers["authorization"] != f"Bearer {wants[-1]}":
-            return await one.reply(401, b"", www_authenticate="Bearer")
-        return await one.result(text_answer())
+    async def call(request: ReceivedRequest) -> object:
+        if request.message["method"] == "tools/call" and request.headers["authorization"] != f"Bearer {wants[-1]}":
+            return await request.reply(401, b"", www_authenticate="Bearer")
+        return await request.result(text_answer())
 
     return stateless_server(call) if era == "stateless" else handshake_server(call)
 
@@ -82,11 +82,11 @@ async def open_sender(era: str, token: Renewing) -> AsyncIterator[tuple[RawServe
 
 
 def tool_calls(server: RawServer) -> list[ReceivedRequest]:
-    return [one for one in server.seen if one.body and one.message.get("method") == "tools/call"]
+    return [message for message in server.seen if message.body and message.message.get("method") == "tools/call"]
 
 
-def headers_without(one: ReceivedRequest, *names: str) -> dict[str, str]:
-    return {name: value for name, value in one.headers.items() if name not in names}
+def headers_without(request: ReceivedRequest, *names: str) -> dict[str, str]:
+    return {name: value for name, value in request.headers.items() if name not in names}
 
 
 @pytest.mark.req("auth.stepup.retry-original")
@@ -108,10 +108,10 @@ async def test_after_a_person_signed_in_the_request_is_a_new_one_with_the_same_i
     async with open_sender(era, Renewing(quietly=False)) as (server, caller, headers):
         await caller.send(CallTool("tool", {"n": 1}), headers=headers, on_notification=lambda notice: None)
         first, second = tool_calls(server)
-    said: list[Any] = [json.loads(one.body) for one in (first, second)]
+    said: list[Any] = [json.loads(item.body) for item in (first, second)]
     assert said[0]["id"] != said[1]["id"]
-    tokens = [one["params"].pop("_meta")["progressToken"] for one in said]
-    assert tokens == [one["id"] for one in said], "progress of the first is not taken for that of the second"
+    tokens = [text["params"].pop("_meta")["progressToken"] for text in said]
+    assert tokens == [text["id"] for text in said], "progress of the first is not taken for that of the second"
     assert said[0]["params"] == said[1]["params"] == {"name": "tool", "arguments": {"n": 1}}
     differ = ("authorization", "content-length")
     assert headers_without(first, *differ) == headers_without(second, *differ)
@@ -131,4 +131,4 @@ async def test_a_call_that_is_cancelled_while_its_token_is_renewed_is_not_sent_a
         assert token.number == 1, "the new token is kept all the same"
         # Another one goes through, and is the second that the server sees.
         await caller.send(CallTool("tool", {"n": 2}), headers=headers)
-        assert [json.loads(one.body)["params"]["arguments"] for one in tool_calls(server)] == [{"n": 1}, {"n": 2}]
+        assert [json.loads(call.body)["params"]["arguments"] for call in tool_calls(server)] == [{"n": 1}, {"n": 2}]

@@ -26,26 +26,26 @@ def answering(ident: str, *, retry: bytes = b"") -> tuple[RequestHandler, list[s
     heard: list[str] = []
     times: list[float] = []
 
-    async def get(one: ReceivedRequest) -> object:
-        last = one.headers.get("last-event-id", "")
+    async def get(request: ReceivedRequest) -> object:
+        last = request.headers.get("last-event-id", "")
         if not last:
-            return await one.reply(405)
+            return await request.reply(405)
         heard.append(last)
         times.append(anyio.current_time())
-        await one.stream()
+        await request.stream()
         if last != ident:
-            await one.send(b"id: " + ident.encode() + b"\n" + retry + b"data:\n\n")
+            await request.send(b"id: " + ident.encode() + b"\n" + retry + b"data:\n\n")
             return False
-        await one.event({"id": calls[0], "result": {"content": [{"type": "text", "text": "late"}]}})
+        await request.event({"id": calls[0], "result": {"content": [{"type": "text", "text": "late"}]}})
         return False
 
     calls: list[int] = []
 
-    async def both(one: ReceivedRequest) -> object:
-        if one.method == "GET":
-            return await get(one)
-        calls.append(one.message["id"])
-        return await close_stream_after(b"id: first\n" + retry + b"data:\n\n")(one)
+    async def both(request: ReceivedRequest) -> object:
+        if request.method == "GET":
+            return await get(request)
+        calls.append(request.message["id"])
+        return await close_stream_after(b"id: first\n" + retry + b"data:\n\n")(request)
 
     return both, heard, times
 
@@ -56,15 +56,15 @@ def answering(ident: str, *, retry: bytes = b"") -> tuple[RequestHandler, list[s
 @pytest.mark.req("http.resume.post-streams")
 async def test_a_stream_closed_after_an_event_with_an_id_is_resumed_by_get_until_the_answer() -> None:
     both, heard, _ = answering("second", retry=b"retry: 10\n")
-    notes = RecordingObserver()
-    async with open_http_session(handshake_server(both, on_get=both), notes) as (session, server):
+    observer = RecordingObserver()
+    async with open_http_session(handshake_server(both, on_get=both), observer) as (session, server):
         with anyio.fail_after(20):
             assert single_text(await session.request(CallTool("x"))) == "late"
         assert session.anomaly_counts["broken messages"] == 0
-    assert notes.warnings == []
+    assert observer.warnings == []
     assert heard == ["first", "second"]
     assert server.calls().count("POST tools/call") == 1
-    resumed = next(one for one in server.seen if "last-event-id" in one.headers)
+    resumed = next(message for message in server.seen if "last-event-id" in message.headers)
     assert resumed.headers["mcp-session-id"] == "s-1"
     assert resumed.headers["accept"] == "text/event-stream"
 
@@ -73,10 +73,10 @@ async def test_a_stream_closed_after_an_event_with_an_id_is_resumed_by_get_until
 async def test_the_servers_retry_is_waited_for_and_not_much_longer() -> None:
     both, _, times = answering("first", retry=b"retry: 1500\n")
     async with open_http_session(handshake_server(both, on_get=both)) as (session, _):
-        begun = anyio.current_time()
+        started_at = anyio.current_time()
         with anyio.fail_after(20):
             assert single_text(await session.request(CallTool("x"))) == "late"
-    assert 1.5 <= times[0] - begun < 2.5
+    assert 1.5 <= times[0] - started_at < 2.5
 
 
 @pytest.mark.req("http.resume.give-up")
@@ -84,11 +84,11 @@ async def test_a_stream_that_brings_nothing_new_is_given_up_after_a_few_tries(mo
     monkeypatch.setattr(http_exchange, "MAX_RESUME_DELAY", 0.01)
     asked: list[str] = []
 
-    async def get(one: ReceivedRequest) -> object:
-        if "last-event-id" not in one.headers:
-            return await one.reply(405)
-        asked.append(one.headers["last-event-id"])
-        return await close_stream_after(b": nothing\n\n")(one)
+    async def get(request: ReceivedRequest) -> object:
+        if "last-event-id" not in request.headers:
+            return await request.reply(405)
+        asked.append(request.headers["last-event-id"])
+        return await close_stream_after(b": nothing\n\n")(request)
 
     async with open_http_session(handshake_server(close_stream_after(b"id: 1\nretry: 0\ndata:\n\n"), on_get=get)) as (
         session,
@@ -109,23 +109,23 @@ async def test_a_stream_without_event_ids_is_a_broken_connection() -> None:
     ):
         with anyio.fail_after(20), pytest.raises(ConnectionLost):
             await session.request(CallTool("x"))
-        assert not [one for one in s.seen if "last-event-id" in one.headers]
+        assert not [message for message in s.seen if "last-event-id" in message.headers]
         with pytest.raises(ConnectionLost):  # the session itself goes on
             await session.request(CallTool("y"))
 
 
 @pytest.mark.req("http.resume.removed")
 async def test_a_stateless_stream_is_never_resumed() -> None:
-    async def call(one: ReceivedRequest) -> object:
-        if one.message["params"].get("name") == "y":
-            return await one.result(text_answer())
-        return await close_stream_after(b"id: 1\nretry: 1\ndata:\n\n")(one)
+    async def call(request: ReceivedRequest) -> object:
+        if request.message["params"].get("name") == "y":
+            return await request.result(text_answer())
+        return await close_stream_after(b"id: 1\nretry: 1\ndata:\n\n")(request)
 
     async with open_http_session(stateless_server(call)) as (session, server):
         with anyio.fail_after(20), pytest.raises(ConnectionLost):
             await session.request(CallTool("x"))
         assert single_text(await session.request(CallTool("y"))) == "ok"
-    assert all(one.method == "POST" for one in server.seen)
+    assert all(message.method == "POST" for message in server.seen)
 
 
 @pytest.mark.req("http.sse.disconnect-not-cancel")
@@ -133,12 +133,12 @@ async def test_leaving_while_a_stream_is_waited_for_cancels_in_words() -> None:
     called, cancelled = anyio.Event(), anyio.Event()
     both, _, _ = answering("never", retry=b"retry: 30000\n")
 
-    async def handler(one: ReceivedRequest) -> object:
-        if one.body and one.message.get("method") == "notifications/cancelled":
+    async def handler(request: ReceivedRequest) -> object:
+        if request.body and request.message.get("method") == "notifications/cancelled":
             cancelled.set()
-        if one.body and one.message.get("method") == "tools/call":
+        if request.body and request.message.get("method") == "tools/call":
             called.set()
-        return await handshake_server(both, on_get=both)(one)
+        return await handshake_server(both, on_get=both)(request)
 
     async with open_http_session(handler) as (session, _):
         async with anyio.create_task_group() as calls:

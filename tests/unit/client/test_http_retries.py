@@ -41,14 +41,14 @@ def first_then(*refusals: RequestHandler, then: RequestHandler) -> RequestHandle
     """Refuses in turn, and then answers."""
     left = list(refusals)
 
-    async def handler(one: ReceivedRequest) -> object:
-        return await (left.pop(0) if left else then)(one)
+    async def handler(request: ReceivedRequest) -> object:
+        return await (left.pop(0) if left else then)(request)
 
     return handler
 
 
 def refuse_with_retry_after(status: int, after: str) -> RequestHandler:
-    return lambda one: one.reply(status, b"slow down", "text/plain", retry_after=after)
+    return lambda item: item.reply(status, b"slow down", "text/plain", retry_after=after)
 
 
 @pytest.mark.parametrize("status", [429, 503])
@@ -57,26 +57,28 @@ async def test_a_busy_server_is_asked_again_after_the_time_it_names_with_a_count
     status: int, serving: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(requests, "MIN_WAIT", 0.2)
-    heard: list[Notification] = []
-    notes = RecordingObserver()
-    handler = first_then(refuse_with_retry_after(status, "0"), then=lambda one: one.result(text_answer()))
-    async with open_http_session(serving(handler), notes) as (session, server):
-        begun = time.monotonic()
-        assert single_text(await session.request(CallTool("x"), on_notification=heard.append)) == "ok"
-        assert time.monotonic() - begun >= 0.2
-    calls = [one for one in server.seen if one.body and one.message.get("method") == "tools/call"]
+    notifications: list[Notification] = []
+    observer = RecordingObserver()
+    handler = first_then(refuse_with_retry_after(status, "0"), then=lambda item: item.result(text_answer()))
+    async with open_http_session(serving(handler), observer) as (session, server):
+        started_at = time.monotonic()
+        assert single_text(await session.request(CallTool("x"), on_notification=notifications.append)) == "ok"
+        assert time.monotonic() - started_at >= 0.2
+    calls = [message for message in server.seen if message.body and message.message.get("method") == "tools/call"]
     assert len(calls) == 2
-    assert len({one.message["id"] for one in calls}) == 2  # sent again is a request of its own
-    assert [text for text in notes.warnings if f"HTTP {status}" in text]
+    assert len({call.message["id"] for call in calls}) == 2  # sent again is a request of its own
+    assert [text for text in observer.warnings if f"HTTP {status}" in text]
     assert "asking again in" in next(
-        str(notice.message) for notice in heard if isinstance(notice, ProgressNotification)
+        str(notice.message) for notice in notifications if isinstance(notice, ProgressNotification)
     )
 
 
 async def test_a_date_to_wait_for_is_understood() -> None:
     until = int(time.time()) + 2
     refused = refuse_with_retry_after(503, formatdate(until, usegmt=True))
-    async with open_http_session(stateless_server(first_then(refused, then=lambda one: one.result(text_answer())))) as (
+    async with open_http_session(
+        stateless_server(first_then(refused, then=lambda item: item.result(text_answer())))
+    ) as (
         session,
         _,
     ):
@@ -87,17 +89,17 @@ async def test_a_date_to_wait_for_is_understood() -> None:
 @pytest.mark.parametrize("after", ["61", "3600", "99999999999999", formatdate(4e9, usegmt=True)])
 async def test_a_wait_over_a_minute_is_reported_instead(after: str) -> None:
     async with open_http_session(stateless_server(refuse_with_retry_after(429, after))) as (session, server):
-        begun = time.monotonic()
-        with pytest.raises(HttpStatusError, match="HTTP 429") as caught:
+        started_at = time.monotonic()
+        with pytest.raises(HttpStatusError, match="HTTP 429") as exc_info:
             await session.request(CallTool("x"))
-        assert time.monotonic() - begun < 20
-    assert "Try again in" in caught.value.hint or after.startswith("9999")
+        assert time.monotonic() - started_at < 20
+    assert "Try again in" in exc_info.value.hint or after.startswith("9999")
     assert server.calls().count("POST tools/call") == 1
 
 
 async def test_waiting_for_a_busy_server_ends_when_the_user_gives_up() -> None:
     async with open_http_session(stateless_server(refuse_with_retry_after(429, "50"))) as (session, server):
-        begun = time.monotonic()
+        started_at = time.monotonic()
         waiting = anyio.Event()
 
         def told(notice: Notification) -> None:
@@ -109,7 +111,7 @@ async def test_waiting_for_a_busy_server_ends_when_the_user_gives_up() -> None:
             with anyio.fail_after(20):
                 await waiting.wait()
             calls.cancel_scope.cancel()
-        assert time.monotonic() - begun < 20
+        assert time.monotonic() - started_at < 20
     assert server.calls().count("POST tools/call") == 1
 
 
@@ -122,21 +124,21 @@ async def test_a_permanently_busy_server_is_reported_after_a_minute(monkeypatch:
     assert server.calls().count("POST tools/call") == 5
 
 
-async def cut(one: ReceivedRequest) -> bool:
-    await one.send(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{")
+async def cut(request: ReceivedRequest) -> bool:
+    await request.send(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{")
     return False
 
 
-async def close_without_response(one: ReceivedRequest) -> bool:
+async def close_without_response(request: ReceivedRequest) -> bool:
     return False
 
 
 @pytest.mark.parametrize(
-    "fault", [cut, close_without_response, lambda one: one.reply(502, b"bad gateway", "text/html")]
+    "fault", [cut, close_without_response, lambda item: item.reply(502, b"bad gateway", "text/html")]
 )
 async def test_a_list_is_asked_for_three_times(fault: RequestHandler, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requests, "FIRST_DELAY", 0.01)
-    async with open_http_session(stateless_server(first_then(fault, fault, then=lambda one: one.result(TOOLS)))) as (
+    async with open_http_session(stateless_server(first_then(fault, fault, then=lambda item: item.result(TOOLS)))) as (
         session,
         _,
     ):
@@ -148,7 +150,7 @@ async def test_a_list_is_asked_for_three_times(fault: RequestHandler, monkeypatc
 
 
 async def test_a_list_that_is_refused_for_good_is_asked_for_once() -> None:
-    async with open_http_session(stateless_server(lambda one: one.reply(404, b"no", "text/plain"))) as (
+    async with open_http_session(stateless_server(lambda item: item.reply(404, b"no", "text/plain"))) as (
         session,
         server,
     ):
@@ -157,20 +159,20 @@ async def test_a_list_that_is_refused_for_good_is_asked_for_once() -> None:
     assert server.calls().count("POST tools/list") == 1
 
 
-async def garbage(one: ReceivedRequest) -> bool:
-    await one.send(b"\x00\x01 this is not HTTP\r\n\r\n")
+async def garbage(request: ReceivedRequest) -> bool:
+    await request.send(b"\x00\x01 this is not HTTP\r\n\r\n")
     return False
 
 
-async def ended_stream(one: ReceivedRequest) -> bool:
-    await one.stream()
+async def ended_stream(request: ReceivedRequest) -> bool:
+    await request.stream()
     return False
 
 
-async def slow(one: ReceivedRequest) -> bool:
-    await one.stream()
+async def slow(request: ReceivedRequest) -> bool:
+    await request.stream()
     for _ in range(100):
-        await one.send(b": still here\n\n")
+        await request.send(b": still here\n\n")
         await anyio.sleep(0.05)
     return False
 
@@ -180,22 +182,22 @@ async def slow(one: ReceivedRequest) -> bool:
 @pytest.mark.parametrize("fault", [cut, close_without_response, garbage, ended_stream, slow])
 async def test_a_call_that_breaks_off_is_never_repeated_and_may_have_run(fault: RequestHandler, serving: type) -> None:
     async with open_http_session(serving(fault)) as (session, server):
-        with anyio.fail_after(20), pytest.raises(ServerError) as caught:
+        with anyio.fail_after(20), pytest.raises(ServerError) as exc_info:
             await session.request(CallTool("x"), deadline=1)
-    assert caught.value.may_have_run
+    assert exc_info.value.may_have_run
     assert server.calls().count("POST tools/call") == 1
 
 
 @pytest.mark.parametrize(("status", "ran"), [(400, False), (413, False), (503, False), (500, True), (502, True)])
 async def test_a_refusal_says_whether_the_tool_may_have_run(status: int, ran: bool) -> None:
-    async with open_http_session(stateless_server(lambda one: one.reply(status, b"x", "text/plain"))) as (
+    async with open_http_session(stateless_server(lambda item: item.reply(status, b"x", "text/plain"))) as (
         session,
         server,
     ):
-        with pytest.raises(HttpStatusError) as caught:
+        with pytest.raises(HttpStatusError) as exc_info:
             await session.request(CallTool("x"))
-    assert caught.value.may_have_run == ran
-    assert ("may have done its work" in str(caught.value)) == ran
+    assert exc_info.value.may_have_run == ran
+    assert ("may have done its work" in str(exc_info.value)) == ran
     assert server.calls().count("POST tools/call") == 1
 
 
@@ -203,9 +205,9 @@ async def test_a_call_that_could_not_be_sent_did_not_run() -> None:
     leaving = stateless_server(close_without_response)
     async with open_http_session(leaving) as (session, server):
         server.listener.close()
-        with pytest.raises(ConnectionLost) as caught:
+        with pytest.raises(ConnectionLost) as exc_info:
             await session.request(CallTool("x"))  # over the kept connection, which the server closes
-        assert not isinstance(caught.value, MalformedMessage)
+        assert not isinstance(exc_info.value, MalformedMessage)
         with pytest.raises(RequestNotSent, match="cannot be reached") as unsent:
             await session.request(CallTool("y"))
     assert not unsent.value.may_have_run

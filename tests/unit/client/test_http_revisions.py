@@ -28,8 +28,8 @@ from tests.unit.transport.raw_http import ReceivedRequest, serve
 pytestmark = pytest.mark.anyio
 
 
-async def call(one: ReceivedRequest) -> object:
-    return await one.result(text_answer())
+async def call(request: ReceivedRequest) -> object:
+    return await request.result(text_answer())
 
 
 @pytest.mark.req("life.init.downgrade")
@@ -45,23 +45,29 @@ async def test_each_revision_is_negotiated_over_http_and_kept_to(revision: Revis
         assert session.facts.revision is revision
         for _ in range(2):
             assert single_text(await session.request(CallTool("x"))) == "ok"
-        calls = [one for one in server.seen if one.method == "POST" and one.message.get("method") == "tools/call"]
+        calls = [
+            message
+            for message in server.seen
+            if message.method == "POST" and message.message.get("method") == "tools/call"
+        ]
         posts = server.calls()
     assert posts.count("POST server/discover") == 1  # the era is not asked for again
     expected = revision.value if revision.has_version_header else None
-    assert [one.headers.get("mcp-protocol-version") for one in calls] == [expected] * 2
-    assert [one.headers.get("mcp-method") for one in calls] == (
+    assert [call.headers.get("mcp-protocol-version") for call in calls] == [expected] * 2
+    assert [call.headers.get("mcp-method") for call in calls] == (
         ["tools/call"] * 2 if revision.era == "stateless" else [None] * 2
     )
     assert posts.count("POST initialize") == (revision.era == "handshake")
-    assert {one.path for one in server.seen} == {"/mcp"}
+    assert {message.path for message in server.seen} == {"/mcp"}
     accepted = {"POST": "application/json, text/event-stream", "GET": "text/event-stream"}
-    assert all(one.headers["accept"] == accepted[one.method] for one in server.seen if one.method in accepted)
+    assert all(
+        message.headers["accept"] == accepted[message.method] for message in server.seen if message.method in accepted
+    )
     if revision.era == "handshake":
         later = server.seen[2:]  # after the probe and initialize
-        assert {one.method for one in later} == {"POST", "GET", "DELETE"}
-        assert {one.headers.get("mcp-session-id") for one in later} == {"s-1"}
-        assert {one.headers.get("mcp-protocol-version") for one in later} == {expected}
+        assert {item.method for item in later} == {"POST", "GET", "DELETE"}
+        assert {item.headers.get("mcp-session-id") for item in later} == {"s-1"}
+        assert {item.headers.get("mcp-protocol-version") for item in later} == {expected}
 
 
 @pytest.mark.req("http.response.both-types")
@@ -70,10 +76,10 @@ async def test_each_revision_is_negotiated_over_http_and_kept_to(revision: Revis
 async def test_every_request_may_be_answered_by_one_object_or_an_event_stream(
     revision: Revision, is_stream: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def result(one: ReceivedRequest, result: Any, **headers: str) -> None:
-        body = json.dumps({"jsonrpc": "2.0", "id": one.message["id"], "result": result}).encode()
+    async def result(request: ReceivedRequest, result: Any, **headers: str) -> None:
+        body = json.dumps({"jsonrpc": "2.0", "id": request.message["id"], "result": result}).encode()
         kind = "Text/Event-Stream;charset=utf-8" if is_stream else "Application/JSON; charset=utf-8"
-        await one.reply(200, b"data: " + body + b"\n\n" if is_stream else body, kind, **headers)
+        await request.reply(200, b"data: " + body + b"\n\n" if is_stream else body, kind, **headers)
 
     monkeypatch.setattr(ReceivedRequest, "result", result)
     handler = handshake_server(call, revision=revision.value) if revision.era == "handshake" else stateless_server(call)
@@ -100,10 +106,10 @@ async def test_a_demanded_revision_goes_out_first_over_http_too(revision: Revisi
 async def test_an_unanswered_handshake_is_not_cancelled_by_a_notification(revision: Revision) -> None:
     asked = anyio.Event()
 
-    async def silent(one: ReceivedRequest) -> object:
+    async def silent(request: ReceivedRequest) -> object:
         asked.set()
-        await one.stream()
-        await one.wait_closed()
+        await request.stream()
+        await request.wait_closed()
         return False
 
     async with serve(silent) as server, anyio.create_task_group() as group:
@@ -125,10 +131,10 @@ async def test_an_unanswered_handshake_is_not_cancelled_by_a_notification(revisi
 async def test_leaving_closes_every_connection_and_sends_nothing_but_a_delete(revision: Revision) -> None:
     streaming = anyio.Event()
 
-    async def get(one: ReceivedRequest) -> object:
-        await one.stream()
+    async def get(request: ReceivedRequest) -> object:
+        await request.stream()
         streaming.set()
-        await one.wait_closed()
+        await request.wait_closed()
         return False
 
     async with serve(handshake_server(call, revision=revision.value, on_get=get)) as server:
@@ -137,8 +143,8 @@ async def test_leaving_closes_every_connection_and_sends_nothing_but_a_delete(re
             await session.request(CallTool("x"))
             await streaming.wait()
             before = len(server.seen)
-        await wait_until(lambda: all(one.has_ended for one in server.seen), 10)
-    assert [one.method for one in server.seen[before:]] == ["DELETE"]
+        await wait_until(lambda: all(message.has_ended for message in server.seen), 10)
+    assert [message.method for message in server.seen[before:]] == ["DELETE"]
 
 
 @pytest.mark.req("life.era.http-discover-32601")
@@ -150,10 +156,10 @@ async def test_no_other_error_to_the_probe_makes_a_server_modern(status: int, co
     """-32001, -32003 and -32004 were the numbers of drafts; older servers use them for other things."""
     inner = handshake_server(call)
 
-    async def handler(one: ReceivedRequest) -> object:
-        if one.method == "POST" and one.message.get("method") == "server/discover":
-            return await one.error(status, code)
-        return await inner(one)
+    async def handler(request: ReceivedRequest) -> object:
+        if request.method == "POST" and request.message.get("method") == "server/discover":
+            return await request.error(status, code)
+        return await inner(request)
 
     async with open_http_session(handler) as (session, _):
         assert session.facts.era == "handshake"
@@ -163,10 +169,10 @@ async def test_no_other_error_to_the_probe_makes_a_server_modern(status: int, co
 async def test_a_server_that_answers_everything_with_something_is_not_taken_for_a_modern_one() -> None:
     inner = handshake_server(call)
 
-    async def handler(one: ReceivedRequest) -> object:
-        if one.method == "POST" and one.message.get("method") == "server/discover":
-            return await one.result({"tools": []})
-        return await inner(one)
+    async def handler(request: ReceivedRequest) -> object:
+        if request.method == "POST" and request.message.get("method") == "server/discover":
+            return await request.result({"tools": []})
+        return await inner(request)
 
     async with open_http_session(handler) as (session, server):
         assert session.facts.era == "handshake"
@@ -178,17 +184,17 @@ async def test_a_modern_server_that_only_wakes_up_slowly_stays_modern(monkeypatc
     monkeypatch.setattr(negotiation, "PROBE_TIMEOUT", 0.05)
     probes = 0
 
-    async def handler(one: ReceivedRequest) -> object:
+    async def handler(request: ReceivedRequest) -> object:
         nonlocal probes
-        method = one.message["method"]
+        method = request.message["method"]
         if method == "initialize":
-            return await one.error(400, -32022, {"supported": ["2026-07-28"], "requested": "2025-11-25"})
+            return await request.error(400, -32022, {"supported": ["2026-07-28"], "requested": "2025-11-25"})
         if method == "server/discover":
             probes += 1
             if probes == 1:
                 await anyio.sleep(0.2)
-            return await one.result(DISCOVERY)
-        return await call(one)
+            return await request.result(DISCOVERY)
+        return await call(request)
 
     async with open_http_session(handler) as (session, _):
         assert session.facts.revision is Revision.V2026_07_28
@@ -198,8 +204,8 @@ async def test_a_modern_server_that_only_wakes_up_slowly_stays_modern(monkeypatc
 @pytest.mark.req("life.mod.version-retry")
 @pytest.mark.req("base.error.mcp-codes")
 async def test_versions_without_overlap_are_shown_from_both_sides() -> None:
-    async def handler(one: ReceivedRequest) -> object:
-        return await one.error(400, -32022, {"supported": ["2031-01-01"], "requested": "2026-07-28"})
+    async def handler(request: ReceivedRequest) -> object:
+        return await request.error(400, -32022, {"supported": ["2031-01-01"], "requested": "2026-07-28"})
 
     with pytest.raises(UnsupportedRevision, match=r"speaks 2031-01-01; mcphost speaks .*2026-07-28"):
         async with open_http_session(handler):
@@ -218,25 +224,25 @@ async def test_versions_without_overlap_are_shown_from_both_sides() -> None:
     ],
 )
 async def test_a_missing_capability_is_named(data: Any, named: str) -> None:
-    async def refuse(one: ReceivedRequest) -> object:
-        return await one.error(400, -32021, data)
+    async def refuse(request: ReceivedRequest) -> object:
+        return await request.error(400, -32021, data)
 
     async with open_http_session(stateless_server(refuse)) as (session, server):
-        with pytest.raises(RequestRefused) as caught:
+        with pytest.raises(RequestRefused) as exc_info:
             await session.request(CallTool("x"))
-    assert caught.value.code == -32021
-    assert named in caught.value.hint
+    assert exc_info.value.code == -32021
+    assert named in exc_info.value.hint
     assert server.calls().count("POST tools/call") == 1  # what we do not support is not tried again
 
 
 @pytest.mark.req("base.response.error-without-id")
 async def test_an_error_without_an_id_is_the_answer_to_the_post_that_brought_it() -> None:
-    async def refuse(one: ReceivedRequest) -> object:
+    async def refuse(request: ReceivedRequest) -> object:
         body = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"unreadable"}}'
-        if one.message["params"].get("name") == "stream":
-            await one.stream()
-            return await one.send(b"data: " + body + b"\n\n")
-        return await one.reply(200, body)
+        if request.message["params"].get("name") == "stream":
+            await request.stream()
+            return await request.send(b"data: " + body + b"\n\n")
+        return await request.reply(200, body)
 
     async with open_http_session(stateless_server(refuse)) as (session, _):
         for name in ("body", "stream"):
@@ -245,13 +251,13 @@ async def test_an_error_without_an_id_is_the_answer_to_the_post_that_brought_it(
 
 
 async def test_an_answer_under_an_id_of_another_type_fails_its_post_and_says_why() -> None:
-    async def other(one: ReceivedRequest) -> object:
-        body = b'{"jsonrpc":"2.0","id":"%d","result":{}}' % one.message["id"]
-        if one.message["params"].get("name") == "stream":
-            await one.stream()
-            await one.send(b"data: " + body + b"\n\n")
+    async def other(request: ReceivedRequest) -> object:
+        body = b'{"jsonrpc":"2.0","id":"%d","result":{}}' % request.message["id"]
+        if request.message["params"].get("name") == "stream":
+            await request.stream()
+            await request.send(b"data: " + body + b"\n\n")
             return False
-        return await one.reply(200, body)
+        return await request.reply(200, body)
 
     async with open_http_session(stateless_server(other)) as (session, _):
         for name in ("body", "stream"):

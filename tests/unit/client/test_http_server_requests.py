@@ -17,22 +17,22 @@ pytestmark = pytest.mark.anyio
 async def test_an_address_that_was_visited_changes_nothing_of_our_own_authorization_and_is_never_fetched() -> None:
     answered = anyio.Event()
 
-    async def call(one: ReceivedRequest) -> object:
-        if one.message["params"]["name"] == "plain":
-            return await one.result({"content": []})
-        url = f"http://{one.headers['host']}/connect?token=theirs"
-        await one.stream()
+    async def call(request: ReceivedRequest) -> object:
+        if request.message["params"]["name"] == "plain":
+            return await request.result({"content": []})
+        url = f"http://{request.headers['host']}/connect?token=theirs"
+        await request.stream()
         ask = {"mode": "url", "message": "Sign in.", "url": url, "elicitationId": "e"}
-        await one.event({"id": 9, "method": "elicitation/create", "params": ask})
+        await request.event({"id": 9, "method": "elicitation/create", "params": ask})
         await answered.wait()
-        await one.event({"method": "notifications/elicitation/complete", "params": {"elicitationId": "e"}})
-        await one.event({"id": one.message["id"], "result": {"content": []}})
+        await request.event({"method": "notifications/elicitation/complete", "params": {"elicitationId": "e"}})
+        await request.event({"id": request.message["id"], "result": {"content": []}})
         return False
 
-    async def handler(one: ReceivedRequest) -> object:
-        if one.body and "result" in one.message:
+    async def handler(request: ReceivedRequest) -> object:
+        if request.body and "result" in request.message:
             answered.set()
-        return await handshake_server(call)(one)
+        return await handshake_server(call)(request)
 
     answers = FakeRequestHandler({"elicitation/create": ElicitResult("accept")})
     answers.capabilities = {"elicitation": {"form": {}, "url": {}}}
@@ -41,5 +41,5 @@ async def test_an_address_that_was_visited_changes_nothing_of_our_own_authorizat
         await session.request(CallTool("connect"), deadline=3)
         await session.request(CallTool("plain"), deadline=3)
     assert answers.completed_elicitations == ["e"]
-    assert {one.headers.get("authorization") for one in server.seen} == {"Bearer ours"}
-    assert all("connect?" not in one.path for one in server.seen)
+    assert {message.headers.get("authorization") for message in server.seen} == {"Bearer ours"}
+    assert all("connect?" not in message.path for message in server.seen)

@@ -60,11 +60,11 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.req("http.get.none-modern")
 @pytest.mark.req("base.meta.required-per-request")
 async def test_every_modern_request_says_version_method_and_name() -> None:
-    async def call(one: ReceivedRequest) -> None:
-        if one.message["method"] == "resources/read":
-            await one.result({"resultType": "complete", "contents": [], "ttlMs": 0, "cacheScope": "private"})
+    async def call(request: ReceivedRequest) -> None:
+        if request.message["method"] == "resources/read":
+            await request.result({"resultType": "complete", "contents": [], "ttlMs": 0, "cacheScope": "private"})
         else:
-            await one.result(text_answer())
+            await request.result(text_answer())
 
     async with open_http_session(stateless_server(call), headers={"X-Key": "k", "mcp-method": "lie"}) as (
         session,
@@ -77,22 +77,22 @@ async def test_every_modern_request_says_version_method_and_name() -> None:
         await session.notify(ToolListChangedNotification())
     methods = ["server/discover", "tools/call", "resources/read", "prompts/get", "prompts/list"]
     assert server.calls() == [f"POST {method}" for method in methods]
-    for one in server.seen:
-        assert one.headers["mcp-protocol-version"] == "2026-07-28"
-        assert one.headers["mcp-method"] == one.message["method"]
-        assert one.headers["x-key"] == "k"
-        assert one.headers["accept"] == "application/json, text/event-stream"
-        assert one.headers["content-type"] == "application/json"
-        assert "mcp-session-id" not in one.headers
-        assert "origin" not in one.headers
-        meta = one.message["params"]["_meta"]
+    for message in server.seen:
+        assert message.headers["mcp-protocol-version"] == "2026-07-28"
+        assert message.headers["mcp-method"] == message.message["method"]
+        assert message.headers["x-key"] == "k"
+        assert message.headers["accept"] == "application/json, text/event-stream"
+        assert message.headers["content-type"] == "application/json"
+        assert "mcp-session-id" not in message.headers
+        assert "origin" not in message.headers
+        meta = message.message["params"]["_meta"]
         assert meta["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
         declared = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
         assert meta["io.modelcontextprotocol/clientCapabilities"] == declared
         assert meta["io.modelcontextprotocol/clientInfo"]["name"] == "mcphost"
         assert "progressToken" not in meta
     names = [None, "=?base64?Z3LDtsOfZQ==?=", "file:///a b", "review", None]
-    assert [one.headers.get("mcp-name") for one in server.seen] == names
+    assert [message.headers.get("mcp-name") for message in server.seen] == names
 
 
 @pytest.mark.req("hdr.legacy-none")
@@ -108,8 +108,8 @@ async def test_a_legacy_server_gets_the_handshake_and_its_session_ends_with_dele
     async with open_http_session(handshake_server(refusal=refusal)) as (session, server):
         assert session.facts.revision is Revision.V2025_11_25
         assert single_text(await session.request(CallTool("x"))) == "ok"
-    posts = [one for one in server.seen if one.method == "POST"]
-    assert [one.message["method"] for one in posts] == [
+    posts = [message for message in server.seen if message.method == "POST"]
+    assert [post.message["method"] for post in posts] == [
         "server/discover",
         "initialize",
         "notifications/initialized",
@@ -118,10 +118,10 @@ async def test_a_legacy_server_gets_the_handshake_and_its_session_ends_with_dele
     assert "mcp-protocol-version" not in posts[1].headers
     assert "mcp-session-id" not in posts[1].headers
     assert "_meta" not in posts[3].message["params"]
-    for one in server.seen[2:]:
-        assert one.headers["mcp-session-id"] == "s-1"
-        assert one.headers["mcp-protocol-version"] == "2025-11-25"
-        assert "mcp-method" not in one.headers
+    for message in server.seen[2:]:
+        assert message.headers["mcp-session-id"] == "s-1"
+        assert message.headers["mcp-protocol-version"] == "2025-11-25"
+        assert "mcp-method" not in message.headers
     assert server.seen[-1].method == "DELETE"
 
 
@@ -131,9 +131,9 @@ async def test_a_legacy_server_gets_the_handshake_and_its_session_ends_with_dele
 async def test_without_a_session_id_none_is_sent_and_nothing_deleted(revision: Revision) -> None:
     async with open_http_session(handshake_server(session="", revision=revision.value)) as (session, server):
         await session.request(CallTool("x"))
-    assert all("mcp-session-id" not in one.headers for one in server.seen)
+    assert all("mcp-session-id" not in message.headers for message in server.seen)
     version = revision.value if revision.has_version_header else None
-    assert all(one.headers.get("mcp-protocol-version") == version for one in server.seen[2:])
+    assert all(message.headers.get("mcp-protocol-version") == version for message in server.seen[2:])
     assert "DELETE" not in server.calls()
 
 
@@ -146,9 +146,9 @@ async def test_a_get_stream_that_is_not_offered_is_asked_for_once(
     monkeypatch.setattr(http, "MAX_RECONNECT_DELAY", 0.0)  # asked for again, it would be at once
     asked = anyio.Event()
 
-    async def get(one: ReceivedRequest) -> None:
+    async def get(request: ReceivedRequest) -> None:
         asked.set()
-        await one.reply(405)
+        await request.reply(405)
 
     async with open_http_session(handshake_server(on_get=get, revision=revision.value)) as (session, server):
         with anyio.fail_after(20):
@@ -156,7 +156,7 @@ async def test_a_get_stream_that_is_not_offered_is_asked_for_once(
         for _ in range(5):
             await session.request(CallTool("x"))
     assert server.calls().count("GET") == 1
-    (request,) = [one for one in server.seen if one.method == "GET"]
+    (request,) = [message for message in server.seen if message.method == "GET"]
     assert request.headers["accept"] == "text/event-stream"
     assert request.headers["mcp-session-id"] == "s-1"
 
@@ -166,11 +166,11 @@ async def test_a_get_stream_that_is_not_offered_is_asked_for_once(
 @pytest.mark.req("http.get.messages")
 @pytest.mark.parametrize("revision", REVISIONS_WITH_SESSIONS)
 async def test_questions_and_changes_on_the_get_stream_are_handled(revision: Revision) -> None:
-    async def get(one: ReceivedRequest) -> object:
-        await one.stream()
-        await one.event({"id": "q", "method": "roots/list"})
-        await one.event({"method": "notifications/tools/list_changed"})
-        await one.wait_closed()
+    async def get(request: ReceivedRequest) -> object:
+        await request.stream()
+        await request.event({"id": "q", "method": "roots/list"})
+        await request.event({"method": "notifications/tools/list_changed"})
+        await request.wait_closed()
         return False
 
     answers = FakeRequestHandler({"roots/list": ListRootsResult((Root("file:///a"),))})
@@ -184,7 +184,7 @@ async def test_questions_and_changes_on_the_get_stream_are_handled(revision: Rev
                 break
             while "POST answer" not in server.calls():
                 await session.request(CallTool("x"))
-    (reply,) = [one for one in server.seen if one.method == "POST" and "result" in one.message]
+    (reply,) = [message for message in server.seen if message.method == "POST" and "result" in message.message]
     assert reply.message == {"jsonrpc": "2.0", "id": "q", "result": {"roots": [{"uri": "file:///a"}]}}
 
 
@@ -193,17 +193,17 @@ async def test_questions_and_changes_on_the_get_stream_are_handled(revision: Rev
 async def test_a_question_inside_an_answer_stream_is_answered_by_a_post_of_its_own(revision: Revision) -> None:
     answered = anyio.Event()
 
-    async def call(one: ReceivedRequest) -> object:
-        await one.stream()
-        await one.event({"id": 5, "method": "roots/list"})
+    async def call(request: ReceivedRequest) -> object:
+        await request.stream()
+        await request.event({"id": 5, "method": "roots/list"})
         await answered.wait()
-        await one.event({"id": one.message["id"], "result": {"content": []}})
+        await request.event({"id": request.message["id"], "result": {"content": []}})
         return False
 
-    async def handler(one: ReceivedRequest) -> object:
-        if one.body and "result" in one.message:
+    async def handler(request: ReceivedRequest) -> object:
+        if request.body and "result" in request.message:
             answered.set()
-        return await handshake_server(call, revision=revision.value)(one)
+        return await handshake_server(call, revision=revision.value)(request)
 
     answers = FakeRequestHandler({"roots/list": ListRootsResult(())})
     async with open_http_session(handler, answers=answers) as (session, _):
@@ -217,22 +217,26 @@ async def test_a_question_inside_an_answer_stream_is_answered_by_a_post_of_its_o
 async def test_giving_up_in_the_handshake_era_posts_a_cancel_notice() -> None:
     told = anyio.Event()
 
-    async def call(one: ReceivedRequest) -> object:
-        await one.wait_closed()
+    async def call(request: ReceivedRequest) -> object:
+        await request.wait_closed()
         return False
 
-    async def handler(one: ReceivedRequest) -> object:
-        if one.body and one.message.get("method") == "notifications/cancelled":
+    async def handler(request: ReceivedRequest) -> object:
+        if request.body and request.message.get("method") == "notifications/cancelled":
             told.set()
-        return await handshake_server(call)(one)
+        return await handshake_server(call)(request)
 
     async with open_http_session(handler) as (session, server):
         with pytest.raises(RequestTimeout):
             await session.request(CallTool("x"), deadline=0.5)
         with anyio.fail_after(20):
             await told.wait()
-    (notice,) = [one for one in server.seen if one.body and one.message.get("method") == "notifications/cancelled"]
-    (asked,) = [one for one in server.seen if one.body and one.message.get("method") == "tools/call"]
+    (notice,) = [
+        message
+        for message in server.seen
+        if message.body and message.message.get("method") == "notifications/cancelled"
+    ]
+    (asked,) = [message for message in server.seen if message.body and message.message.get("method") == "tools/call"]
     assert notice.message["params"]["requestId"] == asked.message["id"]
 
 
@@ -242,10 +246,10 @@ async def test_giving_up_in_the_handshake_era_posts_a_cancel_notice() -> None:
 async def test_giving_up_in_the_stateless_era_closes_the_stream_and_posts_nothing(headers_first: bool) -> None:
     closed = anyio.Event()
 
-    async def call(one: ReceivedRequest) -> object:
+    async def call(request: ReceivedRequest) -> object:
         if headers_first:
-            await one.stream()
-        await one.wait_closed()
+            await request.stream()
+        await request.wait_closed()
         closed.set()
         return False
 
@@ -263,36 +267,36 @@ async def test_giving_up_in_the_stateless_era_closes_the_stream_and_posts_nothin
 @pytest.mark.req("base.id.unknown-response")
 @pytest.mark.req("http.mod.request-stream")
 async def test_notices_on_the_answer_stream_reach_the_caller() -> None:
-    async def call(one: ReceivedRequest) -> object:
-        token = one.message["params"]["_meta"]["progressToken"]
-        await one.stream()
-        await one.send(b": keep-alive\n\ndata: not json\n\nid: 1\ndata:\n\n")
-        await one.event({"method": "notifications/progress", "params": {"progressToken": token, "progress": 1}})
-        await one.event({"method": "notifications/message", "params": {"level": "info", "data": "x"}})
-        await one.event({"id": "someone else's", "result": {}})
-        await one.event({"id": one.message["id"], "result": text_answer("streamed")})
+    async def call(request: ReceivedRequest) -> object:
+        token = request.message["params"]["_meta"]["progressToken"]
+        await request.stream()
+        await request.send(b": keep-alive\n\ndata: not json\n\nid: 1\ndata:\n\n")
+        await request.event({"method": "notifications/progress", "params": {"progressToken": token, "progress": 1}})
+        await request.event({"method": "notifications/message", "params": {"level": "info", "data": "x"}})
+        await request.event({"id": "someone else's", "result": {}})
+        await request.event({"id": request.message["id"], "result": text_answer("streamed")})
         return False
 
-    heard: list[Notification] = []
-    notes = RecordingObserver()
-    async with open_http_session(stateless_server(call), notes) as (session, _):
-        assert single_text(await session.request(CallTool("x"), on_notification=heard.append)) == "streamed"
-    assert [type(notice).__name__ for notice in heard] == ["ProgressNotification", "LoggingMessageNotification"]
-    assert len(notes.warnings) == 1
+    notifications: list[Notification] = []
+    observer = RecordingObserver()
+    async with open_http_session(stateless_server(call), observer) as (session, _):
+        assert single_text(await session.request(CallTool("x"), on_notification=notifications.append)) == "streamed"
+    assert [type(notice).__name__ for notice in notifications] == ["ProgressNotification", "LoggingMessageNotification"]
+    assert len(observer.warnings) == 1
 
 
 @pytest.mark.req("http.mod.stream-end-without-response")
 @pytest.mark.parametrize("how", ["close", "cut", "garbage"])
 async def test_a_stream_that_breaks_off_fails_its_call_alone(how: str) -> None:
-    async def call(one: ReceivedRequest) -> object:
-        if one.message["params"]["name"] == "fine":
-            return await one.result(text_answer())
+    async def call(request: ReceivedRequest) -> object:
+        if request.message["params"]["name"] == "fine":
+            return await request.result(text_answer())
         if how == "garbage":
-            await one.send(b"\x00\x01 this is not HTTP\r\n\r\n")
+            await request.send(b"\x00\x01 this is not HTTP\r\n\r\n")
         elif how == "cut":
-            await one.send(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{")
+            await request.send(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{")
         else:
-            await one.stream()
+            await request.stream()
         return False
 
     async with open_http_session(stateless_server(call)) as (session, _):
@@ -316,17 +320,17 @@ async def test_a_stream_that_breaks_off_fails_its_call_alone(how: str) -> None:
 async def test_what_is_no_answer_is_reported_with_status_type_and_the_first_characters(
     status: int, kind: str, body: bytes, shown: str
 ) -> None:
-    async def call(one: ReceivedRequest) -> object:
-        if one.message["params"]["name"] == "fine":
-            return await one.result(text_answer())
-        return await one.reply(status, body, kind)
+    async def call(request: ReceivedRequest) -> object:
+        if request.message["params"]["name"] == "fine":
+            return await request.result(text_answer())
+        return await request.reply(status, body, kind)
 
     async with open_http_session(stateless_server(call)) as (session, _):
-        with pytest.raises(HttpStatusError) as caught:
+        with pytest.raises(HttpStatusError) as exc_info:
             await session.request(CallTool("x"))
-        assert shown in caught.value.message
-        assert caught.value.status == status
-        assert len(caught.value.message) < 300
+        assert shown in exc_info.value.message
+        assert exc_info.value.status == status
+        assert len(exc_info.value.message) < 300
         assert single_text(await session.request(CallTool("fine"))) == "ok"
 
 
@@ -335,17 +339,17 @@ async def test_what_is_no_answer_is_reported_with_status_type_and_the_first_char
 @pytest.mark.req("http.mod.404-method")
 @pytest.mark.parametrize(("status", "code"), [(400, -32602), (404, -32601)])
 async def test_an_error_body_of_a_refusal_is_delivered_as_that_error(status: int, code: int) -> None:
-    async with open_http_session(stateless_server(lambda one: one.error(status, code, {"a": 1}))) as (session, _):
-        with pytest.raises(RequestRefused) as caught:
+    async with open_http_session(stateless_server(lambda item: item.error(status, code, {"a": 1}))) as (session, _):
+        with pytest.raises(RequestRefused) as exc_info:
             await session.request(CallTool("x"))
-    assert (caught.value.code, caught.value.data) == (code, {"a": 1})
-    assert not isinstance(caught.value, HttpStatusError)
+    assert (exc_info.value.code, exc_info.value.data) == (code, {"a": 1})
+    assert not isinstance(exc_info.value, HttpStatusError)
 
 
 @pytest.mark.parametrize("status", [401, 403])
 async def test_a_server_that_wants_an_account_says_so(status: int) -> None:
-    async def handler(one: ReceivedRequest) -> None:
-        await one.reply(status, b"who are you?", "text/plain", www_authenticate="Bearer")
+    async def handler(request: ReceivedRequest) -> None:
+        await request.reply(status, b"who are you?", "text/plain", www_authenticate="Bearer")
 
     with pytest.raises(SignInRequired, match=f"HTTP {status}.*who are you"):
         async with open_http_session(handler):
@@ -355,38 +359,38 @@ async def test_a_server_that_wants_an_account_says_so(status: int) -> None:
 async def test_a_server_silent_on_the_probe_gets_the_handshake(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(negotiation, "PROBE_TIMEOUT", 0.2)
 
-    async def handler(one: ReceivedRequest) -> object:
-        if one.body and one.message.get("method") == "server/discover":
-            await one.wait_closed()
+    async def handler(request: ReceivedRequest) -> object:
+        if request.body and request.message.get("method") == "server/discover":
+            await request.wait_closed()
             return False
-        return await handshake_server()(one)
+        return await handshake_server()(request)
 
     async with open_http_session(handler) as (session, _):
         assert single_text(await session.request(CallTool("x"))) == "ok"
 
 
 async def test_an_unknown_protocol_is_reported_with_all_attempts() -> None:
-    async with serve(lambda one: one.reply(404, b"no such page", "text/html")) as server:
-        with pytest.raises(StartupError) as caught:
+    async with serve(lambda item: item.reply(404, b"no such page", "text/html")) as server:
+        with pytest.raises(StartupError) as exc_info:
             async with ClientSessionOpener(expand=str).open(
                 ServerConfig(name="peer", url=server.url), FakeRequestHandler(), RecordingObserver()
             ):
                 pass
-    assert caught.value.message.count("HTTP 404 (text/html): no such page") == 3
-    assert "HTTP+SSE" in caught.value.message
+    assert exc_info.value.message.count("HTTP 404 (text/html): no such page") == 3
+    assert "HTTP+SSE" in exc_info.value.message
     assert server.calls() == ["POST server/discover", "POST initialize", "GET"]
 
 
 async def test_an_unreachable_address_is_reported_before_the_connect_limit() -> None:
     async with serve(handshake_server()) as server:
         url = server.url
-    begun = time.monotonic()
+    started_at = time.monotonic()
     with pytest.raises(StartupError, match=url):
         async with ClientSessionOpener(expand=str).open(
             ServerConfig(name="peer", url=url), FakeRequestHandler(), RecordingObserver()
         ):
             pass
-    assert time.monotonic() - begun < 15
+    assert time.monotonic() - started_at < 15
 
 
 @pytest.mark.parametrize("url", ["ftp://x/", "http://", "not a url"])
@@ -407,21 +411,21 @@ async def test_a_configured_header_with_a_line_break_starts_nothing() -> None:
 @pytest.mark.req("http.redirects")
 @pytest.mark.parametrize("status", [301, 307, 308])
 async def test_redirects_inside_the_origin_keep_method_and_body(status: int) -> None:
-    async def handler(one: ReceivedRequest) -> object:
-        if one.path == "/mcp":
-            return await one.reply(status, location="/other/mcp")
-        return await stateless_server(lambda one: one.result(text_answer()))(one)
+    async def handler(request: ReceivedRequest) -> object:
+        if request.path == "/mcp":
+            return await request.reply(status, location="/other/mcp")
+        return await stateless_server(lambda item: item.result(text_answer()))(request)
 
     async with open_http_session(handler) as (session, server):
         assert single_text(await session.request(CallTool("x"))) == "ok"
-    assert {one.method for one in server.seen} == {"POST"}
+    assert {message.method for message in server.seen} == {"POST"}
 
 
 @pytest.mark.req("http.redirects")
 @pytest.mark.parametrize("target", ["http://127.0.0.1:1/mcp", "https://127.0.0.1/mcp", "//evil.example/x", "/mcp"])
 async def test_redirects_elsewhere_or_without_end_are_refused(target: str) -> None:
-    async def handler(one: ReceivedRequest) -> None:
-        await one.reply(307, location=target)
+    async def handler(request: ReceivedRequest) -> None:
+        await request.reply(307, location=target)
 
     async with serve(handler) as server:
         config = ServerConfig(name="peer", url=server.url, era="stateless", headers={"Authorization": "secret"})
@@ -434,22 +438,22 @@ async def test_redirects_elsewhere_or_without_end_are_refused(target: str) -> No
 @pytest.mark.req("sec.size-limits")
 @pytest.mark.parametrize("form", ["json", "gzip", "endless stream", "long header"])
 async def test_answers_over_the_limit_are_stopped(form: str) -> None:
-    async def call(one: ReceivedRequest) -> object:
-        if one.message["params"]["name"] == "fine":
-            return await one.result(text_answer())
+    async def call(request: ReceivedRequest) -> object:
+        if request.message["params"]["name"] == "fine":
+            return await request.result(text_answer())
         if form == "gzip":
-            await one.reply(200, gzip.compress(b" " * 60_000_000, 1), content_encoding="gzip")
+            await request.reply(200, gzip.compress(b" " * 60_000_000, 1), content_encoding="gzip")
             return True
         if form == "long header":
-            await one.send(b"HTTP/1.1 200 OK\r\nx: " + b"y" * 200_000 + b"\r\n\r\n")
+            await request.send(b"HTTP/1.1 200 OK\r\nx: " + b"y" * 200_000 + b"\r\n\r\n")
             return False
         if form == "json":
-            await one.send(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 99000000\r\n\r\n")
+            await request.send(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 99000000\r\n\r\n")
         else:
-            await one.stream()
+            await request.stream()
         try:
             for _ in range(99):
-                await one.send(b"x" * 1_000_000)
+                await request.send(b"x" * 1_000_000)
         except ConnectionError:
             pass
         return False
@@ -461,9 +465,9 @@ async def test_answers_over_the_limit_are_stopped(form: str) -> None:
 
 
 async def test_a_compressed_answer_is_read() -> None:
-    async def call(one: ReceivedRequest) -> None:
-        body = json.dumps({"jsonrpc": "2.0", "id": one.message["id"], "result": text_answer("small")}).encode()
-        await one.reply(200, gzip.compress(body), content_encoding="gzip")
+    async def call(request: ReceivedRequest) -> None:
+        body = json.dumps({"jsonrpc": "2.0", "id": request.message["id"], "result": text_answer("small")}).encode()
+        await request.reply(200, gzip.compress(body), content_encoding="gzip")
 
     async with open_http_session(stateless_server(call)) as (session, server):
         assert single_text(await session.request(CallTool("x"))) == "small"
@@ -473,10 +477,10 @@ async def test_a_compressed_answer_is_read() -> None:
 @pytest.mark.req("life.era.http-inspect-400")
 @pytest.mark.req("life.mod.version-legacy-in-supported")
 async def test_a_dual_server_that_lists_only_older_versions_gets_the_handshake() -> None:
-    async def handler(one: ReceivedRequest) -> object:
-        if one.body and one.message.get("method") == "server/discover":
-            return await one.error(400, -32022, {"supported": ["2025-06-18"], "requested": "2026-07-28"})
-        return await handshake_server(revision="2025-06-18")(one)
+    async def handler(request: ReceivedRequest) -> object:
+        if request.body and request.message.get("method") == "server/discover":
+            return await request.error(400, -32022, {"supported": ["2025-06-18"], "requested": "2026-07-28"})
+        return await handshake_server(revision="2025-06-18")(request)
 
     async with open_http_session(handler) as (session, _):
         assert session.facts.revision is Revision.V2025_06_18
@@ -484,7 +488,7 @@ async def test_a_dual_server_that_lists_only_older_versions_gets_the_handshake()
 
 @pytest.mark.req("life.mod.version-retry")
 async def test_unknown_versions_are_named_with_the_supported_ones() -> None:
-    async with serve(lambda one: one.error(400, -32022, {"supported": ["2031-01-01"]})) as server:
+    async with serve(lambda item: item.error(400, -32022, {"supported": ["2031-01-01"]})) as server:
         config = ServerConfig(name="peer", url=server.url)
         with pytest.raises(UnsupportedRevision, match=r"2031-01-01.*2026-07-28"):
             async with ClientSessionOpener(expand=str).open(config, FakeRequestHandler(), RecordingObserver()):
@@ -495,9 +499,9 @@ async def test_unknown_versions_are_named_with_the_supported_ones() -> None:
 @pytest.mark.req("base.batch.receive")
 @pytest.mark.req("base.batch.tolerate-elsewhere")
 async def test_a_batch_answer_is_read_at_2025_03_26() -> None:
-    async def call(one: ReceivedRequest) -> None:
-        answer = {"jsonrpc": "2.0", "id": one.message["id"], "result": {"content": []}}
-        await one.reply(200, json.dumps([{"jsonrpc": "2.0", "method": "notifications/x"}, answer]).encode())
+    async def call(request: ReceivedRequest) -> None:
+        answer = {"jsonrpc": "2.0", "id": request.message["id"], "result": {"content": []}}
+        await request.reply(200, json.dumps([{"jsonrpc": "2.0", "method": "notifications/x"}, answer]).encode())
 
     async with open_http_session(handshake_server(call, revision="2025-03-26")) as (session, _):
         assert (await session.request(CallTool("x"))).content == ()
@@ -508,13 +512,13 @@ async def test_a_batch_answer_is_read_at_2025_03_26() -> None:
 
 @pytest.mark.req("http.session.delete-405")
 async def test_a_server_that_is_slow_to_say_goodbye_does_not_hold_up_leaving_until_the_deadline() -> None:
-    async def handler(one: ReceivedRequest) -> object:
-        if one.method == "DELETE":
-            await one.wait_closed()
+    async def handler(request: ReceivedRequest) -> object:
+        if request.method == "DELETE":
+            await request.wait_closed()
             return False
-        return await handshake_server()(one)
+        return await handshake_server()(request)
 
     async with open_http_session(handler) as (session, _):
         await session.request(CallTool("x"))
-        begun = time.monotonic()
-    assert time.monotonic() - begun < 15
+        started_at = time.monotonic()
+    assert time.monotonic() - started_at < 15

@@ -30,8 +30,8 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.req("http.session.404-reinit", "http.session.404-state")
 @pytest.mark.parametrize("revision", REVISIONS_WITH_SESSIONS)
 async def test_a_forgotten_session_is_opened_anew_and_the_refused_call_repeated(revision: Revision) -> None:
-    server, notes = SessionForgettingServer(revision=revision.value), RecordingObserver()
-    async with open_http_session(server, notes) as (session, _):
+    server, observer = SessionForgettingServer(revision=revision.value), RecordingObserver()
+    async with open_http_session(server, observer) as (session, _):
         assert single_text(await session.request(CallTool("a"))) == "session-1"
         await session.request(Subscribe("file:///x"))
         server.forget()
@@ -43,7 +43,7 @@ async def test_a_forgotten_session_is_opened_anew_and_the_refused_call_repeated(
                 break
     assert server.ran == ["a", "b"]
     assert server.kept == [("session-1", "file:///x"), ("session-2", "file:///x")]
-    assert [text for text in notes.warnings if "forgot our session" in text]
+    assert [text for text in observer.warnings if "forgot our session" in text]
 
 
 class Stubborn(SessionForgettingServer):
@@ -55,22 +55,22 @@ class Stubborn(SessionForgettingServer):
         self.last: list[str] = []
         self.called = anyio.Event()
 
-    async def __call__(self, one: ReceivedRequest) -> object:
-        method = one.message.get("method") if one.body else one.method
+    async def __call__(self, request: ReceivedRequest) -> object:
+        method = request.message.get("method") if request.body else request.method
         if method == "tools/call":
             self.called.set()
-            await one.stream()
-            await one.wait_closed()
+            await request.stream()
+            await request.wait_closed()
             return False
         if method == "notifications/cancelled":
-            self.last.append(f"cancelled {one.message['params']['requestId']}")
+            self.last.append(f"cancelled {request.message['params']['requestId']}")
         elif method == "DELETE":
             self.last.append("DELETE")
             if self.status is None:
-                await one.wait_closed()
+                await request.wait_closed()
                 return False
-            return await one.reply(self.status, b"", kind="")
-        return await super().__call__(one)
+            return await request.reply(self.status, b"", kind="")
+        return await super().__call__(request)
 
 
 @pytest.mark.parametrize("whole", [True, False], ids=["the call first", "all at once"])
@@ -89,19 +89,19 @@ async def test_leaving_while_a_call_runs_cancels_it_before_the_session_is_ended(
     assert last == "DELETE"
     assert before, "nothing was cancelled"
     assert all(
-        one == before[0] and one.startswith("cancelled ") for one in before
+        item == before[0] and item.startswith("cancelled ") for item in before
     )  # one that was on its way may repeat
 
 
 @pytest.mark.req("http.session.delete", "http.session.delete-405")
 @pytest.mark.parametrize("status", [405, 401, 404, 500, None])
 async def test_a_session_is_closed_whatever_the_server_answers_to_delete(status: int | None) -> None:
-    server, notes = Stubborn(status), RecordingObserver()
+    server, observer = Stubborn(status), RecordingObserver()
     with anyio.fail_after(20):
-        async with open_http_session(server, notes) as (session, _):
+        async with open_http_session(server, observer) as (session, _):
             assert session.facts.info.name == "server 1"
     assert server.last == ["DELETE"]
-    assert notes.warnings == []
+    assert observer.warnings == []
 
 
 @pytest.mark.req("http.session.400")
@@ -119,8 +119,8 @@ async def test_a_session_that_was_good_and_is_refused_with_400_is_opened_anew_to
 
 @pytest.mark.req("http.session.400")
 async def test_a_400_that_talks_of_sessions_in_a_new_one_is_reported_and_ends_nothing() -> None:
-    async def call(one: ReceivedRequest) -> object:
-        return await one.reply(400, b"No valid session ID provided", "text/plain")
+    async def call(request: ReceivedRequest) -> object:
+        return await request.reply(400, b"No valid session ID provided", "text/plain")
 
     async with open_http_session(handshake_server(call)) as (session, server):
         with pytest.raises(HttpStatusError, match="HTTP 400"):
@@ -131,19 +131,19 @@ async def test_a_400_that_talks_of_sessions_in_a_new_one_is_reported_and_ends_no
 
 
 async def test_a_flood_on_the_stream_of_a_server_is_bounded_and_reported() -> None:
-    async def get(one: ReceivedRequest) -> object:
-        await one.stream()
+    async def get(request: ReceivedRequest) -> object:
+        await request.stream()
         notice = b'data: {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}\n\n'
-        await one.send(notice * 20_000)
-        await one.wait_closed()
+        await request.send(notice * 20_000)
+        await request.wait_closed()
         return False
 
-    notes = RecordingObserver()
-    async with open_http_session(handshake_server(on_get=get), notes) as (session, _):
+    observer = RecordingObserver()
+    async with open_http_session(handshake_server(on_get=get), observer) as (session, _):
         with anyio.fail_after(10):
-            while len(notes.logged) + session.anomaly_counts["messages left out in a flood"] < 20_000:
+            while len(observer.logged) + session.anomaly_counts["messages left out in a flood"] < 20_000:
                 await session.request(CallTool("x"))
-    assert len(notes.warnings) <= 1
+    assert len(observer.warnings) <= 1
 
 
 @pytest.mark.req("http.session.404-reinit")
@@ -165,8 +165,8 @@ async def test_many_calls_that_find_the_session_gone_share_the_next_one() -> Non
 
 
 async def test_a_session_forgotten_twice_in_a_row_ends_the_connection_and_is_reported() -> None:
-    server, notes = SessionForgettingServer(lasting=False), RecordingObserver()
-    async with open_http_session(server, notes) as (session, _):
+    server, observer = SessionForgettingServer(lasting=False), RecordingObserver()
+    async with open_http_session(server, observer) as (session, _):
         server.forget()
         with (
             anyio.fail_after(20),
@@ -177,7 +177,7 @@ async def test_a_session_forgotten_twice_in_a_row_ends_the_connection_and_is_rep
             await session.wait_closed()
     assert server.ran == []
     assert server.opened == 2
-    assert [text for text in notes.warnings if "did not last" in text]
+    assert [text for text in observer.warnings if "did not last" in text]
 
 
 @pytest.mark.req("http.session.404-reinit")
@@ -185,16 +185,16 @@ async def test_a_notice_that_finds_the_session_gone_leaves_it_to_the_next_call_t
     running, cancelled = anyio.Event(), anyio.Event()
     server = SessionForgettingServer()
 
-    async def handler(one: ReceivedRequest) -> object:
-        if one.body and one.message["method"] == "notifications/cancelled":
-            await server(one)
+    async def handler(request: ReceivedRequest) -> object:
+        if request.body and request.message["method"] == "notifications/cancelled":
+            await server(request)
             cancelled.set()
             return True
-        if one.body and one.message.get("params", {}).get("name") == "slow":
+        if request.body and request.message.get("params", {}).get("name") == "slow":
             running.set()
-            await one.wait_closed()
+            await request.wait_closed()
             return False
-        return await server(one)
+        return await server(request)
 
     async with open_http_session(handler) as (session, _):
         async with anyio.create_task_group() as group:
@@ -214,17 +214,22 @@ async def test_a_new_session_whose_opening_was_broken_off_is_opened_again_before
     server, held = SessionForgettingServer(), anyio.Event()
     ready: set[str] = set()
 
-    async def handler(one: ReceivedRequest) -> object:
-        session = one.headers.get("mcp-session-id", "")
-        if one.body and one.message["method"] == "notifications/initialized":
+    async def handler(request: ReceivedRequest) -> object:
+        session = request.headers.get("mcp-session-id", "")
+        if request.body and request.message["method"] == "notifications/initialized":
             if session == "session-2":
                 held.set()
-                await one.wait_closed()
+                await request.wait_closed()
                 return False
             ready.add(session)
-        if one.body and one.message["method"] == "tools/call" and session == server.known and session not in ready:
-            return await one.error(400, -32602)  # what servers say before they are told that the handshake is over
-        return await server(one)
+        if (
+            request.body
+            and request.message["method"] == "tools/call"
+            and session == server.known
+            and session not in ready
+        ):
+            return await request.error(400, -32602)  # what servers say before they are told that the handshake is over
+        return await server(request)
 
     async with open_http_session(handler) as (session, _):
         server.forget()
@@ -249,16 +254,16 @@ async def test_a_stream_that_finds_the_session_gone_opens_the_next_one_without_a
             server.streams[0].writer.close()
             await server.streamed.wait()
         assert single_text(await session.request(CallTool("a"))) == "session-2"
-    assert [one.headers["mcp-session-id"] for one in server.streams] == ["session-1", "session-2"]
+    assert [stream.headers["mcp-session-id"] for stream in server.streams] == ["session-1", "session-2"]
 
 
 @pytest.mark.req("http.get.405")
 async def test_a_server_that_says_404_instead_of_405_to_the_stream_keeps_its_session() -> None:
     asked = anyio.Event()
 
-    async def get(one: ReceivedRequest) -> None:
+    async def get(request: ReceivedRequest) -> None:
         asked.set()
-        await one.reply(404, b"no such page", "text/html")
+        await request.reply(404, b"no such page", "text/html")
 
     async with open_http_session(handshake_server(on_get=get)) as (session, server):
         with anyio.fail_after(20):
@@ -272,13 +277,13 @@ async def test_a_server_that_says_404_instead_of_405_to_the_stream_keeps_its_ses
 async def test_a_stream_that_wants_an_account_is_asked_for_again_once_a_call_is_let_in() -> None:
     asked: list[ReceivedRequest] = []
 
-    async def get(one: ReceivedRequest) -> object:
-        asked.append(one)
+    async def get(request: ReceivedRequest) -> object:
+        asked.append(request)
         if len(asked) == 1:
-            return await one.reply(401, b"", www_authenticate="Bearer")
-        await one.stream()
-        await one.event({"method": "notifications/tools/list_changed"})
-        await one.wait_closed()
+            return await request.reply(401, b"", www_authenticate="Bearer")
+        await request.stream()
+        await request.event({"method": "notifications/tools/list_changed"})
+        await request.wait_closed()
         return False
 
     async with open_http_session(handshake_server(on_get=get)) as (session, _):
@@ -292,36 +297,36 @@ async def test_a_stream_that_wants_an_account_is_asked_for_again_once_a_call_is_
 @pytest.mark.req("http.get.409")
 @pytest.mark.parametrize("status", [409, 406, 413, 415])
 async def test_another_refusal_of_the_stream_is_reported_with_its_status_and_the_session_continues(status: int) -> None:
-    notes = RecordingObserver()
+    observer = RecordingObserver()
     async with open_http_session(
-        handshake_server(on_get=lambda one: one.reply(status, b"one stream only", "text/plain")), notes
+        handshake_server(on_get=lambda item: item.reply(status, b"one stream only", "text/plain")), observer
     ) as (
         session,
         _,
     ):
         with anyio.fail_after(20):
-            while not notes.warnings:
+            while not observer.warnings:
                 await session.request(CallTool("x"))
-    assert f"HTTP {status} (text/plain): one stream only" in notes.warnings[0]
+    assert f"HTTP {status} (text/plain): one stream only" in observer.warnings[0]
 
 
 @pytest.mark.req("http.session.charset")
 async def test_a_session_id_that_cannot_be_a_header_is_not_sent_back_and_reported() -> None:
-    notes = RecordingObserver()
-    async with open_http_session(handshake_server(session="a\tb"), notes) as (session, server):
+    observer = RecordingObserver()
+    async with open_http_session(handshake_server(session="a\tb"), observer) as (session, server):
         await session.request(CallTool("x"))
-    assert all("mcp-session-id" not in one.headers for one in server.seen)
-    assert "not visible ASCII" in notes.warnings[0]
+    assert all("mcp-session-id" not in message.headers for message in server.seen)
+    assert "not visible ASCII" in observer.warnings[0]
 
 
 @pytest.mark.req("http.session.ignored-modern")
 async def test_a_session_id_of_a_stateless_server_is_ignored() -> None:
-    async def handler(one: ReceivedRequest) -> object:
-        if one.message["method"] == "server/discover":
+    async def handler(request: ReceivedRequest) -> object:
+        if request.message["method"] == "server/discover":
             discovery = json.dumps(
                 {
                     "jsonrpc": "2.0",
-                    "id": one.message["id"],
+                    "id": request.message["id"],
                     "result": {
                         "resultType": "complete",
                         "supportedVersions": ["2026-07-28"],
@@ -329,12 +334,12 @@ async def test_a_session_id_of_a_stateless_server_is_ignored() -> None:
                     },
                 }
             ).encode()
-            return await one.reply(200, discovery, mcp_session_id="sticky")
-        return await one.result({"resultType": "complete", "content": [{"type": "text", "text": "ok"}]})
+            return await request.reply(200, discovery, mcp_session_id="sticky")
+        return await request.result({"resultType": "complete", "content": [{"type": "text", "text": "ok"}]})
 
     async with open_http_session(handler) as (session, server):
         assert single_text(await session.request(CallTool("x"))) == "ok"
-    assert all("mcp-session-id" not in one.headers and one.method == "POST" for one in server.seen)
+    assert all("mcp-session-id" not in message.headers and message.method == "POST" for message in server.seen)
 
 
 @pytest.mark.req("http.session.secret")
@@ -361,59 +366,59 @@ async def test_a_session_id_goes_to_its_own_server_alone_and_ends_with_the_sessi
 async def test_a_session_id_is_never_shown_or_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
 
-    async def call(one: ReceivedRequest) -> object:
-        return await one.reply(int(one.message["params"]["name"]), b"no", "text/plain")
+    async def call(request: ReceivedRequest) -> object:
+        return await request.reply(int(request.message["params"]["name"]), b"no", "text/plain")
 
-    notes, said = RecordingObserver(), [""]
-    async with open_http_session(handshake_server(call, session="secret-one"), notes) as (session, server):
+    observer, said = RecordingObserver(), [""]
+    async with open_http_session(handshake_server(call, session="secret-one"), observer) as (session, server):
         for name in ("400", "500", "404"):  # the last one means that the session is gone, and again in the new one
-            with pytest.raises(ServerError) as caught:
+            with pytest.raises(ServerError) as exc_info:
                 await session.request(CallTool(name))
-            said += [caught.value.message, caught.value.hint]
+            said += [exc_info.value.message, exc_info.value.hint]
         said.append((await session.wait_closed()).message)
     assert server.calls().count("POST initialize") == 2
     assert "forgot our session" in said[-1]
-    assert "secret-one" not in "\n".join([*said, *notes.warnings, *notes.lines, caplog.text])
+    assert "secret-one" not in "\n".join([*said, *observer.warnings, *observer.lines, caplog.text])
 
 
 @pytest.mark.req("http.session.400", "http.version-header.400")
 @pytest.mark.parametrize("body", [b"Bad Request: Mcp-Session-Id header is required", b"Unsupported protocol version"])
 async def test_a_refusal_of_a_header_of_ours_is_reported_with_what_was_sent(body: bytes) -> None:
-    async with open_http_session(handshake_server(lambda one: one.reply(400, body, "text/plain"), session="")) as (
+    async with open_http_session(handshake_server(lambda item: item.reply(400, body, "text/plain"), session="")) as (
         session,
         _,
     ):
-        with pytest.raises(Exception, match=r"HTTP 400 .*" + body.decode()) as caught:
+        with pytest.raises(Exception, match=r"HTTP 400 .*" + body.decode()) as exc_info:
             await session.request(CallTool("x"))
     if b"version" in body:
-        assert "2025-11-25" in str(caught.value)
+        assert "2025-11-25" in str(exc_info.value)
     else:
-        assert "session" in str(caught.value).lower()
+        assert "session" in str(exc_info.value).lower()
 
 
 @pytest.mark.req("http.mod.no-server-requests")
 async def test_a_question_in_the_stream_of_a_stateless_answer_is_reported_and_not_answered() -> None:
-    async def call(one: ReceivedRequest) -> object:
-        await one.stream()
-        await one.event({"id": "q", "method": "roots/list"})
-        await one.event({"id": one.message["id"], "result": {"resultType": "complete", "content": []}})
+    async def call(request: ReceivedRequest) -> object:
+        await request.stream()
+        await request.event({"id": "q", "method": "roots/list"})
+        await request.event({"id": request.message["id"], "result": {"resultType": "complete", "content": []}})
         return False
 
-    notes = RecordingObserver()
-    async with open_http_session(stateless_server(call), notes) as (session, server):
+    observer = RecordingObserver()
+    async with open_http_session(stateless_server(call), observer) as (session, server):
         await session.request(CallTool("x"))
     assert server.calls() == ["POST server/discover", "POST tools/call"]
-    assert "roots/list" in notes.warnings[0]
+    assert "roots/list" in observer.warnings[0]
 
 
 @pytest.mark.req("http.mod.post-only")
 async def test_a_ping_on_the_stream_of_a_discovery_is_answered_by_no_post() -> None:
-    async def handler(one: ReceivedRequest) -> object:
-        if one.message["method"] != "server/discover":
-            return await one.result({"resultType": "complete", "content": []})
-        await one.stream()
-        await one.event({"id": "p", "method": "ping"})
-        await one.event({"id": one.message["id"], "result": DISCOVERY})
+    async def handler(request: ReceivedRequest) -> object:
+        if request.message["method"] != "server/discover":
+            return await request.result({"resultType": "complete", "content": []})
+        await request.stream()
+        await request.event({"id": "p", "method": "ping"})
+        await request.event({"id": request.message["id"], "result": DISCOVERY})
         return False
 
     async with open_http_session(handler) as (session, server):

@@ -29,37 +29,37 @@ class Notebook(OAuthPeer):
 
     scope_of_cache = "private"
 
-    async def mcp(self, one: ReceivedRequest) -> None:
-        token = one.headers.get("authorization", "").removeprefix("Bearer ")
-        method = one.message["method"]
+    async def mcp(self, request: ReceivedRequest) -> None:
+        token = request.headers.get("authorization", "").removeprefix("Bearer ")
+        method = request.message["method"]
         if method == "server/discover":
             info = {"name": "peer", "version": "1"}
             known = {"supportedVersions": ["2026-07-28"], "capabilities": {"resources": {}}, "serverInfo": info}
-            await one.result({"resultType": "complete", **known})
+            await request.result({"resultType": "complete", **known})
         elif token not in self.valid and method == "resources/read" and not self.resource.get("open"):
-            await OAuthPeer.mcp(self, one)
+            await OAuthPeer.mcp(self, request)
         else:
             text = {"uri": "me://notes", "text": f"notes of {token or 'nobody'}"}
             life = {"resultType": "complete", "ttlMs": 600_000, "cacheScope": self.scope_of_cache}
-            await one.result({**life, "contents": [text]})
+            await request.result({**life, "contents": [text]})
 
 
-def opener(person: Any, **limits: float) -> ClientSessionOpener:
-    identities = OAuthRegistry(TokenStore(MemoryBackend(), None), person)
+def opener(user: Any, **limits: float) -> ClientSessionOpener:
+    identities = OAuthRegistry(TokenStore(MemoryBackend(), None), user)
     return ClientSessionOpener(expand=str, accounts=identities, limits=Limits(**limits))
 
 
 @pytest.mark.req("auth.stepup.retry-original", "auth.stepup.403", "http.get.accept")
 async def test_connecting_signs_in_and_a_call_steps_up_and_is_sent_again() -> None:
-    person = BrowserUser()
-    async with run_peer(kind=ToolsPeer) as one:
-        server = ServerConfig(name="peer", url=one.url)
-        async with opener(person).open(server, FakeRequestHandler(), RecordingObserver()) as session:
+    user = BrowserUser()
+    async with run_peer(kind=ToolsPeer) as peer:
+        server = ServerConfig(name="peer", url=peer.url)
+        async with opener(user).open(server, FakeRequestHandler(), RecordingObserver()) as session:
             await session.request(ListTools())
             result = await session.request(CallTool("write", {}))
     assert result.content
-    assert [asked["scope"] for asked in one.asked] == ["tools:read", "tools:read tools:write"]
-    after = [seen for seen in one.seen if seen.path == "/mcp"][2:]
+    assert [question["scope"] for question in peer.asked] == ["tools:read", "tools:read tools:write"]
+    after = [seen for seen in peer.seen if seen.path == "/mcp"][2:]
     assert all(seen.headers.get("authorization", "").startswith("Bearer ") for seen in after)
     assert {"GET", "DELETE", "POST"} >= {seen.method for seen in after} >= {"GET", "POST"}
 
@@ -69,41 +69,41 @@ class AnyRevision(OAuthPeer):
 
     revision = Revision.V2025_11_25
 
-    async def mcp(self, one: ReceivedRequest) -> None:
-        method = one.message.get("method", "") if one.method == "POST" else one.method
+    async def mcp(self, request: ReceivedRequest) -> None:
+        method = request.message.get("method", "") if request.method == "POST" else request.method
         facts = {"capabilities": {"tools": {}}, "serverInfo": {"name": "peer", "version": "1"}}
         done = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
-        if one.headers.get("authorization", "").removeprefix("Bearer ") not in self.valid:
-            await OAuthPeer.mcp(self, one)
+        if request.headers.get("authorization", "").removeprefix("Bearer ") not in self.valid:
+            await OAuthPeer.mcp(self, request)
         elif method == "server/discover":
-            await one.result({**done, **facts, "supportedVersions": [self.revision.value]})
+            await request.result({**done, **facts, "supportedVersions": [self.revision.value]})
         elif method == "initialize":
-            await one.result({**facts, "protocolVersion": self.revision.value}, mcp_session_id="s-1")
+            await request.result({**facts, "protocolVersion": self.revision.value}, mcp_session_id="s-1")
         elif method == "tools/list":
-            await one.result({**done, "tools": []})
+            await request.result({**done, "tools": []})
         elif method == "tools/call":
-            await one.result({**done, "content": []})
+            await request.result({**done, "content": []})
         else:
-            await one.reply(202 if method.startswith("notifications/") else 405, b"")
+            await request.reply(202 if method.startswith("notifications/") else 405, b"")
 
 
 @pytest.mark.req("auth.401-starts", "auth.bearer.header")
-@pytest.mark.parametrize("revision", [one for one in Revision if one > Revision.V2024_11_05])
+@pytest.mark.parametrize("revision", [item for item in Revision if item > Revision.V2024_11_05])
 async def test_a_401_to_any_request_is_signed_in_to_and_every_request_carries_the_token(revision: Revision) -> None:
-    person = BrowserUser()
-    async with run_peer(kind=AnyRevision) as one:
-        one.revision = revision
-        server = ServerConfig(name="peer", url=one.url, revision=revision)
-        async with opener(person).open(server, FakeRequestHandler(), RecordingObserver()) as session:
+    user = BrowserUser()
+    async with run_peer(kind=AnyRevision) as peer:
+        peer.revision = revision
+        server = ServerConfig(name="peer", url=peer.url, revision=revision)
+        async with opener(user).open(server, FakeRequestHandler(), RecordingObserver()) as session:
             for sign_ins, call in enumerate((ListTools(), CallTool("write", {})), 2):
-                one.valid.clear()
+                peer.valid.clear()
                 await session.request(call)
-                assert len(person.urls) == sign_ins
-    refused, *after = [seen for seen in one.seen if seen.path == "/mcp"]
+                assert len(user.urls) == sign_ins
+    refused, *after = [seen for seen in peer.seen if seen.path == "/mcp"]
     assert "authorization" not in refused.headers
     assert [seen.headers.get("authorization", "")[:7] for seen in after] == ["Bearer "] * len(after)
-    wanted = {"GET", "POST", "DELETE"} if revision.era == "handshake" else {"POST"}
-    assert {seen.method for seen in after} == wanted
+    expected = {"GET", "POST", "DELETE"} if revision.era == "handshake" else {"POST"}
+    assert {seen.method for seen in after} == expected
 
 
 async def test_a_person_may_take_longer_than_the_server_may() -> None:
@@ -112,9 +112,9 @@ async def test_a_person_may_take_longer_than_the_server_may() -> None:
             await anyio.sleep(1)
             return await super().sign_in(**asked)
 
-    async with run_peer(kind=ToolsPeer) as one:
-        one.free = ("initialize", "notifications/initialized", "server/discover")
-        server = ServerConfig(name="peer", url=one.url, timeout=0.8)
+    async with run_peer(kind=ToolsPeer) as peer:
+        peer.free = ("initialize", "notifications/initialized", "server/discover")
+        server = ServerConfig(name="peer", url=peer.url, timeout=0.8)
         limits = {"connect_timeout": 0.8, "request_timeout": 0.8, "request_timeout_max": 0.8}
         async with opener(Slow(), **limits).open(server, FakeRequestHandler(), RecordingObserver()) as session:
             await session.request(ListTools())
@@ -127,38 +127,38 @@ async def notes(session: Any) -> str:
 
 @pytest.mark.req("cache.private")
 async def test_what_one_account_was_given_is_never_given_to_the_one_that_signs_in_after_it() -> None:
-    async with run_peer(kind=Notebook) as one:
-        server, opens = ServerConfig(name="peer", url=one.url), opener(BrowserUser())
+    async with run_peer(kind=Notebook) as peer:
+        server, opens = ServerConfig(name="peer", url=peer.url), opener(BrowserUser())
         async with opens.open(server, FakeRequestHandler(), RecordingObserver()) as session:
             await notes(session)
             first = await notes(session)
-            asked = len(one.seen)
+            asked = len(peer.seen)
             assert await notes(session) == first
-            assert len(one.seen) == asked  # remembered for whoever asked
+            assert len(peer.seen) == asked  # remembered for whoever asked
             await opens.sign_in(server, RecordingObserver())
             second = await notes(session)
             assert second != first
-            assert second.removeprefix("notes of ") == [*one.valid][-1]
+            assert second.removeprefix("notes of ") == [*peer.valid][-1]
 
 
 @pytest.mark.req("cache.private")
 async def test_anonymous_results_are_fetched_again_after_a_sign_in() -> None:
-    async with run_peer(kind=Notebook) as one:
-        one.resource["open"] = True
-        server, opens = ServerConfig(name="peer", url=one.url), opener(BrowserUser())
+    async with run_peer(kind=Notebook) as peer:
+        peer.resource["open"] = True
+        server, opens = ServerConfig(name="peer", url=peer.url), opener(BrowserUser())
         async with opens.open(server, FakeRequestHandler(), RecordingObserver()) as session:
             assert await notes(session) == "notes of nobody"
-            one.answers["/mcp"] = (401, b"", "application/json")
+            peer.answers["/mcp"] = (401, b"", "application/json")
             await opens.sign_in(server, RecordingObserver())
-            del one.answers["/mcp"]
-            assert await notes(session) == f"notes of {[*one.valid][-1]}"
+            del peer.answers["/mcp"]
+            assert await notes(session) == f"notes of {[*peer.valid][-1]}"
 
 
 @pytest.mark.req("cache.public")
 async def test_what_everybody_may_have_is_remembered_over_a_sign_in() -> None:
-    async with run_peer(kind=Notebook) as one:
-        one.scope_of_cache = "public"
-        server, opens = ServerConfig(name="peer", url=one.url), opener(BrowserUser())
+    async with run_peer(kind=Notebook) as peer:
+        peer.scope_of_cache = "public"
+        server, opens = ServerConfig(name="peer", url=peer.url), opener(BrowserUser())
         async with opens.open(server, FakeRequestHandler(), RecordingObserver()) as session:
             first = await notes(session)
             await opens.sign_in(server, RecordingObserver())
@@ -171,33 +171,33 @@ class Sessions(ToolsPeer):
     ended: tuple[str, ...] = ()
     stuck = False
 
-    async def token(self, one: ReceivedRequest) -> None:
+    async def token(self, request: ReceivedRequest) -> None:
         if not self.stuck:
-            return await super().token(one)
-        await one.wait_closed()
+            return await super().token(request)
+        await request.wait_closed()
         return None
 
-    async def mcp(self, one: ReceivedRequest) -> Any:
-        if one.method == "DELETE":
-            self.ended += (one.headers.get("authorization", ""),)
-            return await one.reply(405, b"")
-        if one.method == "POST" and one.message["method"] == "initialize" and self.valid:
+    async def mcp(self, request: ReceivedRequest) -> Any:
+        if request.method == "DELETE":
+            self.ended += (request.headers.get("authorization", ""),)
+            return await request.reply(405, b"")
+        if request.method == "POST" and request.message["method"] == "initialize" and self.valid:
             info = {"name": "peer", "version": "1"}
             result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info}
-            return await one.result(result, mcp_session_id="s-1")
-        return await super().mcp(one)
+            return await request.result(result, mcp_session_id="s-1")
+        return await super().mcp(request)
 
 
 async def test_the_end_of_a_session_carries_the_token_and_waits_for_no_renewal() -> None:
-    async with run_peer(kind=Sessions) as one:
-        one.free, one.lifetime = ("server/discover",), 0  # over at once, so that it is renewed before each use
+    async with run_peer(kind=Sessions) as peer:
+        peer.free, peer.lifetime = ("server/discover",), 0  # over at once, so that it is renewed before each use
         with anyio.fail_after(20):
             async with opener(BrowserUser()).open(
-                ServerConfig(name="peer", url=one.url), FakeRequestHandler(), RecordingObserver()
+                ServerConfig(name="peer", url=peer.url), FakeRequestHandler(), RecordingObserver()
             ):
-                one.stuck = True
-    (ended,) = one.ended
-    assert ended.removeprefix("Bearer ") in one.valid
+                peer.stuck = True
+    (ended,) = peer.ended
+    assert ended.removeprefix("Bearer ") in peer.valid
 
 
 class Lapsing(ToolsPeer):
@@ -205,27 +205,27 @@ class Lapsing(ToolsPeer):
 
     taken = 0
 
-    async def mcp(self, one: ReceivedRequest) -> Any:
-        if one.method == "GET" and "last-event-id" in one.headers:
-            return await one.reply(401, b"", www_authenticate="Bearer")
-        if one.method == "POST" and one.message["method"] == "tools/call":
+    async def mcp(self, request: ReceivedRequest) -> Any:
+        if request.method == "GET" and "last-event-id" in request.headers:
+            return await request.reply(401, b"", www_authenticate="Bearer")
+        if request.method == "POST" and request.message["method"] == "tools/call":
             self.taken += 1
-            await one.stream()
-            await one.send(b"id: 1\nretry: 1\ndata:\n\n")
-            return one.writer.close()
-        return await super().mcp(one)
+            await request.stream()
+            await request.send(b"id: 1\nretry: 1\ndata:\n\n")
+            return request.writer.close()
+        return await super().mcp(request)
 
 
 @pytest.mark.req("http.resume.post-streams")
 async def test_a_call_that_was_taken_is_not_sent_again_because_its_rest_wants_an_account() -> None:
-    person = BrowserUser()
-    async with run_peer(kind=Lapsing) as one:
-        server = ServerConfig(name="peer", url=one.url)
-        async with opener(person).open(server, FakeRequestHandler(), RecordingObserver()) as session:
-            with pytest.raises(ConnectionLost, match="closed the stream") as caught:
+    user = BrowserUser()
+    async with run_peer(kind=Lapsing) as peer:
+        server = ServerConfig(name="peer", url=peer.url)
+        async with opener(user).open(server, FakeRequestHandler(), RecordingObserver()) as session:
+            with pytest.raises(ConnectionLost, match="closed the stream") as exc_info:
                 await session.request(CallTool("pay"))
-    assert caught.value.may_have_run
-    assert one.taken == 1
+    assert exc_info.value.may_have_run
+    assert peer.taken == 1
 
 
 @pytest.mark.req("http.403-origin")
@@ -233,48 +233,48 @@ async def test_a_call_that_was_taken_is_not_sent_again_because_its_rest_wants_an
 async def test_a_403_without_a_challenge_is_reported_without_a_sign_in(
     kind: type[OAuthPeer], call: ClientRequest[Any]
 ) -> None:
-    async with run_peer(kind=kind) as one:
-        server = ServerConfig(name="peer", url=one.url)
+    async with run_peer(kind=kind) as peer:
+        server = ServerConfig(name="peer", url=peer.url)
         async with opener(BrowserUser()).open(server, FakeRequestHandler(), RecordingObserver()) as session:
             await session.request(call)
-            asked = len(one.asked)
+            asked = len(peer.asked)
             session.invalidate()
-            one.answers["/mcp"] = (403, b"Invalid Origin", "text/plain")
+            peer.answers["/mcp"] = (403, b"Invalid Origin", "text/plain")
             with pytest.raises(HttpStatusError, match=r"HTTP 403 .*Invalid Origin"):
                 await session.request(call)
-    assert len(one.asked) == asked == 1
-    assert all("origin" not in seen.headers for seen in one.seen)
+    assert len(peer.asked) == asked == 1
+    assert all("origin" not in seen.headers for seen in peer.seen)
 
 
 @pytest.mark.req("auth.optional")
 async def test_a_server_that_wants_no_account_sees_no_trace_of_sign_in() -> None:
-    person = BrowserUser()
-    async with run_peer(kind=ToolsPeer) as one:
-        one.free = ("initialize", "notifications/initialized", "server/discover", "tools/list", "GET", "DELETE")
-        async with opener(person).open(
-            ServerConfig(name="peer", url=one.url), FakeRequestHandler(), RecordingObserver()
+    user = BrowserUser()
+    async with run_peer(kind=ToolsPeer) as peer:
+        peer.free = ("initialize", "notifications/initialized", "server/discover", "tools/list", "GET", "DELETE")
+        async with opener(user).open(
+            ServerConfig(name="peer", url=peer.url), FakeRequestHandler(), RecordingObserver()
         ) as session:
             await session.request(ListTools())
-    assert set(one.paths()) == {"/mcp"}
-    assert all("authorization" not in seen.headers for seen in one.seen)
-    assert person.urls == []
+    assert set(peer.paths()) == {"/mcp"}
+    assert all("authorization" not in seen.headers for seen in peer.seen)
+    assert user.urls == []
 
 
 @pytest.mark.req("auth.custom")
 async def test_a_configured_authorization_header_replaces_the_sign_in() -> None:
-    person = BrowserUser()
-    async with run_peer(kind=ToolsPeer) as one:
-        one.valid["my-own-token"] = {"tools:read"}
-        server = ServerConfig(name="peer", url=one.url, headers={"Authorization": "Bearer my-own-token"})
-        async with opener(person).open(server, FakeRequestHandler(), RecordingObserver()) as session:
+    user = BrowserUser()
+    async with run_peer(kind=ToolsPeer) as peer:
+        peer.valid["my-own-token"] = {"tools:read"}
+        server = ServerConfig(name="peer", url=peer.url, headers={"Authorization": "Bearer my-own-token"})
+        async with opener(user).open(server, FakeRequestHandler(), RecordingObserver()) as session:
             await session.request(ListTools())
-        one.valid.clear()
-        with pytest.raises(SignInRequired, match="requires a sign-in") as caught:
-            async with opener(person).open(server, FakeRequestHandler(), RecordingObserver()):
+        peer.valid.clear()
+        with pytest.raises(SignInRequired, match="requires a sign-in") as exc_info:
+            async with opener(user).open(server, FakeRequestHandler(), RecordingObserver()):
                 pass
-        assert "headers" in caught.value.hint
-    assert person.urls == []
-    assert set(one.paths()) == {"/mcp"}
+        assert "headers" in exc_info.value.hint
+    assert user.urls == []
+    assert set(peer.paths()) == {"/mcp"}
 
 
 @pytest.mark.req("auth.http-only")
@@ -297,8 +297,8 @@ def test_the_grants_of_a_configuration_become_machines() -> None:
     assert made is not None
     assert (made.grant, made.target.canonical_url) == ("workload", "https://mcp.example")
     assert "a.b.c" not in repr(made) + repr(oauth)
-    person = ServerConfig(name="peer", url="https://mcp.example")
-    assert make_client_grant(person, make_target(person)) is None
+    user = ServerConfig(name="peer", url="https://mcp.example")
+    assert make_client_grant(user, make_target(user)) is None
 
 
 class OldTools(ToolsPeer):
@@ -308,29 +308,29 @@ class OldTools(ToolsPeer):
         super().__init__(**settings)
         self.streams: list[ReceivedRequest] = []
 
-    async def mcp(self, one: ReceivedRequest) -> None:
-        if one.headers.get("authorization", "").removeprefix("Bearer ") not in self.valid:
-            await OAuthPeer.mcp(self, one)
-        elif one.method == "GET":
-            await one.stream()
-            await one.send(b"event: endpoint\ndata: /mcp\n\n")
-            self.streams.append(one)
-            await one.wait_closed()
+    async def mcp(self, request: ReceivedRequest) -> None:
+        if request.headers.get("authorization", "").removeprefix("Bearer ") not in self.valid:
+            await OAuthPeer.mcp(self, request)
+        elif request.method == "GET":
+            await request.stream()
+            await request.send(b"event: endpoint\ndata: /mcp\n\n")
+            self.streams.append(request)
+            await request.wait_closed()
         else:
-            await one.reply(202, b"")
-            if "id" in one.message:
+            await request.reply(202, b"")
+            if "id" in request.message:
                 info = {"name": "peer", "version": "1"}
                 first = {"protocolVersion": "2024-11-05", "capabilities": {"tools": {}}, "serverInfo": info}
-                result = first if one.message["method"] == "initialize" else {"tools": []}
-                await self.streams[-1].event({"id": one.message["id"], "result": result})
+                result = first if request.message["method"] == "initialize" else {"tools": []}
+                await self.streams[-1].event({"id": request.message["id"], "result": result})
 
 
 async def test_a_stream_of_2024_11_05_is_signed_in_to_as_well() -> None:
-    person = BrowserUser()
-    async with run_peer(kind=OldTools) as one:
-        server = ServerConfig(name="peer", url=one.url, transport="sse")
-        async with opener(person).open(server, FakeRequestHandler(), RecordingObserver()) as session:
+    user = BrowserUser()
+    async with run_peer(kind=OldTools) as peer:
+        server = ServerConfig(name="peer", url=peer.url, transport="sse")
+        async with opener(user).open(server, FakeRequestHandler(), RecordingObserver()) as session:
             await session.request(ListTools())
-            one.valid = {}
+            peer.valid = {}
             await session.request(ListTools())
-    assert len(person.urls) == 2
+    assert len(user.urls) == 2

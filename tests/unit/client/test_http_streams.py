@@ -39,10 +39,10 @@ MEGABYTE = 1_000_000
 def streaming(*pieces: bytes) -> RequestHandler:
     """Answers a call with these pieces of an event stream, %ID% being the call's id."""
 
-    async def call(one: ReceivedRequest) -> object:
-        await one.stream()
+    async def call(request: ReceivedRequest) -> object:
+        await request.stream()
         for piece in pieces:
-            await one.send(piece.replace(b"%ID%", str(one.message["id"]).encode()))
+            await request.send(piece.replace(b"%ID%", str(request.message["id"]).encode()))
         return False
 
     return call
@@ -52,8 +52,8 @@ def answer(text: str = "ok") -> bytes:
     return b'data: {"jsonrpc":"2.0","id":%ID%,"result":' + json.dumps(text_answer(text)).encode() + b"}\n\n"
 
 
-async def call_tool(handler: RequestHandler, notes: RecordingObserver | None = None) -> str:
-    async with open_http_session(stateless_server(handler), notes) as (session, _):
+async def call_tool(handler: RequestHandler, observer: RecordingObserver | None = None) -> str:
+    async with open_http_session(stateless_server(handler), observer) as (session, _):
         with anyio.fail_after(20):
             return single_text(await session.request(CallTool("x")))
 
@@ -70,10 +70,10 @@ async def test_an_event_over_16_mb_is_refused() -> None:
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])
 async def test_a_bomb_in_a_compressed_stream_is_stopped_at_its_bound(coding: str) -> None:
-    async def call(one: ReceivedRequest) -> object:
+    async def call(request: ReceivedRequest) -> object:
         bomb = gzip.compress(b"data: " + b"x" * 40 * MEGABYTE, 1)
         head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-encoding: %s\r\n\r\n" % coding.encode()
-        await one.send(head + bomb)
+        await request.send(head + bomb)
         return False
 
     with pytest.raises(MalformedMessage, match="'peer' sent a response that decompresses to over 12 MB"):
@@ -81,11 +81,11 @@ async def test_a_bomb_in_a_compressed_stream_is_stopped_at_its_bound(coding: str
 
 
 async def test_a_large_honest_answer_that_shrinks_well_is_read() -> None:
-    async def call(one: ReceivedRequest) -> object:
-        event = answer("a line of text\n" * 600_000).replace(b"%ID%", str(one.message["id"]).encode())
+    async def call(request: ReceivedRequest) -> object:
+        event = answer("a line of text\n" * 600_000).replace(b"%ID%", str(request.message["id"]).encode())
         packed = gzip.compress(event, 1)
         head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-encoding: gzip\r\n\r\n"
-        await one.send(head + packed)
+        await request.send(head + packed)
         return False
 
     assert len(await call_tool(call)) == 9_000_000
@@ -94,26 +94,26 @@ async def test_a_large_honest_answer_that_shrinks_well_is_read() -> None:
 @pytest.mark.parametrize("coding", ["br", "zstd", "gzip, gzip"])
 async def test_an_unrequested_encoding_is_named(coding: str) -> None:
     with pytest.raises(MalformedMessage, match=f"encoding '{coding}'"):
-        await call_tool(lambda one: one.reply(200, b"{}", content_encoding=coding))
+        await call_tool(lambda item: item.reply(200, b"{}", content_encoding=coding))
 
 
 @pytest.mark.req("http.sse.parse")
 @pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
 async def test_events_of_other_kinds_and_fields_we_do_not_know_are_ignored(end: bytes) -> None:
-    notes = RecordingObserver()
+    observer = RecordingObserver()
     stream = (
         b"\xef\xbb\xbf: hello\n\nevent: ping\ndata: 2026-01-01\n\nevent: error\ndata: {}\n\nfoo: bar\ndatax: 1\n\n"
         b"id: 1\0\nevent: message\n" + answer()
     )
-    assert await call_tool(streaming(stream.replace(b"\n", end)), notes) == "ok"
-    assert notes.warnings == []
+    assert await call_tool(streaming(stream.replace(b"\n", end)), observer) == "ok"
+    assert observer.warnings == []
 
 
 @pytest.mark.req("http.response.both-types")
 async def test_a_content_type_with_parameters_is_understood() -> None:
-    async def call(one: ReceivedRequest) -> object:
-        await one.send(b"HTTP/1.1 200 OK\r\ncontent-type: Text/Event-Stream; charset=utf-8\r\n\r\n")
-        await one.send(answer().replace(b"%ID%", str(one.message["id"]).encode()))
+    async def call(request: ReceivedRequest) -> object:
+        await request.send(b"HTTP/1.1 200 OK\r\ncontent-type: Text/Event-Stream; charset=utf-8\r\n\r\n")
+        await request.send(answer().replace(b"%ID%", str(request.message["id"]).encode()))
         return False
 
     assert await call_tool(call) == "ok"
@@ -124,11 +124,11 @@ async def test_no_retry_value_causes_a_busy_loop(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(http_exchange, "MIN_RESUME_DELAY", LEAST_WAIT)
     asked: list[float] = []
 
-    async def get(one: ReceivedRequest) -> object:
-        if "last-event-id" not in one.headers:
-            return await one.reply(405)
+    async def get(request: ReceivedRequest) -> object:
+        if "last-event-id" not in request.headers:
+            return await request.reply(405)
         asked.append(anyio.current_time())
-        return await close_stream_after(b"id: %d\nretry: 0\ndata:\n\n" % len(asked))(one)
+        return await close_stream_after(b"id: %d\nretry: 0\ndata:\n\n" % len(asked))(request)
 
     async with open_http_session(handshake_server(close_stream_after(b"id: 0\nretry: 0\ndata:\n\n"), on_get=get)) as (
         session,
@@ -146,19 +146,19 @@ async def test_a_stream_that_ends_without_a_message_is_opened_five_times_and_the
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(http, "MAX_RECONNECT_DELAY", 0.01)
-    notes = RecordingObserver()
+    observer = RecordingObserver()
 
-    async def get(one: ReceivedRequest) -> object:
-        await one.stream()
-        await one.send(b"retry: 0\n\n: only a comment\n\n")
+    async def get(request: ReceivedRequest) -> object:
+        await request.stream()
+        await request.send(b"retry: 0\n\n: only a comment\n\n")
         return False
 
-    async with open_http_session(handshake_server(on_get=get), notes) as (session, server):
+    async with open_http_session(handshake_server(on_get=get), observer) as (session, server):
         with anyio.fail_after(10):
-            while not notes.warnings:
+            while not observer.warnings:
                 await session.request(CallTool("x"))
     assert server.calls().count("GET") == 5
-    assert "keeps closing its event stream" in notes.warnings[0]
+    assert "keeps closing its event stream" in observer.warnings[0]
 
 
 @pytest.mark.req("http.get.server-closes", "http.sse.retry-field", "http.resume.per-stream")
@@ -166,21 +166,21 @@ async def test_the_get_stream_is_opened_again_after_the_servers_time_with_its_ow
     times: list[float] = []
     again = anyio.Event()
 
-    async def get(one: ReceivedRequest) -> object:
+    async def get(request: ReceivedRequest) -> object:
         times.append(anyio.current_time())
-        await one.stream()
+        await request.stream()
         if len(times) == 1:
-            await one.send(b"id: get-7\nretry: 1300\n")
-            await one.event({"method": "notifications/tools/list_changed"})
+            await request.send(b"id: get-7\nretry: 1300\n")
+            await request.event({"method": "notifications/tools/list_changed"})
             return False
         again.set()
-        await one.wait_closed()
+        await request.wait_closed()
         return False
 
-    async def call(one: ReceivedRequest) -> object:
-        await one.stream()
-        await one.send(b"id: post-1\ndata:\n\n")
-        await one.event({"id": one.message["id"], "result": {"content": []}})
+    async def call(request: ReceivedRequest) -> object:
+        await request.stream()
+        await request.send(b"id: post-1\ndata:\n\n")
+        await request.event({"id": request.message["id"], "result": {"content": []}})
         return False
 
     async with open_http_session(handshake_server(call, on_get=get)) as (session, server):
@@ -191,8 +191,8 @@ async def test_the_get_stream_is_opened_again_after_the_servers_time_with_its_ow
             await session.request(CallTool("x"))
             await again.wait()
     assert 1.3 <= times[1] - times[0] < 3
-    gets = [one for one in server.seen if one.method == "GET"]
-    assert [one.headers.get("last-event-id") for one in gets] == [None, "get-7"]
+    gets = [message for message in server.seen if message.method == "GET"]
+    assert [request.headers.get("last-event-id") for request in gets] == [None, "get-7"]
 
 
 @pytest.mark.req("http.resume.per-stream", "http.streams.many")
@@ -200,18 +200,18 @@ async def test_the_get_stream_is_opened_again_after_the_servers_time_with_its_ow
 async def test_each_of_several_streams_is_resumed_with_its_own_id_and_gets_its_own_answer(revision: Revision) -> None:
     calls: dict[str, int] = {}
 
-    async def handler(one: ReceivedRequest) -> object:
-        if one.method == "GET":
-            last = one.headers.get("last-event-id", "")
+    async def handler(request: ReceivedRequest) -> object:
+        if request.method == "GET":
+            last = request.headers.get("last-event-id", "")
             if not last:
-                return await one.reply(405)
-            await one.stream()
+                return await request.reply(405)
+            await request.stream()
             name = last.removeprefix("id of ")
-            await one.event({"id": calls[name], "result": {"content": [{"type": "text", "text": name}]}})
+            await request.event({"id": calls[name], "result": {"content": [{"type": "text", "text": name}]}})
             return False
-        name = one.message["params"]["name"]
-        calls[name] = one.message["id"]
-        return await close_stream_after(f"id: id of {name}\nretry: 500\ndata:\n\n".encode())(one)
+        name = request.message["params"]["name"]
+        calls[name] = request.message["id"]
+        return await close_stream_after(f"id: id of {name}\nretry: 500\ndata:\n\n".encode())(request)
 
     got: dict[str, str] = {}
     server = handshake_server(handler, on_get=handler, revision=revision.value)
@@ -228,41 +228,41 @@ async def test_each_of_several_streams_is_resumed_with_its_own_id_and_gets_its_o
 @pytest.mark.req("http.body-single", "http.202", "http.post-each")
 @pytest.mark.parametrize("status", [202, 200, 204])
 async def test_everything_we_post_is_one_message_and_any_2xx_takes_a_notice(status: int) -> None:
-    async def handler(one: ReceivedRequest) -> object:
-        if one.body and "id" not in one.message:
-            return await one.reply(status, kind="")
-        return await handshake_server()(one)
+    async def handler(request: ReceivedRequest) -> object:
+        if request.body and "id" not in request.message:
+            return await request.reply(status, kind="")
+        return await handshake_server()(request)
 
-    notes = RecordingObserver()
-    async with open_http_session(handler, notes) as (session, server):
+    observer = RecordingObserver()
+    async with open_http_session(handler, observer) as (session, server):
         await session.request(CallTool("x"))
         await session.request(CallTool("y"))
-    posts = [one.message for one in server.seen if one.method == "POST"]
+    posts = [message.message for message in server.seen if message.method == "POST"]
     assert all(isinstance(message, dict) and message["jsonrpc"] == "2.0" for message in posts)
-    assert len({one.path for one in server.seen}) == 1
-    assert notes.warnings == []
+    assert len({message.path for message in server.seen}) == 1
+    assert observer.warnings == []
 
 
 @pytest.mark.req("http.202")
 @pytest.mark.parametrize("with_body", [True, False])
 async def test_a_refused_notice_is_reported(with_body: bool) -> None:
-    async def handler(one: ReceivedRequest) -> object:
-        if one.body and one.message.get("method") == "notifications/initialized":
+    async def handler(request: ReceivedRequest) -> object:
+        if request.body and request.message.get("method") == "notifications/initialized":
             body = b'{"jsonrpc":"2.0","error":{"code":-32600,"message":"not so"}}' if with_body else b""
-            return await one.reply(400, body)
-        return await handshake_server()(one)
+            return await request.reply(400, body)
+        return await handshake_server()(request)
 
-    with pytest.raises(StartupError, match="notifications/initialized with HTTP 400") as caught:
+    with pytest.raises(StartupError, match="notifications/initialized with HTTP 400") as exc_info:
         async with open_http_session(handler):
             pass
-    assert ("not so" in caught.value.message) == with_body
-    assert "HTTP+SSE" not in caught.value.message  # it did answer `initialize`
+    assert ("not so" in exc_info.value.message) == with_body
+    assert "HTTP+SSE" not in exc_info.value.message  # it did answer `initialize`
 
 
 @pytest.mark.req("http.mod.post-only", "http.mod.202-notification")
 async def test_a_stateless_channel_posts_neither_notifications_nor_answers() -> None:
     async with (
-        serve(lambda one: one.reply(202, kind="")) as server,
+        serve(lambda item: item.reply(202, kind="")) as server,
         http.HttpConnector("peer", server.url, {}, warn=RecordingObserver().warn).connect() as channel,
     ):
         channel.set_revision(Revision.V2026_07_28)
@@ -274,11 +274,11 @@ async def test_a_stateless_channel_posts_neither_notifications_nor_answers() -> 
 @pytest.mark.req("http.redirects")
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 async def test_a_redirect_inside_the_origin_keeps_method_body_and_headers_up_to_five_times(status: int) -> None:
-    async def handler(one: ReceivedRequest) -> object:
-        step = int(one.path.rpartition("/")[2]) if one.path != "/mcp" else 0
+    async def handler(request: ReceivedRequest) -> object:
+        step = int(request.path.rpartition("/")[2]) if request.path != "/mcp" else 0
         if step < 5:
-            return await one.reply(status, location=f"/step/{step + 1}")
-        return await stateless_server(lambda one: one.result(text_answer()))(one)
+            return await request.reply(status, location=f"/step/{step + 1}")
+        return await stateless_server(lambda item: item.result(text_answer()))(request)
 
     async with open_http_session(handler, headers={"X-Key": "k"}) as (session, server):
         assert single_text(await session.request(CallTool("x"))) == "ok"
@@ -289,18 +289,18 @@ async def test_a_redirect_inside_the_origin_keeps_method_body_and_headers_up_to_
 
 @pytest.mark.req("http.redirects")
 async def test_303_is_reported_and_not_followed_because_it_would_drop_what_was_posted() -> None:
-    async with serve(lambda one: one.reply(303, location="/other")) as server:
+    async with serve(lambda item: item.reply(303, location="/other")) as server:
         with pytest.raises(StartupError, match="HTTP 303"):
             async with ClientSessionOpener(expand=str).open(
                 ServerConfig(name="peer", url=server.url), FakeRequestHandler(), RecordingObserver()
             ):
                 pass
-    assert {one.path for one in server.seen} == {"/mcp"}
+    assert {message.path for message in server.seen} == {"/mcp"}
 
 
 @pytest.mark.parametrize("location", ["http://[", "http://x:99999999/", "ftp://127.0.0.1/"])
 async def test_a_redirect_to_no_address_is_reported(location: str) -> None:
-    async with serve(lambda one: one.reply(307, location=location)) as server:
+    async with serve(lambda item: item.reply(307, location=location)) as server:
         config = ServerConfig(name="peer", url=server.url, era="handshake")
         with pytest.raises(MalformedMessage, match="redirects"):
             async with ClientSessionOpener(expand=str).open(config, FakeRequestHandler(), RecordingObserver()):
@@ -308,30 +308,32 @@ async def test_a_redirect_to_no_address_is_reported(location: str) -> None:
 
 
 async def test_bytes_after_a_response_close_the_connection_and_are_discarded() -> None:
-    async def call(one: ReceivedRequest) -> object:
-        if one.message["params"]["name"] == "fine":
-            return await one.result(text_answer("second"))
-        body = json.dumps({"jsonrpc": "2.0", "id": one.message["id"], "result": text_answer("first")}).encode()
-        forged = json.dumps({"jsonrpc": "2.0", "id": one.message["id"] + 1, "result": text_answer("forged")}).encode()
+    async def call(request: ReceivedRequest) -> object:
+        if request.message["params"]["name"] == "fine":
+            return await request.result(text_answer("second"))
+        body = json.dumps({"jsonrpc": "2.0", "id": request.message["id"], "result": text_answer("first")}).encode()
+        forged = json.dumps(
+            {"jsonrpc": "2.0", "id": request.message["id"] + 1, "result": text_answer("forged")}
+        ).encode()
         head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
-        await one.send(head % len(body) + body + head % len(forged) + forged)
+        await request.send(head % len(body) + body + head % len(forged) + forged)
         return True
 
     async with open_http_session(stateless_server(call)) as (session, server):
         assert single_text(await session.request(CallTool("x"))) == "first"
         assert single_text(await session.request(CallTool("fine"))) == "second"
-    assert len({id(one.writer) for one in server.seen[1:]}) == 2
+    assert len({id(message.writer) for message in server.seen[1:]}) == 2
 
 
 @pytest.mark.req("hdr.case", "http.session.echo")
 async def test_names_of_headers_mean_the_same_in_any_case_and_values_do_not() -> None:
-    async def handler(one: ReceivedRequest) -> object:
-        if one.body and one.message.get("method") == "initialize":
+    async def handler(request: ReceivedRequest) -> object:
+        if request.body and request.message.get("method") == "initialize":
             result: dict[str, Any] = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {}}
-            body = json.dumps({"jsonrpc": "2.0", "id": one.message["id"], "result": result}).encode()
+            body = json.dumps({"jsonrpc": "2.0", "id": request.message["id"], "result": result}).encode()
             head = b"HTTP/1.1 200 OK\r\nCONTENT-TYPE: application/json\r\nMCP-SESSION-ID: AbC\r\nContent-LENGTH: %d\r\n"
-            return await one.send(head % len(body) + b"\r\n" + body)
-        return await handshake_server()(one)
+            return await request.send(head % len(body) + b"\r\n" + body)
+        return await handshake_server()(request)
 
     async with open_http_session(handler) as (session, server):
         await session.request(CallTool("x"))
@@ -344,7 +346,7 @@ async def test_names_of_headers_mean_the_same_in_any_case_and_values_do_not() ->
     [(400, True), (404, True), (405, True), (401, False), (403, False), (406, False), (410, False), (500, False)],
 )
 async def test_only_some_refusals_of_initialize_lead_on_to_the_old_transport(status: int, tried: bool) -> None:
-    async with serve(lambda one: one.reply(status, b"no", "text/plain")) as server:
+    async with serve(lambda item: item.reply(status, b"no", "text/plain")) as server:
         with pytest.raises(ServerError):
             async with ClientSessionOpener(expand=str).open(
                 ServerConfig(name="peer", url=server.url), FakeRequestHandler(), RecordingObserver()
@@ -355,7 +357,7 @@ async def test_only_some_refusals_of_initialize_lead_on_to_the_old_transport(sta
 
 @pytest.mark.req("sse.detect.codes-narrow")
 async def test_an_error_of_the_newest_revision_never_leads_to_the_old_transport() -> None:
-    async with serve(lambda one: one.error(400, -32021, {"requiredCapabilities": {}})) as server:
+    async with serve(lambda item: item.error(400, -32021, {"requiredCapabilities": {}})) as server:
         with pytest.raises(ServerError):
             async with ClientSessionOpener(expand=str).open(
                 ServerConfig(name="peer", url=server.url), FakeRequestHandler(), RecordingObserver()
@@ -365,14 +367,14 @@ async def test_an_error_of_the_newest_revision_never_leads_to_the_old_transport(
 
 
 async def test_a_server_that_is_gone_during_a_call_is_reported_and_a_later_one_is_met() -> None:
-    async def call(one: ReceivedRequest) -> object:
-        if one.message["params"]["name"] == "fine":
-            return await one.result(text_answer())
-        one.writer.transport.abort()  # a reset, not an end
+    async def call(request: ReceivedRequest) -> object:
+        if request.message["params"]["name"] == "fine":
+            return await request.result(text_answer())
+        request.writer.transport.abort()  # a reset, not an end
         return False
 
     async with open_http_session(stateless_server(call)) as (session, _):
-        with pytest.raises(ConnectionLost) as caught:
+        with pytest.raises(ConnectionLost) as exc_info:
             await session.request(CallTool("x"))
-        assert caught.value.may_have_run
+        assert exc_info.value.may_have_run
         assert single_text(await session.request(CallTool("fine"))) == "ok"

@@ -40,20 +40,23 @@ async def send_raw_lines(session: Session, *lines: str, deadline: float = 30) ->
 @pytest.mark.req("base.response.error-without-id", revisions=("2025-11-25",))
 @pytest.mark.req("base.jsonrpc.version")
 async def test_every_broken_answer_ends_its_own_call_in_time_and_says_why() -> None:
-    notes = RecordingObserver()
-    async with open_stdio_session(faulty_server(era="handshake"), notes) as session, anyio.create_task_group() as group:
+    observer = RecordingObserver()
+    async with (
+        open_stdio_session(faulty_server(era="handshake"), observer) as session,
+        anyio.create_task_group() as group,
+    ):
 
         async def one(line: str, kind: type[ServerError], reason: str) -> None:
-            with anyio.fail_after(20), pytest.raises(kind) as caught:
+            with anyio.fail_after(20), pytest.raises(kind) as exc_info:
                 await send_raw_lines(session, line, deadline=0.5 if kind is RequestTimeout else 30)
-            assert reason in caught.value.message, line
-            assert len(caught.value.message) < 2_200
+            assert reason in exc_info.value.message, line
+            assert len(exc_info.value.message) < 2_200
 
         for fault in FAULTS:
             group.start_soon(one, *fault)
-    assert len(notes.warnings) == len(set(notes.warnings)) <= 4
-    assert any("-32700: eh?" in warning for warning in notes.warnings)
-    assert any("array" in warning for warning in notes.warnings)
+    assert len(observer.warnings) == len(set(observer.warnings)) <= 4
+    assert any("-32700: eh?" in warning for warning in observer.warnings)
+    assert any("array" in warning for warning in observer.warnings)
 
 
 @pytest.mark.req("base.id.unknown-response")
@@ -70,15 +73,15 @@ async def test_answers_nobody_waits_for_are_counted_and_a_right_one_after_a_wron
 @pytest.mark.req("base.batch.receive")
 @pytest.mark.req("base.batch.reply-to-batch")
 async def test_an_array_is_read_by_a_session_of_2025_03_26() -> None:
-    notes = RecordingObserver()
-    async with open_stdio_session(faulty_server("revision 2025-03-26", era="handshake"), notes) as session:
+    observer = RecordingObserver()
+    async with open_stdio_session(faulty_server("revision 2025-03-26", era="handshake"), observer) as session:
         assert session.facts.revision is Revision.V2025_03_26
         await send_raw_lines(session, f'[{{"jsonrpc":"2.0","id":"p","method":"ping"}},{GOOD}]')
         assert await call_echo(session) == "hi"
         assert session.anomaly_counts == {"pings answered": 1}
         with pytest.raises(MalformedMessage, match=r"1,001 messages; at most 1,000"):
             await send_raw_lines(session, "[" + ",".join([GOOD] * 1_001) + "]")
-    assert len(notes.warnings) == 1
+    assert len(observer.warnings) == 1
 
 
 @pytest.mark.req("base.utf8")

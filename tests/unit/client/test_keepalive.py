@@ -53,11 +53,11 @@ async def test_three_pings_missed_in_a_row_are_reported_and_end_the_session(monk
     monkeypatch.setattr(keepalive, "MIN_PING_TIMEOUT", 0.05)
     peer = ScriptedServer(lambda peer, method, params: NO_REPLY)
     async with connect_to(peer, limits=OFTEN, era="handshake") as session:
-        why = await session.wait_closed()
+        reason = await session.wait_closed()
         assert session.anomaly_counts["pings missed"] == 3
         with pytest.raises(ConnectionLost, match="3 pings in a row"):
             await session.request(ListTools())
-    assert "3 pings in a row" in why.message
+    assert "3 pings in a row" in reason.message
     assert [f"{number} of 3" in warning for number, warning in enumerate(peer.notes.warnings, 1)] == [True] * 3
 
 
@@ -93,7 +93,7 @@ async def test_a_server_busy_with_a_call_is_not_pinged_and_not_given_up() -> Non
 async def test_over_http_a_server_that_went_away_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keepalive, "MAX_MISSED_PINGS", 2)
     monkeypatch.setattr(keepalive, "MIN_PING_TIMEOUT", 0.2)
-    async with open_http_session(handshake_server(lambda one: one.reply(503)), limits=OFTEN) as (session, _):
+    async with open_http_session(handshake_server(lambda item: item.reply(503)), limits=OFTEN) as (session, _):
         with anyio.fail_after(20):
             assert "2 pings in a row" in (await session.wait_closed()).message
 
@@ -101,8 +101,8 @@ async def test_over_http_a_server_that_went_away_is_noticed(monkeypatch: pytest.
 async def test_over_http_a_ping_that_finds_the_session_forgotten_opens_the_next_one() -> None:
     left = [404, 404]
 
-    async def call(one: ReceivedRequest) -> object:
-        return await one.reply(left.pop()) if left else await one.result({})
+    async def call(request: ReceivedRequest) -> object:
+        return await request.reply(left.pop()) if left else await request.result({})
 
     async with open_http_session(handshake_server(call), limits=OFTEN) as (session, server):
         await wait_until(
@@ -144,27 +144,27 @@ async def test_a_flood_of_pings_is_answered_as_long_as_the_server_reads() -> Non
 async def test_a_flood_of_pings_over_http_does_not_become_a_flood_of_connections() -> None:
     answering = most = answered = 0
 
-    async def on_get(one: ReceivedRequest) -> object:
-        await one.stream()
+    async def on_get(request: ReceivedRequest) -> object:
+        await request.stream()
         for number in range(200):
-            await one.event({"id": f"p{number}", "method": "ping"})
-        return await one.wait_closed()
+            await request.event({"id": f"p{number}", "method": "ping"})
+        return await request.wait_closed()
 
     inner = handshake_server(on_get=on_get)
 
-    async def handler(one: ReceivedRequest) -> object:
+    async def handler(request: ReceivedRequest) -> object:
         nonlocal answering, most, answered
-        if one.method == "POST" and "method" not in one.message:
+        if request.method == "POST" and "method" not in request.message:
             answering += 1
             most = max(most, answering)
             await anyio.sleep(0.005)
             answering -= 1
             answered += 1
-            await one.reply(202, kind="")
+            await request.reply(202, kind="")
             if answered == 200:
                 done.set()
             return None
-        return await inner(one)
+        return await inner(request)
 
     done = anyio.Event()
     async with open_http_session(handler):
@@ -197,9 +197,9 @@ async def test_a_session_that_is_given_up_ends_the_calls_in_flight_with_its_own_
     async with connect_to(peer, limits=Limits(request_timeout=1_000), era="handshake") as session:
 
         async def call(name: str) -> None:
-            with pytest.raises(ConnectionLost) as caught:
+            with pytest.raises(ConnectionLost) as exc_info:
                 await session.request(CallTool(name))
-            errors.append(caught.value.message)
+            errors.append(exc_info.value.message)
 
         with anyio.fail_after(20):
             async with anyio.create_task_group() as calls:
@@ -219,7 +219,7 @@ async def test_a_session_that_is_given_up_ends_the_calls_in_flight_with_its_own_
 async def test_an_http_session_that_is_given_up_ends_the_calls_in_flight_with_its_own_error() -> None:
     running, errors = anyio.Event(), list[str]()
 
-    async def busy(one: ReceivedRequest) -> Any:
+    async def busy(request: ReceivedRequest) -> Any:
         running.set()
         await anyio.sleep_forever()
 
@@ -227,9 +227,9 @@ async def test_an_http_session_that_is_given_up_ends_the_calls_in_flight_with_it
         assert isinstance(session, HandshakeSession)
 
         async def call() -> None:
-            with pytest.raises(ConnectionLost) as caught:
+            with pytest.raises(ConnectionLost) as exc_info:
                 await session.request(CallTool("slow"))
-            errors.append(caught.value.message)
+            errors.append(exc_info.value.message)
 
         with anyio.fail_after(20):
             async with anyio.create_task_group() as calls:

@@ -36,5 +36,5 @@ async def test_a_folder_that_left_the_list_while_the_answer_waited_to_be_sent_is
         )
         answers.left = True
         go.set()
-    counts = [len(loads(one.result)["roots"]) for one in requests.sent if isinstance(one, JsonRpcResponse)]
+    counts = [len(loads(message.result)["roots"]) for message in requests.sent if isinstance(message, JsonRpcResponse)]
     assert counts == [2] * MAX_CONCURRENT_SENDS + [1]

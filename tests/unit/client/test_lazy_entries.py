@@ -84,7 +84,7 @@ async def test_broken_and_long_entries_among_good_ones_cost_nothing_but_themselv
     tools = [(odd | long).get(number, tool(f"t{number}")) for number in range(600)]
     async with open_scripted_session(lambda method, params: {"tools": tools}) as (session, _, _):
         found = await list_tools(session)
-        good = [one for number, one in enumerate(tools) if number not in odd]
+        good = [tool for number, tool in enumerate(tools) if number not in odd]
         assert [json.loads(bytes(entry.raw)) for entry in found.entries] == good
         assert [problem.partition(" was left out")[0] for problem in found.problems] == [
             "A tool without a readable name",

@@ -111,12 +111,12 @@ async def test_versions_nobody_shares_are_shown_from_both_sides(code: int) -> No
             return ErrorData(code, "no", Raw(b'{"supported":["2031-01-01","2030-01-01"],"requested":"x"}'))
         return None
 
-    with pytest.raises(UnsupportedRevision) as caught:
+    with pytest.raises(UnsupportedRevision) as exc_info:
         async with connect_to(ScriptedServer(opening=opening), era="handshake"):
             pass
-    assert caught.value.server_revisions == ("2031-01-01", "2030-01-01")
-    for one in ("2031-01-01", "2030-01-01", *(revision.value for revision in Revision)):
-        assert one in caught.value.message
+    assert exc_info.value.server_revisions == ("2031-01-01", "2030-01-01")
+    for item in ("2031-01-01", "2030-01-01", *(revision.value for revision in Revision)):
+        assert item in exc_info.value.message
 
 
 @pytest.mark.req("life.init.unsupported-reply")
@@ -288,15 +288,15 @@ REFUSED_CALLS: list[ClientRequest[Any]] = [
 
 
 @pytest.mark.req("life.op.respect-must")
-@pytest.mark.parametrize("revision", [one.value for one in Revision])
+@pytest.mark.parametrize("revision", [item.value for item in Revision])
 async def test_nothing_is_sent_that_the_server_did_not_declare(revision: str) -> None:
     peer = ScriptedServer(revision=revision, capabilities={})
     async with connect_to(peer) as session:
         before = len(peer.seen)
         for call in REFUSED_CALLS:
-            with pytest.raises(UnsupportedCapability, match="peer") as caught:
+            with pytest.raises(UnsupportedCapability, match="peer") as exc_info:
                 await session.request(call)
-            assert call.METHOD in caught.value.message
+            assert call.METHOD in exc_info.value.message
         assert len(peer.seen) == before
 
 
@@ -387,7 +387,7 @@ def test_capabilities_take_the_shape_of_the_revision() -> None:
 
 @pytest.mark.req("life.init.caps.sampling")
 @pytest.mark.req("life.init.caps.roots")
-@pytest.mark.parametrize("revision", [one.value for one in HANDSHAKE_REVISIONS])
+@pytest.mark.parametrize("revision", [revision.value for revision in HANDSHAKE_REVISIONS])
 async def test_what_is_declared_is_what_is_answered(revision: str) -> None:
     peer = ScriptedServer(revision=revision)
     async with connect_to(peer, FakeRequestHandler(ROOTS), era="handshake"):
@@ -399,7 +399,7 @@ async def test_what_is_declared_is_what_is_answered(revision: str) -> None:
 
 
 @pytest.mark.req("life.init.caps.sampling", "life.init.caps.roots", "life.op.undeclared-server-request")
-@pytest.mark.parametrize("revision", [one.value for one in HANDSHAKE_REVISIONS])
+@pytest.mark.parametrize("revision", [revision.value for revision in HANDSHAKE_REVISIONS])
 async def test_what_is_switched_off_after_the_handshake_is_refused(revision: str) -> None:
     peer, answers = ScriptedServer(revision=revision), FakeRequestHandler(ALL_REPLIES)
     async with connect_to(peer, answers, era="handshake"):
@@ -420,8 +420,8 @@ async def test_what_is_switched_off_is_gone_from_the_very_next_request() -> None
         answers.capabilities = {"roots": {}}
         await session.request(CallTool("x"))
     declared = [message["params"]["_meta"][META + "clientCapabilities"] for message in peer.seen]
-    for one in declared:
-        assert one.pop("extensions") == TASKS_EXTENSION
+    for item in declared:
+        assert item.pop("extensions") == TASKS_EXTENSION
     assert declared == [{"roots": {}, "elicitation": {}, "sampling": {}}] * 2 + [{"roots": {}}]
 
 
@@ -563,9 +563,9 @@ async def test_a_server_that_insists_on_an_extension_we_lack_is_reported_with_it
     data = Raw(b'{"requiredCapabilities":{"extensions":{"com.example/telepathy":{}}}}')
     peer = ScriptedServer(lambda peer, method, params: ErrorData(-32021, "think!", data), revision="2026-07-28")
     async with connect_to(peer) as session:
-        with pytest.raises(RequestRefused) as caught:
+        with pytest.raises(RequestRefused) as exc_info:
             await session.request(CallTool("x"))
-    assert "extensions.com.example/telepathy" in caught.value.hint
+    assert "extensions.com.example/telepathy" in exc_info.value.hint
 
 
 async def test_a_server_that_turns_every_id_into_a_text_is_named_for_it_long_before_the_deadline() -> None:

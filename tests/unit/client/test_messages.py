@@ -147,9 +147,9 @@ async def test_an_errors_data_of_any_type_is_kept(data: Any) -> None:
         lambda peer, method, params: peer.say(id=peer.ident, error={"code": 1, "message": "m", "data": data})
     )
     async with connect_to(peer, era="handshake") as session:
-        with pytest.raises(RequestRefused) as caught:
+        with pytest.raises(RequestRefused) as exc_info:
             await session.request(ListTools())
-    assert caught.value.data == data
+    assert exc_info.value.data == data
 
 
 @pytest.mark.parametrize(
@@ -322,8 +322,12 @@ def test_a_trace_is_passed_on_only_when_it_is_whole(environ: dict[str, str], kep
 
 
 # -- progress
-def values(heard: list[Notification]) -> list[tuple[float, float | None, str | None]]:
-    return [(one.progress, one.total, one.message) for one in heard if isinstance(one, ProgressNotification)]
+def values(notifications: list[Notification]) -> list[tuple[float, float | None, str | None]]:
+    return [
+        (event.progress, event.total, event.message)
+        for event in notifications
+        if isinstance(event, ProgressNotification)
+    ]
 
 
 @pytest.mark.req("prog.notify")
@@ -347,20 +351,20 @@ async def test_progress_is_reported_in_order_and_never_decreases(monkeypatch: py
         peer.say(method="notifications/progress", params={"progressToken": str(token), "progress": 100})
         return {"content": []}
 
-    heard: list[Notification] = []
+    notifications: list[Notification] = []
     async with connect_to(ScriptedServer(script), era="handshake") as session:
-        await session.request(CallTool("x"), on_notification=heard.append)
+        await session.request(CallTool("x"), on_notification=notifications.append)
         assert session.anomaly_counts["progress left out"] == 2
-    assert values(heard) == [(0.5, 4, "begun"), (2.25, 4, None), (2.25, None, "back?"), (9, 4.5, None)]
+    assert values(notifications) == [(0.5, 4, "begun"), (2.25, 4, None), (2.25, None, "back?"), (9, 4.5, None)]
 
 
 @pytest.mark.req("prog.flood")
 async def test_progress_is_reported_ten_times_a_second_and_always_at_the_end() -> None:
-    heard: list[Notification] = []
-    meter = ProgressThrottle(heard.append)
-    begun = anyio.current_time()
+    notifications: list[Notification] = []
+    meter = ProgressThrottle(notifications.append)
+    started_at = anyio.current_time()
     count = 0
-    while anyio.current_time() - begun < 0.55:
+    while anyio.current_time() - started_at < 0.55:
         count += 1
         meter.put(ProgressNotification(1, count))
         await anyio.lowlevel.checkpoint()
@@ -368,9 +372,9 @@ async def test_progress_is_reported_ten_times_a_second_and_always_at_the_end() -
     meter.close()
     meter.put(ProgressNotification(1, 2e9))
     await anyio.sleep(0.15)
-    assert 2 <= len(heard) <= 8
-    assert values(heard)[0][0] == 1
-    assert values(heard)[-1][0] == 1e9
+    assert 2 <= len(notifications) <= 8
+    assert values(notifications)[0][0] == 1
+    assert values(notifications)[-1][0] == 1e9
     assert meter.dropped_count >= count - 8
 
 
@@ -385,11 +389,11 @@ async def test_no_progress_at_all_and_progress_after_the_end_are_both_fine() -> 
         tokens.append(params["_meta"]["progressToken"])
         return {"content": []}
 
-    heard: list[Notification] = []
+    notifications: list[Notification] = []
     async with connect_to(ScriptedServer(script), era="handshake") as session:
         for _ in range(3):
-            await session.request(CallTool("x"), on_notification=heard.append)
-    assert heard == []
+            await session.request(CallTool("x"), on_notification=notifications.append)
+    assert notifications == []
 
 
 @pytest.mark.req("life.timeout.hard-max")
@@ -407,10 +411,10 @@ async def test_a_deadline_of_its_own_is_a_hard_limit_that_no_progress_moves() ->
                 await anyio.sleep(0.02)
 
         group.start_soon(tick)
-        begun = anyio.current_time()
+        started_at = anyio.current_time()
         with pytest.raises(RequestTimeout):
             await session.request(CallTool("x"), deadline=0.2, on_notification=lambda notice: None)
-        assert 0.2 <= anyio.current_time() - begun < 3
+        assert 0.2 <= anyio.current_time() - started_at < 3
         group.cancel_scope.cancel()
 
 
@@ -463,7 +467,7 @@ async def test_a_question_the_server_takes_back_is_withdrawn_and_never_answered(
         await session.request(ListTools())
         assert (answers.open, answers.withdrawn) == (1, 1)
         assert peer.answers() == []
-    assert [bytes(one.data) for one in peer.notes.logged] == [b'"The server cancelled a request: asked elsewhere"']
+    assert [bytes(entry.data) for entry in peer.notes.logged] == [b'"The server cancelled a request: asked elsewhere"']
 
 
 @pytest.mark.req("cancel.receive-modern")
@@ -511,4 +515,4 @@ async def test_log_messages_of_a_call_reach_its_caller_and_others_the_observer()
     async with connect_to(peer, era="handshake") as session:
         await session.request(ListTools(), on_notification=lambda notice: None)
         await peer.wait_until(lambda: True)
-    assert [type(one) for one in peer.notes.logged] == [LoggingMessageNotification]
+    assert [type(entry) for entry in peer.notes.logged] == [LoggingMessageNotification]

@@ -118,4 +118,4 @@ async def test_definitions_with_line_breaks_are_listed_as_others_are() -> None:
 
     async with open_scripted_session(server) as (session, _, _):
         found = await list_tools(session)
-    assert [one.description for one in found.values] == ["a\nb"] * 300
+    assert [item.description for item in found.values] == ["a\nb"] * 300

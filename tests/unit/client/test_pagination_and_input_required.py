@@ -52,7 +52,7 @@ async def test_every_page_is_read_with_its_cursor_as_it_came_and_from_the_first_
         assert [tool.name for tool in found.values] == ["a", "b"]
         assert found.problems == ()
         assert found.ttl_ms == 5
-        assert ["cursor" in one["params"] for one in seen] == [False, True, True]
+        assert ["cursor" in message["params"] for message in seen] == [False, True, True]
 
 
 @pytest.mark.req("page.loop-guard")
@@ -120,7 +120,7 @@ async def test_every_list_is_read_to_its_last_page(read: Any, member: str, revis
 
     async with open_scripted_session(server, revision) as (session, _, _):
         found = await read(session)
-    assert [one.name for one in found.values] == ["n0", "n1", "n2"]
+    assert [item.name for item in found.values] == ["n0", "n1", "n2"]
 
 
 @pytest.mark.req("life.op.respect-must")
@@ -169,7 +169,7 @@ async def test_every_input_is_answered_and_the_state_goes_back_only_when_it_was_
     )
     async with open_scripted_session(lambda *_: replies.pop(0), answers=answers) as (session, seen, _):
         await session.request(CallTool("t", {"k": "v"}))
-    first, second, third = (one["params"] for one in seen)
+    first, second, third = (message["params"] for message in seen)
     assert second["inputResponses"] == {
         "a": {"action": "accept", "content": {"x": 1}},
         "b": {"roots": [{"uri": "file:///r"}]},
@@ -181,7 +181,7 @@ async def test_every_input_is_answered_and_the_state_goes_back_only_when_it_was_
         assert {name: params[name] for name in ("name", "arguments", "_meta")} == {
             name: first[name] for name in ("name", "arguments", "_meta")
         }
-    assert len({one["id"] for one in seen}) == 3
+    assert len({message["id"] for message in seen}) == 3
 
 
 @pytest.mark.req("mrtr.state-only")
@@ -201,9 +201,9 @@ async def test_rounds_without_end_are_given_up() -> None:
     answers = FakeRequestHandler({"elicitation/create": ElicitResult("decline")})
     endless = {"resultType": "input_required", "inputRequests": {"a": ELICIT}}
     async with open_scripted_session(lambda *_: endless, answers=answers) as (session, seen, _):
-        with pytest.raises(TooManyInputRounds) as caught:
+        with pytest.raises(TooManyInputRounds) as exc_info:
             await session.request(CallTool("t"))
-    assert caught.value.server == "peer"
+    assert exc_info.value.server == "peer"
     assert len(seen) == 11
 
 
@@ -312,7 +312,7 @@ async def test_a_tool_nested_too_deep_is_left_out_and_named() -> None:
         _,
     ):
         found = await list_tools(session)
-    assert [one.name for one in found.values] == ["a"]
+    assert [item.name for item in found.values] == ["a"]
     assert found.problems == ("The tool 'deep' was left out: It is nested deeper than 128 levels.",)
 
 

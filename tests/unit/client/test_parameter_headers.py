@@ -62,9 +62,9 @@ def test_absent_and_null_give_no_header_and_an_empty_text_gives_an_empty_one() -
 def test_what_no_header_can_hold_is_refused_before_anything_is_sent() -> None:
     assert headers(ALL, {"count": SAFE_INTEGER}) == {"Mcp-Param-Count": str(SAFE_INTEGER)}
     for value in (SAFE_INTEGER + 1, -SAFE_INTEGER - 1, 1.5, [1]):
-        with pytest.raises(MalformedMessage, match="Mcp-Param-Count") as caught:
+        with pytest.raises(MalformedMessage, match="Mcp-Param-Count") as exc_info:
             headers(ALL, {"count": value})
-        assert not caught.value.may_have_run
+        assert not exc_info.value.may_have_run
 
 
 @pytest.mark.req("hdr.tool.reject-empty")
@@ -99,18 +99,18 @@ def test_a_wrong_annotation_is_a_reason_that_names_the_tool(definition: Raw) -> 
 @pytest.mark.req("hdr.param.injection")
 @pytest.mark.req("hdr.param.prefix")
 async def test_over_http_headers_are_sent_and_invalid_tools_are_left_out_alone() -> None:
-    async def call(one: ReceivedRequest) -> object:
-        if one.message["method"] == "tools/list":
+    async def call(request: ReceivedRequest) -> object:
+        if request.message["method"] == "tools/list":
             tools = [
                 {"name": "good", "inputSchema": {"properties": {"a": {"type": "string", "x-mcp-header": "A"}}}},
                 {"name": "bad", "inputSchema": {"properties": {"a": {"type": "number", "x-mcp-header": "A"}}}},
                 {"name": "other", "inputSchema": {"properties": {"b": {"type": "string", "x-mcp-header": "Method"}}}},
             ]
-            return await one.result({"resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private"})
-        return await one.result(text_answer())
+            return await request.result({"resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private"})
+        return await request.result(text_answer())
 
-    notes = RecordingObserver()
-    async with open_http_session(stateless_server(call), notes) as (session, server):
+    observer = RecordingObserver()
+    async with open_http_session(stateless_server(call), observer) as (session, server):
         assert [tool.name for tool in (await list_tools(session)).values] == ["good", "other"]
         await session.request(CallTool("good", {"a": "eu west"}))
         assert server.seen[-1].headers["mcp-param-a"] == "eu west"
@@ -120,23 +120,23 @@ async def test_over_http_headers_are_sent_and_invalid_tools_are_left_out_alone()
         assert server.seen[-1].headers["mcp-param-a"].startswith("=?base64?")
         await session.request(CallTool("other", {"b": "lie"}))
         assert server.seen[-1].headers["mcp-param-method"] == "lie"
-    assert "bad" in notes.warnings[0]
-    assert {one.headers["mcp-method"] for one in server.seen[2:]} == {"tools/call"}
+    assert "bad" in observer.warnings[0]
+    assert {message.headers["mcp-method"] for message in server.seen[2:]} == {"tools/call"}
 
 
 @pytest.mark.anyio
 async def test_of_many_invalid_tools_the_first_ones_are_named() -> None:
     bad = {"properties": {"a": {"type": "number", "x-mcp-header": "A"}}}
 
-    async def call(one: ReceivedRequest) -> object:
+    async def call(request: ReceivedRequest) -> object:
         tools = [{"name": f"bad{number}", "inputSchema": bad} for number in range(1_000)]
-        return await one.result({"resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private"})
+        return await request.result({"resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private"})
 
-    notes = RecordingObserver()
-    async with open_http_session(stateless_server(call), notes) as (session, _):
+    observer = RecordingObserver()
+    async with open_http_session(stateless_server(call), observer) as (session, _):
         assert (await list_tools(session)).values == ()
-    assert len(notes.warnings) == MAX_TOOL_WARNINGS + 1
-    assert notes.warnings[-1] == "980 more tools of 'peer' were left out."
+    assert len(observer.warnings) == MAX_TOOL_WARNINGS + 1
+    assert observer.warnings[-1] == "980 more tools of 'peer' were left out."
 
 
 @pytest.mark.anyio
@@ -158,15 +158,15 @@ async def test_on_a_pipe_annotations_mean_nothing_and_every_tool_stays() -> None
 async def test_a_header_mismatch_lists_the_tools_again_and_tries_once_more() -> None:
     refusals = 0
 
-    async def call(one: ReceivedRequest) -> object:
+    async def call(request: ReceivedRequest) -> object:
         nonlocal refusals
-        if one.message["method"] == "tools/list":
+        if request.message["method"] == "tools/list":
             tools = [{"name": "t", "inputSchema": {"properties": {"a": {"type": "string", "x-mcp-header": "A"}}}}]
-            return await one.result({"resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private"})
-        if one.headers.get("mcp-param-a") != "x":
+            return await request.result({"resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private"})
+        if request.headers.get("mcp-param-a") != "x":
             refusals += 1
-            return await one.error(400, -32020)
-        return await one.result(text_answer())
+            return await request.error(400, -32020)
+        return await request.result(text_answer())
 
     async with open_http_session(stateless_server(call)) as (session, _):
         assert single_text(await session.request(CallTool("t", {"a": "x"}))) == "ok"
@@ -182,13 +182,13 @@ async def test_a_header_mismatch_lists_the_tools_again_and_tries_once_more() -> 
 async def test_a_version_refused_and_offered_at_once_is_tried_once_more_only() -> None:
     asked = 0
 
-    async def handler(one: ReceivedRequest) -> object:
+    async def handler(request: ReceivedRequest) -> object:
         nonlocal asked
-        if one.message["method"] == "server/discover":
+        if request.message["method"] == "server/discover":
             asked += 1
             if asked == 1 or stubborn:
-                return await one.error(400, -32022, {"supported": ["2026-07-28"], "requested": "2026-07-28"})
-        return await stateless_server(lambda one: one.result(text_answer()))(one)
+                return await request.error(400, -32022, {"supported": ["2026-07-28"], "requested": "2026-07-28"})
+        return await stateless_server(lambda item: item.result(text_answer()))(request)
 
     stubborn = False
     async with open_http_session(handler) as (session, _):

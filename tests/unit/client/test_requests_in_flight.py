@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.req("stdio.interleaved-responses")
-@pytest.mark.parametrize("revision", [one.value for one in Revision])
+@pytest.mark.parametrize("revision", [item.value for item in Revision])
 async def test_answers_in_any_order_with_notices_between_them_reach_their_own_calls(revision: str) -> None:
     asked: dict[str, Any] = {}
 
@@ -30,29 +30,29 @@ async def test_answers_in_any_order_with_notices_between_them_reach_their_own_ca
         return NO_REPLY
 
     got: dict[str, str] = {}
-    heard: dict[str, list[Notification]] = {name: [] for name in "abc"}
+    notifications: dict[str, list[Notification]] = {name: [] for name in "abc"}
     peer = ScriptedServer(script, revision=revision)
     async with connect_to(peer) as session:
 
         async def call(name: str) -> None:
-            result = await session.request(CallTool(name), on_notification=heard[name].append)
+            result = await session.request(CallTool(name), on_notification=notifications[name].append)
             (block,) = result.parse_blocks()
             assert isinstance(block, TextContent)
             got[name] = block.text
 
         async with anyio.create_task_group() as calls:
-            for name in heard:
+            for name in notifications:
                 calls.start_soon(call, name)
-            await peer.wait_until(lambda: len(asked) == len(heard))
+            await peer.wait_until(lambda: len(asked) == len(notifications))
             for name in ("b", "c", "a"):
                 ident, _ = asked[name]
                 _, other = asked["a"]
                 peer.say(method="notifications/progress", params={"progressToken": other, "progress": ident})
                 content = [{"type": "text", "text": name}]
                 peer.say(id=ident, result={"resultType": "complete", "content": content})
-    assert got == {name: name for name in heard}
-    assert {name: bool(said) for name, said in heard.items()} == {"a": True, "b": False, "c": False}
-    assert all(isinstance(one, ProgressNotification) for one in heard["a"])
+    assert got == {name: name for name in notifications}
+    assert {name: bool(said) for name, said in notifications.items()} == {"a": True, "b": False, "c": False}
+    assert all(isinstance(item, ProgressNotification) for item in notifications["a"])
 
 
 @pytest.mark.req("cancel.tasks", revisions=("2025-11-25",))
@@ -60,21 +60,21 @@ async def test_leaving_cancels_a_plain_call_by_a_notification_and_one_that_makes
     calls: dict[str, Any] = {}
     both = anyio.Event()
 
-    async def on_call(one: ReceivedRequest) -> object:
-        if one.message["method"] == "tools/list":
+    async def on_call(request: ReceivedRequest) -> object:
+        if request.message["method"] == "tools/list":
             wants = {"name": "dig", "inputSchema": {"type": "object"}, "execution": {"taskSupport": "required"}}
-            return await one.result({"tools": [wants, {"name": "plain", "inputSchema": {"type": "object"}}]})
-        calls[one.message["params"]["name"]] = one.message
+            return await request.result({"tools": [wants, {"name": "plain", "inputSchema": {"type": "object"}}]})
+        calls[request.message["params"]["name"]] = request.message
         if len(calls) == 2:
             both.set()
-        await one.wait_closed()
+        await request.wait_closed()
         return False
 
-    async def handler(one: ReceivedRequest) -> object:
-        if one.body and one.message.get("method") == "initialize":
+    async def handler(request: ReceivedRequest) -> object:
+        if request.body and request.message.get("method") == "initialize":
             declared = {"tools": {}, "tasks": {"cancel": {}, "requests": {"tools": {"call": {}}}}}
-            return await one.result({"protocolVersion": "2025-11-25", "capabilities": declared, "serverInfo": {}})
-        return await handshake_server(on_call)(one)
+            return await request.result({"protocolVersion": "2025-11-25", "capabilities": declared, "serverInfo": {}})
+        return await handshake_server(on_call)(request)
 
     async with serve(handler) as server:
         config = ServerConfig(name="peer", url=server.url)
@@ -94,6 +94,8 @@ async def test_leaving_cancels_a_plain_call_by_a_notification_and_one_that_makes
                 await both.wait()
             group.cancel_scope.cancel()
     assert "task" in calls["dig"]["params"]
-    posted = [one.message for one in server.seen if one.method == "POST"]
-    cancelled = {one["params"]["requestId"] for one in posted if one.get("method") == "notifications/cancelled"}
+    posted = [message.message for message in server.seen if message.method == "POST"]
+    cancelled = {
+        message["params"]["requestId"] for message in posted if message.get("method") == "notifications/cancelled"
+    }
     assert cancelled == {calls["plain"]["id"]}

@@ -161,7 +161,7 @@ async def test_an_announced_change_makes_stale_what_it_is_about_and_nothing_else
             for call in (*reads, *lists):
                 await session.request(call)
             ident = next(
-                one["id"] for one in server.opened if ("resourceSubscriptions" in one) == ("updated" in method)
+                item["id"] for item in server.opened if ("resourceSubscriptions" in item) == ("updated" in method)
             )
             server.say(ident, method, uri="a://1/part")
             await anext(changes)
@@ -185,7 +185,7 @@ async def test_a_list_that_was_on_its_way_when_it_changed_is_not_remembered(how:
                 session.invalidate()
             await anyio.wait_all_tasks_blocked()
             late.append(True)
-            asked = next(one for one in seen if one["method"] == "tools/list")
+            asked = next(message for message in seen if message["method"] == "tools/list")
             pipe.send(JsonRpcResponse(asked["id"], Raw(encode(living(60_000)))))
         assert not session.is_cached(ListTools())
         await session.request(ListTools())

@@ -64,7 +64,7 @@ class Server:
         return self._next
 
     def answered(self, ident: int) -> dict[str, Any] | None:
-        return next((one for one in self.peer.answers() if one["id"] == ident), None)
+        return next((answer for answer in self.peer.answers() if answer["id"] == ident), None)
 
     async def ask(self, method: str, **params: Any) -> dict[str, Any]:
         ident = self.put(method, **params)
@@ -86,8 +86,8 @@ class Server:
 
 
 def notices(peer: ScriptedServer) -> list[tuple[str, str]]:
-    told = [one["params"] for one in peer.seen if one.get("method") == "notifications/tasks/status"]
-    return [(one["taskId"], one["status"]) for one in told]
+    told = [message["params"] for message in peer.seen if message.get("method") == "notifications/tasks/status"]
+    return [(text["taskId"], text["status"]) for text in told]
 
 
 @pytest.mark.req("task.old.host")
@@ -218,13 +218,13 @@ async def test_what_is_declined_or_breaks_is_a_failed_task_with_the_requests_own
 
 
 @pytest.mark.parametrize(
-    ("wanted", "given"), [(None, 300_000), (-5, 1_000), (0, 1_000), (1e15, 3_600_000), (2.5e3, 2_500)]
+    ("expected", "given"), [(None, 300_000), (-5, 1_000), (0, 1_000), (1e15, 3_600_000), (2.5e3, 2_500)]
 )
-async def test_the_lifetime_is_ours_to_say(wanted: float | None, given: int) -> None:
+async def test_the_lifetime_is_ours_to_say(expected: float | None, given: int) -> None:
     peer = ScriptedServer()
     server = Server(peer)
     async with connect_to(peer, Slow(), era="handshake"):
-        assert (await server.created(task={"ttl": wanted}))["ttl"] == given
+        assert (await server.created(task={"ttl": expected}))["ttl"] == given
         assert (await server.ask("sampling/createMessage", **SAMPLE | {"task": {"ttl": "x"}}))["error"][
             "code"
         ] == -32602
@@ -382,6 +382,6 @@ async def test_few_requests_may_wait_for_the_result_of_one_task() -> None:
         more = await server.ask("tasks/result", taskId=task["taskId"])
         assert "wait for the result of this task already" in more["error"]["message"]
         answers.let.set()
-        await peer.wait_until(lambda: all(server.answered(one) is not None for one in waiting))
-        assert all("result" in (server.answered(one) or {}) for one in waiting)
+        await peer.wait_until(lambda: all(server.answered(item) is not None for item in waiting))
+        assert all("result" in (server.answered(item) or {}) for item in waiting)
         assert "result" in await server.ask("tasks/result", taskId=task["taskId"])

@@ -47,11 +47,11 @@ async def raw(session: Session, *lines: str, deadline: float = 5) -> str:
     ids=["blank", "BOM and CR", "banners", "deep", "2^63", "400 digits", "1e400"],
 )
 async def test_odd_lines_around_an_answer_do_not_cost_it(lines: tuple[str, ...]) -> None:
-    notes = RecordingObserver()
-    async with open_stdio_session(faulty_server(era="handshake"), notes) as session:
+    observer = RecordingObserver()
+    async with open_stdio_session(faulty_server(era="handshake"), observer) as session:
         assert await raw(session, *lines) == "fine"
         assert await call_echo(session) == "hi"
-    assert len(notes.warnings) <= 1
+    assert len(observer.warnings) <= 1
 
 
 @pytest.mark.parametrize(
@@ -71,10 +71,10 @@ async def test_odd_lines_around_an_answer_do_not_cost_it(lines: tuple[str, ...])
 )
 async def test_a_broken_answer_fails_its_call_before_the_deadline_and_no_other(line: str) -> None:
     async with open_stdio_session(faulty_server(era="handshake")) as session:
-        begun = time.monotonic()
+        started_at = time.monotonic()
         with pytest.raises(MalformedMessage, match=r"invalid response|not valid"):
             await raw(session, line, deadline=20)
-        assert time.monotonic() - begun < 15
+        assert time.monotonic() - started_at < 15
         assert await call_echo(session) == "hi"
 
 
@@ -90,15 +90,15 @@ async def test_an_answer_that_comes_byte_by_byte_is_one_answer() -> None:
 
 
 async def test_an_answer_over_several_lines_fails_its_call_by_that_name_and_the_session_continues() -> None:
-    notes = RecordingObserver()
-    async with open_stdio_session(faulty_server(era="handshake"), notes) as session:
-        begun = time.monotonic()
+    observer = RecordingObserver()
+    async with open_stdio_session(faulty_server(era="handshake"), observer) as session:
+        started_at = time.monotonic()
         with pytest.raises(MalformedMessage, match="is not one line of JSON"):
             await session.request(CallTool("pretty"), deadline=30)
-        assert time.monotonic() - begun < 20
+        assert time.monotonic() - started_at < 20
         assert await call_echo(session) == "hi"
-    assert len(notes.warnings) == 1
-    assert "is not one line of JSON" in notes.warnings[0]
+    assert len(observer.warnings) == 1
+    assert "is not one line of JSON" in observer.warnings[0]
 
 
 async def test_a_server_that_writes_without_end_and_reads_nothing_meanwhile_is_read() -> None:
@@ -118,12 +118,12 @@ async def test_a_server_that_writes_without_end_and_reads_nothing_meanwhile_is_r
 async def test_what_left_the_group_of_a_dead_server_does_not_hold_its_calls(tmp_path: Path) -> None:
     note = tmp_path / "pids"
     async with open_stdio_session(faulty_server(note=str(note), era="handshake")) as session:
-        begun = time.monotonic()
+        started_at = time.monotonic()
         with pytest.raises(ConnectionLost, match="exited with status 5"):
             await session.request(CallTool("daemon"), deadline=20)
-        assert time.monotonic() - begun < 15
-        begun = time.monotonic()
-    assert time.monotonic() - begun < 15
+        assert time.monotonic() - started_at < 15
+        started_at = time.monotonic()
+    assert time.monotonic() - started_at < 15
     (line,) = [line for line in note.read_text().splitlines() if line.startswith("daemon ")]
     daemon = psutil.Process(int(line.split()[1]))
     assert daemon.is_running()  # it made itself independent; that is its right
@@ -137,9 +137,9 @@ async def test_writes_to_a_full_pipe_end_with_the_server_even_if_the_pipe_stays_
     async with open_stdio_session(faulty_server(note=str(note), era="handshake")) as session:
 
         async def fails(call: CallTool) -> None:
-            with pytest.raises(ServerError) as caught:
+            with pytest.raises(ServerError) as exc_info:
                 await session.request(call, deadline=30)
-            ended.append(caught.value)
+            ended.append(exc_info.value)
 
         async with anyio.create_task_group() as group:
             for call in calls:
@@ -160,9 +160,9 @@ async def test_a_server_that_does_not_read_its_input_ends_with_all_calls_before_
     async with open_stdio_session(faulty_server(era="handshake")) as session, anyio.create_task_group() as group:
 
         async def fails(call: CallTool) -> None:
-            with pytest.raises(ConnectionLost, match="does not read its input") as caught:
+            with pytest.raises(ConnectionLost, match="does not read its input") as exc_info:
                 await session.request(call, deadline=30)
-            ended.append(caught.value)
+            ended.append(exc_info.value)
 
         for call in (CallTool("stop reading"), CallTool("echo", {"text": "x" * 2_000_000}), CallTool("echo")):
             group.start_soon(fails, call)
@@ -185,19 +185,19 @@ async def test_a_server_that_prints_while_its_input_waits_is_not_ended(monkeypat
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"),
+    ("fault", "text"),
     [
         ("dies at start", r"exited with status 3; it last said: cannot read licence\.key"),
         ("dies of discover always", "exited with status 9; it last said: unknown method, giving up"),
     ],
 )
 @pytest.mark.req("stdio.spawn-failure")
-async def test_an_exit_at_start_is_reported_before_the_connect_limit(fault: str, told: str) -> None:
-    begun = time.monotonic()
-    with pytest.raises(StartupError, match=told):
+async def test_an_exit_at_start_is_reported_before_the_connect_limit(fault: str, text: str) -> None:
+    started_at = time.monotonic()
+    with pytest.raises(StartupError, match=text):
         async with open_stdio_session(faulty_server(fault, era="stateless")):
             pass
-    assert time.monotonic() - begun < 15  # nobody waits for the connect limit, 30 s
+    assert time.monotonic() - started_at < 15  # nobody waits for the connect limit, 30 s
 
 
 async def test_a_killed_server_is_reported_with_its_signal() -> None:
@@ -207,9 +207,9 @@ async def test_a_killed_server_is_reported_with_its_signal() -> None:
         os.kill(child.pid, signal.SIGTERM)
         with anyio.fail_after(20):
             assert "SIGTERM" in (await session.wait_closed()).message
-        with pytest.raises(ServerError) as caught:
+        with pytest.raises(ServerError) as exc_info:
             await call_echo(session)
-        assert not caught.value.may_have_run  # it was not even sent
+        assert not exc_info.value.may_have_run  # it was not even sent
 
 
 @pytest.mark.req("stdio.no-oauth")
@@ -225,7 +225,7 @@ async def test_a_program_is_never_signed_in_to_and_gets_its_credentials_from_its
         server, FakeRequestHandler(), RecordingObserver()
     ) as session:
         assert await call_echo(session) == "hi"
-        (child,) = (one for one in psutil.Process().children() if str(note) in one.cmdline())
+        (child,) = (child for child in psutil.Process().children() if str(note) in child.cmdline())
         assert child.environ()["THE_TOKEN"] == "t-0-k-e-n"
     assert "t-0-k-e-n" not in note.read_text()
 

@@ -57,9 +57,9 @@ async def test_a_server_that_refuses_the_probe_is_met_with_the_handshake(tmp_pat
 @pytest.mark.req("life.era.stdio-fallback-timeout")
 async def test_a_server_silent_on_the_probe_costs_the_hedge_and_not_a_timeout(tmp_path: Path) -> None:
     note = tmp_path / "seen"
-    begun = time.monotonic()
+    started_at = time.monotonic()
     async with open_stdio_session(faulty_server("silent on discover", str(note))) as session:
-        assert time.monotonic() - begun < 20
+        assert time.monotonic() - started_at < 20
         assert await call_echo(session) == "hi"
     assert "notifications/cancelled" not in note.read_text()
 
@@ -73,11 +73,11 @@ async def test_a_modern_server_slower_than_the_hedge_stays_modern() -> None:
 
 @pytest.mark.req("life.era.stdio-fallback-exit")
 async def test_a_server_that_dies_of_the_probe_is_started_again_for_the_handshake() -> None:
-    notes = RecordingObserver()
-    async with open_stdio_session(faulty_server("dies of discover"), notes) as session:
+    observer = RecordingObserver()
+    async with open_stdio_session(faulty_server("dies of discover"), observer) as session:
         assert session.facts.era == "handshake"
         assert await call_echo(session) == "hi"
-    assert "unknown method, giving up" in notes.lines
+    assert "unknown method, giving up" in observer.lines
 
 
 @pytest.mark.req("life.era.user-override")
@@ -89,11 +89,11 @@ async def test_a_pinned_era_sends_no_probe(tmp_path: Path) -> None:
 
 
 async def test_a_server_that_is_not_of_the_pinned_era_is_refused_with_both_lists() -> None:
-    with pytest.raises(UnsupportedRevision) as caught:
+    with pytest.raises(UnsupportedRevision) as exc_info:
         async with open_stdio_session(faulty_server(era="stateless")):
             pass
-    assert "2026-07-28" in caught.value.client_revisions
-    assert "peer" in caught.value.message
+    assert "2026-07-28" in exc_info.value.client_revisions
+    assert "peer" in exc_info.value.message
 
 
 @pytest.mark.req("life.era.cache")
@@ -147,20 +147,20 @@ async def test_an_older_revision_of_the_server_is_taken(revision: str) -> None:
 
 @pytest.mark.req("life.init.unsupported-reply")
 async def test_a_revision_we_do_not_know_ends_the_connection_naming_both() -> None:
-    with pytest.raises(UnsupportedRevision, match="1999-01-01") as caught:
+    with pytest.raises(UnsupportedRevision, match="1999-01-01") as exc_info:
         async with open_stdio_session(faulty_server("revision 1999-01-01")):
             pass
-    assert "2025-11-25" in caught.value.message
+    assert "2025-11-25" in exc_info.value.message
 
 
 @pytest.mark.req("stdio.spawn-failure")
 async def test_a_missing_command_is_named_before_the_connect_limit() -> None:
-    begun = time.monotonic()
-    with pytest.raises(StartupError, match="no-such-program-anywhere") as caught:
+    started_at = time.monotonic()
+    with pytest.raises(StartupError, match="no-such-program-anywhere") as exc_info:
         async with open_stdio_session(ServerConfig(name="peer", command="no-such-program-anywhere")):
             pass
-    assert time.monotonic() - begun < 10
-    assert caught.value.server == "peer"
+    assert time.monotonic() - started_at < 10
+    assert exc_info.value.server == "peer"
 
 
 async def test_a_missing_folder_and_a_file_that_is_no_program_are_named(tmp_path: Path) -> None:
@@ -176,11 +176,11 @@ async def test_a_missing_folder_and_a_file_that_is_no_program_are_named(tmp_path
 
 @pytest.mark.req("stdio.spawn-failure")
 async def test_a_server_that_dies_at_start_is_reported_with_status_and_last_output() -> None:
-    begun = time.monotonic()
+    started_at = time.monotonic()
     with pytest.raises(StartupError, match=r"exited with status 3; it last said: cannot read licence\.key"):
         async with open_stdio_session(faulty_server("dies at start")):
             pass
-    assert time.monotonic() - begun < 25
+    assert time.monotonic() - started_at < 25
 
 
 @pytest.mark.req("life.timeout.initialize")
@@ -213,10 +213,10 @@ async def test_a_reference_that_cannot_be_expanded_starts_nothing() -> None:
 )
 async def test_a_death_in_a_call_ends_it_before_its_deadline_and_says_how(tool: str, how: str) -> None:
     async with open_stdio_session(faulty_server()) as session:
-        begun = time.monotonic()
+        started_at = time.monotonic()
         with pytest.raises(ConnectionLost, match=how):
             await session.request(CallTool(tool))
-        assert time.monotonic() - begun < 10
+        assert time.monotonic() - started_at < 10
         with pytest.raises(ConnectionLost) as later:
             await call_echo(session)
         assert not later.value.may_have_run
@@ -226,28 +226,28 @@ async def test_a_death_in_a_call_ends_it_before_its_deadline_and_says_how(tool: 
 
 @pytest.mark.req("stdio.stdout-noise")
 async def test_lines_that_are_no_messages_are_warned_of_once() -> None:
-    notes = RecordingObserver()
-    async with open_stdio_session(faulty_server("banner"), notes) as session:
+    observer = RecordingObserver()
+    async with open_stdio_session(faulty_server("banner"), observer) as session:
         assert await call_echo(session) == "hi"
-    assert len(notes.warnings) == 1
-    assert "Loading module 0" in notes.warnings[0]
+    assert len(observer.warnings) == 1
+    assert "Loading module 0" in observer.warnings[0]
 
 
 @pytest.mark.req("stdio.framing.large")
 async def test_byte_order_mark_and_crlf_are_read() -> None:
-    notes = RecordingObserver()
-    async with open_stdio_session(faulty_server("BOM and CRLF"), notes) as session:
+    observer = RecordingObserver()
+    async with open_stdio_session(faulty_server("BOM and CRLF"), observer) as session:
         assert await call_echo(session) == "hi"
-    assert notes.warnings == []
+    assert observer.warnings == []
 
 
 @pytest.mark.req("base.parse.bad-json")
 async def test_text_that_is_not_utf8_is_replaced_and_the_call_succeeds() -> None:
-    notes = RecordingObserver()
-    async with open_stdio_session(faulty_server(), notes) as session:
+    observer = RecordingObserver()
+    async with open_stdio_session(faulty_server(), observer) as session:
         assert single_text(await session.request(CallTool("bad utf-8"))) == "a\ufffd\ufffdb"
         assert await call_echo(session) == "hi"
-    assert len(notes.warnings) == 1
+    assert len(observer.warnings) == 1
 
 
 @pytest.mark.req("base.id.unknown-response")
@@ -278,20 +278,20 @@ async def test_an_unreadable_response_times_out_and_the_session_continues(tool: 
 async def test_a_line_of_100_mb_stops_the_server_with_bounded_memory() -> None:
     async with open_stdio_session(faulty_server()) as session:
         before = psutil.Process().memory_info().rss
-        begun = time.monotonic()
+        started_at = time.monotonic()
         with pytest.raises(ConnectionLost, match="message over 16 MB, server stopped"):
             await session.request(CallTool("huge"))
-        assert time.monotonic() - begun < 30
+        assert time.monotonic() - started_at < 30
         assert psutil.Process().memory_info().rss - before < 100_000_000
 
 
 @pytest.mark.req("stdio.stderr-not-error")
 @pytest.mark.req("stdio.stderr-capture")
 async def test_a_flood_of_error_output_reaches_the_log_and_holds_up_nothing() -> None:
-    notes = RecordingObserver()
-    async with open_stdio_session(faulty_server("stderr flood"), notes) as session:
+    observer = RecordingObserver()
+    async with open_stdio_session(faulty_server("stderr flood"), observer) as session:
         assert await call_echo(session) == "hi"
-    assert len(notes.lines) == 200_000
+    assert len(observer.lines) == 200_000
 
 
 @pytest.mark.req("cancel.send.legacy")
@@ -321,9 +321,9 @@ async def test_a_server_that_stops_reading_holds_up_its_own_calls_alone_and_only
 
             group.start_soon(give_up, CallTool("stop reading"))
             group.start_soon(give_up, CallTool("echo", {"text": "x" * 5_000_000}))
-        begun = time.monotonic()
+        started_at = time.monotonic()
         await give_up(CallTool("echo", {"text": "y"}))
-        assert 0.2 < time.monotonic() - begun < 20
+        assert 0.2 < time.monotonic() - started_at < 20
 
 
 @pytest.mark.req("prog.token")
@@ -332,18 +332,18 @@ async def test_a_server_that_stops_reading_holds_up_its_own_calls_alone_and_only
 @pytest.mark.req("life.timeout.hard-max")
 async def test_progress_extends_the_deadline_up_to_its_maximum() -> None:
     limits = Limits(request_timeout=2, request_timeout_max=5)
-    heard: list[Notification] = []
+    notifications: list[Notification] = []
     async with open_stdio_session(faulty_server(), limits=limits) as session:
         call = CallTool("progress", {"steps": 8, "seconds": 0.3})
-        assert single_text(await session.request(call, on_notification=heard.append)) == "done"
-        assert [notice.progress for notice in heard if isinstance(notice, ProgressNotification)] == [
+        assert single_text(await session.request(call, on_notification=notifications.append)) == "done"
+        assert [notice.progress for notice in notifications if isinstance(notice, ProgressNotification)] == [
             n + 0.5 for n in range(8)
         ]
         endless = CallTool("progress", {"steps": 30, "seconds": 0.3})
-        begun = time.monotonic()
+        started_at = time.monotonic()
         with pytest.raises(RequestTimeout):
-            await session.request(endless, on_notification=heard.append)
-        assert 4.9 < time.monotonic() - begun < 30
+            await session.request(endless, on_notification=notifications.append)
+        assert 4.9 < time.monotonic() - started_at < 30
 
 
 async def test_without_a_listener_no_progress_is_asked_for() -> None:
@@ -393,10 +393,14 @@ async def test_pings_unknown_and_broken_questions_get_their_answers(
 
 async def test_an_error_keeps_its_code_and_data_and_its_text_is_cut() -> None:
     async with open_stdio_session(faulty_server()) as session:
-        with pytest.raises(RequestRefused) as caught:
+        with pytest.raises(RequestRefused) as exc_info:
             await session.request(CallTool("error"))
-    assert (caught.value.code, caught.value.data, len(caught.value.server_message)) == (-32602, {"why": [1, 2]}, 2000)
-    assert caught.value.server == "peer"
+    assert (exc_info.value.code, exc_info.value.data, len(exc_info.value.server_message)) == (
+        -32602,
+        {"why": [1, 2]},
+        2000,
+    )
+    assert exc_info.value.server == "peer"
 
 
 @pytest.mark.req("base.result-type.unknown")
@@ -411,12 +415,12 @@ async def test_a_result_of_an_unknown_kind_is_refused_in_the_stateless_era() -> 
 
 @pytest.mark.req("stdio.no-server-requests-modern", "stdio.no-responses-modern")
 async def test_a_question_from_a_stateless_server_is_reported_once_and_not_answered(tmp_path: Path) -> None:
-    notes, note = RecordingObserver(), tmp_path / "seen"
-    async with open_stdio_session(faulty_server("modern", str(note), era="stateless"), notes) as session:
+    observer, note = RecordingObserver(), tmp_path / "seen"
+    async with open_stdio_session(faulty_server("modern", str(note), era="stateless"), observer) as session:
         for _ in range(2):
             with pytest.raises(RequestTimeout):
                 await session.request(CallTool("ask", {"method": "ping"}), deadline=0.2)
-    assert len(notes.warnings) == 1
+    assert len(observer.warnings) == 1
     assert '"result"' not in note.read_text()
 
 
@@ -434,8 +438,8 @@ async def test_leaving_ends_the_server_by_the_ladder(fault: str, least: float, m
     async with open_stdio_session(faulty_server(fault, era="handshake")) as session:
         await call_echo(session)
         (child,) = set(psutil.Process().children(recursive=True)) - children
-        begun = time.monotonic()
-    assert least <= time.monotonic() - begun < most
+        started_at = time.monotonic()
+    assert least <= time.monotonic() - started_at < most
     assert has_ended(child.pid)
 
 
@@ -501,12 +505,12 @@ async def test_the_child_sees_only_allow_listed_and_configured_variables(monkeyp
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     monkeypatch.setenv("LC_TEST", "yes")
     show = "import os,sys; print(' '.join(sorted(os.environ)), file=sys.stderr); sys.exit(1)"
-    notes = RecordingObserver()
+    observer = RecordingObserver()
     server = ServerConfig(name="peer", command=sys.executable, args=("-c", show), env={"MINE": "1"}, era="handshake")
     with pytest.raises(StartupError):
-        async with open_stdio_session(server, notes):
+        async with open_stdio_session(server, observer):
             pass
-    seen = set(notes.lines[0].split())
+    seen = set(observer.lines[0].split())
     assert {"MINE", "LC_TEST", "PATH"} <= seen
     assert "OPENAI_API_KEY" not in seen
     assert seen <= {"MINE", "HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR"} | {

@@ -68,7 +68,7 @@ async def test_a_resource_is_subscribed_to_and_unsubscribed_from_while_changes_a
         pipe.send(JsonRpcNotification(UPDATED, Raw(b'{"uri":"a:2"}')))
         assert await anext(changes) == ResourceUpdatedNotification("a:2")
         assert session.watched == WatchedChanges(uris=("a:2",))
-    assert [(one["method"], one["params"]) for one in seen] == [
+    assert [(message["method"], message["params"]) for message in seen] == [
         ("resources/subscribe", {"uri": "a:1"}),
         ("resources/subscribe", {"uri": "a:2"}),
         ("resources/unsubscribe", {"uri": "a:1"}),
@@ -151,7 +151,7 @@ async def test_nothing_wanted_or_offered_opens_no_subscription() -> None:
         with pytest.raises(UnsupportedCapability):
             await session.watch(WatchedChanges(uris=("a:1",)))
         await session.request(ListPrompts())
-    assert [one["method"] for one in seen] == ["prompts/list"]
+    assert [message["method"] for message in seen] == ["prompts/list"]
 
 
 @pytest.mark.req("sub.ack-subset")
@@ -211,7 +211,9 @@ async def test_watching_more_opens_the_new_subscription_before_the_old_one_is_cl
         await session.watch(WatchedChanges(tools=True, uris=("a:1",)))
         await session.watch(WatchedChanges(tools=True, uris=("a:1", "a:2")))
         assert session.watched == WatchedChanges(tools=True, uris=("a:1", "a:2"))
-        lists, old, new = (one["id"] for one in sorted(server.opened, key=lambda one: "toolsListChanged" not in one))
+        lists, old, new = (
+            item["id"] for item in sorted(server.opened, key=lambda item: "toolsListChanged" not in item)
+        )
         server.say(new, UPDATED, uri="a:2")
         server.say(lists, TOOLS)
         server.say(new, UPDATED, uri="a:1")
@@ -221,9 +223,9 @@ async def test_watching_more_opens_the_new_subscription_before_the_old_one_is_cl
             ToolListChangedNotification(),
             ResourceUpdatedNotification("a:1"),
         }
-    cancelled = [one["params"]["requestId"] for one in seen if one["method"] == "notifications/cancelled"]
+    cancelled = [message["params"]["requestId"] for message in seen if message["method"] == "notifications/cancelled"]
     assert cancelled[0] == old
-    asked = [one["params"]["notifications"] for one in seen if one["method"] == "subscriptions/listen"]
+    asked = [message["params"]["notifications"] for message in seen if message["method"] == "subscriptions/listen"]
     assert {"resourceSubscriptions": ["a:1", "a:2"]} in asked
     assert {"toolsListChanged": True} in asked
 
@@ -231,8 +233,8 @@ async def test_watching_more_opens_the_new_subscription_before_the_old_one_is_cl
 async def test_a_resource_the_server_does_not_honour_is_reported_and_what_was_watched_continues() -> None:
     server = SubscriptionServer()
 
-    def honours(wanted: dict[str, Any]) -> dict[str, Any]:
-        return {"resourceSubscriptions": [uri for uri in wanted["resourceSubscriptions"] if uri != "a:2"]}
+    def honours(expected: dict[str, Any]) -> dict[str, Any]:
+        return {"resourceSubscriptions": [uri for uri in expected["resourceSubscriptions"] if uri != "a:2"]}
 
     server.accept_filter = honours
     async with open_scripted_session(server) as (session, _, _):
@@ -259,7 +261,7 @@ async def test_a_refused_subscription_leaves_the_one_before_it_open() -> None:
                 await session.watch(WatchedChanges(uris=("a:1", "a:2")))
         server.say(server.opened[0]["id"], UPDATED, uri="a:1")
         assert session.watched.uris == ("a:1",)
-        assert not [one for one in seen if one["method"] == "notifications/cancelled"]
+        assert not [message for message in seen if message["method"] == "notifications/cancelled"]
 
 
 async def test_a_subscription_that_was_refused_does_not_come_to_life_later() -> None:
@@ -271,7 +273,7 @@ async def test_a_subscription_that_was_refused_does_not_come_to_life_later() -> 
 
             async def refuse() -> None:
                 await server.until(2)
-                server.accept_filter = lambda wanted: wanted
+                server.accept_filter = lambda expected: expected
                 pipe.send(JsonRpcErrorResponse(server.opened[1]["id"], ErrorData(-32603, "busy just now")))
 
             tasks.start_soon(refuse)
@@ -314,7 +316,7 @@ async def test_a_subscription_the_server_ends_is_opened_again_and_its_lists_coun
         assert told == {ToolListChangedNotification, ResourceListChangedNotification}
         assert len(server.opened) == 2
         assert server.opened[0]["id"] != server.opened[1]["id"]
-    assert len([one for one in seen if one["method"] == "subscriptions/listen"]) == 2
+    assert len([message for message in seen if message["method"] == "subscriptions/listen"]) == 2
 
 
 @pytest.mark.req("sub.error")
@@ -328,7 +330,7 @@ async def test_a_server_that_knows_no_subscriptions_is_asked_once_and_works_on()
         await anyio.sleep(0.05)  # longer than it would take to ask again
         assert session.watched == WatchedChanges()
         await session.request(ListTools())
-    assert [one["method"] for one in seen] == ["subscriptions/listen", "subscriptions/listen", "tools/list"]
+    assert [message["method"] for message in seen] == ["subscriptions/listen", "subscriptions/listen", "tools/list"]
 
 
 async def test_a_server_that_ends_every_subscription_at_once_is_given_up() -> None:
@@ -365,11 +367,11 @@ async def test_a_subscription_outlives_the_deadline_of_requests() -> None:
 async def test_an_acknowledgement_of_far_more_than_was_asked_for_is_refused_before_it_is_decoded() -> None:
     server = SubscriptionServer()
     many = [f"a:{number}" for number in range(30_000)]
-    server.accept_filter = lambda wanted: {**wanted, "resourceSubscriptions": many}
+    server.accept_filter = lambda expected: {**expected, "resourceSubscriptions": many}
     async with open_scripted_session(server) as (session, _, pipe):
-        with pytest.raises(MalformedMessage, match="acknowledged far more than the 1 requested resources") as caught:
+        with pytest.raises(MalformedMessage, match="acknowledged far more than the 1 requested resources") as exc_info:
             await session.watch(WatchedChanges(uris=("a:1",)))
-        assert caught.value.server == "peer"
+        assert exc_info.value.server == "peer"
         assert session.watched.uris == ()
         pipe.disconnect()
 

@@ -90,19 +90,19 @@ def params(peer: ScriptedServer, method: str) -> dict[str, Any]:
 @pytest.mark.req("task.old.augment")
 @pytest.mark.req("tools.execution.task-support")
 async def test_a_tool_that_requires_a_task_is_created_polled_and_its_result_taken() -> None:
-    peer, heard = (
+    peer, notifications = (
         task_server(Jobs(task(message="digging"), task(message="sifting"), task("completed"))),
         list[Notification](),
     )
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
-        result = await session.request(CallTool("dig", {"deep": 1}), on_notification=heard.append)
+        result = await session.request(CallTool("dig", {"deep": 1}), on_notification=notifications.append)
     assert single_text(result) == "found"
     assert methods_after_lists(peer) == ["tools/call", "tasks/get", "tasks/get", "tasks/get", "tasks/result"]
     assert params(peer, "tools/call")["task"] == {"ttl": 3_600_000}
     assert params(peer, "tools/call")["arguments"] == {"deep": 1}
-    changes = [one.task for one in heard if isinstance(one, TaskStatusNotification)]
-    assert [one.status_message for one in changes] == [None, "digging", "sifting", None]
+    changes = [event.task for event in notifications if isinstance(event, TaskStatusNotification)]
+    assert [change.status_message for change in changes] == [None, "digging", "sifting", None]
 
 
 @pytest.mark.req("tools.execution.task-support")
@@ -142,7 +142,7 @@ async def test_a_tool_that_stops_requiring_a_task_is_called_plainly_from_then_on
         await list_tools(session)
         await session.request(CallTool("dig"))
     calls = [message["params"] for message in peer.seen if message.get("method") == "tools/call"]
-    assert ["task" in one for one in calls] == [True, False]
+    assert ["task" in call for call in calls] == [True, False]
 
 
 async def test_a_server_that_answers_at_once_is_taken_at_its_word() -> None:
@@ -157,12 +157,12 @@ async def test_a_server_that_answers_at_once_is_taken_at_its_word() -> None:
 @pytest.mark.req("task.old.poll")
 async def test_polls_are_not_closer_than_the_server_wants() -> None:
     jobs = Jobs(*[task(pollInterval=60)] * 3, task("completed"), created={"task": task(pollInterval=60)})
-    began = 0.0
+    started_at = 0.0
     async with connect_to(task_server(jobs), era="handshake") as session:
         await list_tools(session)
-        began = anyio.current_time()
+        started_at = anyio.current_time()
         await session.request(CallTool("dig"))
-    times = [began, *jobs.polled]
+    times = [started_at, *jobs.polled]
     assert len(jobs.polled) == 4
     assert min(later - earlier for earlier, later in pairwise(times)) >= 0.055
 
@@ -233,7 +233,7 @@ async def test_polling_continues_while_notices_come_more_often_than_polls() -> N
 
 @pytest.mark.req("prog.task-lifetime")
 async def test_progress_keeps_its_token_for_the_life_of_the_task_and_not_longer() -> None:
-    heard: list[Notification] = []
+    notifications: list[Notification] = []
 
     def progress(peer: ScriptedServer) -> Any:
         token = params(peer, "tools/call")["_meta"]["progressToken"]
@@ -245,10 +245,10 @@ async def test_progress_keeps_its_token_for_the_life_of_the_task_and_not_longer(
     peer = task_server(Jobs(progress, task("completed")))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
-        await session.request(CallTool("dig"), on_notification=heard.append)
+        await session.request(CallTool("dig"), on_notification=notifications.append)
         progress(peer)
         await session.request(GetTask("t-1"))
-    assert [one.progress for one in heard if isinstance(one, ProgressNotification)] == [1]
+    assert [event.progress for event in notifications if isinstance(event, ProgressNotification)] == [1]
     assert "_meta" not in params(peer, "tasks/get")
 
 
@@ -258,7 +258,7 @@ async def test_the_life_of_a_task_is_in_the_log(caplog: pytest.LogCaptureFixture
         async with connect_to(task_server(Jobs(task(), task("completed"))), era="handshake") as session:
             await list_tools(session)
             await session.request(CallTool("dig"))
-    assert [one.getMessage() for one in caplog.records] == [
+    assert [record.getMessage() for record in caplog.records] == [
         "task t-1 of dig at peer: working",
         "task t-1 of dig at peer: completed",
     ]
@@ -398,56 +398,58 @@ async def test_a_result_that_came_too_early_is_asked_for_again() -> None:
 @pytest.mark.req("task.old.any-stream")
 async def test_task_messages_are_received_on_any_stream_of_an_http_server() -> None:
     """The question comes on the GET stream, progress with tasks/result, the status with a call that is none of it."""
-    answers, heard = Asking(), list[Notification]()
+    answers, notifications = Asking(), list[Notification]()
     answers.let.set()
     answered, listening = anyio.Event(), anyio.Event()
     gets: list[ReceivedRequest] = []
     token: list[Any] = []
 
-    async def on_get(one: ReceivedRequest) -> None:
-        gets.append(one)
-        await one.stream()
+    async def on_get(request: ReceivedRequest) -> None:
+        gets.append(request)
+        await request.stream()
         listening.set()
         await answered.wait()
 
-    async def on_call(one: ReceivedRequest) -> object:
-        message = one.message
+    async def on_call(request: ReceivedRequest) -> object:
+        message = request.message
         match message["method"]:
             case "tools/list":
                 execution = {"taskSupport": "required"}
                 tool = {"name": "dig", "inputSchema": {"type": "object"}, "execution": execution}
-                return await one.result({"tools": [tool, {"name": "other", "inputSchema": {"type": "object"}}]})
+                return await request.result({"tools": [tool, {"name": "other", "inputSchema": {"type": "object"}}]})
             case "tools/call" if "task" in message["params"]:
                 token.append(message["params"]["_meta"]["progressToken"])
-                return await one.result({"task": task(pollInterval=60_000)})
+                return await request.result({"task": task(pollInterval=60_000)})
             case "tools/call":
-                await one.stream()
-                await one.event({"method": "notifications/tasks/status", "params": task("input_required", "asks")})
-                await one.event({"id": message["id"], "result": DONE})
+                await request.stream()
+                await request.event({"method": "notifications/tasks/status", "params": task("input_required", "asks")})
+                await request.event({"id": message["id"], "result": DONE})
                 return False
             case "tasks/result":
                 await listening.wait()
-                await one.stream()
+                await request.stream()
                 progress = {"progressToken": token[0], "progress": 3}
-                await one.event({"method": "notifications/progress", "params": progress})
+                await request.event({"method": "notifications/progress", "params": progress})
                 await gets[0].event(question())
                 await answered.wait()
-                await one.event({"id": message["id"], "result": DONE})
+                await request.event({"id": message["id"], "result": DONE})
                 return False
             case _:
                 raise AssertionError(message)
 
     plain = handshake_server(on_call, on_get=on_get)
 
-    async def handler(one: ReceivedRequest) -> object:
-        message = one.message if one.body else {}
+    async def handler(request: ReceivedRequest) -> object:
+        message = request.message if request.body else {}
         if message.get("method") == "initialize":
             capabilities = {"tools": {}, "tasks": TASKS}
-            return await one.result({"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": {}})
+            return await request.result(
+                {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": {}}
+            )
         if message.get("id") == 70:
             assert message["result"]["_meta"] == {RELATED_TASK_KEY: {"taskId": "t-1"}}
             answered.set()
-        return await plain(one)
+        return await plain(request)
 
     async with over_http(handler, answers=answers) as (session, _), anyio.create_task_group() as group:
         await list_tools(session)
@@ -459,8 +461,8 @@ async def test_task_messages_are_received_on_any_stream_of_an_http_server() -> N
                 await session.request(CallTool("other"))
 
             group.start_soon(other)
-            assert single_text(await session.request(CallTool("dig"), on_notification=heard.append)) == "found"
-    assert [one.progress for one in heard if isinstance(one, ProgressNotification)] == [3]
+            assert single_text(await session.request(CallTool("dig"), on_notification=notifications.append)) == "found"
+    assert [event.progress for event in notifications if isinstance(event, ProgressNotification)] == [3]
     assert answers.asked[0][1].target == "dig"
 
 
@@ -482,10 +484,10 @@ async def test_a_failed_task_without_a_result_is_the_requests_own_error_with_wha
     peer = task_server(Jobs(task("failed", "rate limit"), result=ErrorData(-32603, "upstream broke")))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
-        with pytest.raises(RequestRefused) as caught:
+        with pytest.raises(RequestRefused) as exc_info:
             await session.request(CallTool("dig"))
-    assert caught.value.code == -32603
-    assert caught.value.message.endswith("upstream broke (rate limit)")
+    assert exc_info.value.code == -32603
+    assert exc_info.value.message.endswith("upstream broke (rate limit)")
 
 
 @pytest.mark.req("task.old.errors")
@@ -496,9 +498,9 @@ async def test_a_task_that_vanished_is_reported_as_such(status: str) -> None:
     peer = task_server(jobs)
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
-        with pytest.raises(RequestRefused, match=r"no longer knows the task of 'dig' .*: Task not found") as caught:
+        with pytest.raises(RequestRefused, match=r"no longer knows the task of 'dig' .*: Task not found") as exc_info:
             await session.request(CallTool("dig"))
-    assert caught.value.code == -32602
+    assert exc_info.value.code == -32602
     assert "tasks/cancel" not in methods_after_lists(peer)
 
 
@@ -507,9 +509,9 @@ async def test_a_task_that_vanished_is_reported_as_such(status: str) -> None:
 async def test_a_refused_creation_is_shown_with_its_reason(code: int) -> None:
     async with connect_to(task_server(Jobs(created=ErrorData(code, "no task for dig"))), era="handshake") as session:
         await list_tools(session)
-        with pytest.raises(RequestRefused, match="no task for dig") as caught:
+        with pytest.raises(RequestRefused, match="no task for dig") as exc_info:
             await session.request(CallTool("dig"))
-    assert caught.value.code == code
+    assert exc_info.value.code == code
 
 
 async def test_a_task_cancelled_by_its_server_is_an_error_with_the_reason() -> None:
@@ -562,23 +564,25 @@ async def test_quitting_waits_briefly_for_task_cancellations() -> None:
     opened, polled = anyio.Event(), anyio.Event()
     sessions: list[Session] = []
 
-    async def on_call(one: ReceivedRequest) -> object:
-        method = one.message["method"]
+    async def on_call(request: ReceivedRequest) -> object:
+        method = request.message["method"]
         if method == "tasks/cancel":
             await anyio.sleep(0.1)
             seen.append(method)
         if method == "tasks/get":
             polled.set()
-        await one.result(Jobs(task(pollInterval=60_000))(task_server(Jobs()), method, {}), connection="close")
+        await request.result(Jobs(task(pollInterval=60_000))(task_server(Jobs()), method, {}), connection="close")
         return False  # the next request needs a connection of its own
 
     plain = handshake_server(on_call)
 
-    async def handler(one: ReceivedRequest) -> object:
-        if one.body and one.message.get("method") == "initialize":
+    async def handler(request: ReceivedRequest) -> object:
+        if request.body and request.message.get("method") == "initialize":
             capabilities = {"tools": {}, "tasks": TASKS}
-            return await one.result({"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": {}})
-        return await plain(one)
+            return await request.result(
+                {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": {}}
+            )
+        return await plain(request)
 
     async with serve(handler) as server:
 
@@ -658,7 +662,9 @@ async def test_an_unknown_status_is_reported_once_and_taken_for_working() -> Non
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         assert single_text(await session.request(CallTool("dig"))) == "found"
-    assert [one for one in peer.notes.warnings if "unknown status 'pondering'" in one] == peer.notes.warnings
+    assert [
+        warning for warning in peer.notes.warnings if "unknown status 'pondering'" in warning
+    ] == peer.notes.warnings
     assert len(peer.notes.warnings) == 1
 
 
@@ -749,14 +755,14 @@ async def test_tasks_can_be_listed_looked_at_and_cancelled_where_the_server_decl
 
     async with connect_to(ScriptedServer(script, capabilities={"tasks": TASKS}), era="handshake") as session:
         listed = await list_tasks(session)
-        assert [one.task_id for one in listed.values] == ["a", "b"]
+        assert [item.task_id for item in listed.values] == ["a", "b"]
         assert len(listed.problems) == 1
         assert (await session.request(GetTask("t-1"))).status == "working"
         assert json.loads(bytes(await session.request(GetTaskResult("t-1")))) == DONE
         await session.request(CancelTask("a"))
-        with pytest.raises(RequestRefused, match="already completed") as caught:
+        with pytest.raises(RequestRefused, match="already completed") as exc_info:
             await session.request(CancelTask("b"))
-    assert caught.value.code == -32602
+    assert exc_info.value.code == -32602
 
 
 @pytest.mark.req("task.old.list-cancel")

@@ -136,9 +136,9 @@ async def test_a_call_that_becomes_a_task_ends_with_its_inline_result() -> None:
         assert meta["io.modelcontextprotocol/clientCapabilities"] == {"extensions": {EXTENSION: {}}}
         assert "task" not in message["params"]  # the tool's word of 2025-11-25 means nothing here
     gets = [message["params"] for message in peer.seen if message["method"] == "tasks/get"]
-    assert {one["taskId"] for one in gets} == {"t/1 ü"}
-    assert all("progressToken" not in one["_meta"] for one in gets)
-    assert [one.task.status_message for one in said if isinstance(one, TaskStatusNotification)] == [
+    assert {request["taskId"] for request in gets} == {"t/1 ü"}
+    assert all("progressToken" not in request["_meta"] for request in gets)
+    assert [text.task.status_message for text in said if isinstance(text, TaskStatusNotification)] == [
         None,
         "digging",
         None,
@@ -172,10 +172,10 @@ async def test_a_completed_task_may_hold_an_error_of_the_tool() -> None:
 @pytest.mark.req("task.ext.errors")
 async def test_a_failed_task_is_its_json_rpc_error_with_what_the_status_says() -> None:
     failed = task("failed", error={"code": -32603, "message": "it broke", "data": {"a": 1}}, statusMessage="too deep")
-    with pytest.raises(RequestRefused) as caught:
+    with pytest.raises(RequestRefused) as exc_info:
         await call_dig(Jobs(task(), failed))
-    assert (caught.value.code, caught.value.data) == (-32603, {"a": 1})
-    assert caught.value.message.endswith("it broke (too deep)")
+    assert (exc_info.value.code, exc_info.value.data) == (-32603, {"a": 1})
+    assert exc_info.value.message.endswith("it broke (too deep)")
 
 
 async def test_a_task_cancelled_by_its_server_is_an_error_with_the_reason() -> None:
@@ -214,20 +214,20 @@ async def test_polls_follow_the_interval_as_it_changes() -> None:
 async def test_a_poll_that_got_lost_is_sent_again() -> None:
     gets = 0
 
-    async def handler(one: ReceivedRequest) -> object:
+    async def handler(request: ReceivedRequest) -> object:
         nonlocal gets
-        match one.message["method"]:
+        match request.message["method"]:
             case "server/discover":
-                return await one.result(DISCOVERY)
+                return await request.result(DISCOVERY)
             case "tools/call":
-                return await one.result(handle())
+                return await request.result(handle())
             case _:
                 gets += 1
                 if gets in (1, 2):
-                    return await one.reply(503)
+                    return await request.reply(503)
                 if gets == 3:
                     return False  # the connection breaks
-                return await one.result(task("completed"))
+                return await request.result(task("completed"))
 
     async with over_http(handler) as (session, _):
         assert single_text(await session.request(CallTool("dig"))) == "found"
@@ -235,10 +235,10 @@ async def test_a_poll_that_got_lost_is_sent_again() -> None:
 
 
 async def test_a_server_whose_polls_all_fail_is_given_up() -> None:
-    async def handler(one: ReceivedRequest) -> object:
-        if one.message["method"] == "server/discover":
-            return await one.result(DISCOVERY)
-        return await (one.result(handle()) if one.message["method"] == "tools/call" else one.reply(503))
+    async def handler(request: ReceivedRequest) -> object:
+        if request.message["method"] == "server/discover":
+            return await request.result(DISCOVERY)
+        return await (request.result(handle()) if request.message["method"] == "tools/call" else request.reply(503))
 
     async with over_http(handler) as (session, server):
         with pytest.raises(RequestRefused, match="503"):
@@ -249,25 +249,25 @@ async def test_a_server_whose_polls_all_fail_is_given_up() -> None:
 @pytest.mark.req("hdr.name.tasks")
 @pytest.mark.req("task.ext.cancel")
 async def test_each_request_about_a_task_carries_its_id_as_name_over_http() -> None:
-    async def handler(one: ReceivedRequest) -> object:
-        message = one.message
+    async def handler(request: ReceivedRequest) -> object:
+        message = request.message
         match message["method"]:
             case "server/discover":
-                return await one.result(DISCOVERY)
+                return await request.result(DISCOVERY)
             case "tools/call":
-                return await one.result(handle())
+                return await request.result(handle())
             case "tasks/get":
-                return await one.result(input_required_task("who"))
+                return await request.result(input_required_task("who"))
             case _:
-                return await one.result({"resultType": "complete"})
+                return await request.result({"resultType": "complete"})
 
     async with over_http(handler, answers=FakeRequestHandler(ANSWERS)) as (session, server):
         with pytest.raises(RequestTimeout):
             await session.request(CallTool("dig"), deadline=0.2)
-    about = [one for one in server.seen if one.message["method"].startswith("tasks/")]
-    assert {one.headers["mcp-method"] for one in about} == {"tasks/get", "tasks/update", "tasks/cancel"}
-    assert {one.headers["mcp-name"] for one in about} == {"=?base64?dC8xIMO8?="}
-    assert {one.message["params"]["taskId"] for one in about} == {"t/1 ü"}
+    about = [message for message in server.seen if message.message["method"].startswith("tasks/")]
+    assert {item.headers["mcp-method"] for item in about} == {"tasks/get", "tasks/update", "tasks/cancel"}
+    assert {item.headers["mcp-name"] for item in about} == {"=?base64?dC8xIMO8?="}
+    assert {item.message["params"]["taskId"] for item in about} == {"t/1 ü"}
 
 
 # -- inputs
@@ -420,19 +420,19 @@ async def test_a_task_that_is_seldom_polled_is_listened_to() -> None:
 async def test_a_task_is_listened_to_over_http_on_a_stream_of_its_own() -> None:
     closed = anyio.Event()
 
-    async def handler(one: ReceivedRequest) -> object:
-        match one.message["method"]:
+    async def handler(request: ReceivedRequest) -> object:
+        match request.message["method"]:
             case "server/discover":
-                return await one.result(DISCOVERY | {"capabilities": CAPABILITIES})
+                return await request.result(DISCOVERY | {"capabilities": CAPABILITIES})
             case "tools/call":
-                return await one.result(handle(pollIntervalMs=60_000))
+                return await request.result(handle(pollIntervalMs=60_000))
             case "subscriptions/listen":
-                about = {"io.modelcontextprotocol/subscriptionId": one.message["id"]}
+                about = {"io.modelcontextprotocol/subscriptionId": request.message["id"]}
                 granted = {"notifications": {"taskIds": ["t/1 ü"]}, "_meta": about}
-                await one.stream()
-                await one.event({"method": "notifications/subscriptions/acknowledged", "params": granted})
-                await one.event({"method": "notifications/tasks", "params": task("completed") | {"_meta": about}})
-                await one.wait_closed()
+                await request.stream()
+                await request.event({"method": "notifications/subscriptions/acknowledged", "params": granted})
+                await request.event({"method": "notifications/tasks", "params": task("completed") | {"_meta": about}})
+                await request.wait_closed()
                 closed.set()
                 return False
             case other:
@@ -506,10 +506,10 @@ async def test_a_task_past_its_lifetime_is_given_up_and_a_longer_one_keeps_it(mo
 async def test_the_errors_of_a_poll_are_told_apart(code: int, expected: str) -> None:
     peer = task_server(Jobs(task(), ErrorData(code, "gone", Raw(b'{"requiredCapabilities":{}}'))))
     async with connect_to(peer) as session:
-        with pytest.raises(RequestRefused, match=expected) as caught:
+        with pytest.raises(RequestRefused, match=expected) as exc_info:
             await session.request(CallTool("dig"))
-    assert caught.value.code == code
-    assert ("no longer knows" in caught.value.message) == (code == -32602)
+    assert exc_info.value.code == code
+    assert ("no longer knows" in exc_info.value.message) == (code == -32602)
     assert "tasks/cancel" not in peer.methods()
 
 
@@ -576,11 +576,13 @@ async def test_what_the_extension_does_not_have_is_not_sent() -> None:
 
 @pytest.mark.req("prog.task-none")
 async def test_only_status_messages_tell_of_a_task_and_nothing_else_is_waited_for() -> None:
-    heard: list[Notification] = []
+    notifications: list[Notification] = []
     peer = task_server(Jobs(task(statusMessage="a"), task("completed", statusMessage="b")))
     async with connect_to(peer, limits=Limits(request_timeout=5)) as session:
-        await session.request(CallTool("dig"), on_notification=heard.append)
-    assert [type(one) for one in heard if not isinstance(one, ProgressNotification)] == [TaskStatusNotification] * 3
+        await session.request(CallTool("dig"), on_notification=notifications.append)
+    assert [type(event) for event in notifications if not isinstance(event, ProgressNotification)] == [
+        TaskStatusNotification
+    ] * 3
     tokens = [message["params"]["_meta"].get("progressToken") for message in peer.seen]
     assert [token is not None for token in tokens] == [False, True, False, False]
 

@@ -33,20 +33,20 @@ def test_filled_in_value_is_not_expanded_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "text"),
     [
         ("${env:GONE}", "environment variable GONE"),
         ("${keyring:gone}", "keyring entry gone"),
         ("${env:}", "without a name"),
     ],
 )
-def test_missing_reference_names_server_key_and_name(value: str, said: str) -> None:
+def test_missing_reference_names_server_key_and_name(value: str, text: str) -> None:
     server = replace(STDIO, env={"TOKEN": value}, file="/f/mcp.json")
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError) as exc_info:
         expand_server(server, {}, {}.get)
-    assert said in caught.value.message
-    assert '/f/mcp.json: server "x": "env.TOKEN"' in caught.value.message
-    assert caught.value.exit_code == 3
+    assert text in exc_info.value.message
+    assert '/f/mcp.json: server "x": "env.TOKEN"' in exc_info.value.message
+    assert exc_info.value.exit_code == 3
 
 
 def test_header_that_got_a_line_break_is_refused() -> None:
@@ -139,7 +139,7 @@ def test_every_member_of_a_sign_in_is_described_and_bound() -> None:
     less = [replace(server, oauth=replace(full, **{field: getattr(usual, field)})) for field in FIELD_BY_KEY.values()]
     rotated = [replace(server, oauth=replace(full, **{field: "s3cret-two"})) for field in ("client_secret", "key")]
     every = [server, *less, *rotated]
-    assert len({server_digest(one) for one in every}) == len({describe_server(one) for one in every}) == len(every)
+    assert len({server_digest(item) for item in every}) == len({describe_server(item) for item in every}) == len(every)
 
 
 def test_description_shows_everything_untruncated_and_nothing_secret() -> None:

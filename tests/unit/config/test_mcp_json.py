@@ -105,7 +105,7 @@ def test_byte_order_mark_and_empty_file_are_fine(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("entry", "said"),
+    ("entry", "message"),
     [
         ([], "is a list, not an object"),
         ({}, 'neither "command" nor "url"'),
@@ -144,10 +144,10 @@ def test_byte_order_mark_and_empty_file_are_fine(tmp_path: Path) -> None:
         ({"url": "http://h", "mcphost": {"oauth": {"grant": "mine"}}}, "not one of person, client_credentials"),
     ],
 )
-def test_broken_entry_costs_itself_only_and_is_named(tmp_path: Path, entry: Any, said: str) -> None:
+def test_broken_entry_costs_itself_only_and_is_named(tmp_path: Path, entry: Any, message: str) -> None:
     text = problem(tmp_path, entry)
     assert 'server "x"' in text
-    assert said in text
+    assert message in text
 
 
 @pytest.mark.parametrize("name", ["", " x", "-x", "a\x1b[31m", "a\u202eb", "n" * 200])
@@ -165,7 +165,7 @@ def test_two_servers_of_one_name_are_reported_and_the_first_counts(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('{\n "mcpServers": {\n  "x": {"command": }\n }\n}', "line 3, column 20"),
         ("[]", "holds a list"),
@@ -177,13 +177,15 @@ def test_two_servers_of_one_name_are_reported_and_the_first_counts(tmp_path: Pat
         (f'{{"a": "{"x" * 256_001}"}}', "over 256 kB"),
     ],
 )
-def test_broken_file_is_named_with_its_place_and_costs_its_servers_only(tmp_path: Path, text: str, said: str) -> None:
+def test_broken_file_is_named_with_its_place_and_costs_its_servers_only(
+    tmp_path: Path, text: str, message: str
+) -> None:
     (tmp_path / "config.toml").write_text('theme = "paper"')
     config = read(tmp_path, text)
     assert config.servers == ()
     assert config.theme == "paper"
     assert len(config.problems) == 1
-    assert said in config.problems[0]
+    assert message in config.problems[0]
     assert str(tmp_path / "mcp.json") in config.problems[0]
 
 
@@ -397,10 +399,10 @@ def test_a_renewed_secret_is_the_same_server_in_the_users_own_file_and_another_o
     )
     assert server_digest(before) == server_digest(after)
     assert describe_server(before)[1:] == ("header A: x", "header Authorization: Bearer [hidden]")
-    theirs = [replace(one, source="project") for one in (before, after)]
+    theirs = [replace(item, source="project") for item in (before, after)]
     assert server_digest(theirs[0]) != server_digest(theirs[1])
     assert describe_server(theirs[0]) != describe_server(theirs[1])
-    assert not any("-token" in line for one in theirs for line in describe_server(one))
+    assert not any("-token" in line for item in theirs for line in describe_server(item))
 
 
 def test_private_addresses_for_signing_in_count_only_when_the_users_own_file_says_so(tmp_path: Path) -> None:

@@ -83,9 +83,9 @@ def test_a_condition_is_read_as_it_is_meant(text: str, condition: Condition) -> 
     ],
 )  # fmt: skip
 def test_a_rule_that_cannot_be_meant_is_refused_with_a_sentence(text: str) -> None:
-    with pytest.raises(UsageError, match="rule") as caught:
+    with pytest.raises(UsageError, match="rule") as exc_info:
         parse_rule(text)
-    assert len(str(caught.value)) < 600
+    assert len(str(exc_info.value)) < 600
 
 
 HOSTILE = [

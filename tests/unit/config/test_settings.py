@@ -59,7 +59,7 @@ tools_to_model = 6
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("theme = 5", '"theme" is a number, not text'),
         ("theem = 'x'", 'did you mean "theme"'),
@@ -75,10 +75,10 @@ tools_to_model = 6
         ("system_prompt = '" + "x" * 200_001 + "'", "over 200000 characters"),
     ],
 )
-def test_wrong_value_is_named_and_its_default_used(tmp_path: Path, text: str, said: str) -> None:
+def test_wrong_value_is_named_and_its_default_used(tmp_path: Path, text: str, message: str) -> None:
     config = read(tmp_path, text)
     assert len(config.problems) == 1
-    assert said in config.problems[0]
+    assert message in config.problems[0]
     assert str(tmp_path / "config.toml") in config.problems[0]
     assert config.limits == Limits()
 
@@ -201,9 +201,9 @@ def test_the_file_of_settings_is_made_kept_private_and_never_written_through_a_l
     save_secret_store(path, "encrypted")
     assert path.parent.stat().st_mode & 0o777 == 0o700
     assert path.stat().st_mode & 0o777 == 0o600
-    with pytest.raises(ConfigError, match="cannot be changed") as caught:
+    with pytest.raises(ConfigError, match="cannot be changed") as exc_info:
         save_secret_store(path, "file")
-    assert 'store = "file"' in caught.value.hint
+    assert 'store = "file"' in exc_info.value.hint
     path.rename(tmp_path / "dotfile")
     path.symlink_to(tmp_path / "dotfile")
     with pytest.raises(ConfigError, match="symbolic link"):
@@ -217,7 +217,7 @@ def test_an_unknown_place_for_secrets_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("".join(f"k{n} = 1\n" for n in range(8_000)), "c: more than 12,000 keys, values, lines and escapes"),
         ('system_prompt = "' + "\\n" * 13_000 + '"', "c: more than 12,000 keys"),
@@ -226,10 +226,10 @@ def test_an_unknown_place_for_secrets_is_named() -> None:
         ("a = {" + "a." * 100 + "a = 1}", "c: a key of more than 50 parts"),
     ],
 )
-def test_a_file_that_would_take_long_to_parse_is_refused_by_its_name(text: str, told: str) -> None:
-    with pytest.raises(ConfigError) as caught:
+def test_a_file_that_would_take_long_to_parse_is_refused_by_its_name(text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as exc_info:
         parse_settings(text, "c", [].append)
-    assert told in caught.value.message
+    assert message in exc_info.value.message
 
 
 def test_a_long_prompt_is_no_long_key() -> None:

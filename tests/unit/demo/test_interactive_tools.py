@@ -63,8 +63,8 @@ def text(result: Any) -> str:
 
 def test_tea_is_ordered_with_a_form(client: Client) -> None:
     content = {"name": "Ada", "cups": 2, "tea": "mint", "with": ["sugar", "lemon"], "hot": False, "day": "2026-07-28"}
-    got = client.call("order_tea", {"action": "accept", "content": content})
-    assert text(got) == "2 cups of iced fresh mint tea with sugar and lemon for Ada on 2026-07-28."
+    result = client.call("order_tea", {"action": "accept", "content": content})
+    assert text(result) == "2 cups of iced fresh mint tea with sugar and lemon for Ada on 2026-07-28."
     assert client.asked["method"] == "elicitation/create"
     kinds = [field["type"] for field in client.asked["params"]["requestedSchema"]["properties"].values()]
     assert kinds == ["string", "integer", "string", "array", "string", "boolean"]
@@ -144,6 +144,6 @@ def test_a_page_of_another_call_is_not_waited_for(peer: DemoClient) -> None:
     client = Client(peer, "stateless")
     forged = {"name": "open_page", "arguments": {}, "requestState": "x", **client.meta}
     forged["inputResponses"] = {"asked": {"action": "accept"}}
-    got = peer.ask("tools/call", forged, modern=True)["result"]
-    assert got["isError"]
-    assert "page is gone" in got["content"][0]["text"]
+    result = peer.ask("tools/call", forged, modern=True)["result"]
+    assert result["isError"]
+    assert "page is gone" in result["content"][0]["text"]

@@ -79,7 +79,7 @@ def test_tools_claim_what_they_are(peer: DemoClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments", "said"),
+    ("name", "arguments", "text"),
     [
         ("add", {"a": 1}, "'b' is missing"),
         ("add", {"a": 1, "b": "2"}, "'b' is a number"),
@@ -90,12 +90,12 @@ def test_tools_claim_what_they_are(peer: DemoClient) -> None:
     ],
 )
 def test_wrong_arguments_are_an_error_the_model_can_read(
-    peer: DemoClient, name: str, arguments: Any, said: str
+    peer: DemoClient, name: str, arguments: Any, text: str
 ) -> None:
     peer.hello()
     result = peer.call(name, arguments)["result"]
     assert result["isError"] is True
-    assert said in result["content"][0]["text"]
+    assert text in result["content"][0]["text"]
 
 
 def test_die_has_the_sides_it_is_given(peer: DemoClient) -> None:
@@ -111,7 +111,7 @@ def test_slow_count_reports_progress_and_others_are_answered_meanwhile(peer: Dem
     peer.write({"id": "quick", "method": "ping"})
     assert peer.read() == {"jsonrpc": "2.0", "id": "quick", "result": {}}
     told = [peer.read()["params"] for _ in range(3)]
-    assert [one["progress"] for one in told] == [1, 2, 3]
+    assert [text["progress"] for text in told] == [1, 2, 3]
     assert told[0] == {"progressToken": "p", "progress": 1, "total": 3, "message": "1 of 3"}
     assert peer.read()["result"]["content"][0]["text"] == "Counted to 3."
 

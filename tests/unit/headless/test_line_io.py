@@ -25,10 +25,10 @@ async def test_lines_of_a_file_are_read_and_the_last_needs_no_end(tmp_path: Path
 
 
 async def test_many_lines_and_lines_over_many_reads_arrive_whole(tmp_path: Path) -> None:
-    wanted = [b"x" * (number * 37 % 5000) for number in range(1000)] + [b"y" * 1_000_000, b"end"]
-    (tmp_path / "f").write_bytes(b"\n".join(wanted) + b"\n")
+    expected = [b"x" * (number * 37 % 5000) for number in range(1000)] + [b"y" * 1_000_000, b"end"]
+    (tmp_path / "f").write_bytes(b"\n".join(expected) + b"\n")
     descriptor = os.open(tmp_path / "f", os.O_RDONLY)
-    assert await collect(descriptor) == wanted
+    assert await collect(descriptor) == expected
     os.close(descriptor)
 
 
@@ -38,9 +38,14 @@ async def test_line_over_the_limit_is_thrown_away_and_the_next_is_read(
     monkeypatch.setattr(line_io, "MAX_LINE_BYTES", 100_000)
     (tmp_path / "f").write_bytes(b"a\n" + b"z" * 500_000 + b"\nb\n" + b"z" * 100_001)
     descriptor = os.open(tmp_path / "f", os.O_RDONLY)
-    got = await collect(descriptor)
+    received = await collect(descriptor)
     os.close(descriptor)
-    assert [line if isinstance(line, bytes) else "too long" for line in got] == [b"a", "too long", b"b", "too long"]
+    assert [line if isinstance(line, bytes) else "too long" for line in received] == [
+        b"a",
+        "too long",
+        b"b",
+        "too long",
+    ]
 
 
 async def test_lines_of_a_pipe_come_as_they_are_written() -> None:

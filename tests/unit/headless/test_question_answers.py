@@ -270,8 +270,8 @@ def test_an_answer_that_does_not_fit_is_refused_with_what_is_wrong(
 
 @pytest.mark.parametrize("question", [APPROVE, TRUST, MORE, SAMPLING, REPLY, FORM, VISIT, AGAIN, ROOTS, CLIENT, RESULT])
 def test_every_kind_of_question_can_be_put_and_has_a_refusal_of_its_own_type(question: Question[Any]) -> None:
-    front = PipeFrontend()
-    assert question.KIND in front.kinds
+    frontend = PipeFrontend()
+    assert question.KIND in frontend.kinds
     assert question.refusal() in (
         Deny(),
         DoNotTrust(),
@@ -285,11 +285,11 @@ def test_every_kind_of_question_can_be_put_and_has_a_refusal_of_its_own_type(que
 
 
 async def test_question_stays_open_until_it_is_answered_well() -> None:
-    front, events, got = PipeFrontend(), [], []
-    front.set_emit(events.append)
+    frontend, events, received = PipeFrontend(), [], []
+    frontend.set_emit(events.append)
 
     async def ask() -> None:
-        got.append(await front.ask(APPROVE))
+        received.append(await frontend.ask(APPROVE))
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(ask)
@@ -299,38 +299,38 @@ async def test_question_stays_open_until_it_is_answered_well() -> None:
         assert (events[0]["server"], events[0]["tool"], events[0]["arguments"]) == ("s", "t", {"a": 1})
         assert "once" in events[0]["choices"]
         with pytest.raises(UsageError, match="does not take"):
-            front.answer(events[0]["question"], "perhaps")
-        front.answer(events[0]["question"], "session")
+            frontend.answer(events[0]["question"], "perhaps")
+        frontend.answer(events[0]["question"], "session")
         with pytest.raises(UsageError, match="no open question"):
-            front.answer(events[0]["question"], "deny")
-    assert got == [AllowSession()]
+            frontend.answer(events[0]["question"], "deny")
+    assert received == [AllowSession()]
 
 
 async def test_an_abandoned_question_is_withdrawn() -> None:
-    front, events = PipeFrontend(), []
-    front.set_emit(events.append)
+    frontend, events = PipeFrontend(), []
+    frontend.set_emit(events.append)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(front.ask, APPROVE)
+        tasks.start_soon(frontend.ask, APPROVE)
         await anyio.wait_all_tasks_blocked()
         tasks.cancel_scope.cancel()
     assert events[-1] == {"event": "question_withdrawn", "question": "q1"}
     with pytest.raises(UsageError):
-        front.answer("q1", "once")
+        frontend.answer("q1", "once")
 
 
 async def test_end_of_input_refuses_open_and_later_questions() -> None:
-    front, got = PipeFrontend(), []
+    frontend, received = PipeFrontend(), []
 
     async def ask() -> None:
-        got.append(await front.ask(TRUST))
+        received.append(await frontend.ask(TRUST))
 
     async with anyio.create_task_group() as tasks:
-        assert front.who == "program"
+        assert frontend.who == "program"
         tasks.start_soon(ask)
         tasks.start_soon(ask)
         await anyio.wait_all_tasks_blocked()
-        front.answer("q2", "once")
-        front.refuse_all()
-        assert front.who == "nobody"
-    assert sorted(map(str, got)) == ["DoNotTrust()", "TrustOnce()"]
-    assert isinstance(await front.ask(APPROVE), Deny)
+        frontend.answer("q2", "once")
+        frontend.refuse_all()
+        assert frontend.who == "nobody"
+    assert sorted(map(str, received)) == ["DoNotTrust()", "TrustOnce()"]
+    assert isinstance(await frontend.ask(APPROVE), Deny)

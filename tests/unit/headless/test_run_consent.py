@@ -43,12 +43,12 @@ async def test_front_declines_every_call_that_is_asked_about() -> None:
 
 
 async def test_front_with_yes_allows_every_call_but_no_changed_tool_server_or_endless_turn() -> None:
-    front = RunFrontend(yes=True)
-    assert await front.ask(approve("other")) == AllowOnce()
-    assert isinstance(await front.ask(approve(has_changed=True)), Deny)
+    frontend = RunFrontend(yes=True)
+    assert await frontend.ask(approve("other")) == AllowOnce()
+    assert isinstance(await frontend.ask(approve(has_changed=True)), Deny)
     trust, more = TrustServer(server="s", why="w"), ContinueTurn(server="", why="w", rounds=1)
-    assert await front.ask(trust) == trust.refusal()
-    assert await front.ask(more) is False
+    assert await frontend.ask(trust) == trust.refusal()
+    assert await frontend.ask(more) is False
 
 
 @pytest.mark.parametrize(

@@ -100,8 +100,8 @@ class AskingServer(InProcessServer):
             if "inputResponses" in params:
                 self.finish(ident, {key: {"result": reply} for key, reply in params["inputResponses"].items()})
                 return
-            wanted = {key: {"method": method, "params": given} for key, (method, given) in asks.items()}
-            round_ = {"resultType": "input_required", "inputRequests": wanted, **self.state}
+            expected = {key: {"method": method, "params": given} for key, (method, given) in asks.items()}
+            round_ = {"resultType": "input_required", "inputRequests": expected, **self.state}
             self.send(JsonRpcResponse(ident, Raw(encode(round_))))
         else:
             self._wanted[ident] = asks
@@ -144,12 +144,12 @@ class AskingServer(InProcessServer):
 async def open_asking_host(
     folder: Path,
     peers: AskingServer | dict[str, AskingServer],
-    front: Any,
+    frontend: Any,
     model: Any = None,
     roots: tuple[RootConfig, ...] | None = (),
     open_url: Any = None,
     models: Any = None,
-    journal: Any = None,
+    audit_log: Any = None,
     **more: Any,
 ) -> AsyncIterator[Host]:
     """A host connected to them; one alone is called `peer`."""
@@ -165,9 +165,9 @@ async def open_asking_host(
         store=database,
         opener=PeerOpener(dict(known)),
         model_factory=models or (lambda _: model or ScriptedModel()),
-        frontend=front,
+        frontend=frontend,
         open_url=open_url,
-        audit=journal,
+        audit=audit_log,
     )
     with anyio.fail_after(10):
         async with host:
@@ -181,7 +181,7 @@ async def collect_replies(
     folder: Path, revision: str, asks: ServerRequests, *answers: Any, model: Any = None, **more: Any
 ) -> Any:
     """What the server got for its asks when the front answered so, and what the front was asked."""
-    peer, front = AskingServer(revision, asks), ScriptedFrontend(*answers)
-    async with open_asking_host(folder, peer, front, model, **more) as host:
+    peer, frontend = AskingServer(revision, asks), ScriptedFrontend(*answers)
+    async with open_asking_host(folder, peer, frontend, model, **more) as host:
         outcome = await host.tools.call("peer", "ask", {})
-    return json.loads(outcome.text), front.asked
+    return json.loads(outcome.text), frontend.asked

@@ -13,6 +13,6 @@ def create_audit_log(folder: Path) -> AuditLog:
     return AuditLog(AuditStore(folder / "audit.db"), AuditConfig())
 
 
-async def read_rows(journal: AuditLog, kind: str = "") -> list[AuditRow]:
+async def read_rows(audit_log: AuditLog, kind: str = "") -> list[AuditRow]:
     """Return the rows of a kind, or all, oldest first."""
-    return [*reversed(await journal.read_page(AuditFilter(kind=kind)))]
+    return [*reversed(await audit_log.read_page(AuditFilter(kind=kind)))]

@@ -104,9 +104,9 @@ def tools_result(*definitions: ToolDefinition) -> dict[str, Any]:
     return {"tools": list(definitions), "ttlMs": 0, "cacheScope": "private"}
 
 
-def text_result(said: str, **members: Any) -> dict[str, Any]:
+def text_result(text: str, **members: Any) -> dict[str, Any]:
     """Return a result of one text."""
-    return {"content": [{"type": "text", "text": said}], **members}
+    return {"content": [{"type": "text", "text": text}], **members}
 
 
 def create_peer(
@@ -130,14 +130,14 @@ async def open_host_with(
     folder: Path,
     peers: InProcessServer | dict[str, InProcessServer],
     model: ScriptedModel | None = None,
-    front: ScriptedFrontend | None = None,
+    frontend: ScriptedFrontend | None = None,
     wait: Callable[[str], bool] = bool,
     results: ResultStore | None = None,
     *,
     reviewed: tuple[str, ...] = (),
     passes: tuple[Rule, ...] = (),
     never: tuple[Rule, ...] = (),
-    journal: AuditLog | None = None,
+    audit_log: AuditLog | None = None,
     limits: Limits | None = None,
 ) -> AsyncIterator[Host]:
     """Open a host that is connected to all its servers; a single one is called `peer`.
@@ -162,9 +162,9 @@ async def open_host_with(
         store=database,
         opener=PeerOpener(known),
         model_factory=lambda _: model or ScriptedModel(),
-        frontend=front or ScriptedFrontend(),
+        frontend=frontend or ScriptedFrontend(),
         results=results or ResultStore(folder / "results"),
-        audit=journal,
+        audit=audit_log,
     )
     async with host:
         for name in known:

@@ -29,8 +29,8 @@ def skill_entry(files: dict[str, bytes] | None = None, root: str = SKILL_ROOT, *
         for uri, raw in (files or SKILL_FILES).items()
     ]
     name = root.rpartition("/")[2]
-    front = {"name": name, "description": "Fill PDF forms"}
-    return {"uri": f"{root}/SKILL.md", "frontmatter": front, "resources": listed, **members}
+    frontend = {"name": name, "description": "Fill PDF forms"}
+    return {"uri": f"{root}/SKILL.md", "frontmatter": frontend, "resources": listed, **members}
 
 
 def read_file_answer(files: dict[str, bytes]) -> Any:

@@ -45,42 +45,44 @@ class Tracker(OAuthPeer):
 
     open = False
 
-    async def mcp(self, one: ReceivedRequest) -> None:
-        token = one.headers.get("authorization", "").removeprefix("Bearer ")
+    async def mcp(self, request: ReceivedRequest) -> None:
+        token = request.headers.get("authorization", "").removeprefix("Bearer ")
         if not self.open and token not in self.valid:
-            return await OAuthPeer.mcp(self, one)
-        match one.message.get("method") if one.method == "POST" else one.method:
+            return await OAuthPeer.mcp(self, request)
+        match request.message.get("method") if request.method == "POST" else request.method:
             case "server/discover":
-                return await one.error(404, -32601)
+                return await request.error(404, -32601)
             case "initialize":
                 info = {"name": "tracker", "version": "1"}
                 capabilities = {"tools": {}, "resources": {"subscribe": True}}
-                return await one.result(
+                return await request.result(
                     {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": info}
                 )
             case "tools/list":
-                return await one.result({"tools": [{"name": "close", "inputSchema": {"type": "object"}}]})
+                return await request.result({"tools": [{"name": "close", "inputSchema": {"type": "object"}}]})
             case "tools/call":
-                return await one.result({"content": [{"type": "text", "text": "closed"}]})
+                return await request.result({"content": [{"type": "text", "text": "closed"}]})
             case "resources/list" | "resources/templates/list" as method:
-                return await one.result({"resources" if method == "resources/list" else "resourceTemplates": []})
+                return await request.result({"resources" if method == "resources/list" else "resourceTemplates": []})
             case "resources/subscribe":
-                return await one.result({})
+                return await request.result({})
             case _:
-                return await one.reply(202 if one.method == "POST" else 405, b"")
+                return await request.reply(202 if request.method == "POST" else 405, b"")
 
 
 @asynccontextmanager
 async def open_tracker_host(
-    folder: Path, one: OAuthPeer, front: ScriptedFrontend, account: str = ""
+    folder: Path, peer: OAuthPeer, frontend: ScriptedFrontend, account: str = ""
 ) -> AsyncIterator[Host]:
     """A host with that one server, and a person who signs in wherever they are led."""
-    server = ServerConfig(name="tracker", url=one.url, source="flag", oauth=OAuthConfig(account=account))
+    server = ServerConfig(name="tracker", url=peer.url, source="flag", oauth=OAuthConfig(account=account))
     database = Database(folder / "store.db")
     opener = ClientSessionOpener(expand=str, accounts=OAuthRegistry(TokenStore(MemoryBackend(), None), BrowserUser()))
     model = ScriptedModel(tool_round(("tracker__close", {})), text_round("done"))
     config = HostConfig(servers=(server,), model=ModelConfig(name="scripted"))
-    async with build_host(config, store=database, opener=opener, model_factory=lambda _: model, frontend=front) as host:
+    async with build_host(
+        config, store=database, opener=opener, model_factory=lambda _: model, frontend=frontend
+    ) as host:
         yield host
     await database.close()
 
@@ -89,47 +91,47 @@ async def open_tracker_host(
 async def test_a_call_is_approved_with_the_name_of_the_account_it_would_run_with(
     tmp_path: Path, configured: str, shown: str
 ) -> None:
-    front = ScriptedFrontend(AllowOnce())
-    async with run_peer(kind=Tracker) as one, open_tracker_host(tmp_path, one, front, configured) as host:
+    frontend = ScriptedFrontend(AllowOnce())
+    async with run_peer(kind=Tracker) as peer, open_tracker_host(tmp_path, peer, frontend, configured) as host:
         feed = host.events.subscribe()
         await host.servers.ensure_ready("tracker")
         await host.conversation.send("close it")
         view = host.servers.view("tracker")
     heard = [event async for event in feed]
-    (asked,) = front.asked
+    (asked,) = frontend.asked
     assert isinstance(asked, ApproveTool)
     assert asked.account == shown
     assert view.account is not None
-    assert (view.account.name, view.account.issuer) == (shown, one.origin)
+    assert (view.account.name, view.account.issuer) == (shown, peer.origin)
     assert [event.account for event in heard if isinstance(event, ServerState)][-1] == shown
 
 
 async def test_a_server_that_wants_no_account_has_none(tmp_path: Path) -> None:
-    front = ScriptedFrontend(AllowOnce())
-    async with run_peer(kind=Tracker) as one, open_tracker_host(tmp_path, one, front, "work") as host:
-        one.open = True
+    frontend = ScriptedFrontend(AllowOnce())
+    async with run_peer(kind=Tracker) as peer, open_tracker_host(tmp_path, peer, frontend, "work") as host:
+        peer.open = True
         await host.servers.ensure_ready("tracker")
         await host.conversation.send("close it")
         assert host.servers.view("tracker").account is None
-    asked: Any = front.asked[0]
+    asked: Any = frontend.asked[0]
     assert asked.account == ""
 
 
 async def test_signing_out_revokes_and_disconnects_and_asks_only_on_demand(tmp_path: Path) -> None:
-    async with run_peer(kind=Tracker) as one, open_tracker_host(tmp_path, one, ScriptedFrontend()) as host:
+    async with run_peer(kind=Tracker) as peer, open_tracker_host(tmp_path, peer, ScriptedFrontend()) as host:
         await host.servers.ensure_ready("tracker")
-        (token,) = one.valid
+        (token,) = peer.valid
         assert await host.accounts.sign_out("tracker") is True
-        assert token not in one.valid
+        assert token not in peer.valid
         view = host.servers.view("tracker")
         assert (view.state, view.account) == ("sign_in", None)
         with pytest.raises(SignInRequired, match="You signed out"):
             await host.tools.call("tracker", "close", {})
         with pytest.raises(UsageError, match="not signed in"):
             await host.accounts.sign_out("tracker")
-        assert len(one.asked) == 1
+        assert len(peer.asked) == 1
         again = await host.accounts.sign_in("tracker")
-        assert (again.state, len(one.asked)) == ("ready", 2)
+        assert (again.state, len(peer.asked)) == ("ready", 2)
         assert again.account is not None
 
 
@@ -159,20 +161,20 @@ def test_the_lifetime_of_a_sign_in_is_shown_in_words_and_never_negative(
 async def test_what_a_server_asks_of_the_user_names_the_account_it_is_used_with(
     revision: str, ask: Any, tmp_path: Path
 ) -> None:
-    asker, front = (
+    asker, frontend = (
         AskingServer(revision, {"a": ask}),
         ScriptedFrontend(*[Cancel() if ask[0].startswith("elicit") else Deny()] * 2),
     )
     if ask is ROOTS:
-        front = ScriptedFrontend(ShareOnce(), ShareOnce())  # a refusal would hold for the second call too
-    async with open_asking_host(tmp_path, asker, front, ScriptedModel(), (RootConfig(str(tmp_path)),)) as host:
+        frontend = ScriptedFrontend(ShareOnce(), ShareOnce())  # a refusal would hold for the second call too
+    async with open_asking_host(tmp_path, asker, frontend, ScriptedModel(), (RootConfig(str(tmp_path)),)) as host:
         connection = host.servers.find("peer")
         with suppress(McpHostError):
             await host.tools.call("peer", "ask", {})
         connection.on_account_changed(Account(server="peer", url="u", issuer="i", account="work"))
         with suppress(McpHostError):
             await host.tools.call("peer", "ask", {})
-    assert [asked.account for asked in front.asked] == ["", "work"]
+    assert [question.account for question in frontend.asked] == ["", "work"]
 
 
 class Answering(ScriptedFrontend):
@@ -193,72 +195,74 @@ class Whose(Tracker):
         super().__init__()
         self.came: list[tuple[str, str]] = []
 
-    async def mcp(self, one: ReceivedRequest) -> None:
-        token = one.headers.get("authorization", "").removeprefix("Bearer ")
-        self.came.append((one.message.get("method", "") if one.method == "POST" else one.method, token))
-        await super().mcp(one)
+    async def mcp(self, request: ReceivedRequest) -> None:
+        token = request.headers.get("authorization", "").removeprefix("Bearer ")
+        self.came.append((request.message.get("method", "") if request.method == "POST" else request.method, token))
+        await super().mcp(request)
 
     def calls(self) -> list[str]:
         return [token for method, token in self.came if method == "tools/call"]
 
 
-async def tokens(host: Host, keep: TokenStore, one: OAuthPeer) -> dict[str, str]:
+async def tokens(host: Host, token_store: TokenStore, peer: OAuthPeer) -> dict[str, str]:
     """The token of each account."""
-    found = [await keep.load(one.url, kept.account.account) for kept in await host.accounts.list_accounts()]
+    found = [await token_store.load(peer.url, kept.account.account) for kept in await host.accounts.list_accounts()]
     return {signed.account: signed.tokens.access for signed in found if signed is not None}
 
 
 @asynccontextmanager
 async def open_host_with_two_accounts(
-    folder: Path, one: OAuthPeer, front: Any, *, person: BrowserUser | None = None, **more: Any
+    folder: Path, peer: OAuthPeer, frontend: Any, *, user: BrowserUser | None = None, **more: Any
 ) -> AsyncIterator[tuple[Host, TokenStore]]:
     """A host whose server has the accounts home and work, of which work is used."""
-    keep = TokenStore(MemoryBackend(), folder)
-    server = ServerConfig(name="tracker", url=one.url, source="flag", **more)
+    token_store = TokenStore(MemoryBackend(), folder)
+    server = ServerConfig(name="tracker", url=peer.url, source="flag", **more)
     database = Database(folder / "store.db")
-    opener = ClientSessionOpener(expand=str, accounts=OAuthRegistry(keep, person or BrowserUser()))
+    opener = ClientSessionOpener(expand=str, accounts=OAuthRegistry(token_store, user or BrowserUser()))
     model = ScriptedModel(
         tool_round(("tracker__close", {})), text_round("done"), tool_round(("tracker__close", {})), text_round("done")
     )
     config = HostConfig(servers=(server,), model=ModelConfig(name="scripted"))
-    async with build_host(config, store=database, opener=opener, model_factory=lambda _: model, frontend=front) as host:
+    async with build_host(
+        config, store=database, opener=opener, model_factory=lambda _: model, frontend=frontend
+    ) as host:
         await host.accounts.sign_in("tracker", "home")
         await host.accounts.sign_in("tracker", "work")
-        yield host, keep
+        yield host, token_store
     await database.close()
 
 
 async def test_switching_connects_anew_as_the_other_account_and_says_so(tmp_path: Path) -> None:
     async with (
-        run_peer(kind=Whose) as one,
-        open_host_with_two_accounts(tmp_path, one, ScriptedFrontend()) as (host, keep),
+        run_peer(kind=Whose) as peer,
+        open_host_with_two_accounts(tmp_path, peer, ScriptedFrontend()) as (host, token_store),
     ):
         feed = host.events.subscribe()
-        secret = await tokens(host, keep, one)
+        secret = await tokens(host, token_store, peer)
         connection = host.servers.find("tracker")
         await (await connection.get_watcher()).watch("file:///of-work")
         await host.accounts.sign_in("tracker", "work")
         assert connection.watched_uris() == ("file:///of-work",), "the same account goes on watching"
-        await wait_until(lambda: [method for method, _ in one.came].count("resources/subscribe") == 2)
-        one.came.clear()
+        await wait_until(lambda: [method for method, _ in peer.came].count("resources/subscribe") == 2)
+        peer.came.clear()
         await host.accounts.select_account("tracker", "home")
         assert connection.watched_uris() == ()
         assert host.servers.view("tracker").account is not None
         assert (await host.tools.call("tracker", "close", {})).text == "closed"
-        assert {token for _, token in one.came if token} == {secret["home"]}
-        assert one.calls() == [secret["home"]]
+        assert {token for _, token in peer.came if token} == {secret["home"]}
+        assert peer.calls() == [secret["home"]]
         assert [kept.account.name for kept in await host.accounts.list_accounts() if kept.used_by] == ["home"]
-        told = [event.text for event in feed.drain() if isinstance(event, NoticeEvent)]
-    assert any("the account home instead of work" in text for text in told)
+        texts = [event.text for event in feed.drain() if isinstance(event, NoticeEvent)]
+    assert any("the account home instead of work" in text for text in texts)
     listed = await OAuthRegistry(TokenStore(MemoryBackend(), tmp_path), None).list_accounts(
-        (ServerConfig(name="tracker", url=one.url),)
+        (ServerConfig(name="tracker", url=peer.url),)
     )
     assert [kept.account.name for kept in listed if kept.used_by] == ["home"], "a later run finds the choice"
 
 
 async def test_a_call_that_was_allowed_for_one_account_is_asked_about_again_for_the_other(tmp_path: Path) -> None:
     asked: list[str] = []
-    async with run_peer(kind=Whose) as one:
+    async with run_peer(kind=Whose) as peer:
 
         async def answered(question: Any) -> Any:
             asked.append(question.account)
@@ -266,49 +270,52 @@ async def test_a_call_that_was_allowed_for_one_account_is_asked_about_again_for_
                 await hosts[0].accounts.select_account("tracker", "home")
             return AllowOnce()
 
-        async with open_host_with_two_accounts(tmp_path, one, Answering(answered)) as (host, keep):
+        async with open_host_with_two_accounts(tmp_path, peer, Answering(answered)) as (host, token_store):
             hosts = [host]
-            secret = await tokens(host, keep, one)
+            secret = await tokens(host, token_store, peer)
             await host.conversation.send("close it")
         assert asked == ["work", "home"]
-        assert one.calls() == [secret["home"]]
+        assert peer.calls() == [secret["home"]]
 
 
 async def test_what_was_allowed_for_one_account_is_asked_about_for_the_other(tmp_path: Path) -> None:
-    front = ScriptedFrontend(AllowSession(), Deny())
-    async with run_peer(kind=Whose) as one, open_host_with_two_accounts(tmp_path, one, front) as (host, _):
+    frontend = ScriptedFrontend(AllowSession(), Deny())
+    async with run_peer(kind=Whose) as peer, open_host_with_two_accounts(tmp_path, peer, frontend) as (host, _):
         await host.conversation.send("close it")
         await host.accounts.select_account("tracker", "home")
         await host.conversation.send("close it")
-        assert [one.account for one in front.asked if isinstance(one, ApproveTool)] == ["work", "home"]
-        assert len(one.calls()) == 1
+        assert [question.account for question in frontend.asked if isinstance(question, ApproveTool)] == [
+            "work",
+            "home",
+        ]
+        assert len(peer.calls()) == 1
 
 
 async def test_signing_out_of_one_account_leaves_the_other_and_its_connection_alone(tmp_path: Path) -> None:
     async with (
-        run_peer(kind=Whose) as one,
-        open_host_with_two_accounts(tmp_path, one, ScriptedFrontend()) as (host, keep),
+        run_peer(kind=Whose) as peer,
+        open_host_with_two_accounts(tmp_path, peer, ScriptedFrontend()) as (host, token_store),
     ):
-        secret = await tokens(host, keep, one)
+        secret = await tokens(host, token_store, peer)
         assert await host.accounts.sign_out("tracker", "home")
-        assert secret["home"] not in one.valid
+        assert secret["home"] not in peer.valid
         assert [kept.account.name for kept in await host.accounts.list_accounts()] == ["work"]
         await host.tools.call("tracker", "close", {})
-        assert one.calls() == [secret["work"]]
+        assert peer.calls() == [secret["work"]]
         with pytest.raises(UsageError, match="as 'home'"):
             await host.accounts.sign_out("tracker", "home")
 
 
 async def test_after_signing_out_no_other_account_is_used_before_one_is_chosen(tmp_path: Path) -> None:
-    person = BrowserUser()
+    user = BrowserUser()
     async with (
-        run_peer(kind=Whose) as one,
-        open_host_with_two_accounts(tmp_path, one, ScriptedFrontend(), person=person) as (host, keep),
+        run_peer(kind=Whose) as peer,
+        open_host_with_two_accounts(tmp_path, peer, ScriptedFrontend(), user=user) as (host, token_store),
     ):
         # The one without a name is nobody's choice either.
         for name in ("default", "work"):
             await host.accounts.sign_in("tracker", name)
-        secret, feed = await tokens(host, keep, one), host.events.subscribe()
+        secret, feed = await tokens(host, token_store, peer), host.events.subscribe()
         assert await host.accounts.unused_accounts("tracker") == ()
         assert await host.accounts.sign_out("tracker")
         assert await host.accounts.unused_accounts("tracker") == ("default", "home")
@@ -316,40 +323,46 @@ async def test_after_signing_out_no_other_account_is_used_before_one_is_chosen(t
         assert [event.text for event in feed.drain() if isinstance(event, NoticeEvent)] == [said]
         assert said in host.servers.view("tracker").hint
         assert "mcphost accounts use tracker default" in host.servers.view("tracker").hint
-        one.came.clear()
-        person.answer, person.visit = None, False
+        peer.came.clear()
+        user.answer, user.visit = None, False
         host.servers.restart("tracker")
         with pytest.raises(SignInRequired):
             await host.servers.ensure_ready("tracker")
-        assert person.terms[-1].other_accounts == ("default", "home")
-        assert {token for _, token in one.came} == {""}
+        assert user.terms[-1].other_accounts == ("default", "home")
+        assert {token for _, token in peer.came} == {""}
         assert (await host.accounts.select_account("tracker", "home")).state == "ready"
         await host.tools.call("tracker", "close", {})
-        assert one.calls() == [secret["home"]]
+        assert peer.calls() == [secret["home"]]
 
 
 async def test_a_noninteractive_command_lists_the_other_accounts(tmp_path: Path) -> None:
     async with (
-        run_peer(kind=Whose) as one,
-        open_host_with_two_accounts(tmp_path, one, ScriptedFrontend()) as (host, keep),
+        run_peer(kind=Whose) as peer,
+        open_host_with_two_accounts(tmp_path, peer, ScriptedFrontend()) as (host, token_store),
     ):
         await host.accounts.sign_out("tracker")
-        server = ServerConfig(name="tracker", url=one.url)
-        alone = ClientSessionOpener(expand=str, accounts=OAuthRegistry(keep, None))
+        server = ServerConfig(name="tracker", url=peer.url)
+        alone = ClientSessionOpener(expand=str, accounts=OAuthRegistry(token_store, None))
         connection = host.servers.find("tracker")
-        with pytest.raises(SignInRequired) as caught:
+        with pytest.raises(SignInRequired) as exc_info:
             async with alone.open(server, connection.request_handler, connection):
                 pass
-    assert "Signed in there as home: mcphost accounts use tracker NAME" in caught.value.hint
+    assert "Signed in there as home: mcphost accounts use tracker NAME" in exc_info.value.hint
 
 
 async def test_an_unknown_or_configured_account_cannot_be_chosen(tmp_path: Path) -> None:
-    async with run_peer(kind=Whose) as one, open_host_with_two_accounts(tmp_path, one, ScriptedFrontend()) as (host, _):
-        for name, why in (("wrok", "You are not signed in"), ("a\x1bb", "visible"), ("x" * 61, "at most 60")):
-            with pytest.raises(UsageError, match=why):
+    async with (
+        run_peer(kind=Whose) as peer,
+        open_host_with_two_accounts(tmp_path, peer, ScriptedFrontend()) as (host, _),
+    ):
+        for name, reason in (("wrok", "You are not signed in"), ("a\x1bb", "visible"), ("x" * 61, "at most 60")):
+            with pytest.raises(UsageError, match=reason):
                 await host.accounts.select_account("tracker", name)
         assert host.servers.view("tracker").account is not None
-    async with run_peer(kind=Whose) as one, open_tracker_host(tmp_path / "b", one, ScriptedFrontend(), "work") as host:
+    async with (
+        run_peer(kind=Whose) as peer,
+        open_tracker_host(tmp_path / "b", peer, ScriptedFrontend(), "work") as host,
+    ):
         await host.servers.ensure_ready("tracker")
         (kept,) = await host.accounts.list_accounts()
         assert kept.configured_by == ("tracker",)
@@ -358,42 +371,42 @@ async def test_an_unknown_or_configured_account_cannot_be_chosen(tmp_path: Path)
 
 
 async def test_a_sign_in_under_another_name_that_is_refused_leaves_everything_as_it_was(tmp_path: Path) -> None:
-    person = BrowserUser()
+    user = BrowserUser()
     async with (
-        run_peer(kind=Whose) as one,
-        open_host_with_two_accounts(tmp_path, one, ScriptedFrontend(), person=person) as (host, keep),
+        run_peer(kind=Whose) as peer,
+        open_host_with_two_accounts(tmp_path, peer, ScriptedFrontend(), user=user) as (host, token_store),
     ):
-        secret = await tokens(host, keep, one)
-        person.answer = None
-        person.visit = False
+        secret = await tokens(host, token_store, peer)
+        user.answer = None
+        user.visit = False
         with pytest.raises(SignInRequired):
             await host.accounts.sign_in("tracker", "third")
         await host.tools.call("tracker", "close", {})
-        assert one.calls() == [secret["work"]]
+        assert peer.calls() == [secret["work"]]
         assert [kept.account.name for kept in await host.accounts.list_accounts() if kept.used_by] == ["work"]
 
 
 async def test_another_programs_choice_counts_when_the_server_is_started_again(tmp_path: Path) -> None:
     async with (
-        run_peer(kind=Whose) as one,
-        open_host_with_two_accounts(tmp_path, one, ScriptedFrontend()) as (host, keep),
+        run_peer(kind=Whose) as peer,
+        open_host_with_two_accounts(tmp_path, peer, ScriptedFrontend()) as (host, token_store),
     ):
-        secret = await tokens(host, keep, one)
-        await TokenStore(MemoryBackend(), tmp_path).choose_account(one.url, "home")
+        secret = await tokens(host, token_store, peer)
+        await TokenStore(MemoryBackend(), tmp_path).choose_account(peer.url, "home")
         await host.tools.call("tracker", "close", {})
         host.servers.restart("tracker")
         await host.tools.call("tracker", "close", {})
-        assert one.calls() == [secret["work"], secret["home"]]
+        assert peer.calls() == [secret["work"], secret["home"]]
 
 
 async def test_a_kept_sign_in_of_a_server_that_is_gone_is_shown_and_can_be_ended(tmp_path: Path) -> None:
     async with (
-        run_peer(kind=Whose) as one,
-        open_host_with_two_accounts(tmp_path, one, ScriptedFrontend()) as (host, keep),
+        run_peer(kind=Whose) as peer,
+        open_host_with_two_accounts(tmp_path, peer, ScriptedFrontend()) as (host, token_store),
     ):
-        opener = ClientSessionOpener(expand=str, accounts=OAuthRegistry(keep, BrowserUser()))
-        secret = await tokens(host, keep, one)
-        config = HostConfig(servers=(ServerConfig(name="other", url=f"{one.url}/other"),))
+        opener = ClientSessionOpener(expand=str, accounts=OAuthRegistry(token_store, BrowserUser()))
+        secret = await tokens(host, token_store, peer)
+        config = HostConfig(servers=(ServerConfig(name="other", url=f"{peer.url}/other"),))
         database = Database(tmp_path / "second.db")
         later = build_host(
             config, store=database, opener=opener, model_factory=lambda _: ScriptedModel(), frontend=ScriptedFrontend()
@@ -402,7 +415,7 @@ async def test_a_kept_sign_in_of_a_server_that_is_gone_is_shown_and_can_be_ended
             found = await later.accounts.list_accounts()
             assert [(kept.servers, kept.used_by) for kept in found] == [((), ())] * 2
             assert await later.accounts.sign_out_account(found[0])
-            assert secret["home"] not in one.valid
+            assert secret["home"] not in peer.valid
             assert [kept.account.name for kept in await later.accounts.list_accounts()] == ["work"]
         await database.close()
 
@@ -417,36 +430,36 @@ class Waits(BrowserUser):
 
 
 @asynccontextmanager
-async def open_waiting_host(folder: Path, one: OAuthPeer) -> AsyncIterator[tuple[Host, Waits]]:
+async def open_waiting_host(folder: Path, peer: OAuthPeer) -> AsyncIterator[tuple[Host, Waits]]:
     """A host that receives the steps, and a user whom the sign-in waits for."""
     hosts: list[Host] = []
-    person = Waits(visit=False)
+    user = Waits(visit=False)
 
     def told(progress: Any) -> None:
         hosts[0].servers.update_sign_in(progress)
 
-    server = ServerConfig(name="tracker", url=one.url, source="flag")
+    server = ServerConfig(name="tracker", url=peer.url, source="flag")
     database = Database(folder / "store.db")
     opener = ClientSessionOpener(
-        expand=str, accounts=OAuthRegistry(TokenStore(MemoryBackend(), folder), person, on_progress=told)
+        expand=str, accounts=OAuthRegistry(TokenStore(MemoryBackend(), folder), user, on_progress=told)
     )
     config = HostConfig(servers=(server,))
-    front = ScriptedFrontend()
+    frontend = ScriptedFrontend()
     async with build_host(
-        config, store=database, opener=opener, model_factory=lambda _: ScriptedModel(), frontend=front
+        config, store=database, opener=opener, model_factory=lambda _: ScriptedModel(), frontend=frontend
     ) as host:
         hosts.append(host)
-        yield host, person
+        yield host, user
     await database.close()
 
 
 async def test_where_a_sign_in_is_shows_at_its_server_and_it_can_be_stopped(tmp_path: Path) -> None:
-    async with run_peer(kind=Whose) as one, open_waiting_host(tmp_path, one) as (host, person):
+    async with run_peer(kind=Whose) as peer, open_waiting_host(tmp_path, peer) as (host, user):
         feed = host.events.subscribe()
         assert not host.accounts.cancel_sign_in("tracker")
         host.start()
         with anyio.fail_after(20):
-            await person.asked.wait()
+            await user.asked.wait()
             view = host.servers.view("tracker")
             assert (view.state, view.detail, view.sign_in_status) == (
                 "connecting", "Signing in: waiting for you.", "waiting for you",
@@ -461,10 +474,10 @@ async def test_where_a_sign_in_is_shows_at_its_server_and_it_can_be_stopped(tmp_
 
 
 async def test_a_sign_in_that_the_user_began_is_stopped_and_changes_nothing(tmp_path: Path) -> None:
-    async with run_peer(kind=Whose) as one, open_waiting_host(tmp_path, one) as (host, person):
-        one.open = True
+    async with run_peer(kind=Whose) as peer, open_waiting_host(tmp_path, peer) as (host, user):
+        peer.open = True
         await host.servers.ensure_ready("tracker")
-        one.open = False
+        peer.open = False
         errors: list[str] = []
 
         async def sign_in() -> None:
@@ -476,7 +489,7 @@ async def test_a_sign_in_that_the_user_began_is_stopped_and_changes_nothing(tmp_
         with anyio.fail_after(20):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(sign_in)
-                await person.asked.wait()
+                await user.asked.wait()
                 assert host.servers.view("tracker").state == "ready"
                 assert host.servers.view("tracker").sign_in_status == "waiting for you"
                 assert host.accounts.cancel_sign_in("tracker")

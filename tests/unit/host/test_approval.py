@@ -39,29 +39,29 @@ async def grants(tmp_path: Path) -> AsyncIterator[GrantStore]:
 
 def create_approvals(grants: GrantStore, *answers: Any) -> tuple[ServerApprovals, ScriptedFrontend]:
     """One run."""
-    front = ScriptedFrontend(*answers)
-    return ServerApprovals(grants, front, create_in_memory_log()), front
+    frontend = ScriptedFrontend(*answers)
+    return ServerApprovals(grants, frontend, create_in_memory_log()), frontend
 
 
 @pytest.mark.parametrize(("answer", "later"), [(TrustOnce(), False), (TrustAlways(), True), (DoNotTrust(), False)])
 async def test_an_approval_lasts_as_long_as_chosen(grants: GrantStore, answer: Any, later: bool) -> None:
-    one, front = create_approvals(grants, answer)
+    one, frontend = create_approvals(grants, answer)
     allowed = not isinstance(answer, DoNotTrust)
     assert await one.ask_approval(SERVER) is allowed
     assert await one.is_approved(SERVER) is allowed
-    assert len(front.asked) == 1
-    now, front = create_approvals(grants, DoNotTrust())
+    assert len(frontend.asked) == 1
+    now, frontend = create_approvals(grants, DoNotTrust())
     assert await now.ask_approval(SERVER) is later
-    assert len(front.asked) == (not later)
+    assert len(frontend.asked) == (not later)
 
 
 async def test_an_entry_of_another_name_is_asked_about_though_it_is_the_same_program(grants: GrantStore) -> None:
-    one, front = create_approvals(grants, DoNotTrust(), TrustOnce(), DoNotTrust())
+    one, frontend = create_approvals(grants, DoNotTrust(), TrustOnce(), DoNotTrust())
     alias = replace(SERVER, name="alias")
     assert not await one.ask_approval(alias)
     assert await one.ask_approval(SERVER)
     assert not await one.ask_approval(alias)
-    assert len(front.asked) == 3
+    assert len(frontend.asked) == 3
 
 
 @pytest.mark.parametrize("answer", [TrustOnce(), TrustAlways()])
@@ -73,10 +73,10 @@ async def test_what_is_started_or_reached_in_another_way_is_asked_about_again(
         change = {"ca_file": str(tmp_path / "ca.pem")}
         (tmp_path / "ca.pem").touch()
     before = SERVER if next(iter(change)) in ("command", "args", "cwd", "env") else WEB
-    one, front = create_approvals(grants, answer, DoNotTrust())
+    one, frontend = create_approvals(grants, answer, DoNotTrust())
     assert await one.ask_approval(before)
     assert not await one.ask_approval(replace(before, **change))
-    asked = front.asked[1]
+    asked = frontend.asked[1]
     assert isinstance(asked, TrustServer)
     assert bool(asked.changed) is isinstance(answer, TrustAlways)
     assert await one.ask_approval(before), "what was approved stays so"
@@ -95,14 +95,14 @@ async def test_the_question_shows_everything_but_secrets() -> None:
 async def test_what_mcphost_itself_rewrites_is_approved_only_where_exactly_that_was(
     tmp_path: Path, grants: GrantStore
 ) -> None:
-    journal, after = create_audit_log(tmp_path), replace(SERVER, args=("-y", "fs", "--new"))
-    assert not await carry_over(grants, journal, SERVER, after)
-    await approve(grants, journal, replace(SERVER, command="other"))
-    assert not await carry_over(grants, journal, SERVER, after)
+    audit_log, after = create_audit_log(tmp_path), replace(SERVER, args=("-y", "fs", "--new"))
+    assert not await carry_over(grants, audit_log, SERVER, after)
+    await approve(grants, audit_log, replace(SERVER, command="other"))
+    assert not await carry_over(grants, audit_log, SERVER, after)
     assert not await create_approvals(grants)[0].is_approved(after)
-    assert [row.event for row in await read_rows(journal, "trust")] == ["kept"], "and nothing else is recorded"
-    await approve(grants, journal, SERVER)
-    assert await carry_over(grants, journal, SERVER, after)
+    assert [row.event for row in await read_rows(audit_log, "trust")] == ["kept"], "and nothing else is recorded"
+    await approve(grants, audit_log, SERVER)
+    assert await carry_over(grants, audit_log, SERVER, after)
     assert await create_approvals(grants)[0].is_approved(after)
 
 
@@ -118,12 +118,12 @@ def test_every_place_is_approved_by_itself() -> None:
 async def test_a_named_file_approves_what_runs_where_the_file_is_and_nothing_that_runs_elsewhere(
     grants: GrantStore, tmp_path: Path
 ) -> None:
-    one, front = create_approvals(grants, DoNotTrust())
+    one, frontend = create_approvals(grants, DoNotTrust())
     named = replace(SERVER, source="flag", file=str(tmp_path / "clone" / "conf" / "mcp.json"))
     assert await one.is_approved(named)
     assert await one.is_approved(replace(named, startup_folder=str(tmp_path / "clone")))
     assert not await one.ask_approval(replace(named, startup_folder=str(tmp_path / "other")))
-    assert len(front.asked) == 1
+    assert len(frontend.asked) == 1
 
 
 def test_variables_that_decide_which_code_is_loaded_are_pointed_out_and_never_hidden() -> None:

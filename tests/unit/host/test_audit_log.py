@@ -55,15 +55,15 @@ def rows(folder: Path) -> tuple[AuditRow, ...]:
 
 
 async def test_an_answer_is_recorded_on_disk_before_it_is_returned(tmp_path: Path) -> None:
-    book = journal(tmp_path)
-    answer = await book.wrap_frontend(ScriptedFrontend(AllowOnce({"path": "/b"}))).ask(ASKED)
+    audit_log = journal(tmp_path)
+    answer = await audit_log.wrap_frontend(ScriptedFrontend(AllowOnce({"path": "/b"}))).ask(ASKED)
     # Another connection sees it now, and nothing was flushed or closed.
     (row,) = rows(tmp_path)
     assert answer == AllowOnce({"path": "/b"})
     assert (row.kind, row.event, row.decision, row.who) == ("tool", "answered", "once, edited", "person")
     assert row.arguments == arguments_digest({"path": "/b"}) != arguments_digest(ASKED.arguments)
     assert row.shown == hashlib.sha256(encode(ASKED)).hexdigest()
-    await book.close()
+    await audit_log.close()
 
 
 @pytest.mark.parametrize("secret", ["a", "files", "read_text_file_of_2026", "notifications/resources/list_changed"])
@@ -74,13 +74,13 @@ async def test_what_an_authorization_server_calls_its_token_never_blanks_a_row(t
         parse_token_response(reply, "https://as.example")
     question = replace(ASKED, server=secret, tool=secret)
     act = AuditSubject(kind="tool", server=secret, name=secret)
-    book = journal(tmp_path)
-    await book.wrap_frontend(ScriptedFrontend(AllowOnce())).ask(question)
-    await book.record_decision(act, "allow", who="grant", grant=secret)
-    await book.record_event(act, "kept", detail={secret: "x"})
-    effect = await book.start_span(act, who="grant", grant=secret)
+    audit_log = journal(tmp_path)
+    await audit_log.wrap_frontend(ScriptedFrontend(AllowOnce())).ask(question)
+    await audit_log.record_decision(act, "allow", who="grant", grant=secret)
+    await audit_log.record_event(act, "kept", detail={secret: "x"})
+    effect = await audit_log.start_span(act, who="grant", grant=secret)
     effect.end("done")
-    await book.close()
+    await audit_log.close()
     assert [(row.server, row.subject) for row in rows(tmp_path)] == [(secret, secret)] * 5
     assert [row.grant for row in rows(tmp_path)] == ["", secret, "", secret, ""]
     assert json.loads(rows(tmp_path)[2].detail) == {secret: "x"}
@@ -88,16 +88,16 @@ async def test_what_an_authorization_server_calls_its_token_never_blanks_a_row(t
 
 @pytest.mark.parametrize("name", ["sk-delete-everything-of-you-0001", "token:production-db", "AKIAABCDEFGHIJKLMNOP"])
 async def test_names_that_look_like_secrets_stay_in_rows_and_are_found(tmp_path: Path, name: str) -> None:
-    book = journal(tmp_path)
-    await book.wrap_frontend(ScriptedFrontend(AllowOnce())).ask(replace(ASKED, server=name, tool=name))
-    effect = await book.start_span(
+    audit_log = journal(tmp_path)
+    await audit_log.wrap_frontend(ScriptedFrontend(AllowOnce())).ask(replace(ASKED, server=name, tool=name))
+    effect = await audit_log.start_span(
         AuditSubject(kind="tool", server=name, name=name), who="rule", grant=f"{name}/{name}?a=b"
     )
     effect.end("done")
-    await book.record_event(
+    await audit_log.record_event(
         AuditSubject(kind="grant", server=name, name=f"{name}/x?password=hunter22222"), "given", grant="id"
     )
-    await book.close()
+    await audit_log.close()
     found = rows(tmp_path)
     assert [(row.server, row.subject) for row in found[:3]] == [(name, name)] * 3
     assert found[1].grant == f"{name}/{name}?a=b"
@@ -108,9 +108,9 @@ async def test_names_that_look_like_secrets_stay_in_rows_and_are_found(tmp_path:
 async def test_a_name_with_a_value_of_the_user_in_it_is_masked_and_still_found(tmp_path: Path) -> None:
     register_secret("my-own-password-of-2026")
     name = "x-my-own-password-of-2026"
-    book = journal(tmp_path)
-    await book.wrap_frontend(ScriptedFrontend(AllowOnce())).ask(replace(ASKED, server=name, tool="write"))
-    await book.close()
+    audit_log = journal(tmp_path)
+    await audit_log.wrap_frontend(ScriptedFrontend(AllowOnce())).ask(replace(ASKED, server=name, tool="write"))
+    await audit_log.close()
     (row,) = rows(tmp_path)
     assert row.server.startswith("x-[secret] [sha256 ")
     assert AuditReader(tmp_path / "l.db").page(AuditFilter(server=name), 9) == (row,)
@@ -118,12 +118,12 @@ async def test_a_name_with_a_value_of_the_user_in_it_is_masked_and_still_found(t
 
 
 async def test_a_command_in_a_row_loses_its_secrets(tmp_path: Path) -> None:
-    book = journal(tmp_path)
-    effect = await book.start_span(
+    audit_log = journal(tmp_path)
+    effect = await audit_log.start_span(
         AuditSubject(kind="process", server="s", name="run --api-key=abcdefgh12345"), who="flag"
     )
     effect.end("closed")
-    await book.close()
+    await audit_log.close()
     assert [row.subject for row in rows(tmp_path)] == ["run --api-key=[secret]"] * 2
 
 
@@ -133,11 +133,11 @@ async def test_a_command_in_a_row_loses_its_secrets(tmp_path: Path) -> None:
 async def test_which_changed_tools_were_kept_is_recorded(tmp_path: Path, kept: tuple[str, ...], decision: str) -> None:
     names = ("a", "sk-abcdefghijklmnopqrstu")
     changes = tuple(ToolChange(tool=name, digest="d", difference=()) for name in names)
-    book = journal(tmp_path)
-    await book.wrap_frontend(ScriptedFrontend(AcceptToolChanges(kept))).ask(
+    audit_log = journal(tmp_path)
+    await audit_log.wrap_frontend(ScriptedFrontend(AcceptToolChanges(kept))).ask(
         ReviewToolChanges(server="s", why="w", changes=changes)
     )
-    await book.close()
+    await audit_log.close()
     (row,) = rows(tmp_path)
     assert row.decision == decision
     detail = json.loads(row.detail)
@@ -150,49 +150,49 @@ def test_every_kind_of_answer_has_words_of_its_own() -> None:
         (answer,) = get_args(question.__orig_bases__[0])
         classes |= set(get_args(answer)) or {answer}
     assert AllowAlways in classes
-    assert {one.__name__ for one in classes} - {"bool", "AcceptToolChanges"} <= set(audit_summary.ANSWER_LABELS)
+    assert {class_.__name__ for class_ in classes} - {"bool", "AcceptToolChanges"} <= set(audit_summary.ANSWER_LABELS)
 
 
 async def test_a_question_that_is_withdrawn_is_recorded_too(tmp_path: Path) -> None:
-    book, front = journal(tmp_path), ScriptedFrontend()
+    audit_log, frontend = journal(tmp_path), ScriptedFrontend()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(book.wrap_frontend(front).ask, ASKED)
-        await front.asked_now.wait()
+        tasks.start_soon(audit_log.wrap_frontend(frontend).ask, ASKED)
+        await frontend.asked_now.wait()
         tasks.cancel_scope.cancel()
-    await book.close()
+    await audit_log.close()
     assert [(row.event, row.who) for row in rows(tmp_path)] == [("withdrawn", "nobody")]
 
 
 async def test_what_must_be_recorded_and_cannot_be_is_refused(tmp_path: Path) -> None:
     (tmp_path / "no").write_text("a file where a folder should be")
-    book = journal(tmp_path / "no", required=True)
-    assert await book.wrap_frontend(ScriptedFrontend(AllowOnce())).ask(ASKED) == Deny()
+    audit_log = journal(tmp_path / "no", required=True)
+    assert await audit_log.wrap_frontend(ScriptedFrontend(AllowOnce())).ask(ASKED) == Deny()
     with pytest.raises(ConsentDenied, match="ledger"):
-        await book.start_span(TOOL, who="grant")
+        await audit_log.start_span(TOOL, who="grant")
     with pytest.raises(ConsentDenied, match="ledger"):
-        await book.record_decision(TOOL, "allow", who="grant")
+        await audit_log.record_decision(TOOL, "allow", who="grant")
 
 
 async def test_otherwise_work_continues_and_rows_are_written_later(tmp_path: Path) -> None:
     (tmp_path / "no").write_text("a file where a folder should be")
-    book = journal(tmp_path / "no")
-    assert await book.wrap_frontend(ScriptedFrontend(AllowOnce())).ask(ASKED) == AllowOnce()
-    effect = await book.start_span(TOOL, who="once")
+    audit_log = journal(tmp_path / "no")
+    assert await audit_log.wrap_frontend(ScriptedFrontend(AllowOnce())).ask(ASKED) == AllowOnce()
+    effect = await audit_log.start_span(TOOL, who="once")
     (tmp_path / "no").unlink()
     effect.end("ok")
-    await book.close()
+    await audit_log.close()
     found = rows(tmp_path / "no")
     assert [row.event for row in found] == ["answered", "started", "ended"]
     assert found[2].about == found[1].seq
 
 
 async def test_without_the_wish_for_content_no_word_of_arguments_or_answers_is_kept(tmp_path: Path) -> None:
-    book = journal(tmp_path)
-    await book.wrap_frontend(ScriptedFrontend(Deny("because of my reasons"))).ask(ASKED)
+    audit_log = journal(tmp_path)
+    await audit_log.wrap_frontend(ScriptedFrontend(Deny("because of my reasons"))).ask(ASKED)
     act = replace(TOOL, arguments={"path": "/a"})
-    await book.record_decision(act, "allow", who="grant")
-    (await book.start_span(act, who="grant")).end("ok")
-    await book.close()
+    await audit_log.record_decision(act, "allow", who="grant")
+    (await audit_log.start_span(act, who="grant")).end("ok")
+    await audit_log.close()
     for row in rows(tmp_path):
         assert "/a" not in row.detail
         assert "my reasons" not in row.detail
@@ -200,30 +200,30 @@ async def test_without_the_wish_for_content_no_word_of_arguments_or_answers_is_k
 
 
 async def test_no_row_holds_a_secret_wherever_it_stands(tmp_path: Path) -> None:
-    book, key = journal(tmp_path, content=True), "sk-abcdefghijklmnopqrstuvwxyz0123"
+    audit_log, key = journal(tmp_path, content=True), "sk-abcdefghijklmnopqrstuvwxyz0123"
     act = AuditSubject(kind="process", server="s", name=f"run --token {key}", arguments={"x": key})
-    await book.wrap_frontend(ScriptedFrontend(AllowOnce())).ask(replace(ASKED, server="s", tool="t", why=key))
-    await book.record_decision(act, "allow", who="rule", grant=f"s/t?k={key}")
-    await book.record_event(act, "kept", who="person", detail={"covers": [f"argument 1: {key}"]})
-    (await book.start_span(act, who="rule", grant=f"s/t?k={key}")).end("ok")
-    await book.close()
+    await audit_log.wrap_frontend(ScriptedFrontend(AllowOnce())).ask(replace(ASKED, server="s", tool="t", why=key))
+    await audit_log.record_decision(act, "allow", who="rule", grant=f"s/t?k={key}")
+    await audit_log.record_event(act, "kept", who="person", detail={"covers": [f"argument 1: {key}"]})
+    (await audit_log.start_span(act, who="rule", grant=f"s/t?k={key}")).end("ok")
+    await audit_log.close()
     assert [row.event for row in rows(tmp_path)] == ["answered", "decided", "kept", "started", "ended"]
     for row in rows(tmp_path):
         assert key not in dumps(row), row
 
 
 async def test_a_browser_is_recorded_before_it_opens_by_the_place_alone(tmp_path: Path) -> None:
-    book, seen = journal(tmp_path), list[tuple[str, str]]()
+    audit_log, seen = journal(tmp_path), list[tuple[str, str]]()
 
     async def browse(url: str) -> bool:
         seen.append((url, rows(tmp_path)[-1].subject))
         return True
 
-    opened = book.wrap_open_url(browse)
+    opened = audit_log.wrap_open_url(browse)
     assert opened is not None
     assert await opened("https://me:hunter2@example.com/pay?card=4711")
     assert seen == [("https://me:hunter2@example.com/pay?card=4711", "https://example.com")]
-    await book.close()
+    await audit_log.close()
     (tmp_path / "no").write_text("a file where a folder should be")
     strict = journal(tmp_path / "no", required=True).wrap_open_url(browse)
     assert strict is not None
@@ -237,17 +237,17 @@ async def test_rows_that_wait_in_memory_are_not_endless_and_beyond_them_nothing_
 ) -> None:
     monkeypatch.setattr("mcphost.store.audit_store.MAX_PENDING_ROWS", 3)
     (tmp_path / "no").write_text("a file where a folder should be")
-    book = journal(tmp_path / "no")
-    front = book.wrap_frontend(ScriptedFrontend(AllowOnce(), AllowOnce(), AllowOnce()))
-    assert [await front.ask(ASKED) for _ in range(3)] == [AllowOnce(), AllowOnce(), Deny()]
+    audit_log = journal(tmp_path / "no")
+    frontend = audit_log.wrap_frontend(ScriptedFrontend(AllowOnce(), AllowOnce(), AllowOnce()))
+    assert [await frontend.ask(ASKED) for _ in range(3)] == [AllowOnce(), AllowOnce(), Deny()]
     with pytest.raises(ConsentDenied, match="ledger"):
-        await book.record_decision(TOOL, "allow", who="grant")
+        await audit_log.record_decision(TOOL, "allow", who="grant")
 
 
 def test_arguments_have_one_digest_in_any_order_and_no_other_values_have_it() -> None:
     assert arguments_digest({"a": 1, "b": {"c": 2, "d": 3}}) == arguments_digest({"b": {"d": 3, "c": 2}, "a": 1})
     odd = [{"a": value} for value in (1, 1.0, "1", True, None, [1], 0, -0.0, 10**400, float("inf"), "\ud800")]
-    assert len({arguments_digest(one) for one in odd}) == len(odd)
+    assert len({arguments_digest(item) for item in odd}) == len(odd)
 
 
 def test_words_of_a_row_end_somewhere() -> None:
@@ -264,9 +264,9 @@ FORM = FillForm(server="s", why="w", message="m", fields=FIELDS)
 async def test_the_row_of_a_form_is_about_what_was_sent_defaults_included(
     tmp_path: Path, given: dict[str, Any], sent: dict[str, Any] | None
 ) -> None:
-    book = journal(tmp_path, content=True)
-    await book.wrap_frontend(ScriptedFrontend(Accept(given))).ask(FORM)
-    await book.close()
+    audit_log = journal(tmp_path, content=True)
+    await audit_log.wrap_frontend(ScriptedFrontend(Accept(given))).ask(FORM)
+    await audit_log.close()
     (row,) = rows(tmp_path)
     assert row.arguments == arguments_digest(sent)
     assert json.loads(json.loads(row.detail)["answer"])["content"] == (given if sent is None else sent)
@@ -294,9 +294,9 @@ async def test_the_row_of_a_form_is_about_what_was_sent_defaults_included(
 async def test_with_it_words_are_kept_and_still_no_secret(
     tmp_path: Path, question: Any, answer: Any, secret: str
 ) -> None:
-    book = journal(tmp_path, content=True)
-    await book.wrap_frontend(ScriptedFrontend(answer)).ask(question)
-    await book.close()
+    audit_log = journal(tmp_path, content=True)
+    await audit_log.wrap_frontend(ScriptedFrontend(answer)).ask(question)
+    await audit_log.close()
     (row,) = rows(tmp_path)
     assert "shown" in row.detail
     with closing(sqlite3.connect(tmp_path / "l.db")) as db:

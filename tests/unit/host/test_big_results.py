@@ -30,8 +30,8 @@ def last(request: ModelRequest) -> ToolReturnPart:
 async def exchange(folder: Path, kept: Path | None, *rounds: Any, big: str = BIG) -> tuple[ScriptedModel, Any]:
     peer = create_peer("2026-07-28", tools__list=tools_result(tool_definition("it")), tools__call=text_result(big))
     model = ScriptedModel(tool_round(("peer__it", {})), *rounds, text_round("ok"))
-    front = ScriptedFrontend(AllowOnce())
-    async with open_host_with(folder, peer, model, front, results=ResultStore(kept)) as host:
+    frontend = ScriptedFrontend(AllowOnce())
+    async with open_host_with(folder, peer, model, frontend, results=ResultStore(kept)) as host:
         feed = host.events.subscribe()
         await host.conversation.send("go")
         finished = [event for event in feed.drain() if isinstance(event, ToolFinished)]
@@ -50,7 +50,7 @@ async def test_the_model_reads_on_where_the_beginning_ended(tmp_path: Path) -> N
     first, second = (last(request) for request in model.requests[1:3])
     path = Path(first.kept)
     assert path.read_text() == BIG
-    assert [one.stored_file for one in finished] == [str(path), ""]
+    assert [item.stored_file for item in finished] == [str(path), ""]
     assert finished[0].text == BIG
     assert f'{{"result": "{path.stem}", "offset": {MODEL_TEXT_LIMIT}}}' in first.text
     assert len(first.text.encode()) < MODEL_TEXT_LIMIT + 300

@@ -128,8 +128,8 @@ async def test_a_flood_of_changes_is_answered_four_times_a_second_at_most(
     server = Listed(tools=["a"])
     async with open_peer_host(tmp_path, server.peer) as host:
         await host.servers.ensure_ready("peer")
-        began, told = anyio.current_time(), 0
-        while anyio.current_time() - began < 1.1:
+        started_at, told = anyio.current_time(), 0
+        while anyio.current_time() - started_at < 1.1:
             server.tell(CHANGED.format("tools"))
             told += 1
             await anyio.sleep(0.002)
@@ -395,7 +395,11 @@ async def test_a_watched_resource_is_reported_and_watched_again_after_a_reconnec
         method = "subscriptions/listen" if stateless else "resources/subscribe"
         await second.peer.wait_until(lambda: b"a://1" in b"".join(second.peer.pipe.lines))
         await anyio.wait_all_tasks_blocked()
-        asked = [one for one in second.peer.seen if one.get("method") == method and "a://1" in str(one["params"])]
+        asked = [
+            message
+            for message in second.peer.seen
+            if message.get("method") == method and "a://1" in str(message["params"])
+        ]
         assert len(asked) == 1
         second.tell("notifications/resources/updated", asked[0]["id"] if stateless else None, uri="a://1/part")
         assert await wait_for_event(feed, ResourceChanged) == ResourceChanged("peer", "a://1/part")
@@ -434,9 +438,13 @@ async def test_a_subscription_that_is_given_up_is_taken_back(revision: str, tmp_
             await host.features.subscribe("peer", "a://1")
         assert host.features.subscribed_uris("peer") == ()
         await anyio.wait_all_tasks_blocked()
-        asked = [one for one in server.peer.seen if "a://1" in str(one.get("params"))]
-        given_up = [one["params"].get("requestId") for one in server.peer.seen if "cancelled" in one.get("method", "")]
-        assert [one["id"] for one in asked] == given_up
+        asked = [message for message in server.peer.seen if "a://1" in str(message.get("params"))]
+        given_up = [
+            message["params"].get("requestId")
+            for message in server.peer.seen
+            if "cancelled" in message.get("method", "")
+        ]
+        assert [question["id"] for question in asked] == given_up
 
 
 async def test_more_resources_than_anybody_can_follow_are_refused(

@@ -84,7 +84,7 @@ def test_an_ordinary_address_is_not_pointed_out(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("entry", "told"),
+    ("entry", "text"),
     [
         ({"headers": {"X-Key": "${env:OPENAI_API_KEY}"}}, "${env:OPENAI_API_KEY} to mcp.example (header X-Key)"),
         ({"headers": {"A": "Bearer ${env:AWS_ACCESS_KEY_ID}"}}, "${env:AWS_ACCESS_KEY_ID} to mcp.example (header A)"),
@@ -92,9 +92,9 @@ def test_an_ordinary_address_is_not_pointed_out(url: str) -> None:
         ({"oauth": OAuthConfig(client_secret="${env:MY_SECRET}")}, "${env:MY_SECRET} when it signs in"),
     ],
 )
-def test_a_secret_that_a_project_sends_to_its_address_is_pointed_out(entry: dict[str, Any], told: str) -> None:
+def test_a_secret_that_a_project_sends_to_its_address_is_pointed_out(entry: dict[str, Any], text: str) -> None:
     server = ServerConfig(name="x", url="https://mcp.example/mcp", source="project", **entry)
-    assert any(f"It sends your {told}" in warning for warning in make_question(server, None).warnings)
+    assert any(f"It sends your {text}" in warning for warning in make_question(server, None).warnings)
     assert not make_question(replace(server, source="user"), None).warnings
 
 

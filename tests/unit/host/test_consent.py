@@ -52,13 +52,13 @@ class Program:
     def __init__(
         self,
         path: Path,
-        front: Any,
+        frontend: Any,
         checker: SchemaValidator,
         written: ConfigRules = NOTHING,
-        journal: AuditLog | None = None,
+        audit_log: AuditLog | None = None,
         unasked: AutoApprovalCheck | None = None,
     ) -> None:
-        self.path, self.front, self.checker = path, front, checker
+        self.path, self.front, self.checker = path, frontend, checker
         self.conversation: Any = SimpleNamespace(id="c1")
         self.told: list[str] = []
         self.grants = GrantStore(Database(path))
@@ -66,8 +66,8 @@ class Program:
         self.standing = ActiveGrants(
             self.grants, matching, self.conversation, lambda error: self.told.append(error.message)
         )
-        self.journal = journal or create_in_memory_log()
-        self.consent = ConsentPolicy(self.standing, front, matching, written, self.journal, unasked)
+        self.journal = audit_log or create_in_memory_log()
+        self.consent = ConsentPolicy(self.standing, frontend, matching, written, self.journal, unasked)
 
     def again(
         self, *answers: Any, written: ConfigRules = NOTHING, unasked: AutoApprovalCheck | None = None
@@ -411,9 +411,9 @@ async def test_what_no_question_was_asked_about_is_denied_where_it_must_be_recor
     program: Make, tmp_path: Path
 ) -> None:
     (tmp_path / "no").write_text("a file where a folder should be")
-    journal = AuditLog(AuditStore(tmp_path / "no" / "l.db"), AuditConfig(required=True))
+    audit_log = AuditLog(AuditStore(tmp_path / "no" / "l.db"), AuditConfig(required=True))
     strict = Program(
-        tmp_path / "s.db", ScriptedFrontend(), program().checker, ConfigRules(allow=(parse_rule("s/t"),)), journal
+        tmp_path / "s.db", ScriptedFrontend(), program().checker, ConfigRules(allow=(parse_rule("s/t"),)), audit_log
     )
     verdict = await strict.decide(subject())
     assert isinstance(verdict, Deny)

@@ -163,16 +163,16 @@ class Only(ScriptedFrontend):
 async def test_a_mode_that_was_not_declared_is_refused_without_a_question(
     ask: tuple[str, dict[str, Any]], tmp_path: Path
 ) -> None:
-    peer, front = AskingServer("2025-11-25", {"a": ask}), Only()
-    async with open_asking_host(tmp_path, peer, front) as host:
+    peer, frontend = AskingServer("2025-11-25", {"a": ask}), Only()
+    async with open_asking_host(tmp_path, peer, frontend) as host:
         assert peer.declared["elicitation"] == {"form": {}}
         assert '"code": -32602' in (await host.tools.call("peer", "ask", {})).text
     peer = AskingServer(STATELESS, {"a": ask})
-    async with open_asking_host(tmp_path, peer, front) as host:
+    async with open_asking_host(tmp_path, peer, frontend) as host:
         with pytest.raises(MalformedMessage, match="is not supported"):
             await host.tools.call("peer", "ask", {})
     assert len(peer.calls) == 1
-    assert front.asked == []
+    assert frontend.asked == []
 
 
 @pytest.mark.req("elic.mode-undeclared")
@@ -224,7 +224,7 @@ async def test_only_the_browser_connects_to_an_elicited_url(tmp_path: Path) -> N
         got, asked = await collect_replies(tmp_path, STATELESS, {"a": url_request(url)}, AcceptUrl())
         tasks.cancel_scope.cancel()
     assert got == {"a": {"result": {"action": "accept"}}}
-    assert [one.url for one in asked] == [url]
+    assert [question.url for question in asked] == [url]
     assert came == []
 
 
@@ -248,8 +248,8 @@ async def test_the_browser_gets_the_address_after_consent_alone_and_failing_to_o
         opened.append(url)
         return works
 
-    peer, front = AskingServer(STATELESS, {"a": url_request(PAGE)}), ScriptedFrontend(Decline(), AcceptUrl())
-    async with open_asking_host(tmp_path, peer, front, open_url=open_url) as host:
+    peer, frontend = AskingServer(STATELESS, {"a": url_request(PAGE)}), ScriptedFrontend(Decline(), AcceptUrl())
+    async with open_asking_host(tmp_path, peer, frontend, open_url=open_url) as host:
         assert "decline" in (await host.tools.call("peer", "ask", {})).text
         assert opened == []
         assert action in (await host.tools.call("peer", "ask", {})).text
@@ -277,14 +277,14 @@ async def test_a_completion_notice_is_reported_once_and_unknown_ids_are_ignored(
             peer.say("notifications/elicitation/complete", elicitationId=ident)
         peer.send_raw(b'{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":5}}')
         await host.tools.call("peer", "plain", {})
-        told = [event for event in feed.drain() if type(event).__name__ == "NoticeEvent"]
-    assert [event.text for event in told] == ["peer reports that you are done in the browser."]  # type: ignore[attr-defined]
+        events = [event for event in feed.drain() if type(event).__name__ == "NoticeEvent"]
+    assert [event.text for event in events] == ["peer reports that you are done in the browser."]  # type: ignore[attr-defined]
 
 
-def elicitation(front: ScriptedFrontend) -> tuple[ElicitationHandler, list[str]]:
+def elicitation(frontend: ScriptedFrontend) -> tuple[ElicitationHandler, list[str]]:
     """An elicitation with its message to the user."""
-    told: list[str] = []
-    return ElicitationHandler("peer", front, lambda text, hint: told.append(text)), told
+    messages: list[str] = []
+    return ElicitationHandler("peer", frontend, lambda text, hint: messages.append(text)), messages
 
 
 @pytest.mark.parametrize("verdict", [Decline(), Cancel()])
@@ -340,11 +340,11 @@ async def test_a_call_that_needs_addresses_visited_asks_for_each_and_is_repeated
         peer.open = True
         return True
 
-    front = ScriptedFrontend(AcceptUrl(), AcceptUrl(), done)
-    async with open_asking_host(tmp_path, peer, front) as host:
+    frontend = ScriptedFrontend(AcceptUrl(), AcceptUrl(), done)
+    async with open_asking_host(tmp_path, peer, frontend) as host:
         assert (await host.tools.call("peer", "ask", {"k": "v"})).text == "{}"
-    assert [type(question) for question in front.asked] == [VisitUrl, VisitUrl, RetryCall]
-    assert front.asked[2].urls == ("https://a.example/", "https://b.example/")  # type: ignore[attr-defined]
+    assert [type(question) for question in frontend.asked] == [VisitUrl, VisitUrl, RetryCall]
+    assert frontend.asked[2].urls == ("https://a.example/", "https://b.example/")  # type: ignore[attr-defined]
     (first, before), (second, after) = peer.calls
     assert first != second
     assert before["arguments"] == after["arguments"] == {"k": "v"}
@@ -353,18 +353,18 @@ async def test_a_call_that_needs_addresses_visited_asks_for_each_and_is_repeated
 @pytest.mark.req("elic.url.complete")
 async def test_the_call_is_repeated_by_itself_when_the_server_says_that_it_is_done(tmp_path: Path) -> None:
     peer = Gate(PAGE)
-    front = ScriptedFrontend(AcceptUrl())  # the question whether to repeat it is never answered
-    async with open_asking_host(tmp_path, peer, front) as host, anyio.create_task_group() as group:
+    frontend = ScriptedFrontend(AcceptUrl())  # the question whether to repeat it is never answered
+    async with open_asking_host(tmp_path, peer, frontend) as host, anyio.create_task_group() as group:
 
         async def finish() -> None:
-            while len(front.asked) < 2:
-                await front.asked_now.wait()
+            while len(frontend.asked) < 2:
+                await frontend.asked_now.wait()
             peer.open = True
             peer.say("notifications/elicitation/complete", elicitationId="g0")
 
         group.start_soon(finish)
         assert (await host.tools.call("peer", "ask", {})).text == "{}"
-    assert front.waiting == 0
+    assert frontend.waiting == 0
 
 
 @pytest.mark.parametrize("verdicts", [(Decline(),), (Cancel(),), (AcceptUrl(), False)])
@@ -389,8 +389,8 @@ async def test_endless_url_requests_are_reported_as_a_refusal(tmp_path: Path) ->
 @pytest.mark.parametrize("url", ["ftp://x", "http://example.com"])
 async def test_an_error_with_addresses_that_cannot_be_shown_stays_an_error(url: str, tmp_path: Path) -> None:
     peer = Gate(url)
-    front = ScriptedFrontend()
-    async with open_asking_host(tmp_path, peer, front) as host:
+    frontend = ScriptedFrontend()
+    async with open_asking_host(tmp_path, peer, frontend) as host:
         with pytest.raises(RequestRefused, match="Not yet"):
             await host.tools.call("peer", "ask", {})
     peer = Gate(PAGE)
@@ -398,18 +398,18 @@ async def test_an_error_with_addresses_that_cannot_be_shown_stays_an_error(url: 
     async with open_asking_host(tmp_path / "other", peer, Only()) as host:
         with pytest.raises(RequestRefused, match="Not yet"):
             await host.tools.call("peer", "ask", {})
-    assert front.asked == []
+    assert frontend.asked == []
 
 
 # -- how often, and for how long
 @pytest.mark.req("elic.rate-limit")
 async def test_a_flood_of_forms_becomes_a_bounded_queue_and_the_rest_is_refused(tmp_path: Path) -> None:
-    peer, front = AskingServer("2025-11-25"), ScriptedFrontend()
-    async with open_asking_host(tmp_path, peer, front):
+    peer, frontend = AskingServer("2025-11-25"), ScriptedFrontend()
+    async with open_asking_host(tmp_path, peer, frontend):
         for number in range(80):
             peer.ask(str(number), *form_request(NAME))
         refused = await peer.until(30)
-        assert len(front.asked) == 50
+        assert len(frontend.asked) == 50
         assert all("error" in reply for _, reply in refused)
 
 
@@ -417,19 +417,19 @@ async def test_forms_that_hold_too_much_together_are_refused_without_a_question(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcphost.host.questions.frontend.MAX_SERVER_BYTES", 5_000)
-    peer, front = AskingServer("2025-11-25"), ScriptedFrontend()
+    peer, frontend = AskingServer("2025-11-25"), ScriptedFrontend()
     method, params = form_request(NAME)
-    async with open_asking_host(tmp_path, peer, front):
+    async with open_asking_host(tmp_path, peer, frontend):
         for number in range(6):
             peer.ask(str(number), method, {**params, "message": "x" * 1_500})
         refused = await peer.until(3)
-        assert len(front.asked) == 3
+        assert len(frontend.asked) == 3
         assert all("would exceed" in reply["error"]["message"] for _, reply in refused)
 
 
 async def test_a_server_whose_questions_were_answered_may_ask_as_many_again(tmp_path: Path) -> None:
-    peer, front = AskingServer("2025-11-25"), ScriptedFrontend(*[Decline()] * (MAX_SERVER_QUESTIONS + 1))
-    async with open_asking_host(tmp_path, peer, front):
+    peer, frontend = AskingServer("2025-11-25"), ScriptedFrontend(*[Decline()] * (MAX_SERVER_QUESTIONS + 1))
+    async with open_asking_host(tmp_path, peer, frontend):
         for number in range(MAX_SERVER_QUESTIONS + 1):
             peer.ask(str(number), *form_request(NAME))
             await peer.until(number + 1)
@@ -451,14 +451,14 @@ async def test_the_time_a_person_is_asked_counts_for_no_deadline(tmp_path: Path)
 
 
 async def test_a_form_the_server_takes_back_is_withdrawn_and_not_answered(tmp_path: Path) -> None:
-    peer, front = AskingServer("2025-11-25"), ScriptedFrontend()
-    async with open_asking_host(tmp_path, peer, front) as host:
+    peer, frontend = AskingServer("2025-11-25"), ScriptedFrontend()
+    async with open_asking_host(tmp_path, peer, frontend) as host:
         peer.ask("x", *form_request(NAME))
-        while not front.waiting:
-            await front.asked_now.wait()
+        while not frontend.waiting:
+            await frontend.asked_now.wait()
         peer.say("notifications/cancelled", requestId="x")
         await host.tools.call("peer", "plain", {})
-        assert front.waiting == 0
+        assert frontend.waiting == 0
         assert peer.results == []
 
 
@@ -482,22 +482,22 @@ async def test_an_id_that_is_used_twice_at_a_time_gets_two_answers_and_ends_noth
 async def test_a_form_of_a_stopped_call_stays_marked_until_the_server_withdraws_it(
     tmp_path: Path,
 ) -> None:
-    peer, front = AskingServer("2025-11-25", {"a": form_request(NAME)}), ScriptedFrontend()
-    async with open_asking_host(tmp_path, peer, front) as host:
+    peer, frontend = AskingServer("2025-11-25", {"a": form_request(NAME)}), ScriptedFrontend()
+    async with open_asking_host(tmp_path, peer, frontend) as host:
         feed = host.events.subscribe()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(host.tools.call, "peer", "ask", {})
-            while not front.waiting:
-                await front.asked_now.wait()
+            while not frontend.waiting:
+                await frontend.asked_now.wait()
             assert [event for event in feed.drain() if isinstance(event, CallEnded)] == []
             tasks.cancel_scope.cancel()
-        (asked,) = front.asked
+        (asked,) = frontend.asked
         assert asked.number == 1
         assert [event for event in feed.drain() if isinstance(event, CallEnded)] == [CallEnded("peer", 1)]
-        assert front.waiting == 1
+        assert frontend.waiting == 1
         peer.say("notifications/cancelled", requestId=f"{peer.calls[0][0]}/a")
         await host.tools.call("peer", "plain", {})
-        assert front.waiting == 0
+        assert frontend.waiting == 0
         assert [event for event in feed.drain() if isinstance(event, CallEnded)] == []
 
 
@@ -507,16 +507,16 @@ async def test_questions_of_one_call_share_a_number_and_unsolicited_ones_have_no
     tmp_path: Path, revision: str
 ) -> None:
     peer = AskingServer(revision, {"a": form_request(NAME), "b": form_request(NAME)})
-    front = ScriptedFrontend(Decline(), Decline(), Decline())
-    async with open_asking_host(tmp_path, peer, front) as host:
+    frontend = ScriptedFrontend(Decline(), Decline(), Decline())
+    async with open_asking_host(tmp_path, peer, frontend) as host:
         await host.tools.call("peer", "ask", {})
-        first, second = (asked.number for asked in front.asked)
+        first, second = (question.number for question in frontend.asked)
         assert (first, second) == (1, 1)
         if revision < "2026":
             peer.ask("x", *form_request(NAME))
-            while len(front.asked) < 3:
-                await front.asked_now.wait()
-            assert (front.asked[2].number, front.asked[2].why) == (0, "asked on its own; no tool is running")
+            while len(frontend.asked) < 3:
+                await frontend.asked_now.wait()
+            assert (frontend.asked[2].number, frontend.asked[2].why) == (0, "asked on its own; no tool is running")
 
 
 async def test_unshowable_forms_are_reported_once_per_reason_and_bounded() -> None:

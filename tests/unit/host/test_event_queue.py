@@ -26,8 +26,8 @@ async def collect(feeds: EventBus, *events: HostEvent) -> list[HostEvent]:
 
 
 async def test_unread_text_merges_into_one_event() -> None:
-    got = await collect(EventBus(), TextDeltaEvent(1, "a"), TextDeltaEvent(1, "b"), TextDeltaEvent(1, "c"))
-    assert got == [TextDeltaEvent(1, "abc")]
+    received = await collect(EventBus(), TextDeltaEvent(1, "a"), TextDeltaEvent(1, "b"), TextDeltaEvent(1, "c"))
+    assert received == [TextDeltaEvent(1, "abc")]
 
 
 async def test_text_never_merges_across_something_else_or_another_turn() -> None:
@@ -43,22 +43,22 @@ async def test_text_never_merges_across_something_else_or_another_turn() -> None
 
 
 async def test_the_last_progress_of_a_call_wins_in_its_first_place() -> None:
-    got = await collect(
+    received = await collect(
         EventBus(),
         ToolProgress("1", "s", 1),
         ToolProgress("2", "s", 5),
         NoticeEvent("info", "x"),
         ToolProgress("1", "s", 9),
     )
-    assert got == [ToolProgress("1", "s", 9), ToolProgress("2", "s", 5), NoticeEvent("info", "x")]
+    assert received == [ToolProgress("1", "s", 9), ToolProgress("2", "s", 5), NoticeEvent("info", "x")]
 
 
 async def test_a_flood_of_log_lines_keeps_the_newest_and_everything_else() -> None:
     logs = [ServerLog("s", "info", str(number)) for number in range(MAX_LOGS + 50)]
-    got = await collect(EventBus(), NoticeEvent("info", "first"), *logs, NoticeEvent("info", "last"))
-    assert got[0] == NoticeEvent("info", "first")
-    assert got[1:-1] == logs[50:]
-    assert got[-1] == NoticeEvent("info", "last")
+    received = await collect(EventBus(), NoticeEvent("info", "first"), *logs, NoticeEvent("info", "last"))
+    assert received[0] == NoticeEvent("info", "first")
+    assert received[1:-1] == logs[50:]
+    assert received[-1] == NoticeEvent("info", "last")
 
 
 async def test_a_reader_that_waits_gets_each_event_as_it_comes() -> None:

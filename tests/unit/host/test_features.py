@@ -141,7 +141,7 @@ async def test_a_read_may_give_several_contents_or_none(tmp_path: Path) -> None:
     answers = [{"contents": several}, {"contents": []}]
     async with open_peer_host(tmp_path, server_with_lists(lambda *_: answers.pop(0))) as host:
         read = await host.features.read_resource("peer", "d://x")
-        assert [(one.uri, one.text, one.blob) for one in read.contents] == [
+        assert [(content.uri, content.text, content.blob) for content in read.contents] == [
             ("d://x/1", "one", None),
             ("d://x/2", None, "AAE="),
             ("d://x/3", "", None),
@@ -162,13 +162,13 @@ async def test_a_read_may_give_several_contents_or_none(tmp_path: Path) -> None:
 async def test_a_missing_resource_is_reported_in_words(error: ErrorData, words: str, data: Any, tmp_path: Path) -> None:
     full = ErrorData(error.code, error.message, Raw(encode(data))) if data is not None else error
     async with open_peer_host(tmp_path, server_with_lists(lambda *_: full)) as host:
-        with pytest.raises(RequestRefused) as caught:
+        with pytest.raises(RequestRefused) as exc_info:
             await host.features.read_resource("peer", "a://1")
     named = isinstance(data, dict) and isinstance(data["uri"], str)
-    assert words.replace("'a://1'", "'a://named'" if named else "'a://1'") in caught.value.message
-    assert error.message in caught.value.message
-    assert caught.value.code == error.code
-    assert "mcphost resources peer" in caught.value.hint
+    assert words.replace("'a://1'", "'a://named'" if named else "'a://1'") in exc_info.value.message
+    assert error.message in exc_info.value.message
+    assert exc_info.value.code == error.code
+    assert "mcphost resources peer" in exc_info.value.hint
 
 
 async def test_an_address_without_end_is_not_sent(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ async def test_every_kind_of_content_arrives_in_order_with_its_role(tmp_path: Pa
         {"type": "resource", "resource": {"uri": "a://1", "text": "embedded"}},
         {"type": "resource_link", "uri": "a://2", "name": "two"},
     ]
-    messages = [{"role": ("user", "assistant")[n % 2], "content": one} for n, one in enumerate(contents)]
+    messages = [{"role": ("user", "assistant")[n % 2], "content": content} for n, content in enumerate(contents)]
     async with open_peer_host(
         tmp_path, server_with_lists(lambda *_: {"description": "All", "messages": messages})
     ) as host:

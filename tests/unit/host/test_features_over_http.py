@@ -36,36 +36,36 @@ class Server:
         self.hang_up = anyio.Event()
         self.opened = anyio.Event()
 
-    async def handle(self, one: ReceivedRequest) -> object:
-        method = one.message["method"]
+    async def handle(self, request: ReceivedRequest) -> object:
+        method = request.message["method"]
         done = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
         match method:
             case "server/discover":
                 offered = {"tools": {"listChanged": True}, "resources": {"subscribe": True}, "logging": {}}
-                return await one.result({**done, "supportedVersions": ["2026-07-28"], "capabilities": offered})
+                return await request.result({**done, "supportedVersions": ["2026-07-28"], "capabilities": offered})
             case "tools/list":
                 tools = [{"name": name, "inputSchema": {"type": "object"}} for name in self.tools]
-                return await one.result({**done, "tools": tools})
+                return await request.result({**done, "tools": tools})
             case "resources/list" | "resources/templates/list":
-                return await one.result(done)
+                return await request.result(done)
             case "subscriptions/listen":
                 if self.refuses:
-                    return await one.error(self.refuses, -32601)
-                return await self.listen(one)
+                    return await request.error(self.refuses, -32601)
+                return await self.listen(request)
             case _:
-                return await self.call(one)
+                return await self.call(request)
 
-    async def listen(self, one: ReceivedRequest) -> object:
-        await one.stream()
-        self.listening.append(one)
-        asked = one.message["params"]["notifications"]
-        await self.tell(one, "notifications/subscriptions/acknowledged", notifications=asked)
+    async def listen(self, request: ReceivedRequest) -> object:
+        await request.stream()
+        self.listening.append(request)
+        asked = request.message["params"]["notifications"]
+        await self.tell(request, "notifications/subscriptions/acknowledged", notifications=asked)
         self.opened.set()
         self.opened = anyio.Event()
         async with anyio.create_task_group() as tasks:
 
             async def left() -> None:
-                await one.wait_closed()
+                await request.wait_closed()
                 self.ended.set()
                 tasks.cancel_scope.cancel()
 
@@ -74,15 +74,15 @@ class Server:
             tasks.cancel_scope.cancel()
         return False
 
-    async def tell(self, one: ReceivedRequest, method: str, **params: Any) -> None:
-        await one.event({"method": method, "params": {**params, "_meta": {SUBSCRIPTION: one.message["id"]}}})
+    async def tell(self, request: ReceivedRequest, method: str, **params: Any) -> None:
+        await request.event({"method": method, "params": {**params, "_meta": {SUBSCRIPTION: request.message["id"]}}})
 
-    async def call(self, one: ReceivedRequest) -> object:
-        await one.stream()
-        if LEVEL in one.message["params"]["_meta"]:
+    async def call(self, request: ReceivedRequest) -> object:
+        await request.stream()
+        if LEVEL in request.message["params"]["_meta"]:
             said = {"level": "warning", "logger": "disk", "data": "nearly full"}
-            await one.event({"method": "notifications/message", "params": said})
-        await one.event({"id": one.message["id"], "result": {"resultType": "complete", "content": []}})
+            await request.event({"method": "notifications/message", "params": said})
+        await request.event({"id": request.message["id"], "result": {"resultType": "complete", "content": []}})
         return False
 
     async def until(self, count: int) -> None:
@@ -91,7 +91,9 @@ class Server:
 
     def about(self, key: str) -> ReceivedRequest:
         """The newest subscription with that key in its filter."""
-        return [one for one in self.listening if key in one.message["params"]["notifications"]][-1]
+        return [
+            subscription for subscription in self.listening if key in subscription.message["params"]["notifications"]
+        ][-1]
 
 
 @pytest.mark.req("log.message.scope")
@@ -105,7 +107,7 @@ async def test_a_log_message_on_the_stream_of_a_call_is_attributed_to_it(tmp_pat
         await host.tools.call("peer", "t", {})
         line = host.servers.view("peer").log[0]
         assert line == ServerLog("peer", "warning", "nearly full", "server", "disk", "hand-2")
-        asked = {one.message["method"]: LEVEL in one.message["params"]["_meta"] for one in raw.seen}
+        asked = {message.message["method"]: LEVEL in message.message["params"]["_meta"] for message in raw.seen}
         assert asked == {
             "server/discover": False, "tools/list": False, "resources/list": False, "resources/templates/list": False,
             "subscriptions/listen": False, "tools/call": True,
@@ -129,7 +131,7 @@ async def test_a_watched_resource_uses_a_stream_that_closes_with_the_last_watche
         assert not server.ended.is_set()
         await host.features.unsubscribe("peer", "a://1")
         await server.ended.wait()
-        assert "notifications/cancelled" not in [one.message.get("method") for one in raw.seen if one.body]
+        assert "notifications/cancelled" not in [message.message.get("method") for message in raw.seen if message.body]
 
 
 @pytest.mark.req("sub.abrupt-end")
@@ -153,9 +155,11 @@ async def test_a_server_without_subscriptions_works_on(status: int, tmp_path: Pa
     server.refuses = status
     async with serve(server.handle) as raw, open_peer_host(tmp_path, url=raw.url) as host:
         await host.tools.call("peer", "t", {})
-        with pytest.raises(Exception) as caught:  # noqa: PT011 - the transport may say it by its status alone
+        with pytest.raises(Exception) as exc_info:  # noqa: PT011 - the transport may say it by its status alone
             await host.features.subscribe("peer", "a://1")
-        assert isinstance(caught.value, RequestRefused) or "404" in str(caught.value) or "405" in str(caught.value)
+        assert (
+            isinstance(exc_info.value, RequestRefused) or "404" in str(exc_info.value) or "405" in str(exc_info.value)
+        )
         await anyio.sleep(0.1)
         assert raw.calls().count("POST subscriptions/listen") == 2
         await host.tools.call("peer", "t", {})
@@ -176,8 +180,8 @@ async def test_progress_and_logs_on_a_subscription_are_not_taken_for_anything(tm
         await server.tell(stream, "notifications/tools/list_changed")
         await wait_for_event(feed, CatalogChanged)
         assert host.servers.view("peer").log == ()
-    wanted = [one.message["params"]["notifications"] for one in server.listening]
-    assert [one for one in wanted if "toolsListChanged" in one] == [stream.message["params"]["notifications"]]
+    expected = [subscription.message["params"]["notifications"] for subscription in server.listening]
+    assert [item for item in expected if "toolsListChanged" in item] == [stream.message["params"]["notifications"]]
 
 
 async def test_a_changed_list_that_wants_an_account_costs_neither_the_old_list_nor_the_connection(
@@ -186,10 +190,10 @@ async def test_a_changed_list_that_wants_an_account_costs_neither_the_old_list_n
     server = Server()
     refusing = anyio.Event()
 
-    async def handle(one: ReceivedRequest) -> object:
-        if refusing.is_set() and one.message["method"] == "tools/list":
-            return await one.reply(401, b"who are you", "text/plain")
-        return await server.handle(one)
+    async def handle(request: ReceivedRequest) -> object:
+        if refusing.is_set() and request.message["method"] == "tools/list":
+            return await request.reply(401, b"who are you", "text/plain")
+        return await server.handle(request)
 
     async with serve(handle) as raw, open_peer_host(tmp_path, url=raw.url) as host:
         await host.servers.ensure_ready("peer")

@@ -71,7 +71,7 @@ class Page:
         )
 
     async def states(self) -> list[tuple[str, str]]:
-        return [(one.state, one.why) for one in await self.permissions.list_grants()]
+        return [(grant.state, grant.why) for grant in await self.permissions.list_grants()]
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ async def test_active_grants_are_marked_active(page: Page, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("given", "state", "why"),
+    ("given", "state", "reason"),
     [
         ({"text": "gone/t"}, "elsewhere", SERVER_NOT_CONFIGURED),
         ({"scope": "conversation", "place": "c2"}, "elsewhere", "it is for another conversation"),
@@ -100,9 +100,9 @@ async def test_active_grants_are_marked_active(page: Page, monkeypatch: pytest.M
         ({"expires": 5.0}, "suspended", EXPIRED_REASON),
     ],
 )
-async def test_inactive_grants_show_a_reason(page: Page, given: dict[str, Any], state: str, why: str) -> None:
+async def test_inactive_grants_show_a_reason(page: Page, given: dict[str, Any], state: str, reason: str) -> None:
     await page.give(**given)
-    assert await page.states() == [(state, why)]
+    assert await page.states() == [(state, reason)]
 
 
 async def test_a_grant_of_a_server_that_is_started_otherwise_of_held_tools_or_suspended_does_not_count(
@@ -134,12 +134,12 @@ def grant_for_session(page: Page, text: str = "s/t", **more: Any) -> Grant:
 
 async def test_grants_of_this_session_are_listed_first_and_found_like_stored_ones(page: Page) -> None:
     stored, here = await page.give(), grant_for_session(page, "x/t", account="work")
-    assert [one.grant.id for one in await page.permissions.list_grants()] == [here.id, stored.id]
-    assert [(one.grant.session, one.state) for one in await page.permissions.list_grants(text="SESSION")] == [
+    assert [grant.grant.id for grant in await page.permissions.list_grants()] == [here.id, stored.id]
+    assert [(grant.grant.session, grant.state) for grant in await page.permissions.list_grants(text="SESSION")] == [
         (True, "counts")
     ]
     assert await page.permissions.list_grants(server="y") == ()
-    assert [one.grant for one in page.permissions.list_session_grants(server="x")] == [here]
+    assert [grant.grant for grant in page.permissions.list_session_grants(server="x")] == [here]
 
 
 async def test_a_grant_of_this_session_is_revoked_by_its_prefix_and_recorded(page: Page) -> None:
@@ -147,7 +147,7 @@ async def test_a_grant_of_this_session_is_revoked_by_its_prefix_and_recorded(pag
     with pytest.raises(UsageError, match="2 grants begin with 's'"):
         await page.permissions.revoke("s")
     assert (await page.permissions.revoke(ended.id)).revoked is not None
-    assert [one.grant for one in await page.permissions.list_grants()] == [kept]
+    assert [grant.grant for grant in await page.permissions.list_grants()] == [kept]
     rows = [(row.event, row.server, row.grant) for row in await read_rows(page.journal, "grant")]
     assert rows == [("revoked", "x", ended.id)]
 
@@ -159,7 +159,7 @@ async def test_grants_of_this_session_are_revoked_while_the_store_fails(page: Pa
         db.execute("DROP TABLE grants")
     with pytest.raises(StoreError):
         await page.permissions.list_grants()
-    assert [one.grant.id for one in page.permissions.list_session_grants()] == [given.id]
+    assert [grant.grant.id for grant in page.permissions.list_session_grants()] == [given.id]
     await page.permissions.revoke(given.id)
     assert page.permissions.list_session_grants() == ()
 
@@ -170,7 +170,7 @@ async def test_grants_are_found_by_server_and_by_any_of_their_words(page: Page) 
         ("s", "", {first.id}), ("x", "", {second.id}), ("", "uNDER", {first.id}), ("", "WRITE", {second.id}),
         ("s", "write", set[str]()), ("", first.id, {first.id}), ("y", "", set[str]()),
     ):  # fmt: skip
-        assert {one.grant.id for one in await page.permissions.list_grants(server=server_, text=text)} == found
+        assert {grant.grant.id for grant in await page.permissions.list_grants(server=server_, text=text)} == found
 
 
 async def test_what_is_revoked_counts_no_more_keeps_its_uses_and_is_recorded(page: Page) -> None:
@@ -192,7 +192,11 @@ async def test_a_rule_is_compared_with_earlier_calls_as_its_server_is_now(page: 
         await page.conversations.append("c", Message(role="tool", parts=(back,)), title="hi", model="m")
     rule = parse_rule("x/t?p=under:/srv")
     past = await page.permissions.preview(rule)
-    assert {str(one.arguments["p"]): one.answer for one in past} == {"/srv/a": "yes", "b": "yes", "/etc/passwd": "no"}
+    assert {str(item.arguments["p"]): item.answer for item in past} == {
+        "/srv/a": "yes",
+        "b": "yes",
+        "/etc/passwd": "no",
+    }
     for account, answer in (("work", "yes"), ("home", "no")):
         assert await page.permissions.match(replace(rule, account=account), "t", {"p": "b"}) == answer
     assert await page.permissions.match(parse_rule("gone/t?p=under:/srv"), "t", {"p": "/srv/a"}) == "unsure"
@@ -203,19 +207,19 @@ async def test_lasting_answers_about_folders_are_listed_searched_and_revoked_by_
     await page.folders.save("s", "old", ["/srv/a"], is_shared=False)
     await page.folders.save("gone", "x", ["/srv/\udcff"], is_shared=True)
     found = await page.permissions.list_folder_answers()
-    assert {(one.answer.text, one.why) for one in found} == {
+    assert {(item.answer.text, item.why) for item in found} == {
         ("s may know /srv/a", ""),
         ("s may not know /srv/a", SERVER_CHANGED),
         ("gone may know /srv/\ufffd", SERVER_NOT_CONFIGURED),
     }
-    assert [one.answer.is_shared for one in await page.permissions.list_folder_answers(server="s", text="MAY NOT")] == [
-        False
-    ]
+    assert [
+        answer.answer.is_shared for answer in await page.permissions.list_folder_answers(server="s", text="MAY NOT")
+    ] == [False]
     for ident in ("r", "rx", "r%"):
         with pytest.raises(UsageError):
             await page.permissions.revoke(ident)
-    mine = next(one.answer for one in found if one.state == "counts")
+    mine = next(item.answer for item in found if item.state == "counts")
     assert await page.permissions.revoke(mine.id) == mine
-    assert mine not in [one.answer for one in await page.permissions.list_folder_answers()]
+    assert mine not in [answer.answer for answer in await page.permissions.list_folder_answers()]
     rows = [(row.event, row.server, row.subject, row.grant) for row in await read_rows(page.journal, "roots")]
     assert rows == [("revoked", "s", "/srv/a", mine.id)]

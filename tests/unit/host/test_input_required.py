@@ -100,29 +100,29 @@ async def test_every_kind_of_input_of_one_round_gets_its_own_question(tmp_path: 
                 return Accept({"name": "octocat"})
             return ShareOnce() if isinstance(question, ShareRoots) else ApproveUnchanged()
 
-    front = ByKind()
+    frontend = ByKind()
     roots = (RootConfig(str(tmp_path), "here"),)
-    async with open_asking_host(tmp_path, peer, front, ScriptedModel(text_round("Paris")), roots=roots) as host:
-        got = json.loads((await host.tools.call("peer", "ask", {})).text)
-    assert {type(question) for question in front.asked} >= {FillForm, ReviewSampling, ShareRoots}
+    async with open_asking_host(tmp_path, peer, frontend, ScriptedModel(text_round("Paris")), roots=roots) as host:
+        result = json.loads((await host.tools.call("peer", "ask", {})).text)
+    assert {type(question) for question in frontend.asked} >= {FillForm, ReviewSampling, ShareRoots}
     assert list(peer.calls[1][1]["inputResponses"]) == ["login", "ask", "dirs"]
-    assert got["login"]["result"] == {"action": "accept", "content": {"name": "octocat"}}
-    assert got["ask"]["result"]["content"]["text"] == "Paris"
-    assert got["dirs"]["result"]["roots"][0]["name"] == "here"
+    assert result["login"]["result"] == {"action": "accept", "content": {"name": "octocat"}}
+    assert result["ask"]["result"]["content"]["text"] == "Paris"
+    assert result["dirs"]["result"]["roots"][0]["name"] == "here"
 
 
 @pytest.mark.req("mrtr.cancel")
 async def test_cancelling_while_gathering_input_drops_the_retry_silently(
     tmp_path: Path,
 ) -> None:
-    peer, front = AskingServer(STATELESS, {"a": form_request(), "b": form_request()}), ScriptedFrontend()
-    async with open_asking_host(tmp_path, peer, front) as host:
+    peer, frontend = AskingServer(STATELESS, {"a": form_request(), "b": form_request()}), ScriptedFrontend()
+    async with open_asking_host(tmp_path, peer, frontend) as host:
         async with anyio.create_task_group() as group:
             group.start_soon(host.tools.call, "peer", "ask", {})
-            while front.waiting < 2:
+            while frontend.waiting < 2:
                 await anyio.lowlevel.checkpoint()
             group.cancel_scope.cancel()
-        assert front.waiting == 0
+        assert frontend.waiting == 0
         await host.tools.call("peer", "plain", {})
     assert len(peer.calls) == 2
     assert peer.notifications == []
@@ -151,11 +151,11 @@ async def test_reading_a_resource_and_filling_a_prompt_may_ask_first(tmp_path: P
         resources__read=first(contents),
         prompts__get=first(messages),
     )
-    front = ScriptedFrontend(Decline(), Accept())
-    async with open_host_with(tmp_path, peer, front=front) as host:
+    frontend = ScriptedFrontend(Decline(), Accept())
+    async with open_host_with(tmp_path, peer, frontend=frontend) as host:
         assert (await host.features.read_resource("peer", "a:b")).contents[0].text == "hello"
         assert len((await host.features.get_prompt("peer", "p", {"x": "y"})).messages) == 1
-    assert [question.why for question in front.asked] == [
+    assert [question.why for question in frontend.asked] == [
         "it asks for it before it gives a:b",
         "it asks for it to fill the prompt p",
     ]

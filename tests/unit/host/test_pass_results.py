@@ -30,9 +30,11 @@ def servers(account: str = "work") -> Any:
     return SimpleNamespace(find=find)
 
 
-def create_reviewer(front: Any, matching: RuleMatcher, rule: Any, journal: AuditLog | None = None) -> ResultReviewer:
+def create_reviewer(
+    frontend: Any, matching: RuleMatcher, rule: Any, audit_log: AuditLog | None = None
+) -> ResultReviewer:
     feeds: Any = SimpleNamespace(publish=lambda event: None)
-    return ResultReviewer(front, journal or create_in_memory_log(), feeds, servers(), matching, (rule,))
+    return ResultReviewer(frontend, audit_log or create_in_memory_log(), feeds, servers(), matching, (rule,))
 
 
 @pytest.mark.parametrize(
@@ -49,23 +51,23 @@ def create_reviewer(front: Any, matching: RuleMatcher, rule: Any, journal: Audit
 async def test_a_result_is_given_unread_only_where_a_rule_certainly_covers_its_call(
     matching: RuleMatcher, rule: Any, arguments: dict[str, Any], passes: bool
 ) -> None:
-    front = ScriptedFrontend(WithholdResult("no"))
-    got = await create_reviewer(front, matching, rule).review("s", "c", "t", arguments, PARTS, "")
-    assert got.parts == (PARTS if passes else ())
-    assert len(front.asked) == (not passes)
+    frontend = ScriptedFrontend(WithholdResult("no"))
+    result = await create_reviewer(frontend, matching, rule).review("s", "c", "t", arguments, PARTS, "")
+    assert result.parts == (PARTS if passes else ())
+    assert len(frontend.asked) == (not passes)
 
 
 async def test_what_must_be_recorded_and_cannot_be_is_withheld(matching: RuleMatcher, tmp_path: Path) -> None:
     (tmp_path / "no").write_text("a file where a folder should be")
     strict = AuditLog(AuditStore(tmp_path / "no" / "l.db"), AuditConfig(required=True))
-    got = await create_reviewer(ScriptedFrontend(), matching, parse_rule("s"), strict).review(
+    result = await create_reviewer(ScriptedFrontend(), matching, parse_rule("s"), strict).review(
         "s", "c", "t", {}, PARTS, ""
     )
-    assert got.parts == ()
-    assert got.replacement.startswith(WITHHELD)
-    assert "ledger" in got.replacement
+    assert result.parts == ()
+    assert result.replacement.startswith(WITHHELD)
+    assert "ledger" in result.replacement
 
 
 async def test_an_unconfigured_server_needs_no_review(matching: RuleMatcher) -> None:
-    desk = create_reviewer(ScriptedFrontend(), matching, parse_rule("s"))
-    assert (desk.is_required("s"), desk.is_required("gone")) == (True, False)
+    reviewer = create_reviewer(ScriptedFrontend(), matching, parse_rule("s"))
+    assert (reviewer.is_required("s"), reviewer.is_required("gone")) == (True, False)

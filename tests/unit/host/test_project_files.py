@@ -30,8 +30,8 @@ def program(folder: Path, name: str = "its-server") -> Path:
     return path
 
 
-def warned(one: ServerConfig) -> str:
-    return "\n".join(make_question(one, None).warnings)
+def warned(config: ServerConfig) -> str:
+    return "\n".join(make_question(config, None).warnings)
 
 
 def test_a_path_entry_inside_the_project_and_the_program_in_it_are_pointed_out(tmp_path: Path) -> None:
@@ -125,11 +125,11 @@ async def test_a_ca_file_that_changes_while_the_question_is_open_is_asked_about_
         return TrustAlways()
 
     database = Database(tmp_path / "s.db")
-    front = ScriptedFrontend(swapped, DoNotTrust())
-    trusting = ServerApprovals(GrantStore(database), front, create_in_memory_log())
+    frontend = ScriptedFrontend(swapped, DoNotTrust())
+    trusting = ServerApprovals(GrantStore(database), frontend, create_in_memory_log())
     assert not await trusting.ask_approval(web)
     assert not await trusting.is_approved(web)
-    shown = [asked.ca_file for asked in front.asked if isinstance(asked, TrustServer)]
+    shown = [question.ca_file for question in frontend.asked if isinstance(question, TrustServer)]
     assert len(set(shown)) == 2
     await database.close()
 
@@ -143,14 +143,14 @@ async def test_certificates_that_cannot_be_read_whole_are_refused_before_a_quest
         file.write_text(content)
     web = server(tmp_path, url="https://mcp.example/mcp", ca_file=str(file))
     database = Database(tmp_path / "s.db")
-    front = ScriptedFrontend(TrustAlways())
-    trusting = ServerApprovals(GrantStore(database), front, create_in_memory_log())
+    frontend = ScriptedFrontend(TrustAlways())
+    trusting = ServerApprovals(GrantStore(database), frontend, create_in_memory_log())
     for refused in (trusting.ask_approval(web), trusting.authorize(web), trusting.approve(web)):
-        with pytest.raises(ConfigError) as caught:
+        with pytest.raises(ConfigError) as exc_info:
             await refused
-        assert str(file) in caught.value.message
-        assert content is None or "over 4000 kB" in caught.value.message
-    assert not front.asked
+        assert str(file) in exc_info.value.message
+        assert content is None or "over 4000 kB" in exc_info.value.message
+    assert not frontend.asked
     assert not await trusting.is_approved(web)
     assert f"certificates: {file} (content cannot be read)" in describe_server(web)
     await database.close()
@@ -160,11 +160,11 @@ async def test_certificates_of_any_length_up_to_the_limit_are_bound_by_their_con
     file = tmp_path / "ca.pem"
     web = server(tmp_path, url="https://mcp.example/mcp", ca_file=str(file))
     database = Database(tmp_path / "s.db")
-    front = ScriptedFrontend(TrustAlways(), DoNotTrust())
-    trusting = ServerApprovals(GrantStore(database), front, create_in_memory_log())
+    frontend = ScriptedFrontend(TrustAlways(), DoNotTrust())
+    trusting = ServerApprovals(GrantStore(database), frontend, create_in_memory_log())
     file.write_text("x" * 3_999_999 + "1")
     assert await trusting.authorize(web) is not None
     file.write_text("x" * 3_999_999 + "2")
     assert await trusting.authorize(web) is None
-    assert len(front.asked) == 2
+    assert len(frontend.asked) == 2
     await database.close()

@@ -40,8 +40,8 @@ def test_all_servers_together_can_hold_only_so_many_bytes() -> None:
 def test_questions_are_counted_for_each_server_and_in_all() -> None:
     questions = QuestionBudget()
     held = [questions.reserve(f"s{number // MAX_SERVER_QUESTIONS}", 0) for number in range(MAX_TOTAL_QUESTIONS)]
-    for one in held:
-        one.__enter__()
+    for item in held:
+        item.__enter__()
     with (
         pytest.raises(TooManyQuestions, match=f"^This server already has {MAX_SERVER_QUESTIONS} open questions"),
         questions.reserve("s0", 0),
@@ -49,17 +49,17 @@ def test_questions_are_counted_for_each_server_and_in_all() -> None:
         pass
     with pytest.raises(TooManyQuestions, match=f"^{MAX_TOTAL_QUESTIONS} questions"), questions.reserve("new", 0):
         pass
-    for one in held:
-        one.__exit__(None, None, None)
+    for item in held:
+        item.__exit__(None, None, None)
     with questions.reserve("s0", 0):
         pass
 
 
 def test_the_size_of_an_ask_counts_all_that_the_server_wrote() -> None:
     text = b'{"type":"text","text":"' + b"x" * 1_000_000 + b'"}'
-    got = run_steps(parse_server_request("sampling/createMessage", sampling(text)))
-    assert isinstance(got, CreateMessage)
-    assert 1_000_000 < server_request_size(got) < 1_001_000
+    result = run_steps(parse_server_request("sampling/createMessage", sampling(text)))
+    assert isinstance(result, CreateMessage)
+    assert 1_000_000 < server_request_size(result) < 1_001_000
     form = {"message": "m" * 500, "requestedSchema": {"x": "y" * 500}}
     assert server_request_size(run_steps(parse_server_request("elicitation/create", Raw(encode(form))))) > 1_000
 

@@ -21,22 +21,24 @@ CONTEXT = ServerRequestContext("tools/call", "t", 1)
 ASK = Elicit(message="Who are you?", requested_schema=Raw(b'{"type":"object","properties":{"a":{"type":"string"}}}'))
 
 
-def create_request_handler(journal: AuditLog, front: Any) -> ServerRequestHandler:
+def create_request_handler(audit_log: AuditLog, frontend: Any) -> ServerRequestHandler:
     nothing: Any = None
-    return ServerRequestHandlerFactory(journal.wrap_frontend(front), nothing, nothing, print, journal).create("s")
+    return ServerRequestHandlerFactory(audit_log.wrap_frontend(frontend), nothing, nothing, print, audit_log).create(
+        "s"
+    )
 
 
-async def taken_back(one: ServerRequestHandler, front: ScriptedFrontend) -> Any:
+async def taken_back(handler: ServerRequestHandler, frontend: ScriptedFrontend) -> Any:
     """Ask, and take it back as soon as it is open; the reply when it was refused."""
     replies: list[Any] = []
 
     async with anyio.create_task_group() as tasks:
 
         async def ask() -> None:
-            replies.append(await one.answer(ASK, CONTEXT))
+            replies.append(await handler.answer(ASK, CONTEXT))
             tasks.cancel_scope.cancel()
 
-        shown = front.asked_now
+        shown = frontend.asked_now
         tasks.start_soon(ask)
         await shown.wait()
         tasks.cancel_scope.cancel()
@@ -44,21 +46,21 @@ async def taken_back(one: ServerRequestHandler, front: ScriptedFrontend) -> Any:
 
 
 async def test_questions_that_are_taken_back_without_end_are_refused_and_folded_into_one_row(tmp_path: Path) -> None:
-    journal, front = create_audit_log(tmp_path), ScriptedFrontend()
-    one = create_request_handler(journal, front)
-    replies = [await taken_back(one, front) for _ in range(BURST + 30)]
+    audit_log, frontend = create_audit_log(tmp_path), ScriptedFrontend()
+    one = create_request_handler(audit_log, frontend)
+    replies = [await taken_back(one, frontend) for _ in range(BURST + 30)]
     assert replies[:BURST] == [None] * BURST
     assert all(
         isinstance(reply, ServerRequestRejection) and "ask again in" in reply.message for reply in replies[BURST + 2 :]
     )
-    events = [row.event for row in await read_rows(journal)]
+    events = [row.event for row in await read_rows(audit_log)]
     assert events.count("withdrawn") <= BURST + 2
     assert events.count("refused") == 1
 
 
 async def test_questions_that_are_answered_are_never_too_many(tmp_path: Path) -> None:
-    journal = create_audit_log(tmp_path)
-    one = create_request_handler(journal, ScriptedFrontend(*[ElicitResult("decline")] * (3 * BURST)))
+    audit_log = create_audit_log(tmp_path)
+    one = create_request_handler(audit_log, ScriptedFrontend(*[ElicitResult("decline")] * (3 * BURST)))
     for _ in range(3 * BURST):
         assert isinstance(await one.answer(ASK, CONTEXT), ElicitResult)
 
@@ -66,12 +68,12 @@ async def test_questions_that_are_answered_are_never_too_many(tmp_path: Path) ->
 async def test_refusals_that_follow_are_counted_in_the_next_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal, front = create_audit_log(tmp_path), ScriptedFrontend()
-    one = create_request_handler(journal, front)
+    audit_log, frontend = create_audit_log(tmp_path), ScriptedFrontend()
+    one = create_request_handler(audit_log, frontend)
     monkeypatch.setattr(request_handler, "BURST", 0)
     for _ in range(5):
-        await taken_back(one, front)
+        await taken_back(one, frontend)
     monkeypatch.setattr(request_handler, "AUDIT_INTERVAL", 0)
-    await taken_back(one, front)
-    refused = [json.loads(row.detail) for row in await read_rows(journal) if row.event == "refused"]
+    await taken_back(one, frontend)
+    refused = [json.loads(row.detail) for row in await read_rows(audit_log) if row.event == "refused"]
     assert refused == [{"questions": 1}, {"questions": 5}]

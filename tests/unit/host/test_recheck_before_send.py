@@ -49,21 +49,21 @@ CHANGES = pytest.mark.parametrize(
 async def outcome(folder: Path, peer: AskingServer, change: Change, kind: str, answer: Any) -> tuple[str, list[str]]:
     """Return the model's result and the audited outcome when things change behind a question of `kind`."""
     model = ScriptedModel(tool_round(("peer__ask", {})), text_round("ok"))
-    journal = AuditLog(AuditStore(folder / "ledger.db"), AuditConfig())
+    audit_log = AuditLog(AuditStore(folder / "ledger.db"), AuditConfig())
 
     async def meanwhile(_question: Any) -> Any:
         await change(host, peer)
         return answer
 
-    front = SelectiveFrontend(**{"approve_tool": [AllowSession()], kind: [meanwhile]})
+    frontend = SelectiveFrontend(**{"approve_tool": [AllowSession()], kind: [meanwhile]})
     roots = (RootConfig(path=str(folder)),)
-    async with open_asking_host(folder, peer, front, model, roots=roots, journal=journal) as host:
+    async with open_asking_host(folder, peer, frontend, model, roots=roots, audit_log=audit_log) as host:
         if kind == "share_roots":
             peer.ask("r1", "roots/list", {})
         await host.conversation.send("go")
-        rows = [row for row in reversed(await journal.read_page(AuditFilter())) if row.kind == "tool"]
-    (part,) = [one for one in model.requests[-1].messages[-1].parts if isinstance(one, ToolReturnPart)]
-    assert len(front.questions_of(type(front.asked[0]))) == (2 if change is revoke_grant else 1)
+        rows = [row for row in reversed(await audit_log.read_page(AuditFilter())) if row.kind == "tool"]
+    (part,) = [part for part in model.requests[-1].messages[-1].parts if isinstance(part, ToolReturnPart)]
+    assert len(frontend.questions_of(type(frontend.asked[0]))) == (2 if change is revoke_grant else 1)
     return part.text, [row.decision for row in rows if row.event == "ended"]
 
 

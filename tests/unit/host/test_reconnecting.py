@@ -100,10 +100,10 @@ async def test_a_server_that_dies_in_a_call_is_started_again_and_the_call_is_not
     async with hosting(tmp_path, faulty("", note, era="handshake")) as host:
         await host.servers.ensure_ready("peer")
         session = await host.servers.find("peer").session()
-        begun = time.monotonic()
+        started_at = time.monotonic()
         with pytest.raises(ConnectionLost, match="SIGKILL"):
             await session.request(CallTool("die"))
-        assert time.monotonic() - begun < 10
+        assert time.monotonic() - started_at < 10
         with anyio.fail_after(10):
             # The call hears of the death a moment before the connection does; the next one goes to a new server.
             assert (await host.tools.call("peer", "echo", {"text": "back"})).text == "back"
@@ -152,9 +152,9 @@ async def test_a_call_to_a_dead_server_reports_that_it_was_not_sent(
     async with peered(tmp_path, first) as host:
         await host.servers.ensure_ready("peer")
         first.pipe.multiplexer.connection_lost(ConnectionLost("It died."))
-        with pytest.raises(ServerError, match="It died") as caught:
+        with pytest.raises(ServerError, match="It died") as exc_info:
             await host.tools.call("peer", "tool", {})
-        assert "may have run" not in str(caught.value)
+        assert "may have run" not in str(exc_info.value)
 
 
 @pytest.mark.req("stdio.restart")
@@ -191,14 +191,14 @@ async def test_a_server_that_never_worked_is_not_tried_again_by_itself(
 async def test_after_a_forgotten_session_the_lists_are_fetched_anew(tmp_path: Path) -> None:
     server = SessionForgettingServer()
 
-    async def handler(one: ReceivedRequest) -> object:
-        ours = server.known and one.headers.get("mcp-session-id") == server.known
-        if ours and one.body and one.message.get("method") == "tools/list":
+    async def handler(request: ReceivedRequest) -> object:
+        ours = server.known and request.headers.get("mcp-session-id") == server.known
+        if ours and request.body and request.message.get("method") == "tools/list":
             tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("tool", f"tool-{server.opened}")]
-            return await one.result({"tools": tools})
-        if ours and one.body and one.message.get("method", "").startswith("resources/"):
-            return await one.result({"resources": [], "resourceTemplates": []})
-        return await server(one)
+            return await request.result({"tools": tools})
+        if ours and request.body and request.message.get("method", "").startswith("resources/"):
+            return await request.result({"resources": [], "resourceTemplates": []})
+        return await server(request)
 
     def names() -> list[str]:
         return [tool.name for tool in host.servers.view("peer").catalog.tools]
@@ -234,7 +234,7 @@ async def test_a_lost_event_stream_is_opened_again_with_a_new_handshake(
         async with hosting(tmp_path, config) as host:
             await host.servers.ensure_ready("peer")
             server.drop()
-            await wait_until(lambda: [one["method"] for one in server.posted].count("initialize") == 2)
+            await wait_until(lambda: [message["method"] for message in server.posted].count("initialize") == 2)
             await host.servers.ensure_ready("peer")
             warnings = [line.text for line in host.servers.view("peer").log if "deprecated" in line.text]
     assert len(warnings) == 1  # said once, however often it is connected
@@ -247,12 +247,12 @@ async def test_a_list_that_breaks_off_leaves_the_old_one_and_the_connection(
     fine = True
     tools = {"resultType": "complete", "tools": [{"name": "x", "inputSchema": {"type": "object"}}], "ttlMs": 1}
 
-    async def call(one: ReceivedRequest) -> object:
-        if one.message["method"] == "tools/list" and fine:
-            return await one.result(tools)
-        if one.message["method"] == "tools/call":
-            return await one.result({"resultType": "complete", "content": [{"type": "text", "text": "ran"}]})
-        return await one.reply(500)
+    async def call(request: ReceivedRequest) -> object:
+        if request.message["method"] == "tools/list" and fine:
+            return await request.result(tools)
+        if request.message["method"] == "tools/call":
+            return await request.result({"resultType": "complete", "content": [{"type": "text", "text": "ran"}]})
+        return await request.reply(500)
 
     async with (
         serve(stateless_server(call)) as http,
@@ -274,19 +274,19 @@ async def test_a_failed_call_says_whether_its_tool_may_have_run(
     monkeypatch.setattr(http_pool, "STALE_WINDOW", 0)
     tools = {"resultType": "complete", "tools": [{"name": "x", "inputSchema": {"type": "object"}}], "ttlMs": 60_000}
 
-    async def call(one: ReceivedRequest) -> object:
-        if one.message["method"] != "tools/call":
-            return await one.result(tools)
+    async def call(request: ReceivedRequest) -> object:
+        if request.message["method"] != "tools/call":
+            return await request.result(tools)
         if fault.isdigit():
-            return await one.reply(int(fault), b"no", "text/plain")
+            return await request.reply(int(fault), b"no", "text/plain")
         if fault == "cut":
-            await one.send(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{")
+            await request.send(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{")
         elif fault == "garbage":
-            await one.send(b"\0\0 not HTTP\r\n\r\n")
+            await request.send(b"\0\0 not HTTP\r\n\r\n")
         elif fault == "slow":
-            await one.wait_closed()
+            await request.wait_closed()
         else:
-            one.writer.transport.abort()
+            request.writer.transport.abort()
         return False
 
     limits = Limits(request_timeout=0.5, request_timeout_max=0.5)
@@ -296,11 +296,11 @@ async def test_a_failed_call_says_whether_its_tool_may_have_run(
     ):
         await host.servers.ensure_ready("peer")
         feed = host.events.subscribe()
-        with pytest.raises(ServerError) as caught:
+        with pytest.raises(ServerError) as exc_info:
             await host.tools.call("peer", "x", {})
         (finished,) = [event for event in feed.drain() if isinstance(event, ToolFinished)]
     assert ("The tool may have run." in finished.text) == ran
-    assert ("may have" in str(caught.value)) == ran
+    assert ("may have" in str(exc_info.value)) == ran
 
 
 def test_the_log_of_a_server_is_limited_to_a_megabyte_and_deduplicated() -> None:

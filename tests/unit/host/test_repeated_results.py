@@ -35,8 +35,8 @@ async def test_a_picture_that_the_structured_content_repeats_goes_once_and_never
 ) -> None:
     block = image(png(size))
     part, finished = await call_tool_once(tmp_path, {"content": [block], "structuredContent": {"content": [block]}})
-    assert [one.data for one in part.images] == [block["data"]]
-    assert [one.data for one in finished.images] == [block["data"]]
+    assert [image.data for image in part.images] == [block["data"]]
+    assert [image.data for image in finished.images] == [block["data"]]
     assert part.text == finished.text == f"[image: image/png, 20 × 10 pixels, {_size(size)}]"
 
 

@@ -36,7 +36,7 @@ async def show_result(tmp_path: Path, *content: dict[str, Any]) -> tuple[events.
     async with open_host_with(tmp_path, peer, model, ScriptedFrontend(AllowOnce())) as host:
         feed = host.events.subscribe()
         await host.conversation.send("go")
-        (event,) = [one for one in feed.drain() if isinstance(one, events.ToolFinished)]
+        (event,) = [item for item in feed.drain() if isinstance(item, events.ToolFinished)]
     (part,) = [part for part in model.requests[-1].messages[-1].parts if isinstance(part, ToolReturnPart)]
     return event, part
 
@@ -44,8 +44,8 @@ async def show_result(tmp_path: Path, *content: dict[str, Any]) -> tuple[events.
 async def test_people_get_the_picture_that_was_meant_for_them_alone_and_the_model_does_not(tmp_path: Path) -> None:
     mine, ours = picture(3), picture(5)
     event, part = await show_result(tmp_path, image(mine, annotations={"audience": ["user"]}), image(ours))
-    assert [one.data for one in event.images] == [mine, ours]
-    assert [one.data for one in part.images] == [ours]
+    assert [image.data for image in event.images] == [mine, ours]
+    assert [image.data for image in part.images] == [ours]
 
 
 async def test_invalid_image_data_is_not_an_image(tmp_path: Path) -> None:
@@ -67,8 +67,8 @@ async def test_a_picture_inside_a_resource_is_one_like_any_other(tmp_path: Path)
         embedded_image("%%%", mimeType="image/png"),
         embedded_image(ours, text="words", mimeType="image/png"),
     )
-    assert [one.data for one in event.images] == [mine, ours]
-    assert [one.data for one in part.images] == [ours]
+    assert [image.data for image in event.images] == [mine, ours]
+    assert [image.data for image in part.images] == [ours]
     lines = event.text.splitlines()
     assert lines[0].startswith("[file:///a.png: image/png, 3 × 3 pixels, ")
     assert lines[0].endswith("; the server calls it application/octet-stream]")
@@ -83,4 +83,4 @@ async def test_all_pictures_of_a_result_together_are_bounded(tmp_path: Path) -> 
     data = base64.b64encode(body).decode()
     event, part = await show_result(tmp_path, *[image(data), embedded_image(data)] * 3)
     assert len(event.images) == len(part.images) == 2
-    assert sum(len(one.data) for one in event.images) <= MODEL_IMAGE_LIMIT * 4 // 3
+    assert sum(len(image.data) for image in event.images) <= MODEL_IMAGE_LIMIT * 4 // 3

@@ -86,10 +86,10 @@ def tool_returns_of(request: ModelRequest) -> list[ToolReturnPart]:
     return [part for part in request.messages[-1].parts if isinstance(part, ToolReturnPart)]
 
 
-async def review_result(folder: Path, answer: Any, front: Any, **more: Any) -> tuple[ToolReturnPart, list[Any]]:
+async def review_result(folder: Path, answer: Any, frontend: Any, **more: Any) -> tuple[ToolReturnPart, list[Any]]:
     """Return the model's part of one result, and the events."""
     model = ScriptedModel(GO, text_round("ok"))
-    async with open_host_with(folder, server(answer), model, front, reviewed=("peer",), **more) as host:
+    async with open_host_with(folder, server(answer), model, frontend, reviewed=("peer",), **more) as host:
         feed = host.events.subscribe()
         await host.conversation.send("go")
         events = [event for event in feed.drain() if isinstance(event, ToolFinished | ResultReviewed)]
@@ -99,20 +99,20 @@ async def review_result(folder: Path, answer: Any, front: Any, **more: Any) -> t
 
 # -- one result
 async def test_a_result_is_passed_on_as_it_was_shown(tmp_path: Path) -> None:
-    front = Reader(PassResult())
-    part, events = await review_result(tmp_path, text_result(SECRET), front)
-    (asked,) = front.reviews
+    frontend = Reader(PassResult())
+    part, events = await review_result(tmp_path, text_result(SECRET), frontend)
+    (asked,) = frontend.reviews
     assert (asked.server, asked.tool, asked.arguments) == ("peer", "it", {"n": 1})
     assert asked.call == part.use_id
-    assert [(one.kind, one.text, one.size) for one in asked.parts] == [("text", SECRET, len(SECRET))]
+    assert [(part.kind, part.text, part.size) for part in asked.parts] == [("text", SECRET, len(SECRET))]
     assert (part.text, part.is_error, part.reviewed) == (SECRET, False, True)
     assert [type(event) for event in events] == [ToolFinished, ResultReviewed]
     assert (events[1].outcome, events[1].text) == ("passed", SECRET)
 
 
 async def test_the_model_gets_exactly_the_edited_texts_and_the_original_is_on_no_disk(tmp_path: Path) -> None:
-    front = Reader(PassEditedResult(("the key is [redacted]",)))
-    part, events = await review_result(tmp_path, text_result(SECRET), front)
+    frontend = Reader(PassEditedResult(("the key is [redacted]",)))
+    part, events = await review_result(tmp_path, text_result(SECRET), frontend)
     assert part.text == "the key is [redacted]"
     assert events[1].outcome == "changed"
     assert b"[redacted]" in read_all_files(tmp_path)
@@ -149,9 +149,9 @@ async def test_a_result_that_can_no_longer_be_reviewed_is_withheld(
 
 async def test_a_picture_that_is_left_out_goes_with_nothing_of_it(tmp_path: Path) -> None:
     answer = {"content": [{"type": "text", "text": "see"}, {"type": "image", "mimeType": "image/png", "data": PNG}]}
-    front = Reader(PassEditedResult(("see", None)))
-    part, _ = await review_result(tmp_path, answer, front)
-    assert [(one.kind, one.mime_type, one.image is not None) for one in front.reviews[0].parts] == [
+    frontend = Reader(PassEditedResult(("see", None)))
+    part, _ = await review_result(tmp_path, answer, frontend)
+    assert [(part.kind, part.mime_type, part.image is not None) for part in frontend.reviews[0].parts] == [
         ("text", "", False),
         ("image", "image/png", True),
     ]
@@ -173,34 +173,34 @@ async def test_structured_content_is_a_part_of_its_own_and_stays_json(tmp_path: 
 
 async def test_redacted_text_does_not_reappear_in_structured_content(tmp_path: Path) -> None:
     both = text_result(json.dumps({"key": "hunter2"}), structuredContent={"key": "hunter2"})
-    front = Reader(PassEditedResult(("{}",)))
-    part, _ = await review_result(tmp_path, both, front)
-    assert len(front.reviews[0].parts) == 1
+    frontend = Reader(PassEditedResult(("{}",)))
+    part, _ = await review_result(tmp_path, both, frontend)
+    assert len(frontend.reviews[0].parts) == 1
     assert part.text == "{}"
 
 
 async def test_what_was_meant_for_the_user_alone_is_not_offered(tmp_path: Path) -> None:
     answer = {"content": [{"type": "text", "text": SECRET, "annotations": {"audience": ["user"]}}]}
-    front = Reader(PassResult())
-    part, _ = await review_result(tmp_path, answer, front)
-    assert SECRET not in front.reviews[0].parts[0].text
+    frontend = Reader(PassResult())
+    part, _ = await review_result(tmp_path, answer, frontend)
+    assert SECRET not in frontend.reviews[0].parts[0].text
     assert SECRET not in part.text
 
 
 async def test_an_error_of_the_tool_is_shown_as_one_and_stays_one(tmp_path: Path) -> None:
-    front = Reader(PassResult())
-    part, _ = await review_result(tmp_path, text_result("no such key", isError=True), front)
-    assert front.reviews[0].is_error
+    frontend = Reader(PassResult())
+    part, _ = await review_result(tmp_path, text_result("no such key", isError=True), frontend)
+    assert frontend.reviews[0].is_error
     assert (part.is_error, part.text) == (True, "no such key")
 
 
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25", "2026-07-28"])
 async def test_the_words_of_a_refused_call_are_the_servers_and_are_read_first(tmp_path: Path, revision: str) -> None:
-    front, model = Reader(WithholdResult()), ScriptedModel(GO, text_round("ok"))
+    frontend, model = Reader(WithholdResult()), ScriptedModel(GO, text_round("ok"))
     peer = server(ErrorData(code=-32000, message=SECRET), revision)
-    async with open_host_with(tmp_path, peer, model, front, reviewed=("peer",)) as host:
+    async with open_host_with(tmp_path, peer, model, frontend, reviewed=("peer",)) as host:
         await host.conversation.send("go")
-    assert SECRET in front.reviews[0].parts[0].text
+    assert SECRET in frontend.reviews[0].parts[0].text
     assert tool_returns_of(model.requests[-1])[0].text == WITHHELD
 
 
@@ -208,20 +208,20 @@ async def test_what_we_say_about_a_result_can_quote_it_and_is_withheld_with_it(t
     schema = {"type": "object", "properties": {"key": {"type": "integer"}}, "required": ["key"]}
     peer = create_peer(tools__list=tools_result(tool_definition("it", outputSchema=schema)),
                      tools__call=text_result("x", structuredContent={"key": "hunter2"}))  # fmt: skip
-    front, model = (
+    frontend, model = (
         Reader(PassEditedResult((None, "x", None)), WithholdResult()),
         ScriptedModel(GO, GO, text_round("ok")),
     )
-    async with open_host_with(tmp_path, peer, model, front, reviewed=("peer",)) as host:
+    async with open_host_with(tmp_path, peer, model, frontend, reviewed=("peer",)) as host:
         await host.conversation.send("go")
-    assert [one.kind for one in front.reviews[0].parts] == ["note", "text", "structured"]
+    assert [part.kind for part in frontend.reviews[0].parts] == ["note", "text", "structured"]
     assert [tool_returns_of(request)[0].text for request in model.requests[1:]] == ["x", WITHHELD]
 
 
 async def test_a_result_with_nothing_in_it_needs_no_question(tmp_path: Path) -> None:
-    front = Reader()
-    part, _ = await review_result(tmp_path, {"content": []}, front)
-    assert front.reviews == []
+    frontend = Reader()
+    part, _ = await review_result(tmp_path, {"content": []}, frontend)
+    assert frontend.reviews == []
     assert part.text == "(the tool returned nothing)"
 
 
@@ -245,35 +245,35 @@ async def test_results_that_wait_hold_up_no_other_call_and_each_gets_its_own_ans
             return PassEditedResult((f"of {question.arguments['n']}",))
 
     many = tool_round(*(("peer__it", {"n": n}) for n in range(12)))
-    front, model = Late(), ScriptedModel(many, text_round("ok"))
+    frontend, model = Late(), ScriptedModel(many, text_round("ok"))
     with anyio.fail_after(10):
-        async with open_host_with(tmp_path, server(numbered_secret), model, front, reviewed=("peer",)) as host:
+        async with open_host_with(tmp_path, server(numbered_secret), model, frontend, reviewed=("peer",)) as host:
             await host.conversation.send("go")
-    got = {part.use_id: part.text for part in tool_returns_of(model.requests[-1])}
-    asked = {question.call: question for question in front.reviews}
-    assert len(got) == 12
-    for call, told in got.items():
+    result = {part.use_id: part.text for part in tool_returns_of(model.requests[-1])}
+    asked = {question.call: question for question in frontend.reviews}
+    assert len(result) == 12
+    for call, told in result.items():
         n = asked[call].arguments["n"]
         assert (asked[call].parts[0].text, told) == (f"secret {n}", f"of {n}")
 
 
 async def test_stopping_the_turn_ends_the_review_and_the_call_counts_as_one_that_ran(tmp_path: Path) -> None:
-    front, model, journal = (
+    frontend, model, audit_log = (
         Reader(),
         ScriptedModel(GO, text_round("ok")),
         AuditLog(AuditStore(tmp_path / "l.db"), AuditConfig()),
     )
     async with open_host_with(
-        tmp_path, server(text_result(SECRET)), model, front, reviewed=("peer",), journal=journal
+        tmp_path, server(text_result(SECRET)), model, frontend, reviewed=("peer",), audit_log=audit_log
     ) as host:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(host.conversation.send, "go")
-            await front.shown.wait()
+            await frontend.shown.wait()
             host.conversation.stop()
-        (part,) = (one for one in host.conversation.messages[-1].parts if isinstance(one, ToolReturnPart))
+        (part,) = (part for part in host.conversation.messages[-1].parts if isinstance(part, ToolReturnPart))
         assert (part.text, part.is_error) == (STOPPED_AFTER_RUN, True)
-        rows = await journal.read_page(AuditFilter(kind="tool"))
-        reviews = await journal.read_page(AuditFilter(kind="result"))
+        rows = await audit_log.read_page(AuditFilter(kind="tool"))
+        reviews = await audit_log.read_page(AuditFilter(kind="result"))
     assert [(row.event, row.decision) for row in rows if row.event == "ended"] == [("ended", "ok")]
     assert [row.event for row in reviews] == ["withdrawn"]
     assert b"hunter2" not in read_all_files(tmp_path)
@@ -281,24 +281,24 @@ async def test_stopping_the_turn_ends_the_review_and_the_call_counts_as_one_that
 
 
 async def test_a_call_stopped_before_it_ran_is_reported_as_such(tmp_path: Path) -> None:
-    front, model = ScriptedFrontend(), ScriptedModel(GO, text_round("ok"))
-    async with open_host_with(tmp_path, server(text_result(SECRET)), model, front, reviewed=("peer",)) as host:
+    frontend, model = ScriptedFrontend(), ScriptedModel(GO, text_round("ok"))
+    async with open_host_with(tmp_path, server(text_result(SECRET)), model, frontend, reviewed=("peer",)) as host:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(host.conversation.send, "go")
-            await front.asked_now.wait()
+            await frontend.asked_now.wait()
             host.conversation.stop()
         assert host.conversation.messages[-1].parts[0].text == STOPPED_TEXT  # type: ignore[union-attr]
 
 
 # -- the ledger
 async def rows(folder: Path, *answers: Any, content: bool = False) -> list[AuditRow]:
-    journal = AuditLog(AuditStore(folder / "ledger.db"), AuditConfig(content=content))
+    audit_log = AuditLog(AuditStore(folder / "ledger.db"), AuditConfig(content=content))
     model = ScriptedModel(*[GO for _ in answers], text_round("ok"))
     async with open_host_with(
-        folder, server(text_result(SECRET)), model, Reader(*answers), reviewed=("peer",), journal=journal
+        folder, server(text_result(SECRET)), model, Reader(*answers), reviewed=("peer",), audit_log=audit_log
     ) as host:
         await host.conversation.send("go")
-        return list(reversed(await journal.read_page(AuditFilter(kind="result"))))
+        return list(reversed(await audit_log.read_page(AuditFilter(kind="result"))))
 
 
 async def test_the_audit_log_records_the_outcome_of_each_result_without_its_text(tmp_path: Path) -> None:
@@ -307,8 +307,8 @@ async def test_the_audit_log_records_the_outcome_of_each_result_without_its_text
         ("answered", decision, "person", "peer", "it") for decision in ("passed", "changed", "withheld")
     ]
     details = [json.loads(row.detail) for row in found]
-    assert [(one["given"], one["of"]) for one in details] == [(18, 18), (7, 18), (0, 18)]
-    assert len({one["sha256"] for one in details}) == 3
+    assert [(detail["given"], detail["of"]) for detail in details] == [(18, 18), (7, 18), (0, 18)]
+    assert len({detail["sha256"] for detail in details}) == 3
     assert details[2]["sha256"] == ""
     assert all(row.shown for row in found)
     assert "the key" not in repr(found)
@@ -325,10 +325,10 @@ async def test_a_big_result_is_kept_as_it_was_given_and_read_on_without_another_
         name = Path(tool_returns_of(request)[0].kept).stem
         return tool_round((READ_RESULT, {"result": name, "limit": 20}))(request)
 
-    front, model = Reader(edited), ScriptedModel(GO, read_on, text_round("ok"))
-    async with open_host_with(tmp_path, server(text_result(big)), model, front, reviewed=("peer",)) as host:
+    frontend, model = Reader(edited), ScriptedModel(GO, read_on, text_round("ok"))
+    async with open_host_with(tmp_path, server(text_result(big)), model, frontend, reviewed=("peer",)) as host:
         await host.conversation.send("go")
-    assert len(front.reviews) == 1
+    assert len(frontend.reviews) == 1
     assert "the key is -xxx" in tool_returns_of(model.requests[2])[0].text
     assert b"hunter2" not in read_all_files(tmp_path)
 
@@ -354,16 +354,16 @@ async def test_the_rest_of_a_result_from_before_is_read_first_too(tmp_path: Path
         name = next(
             Path(part.kept).stem for part in host.conversation.messages[2].parts if isinstance(part, ToolReturnPart)
         )
-    front, model = (
+    frontend, model = (
         Reader(WithholdResult()),
         ScriptedModel(tool_round((READ_RESULT, {"result": name, "offset": 299_999})), text_round("")),
     )
     async with open_host_with(
-        tmp_path, server(text_result("")), model, front, results=kept, reviewed=("peer",)
+        tmp_path, server(text_result("")), model, frontend, results=kept, reviewed=("peer",)
     ) as host:
         await host.conversation.open(ident)
         await host.conversation.send("read on")
-    assert SECRET in front.reviews[0].parts[0].text
+    assert SECRET in frontend.reviews[0].parts[0].text
     assert tool_returns_of(model.requests[-1])[0].text == WITHHELD
 
 
@@ -389,10 +389,10 @@ async def test_a_skill_is_read_before_the_model_follows_it(tmp_path: Path) -> No
     asked = {"server": "peer", "skill": "pdf"}
     more = {**asked, "file": "references/FORMS.md"}
     model = ScriptedModel(tool_round((LOAD_SKILL, asked)), tool_round((LOAD_SKILL, more)), text_round("ok"))
-    front = Reader(WithholdResult(), PassEditedResult(("Forms are easy.",)))
-    async with open_host_with(tmp_path, skilled(), model, front, reviewed=("peer",)) as host:
+    frontend = Reader(WithholdResult(), PassEditedResult(("Forms are easy.",)))
+    async with open_host_with(tmp_path, skilled(), model, frontend, reviewed=("peer",)) as host:
         await host.conversation.send("go")
-    assert ["FORMS.md first" in one.parts[0].text for one in front.reviews] == [True, False]
+    assert ["FORMS.md first" in review.parts[0].text for review in frontend.reviews] == [True, False]
     first, second = (tool_returns_of(request)[0].text for request in model.requests[1:])
     assert first == WITHHELD
     assert second.endswith("\n\nForms are easy.")
@@ -407,11 +407,11 @@ class Filling(Reader):
 
 @pytest.mark.parametrize("revision", BOTH_ERAS)
 async def test_a_result_that_came_after_questions_of_the_server_is_read_first(tmp_path: Path, revision: str) -> None:
-    front, model = Filling(WithholdResult()), ScriptedModel(tool_round(("peer__ask", {})), text_round("ok"))
+    frontend, model = Filling(WithholdResult()), ScriptedModel(tool_round(("peer__ask", {})), text_round("ok"))
     peer = AskingServer(revision, {"a": form_request({"n": {"type": "string"}})})
-    async with open_host_with(tmp_path, peer, model, front, reviewed=("peer",)) as host:
+    async with open_host_with(tmp_path, peer, model, frontend, reviewed=("peer",)) as host:
         await host.conversation.send("go")
-    assert '"action": "accept"' in front.reviews[0].parts[0].text
+    assert '"action": "accept"' in frontend.reviews[0].parts[0].text
     assert tool_returns_of(model.requests[-1])[0].text == WITHHELD
 
 
@@ -422,40 +422,40 @@ async def test_the_result_of_a_task_is_read_first(tmp_path: Path) -> None:
     done = {**task, "resultType": "complete", "status": "completed", "result": text_result(SECRET)}
     peer = create_peer(capabilities={"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}},
                      tools__list=tools_result(tool_definition("it")), tools__call=task, tasks__get=done)  # fmt: skip
-    front, model = Reader(WithholdResult()), ScriptedModel(GO, text_round("ok"))
-    async with open_host_with(tmp_path, peer, model, front, reviewed=("peer",)) as host:
+    frontend, model = Reader(WithholdResult()), ScriptedModel(GO, text_round("ok"))
+    async with open_host_with(tmp_path, peer, model, frontend, reviewed=("peer",)) as host:
         await host.conversation.send("go")
-    assert front.reviews[0].parts[0].text == SECRET
+    assert frontend.reviews[0].parts[0].text == SECRET
     assert tool_returns_of(model.requests[-1])[0].text == WITHHELD
 
 
 async def attach_resource(host: Host) -> ResourcePart:
     await host.conversation.send("see this", [ResourcePart("peer", "x://1", SECRET)])
-    (part,) = (one for one in host.conversation.messages[0].parts if isinstance(one, ResourcePart))
+    (part,) = (part for part in host.conversation.messages[0].parts if isinstance(part, ResourcePart))
     return part
 
 
-@pytest.mark.parametrize(("answer", "told"), [
+@pytest.mark.parametrize(("answer", "text"), [
     (PassResult(), SECRET), (WithholdResult(), ATTACHMENT_WITHHELD), (PassEditedResult(("the key",)), "the key"),
 ])  # fmt: skip
-async def test_a_resource_that_is_attached_is_read_before_it_goes(tmp_path: Path, answer: Any, told: str) -> None:
-    front, model = Reader(answer), ScriptedModel(text_round("ok"))
-    async with open_host_with(tmp_path, server(text_result("")), model, front, reviewed=("peer",)) as host:
-        assert (await attach_resource(host)).text == told
-    assert front.reviews[0].arguments == {"uri": "x://1"}
-    assert (SECRET in repr(model.requests)) == (told == SECRET)
+async def test_a_resource_that_is_attached_is_read_before_it_goes(tmp_path: Path, answer: Any, text: str) -> None:
+    frontend, model = Reader(answer), ScriptedModel(text_round("ok"))
+    async with open_host_with(tmp_path, server(text_result("")), model, frontend, reviewed=("peer",)) as host:
+        assert (await attach_resource(host)).text == text
+    assert frontend.reviews[0].arguments == {"uri": "x://1"}
+    assert (SECRET in repr(model.requests)) == (text == SECRET)
 
 
 async def test_stopping_while_a_resource_is_shown_gives_none_and_asks_no_model(tmp_path: Path) -> None:
-    front, model, parts = Reader(), ScriptedModel(text_round("ok")), list[ResourcePart]()
-    async with open_host_with(tmp_path, server(text_result("")), model, front, reviewed=("peer",)) as host:
+    frontend, model, parts = Reader(), ScriptedModel(text_round("ok")), list[ResourcePart]()
+    async with open_host_with(tmp_path, server(text_result("")), model, frontend, reviewed=("peer",)) as host:
         async with anyio.create_task_group() as tasks:
 
             async def send() -> None:
                 parts.append(await attach_resource(host))
 
             tasks.start_soon(send)
-            await front.shown.wait()
+            await frontend.shown.wait()
             assert host.conversation.is_busy
             host.conversation.stop()
         assert not host.conversation.is_busy
@@ -463,28 +463,28 @@ async def test_stopping_while_a_resource_is_shown_gives_none_and_asks_no_model(t
 
 
 async def test_servers_without_review_ask_nothing_more(tmp_path: Path) -> None:
-    front, model = Reader(), ScriptedModel(tool_round(("peer__it", {}), ("other__it", {})), text_round("ok"))
+    frontend, model = Reader(), ScriptedModel(tool_round(("peer__it", {}), ("other__it", {})), text_round("ok"))
     async with open_host_with(
         tmp_path,
         {"peer": server(text_result("a")), "other": server(text_result("b"))},
         model,
-        front,
+        frontend,
         reviewed=("strange",),
     ) as host:
         await host.conversation.send("go", [ResourcePart("peer", "x://1", "c")])
-    assert front.reviews == []
+    assert frontend.reviews == []
     assert [part.text for part in tool_returns_of(model.requests[-1])] == ["a", "b"]
 
 
 async def test_a_call_by_hand_is_seen_by_the_user_and_by_no_model(tmp_path: Path) -> None:
-    front = Reader()
+    frontend = Reader()
     async with open_host_with(
-        tmp_path, server(text_result(SECRET)), ScriptedModel(text_round("ok")), front, reviewed=("peer",)
+        tmp_path, server(text_result(SECRET)), ScriptedModel(text_round("ok")), frontend, reviewed=("peer",)
     ) as host:
         assert (await host.tools.call("peer", "it", {})).text == SECRET
         await host.conversation.send("go")
         assert SECRET not in repr(host.conversation.messages)
-    assert front.reviews == []
+    assert frontend.reviews == []
 
 
 # -- rules of a run
@@ -493,9 +493,9 @@ async def test_a_call_by_hand_is_seen_by_the_user_and_by_no_model(tmp_path: Path
                          ("peer/other", False), ("other", False)],
 )  # fmt: skip
 async def test_a_rule_of_the_run_passes_results_of_the_calls_it_covers(tmp_path: Path, rule: str, passes: bool) -> None:
-    journal = AuditLog(AuditStore(tmp_path / "ledger.db"), AuditConfig())
+    audit_log = AuditLog(AuditStore(tmp_path / "ledger.db"), AuditConfig())
     part, _ = await review_result(
-        tmp_path, text_result(SECRET), Reader(WithholdResult()), passes=parse_rules((rule,)), journal=journal
+        tmp_path, text_result(SECRET), Reader(WithholdResult()), passes=parse_rules((rule,)), journal=audit_log
     )
     assert part.text == (SECRET if passes else WITHHELD)
     (row,) = await AuditLog(AuditStore(tmp_path / "ledger.db"), AuditConfig()).read_page(AuditFilter(kind="result"))
@@ -509,8 +509,8 @@ async def test_a_call_that_is_allowed_for_longer_has_each_result_reviewed(tmp_pa
         async def ask(self, question: Question[Any]) -> Any:
             return AllowSession() if isinstance(question, ApproveTool) else await super().ask(question)
 
-    front, model = Session(PassResult(), WithholdResult()), ScriptedModel(GO, GO, text_round("ok"))
-    async with open_host_with(tmp_path, server(text_result(SECRET)), model, front, reviewed=("peer",)) as host:
+    frontend, model = Session(PassResult(), WithholdResult()), ScriptedModel(GO, GO, text_round("ok"))
+    async with open_host_with(tmp_path, server(text_result(SECRET)), model, frontend, reviewed=("peer",)) as host:
         await host.conversation.send("go")
     assert [tool_returns_of(request)[0].text for request in model.requests[1:]] == [SECRET, WITHHELD]
 
@@ -523,4 +523,4 @@ def test_an_edited_part_keeps_what_it_is() -> None:
     question = ReviewResult(
         server="s", why="", call="c", tool="t", arguments={}, parts=(piece, replace(piece, text="b"))
     )
-    assert [one.text for one in taken(question, PassEditedResult((None, "c")))] == ["c"]
+    assert [item.text for item in taken(question, PassEditedResult((None, "c")))] == ["c"]

@@ -34,8 +34,8 @@ CHANGED = "notifications/roots/list_changed"
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, ...]:
     """Three folders; the program was started in the first."""
     made = tuple(tmp_path / name for name in ("work", "notes", "third"))
-    for one in made:
-        one.mkdir()
+    for item in made:
+        item.mkdir()
     monkeypatch.chdir(made[0])
     return made
 
@@ -50,9 +50,9 @@ async def test_folders_come_from_the_start_the_users_settings_and_a_trusted_file
     project = read_project_file(folders[0])
     assert project is not None
     untrusted, trusted = load_config(settings), load_config(settings, project=project)
-    assert [one.path for one in configured_roots(untrusted)] == [str(folders[0])]
+    assert [root.path for root in configured_roots(untrusted)] == [str(folders[0])]
     found = inspect_roots(configured_roots(trusted)).folders
-    assert [(one.path, one.name, one.source) for one in found] == [
+    assert [(item.path, item.name, item.source) for item in found] == [
         (str(folders[0]), "work", "started"),
         (str(folders[2]), "lib", "project"),
     ]
@@ -61,7 +61,7 @@ async def test_folders_come_from_the_start_the_users_settings_and_a_trusted_file
     assert [problem for problem in trusted.problems if '"roots"' in problem and "is not one" in problem]
     (settings / "config.toml").write_text(f'roots = ["{folders[1]}", "{WORKSPACE_FOLDER}"]')
     found = inspect_roots(configured_roots(load_config(settings, project=project))).folders
-    assert [(one.path, one.source) for one in found] == [
+    assert [(item.path, item.source) for item in found] == [
         (str(folders[1]), "user"),
         (str(folders[0]), "started"),
         (str(folders[2]), "project"),
@@ -89,14 +89,14 @@ def test_a_too_broad_folder_warns_and_an_unsendable_one_shows_why(
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     paths = ["/", "~", str(tmp_path), f"{tmp_path}/link", f"{tmp_path}/file", f"{tmp_path}/no", f"{tmp_path}/loop"]
     found = inspect_roots(RootConfig(path) for path in paths).folders
-    assert [one.warning[:24] for one in found[:4]] == [
+    assert [item.warning[:24] for item in found[:4]] == [
         "It is the whole file sys",
         "It is your whole home fo",
         "It contains your home fo",
         "",
     ]
     assert (found[3].path, found[3].configured_path) == (str(folders[1]), f"{tmp_path}/link")
-    assert [(one.state, one.why) for one in found[4:6]] == [
+    assert [(item.state, item.why) for item in found[4:6]] == [
         ("gone", "it is not a folder"),
         ("gone", "it does not exist"),
     ]
@@ -134,26 +134,26 @@ async def test_an_edit_applies_to_its_scope(
     roots = fresh()
     await roots.add("../notes", "n", "run")
     await roots.add(third, "t", "project")
-    assert [(one.path, one.scope) for one in (await roots.refresh()).available] == [
+    assert [(folder.path, folder.scope) for folder in (await roots.refresh()).available] == [
         (work, ""),
         (third, "project"),
         (notes, "run"),
     ]
     await roots.remove(work, "user")
-    assert [one.path for one in (await fresh().refresh()).available] == [third]
-    assert [one.state for one in (await fresh().refresh()).folders] == ["out", "there"]
+    assert [folder.path for folder in (await fresh().refresh()).available] == [third]
+    assert [folder.state for folder in (await fresh().refresh()).folders] == ["out", "there"]
     monkeypatch.chdir(folders[1])
-    assert [one.path for one in (await fresh().refresh()).available] == []
+    assert [folder.path for folder in (await fresh().refresh()).available] == []
     again = await fresh().add(work, scope="user")
     assert (again.state, again.source, again.scope) == ("there", "started", "user")
     monkeypatch.chdir(folders[0])
     roots = fresh()
     await roots.remove(third, "run")
-    assert [one.path for one in (await roots.refresh()).available] == [work]
-    assert [one.path for one in (await fresh().refresh()).available] == [work, third]
+    assert [folder.path for folder in (await roots.refresh()).available] == [work]
+    assert [folder.path for folder in (await fresh().refresh()).available] == [work, third]
     # What is said for everywhere is not undone by something narrower that was said before.
     await roots.remove(third, "user")
-    assert [one.path for one in (await fresh().refresh()).folders] == [work]
+    assert [folder.path for folder in (await fresh().refresh()).folders] == [work]
     await database.close()
 
 
@@ -167,7 +167,7 @@ async def test_a_folder_that_is_named_by_a_link_is_taken_out_and_put_back_like_a
         assert (await roots.remove(f"{tmp_path}/link", out)).state == "out"
         assert (await roots.refresh()).available == ()
         assert (await roots.add(str(folders[1]), scope=back)).state == "there"
-        assert [(one.path, one.name) for one in (await roots.refresh()).available] == [(str(folders[1]), "n")]
+        assert [(folder.path, folder.name) for folder in (await roots.refresh()).available] == [(str(folders[1]), "n")]
     await database.close()
 
 
@@ -235,9 +235,9 @@ async def test_only_servers_that_got_the_roots_are_notified_of_changes(
 ) -> None:
     peers = {name: AskingServer(HANDSHAKE[-1], ASK) for name in ("told", "refused", "quiet")}
     peers["modern"] = AskingServer(STATELESS, ASK)
-    front = ScriptedFrontend(ShareSession(), DoNotShare(), ShareSession())
+    frontend = ScriptedFrontend(ShareSession(), DoNotShare(), ShareSession())
     named = (RootConfig(str(folders[0])),)
-    async with open_asking_host(tmp_path, peers, front, roots=named) as host:
+    async with open_asking_host(tmp_path, peers, frontend, roots=named) as host:
         for name in ("told", "refused", "modern"):
             await host.tools.call(name, "ask", {})
         assert host.servers.view("refused").known_roots.is_refused
@@ -254,8 +254,8 @@ async def test_only_servers_that_got_the_roots_are_notified_of_changes(
 
 
 async def test_a_change_during_a_notification_is_announced_as_well(folders: tuple[Path, ...], tmp_path: Path) -> None:
-    peer, front = AskingServer(HANDSHAKE[-1], ASK), ScriptedFrontend(ShareSession())
-    async with open_asking_host(tmp_path, peer, front, roots=(RootConfig(str(folders[0])),)) as host:
+    peer, frontend = AskingServer(HANDSHAKE[-1], ASK), ScriptedFrontend(ShareSession())
+    async with open_asking_host(tmp_path, peer, frontend, roots=(RootConfig(str(folders[0])),)) as host:
         await host.tools.call("peer", "ask", {})
         for count, path in enumerate(folders[1:], 1):
             await host.roots.add(str(path))
@@ -268,9 +268,9 @@ async def test_a_folder_removed_during_another_question_is_not_shared(
     folders: tuple[Path, ...], tmp_path: Path
 ) -> None:
     asks = {"dirs": ROOTS, "more": form_request({"n": {"type": "string"}})}
-    peer, front = AskingServer(STATELESS, asks), ScriptedFrontend()
-    named = tuple(RootConfig(str(one)) for one in folders[:2])
-    async with open_asking_host(tmp_path, peer, front, roots=named) as host:
+    peer, frontend = AskingServer(STATELESS, asks), ScriptedFrontend()
+    named = tuple(RootConfig(str(folder)) for folder in folders[:2])
+    async with open_asking_host(tmp_path, peer, frontend, roots=named) as host:
         shared = anyio.Event()
 
         async def reply(question: Any) -> Any:
@@ -285,25 +285,27 @@ async def test_a_folder_removed_during_another_question_is_not_shared(
             return Accept({"n": "x"})
 
         feed = host.events.subscribe()
-        front.answers += [reply, reply]
-        got = json.loads((await host.tools.call("peer", "ask", {})).text)
+        frontend.answers += [reply, reply]
+        result = json.loads((await host.tools.call("peer", "ask", {})).text)
     assert shared.is_set()
-    assert [root["uri"] for root in got["dirs"]["result"]["roots"]] == [file_uri(folders[0])]
+    assert [root["uri"] for root in result["dirs"]["result"]["roots"]] == [file_uri(folders[0])]
 
 
 async def test_each_edit_and_each_disclosure_is_audited_and_published(
     folders: tuple[Path, ...], tmp_path: Path
 ) -> None:
-    peer, front = AskingServer(HANDSHAKE[-1], ASK), ScriptedFrontend(ShareSession())
-    journal = AuditLog(AuditStore(tmp_path / "l.db", tmp_path / "l.head"), AuditConfig())
-    async with open_asking_host(tmp_path, peer, front, roots=(RootConfig(str(folders[0])),), journal=journal) as host:
+    peer, frontend = AskingServer(HANDSHAKE[-1], ASK), ScriptedFrontend(ShareSession())
+    audit_log = AuditLog(AuditStore(tmp_path / "l.db", tmp_path / "l.head"), AuditConfig())
+    async with open_asking_host(
+        tmp_path, peer, frontend, roots=(RootConfig(str(folders[0])),), audit_log=audit_log
+    ) as host:
         feed = host.events.subscribe()
         await host.roots.add(str(folders[1]), "n", "user")
         await host.tools.call("peer", "ask", {})
         await host.roots.remove(str(folders[1]), "user")
         await host.tools.call("peer", "ask", {})
         rows = [row for row in await host.audit.read_page(AuditFilter(kind="roots")) if row.event != "withdrawn"]
-        told = [event for event in feed.drain() if isinstance(event, RootsChanged | RootsShared)]
+        events = [event for event in feed.drain() if isinstance(event, RootsChanged | RootsShared)]
     assert [(row.event, row.server, row.subject, row.decision, row.who) for row in reversed(rows)] == [
         ("added", "", str(folders[1]), "user", "person"),
         ("answered", "peer", "", "session", "person"),
@@ -313,7 +315,7 @@ async def test_each_edit_and_each_disclosure_is_audited_and_published(
         ("told", "peer", "", "1 folder", "session"),
     ]
     assert len({row.arguments for row in rows if row.event == "told"}) == 2
-    assert [len(one.folders) if isinstance(one, RootsChanged) else one.uris for one in told] == [
+    assert [len(text.folders) if isinstance(text, RootsChanged) else text.uris for text in events] == [
         2,
         (file_uri(folders[0]), file_uri(folders[1])),
         1,

@@ -56,14 +56,14 @@ class Book(AuditLog):
 @pytest.fixture
 def two(tmp_path: Path) -> tuple[Path, Path]:
     made = tmp_path / "one", tmp_path / "two"
-    for one in made:
-        one.mkdir()
+    for item in made:
+        item.mkdir()
     return made
 
 
 def create_sharing(two: tuple[Path, Path], *answers: Any) -> tuple[RootSharing, Roots, Book, ScriptedFrontend]:
-    book, roots, front = Book(), Roots(tuple(RootConfig(str(one)) for one in two)), ScriptedFrontend(*answers)
-    return RootSharing("s", roots, front, book), roots, book, front
+    audit_log, roots, frontend = Book(), Roots(tuple(RootConfig(str(item)) for item in two)), ScriptedFrontend(*answers)
+    return RootSharing("s", roots, frontend, audit_log), roots, audit_log, frontend
 
 
 def uris(reply: ListRootsResult | ServerRequestRejection) -> list[str]:
@@ -76,26 +76,26 @@ async def test_a_folder_deleted_before_the_answer_is_not_shared(two: tuple[Path,
         two[1].rmdir()
         return ShareOnce()
 
-    desk, _, book, _ = create_sharing(two, gone)
-    assert uris(await desk.answer("")) == [two[0].as_uri()]
-    assert book.told == [("1 folder", {"roots": [two[0].as_uri()]})]
+    sharing, _, audit_log, _ = create_sharing(two, gone)
+    assert uris(await sharing.answer("")) == [two[0].as_uri()]
+    assert audit_log.told == [("1 folder", {"roots": [two[0].as_uri()]})]
 
 
 async def test_a_folder_removed_while_the_disclosure_is_recorded_is_not_shared(two: tuple[Path, Path]) -> None:
-    desk, roots, book, _ = create_sharing(two, ShareOnce())
+    sharing, roots, audit_log, _ = create_sharing(two, ShareOnce())
 
     async def out() -> None:
         await roots.remove(str(two[1]))
 
-    book.before = out
-    reply = await desk.answer("")
+    audit_log.before = out
+    reply = await sharing.answer("")
     assert uris(reply) == [two[0].as_uri()]
-    assert desk.known_roots.roots == (reply.roots if isinstance(reply, ListRootsResult) else None)
+    assert sharing.known_roots.roots == (reply.roots if isinstance(reply, ListRootsResult) else None)
 
 
 async def test_a_folder_leaves_every_answer_at_the_moment_that_it_is_taken_out(two: tuple[Path, Path]) -> None:
-    desk, roots, _, _ = create_sharing(two, ShareOnce())
-    reply = await desk.answer("")
+    sharing, roots, _, _ = create_sharing(two, ShareOnce())
+    reply = await sharing.answer("")
     assert isinstance(reply, ListRootsResult)
     seen: list[int] = []
     unwatched = roots._remove_folder  # pyright: ignore[reportPrivateUsage]
@@ -111,22 +111,22 @@ async def test_a_folder_leaves_every_answer_at_the_moment_that_it_is_taken_out(t
 
 @pytest.mark.parametrize("answer", [None, True, "once", AllowOnce()])
 async def test_what_is_no_answer_shares_nothing(two: tuple[Path, Path], answer: Any) -> None:
-    desk, _, book, _ = create_sharing(two, answer)
-    assert isinstance(await desk.answer(""), ServerRequestRejection)
-    assert book.told == []
+    sharing, _, audit_log, _ = create_sharing(two, answer)
+    assert isinstance(await sharing.answer(""), ServerRequestRejection)
+    assert audit_log.told == []
 
 
 async def test_once_is_for_once_and_this_run_for_what_was_shown_and_less(two: tuple[Path, Path]) -> None:
-    desk, roots, _, front = create_sharing(two, ShareOnce(), ShareSession(), ShareOnce())
+    sharing, roots, _, frontend = create_sharing(two, ShareOnce(), ShareSession(), ShareOnce())
     for _ in range(4):
-        assert len(uris(await desk.answer(""))) == 2
-    assert len(front.asked) == 2
+        assert len(uris(await sharing.answer(""))) == 2
+    assert len(frontend.asked) == 2
     await roots.remove(str(two[1]))
-    assert uris(await desk.answer("")) == [two[0].as_uri()]
-    assert len(front.asked) == 2
+    assert uris(await sharing.answer("")) == [two[0].as_uri()]
+    assert len(frontend.asked) == 2
     await roots.add(str(two[1].parent))
-    assert len(uris(await desk.answer(""))) == 2
-    assert len(front.asked) == 3
+    assert len(uris(await sharing.answer(""))) == 2
+    assert len(frontend.asked) == 3
 
 
 async def test_what_cannot_be_kept_is_out_for_this_run_all_the_same(two: tuple[Path, Path], tmp_path: Path) -> None:
@@ -150,9 +150,9 @@ async def test_a_path_that_is_none_is_neither_added_nor_looked_at(two: tuple[Pat
 
 async def test_the_number_of_shared_folders_is_bounded(two: tuple[Path, Path], tmp_path: Path) -> None:
     made = [tmp_path / f"n{number}" for number in range(MAX_ROOTS)]
-    for one in made:
-        one.mkdir()
-    roots = Roots(tuple(RootConfig(str(one)) for one in made))
+    for item in made:
+        item.mkdir()
+    roots = Roots(tuple(RootConfig(str(item)) for item in made))
     with pytest.raises(UsageError, match="At most"):
         await roots.add(str(two[0]))
     await roots.remove(str(made[0]))
@@ -162,10 +162,10 @@ async def test_the_number_of_shared_folders_is_bounded(two: tuple[Path, Path], t
 
 
 async def test_an_unreadable_folder_is_not_shared(two: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    desk, _, _, front = create_sharing(two, ShareOnce())
+    sharing, _, _, frontend = create_sharing(two, ShareOnce())
     monkeypatch.setattr("os.access", lambda path, mode: str(path) != str(two[1]))
-    assert uris(await desk.answer("")) == [two[0].as_uri()]
-    question = front.asked[0]
+    assert uris(await sharing.answer("")) == [two[0].as_uri()]
+    question = frontend.asked[0]
     assert isinstance(question, ShareRoots)
     assert question.gone == (str(two[1]),)
 
@@ -174,13 +174,15 @@ def create_stored_sharing(
     path: Path, two: tuple[Path, Path], *answers: Any, digest: str = "d"
 ) -> tuple[RootSharing, Book, ScriptedFrontend]:
     """One run of mcphost with its answers on the disk."""
-    book, front = Book(), ScriptedFrontend(*answers)
-    roots = Roots(tuple(RootConfig(str(one)) for one in two))
+    audit_log, frontend = Book(), ScriptedFrontend(*answers)
+    roots = Roots(tuple(RootConfig(str(item)) for item in two))
     store = FolderAnswerStore(Database(path / "answers.db"))
     return (
-        RootSharing("s", roots, front, book, folder_questions=FolderQuestions(answers=store), digest=lambda: digest),
-        book,
-        front,
+        RootSharing(
+            "s", roots, frontend, audit_log, folder_questions=FolderQuestions(answers=store), digest=lambda: digest
+        ),
+        audit_log,
+        frontend,
     )
 
 
@@ -190,13 +192,13 @@ async def test_an_answer_for_good_holds_in_later_runs_and_for_this_server_alone(
     first, _, _ = create_stored_sharing(tmp_path, two, ShareAlways())
     assert len(uris(await first.answer(""))) == 2
     assert first.known_roots.is_permanent
-    later, book, front = create_stored_sharing(tmp_path, two)
+    later, audit_log, frontend = create_stored_sharing(tmp_path, two)
     assert len(uris(await later.answer(""))) == 2
-    assert front.asked == []
-    assert book.told == [("2 folders", {"roots": [one.as_uri() for one in two]})]
-    changed, _, front = create_stored_sharing(tmp_path, two, DoNotShare(), digest="another")
+    assert frontend.asked == []
+    assert audit_log.told == [("2 folders", {"roots": [item.as_uri() for item in two]})]
+    changed, _, frontend = create_stored_sharing(tmp_path, two, DoNotShare(), digest="another")
     assert isinstance(await changed.answer(""), ServerRequestRejection)
-    assert len(front.asked) == 1
+    assert len(frontend.asked) == 1
 
 
 async def test_a_folder_that_a_server_may_never_know_is_left_out_without_a_question(
@@ -204,9 +206,9 @@ async def test_a_folder_that_a_server_may_never_know_is_left_out_without_a_quest
 ) -> None:
     first, _, _ = create_stored_sharing(tmp_path, (two[0], two[0]), NeverShare())
     assert uris(await first.answer("")) == []
-    later, _, front = create_stored_sharing(tmp_path, two, ShareOnce())
+    later, _, frontend = create_stored_sharing(tmp_path, two, ShareOnce())
     assert uris(await later.answer("")) == [two[1].as_uri()]
-    (question,) = front.asked
+    (question,) = frontend.asked
     assert isinstance(question, ShareRoots)
     assert [root.uri for root in question.roots] == [two[1].as_uri()], "only what nothing was said about"
 
@@ -216,9 +218,9 @@ async def test_a_new_folder_is_asked_about_alone_and_refusing_it_leaves_what_was
 ) -> None:
     first, _, _ = create_stored_sharing(tmp_path, (two[0], two[0]), ShareAlways())
     await first.answer("")
-    later, _, front = create_stored_sharing(tmp_path, two, DoNotShare())
+    later, _, frontend = create_stored_sharing(tmp_path, two, DoNotShare())
     assert uris(await later.answer("")) == [two[0].as_uri()]
-    (question,) = front.asked
+    (question,) = frontend.asked
     assert isinstance(question, ShareRoots)
     assert [root.uri for root in question.roots] == [two[1].as_uri()]
 
@@ -233,20 +235,20 @@ async def test_a_permanent_answer_that_cannot_be_stored_lasts_for_this_run_and_i
         async def find_for_server(self, server: str, digest: str) -> dict[str, FolderAnswer]:
             return {}
 
-    said: list[str] = []
-    roots, front = Roots((RootConfig(str(two[0])),)), ScriptedFrontend(ShareAlways())
+    messages: list[str] = []
+    roots, frontend = Roots((RootConfig(str(two[0])),)), ScriptedFrontend(ShareAlways())
     broken = Broken(Database(two[0] / "s.db"))
-    desk = RootSharing(
+    sharing = RootSharing(
         "s",
         roots,
-        front,
+        frontend,
         Book(),
         folder_questions=FolderQuestions(answers=broken),
-        notify=lambda text, hint: said.append(text),
+        notify=lambda text, hint: messages.append(text),
     )
-    assert len(uris(await desk.answer(""))) == len(uris(await desk.answer(""))) == 1
-    assert (len(front.asked), said) == (1, ["The disk is full."])
-    assert not desk.known_roots.is_permanent
+    assert len(uris(await sharing.answer(""))) == len(uris(await sharing.answer(""))) == 1
+    assert (len(frontend.asked), messages) == (1, ["The disk is full."])
+    assert not sharing.known_roots.is_permanent
 
 
 # -- waiting until it is needed
@@ -258,7 +260,7 @@ class Asking:
 
     def __init__(self, two: tuple[Path, Path], *answers: Any, names: tuple[str, ...] = ("s",)) -> None:
         self.book, self.front, self.now = Book(), ScriptedFrontend(*answers), 0.0
-        self.roots = Roots(tuple(RootConfig(str(one)) for one in two))
+        self.roots = Roots(tuple(RootConfig(str(item)) for item in two))
         self.questions = FolderQuestions(self.book, clock=lambda: self.now)
         self.servers = {
             name: RootSharing(name, self.roots, self.front, self.book, folder_questions=self.questions)
@@ -428,7 +430,7 @@ async def test_servers_that_wait_at_the_same_moment_are_one_question_with_an_ans
             await it.servers["b"].prepare("its tool t is about to run")
     (question,) = it.front.asked
     assert isinstance(question, ShareRoots)
-    assert (question.server, sorted(one.server for one in question.askers)) == ("b", list(names))
+    assert (question.server, sorted(asker.server for asker in question.askers)) == ("b", list(names))
     assert [len(uris(it.got[name][0])) for name in ("a", "b", "d")] == [2, 2, 0]
     assert isinstance(it.got["c"][0], ServerRequestRejection)
 
@@ -444,8 +446,8 @@ async def test_an_answer_that_names_no_server_is_no_agreement_for_those_beside_t
                 tasks.start_soon(it.ask, name)
             await it.waiting(*it.servers)
             await it.servers["a"].prepare("")
-    got = [it.got[name][0] for name in it.servers]
-    assert tuple(len(one.roots) if isinstance(one, ListRootsResult) else 0 for one in got) == counts
+    received = [it.got[name][0] for name in it.servers]
+    assert tuple(len(message.roots) if isinstance(message, ListRootsResult) else 0 for message in received) == counts
 
 
 # -- floods

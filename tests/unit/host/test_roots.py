@@ -65,14 +65,14 @@ async def test_a_server_gets_the_folders_the_user_agreed_to_share(
 async def test_a_server_gets_no_roots_before_approval_and_later_only_as_approved(
     revision: str, folders: tuple[RootConfig, ...], tmp_path: Path
 ) -> None:
-    peer, front = AskingServer(revision, ASK), ScriptedFrontend(ShareOnce(), ShareSession())
-    async with open_asking_host(tmp_path, peer, front, roots=folders) as host:
+    peer, frontend = AskingServer(revision, ASK), ScriptedFrontend(ShareOnce(), ShareSession())
+    async with open_asking_host(tmp_path, peer, frontend, roots=folders) as host:
         first = (await host.tools.call("peer", "ask", {})).text
         second = (await host.tools.call("peer", "ask", {})).text
         third = (await host.tools.call("peer", "ask", {})).text
     assert first == second == third
-    assert [type(question) for question in front.asked] == [ShareRoots, ShareRoots]
-    question = front.asked[0]
+    assert [type(question) for question in frontend.asked] == [ShareRoots, ShareRoots]
+    question = frontend.asked[0]
     assert isinstance(question, ShareRoots)
     assert (question.server, len(question.roots), question.gone) == ("peer", 2, ())
 
@@ -80,11 +80,11 @@ async def test_a_server_gets_no_roots_before_approval_and_later_only_as_approved
 @pytest.mark.req("roots.consent")
 async def test_agreeing_for_one_server_does_not_affect_another(folders: tuple[RootConfig, ...], tmp_path: Path) -> None:
     peers = {"one": AskingServer("2025-11-25", ASK), "two": AskingServer("2025-11-25", ASK)}
-    front = ScriptedFrontend(ShareSession(), DoNotShare())
-    async with open_asking_host(tmp_path, peers, front, roots=folders) as host:
+    frontend = ScriptedFrontend(ShareSession(), DoNotShare())
+    async with open_asking_host(tmp_path, peers, frontend, roots=folders) as host:
         assert "uri" in (await host.tools.call("one", "ask", {})).text
         assert "-1" in (await host.tools.call("two", "ask", {})).text
-    assert [question.server for question in front.asked] == ["one", "two"]
+    assert [question.server for question in frontend.asked] == ["one", "two"]
 
 
 @pytest.mark.req("roots.consent")
@@ -130,9 +130,9 @@ async def test_a_failure_inside_is_an_internal_error_without_details(
 async def test_each_change_is_announced_in_the_handshake_era_and_only_new_folders_ask(
     revision: str, folders: tuple[RootConfig, ...], tmp_path: Path
 ) -> None:
-    peer, front = AskingServer(revision, ASK), ScriptedFrontend(ShareSession(), ShareSession())
+    peer, frontend = AskingServer(revision, ASK), ScriptedFrontend(ShareSession(), ShareSession())
     (tmp_path / "new").mkdir()
-    async with open_asking_host(tmp_path, peer, front, roots=folders) as host:
+    async with open_asking_host(tmp_path, peer, frontend, roots=folders) as host:
         assert peer.declared["roots"] == {"listChanged": True}
         await host.tools.call("peer", "ask", {})
         await host.roots.remove(folders[1].path)
@@ -140,24 +140,24 @@ async def test_each_change_is_announced_in_the_handshake_era_and_only_new_folder
             await peer.changed.wait()
         assert peer.notifications.count("notifications/roots/list_changed") == 1
         fewer = (await host.tools.call("peer", "ask", {})).text
-        assert ("plain" in fewer, len(front.asked)) == (False, 1)
+        assert ("plain" in fewer, len(frontend.asked)) == (False, 1)
         await host.roots.add(str(tmp_path / "new"))
         more = (await host.tools.call("peer", "ask", {})).text
-        assert ("/new" in more, len(front.asked)) == (True, 2)
+        assert ("/new" in more, len(frontend.asked)) == (True, 2)
 
 
 async def test_a_folder_removed_while_the_question_was_open_is_not_shared(
     folders: tuple[RootConfig, ...], tmp_path: Path
 ) -> None:
-    peer, front = AskingServer(HANDSHAKE[-1], ASK), ScriptedFrontend()
-    async with open_asking_host(tmp_path, peer, front, roots=folders) as host:
+    peer, frontend = AskingServer(HANDSHAKE[-1], ASK), ScriptedFrontend()
+    async with open_asking_host(tmp_path, peer, frontend, roots=folders) as host:
 
         async def agree(question: Any) -> ShareOnce:
             del question
             await host.roots.remove(folders[1].path)
             return ShareOnce()
 
-        front.answers.append(agree)
+        frontend.answers.append(agree)
         assert "plain" not in (await host.tools.call("peer", "ask", {})).text
 
 
@@ -165,8 +165,8 @@ async def test_a_folder_removed_while_the_question_was_open_is_not_shared(
 async def test_in_the_stateless_era_a_change_shows_in_the_next_answer_alone(
     folders: tuple[RootConfig, ...], tmp_path: Path
 ) -> None:
-    peer, front = AskingServer(STATELESS, ASK), ScriptedFrontend(ShareOnce(), ShareOnce())
-    async with open_asking_host(tmp_path, peer, front, roots=folders) as host:
+    peer, frontend = AskingServer(STATELESS, ASK), ScriptedFrontend(ShareOnce(), ShareOnce())
+    async with open_asking_host(tmp_path, peer, frontend, roots=folders) as host:
         assert peer.declared["roots"] == {}
         assert "plain" in (await host.tools.call("peer", "ask", {})).text
         await host.roots.remove(folders[1].path)
@@ -188,7 +188,7 @@ async def test_only_folders_that_are_there_and_readable_are_shared_as_what_they_
     given = (*folders, RootConfig(str(tmp_path / "link")), RootConfig(f"{tmp_path}/plain/../plain"))
     roots = Roots((*given, *(RootConfig(path) for path in gone), RootConfig("bad\0path")))
     now = await roots.refresh()
-    assert [root.uri for root in now.roots] == [file_uri(Path(one.path)) for one in folders]
+    assert [root.uri for root in now.roots] == [file_uri(Path(folder.path)) for folder in folders]
     assert now.missing == (*gone, "bad\0path")
 
 
@@ -197,13 +197,13 @@ async def test_only_folders_that_are_there_and_readable_are_shared_as_what_they_
 async def test_a_folder_that_vanished_is_not_shared_any_more_and_marked(
     revision: str, folders: tuple[RootConfig, ...], tmp_path: Path
 ) -> None:
-    peer, front = AskingServer(revision, ASK), ScriptedFrontend(ShareOnce(), ShareOnce())
-    async with open_asking_host(tmp_path, peer, front, roots=folders) as host:
+    peer, frontend = AskingServer(revision, ASK), ScriptedFrontend(ShareOnce(), ShareOnce())
+    async with open_asking_host(tmp_path, peer, frontend, roots=folders) as host:
         await host.tools.call("peer", "ask", {})
         os.rmdir(folders[1].path)
         text = (await host.tools.call("peer", "ask", {})).text
     assert "plain" not in text
-    question = front.asked[1]
+    question = frontend.asked[1]
     assert isinstance(question, ShareRoots)
     assert question.gone == (folders[1].path,)
 
@@ -242,7 +242,7 @@ async def test_servers_that_begin_together_look_at_the_folders_once(
             tasks.start_soon(one)
     assert looks == 1
     assert len(found) == 10
-    assert all(len(one.roots) == 2 for one in found)
+    assert all(len(item.roots) == 2 for item in found)
     await anyio.Path(folders[1].path).rmdir()
     assert len((await roots.refresh()).roots) == 1
     assert looks == 2
@@ -263,7 +263,7 @@ async def test_a_look_that_is_cancelled_is_made_anew_for_those_who_joined_it(fol
                 tasks.start_soon(one, anyio.CancelScope())
             await anyio.lowlevel.checkpoint()
             first.cancel()
-    assert [len(one.roots) for one in found] == [2, 2, 2]
+    assert [len(item.roots) for item in found] == [2, 2, 2]
 
 
 def test_names_that_are_not_utf8_are_encoded_byte_for_byte() -> None:

@@ -214,7 +214,7 @@ async def test_a_refusal_is_error_minus_one_in_the_handshake_era(answers: Any, t
 async def test_a_refusal_ends_the_call_in_the_stateless_era(tmp_path: Path) -> None:
     peer = AskingServer(STATELESS, {"a": sampling_request(), "b": form_request()})
     async with open_asking_host(
-        tmp_path, peer, ScriptedFrontend(*[lambda one: one.refusal()] * 2), ScriptedModel()
+        tmp_path, peer, ScriptedFrontend(*[lambda item: item.refusal()] * 2), ScriptedModel()
     ) as host:
         with pytest.raises(ConsentDenied, match="refused the sampling"):
             await host.tools.call("peer", "ask", {})
@@ -230,8 +230,8 @@ async def test_the_model_gets_nothing_of_the_conversation_or_of_earlier_sampling
 ) -> None:
     model = ScriptedModel(text_round("secret answer"), text_round("one"), text_round("two"))
     peer = AskingServer(revision, {"a": sampling_request(includeContext="allServers")})
-    front = ScriptedFrontend(*[ApproveUnchanged()] * 4)
-    async with open_asking_host(tmp_path, peer, front, model) as host:
+    frontend = ScriptedFrontend(*[ApproveUnchanged()] * 4)
+    async with open_asking_host(tmp_path, peer, frontend, model) as host:
         await host.conversation.send("my secret")
         await host.tools.call("peer", "ask", {})
         await host.tools.call("peer", "ask", {})
@@ -271,7 +271,7 @@ async def test_texts_and_pictures_reach_the_model_and_sound_is_named_to_model_an
     ) as host:
         feed = host.events.subscribe()
         await host.tools.call("peer", "ask", {})
-        told = [event.text for event in feed.drain() if type(event).__name__ == "NoticeEvent"]  # type: ignore[attr-defined]
+        texts = [event.text for event in feed.drain() if type(event).__name__ == "NoticeEvent"]  # type: ignore[attr-defined]
     (message,) = model.requests[0].messages
     text, image, sound, broken = message.parts
     assert (text, image) == (TextPart("Look:"), ImagePart("image/png", PIXEL))
@@ -279,8 +279,8 @@ async def test_texts_and_pictures_reach_the_model_and_sound_is_named_to_model_an
     assert isinstance(broken, TextPart)
     assert "audio/wav" in sound.text
     assert "not shown" in broken.text
-    assert any("audio" in one for one in told)
-    assert any("images" in one for one in told)
+    assert any("audio" in text for text in texts)
+    assert any("images" in text for text in texts)
 
 
 @pytest.mark.req("samp.required-fields")
@@ -322,11 +322,11 @@ async def test_a_request_that_breaks_the_rules_is_refused_unseen(ask: Any, tmp_p
     reply, asked, _ = await run_sampling(tmp_path, ask)
     assert reply["error"]["code"] == -32602
     peer = AskingServer(STATELESS, {"a": ask})
-    front = ScriptedFrontend()
-    async with open_asking_host(tmp_path, peer, front, ScriptedModel()) as host:
+    frontend = ScriptedFrontend()
+    async with open_asking_host(tmp_path, peer, frontend, ScriptedModel()) as host:
         with pytest.raises(MalformedMessage):
             await host.tools.call("peer", "ask", {})
-    assert [*asked, *front.asked] == []
+    assert [*asked, *frontend.asked] == []
 
 
 # -- how it ends
@@ -427,11 +427,11 @@ async def test_results_go_to_the_model_under_ids_of_ours_and_its_own_id_comes_ba
         peer.asks = {"a": again(block, made_up)}
         await host.tools.call("peer", "ask", {})
     _, asks, returns = model.requests[1].messages
-    assert [one.provider_id for one in asks.tool_uses] == ["toolu_1", ""]
-    assert [one.name for one in asks.tool_uses] == ["get_weather_1"] * 2
+    assert [tool_use.provider_id for tool_use in asks.tool_uses] == ["toolu_1", ""]
+    assert [tool_use.name for tool_use in asks.tool_uses] == ["get_weather_1"] * 2
     texts = {part.use_id: part.text for part in returns.parts if isinstance(part, ToolReturnPart)}
     assert texts == {asks.tool_uses[0].id: "rain", asks.tool_uses[1].id: "sunny"}
-    assert all(one.id.isprintable() for one in asks.tool_uses)
+    assert all(tool_use.id.isprintable() for tool_use in asks.tool_uses)
 
 
 @pytest.mark.req("samp.tools.choice")
@@ -465,12 +465,12 @@ async def test_older_revisions_get_one_block_whatever_the_user_made_of_it(revisi
 # -- how much of it
 @pytest.mark.req("samp.rate-limit")
 async def test_a_server_that_asks_too_often_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    peer, front = AskingServer("2025-11-25"), ScriptedFrontend(*[Deny()] * 100)
-    async with open_asking_host(tmp_path, peer, front, ScriptedModel()):
+    peer, frontend = AskingServer("2025-11-25"), ScriptedFrontend(*[Deny()] * 100)
+    async with open_asking_host(tmp_path, peer, frontend, ScriptedModel()):
         for number in range(PER_MINUTE + 3):
             peer.ask(str(number), *sampling_request())
             await peer.until(number + 1)
-    assert len(front.asked) == PER_MINUTE
+    assert len(frontend.asked) == PER_MINUTE
     assert "per minute" in peer.results[-1][1]["error"]["message"]
 
 
@@ -480,18 +480,23 @@ async def test_samplings_of_one_call_are_counted(tmp_path: Path, monkeypatch: py
     asks = {str(number): sampling_request() for number in range(4)}
     got, asked = await collect_replies(tmp_path, "2025-11-25", asks, *[Deny()] * 4, model=ScriptedModel())
     assert len(asked) == 2
-    assert ["allowed in one call" in one["error"]["message"] for one in got.values()] == [False, False, True, True]
+    assert ["allowed in one call" in message["error"]["message"] for message in got.values()] == [
+        False,
+        False,
+        True,
+        True,
+    ]
 
 
 async def test_samplings_of_a_server_wait_for_each_other_and_too_many_are_refused(tmp_path: Path) -> None:
-    peer, front = AskingServer("2025-11-25"), ScriptedFrontend()
-    async with open_asking_host(tmp_path, peer, front, ScriptedModel()):
+    peer, frontend = AskingServer("2025-11-25"), ScriptedFrontend()
+    async with open_asking_host(tmp_path, peer, frontend, ScriptedModel()):
         for number in range(sampling.MAX_WAITING + 3):
             peer.ask(str(number), *sampling_request())
         await peer.until(2)
-        while not front.asked:
-            await front.asked_now.wait()
-        assert len(front.asked) == 1
+        while not frontend.asked:
+            await frontend.asked_now.wait()
+        assert len(frontend.asked) == 1
     assert all("already waiting" in reply["error"]["message"] for _, reply in peer.results[:2])
 
 
@@ -573,23 +578,23 @@ AGAIN = sampling_request(tools=[TOOL])
 async def run_nested_sampling(
     folder: Path, revision: str, *samplings: Any, limits: Any = None
 ) -> tuple[Nester, ScriptedFrontend, Any]:
-    peer, front = Nester(revision, *samplings), ScriptedFrontend(*[ApproveUnchanged()] * 2 * len(samplings))
+    peer, frontend = Nester(revision, *samplings), ScriptedFrontend(*[ApproveUnchanged()] * 2 * len(samplings))
     model, failed = ScriptedModel(*[request_tool] * len(samplings)), None
     more = {"sampling": SamplingConfig(limits=limits)} if limits else {}
-    async with open_asking_host(folder, peer, front, model, **more) as host:
+    async with open_asking_host(folder, peer, frontend, model, **more) as host:
         try:
             await host.tools.call("peer", "ask", {})
         except (ServerError, ConsentDenied) as error:
             failed = error
-    return peer, front, failed
+    return peer, frontend, failed
 
 
 @pytest.mark.req("samp.tools.loop-limit")
 @pytest.mark.parametrize("revision", BOTH_ERAS)
 async def test_a_sampling_within_the_tool_of_a_sampling_is_refused_beyond_two(revision: str, tmp_path: Path) -> None:
-    peer, front, failed = await run_nested_sampling(tmp_path, revision, AGAIN, AGAIN, AGAIN)
-    shown = [one.why for one in front.asked if isinstance(one, ReviewSampling)]
-    assert ["an earlier sampling" in why for why in shown] == [False, True]
+    peer, frontend, failed = await run_nested_sampling(tmp_path, revision, AGAIN, AGAIN, AGAIN)
+    shown = [question.why for question in frontend.asked if isinstance(question, ReviewSampling)]
+    assert ["an earlier sampling" in reason for reason in shown] == [False, True]
     words = "at most 2 nested sampling requests of this server"
     if revision == STATELESS:
         assert words in str(failed)
@@ -601,32 +606,32 @@ async def test_a_sampling_within_the_tool_of_a_sampling_is_refused_beyond_two(re
 
 @pytest.mark.parametrize("revision", BOTH_ERAS)
 async def test_a_loop_of_tool_calls_and_their_results_is_as_deep_as_it_began(revision: str, tmp_path: Path) -> None:
-    peer, front, failed = await run_nested_sampling(
+    peer, frontend, failed = await run_nested_sampling(
         tmp_path, revision, AGAIN, goes_on, goes_on, goes_on, AGAIN, goes_on, goes_on
     )
     assert failed is None
     assert len(peer.got) == 7
-    assert all("result" in one for one in peer.got)
-    shown = [one.why for one in front.asked if isinstance(one, ReviewSampling)]
-    assert ["an earlier sampling" in why for why in shown] == [False] * 4 + [True] * 3
+    assert all("result" in message for message in peer.got)
+    shown = [question.why for question in frontend.asked if isinstance(question, ReviewSampling)]
+    assert ["an earlier sampling" in reason for reason in shown] == [False] * 4 + [True] * 3
 
 
 @pytest.mark.parametrize(("most", "answered"), [(0, 0), (1, 1), (4, 4)])
 async def test_how_deep_is_the_users_to_say(tmp_path: Path, most: int, answered: int) -> None:
     limits = SamplingLimits(depth=most)
     peer, _, _ = await run_nested_sampling(tmp_path, "2025-11-25", *[AGAIN] * 6, limits=limits)
-    assert ["result" in one for one in peer.got][: answered + 1] == [True] * answered + [False]
+    assert ["result" in message for message in peer.got][: answered + 1] == [True] * answered + [False]
 
 
 async def test_another_call_begins_anew(tmp_path: Path) -> None:
     peer = Nester("2025-11-25", AGAIN, AGAIN)
-    front, model = ScriptedFrontend(*[ApproveUnchanged()] * 8), ScriptedModel(*[request_tool] * 4)
-    async with open_asking_host(tmp_path, peer, front, model) as host:
+    frontend, model = ScriptedFrontend(*[ApproveUnchanged()] * 8), ScriptedModel(*[request_tool] * 4)
+    async with open_asking_host(tmp_path, peer, frontend, model) as host:
         for _ in range(2):
             await host.tools.call("peer", "ask", {})
             peer.left = [AGAIN]
     assert len(peer.got) == 4
-    assert all("result" in one for one in peer.got)
+    assert all("result" in message for message in peer.got)
 
 
 class Holding(AskingServer):
@@ -638,12 +643,12 @@ class Holding(AskingServer):
 
 @pytest.mark.req("samp.tools.loop-limit", "samp.association")
 async def test_of_calls_side_by_side_a_sampling_counts_for_each_and_later_for_none(tmp_path: Path) -> None:
-    peer, front, model = (
+    peer, frontend, model = (
         Holding("2025-11-25"),
         ScriptedFrontend(*[ApproveUnchanged()] * 8),
         ScriptedModel(*[request_tool] * 8),
     )
-    async with open_asking_host(tmp_path, peer, front, model) as host:
+    async with open_asking_host(tmp_path, peer, frontend, model) as host:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(host.tools.call, "peer", "ask", {})
             tasks.start_soon(host.tools.call, "peer", "plain", {})
@@ -657,7 +662,7 @@ async def test_of_calls_side_by_side_a_sampling_counts_for_each_and_later_for_no
         assert ["result" in reply for _, reply in peer.results] == [True, True, False]
         assert "at most 2 nested sampling requests" in peer.results[2][1]["error"]["message"]
         assert "It counts for each concurrent call." in peer.results[2][1]["error"]["message"]
-        shown = [one.why for one in front.asked if isinstance(one, ReviewSampling)]
+        shown = [question.why for question in frontend.asked if isinstance(question, ReviewSampling)]
         assert shown[0] == "one of its 2 calls that run asks for it, without saying which"
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(host.tools.call, "peer", "ask", {})
@@ -667,7 +672,7 @@ async def test_of_calls_side_by_side_a_sampling_counts_for_each_and_later_for_no
             await peer.until(4)
             peer.finish(peer.calls[2][0], {})
         assert "result" in peer.results[3][1]
-        assert [one.why for one in front.asked if isinstance(one, ReviewSampling)][
+        assert [question.why for question in frontend.asked if isinstance(question, ReviewSampling)][
             -1
         ] == "its tool ask runs and asks for it"
 
@@ -675,21 +680,21 @@ async def test_of_calls_side_by_side_a_sampling_counts_for_each_and_later_for_no
 def test_how_deep_a_sampling_is_that_may_belong_to_several_calls() -> None:
     now = [0.0]
     nesting = SamplingNesting(lambda: now[0])
-    one, two, both, none = (
+    context, two, both, none = (
         ServerRequestContext(call_number=1),
         ServerRequestContext(call_number=2),
         ServerRequestContext(candidate_calls=(1, 2)),
         ServerRequestContext(),
     )
     nothing, use = frozenset[str](), frozenset({"a"})
-    nesting.record_tool_uses(one, 1, use)
+    nesting.record_tool_uses(context, 1, use)
     assert (nesting.depth(two, nothing), nesting.depth(both, nothing), nesting.depth(none, nothing)) == (1, 2, 1)
     nesting.record_tool_uses(both, 2, frozenset({"b"}))
-    assert (nesting.depth(two, nothing), nesting.depth(one, nothing), nesting.depth(none, nothing)) == (3, 3, 3)
+    assert (nesting.depth(two, nothing), nesting.depth(context, nothing), nesting.depth(none, nothing)) == (3, 3, 3)
     assert nesting.depth(ServerRequestContext(call_number=3), nothing) == 1
     # What goes on with one of them is as deep as that was.
     assert nesting.depth(both, use) == 1
-    assert nesting.depth(one, nothing) == 3
+    assert nesting.depth(context, nothing) == 3
     now[0] = OPEN_SECONDS
     # Which its calls still hold open, and nothing else.
     assert (nesting.depth(none, nothing), nesting.depth(both, nothing)) == (1, 3)

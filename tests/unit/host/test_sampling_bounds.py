@@ -94,7 +94,7 @@ def test_the_depth_is_that_of_the_calls_that_are_open_and_of_no_others() -> None
 
 
 def parse_request(*said: dict[str, Any], issued: tuple[str, ...] = ()) -> Any:
-    raws = tuple(Raw(encode(one)) for one in said)
+    raws = tuple(Raw(encode(text)) for text in said)
     ask = CreateMessage(messages=raws, max_tokens=10)
     return parse_sampling_request(ask, parse_sampling_messages(raws), "auto", issued).request.messages
 

@@ -32,8 +32,8 @@ ALL = (OPUS, SONNET, MINI)
 
 
 def choose(preferences: dict[str, Any], *offers: ModelCandidate, needed: int = 10) -> tuple[str, str]:
-    offer, why = choose_model(preferences, offers or ALL, needed)
-    return offer.name, why
+    offer, reason = choose_model(preferences, offers or ALL, needed)
+    return offer.name, reason
 
 
 def name_hints(*names: Any) -> dict[str, Any]:
@@ -50,11 +50,11 @@ def test_hints_are_parts_of_names_and_the_first_that_matches_decides_over_every_
     assert choose(name_hints("opus", "gpt-4o"))[0] == OPUS.name
     assert choose(name_hints("SONNET"))[0] == SONNET.name
     assert "matches the server's hint" in choose(name_hints("SONNET"))[1]
-    several, why = choose({**name_hints("claude"), **cheap})
-    assert (several, "2 models" in why, "low cost 1" in why) == (SONNET.name, True, True)
-    nearest, why = choose({**name_hints("llama"), **cheap})
+    several, reason = choose({**name_hints("claude"), **cheap})
+    assert (several, "2 models" in reason, "low cost 1" in reason) == (SONNET.name, True, True)
+    nearest, reason = choose({**name_hints("llama"), **cheap})
     assert nearest == MINI.name
-    assert "No model matches" in why
+    assert "No model matches" in reason
 
 
 @pytest.mark.req("samp.priorities")
@@ -67,15 +67,15 @@ def test_priorities_rank_known_models_and_unknown_ones_are_marked() -> None:
     quick = (SONNET, MINI, ModelCandidate(name="slow", label="l", speed=10.0))
     assert choose({"speedPriority": 1.0}, *quick)[0] == MINI.name
     assert "speed of some models is unknown" in choose({"speedPriority": 1.0}, *quick)[1]
-    name, why = choose({"costPriority": 1.0}, OPUS, MYSTERY)
+    name, reason = choose({"costPriority": 1.0}, OPUS, MYSTERY)
     assert name == OPUS.name
-    assert "cost of some models is unknown" in why
+    assert "cost of some models is unknown" in reason
     assert choose({})[0] == OPUS.name
 
 
 def test_a_model_whose_context_is_too_small_is_passed_over() -> None:
-    name, why = choose(name_hints("in-house"), MYSTERY, SONNET, needed=500)
-    assert (name, "cannot take this request" in why) == (SONNET.name, True)
+    name, reason = choose(name_hints("in-house"), MYSTERY, SONNET, needed=500)
+    assert (name, "cannot take this request" in reason) == (SONNET.name, True)
     assert choose({}, MYSTERY, needed=500)[0] == MYSTERY.name
 
 
@@ -92,7 +92,7 @@ def test_a_hint_cannot_write_hidden_characters_into_the_reason() -> None:
     assert "\u202e" not in choose(name_hints("x\u202ey"))[1]
 
 
-def two_models(folder: Path, peer: AskingServer, front: ScriptedFrontend) -> tuple[Any, dict[str, ScriptedModel]]:
+def two_models(folder: Path, peer: AskingServer, frontend: ScriptedFrontend) -> tuple[Any, dict[str, ScriptedModel]]:
     made: dict[str, ScriptedModel] = {}
 
     def make(config: ModelConfig) -> ScriptedModel:
@@ -102,7 +102,7 @@ def two_models(folder: Path, peer: AskingServer, front: ScriptedFrontend) -> tup
         return model
 
     config = SamplingConfig(models=(ModelConfig(name="other"), ModelConfig(name="scripted")))
-    return open_asking_host(folder, peer, front, ScriptedModel(), models=make, sampling=config), made
+    return open_asking_host(folder, peer, frontend, ScriptedModel(), models=make, sampling=config), made
 
 
 @pytest.mark.req("samp.hints.substring")
@@ -110,16 +110,16 @@ def two_models(folder: Path, peer: AskingServer, front: ScriptedFrontend) -> tup
 @pytest.mark.parametrize("revision", BOTH_ERAS)
 async def test_the_hinted_model_answers_unless_the_user_picks_another(revision: str, tmp_path: Path) -> None:
     peer = AskingServer(revision, {"a": sampling_request(modelPreferences=name_hints("oth"))})
-    front = ScriptedFrontend(
+    frontend = ScriptedFrontend(
         ApproveUnchanged(), ApproveUnchanged(), EditedRequest(model="scripted"), ApproveUnchanged()
     )
-    entered, made = two_models(tmp_path, peer, front)
+    entered, made = two_models(tmp_path, peer, frontend)
     async with entered as host:
         assert '"model": "other"' in (await host.tools.call("peer", "ask", {})).text
         assert '"model": "scripted"' in (await host.tools.call("peer", "ask", {})).text
-    question = front.asked[0]
+    question = frontend.asked[0]
     assert isinstance(question, ReviewSampling)
-    assert [one.name for one in question.models] == ["scripted", "other"]
+    assert [model.name for model in question.models] == ["scripted", "other"]
     dear = question.models[1]
     assert dear.ceiling == pytest.approx(question.tokens * 1e-6 + 100 * 2e-6)
     assert question.models[0].ceiling is None
@@ -127,14 +127,17 @@ async def test_the_hinted_model_answers_unless_the_user_picks_another(revision: 
 
 
 async def test_a_model_that_is_not_on_offer_is_never_asked(tmp_path: Path) -> None:
-    peer, front = AskingServer("2025-11-25", {"a": sampling_request()}), ScriptedFrontend(EditedRequest(model="dear"))
+    peer, frontend = (
+        AskingServer("2025-11-25", {"a": sampling_request()}),
+        ScriptedFrontend(EditedRequest(model="dear")),
+    )
     model = ScriptedModel(text_round("x"))
-    async with open_asking_host(tmp_path, peer, front, model) as host:
+    async with open_asking_host(tmp_path, peer, frontend, model) as host:
         assert "unknown model" in (await host.tools.call("peer", "ask", {})).text
     assert model.requests == []
     with pytest.raises(UsageError, match="scripted"):
-        parse_answer(front.asked[0], {"accept": {"model": "dear"}})
-    assert parse_answer(front.asked[0], {"accept": {"model": "scripted"}}) == EditedRequest(model="scripted")
+        parse_answer(frontend.asked[0], {"accept": {"model": "dear"}})
+    assert parse_answer(frontend.asked[0], {"accept": {"model": "scripted"}}) == EditedRequest(model="scripted")
 
 
 @pytest.mark.req("samp.rate-limit")
@@ -145,29 +148,29 @@ async def test_a_model_that_is_not_on_offer_is_never_asked(tmp_path: Path) -> No
 )  # fmt: skip
 async def test_each_limit_ends_the_asking_and_the_refusal_names_it(limit: str, word: str, tmp_path: Path) -> None:
     most = 1 if "requests" in limit else 50
-    peer, front = AskingServer("2025-11-25", {"a": sampling_request()}), ScriptedFrontend(*[ApproveUnchanged()] * 20)
+    peer, frontend = AskingServer("2025-11-25", {"a": sampling_request()}), ScriptedFrontend(*[ApproveUnchanged()] * 20)
     model = ScriptedModel(*[text_round("Paris")] * 10)
     config = SamplingConfig(limits=SamplingLimits(**{limit: most}))
-    async with open_asking_host(tmp_path, peer, front, model, sampling=config) as host:
+    async with open_asking_host(tmp_path, peer, frontend, model, sampling=config) as host:
         feed = host.events.subscribe()
-        said = [(await host.tools.call("peer", "ask", {})).text for _ in range(5)]
-        assert "Paris" in said[0]
-        assert f"at most {most}" in said[-1]
-        assert word in said[-1]
+        texts = [(await host.tools.call("peer", "ask", {})).text for _ in range(5)]
+        assert "Paris" in texts[0]
+        assert f"at most {most}" in texts[-1]
+        assert word in texts[-1]
         assert any(word in getattr(event, "text", "") for event in feed.drain())
     assert 1 <= len(model.requests) < 5
 
 
 async def test_tokens_that_are_left_are_the_most_the_model_may_write(tmp_path: Path) -> None:
     limits = SamplingConfig(limits=SamplingLimits(tokens_per_minute=70))
-    peer, front, model = (
+    peer, frontend, model = (
         AskingServer("2025-11-25", {"a": sampling_request()}),
         ScriptedFrontend(ApproveUnchanged(), ApproveUnchanged()),
         ScriptedModel(text_round("x")),
     )
-    async with open_asking_host(tmp_path, peer, front, model, sampling=limits) as host:
+    async with open_asking_host(tmp_path, peer, frontend, model, sampling=limits) as host:
         await host.tools.call("peer", "ask", {})
-    question = front.asked[0]
+    question = frontend.asked[0]
     assert isinstance(question, ReviewSampling)
     assert question.max_tokens == 70 - question.tokens
     assert model.requests[0].max_output_tokens == question.max_tokens
@@ -193,17 +196,19 @@ async def test_the_conversation_goes_along_only_where_the_user_added_it_to_that_
     granted: bool, tmp_path: Path
 ) -> None:
     peer = AskingServer("2025-06-18", {"a": sampling_request(includeContext="thisServer")})
-    front = ScriptedFrontend(EditedRequest(context=granted), ApproveUnchanged(), ApproveUnchanged(), ApproveUnchanged())
+    frontend = ScriptedFrontend(
+        EditedRequest(context=granted), ApproveUnchanged(), ApproveUnchanged(), ApproveUnchanged()
+    )
     model = ScriptedModel(text_round("noted"), text_round("one"), text_round("two"))
-    async with open_asking_host(tmp_path, peer, front, model) as host:
+    async with open_asking_host(tmp_path, peer, frontend, model) as host:
         await host.conversation.send("my secret")
         await host.tools.call("peer", "ask", {})
         await host.tools.call("peer", "ask", {})
-    question = front.asked[0]
+    question = frontend.asked[0]
     assert isinstance(question, ReviewSampling)
     assert question.conversation == "user: my secret\n\nassistant: noted"
     asked = ["".join(message.text for message in request.messages) for request in model.requests[1:]]
-    assert [question.conversation in one for one in asked] == [granted, False]
+    assert [question.conversation in item for item in asked] == [granted, False]
 
 
 @pytest.mark.req("samp.include-context.capability")
@@ -212,14 +217,14 @@ async def test_where_context_is_a_capability_that_was_not_declared_it_is_not_on_
     revision: str, tmp_path: Path
 ) -> None:
     peer = AskingServer(revision, {"a": sampling_request(includeContext="allServers")})
-    front = ScriptedFrontend(EditedRequest(context=True), ApproveUnchanged())
+    frontend = ScriptedFrontend(EditedRequest(context=True), ApproveUnchanged())
     model = ScriptedModel(text_round("noted"), text_round("one"))
-    async with open_asking_host(tmp_path, peer, front, model) as host:
+    async with open_asking_host(tmp_path, peer, frontend, model) as host:
         await host.conversation.send("my secret")
         await host.tools.call("peer", "ask", {})
     assert "secret" not in "".join(message.text for message in model.requests[1].messages)
     with pytest.raises(UsageError, match="conversation"):
-        parse_answer(front.asked[0], {"accept": {"context": True}})
+        parse_answer(frontend.asked[0], {"accept": {"context": True}})
 
 
 # -- what the user wrote
@@ -233,7 +238,7 @@ def test_limits_and_models_are_read_from_the_settings_and_wrong_ones_are_named()
     """
     found = parse_settings(text, "config.toml", problems.append).sampling
     assert (found.limits.requests_per_minute, found.limits.tokens_per_session) == (5, 2_000_000)
-    assert [one.name for one in found.models] == ["anthropic/claude-haiku-4-5", "openai/x"]
+    assert [model.name for model in found.models] == ["anthropic/claude-haiku-4-5", "openai/x"]
     assert found.models[1].api_base == "http://127.0.0.1:1"
     assert len(problems) == 4
 
@@ -260,10 +265,14 @@ async def test_the_limit_of_one_server_is_not_that_of_another(tmp_path: Path) ->
         ServerConfig(name="free", command="x", source="flag", era="handshake"),
     )
     peers = {name: AskingServer("2025-11-25", {"a": sampling_request()}) for name in ("mean", "free")}
-    front, database = ScriptedFrontend(Deny()), Database(tmp_path / "store.db")
+    frontend, database = ScriptedFrontend(Deny()), Database(tmp_path / "store.db")
     config = HostConfig(servers=servers, model=ModelConfig(name="scripted"), roots=())
     host = build_host(
-        config, store=database, opener=PeerOpener(dict(peers)), model_factory=lambda _: ScriptedModel(), frontend=front
+        config,
+        store=database,
+        opener=PeerOpener(dict(peers)),
+        model_factory=lambda _: ScriptedModel(),
+        frontend=frontend,
     )
     async with host:
         for name in peers:

@@ -65,15 +65,15 @@ async def test_what_one_connection_listed_is_kept_for_the_next_with_its_names_an
     listed = tools_result(tool_definition("b.c"), tool_definition("a"))
     peers = {"peer": create_peer(tools__list=listed, tools__call=text_result("one"))}
     model = ScriptedModel(tool_round(("peer__a", {})), text_round("ok"), tool_round(("peer__a", {})), text_round("ok"))
-    front = ScriptedFrontend(AllowAlways())
-    async with open_host_with(tmp_path, peers, model, front) as host:
+    frontend = ScriptedFrontend(AllowAlways())
+    async with open_host_with(tmp_path, peers, model, frontend) as host:
         await host.conversation.send("first")
         peers["peer"] = create_peer(tools__list=listed, tools__call=text_result("two"))
         host.servers.restart("peer")
-        assert [one.name for one in host.servers.view("peer").catalog.tools] == ["b.c", "a"]
+        assert [tool.name for tool in host.servers.view("peer").catalog.tools] == ["b.c", "a"]
         await host.servers.ensure_ready("peer")
         await host.conversation.send("second")
-    assert len(front.asked) == 1
+    assert len(frontend.asked) == 1
     assert model.requests[0].tools == model.requests[-1].tools
     assert [part.text for part in tool_returns(model)] == ["two"]
 
@@ -85,10 +85,10 @@ async def test_a_tool_whose_definition_is_over_a_megabyte_is_left_out_and_that_i
     )
     async with open_host_with(tmp_path, peer, model) as host:
         catalog = host.servers.view("peer").catalog
-        assert [one.name for one in catalog.tools] == ["small"]
+        assert [tool.name for tool in catalog.tools] == ["small"]
         assert catalog.left_out == ("The tool 'big' was left out: its definition is over 1 MB.",)
         await host.conversation.send("hi")
-    assert [one.name for one in model.requests[0].tools] == ["peer__small"]
+    assert [tool.name for tool in model.requests[0].tools] == ["peer__small"]
 
 
 @pytest.mark.req("tools.name.duplicate")
@@ -100,7 +100,7 @@ async def test_of_two_tools_with_one_name_the_first_counts_and_the_other_is_name
     )
     async with open_host_with(tmp_path, create_peer(tools__list=listed)) as host:
         catalog = host.servers.view("peer").catalog
-    assert [(one.name, one.description) for one in catalog.tools] == [("same", "first"), ("Same", None)]
+    assert [(tool.name, tool.description) for tool in catalog.tools] == [("same", "first"), ("Same", None)]
     assert "'same'" in catalog.left_out[0]
 
 
@@ -138,8 +138,8 @@ async def test_servers_are_identified_by_their_configured_names(tmp_path: Path) 
         for name in ("left", "right")
     }
     model = ScriptedModel(tool_round(("left__search", {}), ("right__search", {})), text_round("ok"))
-    front = ScriptedFrontend(AllowOnce(), AllowOnce())
-    async with open_host_with(tmp_path, named, model, front) as host:
+    frontend = ScriptedFrontend(AllowOnce(), AllowOnce())
+    async with open_host_with(tmp_path, named, model, frontend) as host:
         await host.conversation.send("both")
     assert [spec.name for spec in model.requests[0].tools] == ["left__search", "right__search"]
     assert [part.text for part in tool_returns(model)] == ["from left", "from right"]
@@ -169,11 +169,11 @@ async def test_the_title_is_what_people_read_and_the_name_is_what_is_called(
     definition = tool_definition("n", title=title, annotations={"title": annotated})
     peer = create_peer(tools__list=tools_result(definition), tools__call=text_result("x"))
     model = ScriptedModel(tool_round(("peer__n", {})), text_round("ok"))
-    front = ScriptedFrontend(AllowOnce())
-    async with open_host_with(tmp_path, peer, model, front) as host:
+    frontend = ScriptedFrontend(AllowOnce())
+    async with open_host_with(tmp_path, peer, model, frontend) as host:
         await host.conversation.send("go")
     assert Tool("n", title, annotations=ToolAnnotations(annotated)).display_name == label
-    (question,) = front.asked
+    (question,) = frontend.asked
     assert isinstance(question, ApproveTool)
     assert (question.tool, question.claims.title) == ("n", None if label == "n" else label)
     assert peer.asked("tools/call")[0]["name"] == "n"
@@ -188,10 +188,10 @@ async def test_no_claim_of_a_tool_spares_it_the_question(tmp_path: Path, revisio
         revision, tools__list=tools_result(tool_definition("safe", annotations=harmless)), tools__call=text_result("x")
     )
     model = ScriptedModel(tool_round(("peer__safe", {})), text_round("ok"))
-    front = ScriptedFrontend(Deny())
-    async with open_host_with(tmp_path, peer, model, front) as host:
+    frontend = ScriptedFrontend(Deny())
+    async with open_host_with(tmp_path, peer, model, frontend) as host:
         await host.conversation.send("go")
-    assert len(front.asked) == 1
+    assert len(frontend.asked) == 1
     assert peer.asked("tools/call") == []
 
 
@@ -226,10 +226,10 @@ async def test_what_goes_from_one_server_to_another_stands_in_the_question(tmp_p
     model = ScriptedModel(
         tool_round(("bank__balance", {})), tool_round(("mail__send", {"text": "secret 42"})), text_round("ok")
     )
-    front = ScriptedFrontend(AllowSession(), Deny())
-    async with open_host_with(tmp_path, peers, model, front) as host:
+    frontend = ScriptedFrontend(AllowSession(), Deny())
+    async with open_host_with(tmp_path, peers, model, frontend) as host:
         await host.conversation.send("go")
-    question = front.asked[1]
+    question = frontend.asked[1]
     assert isinstance(question, ApproveTool)
     assert (question.server, question.arguments) == ("mail", {"text": "secret 42"})
     assert peers["mail"].asked("tools/call") == []
@@ -263,8 +263,8 @@ async def test_every_call_is_logged_with_decision_and_outcome_and_the_words_only
         (4, "user", "failed after"),
     ):
         words, mark = f'{{"n":{number}}}', f"of 7 characters (sha256 {arguments_digest({'n': number})})"
-        wanted, other = (words, mark) if level == logging.DEBUG else (mark, words)
-        (line,) = (line for line in logged if wanted in line)
+        expected, other = (words, mark) if level == logging.DEBUG else (mark, words)
+        (line,) = (line for line in logged if expected in line)
         assert other not in line
         assert "'t' of 'peer'" in line
         assert f"decision: {decision}" in line
@@ -302,7 +302,7 @@ async def test_odd_icons_cost_at_most_their_tool(tmp_path: Path, icons: Any) -> 
         "2025-11-25", tools__list=tools_result(tool_definition("odd", icons=icons), tool_definition("good"))
     )
     async with open_host_with(tmp_path, peer) as host:
-        assert "good" in [one.name for one in host.servers.view("peer").catalog.tools]
+        assert "good" in [tool.name for tool in host.servers.view("peer").catalog.tools]
 
 
 def declarations(peer: InProcessServer) -> str:

@@ -38,18 +38,18 @@ async def load_skill(host: Host, which: str = "pdf", server: str = "peer") -> st
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 async def test_a_skill_is_listed_at_once_and_read_file_by_file_when_it_is_wanted(tmp_path: Path, revision: str) -> None:
-    it = create_skill_server(revision=revision)
-    async with open_host_with(tmp_path, it) as host:
+    server = create_skill_server(revision=revision)
+    async with open_host_with(tmp_path, server) as host:
         assert [skill.name for skill in host.servers.view("peer").catalog.skills] == ["pdf"]
-        assert it.asked("resources/read") == []
+        assert server.asked("resources/read") == []
         assert "Read references/FORMS.md first." in await load_skill(host)
         skills, skill = host.features.skills, host.servers.view("peer").catalog.skills[0]
-        assert [params["uri"] for params in it.asked("resources/read")] == [f"{SKILL_ROOT}/SKILL.md"]
+        assert [params["uri"] for params in server.asked("resources/read")] == [f"{SKILL_ROOT}/SKILL.md"]
         for path in ("references/FORMS.md", "./references/FORMS.md", f"{SKILL_ROOT}/references/FORMS.md"):
             assert (await skills.read("peer", skill, path)).text == "Forms have fields.\n"
         assert (await skills.read("peer", skill, "assets/logo.bin")).raw == b"\x00\xff\x80"
         # What was read and checked is not asked for again.
-        assert len(it.asked("resources/read")) == 3
+        assert len(server.asked("resources/read")) == 3
 
 
 async def test_a_server_that_does_not_declare_skills_is_not_asked_for_them(tmp_path: Path) -> None:
@@ -68,34 +68,36 @@ TAMPERED = {
 }
 
 
-@pytest.mark.parametrize(("raw", "why"), TAMPERED.values(), ids=TAMPERED.keys())
-async def test_a_tampered_skill_is_refused_and_nothing_more_of_it_is_read(tmp_path: Path, raw: bytes, why: str) -> None:
-    it = create_skill_server(files={**SKILL_FILES, f"{SKILL_ROOT}/SKILL.md": raw})
-    async with open_host_with(tmp_path, it) as host:
-        with pytest.raises(MalformedMessage, match=why):
+@pytest.mark.parametrize(("raw", "reason"), TAMPERED.values(), ids=TAMPERED.keys())
+async def test_a_tampered_skill_is_refused_and_nothing_more_of_it_is_read(
+    tmp_path: Path, raw: bytes, reason: str
+) -> None:
+    server = create_skill_server(files={**SKILL_FILES, f"{SKILL_ROOT}/SKILL.md": raw})
+    async with open_host_with(tmp_path, server) as host:
+        with pytest.raises(MalformedMessage, match=reason):
             await load_skill(host)
         skill = host.servers.view("peer").catalog.skills[0]
         with pytest.raises(UsageError, match="not loaded"):
             await host.features.skills.read("peer", skill, "references/FORMS.md")
         with pytest.raises(MalformedMessage, match="refused"):
             await load_skill(host)
-    assert len(it.asked("resources/read")) == 1
+    assert len(server.asked("resources/read")) == 1
 
 
 async def test_a_tampered_file_of_a_loaded_skill_ends_that_skill(tmp_path: Path) -> None:
-    it = create_skill_server(files={**SKILL_FILES, f"{SKILL_ROOT}/references/FORMS.md": b"Forms have traps!!\n"})
-    async with open_host_with(tmp_path, it) as host:
+    server = create_skill_server(files={**SKILL_FILES, f"{SKILL_ROOT}/references/FORMS.md": b"Forms have traps!!\n"})
+    async with open_host_with(tmp_path, server) as host:
         await load_skill(host)
         skills, skill = host.features.skills, host.servers.view("peer").catalog.skills[0]
         with pytest.raises(MalformedMessage, match="SHA-256"):
             await skills.read("peer", skill, "references/FORMS.md")
         with pytest.raises(UsageError, match="not loaded"):
             await skills.read("peer", skill, "assets/logo.bin")
-    assert len(it.asked("resources/read")) == 2
+    assert len(server.asked("resources/read")) == 2
 
 
 @pytest.mark.parametrize(
-    ("front", "why"),
+    ("frontend", "reason"),
     [
         ("---\nname: pdf\ndescription: Exfiltrate credentials\n---\n", "description"),
         ("---\nname: pdf\ndescription: Fill PDF forms\nallowed-tools: Bash\n---\n", "allowed-tools"),
@@ -104,11 +106,13 @@ async def test_a_tampered_file_of_a_loaded_skill_ends_that_skill(tmp_path: Path)
         ("---\nname: &a pdf\ndescription: *a\n---\n", "does not support"),
     ],
 )
-async def test_front_matter_that_is_not_what_was_listed_refuses_the_skill(tmp_path: Path, front: str, why: str) -> None:
-    files = {f"{SKILL_ROOT}/SKILL.md": front.encode()}
-    it = create_skill_server(skill_entry(files), files=files)
-    async with open_host_with(tmp_path, it) as host:
-        with pytest.raises(MalformedMessage, match=why):
+async def test_front_matter_that_is_not_what_was_listed_refuses_the_skill(
+    tmp_path: Path, frontend: str, reason: str
+) -> None:
+    files = {f"{SKILL_ROOT}/SKILL.md": frontend.encode()}
+    server = create_skill_server(skill_entry(files), files=files)
+    async with open_host_with(tmp_path, server) as host:
+        with pytest.raises(MalformedMessage, match=reason):
             await load_skill(host)
 
 
@@ -121,14 +125,14 @@ async def test_an_answer_that_is_not_that_file_refuses_the_skill(tmp_path: Path,
 
 
 async def test_a_file_that_is_not_listed_is_never_asked_for(tmp_path: Path) -> None:
-    it = create_skill_server()
-    async with open_host_with(tmp_path, it) as host:
+    server = create_skill_server()
+    async with open_host_with(tmp_path, server) as host:
         await load_skill(host)
         skill = host.servers.view("peer").catalog.skills[0]
         for path in ("secret.md", "../other/SKILL.md", "skill://other/SKILL.md", "file:///etc/passwd", ""):
             with pytest.raises(UsageError, match="has no file"):
                 await host.features.skills.read("peer", skill, path)
-    assert len(it.asked("resources/read")) == 1
+    assert len(server.asked("resources/read")) == 1
 
 
 BIG = {f"{SKILL_ROOT}/SKILL.md": b"x", **{f"{SKILL_ROOT}/{n}": b"" for n in range(512)}}
@@ -159,22 +163,22 @@ BROKEN = {
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN.keys())
 async def test_an_entry_that_cannot_be_checked_is_left_out_alone_and_reported(tmp_path: Path, broken: Any) -> None:
     good = {"skill://good/SKILL.md": b"---\nname: good\ndescription: x\n---\n"}
-    it = create_skill_server(broken, skill_entry(good, "skill://good"))
-    async with open_host_with(tmp_path, it) as host:
+    server = create_skill_server(broken, skill_entry(good, "skill://good"))
+    async with open_host_with(tmp_path, server) as host:
         catalog = host.servers.view("peer").catalog
     assert [skill.name for skill in catalog.skills] == ["good"]
     assert len(catalog.left_out) == 1
 
 
 async def test_a_skill_that_no_list_mentions_is_found_by_its_address(tmp_path: Path) -> None:
-    it = create_skill_server(
+    server = create_skill_server(
         skills__list={"skills": []}, skills__get={"skill": skill_entry(), "ttlMs": 0, "cacheScope": "private"}
     )
-    async with open_host_with(tmp_path, it) as host:
+    async with open_host_with(tmp_path, server) as host:
         assert "Read references" in await load_skill(host, f"{SKILL_ROOT}/SKILL.md")
         with pytest.raises(MalformedMessage, match="its address differs"):
             await host.features.skills.find("peer", "skill://else/SKILL.md")
-    assert it.asked("skills/get")[0]["uri"] == f"{SKILL_ROOT}/SKILL.md"
+    assert server.asked("skills/get")[0]["uri"] == f"{SKILL_ROOT}/SKILL.md"
 
 
 async def test_names_that_are_alike_are_told_apart_by_address_and_by_server(tmp_path: Path) -> None:
@@ -194,13 +198,13 @@ async def test_the_model_reads_of_skills_and_loads_one_with_consent_then_its_fil
     load = (TOOL_NAME, {"server": "peer", "skill": "pdf"})
     file = (TOOL_NAME, {"server": "peer", "skill": "pdf", "file": "references/FORMS.md"})
     model = ScriptedModel(tool_round(load), tool_round(file), text_round("done"))
-    front = ScriptedFrontend(AllowOnce())
-    it = create_skill_server()
-    async with open_host_with(tmp_path, it, model, front) as host:
+    frontend = ScriptedFrontend(AllowOnce())
+    server = create_skill_server()
+    async with open_host_with(tmp_path, server, model, frontend) as host:
         await host.conversation.send("fill it")
     assert "server 'peer', skill 'pdf': Fill PDF forms" in model.requests[0].system
     assert TOOL_NAME in [spec.name for spec in model.requests[0].tools]
-    (question,) = front.asked
+    (question,) = frontend.asked
     assert isinstance(question, ApproveTool)
     assert question.server == "peer"
     assert question.arguments["files"] == ["SKILL.md", "references/FORMS.md", "assets/logo.bin"]
@@ -213,37 +217,37 @@ async def test_the_model_reads_of_skills_and_loads_one_with_consent_then_its_fil
 
 async def test_a_declined_skill_is_not_read(tmp_path: Path) -> None:
     model = ScriptedModel(tool_round((TOOL_NAME, {"server": "peer", "skill": "pdf"})), text_round("ok"))
-    it = create_skill_server()
-    async with open_host_with(tmp_path, it, model, ScriptedFrontend(Deny("no"))) as host:
+    server = create_skill_server()
+    async with open_host_with(tmp_path, server, model, ScriptedFrontend(Deny("no"))) as host:
         assert (await host.conversation.send("fill it")).declined == 1
-    assert it.asked("resources/read") == []
+    assert server.asked("resources/read") == []
     assert "declined" in tool_return(model).text
 
 
 async def test_always_is_for_these_files_and_asks_again_when_one_changed(tmp_path: Path) -> None:
     load = (TOOL_NAME, {"server": "peer", "skill": "pdf"})
-    front = ScriptedFrontend(AllowAlways())
+    frontend = ScriptedFrontend(AllowAlways())
     async with open_host_with(
-        tmp_path, create_skill_server(), ScriptedModel(tool_round(load), tool_round(load), text_round("ok")), front
+        tmp_path, create_skill_server(), ScriptedModel(tool_round(load), tool_round(load), text_round("ok")), frontend
     ) as host:
         await host.conversation.send("twice")
-    assert len(front.asked) == 1
-    front = ScriptedFrontend()
+    assert len(frontend.asked) == 1
+    frontend = ScriptedFrontend()
     async with open_host_with(
-        tmp_path, create_skill_server(), ScriptedModel(tool_round(load), text_round("ok")), front
+        tmp_path, create_skill_server(), ScriptedModel(tool_round(load), text_round("ok")), frontend
     ) as host:
         await host.conversation.send("again")
-    assert front.asked == []
+    assert frontend.asked == []
     files = {**SKILL_FILES, f"{SKILL_ROOT}/scripts/new.py": b"import os\n"}
-    front = ScriptedFrontend(Deny())
+    frontend = ScriptedFrontend(Deny())
     async with open_host_with(
         tmp_path,
         create_skill_server(skill_entry(files), files=files),
         ScriptedModel(tool_round(load), text_round("ok")),
-        front,
+        frontend,
     ) as host:
         await host.conversation.send("and now")
-    (question,) = front.asked
+    (question,) = frontend.asked
     assert isinstance(question, ApproveTool)
     assert question.has_changed
 
@@ -256,11 +260,11 @@ async def test_a_skill_inside_of_a_skill_needs_a_consent_of_its_own(tmp_path: Pa
         tool_round((TOOL_NAME, {"server": "peer", "skill": "deep"})),
         text_round("ok"),
     )
-    front = ScriptedFrontend(AllowSession(), Deny())
-    it = create_skill_server(skill_entry(both), skill_entry(inner, f"{SKILL_ROOT}/deep"), files=both)
-    async with open_host_with(tmp_path, it, model, front) as host:
+    frontend = ScriptedFrontend(AllowSession(), Deny())
+    server = create_skill_server(skill_entry(both), skill_entry(inner, f"{SKILL_ROOT}/deep"), files=both)
+    async with open_host_with(tmp_path, server, model, frontend) as host:
         await host.conversation.send("both")
-    assert len(front.asked) == 2
+    assert len(frontend.asked) == 2
 
 
 @pytest.mark.parametrize(
@@ -279,45 +283,45 @@ FILE = {**LOAD, "file": "references/FORMS.md"}
 
 
 async def test_a_new_conversation_has_no_skill_loaded(tmp_path: Path) -> None:
-    front = ScriptedFrontend(AllowOnce(), Deny())
+    frontend = ScriptedFrontend(AllowOnce(), Deny())
     model = ScriptedModel(
         tool_round((TOOL_NAME, LOAD)), text_round("ok"), tool_round((TOOL_NAME, FILE)), text_round("ok")
     )
-    it = create_skill_server()
-    async with open_host_with(tmp_path, it, model, front) as host:
+    server = create_skill_server()
+    async with open_host_with(tmp_path, server, model, frontend) as host:
         await host.conversation.send("go")
         host.conversation.open_new()
         assert (await host.conversation.send("go on")).declined == 1
-    assert len(front.asked) == 2
-    assert len(it.asked("resources/read")) == 1
+    assert len(frontend.asked) == 2
+    assert len(server.asked("resources/read")) == 1
 
 
 async def test_a_skill_that_the_user_looked_at_is_not_loaded_for_the_model(tmp_path: Path) -> None:
-    front = ScriptedFrontend(Deny())
-    it = create_skill_server()
+    frontend = ScriptedFrontend(Deny())
+    server = create_skill_server()
     async with open_host_with(
-        tmp_path, it, ScriptedModel(tool_round((TOOL_NAME, FILE)), text_round("ok")), front
+        tmp_path, server, ScriptedModel(tool_round((TOOL_NAME, FILE)), text_round("ok")), frontend
     ) as host:
         await load_skill(host)
         assert (await host.conversation.send("go")).declined == 1
-    assert len(it.asked("resources/read")) == 1
+    assert len(server.asked("resources/read")) == 1
 
 
 async def test_a_server_is_never_asked_for_an_unlisted_address(tmp_path: Path) -> None:
     model = ScriptedModel(
         tool_round((TOOL_NAME, {"server": "peer", "skill": "skill://q/the-key-is-hunter2/SKILL.md"})), text_round("ok")
     )
-    front = ScriptedFrontend(Deny(), Deny())
-    it = create_skill_server()
-    async with open_host_with(tmp_path, it, model, front) as host:
+    frontend = ScriptedFrontend(Deny(), Deny())
+    server = create_skill_server()
+    async with open_host_with(tmp_path, server, model, frontend) as host:
         await host.conversation.send("go")
-    assert it.asked("skills/get") == []
-    assert front.asked == []
+    assert server.asked("skills/get") == []
+    assert frontend.asked == []
     assert "has no skill" in tool_return(model).text
 
 
 async def test_the_model_starts_no_server_and_learns_no_name_of_one_by_loading_a_skill(tmp_path: Path) -> None:
-    front = ScriptedFrontend(Deny(), Deny())
+    frontend = ScriptedFrontend(Deny(), Deny())
     quiet = create_skill_server()
     model = ScriptedModel(
         tool_round(
@@ -327,11 +331,11 @@ async def test_the_model_starts_no_server_and_learns_no_name_of_one_by_loading_a
         text_round("ok"),
     )
     async with open_host_with(
-        tmp_path, {"one": create_skill_server(), "quiet": quiet}, model, front, wait=lambda name: name == "one"
+        tmp_path, {"one": create_skill_server(), "quiet": quiet}, model, frontend, wait=lambda name: name == "one"
     ) as host:
         await host.conversation.send("go")
         assert host.servers.view("quiet").state == "waiting"
-    assert quiet.seen == front.asked == []
+    assert quiet.seen == frontend.asked == []
     first, second = (part for part in model.requests[-1].messages[-1].parts if isinstance(part, ToolReturnPart))
     assert "No ready server named 'quiet' has skills. Servers with skills: 'one'." in first.text
     assert "quiet" not in second.text
@@ -340,37 +344,37 @@ async def test_the_model_starts_no_server_and_learns_no_name_of_one_by_loading_a
 @pytest.mark.parametrize("name", [TOOL_NAME, READ_RESULT])
 async def test_the_host_s_own_tool_is_refused_while_it_is_not_offered(tmp_path: Path, name: str) -> None:
     model = ScriptedModel(tool_round((name, {**LOAD, "result": "0" * 64})), text_round("ok"))
-    it = create_skill_server()
-    async with open_host_with(tmp_path, it, model, ScriptedFrontend(Deny()), wait=lambda _: False) as host:
+    server = create_skill_server()
+    async with open_host_with(tmp_path, server, model, ScriptedFrontend(Deny()), wait=lambda _: False) as host:
         await host.conversation.send("go")
     assert model.requests[0].tools == ()
     assert tool_return(model).text == f"There is no tool named {name!r}."
-    assert it.seen == []
+    assert server.seen == []
 
 
 async def test_a_skill_of_a_server_that_is_never_used_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
     model = ScriptedModel(
         tool_round((TOOL_NAME, LOAD), (TOOL_NAME, {**LOAD, "skill": "skill://q/x/SKILL.md"})), text_round("ok")
     )
-    front = ScriptedFrontend(Deny(), Deny())
-    it = create_skill_server()
-    async with open_host_with(tmp_path, it, model, front, never=parse_rules(("peer",))) as host:
-        before = len(it.seen)
+    frontend = ScriptedFrontend(Deny(), Deny())
+    server = create_skill_server()
+    async with open_host_with(tmp_path, server, model, frontend, never=parse_rules(("peer",))) as host:
+        before = len(server.seen)
         assert (await host.conversation.send("go")).declined == 1
-        assert len(it.seen) == before
-    assert front.asked == []
+        assert len(server.seen) == before
+    assert frontend.asked == []
     assert "never allows" in tool_return(model).text
 
 
 async def test_the_audit_log_records_which_skill_was_approved_and_read(tmp_path: Path) -> None:
     model = ScriptedModel(tool_round((TOOL_NAME, LOAD)), tool_round((TOOL_NAME, FILE)), text_round("ok"))
-    journal = AuditLog(AuditStore(tmp_path / "ledger.db"), AuditConfig())
+    audit_log = AuditLog(AuditStore(tmp_path / "ledger.db"), AuditConfig())
     async with open_host_with(
-        tmp_path, create_skill_server(), model, ScriptedFrontend(AllowOnce()), journal=journal
+        tmp_path, create_skill_server(), model, ScriptedFrontend(AllowOnce()), audit_log=audit_log
     ) as host:
         await host.conversation.send("go")
         digest = contents_digest(host.servers.view("peer").catalog.skills[0])
-        rows = [row for row in reversed(await journal.read_page(AuditFilter())) if row.kind == "tool"]
+        rows = [row for row in reversed(await audit_log.read_page(AuditFilter())) if row.kind == "tool"]
     assert [(row.event, row.who) for row in rows] == [
         ("answered", "person"), ("started", "once"), ("ended", "mcphost"), ("started", "session"), ("ended", "mcphost")
     ]  # fmt: skip
@@ -381,18 +385,18 @@ async def test_the_audit_log_records_which_skill_was_approved_and_read(tmp_path:
 
 async def test_a_skill_that_its_server_lists_differently_while_it_is_asked_about_is_not_read(tmp_path: Path) -> None:
     changed = {**SKILL_FILES, f"{SKILL_ROOT}/scripts/new.py": b"import os\n"}
-    it = create_skill_server()
+    server = create_skill_server()
     model = ScriptedModel(tool_round((TOOL_NAME, LOAD)), text_round("ok"))
 
     async def meanwhile(_question: Any) -> AllowOnce:
-        it.answers["skills/list"] = {"skills": [skill_entry(changed)], "ttlMs": 0, "cacheScope": "private"}
+        server.answers["skills/list"] = {"skills": [skill_entry(changed)], "ttlMs": 0, "cacheScope": "private"}
         await host.features.refresh("peer")
         return AllowOnce()
 
-    async with open_host_with(tmp_path, it, model, ScriptedFrontend(meanwhile)) as host:
+    async with open_host_with(tmp_path, server, model, ScriptedFrontend(meanwhile)) as host:
         await host.conversation.send("go")
     assert "changed after it was allowed" in tool_return(model).text
-    assert it.asked("resources/read") == []
+    assert server.asked("resources/read") == []
 
 
 async def test_what_a_model_reads_of_skills_is_bounded_and_has_no_hidden_words(tmp_path: Path) -> None:

@@ -67,9 +67,9 @@ async def test_a_turn_begins_without_a_server_that_is_slow_and_its_tools_join_th
         await host.servers.ensure_ready("late")
         return AllowOnce()
 
-    front = ScriptedFrontend(release)
+    frontend = ScriptedFrontend(release)
     limits = Limits(server_wait=0.05)
-    async with open_host_with(tmp_path, peers, model, front, lambda name: name == "here", limits=limits) as host:
+    async with open_host_with(tmp_path, peers, model, frontend, lambda name: name == "here", limits=limits) as host:
         host.start()
         feed = host.events.subscribe()
         await host.conversation.send("go")
@@ -155,4 +155,4 @@ class TogetherPeer(InProcessServer):
 async def test_the_lists_of_a_server_are_asked_for_side_by_side(tmp_path: Path) -> None:
     with anyio.fail_after(20):
         async with open_host_with(tmp_path, TogetherPeer()) as host:
-            assert [one.name for one in host.servers.view("peer").catalog.tools] == ["it"]
+            assert [tool.name for tool in host.servers.view("peer").catalog.tools] == ["it"]

@@ -64,8 +64,8 @@ async def list_and_save(drift: ToolChangeTracker, listed: ServerListing) -> None
 class Bench:
     """One server's drift on a real file; `again` is the next run of the program."""
 
-    def __init__(self, path: Path, front: Any = None) -> None:
-        self.front = front or RefusingFrontend()
+    def __init__(self, path: Path, frontend: Any = None) -> None:
+        self.front = frontend or RefusingFrontend()
         self.told: list[StoreError] = []
         self.followed: list[tuple[str, ...]] = []
         self.settled = 0
@@ -213,8 +213,8 @@ async def test_an_answer_that_names_no_tool_that_was_shown_keeps_none(path: Path
 
 
 async def test_what_was_refused_is_asked_about_again_when_it_changed_or_when_the_user_wants_that(path: Path) -> None:
-    front = ScriptedFrontend(AcceptToolChanges(), AcceptToolChanges())
-    bench = Bench(path, front)
+    frontend = ScriptedFrontend(AcceptToolChanges(), AcceptToolChanges())
+    bench = Bench(path, frontend)
     await list_and_save(bench.drift, server_listing({"name": "a"}))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(bench.drift.run)
@@ -222,12 +222,12 @@ async def test_what_was_refused_is_asked_about_again_when_it_changed_or_when_the
             for number, words in enumerate(("evil", "evil", "worse"), 1):
                 bench.drift.compare(server_listing({"name": "a", "description": words}))
                 assert not await bench.drift.wait_for_decision("a")
-                assert len(front.asked) == max(1, number - 1)
-            front.answers = [AcceptToolChanges(("a",))]
+                assert len(frontend.asked) == max(1, number - 1)
+            frontend.answers = [AcceptToolChanges(("a",))]
             assert bench.drift.ask_again()
             assert await bench.drift.wait_for_decision("a")
         tasks.cancel_scope.cancel()
-    assert len(front.asked) == 3
+    assert len(frontend.asked) == 3
     assert not bench.drift.ask_again()
 
 
@@ -258,8 +258,8 @@ async def test_another_command_under_the_same_name_is_another_server(path: Path)
 
 
 async def test_what_is_kept_is_offered_again_and_its_grants_follow(path: Path) -> None:
-    front = ScriptedFrontend(AcceptToolChanges(("a",)))
-    bench = Bench(path, front)
+    frontend = ScriptedFrontend(AcceptToolChanges(("a",)))
+    bench = Bench(path, frontend)
     seen = server_listing({"name": "a"}, {"name": "b"})
     await list_and_save(bench.drift, seen)
     changed = server_listing({"name": "a", "description": "x"}, {"name": "b", "description": "x"})
@@ -270,9 +270,9 @@ async def test_what_is_kept_is_offered_again_and_its_grants_follow(path: Path) -
             assert await bench.drift.wait_for_decision("a")
             assert not await bench.drift.wait_for_decision("b")
         tasks.cancel_scope.cancel()
-    (question,) = front.asked
+    (question,) = frontend.asked
     assert isinstance(question, ReviewToolChanges)
-    assert [one.tool for one in question.changes] == ["a", "b"]
+    assert [change.tool for change in question.changes] == ["a", "b"]
     assert bench.drift.quarantined == {"b"}
     ((server, _, tool, before, after),) = bench.followed
     assert (server, tool, before, after) == ("s", "a", seen.tools["a"].digest, changed.tools["a"].digest)
@@ -284,20 +284,20 @@ async def test_what_is_kept_is_offered_again_and_its_grants_follow(path: Path) -
 
 
 async def test_a_tool_that_changes_once_more_while_its_question_is_open_is_asked_about_as_it_is_now(path: Path) -> None:
-    front = ScriptedFrontend()
-    bench = Bench(path, front)
+    frontend = ScriptedFrontend()
+    bench = Bench(path, frontend)
     await list_and_save(bench.drift, server_listing({"name": "a"}))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(bench.drift.run)
         bench.drift.compare(server_listing({"name": "a", "description": "harmless"}))
         with anyio.fail_after(20):
-            await front.asked_now.wait()
-        front.answers.append(AcceptToolChanges(("a",)))
+            await frontend.asked_now.wait()
+        frontend.answers.append(AcceptToolChanges(("a",)))
         bench.drift.compare(server_listing({"name": "a", "description": "evil"}))
         with anyio.fail_after(20):
             assert await bench.drift.wait_for_decision("a")
         tasks.cancel_scope.cancel()
-    shown = [question.changes[0].difference for question in front.asked if isinstance(question, ReviewToolChanges)]
+    shown = [question.changes[0].difference for question in frontend.asked if isinstance(question, ReviewToolChanges)]
     assert ["+ description: harmless" in shown[0], "+ description: evil" in shown[1]] == [True, True]
 
 
@@ -376,7 +376,7 @@ async def test_by_hand_only_what_was_shown_is_kept_once_the_server_is_there(path
     there = SimpleNamespace(tool_changes=bench.drift, session=session)
     held = Quarantine(SimpleNamespace(start=lambda name: there, find=lambda name: there))  # type: ignore[arg-type]
     changes = await held.list_changes("s")
-    assert (waited, [one.tool for one in changes], held.ask_again("s")) == (["ready"], ["a"], True)
+    assert (waited, [change.tool for change in changes], held.ask_again("s")) == (["ready"], ["a"], True)
     bench.drift.compare(server_listing({"name": "a", "description": "evil"}))
     assert await held.accept("s", changes) == ()
     assert bench.drift.quarantined == {"a"}
@@ -385,7 +385,7 @@ async def test_by_hand_only_what_was_shown_is_kept_once_the_server_is_there(path
 
 def test_what_is_no_json_is_another_definition_with_every_byte() -> None:
     odd = (b"{", b"{ ", b"[" * 100_000, b'{"a":1e400}', b'{"a":1e401}', b"\xff", b'"\\ud800"', b"")
-    assert len({fingerprint(one) for one in odd}) == len(odd)
+    assert len({fingerprint(item) for item in odd}) == len(odd)
     assert (
         fingerprint(b'{"a":1,"b":[2]}') == fingerprint(b' { "b": [ 2 ], "a": 1 } ') != fingerprint(b'{"a":1.0,"b":[2]}')
     )
@@ -445,15 +445,17 @@ async def test_the_definitions_of_one_server_take_a_bounded_part_of_the_disk(
     database = Database(path)
     pins = ToolFingerprintStore(database)
     for number in range(30):
-        one = ToolFingerprint(f"t{number}", f"r{number}", f"d{number}")
-        await pins.save("s", f"sd{number % 3}", [(one, os.urandom(20_000))])
-        await pins.save_changed("s", f"sd{number % 3}", [(replace(one, changed_digest="x"), os.urandom(20_000))])
+        fingerprint = ToolFingerprint(f"t{number}", f"r{number}", f"d{number}")
+        await pins.save("s", f"sd{number % 3}", [(fingerprint, os.urandom(20_000))])
+        await pins.save_changed(
+            "s", f"sd{number % 3}", [(replace(fingerprint, changed_digest="x"), os.urandom(20_000))]
+        )
     used = await database.run(
         lambda db: db.execute("SELECT sum(length(definition) + length(meanwhile)) FROM pins").fetchone()[0]
     )
     assert 150_000 < used <= 200_000
     known = [await pins.load_all("s", f"sd{number}") for number in range(3)]
-    assert sorted(pin.changed_digest for one in known for pin in one.values()) == ["x"] * 30
+    assert sorted(pin.changed_digest for item in known for pin in item.values()) == ["x"] * 30
     assert await pins.load_definition("s", "sd2", "t29") == await pins.load_changed_definition("s", "sd2", "t29") == b""
     assert await pins.load_definition("s", "sd0", "t0") != b""
     await pins.save("s", "sd0", [(ToolFingerprint("t0", "r", "d"), b"{}")])
@@ -476,8 +478,8 @@ async def test_a_tool_that_was_forgotten_is_asked_about_when_it_comes_back(
         assert bench.drift.quarantined == {"old"}
         assert not await bench.drift.wait_for_decision("old")
         tasks.cancel_scope.cancel()
-    why = [question.why for question in bench.front.asked]
-    assert why == ["one of its tools is not known; only 3 tools of a server are remembered"] * 2
+    reason = [question.why for question in bench.front.asked]
+    assert reason == ["one of its tools is not known; only 3 tools of a server are remembered"] * 2
     assert bench.followed == []
     again = Bench(path)
     await list_and_save(again.drift, server_listing({"name": "a"}, {"name": "new"}, {"name": "old"}))

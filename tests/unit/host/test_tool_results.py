@@ -148,18 +148,18 @@ REPEATED = [
 
 
 @pytest.mark.req("tools.structured.duplicate-text")
-@pytest.mark.parametrize(("said", "structure"), REPEATED)
-async def test_a_text_that_repeats_the_structure_is_given_once(tmp_path: Path, said: str, structure: Any) -> None:
-    part, _ = await call_tool_once(tmp_path, text_result(said, structuredContent=structure))
-    assert part.text == said
+@pytest.mark.parametrize(("text", "structure"), REPEATED)
+async def test_a_text_that_repeats_the_structure_is_given_once(tmp_path: Path, text: str, structure: Any) -> None:
+    part, _ = await call_tool_once(tmp_path, text_result(text, structuredContent=structure))
+    assert part.text == text
 
 
 @pytest.mark.req("tools.structured.only")
-@pytest.mark.parametrize(("said", "structure"), [("Found 2.", {"a": [1, 2]}), ('{"a": 1}', {"a": 2}), ("2", {"n": 2})])
-async def test_a_structure_that_no_text_repeats_is_given_too(tmp_path: Path, said: str, structure: Any) -> None:
-    part, _ = await call_tool_once(tmp_path, text_result(said, structuredContent=structure))
+@pytest.mark.parametrize(("text", "structure"), [("Found 2.", {"a": [1, 2]}), ('{"a": 1}', {"a": 2}), ("2", {"n": 2})])
+async def test_a_structure_that_no_text_repeats_is_given_too(tmp_path: Path, text: str, structure: Any) -> None:
+    part, _ = await call_tool_once(tmp_path, text_result(text, structuredContent=structure))
     first, title, *rest = part.text.splitlines()
-    assert (first, title) == (said, "structured content:")
+    assert (first, title) == (text, "structured content:")
     assert rest[0] == "{"
 
 

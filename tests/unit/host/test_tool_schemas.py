@@ -156,7 +156,7 @@ DOUBLING = {
 
 @pytest.mark.req("base.schema.bounds")
 @pytest.mark.parametrize(
-    ("schema", "why"),
+    ("schema", "reason"),
     [
         (DOUBLING, "took over 1 s"),
         ({"$ref": "http://127.0.0.1:9/schema.json"}, "downloads no schemas"),
@@ -168,15 +168,15 @@ DOUBLING = {
     ids=["endless", "network", "dialect", "broken", "huge", "many"],
 )
 async def test_a_promise_that_cannot_be_checked_marks_the_result_and_loses_nothing(
-    tmp_path: Path, schema: Any, why: str
+    tmp_path: Path, schema: Any, reason: str
 ) -> None:
     peer = weather(text_result("7", structuredContent={"degrees": "x"}), schema=schema)
     async with open_host_with(tmp_path, peer) as host:
-        began = time.monotonic()
+        started_at = time.monotonic()
         called = await host.tools.call("peer", "weather", {})
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - started_at < 20
     assert called.validation.outcome == "unchecked"
-    assert why in called.validation.text
+    assert reason in called.validation.text
     assert "not checked" in called.validation.text
     assert "7" in called.text
 
@@ -202,8 +202,8 @@ async def test_arguments_that_do_not_fit_go_back_to_the_model_before_anybody_is_
         tools__list=tools_result(tool_definition("count", inputSchema=COUNT)), tools__call=text_result("counted")
     )
     model = ScriptedModel(tool_round(("peer__count", wrong)), tool_round(("peer__count", {"n": 1})), text_round("done"))
-    front = ScriptedFrontend(AllowOnce())
-    async with open_host_with(tmp_path, peer, model, front) as host:
+    frontend = ScriptedFrontend(AllowOnce())
+    async with open_host_with(tmp_path, peer, model, frontend) as host:
         feed = host.events.subscribe()
         await host.conversation.send("count")
         shown = [event for event in feed.drain() if isinstance(event, ToolFinished)]
@@ -212,7 +212,7 @@ async def test_arguments_that_do_not_fit_go_back_to_the_model_before_anybody_is_
     assert first.is_error
     assert place in first.text
     assert place in shown[0].text
-    assert len(front.asked) == 1
+    assert len(frontend.asked) == 1
     assert [params["arguments"] for params in peer.asked("tools/call")] == [{"n": 1}]
 
 
@@ -262,7 +262,7 @@ async def test_a_tool_with_an_unusable_input_schema_is_left_out_alone_and_named(
     )
     async with open_host_with(tmp_path, peer) as host:
         catalog = host.servers.view("peer").catalog
-    assert [one.name for one in catalog.tools] == ["good"]
+    assert [tool.name for tool in catalog.tools] == ["good"]
     for name in broken:
         assert any(f"'{name}'" in said for said in catalog.left_out), name
     assert any("https://x.example/s.json" in said for said in catalog.left_out)
@@ -282,8 +282,8 @@ async def test_nothing_a_definition_points_at_is_ever_fetched(tmp_path: Path) ->
             tools__call=text_result("x", structuredContent={}),
         )
         async with open_host_with(tmp_path, peer) as host:
-            for one in host.servers.view("peer").catalog.tools:
-                await host.tools.call("peer", one.name, {})
+            for tool in host.servers.view("peer").catalog.tools:
+                await host.tools.call("peer", tool.name, {})
         listener.setblocking(False)
         with pytest.raises(BlockingIOError):
             listener.accept()
@@ -333,13 +333,13 @@ async def test_edited_arguments_that_do_not_fit_are_not_sent_but_asked_about_aga
         "2026-07-28", tools__list=tools_result(tool_definition("count", inputSchema=schema)), tools__call=called
     )
     model = ScriptedModel(tool_round(("peer__count", {"n": 1})), text_round("ok"))
-    front = ScriptedFrontend(AllowOnce({"n": "two"}), AllowOnce({"n": 2}))
-    async with open_host_with(tmp_path, peer, model, front) as host:
+    frontend = ScriptedFrontend(AllowOnce({"n": "two"}), AllowOnce({"n": 2}))
+    async with open_host_with(tmp_path, peer, model, frontend) as host:
         await host.conversation.send("count")
         assert await host.tools.validate("peer", "count", {"n": "two"})
         assert not await host.tools.validate("peer", "count", {"n": 2})
     assert sent == [{"n": 2}]
-    again = front.asked[-1]
+    again = frontend.asked[-1]
     assert isinstance(again, ApproveTool)
     assert again.arguments == {"n": "two"}
     assert '/n: "two" is not of type "integer"' in again.arguments_error
@@ -351,9 +351,9 @@ async def test_edited_arguments_that_do_not_fit_are_not_sent_when_they_are_allow
         tools__list=tools_result(tool_definition("count", inputSchema=COUNT)), tools__call=text_result("counted")
     )
     model = ScriptedModel(tool_round(("peer__count", {"n": 1})), text_round("done"))
-    front = ScriptedFrontend(AllowOnce({"n": "two"}), AllowOnce())
-    async with open_host_with(tmp_path, peer, model, front) as host:
+    frontend = ScriptedFrontend(AllowOnce({"n": "two"}), AllowOnce())
+    async with open_host_with(tmp_path, peer, model, frontend) as host:
         await host.conversation.send("count")
     assert peer.asked("tools/call") == []
     assert "do not match" in tool_return(model).text
-    assert len(front.asked) == 2
+    assert len(frontend.asked) == 2

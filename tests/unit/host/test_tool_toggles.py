@@ -86,14 +86,14 @@ async def test_a_tool_that_is_off_at_the_users_server_is_off_under_another_name_
 async def test_a_model_that_calls_it_anyway_gets_an_error_without_a_question(tmp_path: Path) -> None:
     model = ScriptedModel(tool_round(("peer__burn", {})), text_round("ok"))
     at = peer()
-    front = ScriptedFrontend()
-    async with open_host_with(tmp_path, at, model, front) as host:
+    frontend = ScriptedFrontend()
+    async with open_host_with(tmp_path, at, model, frontend) as host:
         await host.servers.set_tool_enabled("peer", "burn", enabled=False)
         await host.conversation.send("go")
     assert single_tool_return(model).is_error
     assert "turned this tool off" in single_tool_return(model).text
     assert at.asked("tools/call") == []
-    assert front.asked == []
+    assert frontend.asked == []
 
 
 async def test_what_is_allowed_always_does_not_run_while_it_is_off(tmp_path: Path) -> None:
@@ -179,12 +179,12 @@ async def test_an_auto_approved_tool_does_not_run_once_it_is_off(tmp_path: Path)
     async with open_host_with(tmp_path, peer()) as host:
         await host.servers.set_tool_enabled("peer", "burn", enabled=False)
         registry = ToolRegistry(host.servers, host.tool_toggles.disabled_by)
-        assert [one.definition.tool.name for one in registry.available_tools().values()] == ["look"]
+        assert [tool.definition.tool.name for tool in registry.available_tools().values()] == ["look"]
 
 
 async def test_a_toggle_is_published_and_audited(tmp_path: Path) -> None:
     ledger = AuditLog(AuditStore(tmp_path / "ledger.db"), AuditConfig())
-    async with open_host_with(tmp_path, peer(), journal=ledger) as host:
+    async with open_host_with(tmp_path, peer(), audit_log=ledger) as host:
         feed = host.events.subscribe()
         await host.servers.set_tool_enabled("peer", "burn", enabled=False)
         with anyio.fail_after(20):
@@ -253,14 +253,14 @@ async def test_an_unreadable_or_unstorable_toggle_is_reported_and_lasts_for_this
         async def save(self, server: str, tool: str, *, enabled: bool) -> None:
             raise StoreError("The store cannot be written.")
 
-    told: list[str] = []
+    messages: list[str] = []
     switches = ToolToggles(
-        Failing(), create_in_memory_log(), lambda event: None, lambda error: told.append(error.message)
+        Failing(), create_in_memory_log(), lambda event: None, lambda error: messages.append(error.message)
     )
     server = ServerConfig(name="s", command="x")
     await switches.set_enabled(server, "burn", enabled=False)
     assert switches.disabled_by(server, "burn") == "user"
-    assert told == ["The store cannot be read.", "The store cannot be written."]
+    assert messages == ["The store cannot be read.", "The store cannot be written."]
 
 
 async def test_a_name_that_is_no_text_can_be_switched_too(switches: ToolToggles) -> None:
@@ -271,6 +271,6 @@ async def test_a_name_that_is_no_text_can_be_switched_too(switches: ToolToggles)
 
 async def test_a_pattern_made_to_take_forever_ends(switches: ToolToggles) -> None:
     server = ServerConfig(name="s", command="x", disabled_tools=("*a" * 60 + "b",))
-    began = process_time()
+    started_at = process_time()
     assert switches.disabled_by(server, "a" * 3_000) == ""
-    assert process_time() - began < 5
+    assert process_time() - started_at < 5

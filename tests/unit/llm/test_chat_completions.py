@@ -47,8 +47,8 @@ def result(*parts: ToolReturnPart) -> Message:
     return Message(role="tool", parts=parts)
 
 
-def chat_messages(*messages: Message, road: ApiRoute = ROAD, system: str = "") -> list[dict[str, Any]]:
-    return list(make_chat_messages(messages, system, road))
+def chat_messages(*messages: Message, api_route: ApiRoute = ROAD, system: str = "") -> list[dict[str, Any]]:
+    return list(make_chat_messages(messages, system, api_route))
 
 
 def assemble_events(*notes: worker_protocol.WorkerEvent) -> list[ModelEvent]:
@@ -75,7 +75,7 @@ def test_an_image_is_sent_where_it_is_taken_and_named_where_it_is_not() -> None:
     message = user(TextPart("see"), ImagePart("image/png", "QUJD"))
     (sent,) = chat_messages(message)
     assert sent["content"][1]["image_url"]["url"] == "data:image/png;base64,QUJD"
-    (told,) = chat_messages(message, road=ApiRoute(model="m", provider="p", supports_images=False))
+    (told,) = chat_messages(message, api_route=ApiRoute(model="m", provider="p", supports_images=False))
     assert "QUJD" not in dumps(told)
     assert "left out" in told["content"]
 
@@ -138,11 +138,11 @@ def test_broken_arguments_go_back_as_an_object() -> None:
 def test_reasoning_goes_back_to_its_maker_only() -> None:
     replay = dumps({"provider": "anthropic", "blocks": [{"type": "thinking", "thinking": "t", "signature": "s"}]})
     message = assistant_message(ThinkingPart("t", replay), TextPart("a"))
-    assert chat_messages(message, road=CLAUDE)[0]["thinking_blocks"][0]["signature"] == "s"
+    assert chat_messages(message, api_route=CLAUDE)[0]["thinking_blocks"][0]["signature"] == "s"
     assert "thinking_blocks" not in chat_messages(message)[0]
     other = ApiRoute(model="bedrock/c", provider="bedrock", replays_thinking=True)
-    assert "thinking_blocks" not in chat_messages(message, road=other)[0]
-    assert "thinking_blocks" not in chat_messages(assistant_message(*message.parts, cut=True), road=CLAUDE)[0]
+    assert "thinking_blocks" not in chat_messages(message, api_route=other)[0]
+    assert "thinking_blocks" not in chat_messages(assistant_message(*message.parts, cut=True), api_route=CLAUDE)[0]
 
 
 def test_an_image_in_a_result_is_inside_it_or_right_behind_all_results() -> None:
@@ -152,7 +152,7 @@ def test_an_image_in_a_result_is_inside_it_or_right_behind_all_results() -> None
         result(ToolReturnPart("call_1", "t", "one", images=(picture,)), ToolReturnPart("call_2", "t", "two")),
     )
     assert [message["role"] for message in chat_messages(*messages)] == ["assistant", "tool", "tool", "user"]
-    inside = chat_messages(*messages, road=CLAUDE)
+    inside = chat_messages(*messages, api_route=CLAUDE)
     assert [message["role"] for message in inside] == ["assistant", "tool", "tool"]
     assert inside[1]["content"][1]["type"] == "image_url"
 
@@ -220,7 +220,7 @@ def test_pieces_before_the_name_are_not_lost() -> None:
 
 
 def test_arguments_of_any_kind_are_an_object_or_none() -> None:
-    for raw, wanted in (
+    for raw, expected in (
         ("", {}),
         ("  ", {}),
         ("{}", {}),
@@ -238,7 +238,7 @@ def test_arguments_of_any_kind_are_an_object_or_none() -> None:
             worker_protocol.WorkerToolCallDelta(1, 0, "a", "t", raw), worker_protocol.WorkerFinished(call_id=1)
         )
         (use,) = [event.use for event in events if isinstance(event, ToolUseReady)]
-        assert use.arguments == wanted
+        assert use.arguments == expected
         assert use.raw == raw
 
 

@@ -131,9 +131,9 @@ def test_an_exception_is_flattened_with_what_lies_behind_it() -> None:
 
 
 def test_a_circle_of_causes_ends() -> None:
-    one, two = ValueError("1"), ValueError("2")
-    one.__cause__, two.__cause__ = two, one
-    assert len(make_failure(one).class_names) == 2
+    error, two = ValueError("1"), ValueError("2")
+    error.__cause__, two.__cause__ = two, error
+    assert len(make_failure(error).class_names) == 2
 
 
 @pytest.mark.parametrize("value", ["soon", "-1", "nan", "999999999", None])

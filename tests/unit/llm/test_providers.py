@@ -38,9 +38,9 @@ async def test_a_named_variable_is_the_only_one_looked_at() -> None:
      ("gemini/x", "GEMINI_API_KEY"), ("newcomer/x", "NEWCOMER_API_KEY")],
 )  # fmt: skip
 async def test_a_missing_key_is_reported_before_anything_starts(name: str, variable: str) -> None:
-    with pytest.raises(ModelError, match=variable) as caught:
+    with pytest.raises(ModelError, match=variable) as exc_info:
         await find_key(ModelConfig(name=name), {}, None)
-    assert caught.value.model_kind == "auth"
+    assert exc_info.value.model_kind == "auth"
 
 
 async def test_a_locked_keyring_is_reported_as_such() -> None:

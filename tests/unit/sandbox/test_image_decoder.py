@@ -26,9 +26,9 @@ RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
 
 @pytest.fixture
 async def decoder() -> AsyncIterator[ImageDecoder]:
-    one = ImageDecoder()
-    yield one
-    await one.close()
+    decoder = ImageDecoder()
+    yield decoder
+    await decoder.close()
 
 
 def encoded(body: bytes) -> str:
@@ -62,8 +62,8 @@ def pixel(drawing: DecodedImage, x: int, y: int) -> tuple[int, ...]:
     return tuple(drawing.pixels[at : at + 4])
 
 
-def is_near(found: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    return all(abs(one - other) < 12 for one, other in zip(found, wanted, strict=False))
+def is_near(found: tuple[int, ...], expected: tuple[int, ...]) -> bool:
+    return all(abs(item - other) < 12 for item, other in zip(found, expected, strict=False))
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "WEBP"])

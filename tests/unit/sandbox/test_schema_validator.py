@@ -24,9 +24,9 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def checker() -> AsyncIterator[SchemaValidator]:
-    one = SchemaValidator()
-    yield one
-    await one.close()
+    validator = SchemaValidator()
+    yield validator
+    await validator.close()
 
 
 def doubling(levels: int) -> Raw:

@@ -14,9 +14,9 @@ def append_audit_rows(path: str, name: str, count: int) -> None:
     import anyio
 
     async def work() -> None:
-        book = AuditStore(Path(path, "l.db"), Path(path, "l.head"))
+        audit_store = AuditStore(Path(path, "l.db"), Path(path, "l.head"))
         for number in range(count):
-            assert (await book.append(lambda number=number: record(f"{name}{number}"))).seq > 0
-        await book.close()
+            assert (await audit_store.append(lambda number=number: record(f"{name}{number}"))).seq > 0
+        await audit_store.close()
 
     anyio.run(work)

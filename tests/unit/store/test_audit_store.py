@@ -43,10 +43,10 @@ def ledger(folder: Path, said: list[str] | None = None, **more: Any) -> AuditSto
 
 
 async def test_a_chain_can_be_checked_with_a_few_lines_that_know_nothing_of_us(tmp_path: Path) -> None:
-    book = ledger(tmp_path)
+    audit_store = ledger(tmp_path)
     for subject in ("add", 'é😀\x00\x1f"\\ ', "\ud800 half"):
-        assert (await book.append(lambda subject=subject: record(subject, size=5))).seq > 0
-    await book.close()
+        assert (await audit_store.append(lambda subject=subject: record(subject, size=5))).seq > 0
+    await audit_store.close()
     prev = "0" * 64
     for number, row in enumerate(rows(tmp_path / "l.db"), 1):
         assert (row["seq"], row["prev"]) == (number, prev)
@@ -69,10 +69,10 @@ async def test_a_chain_can_be_checked_with_a_few_lines_that_know_nothing_of_us(t
     ],
 )
 async def test_the_file_itself_refuses_every_other_change(tmp_path: Path, statement: str) -> None:
-    book = ledger(tmp_path)
+    audit_store = ledger(tmp_path)
     for subject in "abc":
-        await book.append(lambda subject=subject: record(subject))
-    await book.close()
+        await audit_store.append(lambda subject=subject: record(subject))
+    await audit_store.close()
     before = rows(tmp_path / "l.db")
     with closing(sqlite3.connect(tmp_path / "l.db")) as db, pytest.raises(sqlite3.IntegrityError, match="the ledger"):
         db.execute(statement)
@@ -83,10 +83,10 @@ async def test_the_file_itself_refuses_every_other_change(tmp_path: Path, statem
 async def test_a_row_that_does_not_follow_the_last_one_is_refused_by_the_file(
     tmp_path: Path, seq: int, prev: str
 ) -> None:
-    book = ledger(tmp_path)
+    audit_store = ledger(tmp_path)
     for subject in "abc":
-        await book.append(lambda subject=subject: record(subject))
-    await book.close()
+        await audit_store.append(lambda subject=subject: record(subject))
+    await audit_store.close()
     before = rows(tmp_path / "l.db")
     hashes = {"last": before[-1]["hash"], "first": before[0]["hash"]}
     made = {**before[-1], "seq": seq, "prev": hashes.get(prev, prev)}
@@ -97,7 +97,7 @@ async def test_a_row_that_does_not_follow_the_last_one_is_refused_by_the_file(
 
 
 async def test_the_head_is_there_before_the_first_row_and_a_cancelled_writer_waits_for_its_own(tmp_path: Path) -> None:
-    book, there = ledger(tmp_path), list[bool]()
+    audit_store, there = ledger(tmp_path), list[bool]()
 
     def made() -> AuditRecord:
         there.append((tmp_path / "state" / "l.head").exists())
@@ -105,28 +105,28 @@ async def test_the_head_is_there_before_the_first_row_and_a_cancelled_writer_wai
 
     with anyio.CancelScope() as scope:
         scope.cancel()
-        entry = await book.append(made)
+        entry = await audit_store.append(made)
         assert (entry.seq, there) == (2, [True])
     assert len(rows(tmp_path / "l.db")) == 2
-    await book.close()
+    await audit_store.close()
 
 
 async def test_what_was_acknowledged_is_synced_and_not_only_written(tmp_path: Path) -> None:
-    book = ledger(tmp_path)
-    await book.append(record)
-    modes = await book._database.run(
+    audit_store = ledger(tmp_path)
+    await audit_store.append(record)
+    modes = await audit_store._database.run(
         lambda db: (db.execute("PRAGMA synchronous").fetchone()[0], db.execute("PRAGMA journal_mode").fetchone()[0])
     )
-    await book.close()
+    await audit_store.close()
     assert modes == (2, "wal")
 
 
 async def test_what_was_handed_over_goes_in_one_commit_in_its_order_and_knows_what_it_is_about(tmp_path: Path) -> None:
-    book = ledger(tmp_path)
-    first = book.enqueue(lambda: record("first"))
-    second = book.enqueue(lambda: record("second"), first)
-    third = await book.append(lambda: record("third"), second)
-    await book.close()
+    audit_store = ledger(tmp_path)
+    first = audit_store.enqueue(lambda: record("first"))
+    second = audit_store.enqueue(lambda: record("second"), first)
+    third = await audit_store.append(lambda: record("third"), second)
+    await audit_store.close()
     assert [entry.seq for entry in (first, second, third)] == [2, 3, 4]
     assert [(row["subject"], row["about"]) for row in rows(tmp_path / "l.db")[1:]] == [
         ("first", 0), ("second", 2), ("third", 3),
@@ -162,38 +162,38 @@ async def test_an_unwritable_audit_file_is_reported_once_and_its_rows_follow_in_
     tmp_path: Path,
 ) -> None:
     (tmp_path / "at").write_text("a file where a folder should be")
-    said: list[str] = []
-    book = ledger(tmp_path / "at", said)
-    first = await book.append(lambda: record("first"))
-    await book.append(lambda: record("second"))
-    assert (first.seq, book.pending_count, len(said)) == (0, 2, 1)
-    assert "kept in memory only" in said[0]
+    messages: list[str] = []
+    audit_store = ledger(tmp_path / "at", messages)
+    first = await audit_store.append(lambda: record("first"))
+    await audit_store.append(lambda: record("second"))
+    assert (first.seq, audit_store.pending_count, len(messages)) == (0, 2, 1)
+    assert "kept in memory only" in messages[0]
     (tmp_path / "at").unlink()
-    third = await book.append(lambda: record("third"))
-    await book.close()
-    assert (first.seq, third.seq, book.pending_count) == (2, 4, 0)
-    assert "written again" in said[1]
+    third = await audit_store.append(lambda: record("third"))
+    await audit_store.close()
+    assert (first.seq, third.seq, audit_store.pending_count) == (2, 4, 0)
+    assert "written again" in messages[1]
     assert [row["subject"] for row in rows(tmp_path / "at" / "l.db")[1:]] == ["first", "second", "third"]
 
 
 async def test_a_row_that_cannot_be_described_is_still_written(tmp_path: Path) -> None:
-    book = ledger(tmp_path)
+    audit_store = ledger(tmp_path)
 
     def broken() -> AuditRecord:
         raise ValueError("a bug")
 
-    await book.append(broken)
-    await book.append(lambda: record("next"))
-    await book.close()
+    await audit_store.append(broken)
+    await audit_store.append(lambda: record("next"))
+    await audit_store.close()
     assert [(row["event"], row["subject"]) for row in rows(tmp_path / "l.db")[1:]] == [
         ("undescribed", ""), ("decided", "next"),
     ]  # fmt: skip
 
 
 async def test_no_text_is_endless_and_no_number_is_beyond_what_readers_of_json_take(tmp_path: Path) -> None:
-    book = ledger(tmp_path)
-    await book.append(lambda: record("x" * 5_000, detail="y" * 500_000, size=2**70, duration=-5))
-    await book.close()
+    audit_store = ledger(tmp_path)
+    await audit_store.append(lambda: record("x" * 5_000, detail="y" * 500_000, size=2**70, duration=-5))
+    await audit_store.close()
     row = rows(tmp_path / "l.db")[-1]
     assert (len(row["subject"]), len(row["detail"])) == (1_001, MAX_DETAIL_LENGTH + 1)
     assert (row["size"], row["duration"]) == (MAX_INTEGER, 0)
@@ -203,10 +203,10 @@ async def test_no_text_is_endless_and_no_number_is_beyond_what_readers_of_json_t
 async def test_rows_that_are_gone_from_the_end_are_in_the_chain_for_good_once_it_continues(
     tmp_path: Path, cut: int, found: str
 ) -> None:
-    book = ledger(tmp_path)
+    audit_store = ledger(tmp_path)
     for subject in "abc":
-        await book.append(lambda subject=subject: record(subject))
-    await book.close()
+        await audit_store.append(lambda subject=subject: record(subject))
+    await audit_store.close()
     with closing(sqlite3.connect(tmp_path / "l.db")) as db:
         db.execute("DROP TRIGGER ledger_is_not_shortened")
         db.execute("DELETE FROM ledger WHERE seq > ?", (cut,))
@@ -220,9 +220,9 @@ async def test_rows_that_are_gone_from_the_end_are_in_the_chain_for_good_once_it
 
 
 async def test_a_head_that_is_gone_is_recorded_and_begun_anew(tmp_path: Path) -> None:
-    book = ledger(tmp_path)
-    await book.append(record)
-    await book.close()
+    audit_store = ledger(tmp_path)
+    await audit_store.append(record)
+    await audit_store.close()
     (tmp_path / "state" / "l.head").unlink()
     again = ledger(tmp_path)
     await again.append(record)
@@ -235,17 +235,17 @@ async def test_a_head_that_is_gone_is_recorded_and_begun_anew(tmp_path: Path) ->
 async def test_a_file_that_is_replaced_or_taken_away_while_it_is_written_loses_no_later_row(
     tmp_path: Path, older: bool
 ) -> None:
-    book, path = ledger(tmp_path), tmp_path / "l.db"
-    await book.append(lambda: record("before"))
+    audit_store, path = ledger(tmp_path), tmp_path / "l.db"
+    await audit_store.append(lambda: record("before"))
     with closing(sqlite3.connect(path)) as db:
         db.execute("VACUUM INTO ?", (str(tmp_path / "copy.db"),))
-    await book.append(lambda: record("lost"))
+    await audit_store.append(lambda: record("lost"))
     for suffix in ("", "-wal", "-shm"):
         (tmp_path / f"l.db{suffix}").unlink()
     if older:
         (tmp_path / "copy.db").rename(path)
-    entry = await book.append(lambda: record("after"))
-    await book.close()
+    entry = await audit_store.append(lambda: record("after"))
+    await audit_store.close()
     there = rows(path)
     assert [row["subject"] for row in there if row["kind"] == "tool"] == (["before"] if older else []) + ["after"]
     assert [row["decision"] for row in there if row["event"] == "broken"] == ["rows missing"]
@@ -263,9 +263,9 @@ async def test_an_audit_log_begins_with_what_an_earlier_version_allowed(tmp_path
         db.execute("INSERT INTO trust VALUES ('files', 'd1', 'command: x', 4.0)")
     database = Database(path)
     await ConversationStore(database).append("c", Message(role="user", parts=(TextPart("hi"),)), title="hi", model="m")
-    book = ledger(tmp_path, initial_records=lambda: load_legacy_records(database))
-    await book.append(lambda: record("first"))
-    await book.close()
+    audit_store = ledger(tmp_path, initial_records=lambda: load_legacy_records(database))
+    await audit_store.append(lambda: record("first"))
+    await audit_store.close()
     again = ledger(tmp_path, initial_records=lambda: load_legacy_records(database))
     await again.append(lambda: record("second"))
     await again.close()

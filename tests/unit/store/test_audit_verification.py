@@ -24,12 +24,12 @@ def create_audit_log(folder: Path, count: int = ROWS) -> AuditReader:
     """Return a reader of an audit log with `count` rows, the first being its start, without triggers."""
 
     async def work() -> None:
-        book = AuditStore(folder / "l.db", folder / "l.head")
+        audit_store = AuditStore(folder / "l.db", folder / "l.head")
         for number in range(2, count + 1):
             record = AuditRecord(at=number, kind="tool", event="decided", server="s", subject=f"tool-{number}")
-            book.enqueue(lambda record=record: record)
-        await book.flush()
-        await book.close()
+            audit_store.enqueue(lambda record=record: record)
+        await audit_store.flush()
+        await audit_store.close()
 
     run_in_new_thread(work)
     return AuditReader(folder / "l.db", folder / "l.head")
@@ -46,7 +46,7 @@ def change(folder: Path, *statements: str) -> None:
 
 
 def findings_of(verified: AuditVerification) -> list[tuple[int, str]]:
-    return [(one.row, one.what) for one in verified.findings]
+    return [(finding.row, finding.what) for finding in verified.findings]
 
 
 def test_an_untouched_audit_log_verifies(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_rows_in_another_order_are_found_and_where_each_was(tmp_path: Path) -> N
     )
     verified = reader.verify()
     assert findings_of(verified)[0] == (4, "moved")
-    assert {one.row for one in verified.findings if one.what == "moved"} == {4, 8}
+    assert {finding.row for finding in verified.findings if finding.what == "moved"} == {4, 8}
     assert "written as row 8" in verified.findings[0].text
 
 

@@ -37,10 +37,10 @@ async def test_the_same_rule_given_again_replaces_the_older_grant(tmp_path: Path
     first = await grants.add(grant())
     second = await grants.add(grant(digest="d2"))
     other = await grants.add(grant(account="me"))
-    assert {one.id for one in await grants.list_for_server("fs")} == {second.id, other.id}
-    assert [one.revoked is not None for one in await grants.list_all(include_revoked=True) if one.id == first.id] == [
-        True
-    ]
+    assert {item.id for item in await grants.list_for_server("fs")} == {second.id, other.id}
+    assert [
+        item.revoked is not None for item in await grants.list_all(include_revoked=True) if item.id == first.id
+    ] == [True]
 
 
 async def test_a_revoked_grant_is_gone_for_every_program_that_shares_the_file(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ async def test_an_approval_is_carried_with_all_that_belongs_to_it_and_only_from_
     assert await grants.find_trusted("fs") == TrustedServer("fs", "s1", "as it was")
     assert await grants.carry_over_server("s1", after)
     assert await grants.find_trusted("fs") == after
-    assert [one.server_digest for one in await grants.list_for_server("fs")] == ["s2", "elsewhere"]
+    assert [item.server_digest for item in await grants.list_for_server("fs")] == ["s2", "elsewhere"]
     assert (await grants.find_by_prefix(given.id)).tools == given.tools
     assert list(await pins.load_all("fs", "s2")) == ["read"]
     assert await pins.load_all("fs", "s1") == {}
@@ -179,11 +179,11 @@ async def test_what_an_earlier_version_kept_for_always_continues(tmp_path: Path)
                 (server, tool, f"td{number}", 1000.0 + number),
             )
     grants = GrantStore(Database(path))
-    moved = sorted(await grants.list_all(), key=lambda one: one.created)
-    assert [(one.server, one.rule.exact_tool) for one in moved] == names
-    assert [one.tools for one in moved] == [{tool: f"td{number}"} for number, (_, tool) in enumerate(names)]
-    assert [one.created for one in moved] == [1000.0, 1001.0, 1002.0, 1003.0]
-    assert {(one.server_digest, one.account, one.rule.scope, one.rule.expires) for one in moved} == {
+    moved = sorted(await grants.list_all(), key=lambda item: item.created)
+    assert [(item.server, item.rule.exact_tool) for item in moved] == names
+    assert [item.tools for item in moved] == [{tool: f"td{number}"} for number, (_, tool) in enumerate(names)]
+    assert [item.created for item in moved] == [1000.0, 1001.0, 1002.0, 1003.0]
+    assert {(item.server_digest, item.account, item.rule.scope, item.rule.expires) for item in moved} == {
         ("sd", None, "everywhere", None)
     }
     assert isinstance(moved[0].rule, Rule)

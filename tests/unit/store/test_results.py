@@ -20,7 +20,7 @@ async def test_a_kept_result_comes_back_whole_and_only_the_user_can_read_its_fil
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o777 == 0o700
     assert (await results.read(path.stem)).text == "héllo\ufffd \x1b[2J" * 1000
-    assert [one.suffix for one in path.parent.iterdir()] == [".txt"]
+    assert [item.suffix for item in path.parent.iterdir()] == [".txt"]
 
 
 @pytest.mark.parametrize("limit", [4, 5, 6, 7])
@@ -28,12 +28,12 @@ async def test_parts_join_to_the_whole_and_no_character_is_cut(tmp_path: Path, l
     results = ResultStore(tmp_path / "results")
     text = "aé語😀" * 20
     name = Path(await results.save(text)).stem
-    got, offset = "", 0
+    result, offset = "", 0
     while offset < len(text.encode()):
         part = await results.read(name, offset, limit)
         assert part.offset == offset
-        got, offset = got + part.text, part.end
-    assert got == text
+        result, offset = result + part.text, part.end
+    assert result == text
     assert (await results.read(name, 10**9)).text == ""
     assert "\ufffd" not in (await results.read(name, 2, 9)).text
 

@@ -129,11 +129,11 @@ async def test_a_file_that_another_process_is_just_making_is_waited_for(
         raise AssertionError("the lock did not hold")
 
     monkeypatch.setattr(sqlite3, "connect", connect_locked)
-    said: list[str] = []
-    await ConversationStore(Database(path, lambda text, hint: said.append(text))).append(
+    messages: list[str] = []
+    await ConversationStore(Database(path, lambda text, hint: messages.append(text))).append(
         "c", user("hi"), title="hi", model="m"
     )
-    assert (tries, said) == (3, [])
+    assert (tries, messages) == (3, [])
     loaded = await ConversationStore(Database(path)).load("c")
     assert [message.text for message in loaded or ()] == ["hi"]
 

@@ -45,13 +45,13 @@ async def test_what_its_server_may_have_forgotten_goes_and_so_does_what_is_very_
     now = time.time()
     for number, expires in enumerate((now - 1, now + 60, None)):
         await stored.save(StoredTask("mine", "d", f"t-{number}", "dig", expires=expires), US)
-    assert [one.task_id for one in await stored.claim("d", US, lambda process: True)] == ["t-1", "t-2"]
+    assert [item.task_id for item in await stored.claim("d", US, lambda process: True)] == ["t-1", "t-2"]
     await stored.save(StoredTask("mine", "d", "t-1", "dig", expires=now - 1), US)  # its lifetime changed
 
     def age(db: sqlite3.Connection) -> None:
         db.execute("UPDATE tasks SET created = ? WHERE task = 't-2'", (now - tasks.MAX_TASK_AGE - 1,))
 
-    assert [one.task_id for one in await stored.claim("d", US, lambda process: True)] == ["t-2"]
+    assert [item.task_id for item in await stored.claim("d", US, lambda process: True)] == ["t-2"]
     await database.run(age)
     assert await stored.claim("d", US, lambda process: True) == ()
 
@@ -64,5 +64,5 @@ async def test_a_server_has_a_hundred_at_most_and_the_newest_stay(
     await stored.save(StoredTask("other", "e", "x", "dig"), US)
     for number in range(6):
         await stored.save(StoredTask("mine", "d", f"t-{number}", "dig"), US)
-    assert [one.task_id for one in await stored.claim("d", US, lambda process: True)] == ["t-3", "t-4", "t-5"]
+    assert [item.task_id for item in await stored.claim("d", US, lambda process: True)] == ["t-3", "t-4", "t-5"]
     assert len(await stored.claim("e", US, lambda process: True)) == 1

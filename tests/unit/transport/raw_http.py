@@ -76,7 +76,10 @@ class RawServer:
 
     def calls(self) -> list[str]:
         """Verb and JSON-RPC method of every request so far."""
-        return [f"{one.method} {one.message.get('method', 'answer') if one.body else ''}".strip() for one in self.seen]
+        return [
+            f"{message.method} {message.message.get('method', 'answer') if message.body else ''}".strip()
+            for message in self.seen
+        ]
 
 
 @asynccontextmanager
@@ -99,10 +102,10 @@ async def serve(
                 }
                 body = await reader.readexactly(int(headers.get("content-length", 0)))
                 verb, path, _ = head[0].split(" ", 2)
-                one = ReceivedRequest(verb, path, headers, body, writer)
-                one._reader = reader
-                server.seen.append(one)
-                if await handler(one) is False:
+                request = ReceivedRequest(verb, path, headers, body, writer)
+                request._reader = reader
+                server.seen.append(request)
+                if await handler(request) is False:
                     return
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             return  # the client left, or the test is over

@@ -177,32 +177,34 @@ async def test_broken_messages_without_end_end_the_connection() -> None:
 
 
 def body(data: bytes, coding: str) -> RequestHandler:
-    async def call(one: ReceivedRequest) -> object:
-        whole = data.replace(b"%ID%", b"%d" % one.message["id"])
+    async def call(request: ReceivedRequest) -> object:
+        whole = data.replace(b"%ID%", b"%d" % request.message["id"])
         packed = whole if not coding else gzip.compress(whole)
         tail = {"": b"", "whole": b"", "tail": b"\0" * 100, "second": gzip.compress(b"{}")}
         if coding == "cut":
             packed = packed[:-8]
-        return await one.reply(200, packed + tail.get(coding, b""), **({"content_encoding": "gzip"} if coding else {}))
+        return await request.reply(
+            200, packed + tail.get(coding, b""), **({"content_encoding": "gzip"} if coding else {})
+        )
 
     return call
 
 
 @pytest.mark.parametrize(
-    ("coding", "why"),
+    ("coding", "reason"),
     [
         ("cut", "The compressed answer of the server 'peer' has no end"),
         ("tail", "The server 'peer' sent data behind the end of its compressed answer"),
         ("second", "The server 'peer' sent data behind the end of its compressed answer"),
     ],
 )
-async def test_a_compressed_answer_has_one_stream_with_its_end(coding: str, why: str) -> None:
+async def test_a_compressed_answer_has_one_stream_with_its_end(coding: str, reason: str) -> None:
     data = b'{"jsonrpc":"2.0","id":%ID%,"result":{"resultType":"complete","content":[]}}'
     with anyio.fail_after(20):
         async with open_http_session(stateless_server(body(data, "whole"))) as (session, _):
             assert (await session.request(CallTool("x"))).content == ()
         async with open_http_session(stateless_server(body(data, coding))) as (session, _):
-            with pytest.raises(MalformedMessage, match=why):
+            with pytest.raises(MalformedMessage, match=reason):
                 await session.request(CallTool("x"))
 
 
@@ -244,8 +246,8 @@ def test_comments_that_keep_a_stream_alive_for_weeks_are_no_flood() -> None:
 
 
 async def test_an_answer_with_thousands_of_header_lines_is_refused() -> None:
-    async def call(one: ReceivedRequest) -> object:
-        await one.send(b"HTTP/1.1 200 OK\r\n" + b"a:b\r\n" * 5_000 + b"content-length: 0\r\n\r\n")
+    async def call(request: ReceivedRequest) -> object:
+        await request.send(b"HTTP/1.1 200 OK\r\n" + b"a:b\r\n" * 5_000 + b"content-length: 0\r\n\r\n")
         return False
 
     async with open_http_session(stateless_server(call)) as (session, _):

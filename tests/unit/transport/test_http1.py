@@ -186,14 +186,14 @@ async def test_connections_are_kept_and_used_again() -> None:
         for _ in range(5):
             assert await post(pool, server.url) == (200, b"ok")
 
-    server = await with_pool(lambda one: one.reply(200, b"ok"), use)
-    assert len({id(one.writer) for one in server.seen}) == 1
+    server = await with_pool(lambda item: item.reply(200, b"ok"), use)
+    assert len({id(message.writer) for message in server.seen}) == 1
     assert server.seen[0].headers["host"] == f"127.0.0.1:{server.port}"
 
 
 async def test_a_kept_connection_the_server_closed_is_replaced_without_anyone_noticing() -> None:
-    async def handler(one: ReceivedRequest) -> bool:
-        await one.reply(200, b"ok")
+    async def handler(request: ReceivedRequest) -> bool:
+        await request.reply(200, b"ok")
         return False  # closes, although it did not say so
 
     async def use(pool: HttpConnectionPool, server: RawServer) -> None:
@@ -205,7 +205,7 @@ async def test_a_kept_connection_the_server_closed_is_replaced_without_anyone_no
 
 
 async def test_a_fresh_connection_that_is_closed_without_an_answer_is_not_tried_again() -> None:
-    async def handler(one: ReceivedRequest) -> bool:
+    async def handler(request: ReceivedRequest) -> bool:
         return False
 
     async def use(pool: HttpConnectionPool, server: RawServer) -> None:
@@ -218,11 +218,11 @@ async def test_a_fresh_connection_that_is_closed_without_an_answer_is_not_tried_
 async def test_a_reader_that_stops_reading_stops_the_sender() -> None:
     sent = 0
 
-    async def handler(one: ReceivedRequest) -> bool:
+    async def handler(request: ReceivedRequest) -> bool:
         nonlocal sent
-        await one.send(b"HTTP/1.1 200 OK\r\n\r\n")
+        await request.send(b"HTTP/1.1 200 OK\r\n\r\n")
         while True:
-            await one.send(b"x" * 1_000_000)
+            await request.send(b"x" * 1_000_000)
             sent += 1
 
     async def use(pool: HttpConnectionPool, server: RawServer) -> None:
@@ -230,9 +230,9 @@ async def test_a_reader_that_stops_reading_stops_the_sender() -> None:
         with anyio.move_on_after(0.5):
             await anyio.sleep_forever()
         assert sent < 20
-        got = 0
-        while got < 30_000_000:
-            got += len(await connection.read_chunk() or b"")
+        result = 0
+        while result < 30_000_000:
+            result += len(await connection.read_chunk() or b"")
         pool.release(connection)
         assert not connection.is_keep_alive
 
@@ -244,12 +244,12 @@ async def test_a_header_cannot_bring_another_header_along() -> None:
         with pytest.raises(MalformedMessage, match="line break"):
             await pool.request("POST", server.url, [("x", "a\r\ny: b")], b"")
 
-    assert (await with_pool(lambda one: one.reply(), use)).seen == []
+    assert (await with_pool(lambda item: item.reply(), use)).seen == []
 
 
 async def test_paths_are_sent_escaped() -> None:
     async def use(pool: HttpConnectionPool, server: RawServer) -> None:
         await post(pool, f"http://127.0.0.1:{server.port}/a b/ü?q=x y%20&z=1")
 
-    server = await with_pool(lambda one: one.reply(), use)
+    server = await with_pool(lambda item: item.reply(), use)
     assert server.seen[0].path == "/a%20b/%C3%BC?q=x%20y%20&z=1"

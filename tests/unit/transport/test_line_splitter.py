@@ -36,12 +36,12 @@ def test_a_line_over_the_limit_is_refused_finished_or_not() -> None:
 def test_fifty_megabytes_cost_about_fifty_times_one() -> None:
     def cost(size: int) -> float:
         chunk = b"x" * 65_536
-        begun = time.process_time()
+        started_at = time.process_time()
         reader = LineSplitter(limit=size * 2)
         for _ in range(size // len(chunk)):
             reader.feed(chunk)
         assert len(reader.feed(b"\n")) == 1
-        return time.process_time() - begun
+        return time.process_time() - started_at
 
     cost(1_000_000)
     small = min(cost(5_000_000) for _ in range(5))

@@ -44,10 +44,10 @@ async def test_an_exchange_yields_its_progress_and_ends_with_its_answer() -> Non
         )
         pipe.send(JsonRpcResponse(1, Raw(b'{"a":1}')))
         pipe.send(JsonRpcResponse(1, Raw(b'{"a":2}')))
-        got = [message async for message in messages]
-    assert [type(message) for message in got] == [JsonRpcNotification, JsonRpcResponse]
-    assert isinstance(got[1], JsonRpcResponse)
-    assert bytes(got[1].result) == b'{"a":1}'
+        received = [message async for message in messages]
+    assert [type(message) for message in received] == [JsonRpcNotification, JsonRpcResponse]
+    assert isinstance(received[1], JsonRpcResponse)
+    assert bytes(received[1].result) == b'{"a":1}'
     assert [message.method for message in await seen(pipe, 1) if isinstance(message, JsonRpcRequest)] == ["tools/call"]
 
 
@@ -272,8 +272,8 @@ async def test_what_belongs_to_a_call_is_read_while_the_queue_of_other_messages_
         )
         pipe.send_raw(b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":2}}')
         pipe.send(JsonRpcResponse(1, Raw(b"{}")))
-        got = [message async for message in messages]
-    assert len(got) == 3
+        received = [message async for message in messages]
+    assert len(received) == 3
 
 
 @pytest.mark.req("prog.flood")
@@ -284,9 +284,9 @@ async def test_a_flood_of_progress_does_not_keep_the_answer_out() -> None:
         for _ in range(20_000):
             pipe.send_raw(line)
         pipe.send(JsonRpcResponse(1, Raw(b"{}")))
-        got = [message async for message in messages]
-    assert isinstance(got[-1], JsonRpcResponse)
-    assert len(got) <= 10_001
+        received = [message async for message in messages]
+    assert isinstance(received[-1], JsonRpcResponse)
+    assert len(received) <= 10_001
 
 
 @pytest.mark.req("sub.id-unknown")
@@ -304,8 +304,8 @@ async def test_notices_of_a_subscription_reach_its_exchange() -> None:
         pipe.send_raw(tagged % b"4")
         pipe.send_raw(b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":4}}')
         pipe.send(JsonRpcResponse(4, Raw(b"{}")))
-        got = [message async for message in messages]
-    assert [message.method for message in got if isinstance(message, JsonRpcNotification)] == [
+        received = [message async for message in messages]
+    assert [message.method for message in received if isinstance(message, JsonRpcNotification)] == [
         "notifications/tools/list_changed",
         "notifications/cancelled",
     ]

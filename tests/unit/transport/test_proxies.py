@@ -190,7 +190,7 @@ async def test_a_server_with_tls_is_reached_through_a_tunnel_and_its_certificate
     tunnel: Tunnel, tmp_path: Path
 ) -> None:
     authority = CertificateAuthority(tmp_path)
-    handler = stateless_server(lambda one: one.result(text_answer("tunnelled")))
+    handler = stateless_server(lambda item: item.result(text_answer("tunnelled")))
     async with serve(handler, authority.context()) as server:
         config = ServerConfig(name="peer", url=server.url, ca_file=authority.file, headers={"X-Key": "secret"})
         async with ClientSessionOpener(expand=str).open(config, FakeRequestHandler(), RecordingObserver()) as session:
@@ -250,6 +250,6 @@ async def test_faults_behind_a_proxy_are_reported_as_without_one(kind: str, monk
         if not told:
             assert bytes((await ask("http://mcp.test/mcp")).result) == b"{}"
             return
-        with pytest.raises(ServerError, match=told) as caught:
+        with pytest.raises(ServerError, match=told) as exc_info:
             await ask("http://mcp.test/mcp")
-    assert caught.value.may_have_run
+    assert exc_info.value.may_have_run

@@ -54,12 +54,12 @@ async def turns() -> AsyncIterator[list[float]]:
 
 @pytest.mark.parametrize("line", ["x", "", "{}", "[]", "\\xff"])
 async def test_a_flood_of_tiny_lines_on_a_pipe_holds_nothing_up(line: str) -> None:
-    notes = RecordingObserver()
-    async with spawned(faulty_server(era="handshake"), notes) as session, turns() as gaps:
+    observer = RecordingObserver()
+    async with spawned(faulty_server(era="handshake"), observer) as session, turns() as gaps:
         call = CallTool("flood", {"line": line, "count": 80_000})
         assert single_text(await session.request(call)) == "flooded"
     assert max(gaps) < LONGEST
-    assert len(notes.warnings) <= 1
+    assert len(observer.warnings) <= 1
 
 
 async def test_a_flood_is_slowed_where_pipes_do_not_tell_whether_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,14 +75,14 @@ async def test_a_flood_is_slowed_where_pipes_do_not_tell_whether_they_are_read(m
 
 
 async def test_a_flood_of_tiny_lines_of_error_output_holds_nothing_up() -> None:
-    notes = RecordingObserver()
-    async with spawned(faulty_server(era="handshake"), notes) as session, turns() as gaps:
+    observer = RecordingObserver()
+    async with spawned(faulty_server(era="handshake"), observer) as session, turns() as gaps:
         with pytest.raises(ConnectionLost, match=r"status 8; it last said: x \| x \| the end"):
             await session.request(CallTool("flood errors", {"count": 80_000}))
     assert max(gaps) < LONGEST
-    assert notes.lines[-1] == "the end"
-    assert 10_000 < len(notes.lines) < 80_000
-    assert any("short lines of error output were left out" in line for line in notes.lines)
+    assert observer.lines[-1] == "the end"
+    assert 10_000 < len(observer.lines) < 80_000
+    assert any("short lines of error output were left out" in line for line in observer.lines)
 
 
 @pytest.mark.parametrize("event", [b"data:x\n\n", b"\n", b":\n", b"id:1\ndata:\n\n"])
@@ -91,22 +91,22 @@ async def test_a_flood_of_tiny_events_holds_nothing_up(event: bytes, where: str)
     flood = event * (600_000 // len(event))
     over = anyio.Event()
 
-    async def get(one: ReceivedRequest) -> object:
+    async def get(request: ReceivedRequest) -> object:
         if where != "get":
-            return await one.reply(405)
-        await one.stream()
-        await one.send(flood)
+            return await request.reply(405)
+        await request.stream()
+        await request.send(flood)
         over.set()
-        await one.wait_closed()
+        await request.wait_closed()
         return False
 
-    async def call(one: ReceivedRequest) -> object:
-        await one.stream()
+    async def call(request: ReceivedRequest) -> object:
+        await request.stream()
         if where == "answer":
-            await one.send(flood)
+            await request.send(flood)
         else:
             await over.wait()
-        await one.event({"id": one.message["id"], "result": {"content": [{"type": "text", "text": "ok"}]}})
+        await request.event({"id": request.message["id"], "result": {"content": [{"type": "text", "text": "ok"}]}})
         return False
 
     # Such a stream costs many times what it takes to send it, so it is given up: with its call, or by itself.
@@ -118,12 +118,13 @@ async def test_a_flood_of_tiny_events_holds_nothing_up(event: bytes, where: str)
 
 
 async def test_a_flood_of_tiny_chunks_holds_nothing_up() -> None:
-    async def call(one: ReceivedRequest) -> object:
-        await one.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
+    async def call(request: ReceivedRequest) -> object:
+        await request.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
         body = (
-            b'data: {"jsonrpc":"2.0","id":%d,"result":{"resultType":"complete","content":[]}}\n\n' % one.message["id"]
+            b'data: {"jsonrpc":"2.0","id":%d,"result":{"resultType":"complete","content":[]}}\n\n'
+            % request.message["id"]
         )
-        await one.send(b"1\r\n:\r\n" * 100_000 + b"".join(b"1\r\n%c\r\n" % byte for byte in b"\n" + body))
+        await request.send(b"1\r\n:\r\n" * 100_000 + b"".join(b"1\r\n%c\r\n" % byte for byte in b"\n" + body))
         return False
 
     async with open_http_session(stateless_server(call)) as (session, _), turns() as gaps:
@@ -134,19 +135,19 @@ async def test_a_flood_of_tiny_chunks_holds_nothing_up() -> None:
 
 async def test_lines_are_taken_in_order_and_what_comes_afterwards_waits_for_them() -> None:
     taken: list[bytes] = []
-    said: list[str] = []
-    backlog = LineBacklog(taken.append, lambda: said.append("pause"), lambda: said.append("resume"))
+    messages: list[str] = []
+    backlog = LineBacklog(taken.append, lambda: messages.append("pause"), lambda: messages.append("resume"))
     lines = [b"%d" % number for number in range(200_000)]
     backlog.add(lines[:3])
     assert taken == lines[:3]
     backlog.add(lines[3:150_000])
     backlog.add(lines[150_000:])
-    backlog.call_when_empty(lambda: said.append("end"))
-    assert said == ["pause"]
+    backlog.call_when_empty(lambda: messages.append("end"))
+    assert messages == ["pause"]
     with anyio.fail_after(10):
-        while "end" not in said:
+        while "end" not in messages:
             await anyio.lowlevel.checkpoint()
     assert taken == lines
-    assert said == ["pause", "resume", "end"]
-    backlog.call_when_empty(lambda: said.append("at once"))
-    assert said[-1] == "at once"
+    assert messages == ["pause", "resume", "end"]
+    backlog.call_when_empty(lambda: messages.append("at once"))
+    assert messages[-1] == "at once"

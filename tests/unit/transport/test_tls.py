@@ -32,7 +32,7 @@ from tests.unit.transport.certificates import CertificateAuthority
 from tests.unit.transport.raw_http import serve
 
 pytestmark = pytest.mark.anyio
-SERVER = stateless_server(lambda one: one.result(text_answer("over TLS")))
+SERVER = stateless_server(lambda item: item.result(text_answer("over TLS")))
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ async def test_a_certificate_of_a_configured_authority_is_believed(authority: Ce
 
 @pytest.mark.req("http.tls")
 @pytest.mark.parametrize(
-    ("host", "days", "known", "why"),
+    ("host", "days", "known", "reason"),
     [
         ("127.0.0.1", 1, False, "unable to get local issuer certificate|self-signed"),
         ("another.example", 1, True, "IP address mismatch"),
@@ -62,13 +62,13 @@ async def test_a_certificate_of_a_configured_authority_is_believed(authority: Ce
     ],
 )
 async def test_a_bad_certificate_is_refused_with_the_reason_and_the_way_to_name_an_authority(
-    authority: CertificateAuthority, host: str, days: int, known: bool, why: str
+    authority: CertificateAuthority, host: str, days: int, known: bool, reason: str
 ) -> None:
     async with serve(SERVER, authority.context(host, days)) as server:
-        with pytest.raises(StartupError, match=f"certificate cannot be trusted .*({why})") as caught:
+        with pytest.raises(StartupError, match=f"certificate cannot be trusted .*({reason})") as exc_info:
             await connect(server.url, authority.file if known else "")
-        assert server.url in caught.value.message
-        assert '"caFile"' in caught.value.hint
+        assert server.url in exc_info.value.message
+        assert '"caFile"' in exc_info.value.hint
     assert server.seen == []
 
 
@@ -96,19 +96,19 @@ async def test_a_server_that_never_ends_its_handshake_is_given_up(
         writer.close()
 
     async with await asyncio.start_server(silent, "127.0.0.1", 0) as server:
-        begun = time.monotonic()
+        started_at = time.monotonic()
         with pytest.raises(StartupError, match=r"no connection within 0 s"):
             await connect(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp")
-        assert time.monotonic() - begun < 9  # the limit is 10 s otherwise
+        assert time.monotonic() - started_at < 9  # the limit is 10 s otherwise
 
 
 @pytest.mark.req("http.tls")
 @pytest.mark.parametrize(("host", "warned"), [("127.0.0.1", False), ("localhost", False), ("mcp.test", True)])
 async def test_an_unencrypted_address_is_reported_unless_it_is_loopback(host: str, warned: bool) -> None:
-    notes = RecordingObserver()
-    client = create_client("peer", f"http://{host}:1/mcp", {}, warn=notes.warn)
+    observer = RecordingObserver()
+    client = create_client("peer", f"http://{host}:1/mcp", {}, warn=observer.warn)
     await client.close()
-    assert bool([text for text in notes.warnings if "without encryption" in text]) == warned
+    assert bool([text for text in observer.warnings if "without encryption" in text]) == warned
 
 
 async def test_plain_http_at_an_address_of_https_is_reported() -> None:
@@ -188,7 +188,7 @@ async def test_certificates_added_after_approval_are_not_used(
     opener = Swapping(file, right)
     if is_swapped:
         await file.write_bytes(b"# what was approved\n" + right)
-    database, front = Database(tmp_path / "s.db"), ScriptedFrontend(TrustOnce())
+    database, frontend = Database(tmp_path / "s.db"), ScriptedFrontend(TrustOnce())
     async with serve(SERVER, authority.context()) as server:
         config = ServerConfig(name="peer", url=server.url, ca_file=authority.file, source="project")
         host = build_host(
@@ -196,7 +196,7 @@ async def test_certificates_added_after_approval_are_not_used(
             store=database,
             opener=opener,
             model_factory=lambda _: ScriptedModel(),
-            frontend=front,
+            frontend=frontend,
         )
         async with host:
             if is_swapped:

@@ -78,12 +78,12 @@ class Peer:
 async def connected(
     peer: Peer, folder: Path, era: Era = "stateless"
 ) -> AsyncIterator[tuple[Session, RecordingObserver]]:
-    notes = RecordingObserver()
+    observer = RecordingObserver()
     path = str(folder / "socket")
     async with await asyncio.start_unix_server(peer.serve, path):
         config = ServerConfig(name="peer", url=path, era=era)
-        async with Opener(expand=str).open(config, FakeRequestHandler(), notes) as session:
-            yield session, notes
+        async with Opener(expand=str).open(config, FakeRequestHandler(), observer) as session:
+            yield session, observer
 
 
 @pytest.mark.parametrize("era", ["stateless", "handshake"])
@@ -103,7 +103,7 @@ async def test_the_transport_of_the_page_carries_both_eras(era: Era, tmp_path: P
         with pytest.raises(RequestTimeout):
             await session.request(CallTool("silent"), deadline=0.1)
         await session.request(CallTool("x"))
-    assert [one for one in peer.seen if one["method"] == "notifications/cancelled"]
+    assert [message for message in peer.seen if message["method"] == "notifications/cancelled"]
     assert len(notes.warnings) == 1  # of the noise
 
 

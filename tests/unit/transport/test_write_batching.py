@@ -50,8 +50,8 @@ class Written:
     async def request(self, ident: int, *answered: int) -> None:
         """Enter the exchange of one request; at its end the server answers these."""
         async with self.mux.exchange(JsonRpcRequest(ident, "ping")) as messages:
-            for one in answered:
-                self.mux.receive_line(serialize_message(JsonRpcResponse(one, Raw(b"{}"))))
+            for item in answered:
+                self.mux.receive_line(serialize_message(JsonRpcResponse(item, Raw(b"{}"))))
             async for _ in messages:
                 pass
 

@@ -18,7 +18,7 @@ def script(text: str) -> tuple[str, ...]:
 
 
 def left(place: Path, *names: str) -> list[str]:
-    return [one.name for one in place.iterdir() if not names or one.name in names]
+    return [item.name for item in place.iterdir() if not names or item.name in names]
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +52,7 @@ async def test_what_the_editor_leaves_is_read_and_nothing_of_it_stays(place: Pat
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "text"),
     [
         ((), "was not found"),
         (("no-such-editor", "-w"), "'no-such-editor -w' was not found"),
@@ -66,9 +66,9 @@ async def test_what_the_editor_leaves_is_read_and_nothing_of_it_stays(place: Pat
     ],
 )
 async def test_whatever_goes_wrong_is_one_sentence_and_leaves_nothing(
-    place: Path, words: tuple[str, ...], told: str
+    place: Path, words: tuple[str, ...], text: str
 ) -> None:
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=text):
         await editor.edit_text("x", words, contextlib.nullcontext)
     assert left(place) == []
 
@@ -76,9 +76,9 @@ async def test_whatever_goes_wrong_is_one_sentence_and_leaves_nothing(
 async def test_an_editor_that_returns_at_once_without_changes_gets_a_hint(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(UsageError, match="returned at once and changed nothing") as caught:
+    with pytest.raises(UsageError, match="returned at once and changed nothing") as exc_info:
         await editor.edit_text("x", script("pass"), contextlib.nullcontext)
-    assert "code --wait" in caught.value.hint
+    assert "code --wait" in exc_info.value.hint
     assert left(place) == []
     # Whoever looked and left it as it was is told nothing.
     monkeypatch.setattr(editor, "MIN_EDIT_SECONDS", 0.0)

@@ -41,73 +41,73 @@ def question(rounds: int = 1) -> ContinueTurn:
     return ContinueTurn(server="", why="", rounds=rounds)
 
 
-async def ask(front: TuiFrontend, rounds: int, into: list[tuple[int, bool]]) -> None:
-    into.append((rounds, await front.ask(question(rounds))))
+async def ask(frontend: TuiFrontend, rounds: int, into: list[tuple[int, bool]]) -> None:
+    into.append((rounds, await frontend.ask(question(rounds))))
 
 
 async def test_questions_are_shown_one_at_a_time_in_the_order_they_came() -> None:
-    front, stage, got = TuiFrontend(), Stage(), []
-    front.bind(stage)
+    frontend, stage, received = TuiFrontend(), Stage(), []
+    frontend.bind(stage)
     async with anyio.create_task_group() as group:
         for rounds in (1, 2, 3):
-            group.start_soon(ask, front, rounds, got)
+            group.start_soon(ask, frontend, rounds, received)
         for rounds in (1, 2, 3):
             await anyio.wait_all_tasks_blocked()
             assert len(stage.open) == 1
             assert stage.open[0][0].rounds == rounds
             assert len(stage.waiting) == 4 - rounds
             stage.answer(True)
-    assert got == [(1, True), (2, True), (3, True)]
+    assert received == [(1, True), (2, True), (3, True)]
 
 
 async def test_questions_wait_until_there_is_a_screen() -> None:
-    front, stage, got = TuiFrontend(), Stage(), []
+    frontend, stage, received = TuiFrontend(), Stage(), []
     async with anyio.create_task_group() as group:
-        group.start_soon(ask, front, 1, got)
+        group.start_soon(ask, frontend, 1, received)
         await anyio.wait_all_tasks_blocked()
-        assert len(front.pending_questions) == 1
-        front.bind(stage)
+        assert len(frontend.pending_questions) == 1
+        frontend.bind(stage)
         stage.answer(True)
-    assert got == [(1, True)]
+    assert received == [(1, True)]
 
 
 async def test_cancelling_the_asker_withdraws_its_dialog_and_shows_the_next() -> None:
-    front, stage, got = TuiFrontend(), Stage(), []
-    front.bind(stage)
+    frontend, stage, received = TuiFrontend(), Stage(), []
+    frontend.bind(stage)
     async with anyio.create_task_group() as outer:
         with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as group:
-                group.start_soon(ask, front, 1, got)
+                group.start_soon(ask, frontend, 1, received)
                 await anyio.wait_all_tasks_blocked()
-                outer.start_soon(ask, front, 2, got)
+                outer.start_soon(ask, frontend, 2, received)
                 await anyio.wait_all_tasks_blocked()
                 scope.cancel()
         await anyio.wait_all_tasks_blocked()
         assert [dialog.rounds for dialog, _ in stage.open] == [2]
         stage.answer(True)
-    assert got == [(2, True)]
+    assert received == [(2, True)]
 
 
 async def test_a_dialog_that_ends_without_an_answer_is_a_refusal() -> None:
-    front, stage, got = TuiFrontend(), Stage(), []
-    front.bind(stage)
+    frontend, stage, received = TuiFrontend(), Stage(), []
+    frontend.bind(stage)
     async with anyio.create_task_group() as group:
-        group.start_soon(ask, front, 1, got)
+        group.start_soon(ask, frontend, 1, received)
         await anyio.wait_all_tasks_blocked()
         stage.answer(None)
-    assert got == [(1, False)]
+    assert received == [(1, False)]
 
 
 async def test_closing_refuses_what_waits_and_everything_later() -> None:
-    front, stage, got = TuiFrontend(), Stage(), []
-    front.bind(stage)
+    frontend, stage, received = TuiFrontend(), Stage(), []
+    frontend.bind(stage)
     async with anyio.create_task_group() as group:
         for rounds in (1, 2):
-            group.start_soon(ask, front, rounds, got)
+            group.start_soon(ask, frontend, rounds, received)
         await anyio.wait_all_tasks_blocked()
-        front.close()
-    assert sorted(got) == [(1, False), (2, False)]
-    assert await front.ask(question()) is False
+        frontend.close()
+    assert sorted(received) == [(1, False), (2, False)]
+    assert await frontend.ask(question()) is False
 
 
 async def test_a_kind_of_question_the_screen_does_not_know_is_refused() -> None:
@@ -117,19 +117,19 @@ async def test_a_kind_of_question_the_screen_does_not_know_is_refused() -> None:
         def refusal(self) -> str:
             return "no"
 
-    front = TuiFrontend()
-    front.bind(Stage())
-    assert await front.ask(Strange(server="", why="")) == "no"
+    frontend = TuiFrontend()
+    frontend.bind(Stage())
+    assert await frontend.ask(Strange(server="", why="")) == "no"
 
 
 async def test_all_at_once_runs_what_was_read_with_what_was_edited_and_nothing_that_was_not_read() -> None:
-    front, stage = TuiFrontend(), Stage()
-    front.bind(stage)
+    frontend, stage = TuiFrontend(), Stage()
+    frontend.bind(stage)
     answers: dict[str, Any] = {}
 
     async def call(name: str) -> None:
         asked = ApproveTool(server="s", why="", call=name, tool="t", arguments={"n": 1})
-        answers[name] = await front.ask(asked)
+        answers[name] = await frontend.ask(asked)
 
     async with anyio.create_task_group() as group:
         for name in ("a", "b", "c"):
@@ -146,5 +146,5 @@ async def test_all_at_once_runs_what_was_read_with_what_was_edited_and_nothing_t
         stage.answer(AllowAll(("w1", "w2", "w3")))
         await anyio.wait_all_tasks_blocked()
         assert answers == {"a": AllowOnce({"n": 9}), "b": AllowOnce()}
-        assert [question.call for question in front.pending_questions] == ["c"]  # type: ignore[attr-defined]
-        front.close()
+        assert [question.call for question in frontend.pending_questions] == ["c"]  # type: ignore[attr-defined]
+        frontend.close()

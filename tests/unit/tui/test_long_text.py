@@ -140,9 +140,9 @@ async def test_a_section_that_is_copied_has_neither_bars_nor_marks_of_wrapping()
         assert [view.render_line(y).text.rstrip() for y in range(6)] == [
             "── one", f"│ {'x' * 17}", f"┆ {'x' * 17}", f"┆ {'x' * 6}", "", "── two",
         ]  # fmt: skip
-        got = view.get_selection(Selection(None, None))
-        assert got is not None
-        assert got[0] == view.text == f"── one\n{'x' * 40}\n\n── two\ny"
+        result = view.get_selection(Selection(None, None))
+        assert result is not None
+        assert result[0] == view.text == f"── one\n{'x' * 40}\n\n── two\ny"
 
 
 def test_a_character_and_its_marks_are_never_parted() -> None:
@@ -170,8 +170,8 @@ def test_a_hidden_character_after_a_word_never_overflows_its_row() -> None:
 def test_a_text_of_many_pieces_has_the_rows_of_its_lines(line: str, other: str) -> None:
     lines = [line] * (40_000 // (len(line) + 1)) + [other] + [line] * 3
     text = "\n".join(lines) + "\n"
-    of_lines = {one: len(spans(one, 100, is_cleaned=False)) for one in (line, other)}
-    assert len(spans(text, 100, is_cleaned=False)) == sum(of_lines[one] for one in lines) + 1
+    of_lines = {item: len(spans(item, 100, is_cleaned=False)) for item in (line, other)}
+    assert len(spans(text, 100, is_cleaned=False)) == sum(of_lines[line] for line in lines) + 1
 
 
 @pytest.mark.anyio

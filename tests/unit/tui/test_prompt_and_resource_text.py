@@ -15,7 +15,7 @@ from mcphost.tui.screens.resources import render_read_result as resource_text
 
 def filled(*contents: dict[str, Any]) -> GetPromptResult:
     roles = ("user", "assistant")
-    messages = [{"role": roles[number % 2], "content": one} for number, one in enumerate(contents)]
+    messages = [{"role": roles[number % 2], "content": content} for number, content in enumerate(contents)]
     return decode(encode({"messages": messages}), GetPromptResult)
 
 

@@ -63,11 +63,11 @@ def test_a_path_or_anything_else_that_is_no_command_is_a_message(text: str) -> N
 
 
 def test_a_server_with_a_hundred_thousand_prompts_holds_nothing_up() -> None:
-    began = monotonic()
+    started_at = monotonic()
     assert explain_unknown_command(
         "/hitsory x", (f"/server:{number}\x1b[31m" + "y" * 5_000 for number in range(100_000))
     )
-    assert monotonic() - began < 5
+    assert monotonic() - started_at < 5
 
 
 def test_a_hostile_name_is_shown_as_marks() -> None:

@@ -19,13 +19,16 @@ class ForbiddenOrigin(OAuthPeer):
 
     @property
     def received_text(self) -> str:
-        return " ".join(f"{one.method} {one.path} {one.headers} {one.body.decode('latin-1')}" for one in self.seen)
+        return " ".join(
+            f"{message.method} {message.path} {message.headers} {message.body.decode('latin-1')}"
+            for message in self.seen
+        )
 
 
 @asynccontextmanager
 async def forbidden_origin() -> AsyncIterator[ForbiddenOrigin]:
     """Another origin: another port counts as one."""
-    one = ForbiddenOrigin()
-    async with raw_http.serve(one.handle) as server:
-        one.server, one.origin = server, f"http://127.0.0.1:{server.port}"
-        yield one
+    origin = ForbiddenOrigin()
+    async with raw_http.serve(origin.handle) as server:
+        origin.server, origin.origin = server, f"http://127.0.0.1:{server.port}"
+        yield origin

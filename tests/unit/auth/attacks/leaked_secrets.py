@@ -11,10 +11,10 @@ SECRET_FIELDS = {
 SECRET_HEADERS = ("authorization", "dpop")
 
 
-def collect_secrets(one: OAuthPeer) -> set[str]:
+def collect_secrets(peer: OAuthPeer) -> set[str]:
     """All that went over the wire and must be nowhere else: what we sent, and what the peer gave out."""
-    found = {*one.valid, *one.families, *one.codes}
-    for seen in one.seen:
+    found = {*peer.valid, *peer.families, *peer.codes}
+    for seen in peer.seen:
         pairs = {**query(seen.path), **query(f"?{seen.body.decode('latin-1')}")}
         found |= {value for name, value in pairs.items() if name in SECRET_FIELDS}
         found |= {

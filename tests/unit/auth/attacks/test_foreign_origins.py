@@ -57,14 +57,14 @@ class Leading(OAuthPeer):
         super().__init__(**settings)
         self.lead: dict[str, tuple[int, str]] = {}
 
-    async def handle(self, one: ReceivedRequest) -> None:
-        path = one.path.partition("?")[0]
+    async def handle(self, request: ReceivedRequest) -> None:
+        path = request.path.partition("?")[0]
         if path in self.lead:
-            self.seen.append(one)
+            self.seen.append(request)
             status, location = self.lead[path]
-            await one.reply(status, b"", location=location)
+            await request.reply(status, b"", location=location)
         else:
-            await super().handle(one)
+            await super().handle(request)
 
     def metadata(self) -> dict[str, Any]:
         return super().metadata() | {"device_authorization_endpoint": f"{self.origin}/device"}
@@ -72,58 +72,58 @@ class Leading(OAuthPeer):
 
 @pytest.mark.req("auth.ssrf.https")
 async def test_metadata_on_another_origin_named_by_a_challenge_is_not_fetched() -> None:
-    async with forbidden_origin() as elsewhere, run_peer() as one:
-        with nobody_comes(elsewhere):
-            for place in (f"{elsewhere.origin}{PRM}", f"{elsewhere.origin.replace('http:', 'HTTP:')}{PRM}"):
-                one.challenge = f'Bearer resource_metadata="{place}"'
-                person = BrowserUser()
+    async with forbidden_origin() as forbidden, run_peer() as peer:
+        with nobody_comes(forbidden):
+            for place in (f"{forbidden.origin}{PRM}", f"{forbidden.origin.replace('http:', 'HTTP:')}{PRM}"):
+                peer.challenge = f'Bearer resource_metadata="{place}"'
+                user = BrowserUser()
                 with pytest.raises(UntrustedMetadata, match="another origin"):
-                    await send_with_sign_in(create_oauth(one, person), one)
-                assert person.urls == []
+                    await send_with_sign_in(create_oauth(peer, user), peer)
+                assert user.urls == []
 
 
 @pytest.mark.req("auth.ssrf.redirects")
 @pytest.mark.parametrize("path", [PRM, ASM])
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 async def test_metadata_redirects_to_another_origin_are_not_followed(path: str, status: int) -> None:
-    async with forbidden_origin() as elsewhere, run_peer(kind=Leading) as one:
-        assert isinstance(one, Leading)
-        person = BrowserUser()
-        with nobody_comes(elsewhere):
+    async with forbidden_origin() as forbidden, run_peer(kind=Leading) as peer:
+        assert isinstance(peer, Leading)
+        user = BrowserUser()
+        with nobody_comes(forbidden):
             # Also not by a step that is still at home.
-            one.lead = {path: (status, "/step"), "/step": (status, f"{elsewhere.origin}{path}")}
+            peer.lead = {path: (status, "/step"), "/step": (status, f"{forbidden.origin}{path}")}
             with pytest.raises(UnsafeUrl, match="another origin"):
-                await send_with_sign_in(create_oauth(one, person), one)
-        assert person.urls == []
+                await send_with_sign_in(create_oauth(peer, user), peer)
+        assert user.urls == []
 
 
 @pytest.mark.req("auth.ssrf.redirects", "auth.refresh.confidential")
 @pytest.mark.parametrize("path", ["/register", "/token", "/device"])
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_what_is_posted_with_a_secret_is_never_redirected(path: str, status: int) -> None:
-    async with forbidden_origin() as elsewhere, run_peer(kind=Leading) as one:
-        assert isinstance(one, Leading)
-        one.lead = {path: (status, f"{elsewhere.origin}{path}")}
-        with nobody_comes(elsewhere), pytest.raises(SignInRequired):
-            await create_oauth(one, BrowserUser()).login(use_device_code=path == "/device")
-        one.lead = {path: (status, f"{one.origin}/other")}
+    async with forbidden_origin() as forbidden, run_peer(kind=Leading) as peer:
+        assert isinstance(peer, Leading)
+        peer.lead = {path: (status, f"{forbidden.origin}{path}")}
+        with nobody_comes(forbidden), pytest.raises(SignInRequired):
+            await create_oauth(peer, BrowserUser()).login(use_device_code=path == "/device")
+        peer.lead = {path: (status, f"{peer.origin}/other")}
         with pytest.raises(SignInRequired):
-            await create_oauth(one, BrowserUser()).login(use_device_code=path == "/device")
-        assert "/other" not in one.paths(), "also not inside the origin"
+            await create_oauth(peer, BrowserUser()).login(use_device_code=path == "/device")
+        assert "/other" not in peer.paths(), "also not inside the origin"
 
 
 @pytest.mark.req("auth.refresh.confidential")
 @pytest.mark.parametrize("path", ["/token", "/revoke"])
 async def test_neither_renewal_nor_revocation_is_redirected(path: str) -> None:
-    keep = TokenStore(MemoryBackend(), None)
-    async with forbidden_origin() as elsewhere, run_peer(kind=Leading, lifetime=0) as one:
-        assert isinstance(one, Leading)
-        auth = create_oauth(one, BrowserUser(), keep)
+    token_store = TokenStore(MemoryBackend(), None)
+    async with forbidden_origin() as forbidden, run_peer(kind=Leading, lifetime=0) as peer:
+        assert isinstance(peer, Leading)
+        auth = create_oauth(peer, BrowserUser(), token_store)
         await auth.login()
-        one.lead = {path: (307, f"{elsewhere.origin}{path}")}
-        with nobody_comes(elsewhere):
+        peer.lead = {path: (307, f"{forbidden.origin}{path}")}
+        with nobody_comes(forbidden):
             if path == "/token":
-                await auth.headers("POST", one.url)
+                await auth.headers("POST", peer.url)
             else:
                 _, revoked = await auth.logout()
                 assert not revoked
@@ -131,13 +131,13 @@ async def test_neither_renewal_nor_revocation_is_redirected(path: str) -> None:
 
 @pytest.mark.req("auth.asm.issuer-check")
 async def test_an_authorization_server_that_calls_itself_another_gets_neither_client_nor_code() -> None:
-    async with forbidden_origin() as evil, run_peer() as honest, run_peer() as one:
-        one.resource = {"authorization_servers": [evil.origin]}
+    async with forbidden_origin() as evil, run_peer() as honest, run_peer() as peer:
+        peer.resource = {"authorization_servers": [evil.origin]}
         evil.document = honest.metadata() | {"token_endpoint": f"{evil.origin}/token"}
-        person = BrowserUser()
+        user = BrowserUser()
         with pytest.raises(UntrustedMetadata, match="calls itself"):
-            await send_with_sign_in(create_oauth(one, person), one)
-        assert person.urls == []
+            await send_with_sign_in(create_oauth(peer, user), peer)
+        assert user.urls == []
         assert evil.paths() == [ASM]
         assert honest.seen == []
 
@@ -146,15 +146,15 @@ async def test_an_authorization_server_that_calls_itself_another_gets_neither_cl
 @pytest.mark.parametrize("announced", [True, False])
 async def test_a_mix_up_brings_no_code_to_the_token_endpoint_of_another(announced: bool) -> None:
     """RFC 9700, section 4.4: the attacker's document sends the person to an honest server, and wants its code."""
-    async with forbidden_origin() as evil, run_peer() as honest, run_peer() as one:
-        one.resource = {"authorization_servers": [evil.origin]}
+    async with forbidden_origin() as evil, run_peer() as honest, run_peer() as peer:
+        peer.resource = {"authorization_servers": [evil.origin]}
         evil.document = {
             "authorization_endpoint": f"{honest.origin}/authorize",
             "authorization_response_iss_parameter_supported": announced,
         }
         honest.redirect = {"iss": honest.origin}
         with pytest.raises(UntrustedMetadata, match="does not come from"):
-            await send_with_sign_in(create_oauth(one, BrowserUser()), one)
+            await send_with_sign_in(create_oauth(peer, BrowserUser()), peer)
         (code,) = honest.codes
         assert "/token" not in evil.paths()
         assert code not in evil.received_text
@@ -163,7 +163,7 @@ async def test_a_mix_up_brings_no_code_to_the_token_endpoint_of_another(announce
 
 async def test_a_code_that_another_server_or_page_brings_is_not_redeemed() -> None:
     """RFC 9700, section 4.5: a code injected into the redirect, without this attempt's state or with an old one."""
-    async with run_peer() as one:
+    async with run_peer() as peer:
         states: list[str] = []
 
         async def inject(url: str) -> None:
@@ -179,33 +179,33 @@ async def test_a_code_that_another_server_or_page_brings_is_not_redeemed() -> No
                 await inject(asked["url"])
                 return await super().sign_in(**asked)
 
-        auth = create_oauth(one, Attacked())
+        auth = create_oauth(peer, Attacked())
         await auth.login()
         await auth.login()
     assert len(states) == 2
-    assert not any(form["code"] == "injected" for form in one.forms)
+    assert not any(form["code"] == "injected" for form in peer.forms)
 
 
 @pytest.mark.req("auth.token.right-server", "auth.prm.resource-match")
 async def test_a_server_that_claims_to_be_another_gets_no_token_of_that() -> None:
-    keep = TokenStore(MemoryBackend(), None)
+    token_store = TokenStore(MemoryBackend(), None)
     async with run_peer() as honest, run_peer() as evil:
-        await create_oauth(honest, BrowserUser(), keep).login()
+        await create_oauth(honest, BrowserUser(), token_store).login()
         evil.resource = {"resource": honest.url, "authorization_servers": [honest.origin]}
-        person = BrowserUser()
+        user = BrowserUser()
         with pytest.raises(UntrustedMetadata, match="another resource"):
-            await send_with_sign_in(create_oauth(evil, person, keep), evil)
-        assert person.urls == []
+            await send_with_sign_in(create_oauth(evil, user, token_store), evil)
+        assert user.urls == []
         assert not any(token in str([seen.headers for seen in evil.seen]) for token in honest.valid)
 
 
 @pytest.mark.req("auth.token.right-server", "auth.resource.both")
 async def test_two_servers_of_one_authorization_server_each_see_their_own_token_only() -> None:
-    keep = TokenStore(MemoryBackend(), None)
+    token_store = TokenStore(MemoryBackend(), None)
     async with run_peer() as honest, run_peer() as evil:
         evil.resource, evil.valid = {"authorization_servers": [honest.origin]}, honest.valid
-        mine = (await create_oauth(honest, BrowserUser(), keep).login()).tokens
-        await send_with_sign_in(create_oauth(evil, BrowserUser(), keep), evil)
+        mine = (await create_oauth(honest, BrowserUser(), token_store).login()).tokens
+        await send_with_sign_in(create_oauth(evil, BrowserUser(), token_store), evil)
         theirs = {seen.headers.get("authorization", "") for seen in evil.seen}
     assert f"Bearer {mine.access}" not in theirs
     assert [form["resource"] for form in honest.forms] == [honest.url, evil.url]
@@ -214,14 +214,14 @@ async def test_two_servers_of_one_authorization_server_each_see_their_own_token_
 @pytest.mark.req("auth.token.right-server", "auth.as.separate-state")
 async def test_an_address_that_a_project_chose_gets_nothing_that_was_earned_elsewhere(tmp_path: Path) -> None:
     """CVE-2026-21852: the same name in another file, with another address, is another server."""
-    vault = MemoryBackend()
+    backend = MemoryBackend()
     async with run_peer(kind=ToolsPeer) as honest, run_peer(kind=ToolsPeer) as evil:
-        at_home = OAuthRegistry(TokenStore(vault, tmp_path), BrowserUser())
+        at_home = OAuthRegistry(TokenStore(backend, tmp_path), BrowserUser())
         config = ServerConfig(name="tracker", url=honest.url)
         opener = ClientSessionOpener(expand=str, accounts=at_home)
         async with opener.open(config, FakeRequestHandler(), RecordingObserver()) as session:
             await session.request(ListTools())
-        in_project = ClientSessionOpener(expand=str, accounts=OAuthRegistry(TokenStore(vault, tmp_path), None))
+        in_project = ClientSessionOpener(expand=str, accounts=OAuthRegistry(TokenStore(backend, tmp_path), None))
         for url in (evil.url, evil.url.replace("/mcp", "/mcp/"), honest.url.replace("127.0.0.1", "localhost")):
             with pytest.raises((SignInRequired, ServerError)):
                 async with in_project.open(
@@ -239,20 +239,20 @@ async def test_an_address_that_a_project_chose_gets_nothing_that_was_earned_else
 @pytest.mark.req("http.redirects", "auth.token.right-server")
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_a_server_that_redirects_its_requests_elsewhere_takes_no_token_there(status: int) -> None:
-    async with forbidden_origin() as elsewhere, run_peer(kind=ToolsPeer) as one:
+    async with forbidden_origin() as forbidden, run_peer(kind=ToolsPeer) as peer:
         opener = ClientSessionOpener(
             expand=str, accounts=OAuthRegistry(TokenStore(MemoryBackend(), None), BrowserUser())
         )
         async with opener.open(
-            ServerConfig(name="peer", url=one.url), FakeRequestHandler(), RecordingObserver()
+            ServerConfig(name="peer", url=peer.url), FakeRequestHandler(), RecordingObserver()
         ) as session:
             await session.request(ListTools())
 
             async def away(seen: ReceivedRequest) -> None:
-                await seen.reply(status, b"", location=elsewhere.url)
+                await seen.reply(status, b"", location=forbidden.url)
 
-            one.mcp = away  # type: ignore[method-assign]
-            with nobody_comes(elsewhere), pytest.raises(ServerError):
+            peer.mcp = away  # type: ignore[method-assign]
+            with nobody_comes(forbidden), pytest.raises(ServerError):
                 await session.request(ListTools())
 
 
@@ -261,11 +261,13 @@ async def test_a_machine_s_key_signs_for_the_configured_issuer_and_no_other() ->
     """An assertion for one authorization server is of no use at another (RFC 7523, section 3: audience)."""
     from tests.unit.auth.grant_servers import MachineTokenServer, create_private_key_pem, decode_jwt
 
-    async with forbidden_origin() as evil, run_peer(kind=MachineTokenServer) as bank, run_peer() as one:
-        one.resource = {"authorization_servers": [evil.origin, bank.origin]}
-        target = SignInTarget(server="peer", url=one.url, client_id="me", issuer=bank.origin)
+    async with forbidden_origin() as evil, run_peer(kind=MachineTokenServer) as bank, run_peer() as peer:
+        peer.resource = {"authorization_servers": [evil.origin, bank.origin]}
+        target = SignInTarget(server="peer", url=peer.url, client_id="me", issuer=bank.origin)
         made = ClientGrant(grant="client_credentials", target=target, key=create_private_key_pem())
-        auth = OAuthProvider(target, OAuthHttpClient(UrlPolicy(one.url)), TokenStore(MemoryBackend(), None), None, made)
+        auth = OAuthProvider(
+            target, OAuthHttpClient(UrlPolicy(peer.url)), TokenStore(MemoryBackend(), None), None, made
+        )
         with nobody_comes(evil):
             await auth.login()
         assert decode_jwt(bank.forms[0]["client_assertion"])[1]["aud"] == bank.origin
@@ -275,10 +277,10 @@ async def test_a_machine_s_key_signs_for_the_configured_issuer_and_no_other() ->
     "junk", ["http://169.254.169.254/latest/meta-data", "gopher://127.0.0.1:1/", "//evil.example/x"]
 )
 async def test_a_challenge_cannot_make_us_ask_for_anything_but_metadata_of_this_server(junk: str) -> None:
-    async with run_peer(challenge=f'Bearer resource_metadata="{junk}"') as one:
+    async with run_peer(challenge=f'Bearer resource_metadata="{junk}"') as peer:
         with pytest.raises(SignInRequired):
-            await send_with_sign_in(create_oauth(one, BrowserUser()), one)
-        assert set(one.paths()) == {"/mcp"}
+            await send_with_sign_in(create_oauth(peer, BrowserUser()), peer)
+        assert set(peer.paths()) == {"/mcp"}
 
 
 async def test_a_document_that_drips_ends_with_the_time_and_one_that_inflates_with_the_megabyte(
@@ -287,7 +289,7 @@ async def test_a_document_that_drips_ends_with_the_time_and_one_that_inflates_wi
     import zlib
 
     monkeypatch.setattr("mcphost.auth.oauth_http.REQUEST_TIMEOUT", 0.5)
-    async with run_peer() as one:
+    async with run_peer() as peer:
 
         async def drip(seen: ReceivedRequest) -> None:
             await seen.send(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n")
@@ -295,13 +297,13 @@ async def test_a_document_that_drips_ends_with_the_time_and_one_that_inflates_wi
                 await seen.send(b" ")
                 await anyio.sleep(0.05)
 
-        one.handle = drip  # type: ignore[method-assign]
+        peer.handle = drip  # type: ignore[method-assign]
         from tests.unit.transport import raw_http
 
         async with raw_http.serve(drip) as server:
-            one.origin = f"http://127.0.0.1:{server.port}"
+            peer.origin = f"http://127.0.0.1:{server.port}"
             with anyio.fail_after(10), pytest.raises(McpHostError, match="did not answer within"):
-                await create_oauth(one, BrowserUser()).login()
+                await create_oauth(peer, BrowserUser()).login()
 
         async def bomb(seen: ReceivedRequest) -> None:
             body = zlib.compress(b'{"resource": "' + b"a" * 50_000_000)
@@ -312,9 +314,9 @@ async def test_a_document_that_drips_ends_with_the_time_and_one_that_inflates_wi
 
         monkeypatch.setattr("mcphost.auth.oauth_http.REQUEST_TIMEOUT", 10)
         async with raw_http.serve(bomb) as server:
-            one.origin = f"http://127.0.0.1:{server.port}"
+            peer.origin = f"http://127.0.0.1:{server.port}"
             with pytest.raises(McpHostError, match="more than 1 MB"):
-                await create_oauth(one, BrowserUser()).login()
+                await create_oauth(peer, BrowserUser()).login()
 
 
 @pytest.mark.req("auth.401-after-token")
@@ -322,56 +324,56 @@ async def test_a_server_that_never_has_enough_is_asked_a_few_times_and_not_forev
     """Reconnect storms with 401: calls, and an event stream that is refused whatever token it comes with."""
 
     class Never(ToolsPeer):
-        async def mcp(self, one: ReceivedRequest) -> None:
-            if one.method == "GET":
-                await one.reply(401, b"", www_authenticate='Bearer error="invalid_token"')
+        async def mcp(self, request: ReceivedRequest) -> None:
+            if request.method == "GET":
+                await request.reply(401, b"", www_authenticate='Bearer error="invalid_token"')
             else:
-                await super().mcp(one)
+                await super().mcp(request)
 
-    person = BrowserUser()
-    async with run_peer(kind=Never) as one:
-        opener = ClientSessionOpener(expand=str, accounts=OAuthRegistry(TokenStore(MemoryBackend(), None), person))
+    user = BrowserUser()
+    async with run_peer(kind=Never) as peer:
+        opener = ClientSessionOpener(expand=str, accounts=OAuthRegistry(TokenStore(MemoryBackend(), None), user))
         async with opener.open(
-            ServerConfig(name="peer", url=one.url), FakeRequestHandler(), RecordingObserver()
+            ServerConfig(name="peer", url=peer.url), FakeRequestHandler(), RecordingObserver()
         ) as session:
             for _ in range(5):
                 await session.request(ListTools())
             await anyio.sleep(1)
-            streams = [seen for seen in one.seen if seen.method == "GET" and seen.path == "/mcp"]
+            streams = [seen for seen in peer.seen if seen.method == "GET" and seen.path == "/mcp"]
             assert len(streams) <= 7, "one for each call that was let in, at most"
-        one.answers["/mcp"] = (401, b"", "")
+        peer.answers["/mcp"] = (401, b"", "")
         with pytest.raises((SignInRequired, ServerError)):
-            async with opener.open(ServerConfig(name="peer", url=one.url), FakeRequestHandler(), RecordingObserver()):
+            async with opener.open(ServerConfig(name="peer", url=peer.url), FakeRequestHandler(), RecordingObserver()):
                 pass
-    assert len(person.urls) <= 3
-    assert len(one.seen) < 60
+    assert len(user.urls) <= 3
+    assert len(peer.seen) < 60
 
 
 @pytest.mark.req("auth.400-other")
 async def test_text_of_a_hostile_authorization_server_is_bounded_and_cleaned_wherever_it_is_shown() -> None:
     words = "\x1b]52;c;aGVsbG8=\x07\u202e[red]" + "long " * 50_000
     body = json.dumps({"error": words, "error_description": words}).encode()
-    async with run_peer() as one:
+    async with run_peer() as peer:
         for path in ("/register", "/token"):
-            one.answers = {path: (400, body, "application/json")}
-            with pytest.raises(SignInRequired) as caught:
-                await create_oauth(one, BrowserUser()).login()
-            told = str(caught.value)
+            peer.answers = {path: (400, body, "application/json")}
+            with pytest.raises(SignInRequired) as exc_info:
+                await create_oauth(peer, BrowserUser()).login()
+            told = str(exc_info.value)
             assert len(told) < 2_000
             assert not {"\x1b", "\x07", "\u202e"} & set(told)
-        one.answers = {}
-        one.redirect = {"code": None, "error": words[:4_000], "error_description": words[:4_000]}
-        with pytest.raises(SignInRequired) as caught:
-            await create_oauth(one, BrowserUser()).login()
-        assert not {"\x1b", "\x07", "\u202e"} & set(str(caught.value))
+        peer.answers = {}
+        peer.redirect = {"code": None, "error": words[:4_000], "error_description": words[:4_000]}
+        with pytest.raises(SignInRequired) as exc_info:
+            await create_oauth(peer, BrowserUser()).login()
+        assert not {"\x1b", "\x07", "\u202e"} & set(str(exc_info.value))
 
 
 async def test_only_asking_again_can_follow_from_a_token_that_is_no_token() -> None:
-    async with run_peer() as one:
-        one.answers["/token"] = (
+    async with run_peer() as peer:
+        peer.answers["/token"] = (
             200,
             b'{"access_token": "a\\r\\nX-Evil: 1", "token_type": "Bearer"}',
             "application/json",
         )
         with pytest.raises(TokenError, match="does not fit into a header"):
-            await create_oauth(one, BrowserUser()).login()
+            await create_oauth(peer, BrowserUser()).login()

@@ -86,15 +86,15 @@ def sinks(caplog: pytest.LogCaptureFixture) -> Iterator[Sinks]:
 
 def nothing_leaked(sinks: Sinks, *peers: OAuthPeer, more: tuple[str, ...] = (), least: int) -> None:
     text = sinks.text()
-    secrets = {*more}.union(*(collect_secrets(one) for one in peers))
+    secrets = {*more}.union(*(collect_secrets(peer) for peer in peers))
     assert len(secrets) >= least, secrets
     assert sorted(secret for secret in secrets if secret in text) == []
 
 
-def inside(auth: OAuthProvider, signed: StoredSignIn, keep: TokenStore) -> list[object]:
+def inside(auth: OAuthProvider, signed: StoredSignIn, token_store: TokenStore) -> list[object]:
     """Every value of ours that holds one of them."""
     parts = (part for part in vars(auth).values() if type(part).__module__.startswith("mcphost."))
-    return [auth, signed, signed.tokens, signed.client, signed.to_account("memory"), keep, *parts]
+    return [auth, signed, signed.tokens, signed.client, signed.to_account("memory"), token_store, *parts]
 
 
 OPEN = {"name", "url", "issuer", "server", "grant", "kind", "status", "verification_uri"}
@@ -108,7 +108,7 @@ PUBLIC = {
 @pytest.mark.req("auth.token.storage", "sec.logs-redact")
 def test_every_value_of_sign_in_that_could_hold_a_secret_shows_nothing() -> None:
     modules = [
-        importlib.import_module(f"mcphost.auth.{one.name}") for one in pkgutil.iter_modules(mcphost.auth.__path__)
+        importlib.import_module(f"mcphost.auth.{module.name}") for module in pkgutil.iter_modules(mcphost.auth.__path__)
     ]
     values = {
         name: kind
@@ -129,23 +129,25 @@ def test_every_value_of_sign_in_that_could_hold_a_secret_shows_nothing() -> None
 @pytest.mark.req("auth.token.storage", "sec.logs-redact")
 async def test_the_authorization_code_flow_with_renewal_and_sign_out(sinks: Sinks) -> None:
     warnings: list[str] = []
-    keep = TokenStore(MemoryBackend(), None, warnings.append)
+    token_store = TokenStore(MemoryBackend(), None, warnings.append)
     document = {"token_endpoint_auth_methods_supported": ["client_secret_post"]}
-    async with run_peer(lifetime=1, document=document) as one:
-        person = Browser()
-        auth = create_oauth(one, person, keep, client_id="me", client_secret="a-configured-secret", issuer=one.origin)
-        assert await send_with_sign_in(auth, one) == 200
-        one.valid.clear()
-        assert await send_request(auth, one) in (200, 401)
+    async with run_peer(lifetime=1, document=document) as peer:
+        user = Browser()
+        auth = create_oauth(
+            peer, user, token_store, client_id="me", client_secret="a-configured-secret", issuer=peer.origin
+        )
+        assert await send_with_sign_in(auth, peer) == 200
+        peer.valid.clear()
+        assert await send_request(auth, peer) in (200, 401)
         signed = await auth.login()
-        sinks.show(*inside(auth, signed, keep), *warnings, person.page, person.notes)
-        secrets = collect_secrets(one)
-        one.answers["/token"] = (400, b'{"error": "invalid_grant"}', "application/json")
-        with pytest.raises(McpHostError) as caught:
+        sinks.show(*inside(auth, signed, token_store), *warnings, user.page, user.notes)
+        secrets = collect_secrets(peer)
+        peer.answers["/token"] = (400, b'{"error": "invalid_grant"}', "application/json")
+        with pytest.raises(McpHostError) as exc_info:
             await auth.login()
-        sinks.show(caught.value)
+        sinks.show(exc_info.value)
         await auth.logout()
-    nothing_leaked(sinks, one, more=(*secrets, "a-configured-secret"), least=10)
+    nothing_leaked(sinks, peer, more=(*secrets, "a-configured-secret"), least=10)
 
 
 @pytest.mark.req("auth.token.storage", "sec.logs-redact")
@@ -153,15 +155,17 @@ async def test_a_server_that_says_the_secrets_back(sinks: Sinks) -> None:
     """An error that repeats the code, the verifier or a token is shown and logged without them."""
 
     class Parrot(OAuthPeer):
-        async def token(self, one: ReceivedRequest) -> None:
-            self.forms.append(query(f"?{one.body.decode()}"))
-            await self.json(one, {"error": "invalid_request", "error_description": one.body.decode()[:250]}, 400)
+        async def token(self, request: ReceivedRequest) -> None:
+            self.forms.append(query(f"?{request.body.decode()}"))
+            await self.json(
+                request, {"error": "invalid_request", "error_description": request.body.decode()[:250]}, 400
+            )
 
-    async with run_peer(kind=Parrot) as one:
-        with pytest.raises(McpHostError) as caught:
-            await create_oauth(one, Browser()).login()
-    (form,) = one.forms
-    shown = redact.redact(f"{caught.value} {caught.value.message}")
+    async with run_peer(kind=Parrot) as peer:
+        with pytest.raises(McpHostError) as exc_info:
+            await create_oauth(peer, Browser()).login()
+    (form,) = peer.forms
+    shown = redact.redact(f"{exc_info.value} {exc_info.value.message}")
     assert form["code"] not in shown
     assert form["code_verifier"] not in shown
     logged = redact.redact(sinks.text())
@@ -172,56 +176,56 @@ async def test_a_server_that_says_the_secrets_back(sinks: Sinks) -> None:
 @pytest.mark.req("auth.token.storage", "sec.logs-redact")
 async def test_a_secret_that_is_cut_off_in_an_error_is_gone_as_well() -> None:
     class Parrot(OAuthPeer):
-        async def token(self, one: ReceivedRequest) -> None:
-            self.forms.append(query(f"?{one.body.decode()}"))
+        async def token(self, request: ReceivedRequest) -> None:
+            self.forms.append(query(f"?{request.body.decode()}"))
             verifier = self.forms[-1]["code_verifier"]
-            await self.json(one, {"error": "no", "error_description": "x" * 280 + verifier}, 400)
+            await self.json(request, {"error": "no", "error_description": "x" * 280 + verifier}, 400)
 
-    async with run_peer(kind=Parrot) as one:
-        with pytest.raises(McpHostError) as caught:
-            await create_oauth(one, Browser()).login()
-    (form,) = one.forms
-    assert form["code_verifier"][:12] not in redact.redact(caught.value.message)
+    async with run_peer(kind=Parrot) as peer:
+        with pytest.raises(McpHostError) as exc_info:
+            await create_oauth(peer, Browser()).login()
+    (form,) = peer.forms
+    assert form["code_verifier"][:12] not in redact.redact(exc_info.value.message)
 
 
 @pytest.mark.req("auth.token.storage", "sec.logs-redact")
 async def test_the_paste_flow(sinks: Sinks) -> None:
-    async with run_peer() as one:
+    async with run_peer() as peer:
 
         def pasted(url: str) -> str:
             asked = query(url)
-            one.codes["a-pasted-code"] = asked
-            state = asked["state"] if len(person.urls) > 1 else "not-the-state"
+            peer.codes["a-pasted-code"] = asked
+            state = asked["state"] if len(user.urls) > 1 else "not-the-state"
             return f"{asked['redirect_uri']}?code=a-pasted-code&state={state}"
 
-        person = Browser(visit=False, answer=pasted)
-        keep = TokenStore(MemoryBackend(), None)
-        auth = create_oauth(one, person, keep)
+        user = Browser(visit=False, answer=pasted)
+        token_store = TokenStore(MemoryBackend(), None)
+        auth = create_oauth(peer, user, token_store)
         signed = await auth.login()
-        sinks.show(*inside(auth, signed, keep), person.notes)
-    nothing_leaked(sinks, one, more=("a-pasted-code", query(person.urls[0])["state"]), least=4)
+        sinks.show(*inside(auth, signed, token_store), user.notes)
+    nothing_leaked(sinks, peer, more=("a-pasted-code", query(user.urls[0])["state"]), least=4)
 
 
 @pytest.mark.req("auth.token.storage", "sec.logs-redact")
 async def test_the_device_flow(sinks: Sinks, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_flow, "MIN_INTERVAL", 0.01)
-    async with run_peer(kind=DeviceCodeServer) as one:
-        assert isinstance(one, DeviceCodeServer)
-        one.said, one.code = ["authorization_pending"], {"device_code": "a-device-code-77"}
-        keep = TokenStore(MemoryBackend(), None)
-        auth = create_oauth(one, DeviceCodeUser(), keep)
-        sinks.show(*inside(auth, await auth.login(use_device_code=True), keep))
-        code = device_flow.DeviceAuthorization("a-device-code-77", "AB-CD", one.origin, 1, 1)
+    async with run_peer(kind=DeviceCodeServer) as peer:
+        assert isinstance(peer, DeviceCodeServer)
+        peer.said, peer.code = ["authorization_pending"], {"device_code": "a-device-code-77"}
+        token_store = TokenStore(MemoryBackend(), None)
+        auth = create_oauth(peer, DeviceCodeUser(), token_store)
+        sinks.show(*inside(auth, await auth.login(use_device_code=True), token_store))
+        code = device_flow.DeviceAuthorization("a-device-code-77", "AB-CD", peer.origin, 1, 1)
         sinks.show(code)
-    nothing_leaked(sinks, one, more=("a-device-code-77",), least=3)
+    nothing_leaked(sinks, peer, more=("a-device-code-77",), least=3)
 
 
 @pytest.mark.req("auth.token.storage", "sec.logs-redact")
 @pytest.mark.parametrize("grant", ["secret", "key", "workload", "enterprise"])
 async def test_every_flow_of_a_machine(sinks: Sinks, grant: str) -> None:
     key = create_private_key_pem()
-    async with run_peer(kind=MachineTokenServer) as company, run_peer(kind=MachineTokenServer) as one:
-        common = {"server": "peer", "url": one.url, "client_id": "me", "issuer": one.origin}
+    async with run_peer(kind=MachineTokenServer) as company, run_peer(kind=MachineTokenServer) as peer:
+        common = {"server": "peer", "url": peer.url, "client_id": "me", "issuer": peer.origin}
         target = SignInTarget(**common, client_secret="" if grant == "key" else "a-configured-secret")
         made: Any = {
             "secret": {"grant": "client_credentials"},
@@ -235,10 +239,10 @@ async def test_every_flow_of_a_machine(sinks: Sinks, grant: str) -> None:
         }[grant]
         machine = ClientGrant(target=target, **made)
         auth = OAuthProvider(
-            target, OAuthHttpClient(UrlPolicy(one.url)), TokenStore(MemoryBackend(), None), None, machine
+            target, OAuthHttpClient(UrlPolicy(peer.url)), TokenStore(MemoryBackend(), None), None, machine
         )
         signed = await auth.login()
-        assert await send_request(auth, one) == 200
+        assert await send_request(auth, peer) == 200
         config = OAuthConfig(
             client_secret="a-configured-secret", key=key, assertion="the.work.load", idp_token="the.id.token"
         )
@@ -248,21 +252,21 @@ async def test_every_flow_of_a_machine(sinks: Sinks, grant: str) -> None:
             config,
             ServerConfig(name="p", oauth=config),
         )
-        one.answers["/token"] = (400, b'{"error": "invalid_client"}', "application/json")
-        with pytest.raises(McpHostError) as caught:
+        peer.answers["/token"] = (400, b'{"error": "invalid_client"}', "application/json")
+        with pytest.raises(McpHostError) as exc_info:
             await auth.login()
-        sinks.show(caught.value)
+        sinks.show(exc_info.value)
     private = ("a-configured-secret", "the.work.load", "the.id.token", "the-id-jag-assertion", key, key.split("\n")[1])
-    nothing_leaked(sinks, one, company, more=private, least=7)
+    nothing_leaked(sinks, peer, company, more=private, least=7)
 
 
 @pytest.mark.req("auth.token.storage", "sec.logs-redact")
 async def test_a_token_that_is_bound_to_a_key(sinks: Sinks) -> None:
-    keep = TokenStore(MemoryBackend(), None)
-    async with run_peer(kind=DpopServer) as one:
-        auth = create_oauth(one, Browser(), keep, client_id="me")
+    token_store = TokenStore(MemoryBackend(), None)
+    async with run_peer(kind=DpopServer) as peer:
+        auth = create_oauth(peer, Browser(), token_store, client_id="me")
         signed = await auth.login()
-        assert await send_request(auth, one) == 200
-        sinks.show(*inside(auth, signed, keep))
+        assert await send_request(auth, peer) == 200
+        sinks.show(*inside(auth, signed, token_store))
         private = json.loads(signed.dpop_key)["d"]
-    nothing_leaked(sinks, one, more=(private, signed.dpop_key), least=6)
+    nothing_leaked(sinks, peer, more=(private, signed.dpop_key), least=6)
