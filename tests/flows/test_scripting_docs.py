@@ -1,0 +1,91 @@
+"""docs/scripting.md: its client works as printed, and its tables have every flag, command, event and question."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from mcphost.cli.parser import command_parser
+from mcphost.cli.run import add_arguments
+from mcphost.errors import McpHostError
+from mcphost.headless.pipe import PipeCommands
+from mcphost.headless.question_answers import PipeFrontend
+from mcphost.host.events import AnyEvent
+from tests.flows.program import DEMO, Program
+
+PAGE = (Path(__file__).parents[2] / "docs/scripting.md").read_text(encoding="utf-8")
+CLIENT = next(re.finditer(r"```python\n(.*?)```", PAGE, re.DOTALL)).group(1)
+OF_THE_PIPE = {"result", "error", "question", "question_withdrawn", "open_url"}
+"""Events that only the pipe writes."""
+
+
+def table(heading: str) -> str:
+    """The first column of the table below a heading."""
+    section = PAGE.split(f"{heading}\n", 1)[1].split("\n#", 1)[0].split("|---|", 1)[1]
+    return "\n".join(line.split("|")[1] for line in section.splitlines() if line.startswith("| `"))
+
+
+def code_words(text: str) -> set[str]:
+    return set(re.findall(r"`([^`]+)`", text))
+
+
+def run_client(program: Program, tmp_path: Path, text: str) -> "subprocess.CompletedProcess[str]":
+    script = tmp_path / "client.py"
+    script.write_text(CLIENT)
+    command = tmp_path / "bin" / "mcphost"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m mcphost "$@"\n')
+    command.chmod(0o755)
+    return subprocess.run(
+        [sys.executable, script, text, "--model", "demo", "--mcp-config", program.servers(demo=DEMO)],
+        env={**program.env, "PATH": f"{command.parent}:{program.env['PATH']}"}, cwd=program.work,
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+
+
+def test_the_client_prints_an_answer_that_needed_an_allowed_tool(program: Program, tmp_path: Path) -> None:
+    done = run_client(program, tmp_path, "what is 2 + 40?")
+    assert done.returncode == 0, done.stderr
+    assert "42" in done.stdout
+
+
+def test_the_client_refuses_every_other_tool(program: Program, tmp_path: Path) -> None:
+    done = run_client(program, tmp_path, "delete all notes")
+    assert done.returncode == 5, done.stdout + done.stderr
+
+
+def test_the_client_has_about_twenty_lines() -> None:
+    assert len([line for line in CLIENT.splitlines() if line.strip()]) <= 22
+
+
+def test_the_flags_of_run_are_those_of_the_program() -> None:
+    parser = command_parser("run")
+    add_arguments("run", parser)
+    named = set(re.findall(r"--[a-z-]+", table("## One message: run")))
+    assert named >= {"--model", "--allow", "--yes", "--pass-results", "--max-rounds", "--resume", "--output"}
+    assert named <= set(parser._option_string_actions)
+
+
+def test_the_tables_have_every_command_event_and_kind_of_question() -> None:
+    commands = PipeCommands(None, PipeFrontend(), print).handlers  # pyright: ignore[reportArgumentType]
+    assert code_words(table("### Commands")) == {*commands, "wait", "quit"}
+    tags = {kind.__struct_config__.tag for kind in get_args(AnyEvent)}
+    assert code_words(table("### Events")) == tags | OF_THE_PIPE
+    assert code_words(table("### Questions")) == PipeFrontend().kinds
+
+
+def test_the_table_of_exit_codes_has_the_code_of_every_error() -> None:
+    codes = {int(line) for line in re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)}
+
+    def all_codes(kind: type[McpHostError]) -> set[int]:
+        return {kind.exit_code}.union(*(all_codes(sub) for sub in kind.__subclasses__()))
+
+    assert all_codes(McpHostError) | {0, 8, 130} == codes
+
+
+@pytest.mark.parametrize("command", ["call", "tools", "read", "servers"])
+def test_the_other_commands_that_it_names_exist(command: str) -> None:
+    assert command_parser(command)
