@@ -12,7 +12,7 @@ _COMMAND = re.compile(
 )
 
 
-def bare(tree: ast.Module) -> list[int]:
+def unquoted_lines(tree: ast.Module) -> list[int]:
     """The lines where a value stands in a command and is not quoted."""
     found: list[int] = []
     for node in ast.walk(tree):
@@ -36,11 +36,11 @@ def _is_quoted(value: ast.expr) -> bool:
 
 
 def test_every_name_in_a_command_line_of_a_hint_is_quoted() -> None:
-    assert {module_name(path): lines for path in module_paths() if (lines := bare(parse(path)))} == {}
+    assert {module_name(path): lines for path in module_paths() if (lines := unquoted_lines(parse(path)))} == {}
 
 
 def test_a_bare_name_in_a_command_line_is_found() -> None:
-    assert bare(ast.parse("f'Do it with: mcphost servers trust {name}'")) == [1]
-    assert bare(ast.parse("f'x --allow {name}'")) == [1]
-    assert bare(ast.parse("f'mcphost login {quote(name)} --account {account}'")) == [1]
-    assert bare(ast.parse("f'mcphost login {quote(name)}'")) == []
+    assert unquoted_lines(ast.parse("f'Do it with: mcphost servers trust {name}'")) == [1]
+    assert unquoted_lines(ast.parse("f'x --allow {name}'")) == [1]
+    assert unquoted_lines(ast.parse("f'mcphost login {quote(name)} --account {account}'")) == [1]
+    assert unquoted_lines(ast.parse("f'mcphost login {quote(name)}'")) == []

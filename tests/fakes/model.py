@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 
-from mcphost.llm.messages import ToolReturnPart, ToolUsePart
+from mcphost.llm.messages import Message, TextPart, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import (
     ModelEvent,
     ModelFacts,
@@ -25,6 +25,11 @@ class Hang:
 HANG = Hang()
 Event = ModelEvent | Exception | Hang
 Round = Sequence[Event] | Callable[[ModelRequest], Sequence[Event]]
+
+
+def user_message(text: str) -> Message:
+    """Return a message of the user."""
+    return Message(role="user", parts=(TextPart(text),))
 
 
 def text_round(text: str) -> list[ModelEvent]:

@@ -7,7 +7,7 @@ from contextlib import closing
 from tests.flows.program import DEMO, Program
 
 
-def rows(program: Program, *arguments: str) -> list[dict[str, object]]:
+def print_rows(program: Program, *arguments: str) -> list[dict[str, object]]:
     done = program.run("audit", "--json", "--limit", "1000", *arguments)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)["rows"][::-1]
@@ -25,7 +25,7 @@ def test_a_call_that_the_model_wanted_is_recorded_from_the_question_to_its_end(p
         assert pipe.ask("verify")["result"]["ok"] is True
         pipe.ask("quit")
         pipe.end()
-    found = rows(program)
+    found = print_rows(program)
     assert [row["event"] for row in found if row["kind"] == "process"] == ["started", "ended"]
     answered, started, ended = [row for row in found if row["kind"] == "tool"]
     assert (answered["who"], answered["decision"], answered["subject"]) == ("program", "once", "add")
@@ -51,11 +51,11 @@ def test_a_grant_is_recorded_when_it_is_given_used_and_revoked(program: Program)
         pipe.ask("revoke", grant=given["grant"])
         pipe.ask("quit")
         pipe.end()
-    assert [row["event"] for row in rows(program, "--kind", "grant")] == ["given", "revoked"]
-    tools = [(row["event"], row["who"], row["grant"]) for row in rows(program, "--kind", "tool")]
+    assert [row["event"] for row in print_rows(program, "--kind", "grant")] == ["given", "revoked"]
+    tools = [(row["event"], row["who"], row["grant"]) for row in print_rows(program, "--kind", "tool")]
     assert ("decided", "grant", given["grant"]) in tools
     assert ("started", "grant", given["grant"]) in tools
-    assert [row["who"] for row in rows(program, "--kind", "process") if row["event"] == "started"] == ["always"]
+    assert [row["who"] for row in print_rows(program, "--kind", "process") if row["event"] == "started"] == ["always"]
 
 
 def test_words_are_kept_when_the_user_wants_it_and_never_a_secret(program: Program) -> None:
@@ -64,7 +64,7 @@ def test_words_are_kept_when_the_user_wants_it_and_never_a_secret(program: Progr
     servers = program.servers(demo=DEMO)
     called = program.run("call", "--mcp-config", servers, "demo", "add_note", "text=api_key=sk-live-abcdef0123456789")
     assert called.returncode == 0, called.stderr
-    (started,) = [row for row in rows(program, "--kind", "tool") if row["event"] == "started"]
+    (started,) = [row for row in print_rows(program, "--kind", "tool") if row["event"] == "started"]
     assert started["who"] == "user"
     assert "text" in str(started["detail"])
     assert "abcdef0123456789" not in str(started["detail"])
@@ -89,13 +89,15 @@ def test_verify_reports_where_the_file_was_changed_and_exits_with_5(program: Pro
 def test_rows_are_filtered_shown_and_exported(program: Program) -> None:
     servers = program.servers(demo=DEMO)
     assert program.run("call", "--mcp-config", servers, "demo", "add", "a=2", "b=40").returncode == 0
-    assert {row["kind"] for row in rows(program, "--server", "demo", "--since", "1h")} == {"process", "tool"}
-    assert rows(program, "--since", "2099-01-01") == []
+    assert {row["kind"] for row in print_rows(program, "--server", "demo", "--since", "1h")} == {"process", "tool"}
+    assert print_rows(program, "--since", "2099-01-01") == []
     shown = program.run("audit", "show", "2")
     assert b"demo" in shown.stdout
     out = program.home / "out.jsonl"
     assert program.run("audit", "export", str(out)).returncode == 0
-    assert [json.loads(line)["seq"] for line in out.read_text().splitlines()] == [row["seq"] for row in rows(program)]
+    assert [json.loads(line)["seq"] for line in out.read_text().splitlines()] == [
+        row["seq"] for row in print_rows(program)
+    ]
     assert out.stat().st_mode & 0o777 == 0o600
     assert program.run("audit", "export", str(out)).returncode == 2
     assert program.run("audit", "export", "-", "--format", "csv").stdout.startswith(b'"v","at","kind",')
@@ -107,5 +109,5 @@ def test_an_approval_on_the_command_line_is_recorded_and_an_empty_audit_log_is_r
     assert b"Nothing is recorded" in program.run("audit").stderr
     program.configure(demo=DEMO)
     assert program.run("servers", "trust", "demo", "--yes").returncode == 0
-    (kept,) = rows(program, "--kind", "trust")
+    (kept,) = print_rows(program, "--kind", "trust")
     assert (kept["event"], kept["who"], kept["server"]) == ("kept", "person", "demo")

@@ -24,7 +24,7 @@ NOTE = ("demo__add_note", {"text": "x"})
 PICKED = [("demo", "add"), ("demo", "list_notes")]
 
 
-async def turn(host: Host, text: str = "go") -> list[tuple[str, str]]:
+async def run_turn(host: Host, text: str = "go") -> list[tuple[str, str]]:
     """One turn; what ran in it, and what allowed it."""
     feed = host.events.subscribe()
     with anyio.fail_after(20):
@@ -39,7 +39,7 @@ async def test_auto_approved_tools_run_without_a_question_and_others_still_ask(o
         feed = host.events.subscribe()
         running = host.auto_approval.start(PICKED, AutoApprovalBudget(calls=5))
         assert (running.tools, running.servers) == (2, ("demo",))
-        assert await turn(host) == [("add", "autonomy")]
+        assert await run_turn(host) == [("add", "autonomy")]
         events = [event for event in feed.drain() if isinstance(event, AutoApprovalChanged)]
     assert [question.tool for question in frontend.asked if isinstance(question, ApproveTool)] == ["add_note"]
     assert [(event.on, event.calls_left) for event in events] == [(True, 5), (True, 4)]
@@ -49,7 +49,7 @@ async def test_without_it_the_same_call_is_asked(open_host: OpenHost) -> None:
     frontend = ScriptedFrontend(Deny())
     async with open_host(ScriptedModel(tool_round(ADD), text_round("ok")), frontend) as host:
         await host.servers.ensure_ready("demo")
-        assert await turn(host) == []
+        assert await run_turn(host) == []
     assert len(frontend.asked) == 1
 
 
@@ -89,7 +89,7 @@ async def test_its_calls_end_it(open_host: OpenHost) -> None:
         await host.servers.ensure_ready("demo")
         feed = host.events.subscribe()
         host.auto_approval.start(PICKED, AutoApprovalBudget(calls=2))
-        assert await turn(host) == [("add", "autonomy"), ("add", "autonomy"), ("add", "once")]
+        assert await run_turn(host) == [("add", "autonomy"), ("add", "autonomy"), ("add", "once")]
         events = [event for event in feed.drain() if isinstance(event, AutoApprovalChanged)]
         assert (events[-1].on, events[-1].why) == (False, "2 calls were made")
         assert host.auto_approval.status is None
@@ -101,7 +101,7 @@ async def test_its_tokens_end_it(open_host: OpenHost) -> None:
     async with open_host(ScriptedModel(tool_round(ADD), tool_round(ADD), text_round("ok")), frontend) as host:
         await host.servers.ensure_ready("demo")
         host.auto_approval.start(PICKED, AutoApprovalBudget(tokens=50))
-        assert await turn(host) == [("add", "autonomy"), ("add", "once")]
+        assert await run_turn(host) == [("add", "autonomy"), ("add", "once")]
 
 
 async def test_auto_approval_expires_and_reports_it_while_idle(open_host: OpenHost) -> None:
@@ -127,7 +127,7 @@ async def test_auto_approval_expires_while_the_machine_sleeps(
         running = host.auto_approval.status
         assert running is not None
         assert running.remaining.seconds == 0
-        assert await turn(host) == []
+        assert await run_turn(host) == []
         assert host.auto_approval.status is None
     assert len(frontend.asked) == 1
 
@@ -139,7 +139,7 @@ async def test_another_conversation_is_not_covered(open_host: OpenHost) -> None:
         host.auto_approval.start(PICKED, AutoApprovalBudget())
         host.conversation.open_new()
         assert host.auto_approval.status is None
-        assert await turn(host) == []
+        assert await run_turn(host) == []
     assert len(frontend.asked) == 1
 
 
@@ -150,7 +150,7 @@ async def test_what_the_configuration_never_allows_stays_forbidden(open_host: Op
     ) as host:
         await host.servers.ensure_ready("demo")
         host.auto_approval.start(PICKED, AutoApprovalBudget())
-        assert await turn(host) == []
+        assert await run_turn(host) == []
     assert frontend.asked == []
 
 
@@ -179,7 +179,7 @@ async def test_auto_approval_continues_past_the_round_limit_without_a_question(o
     async with open_host(ScriptedModel(*rounds, text_round("ok")), frontend, limits=Limits(max_rounds=2)) as host:
         await host.servers.ensure_ready("demo")
         host.auto_approval.start(PICKED, AutoApprovalBudget(calls=3))
-        ran = await turn(host)
+        ran = await run_turn(host)
     assert ran == [("add", "autonomy")] * 3
     assert [type(question) for question in frontend.asked] == [ApproveTool, ContinueTurn]
 
@@ -194,5 +194,5 @@ async def test_the_same_tool_at_another_server_or_changed_is_asked(open_host: Op
         changed = replace(listed, raw=type(listed.raw)(bytes(listed.raw).replace(b"Add", b"Steal")))
         assert changed.digest != listed.digest
         connection.listing.tools["add"] = changed
-        assert await turn(host) == []
+        assert await run_turn(host) == []
     assert len(frontend.asked) == 1

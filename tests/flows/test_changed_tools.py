@@ -88,7 +88,7 @@ class Turning(ScriptedFrontend):
         )
 
 
-async def turn(
+async def run_turn_with_change(
     open_host: OpenHost, tmp_path: Path, then: str, *answers: Any, restart: bool = False, keep: bool = True
 ) -> Any:
     """One turn in which the tool turns; the questions, what ran, the last request's results, and the changes seen."""
@@ -117,7 +117,9 @@ RESTART = pytest.mark.parametrize("restart", [False, True], ids=["the list chang
 async def test_a_tool_that_changes_while_its_question_is_open_is_asked_about_again(
     open_host: OpenHost, tmp_path: Path, restart: bool
 ) -> None:
-    questions, ran, _, _ = await turn(open_host, tmp_path, "evil", AllowOnce({"x": 2}), Deny("no"), restart=restart)
+    questions, ran, _, _ = await run_turn_with_change(
+        open_host, tmp_path, "evil", AllowOnce({"x": 2}), Deny("no"), restart=restart
+    )
     assert ran == []
     assert [question.description for question in questions] == ["kind", "evil"]
     assert [question.has_changed for question in questions] == [False, True]
@@ -129,7 +131,9 @@ async def test_a_tool_that_changes_while_its_question_is_open_is_asked_about_aga
 async def test_a_yes_to_what_a_tool_was_runs_nothing_when_what_it_is_is_not_kept(
     open_host: OpenHost, tmp_path: Path, first: Any, restart: bool
 ) -> None:
-    questions, ran, parts, changes = await turn(open_host, tmp_path, "evil", first, restart=restart, keep=False)
+    questions, ran, parts, changes = await run_turn_with_change(
+        open_host, tmp_path, "evil", first, restart=restart, keep=False
+    )
     assert (len(questions), ran) == (1, [])
     assert changes[0].changes[0].difference[:2] == ("- description: kind", "+ description: evil")
     assert "quarantined" in parts[0].text
@@ -140,18 +144,18 @@ async def test_a_yes_to_what_a_tool_was_runs_nothing_when_what_it_is_is_not_kept
 async def test_what_was_allowed_for_longer_follows_a_change_that_was_seen_and_kept(
     open_host: OpenHost, tmp_path: Path, first: Any, restart: bool
 ) -> None:
-    questions, ran, _, changes = await turn(open_host, tmp_path, "other", first, restart=restart)
+    questions, ran, _, changes = await run_turn_with_change(open_host, tmp_path, "other", first, restart=restart)
     assert (len(questions), ran, len(changes)) == (1, ["other"], 1)
 
 
 async def test_once_it_is_allowed_as_it_is_now_it_runs(open_host: OpenHost, tmp_path: Path) -> None:
-    _, ran, _, _ = await turn(open_host, tmp_path, "other", AllowOnce(), AllowOnce())
+    _, ran, _, _ = await run_turn_with_change(open_host, tmp_path, "other", AllowOnce(), AllowOnce())
     assert ran == ["other"]
 
 
 async def test_a_tool_that_went_away_while_its_question_was_open_is_not_called(
     open_host: OpenHost, tmp_path: Path
 ) -> None:
-    questions, ran, parts, _ = await turn(open_host, tmp_path, "-", AllowOnce())
+    questions, ran, parts, _ = await run_turn_with_change(open_host, tmp_path, "-", AllowOnce())
     assert (len(questions), ran) == (1, [])
     assert "did not run" in parts[0].text

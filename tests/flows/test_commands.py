@@ -15,7 +15,7 @@ from tests.flows.program import DEMO, MCPHOST, Program, faulty_server
 from tests.peers import node
 
 
-def script(code: str) -> dict[str, Any]:
+def python_command(code: str) -> dict[str, Any]:
     return {"command": sys.executable, "args": ["-c", code]}
 
 
@@ -268,7 +268,7 @@ def test_interrupt_ends_a_call_with_130_and_leaves_no_server(program: Program) -
     note = program.home / "note"
     note.touch()
     code = f"import os; open({str(note)!r}, 'w').write(str(os.getpid())); import mcphost.demo.server as s; s.main()"
-    file = program.servers(demo=script(code))
+    file = program.servers(demo=python_command(code))
     slow = ("call", "demo", "count_slowly", "to=9", "seconds=60")
     with program.start("--mcp-config", file, *slow, stderr=subprocess.PIPE) as process:
         until = time.monotonic() + 10

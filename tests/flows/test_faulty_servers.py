@@ -21,11 +21,11 @@ from tests.processes import is_alive, marked
 pytestmark = pytest.mark.anyio
 
 
-def server(name: str, call: str = "pass", start: str = "") -> ServerConfig:
+def faulty_entry(name: str, call: str = "pass", start: str = "") -> ServerConfig:
     return inline_server(name, HANDSHAKE_SERVER.format(call=call, start=start))
 
 
-def state(name: str, expected: str):  # type: ignore[no-untyped-def]
+def wait_for_state(name: str, expected: str):  # type: ignore[no-untyped-def]
     return lambda event: isinstance(event, ServerState) and event.server == name and event.state == expected
 
 
@@ -62,7 +62,7 @@ async def test_a_server_that_dies_at_start_is_reported_with_its_last_output(open
 
 
 async def test_a_server_that_dies_in_a_call_fails_the_call_and_comes_back(open_host: OpenHost) -> None:
-    dying = server("dying", call='print("out of luck", file=sys.stderr); os._exit(3)')
+    dying = faulty_entry("dying", call='print("out of luck", file=sys.stderr); os._exit(3)')
     model = ScriptedModel(tool_round(("dying__t", {})), text_round("I see."))
     async with open_host(model, servers=(dying,)) as host:
         await host.servers.ensure_ready("dying")
@@ -70,12 +70,12 @@ async def test_a_server_that_dies_in_a_call_fails_the_call_and_comes_back(open_h
         with anyio.fail_after(20), pytest.raises(ConnectionLost):
             await host.tools.call("dying", "t", {})
         with anyio.fail_after(10):
-            await read_events(feed, state("dying", "ready"))
+            await read_events(feed, wait_for_state("dying", "ready"))
 
 
 @pytest.mark.req("stdio.stdout-noise")
 async def test_garbage_on_standard_output_costs_a_warning_and_nothing_else(open_host: OpenHost) -> None:
-    noisy = server(
+    noisy = faulty_entry(
         "noisy",
         start='print("Welcome to noisy!\\x1b[2J"); print("{not json"); sys.stdout.flush()',
         call='print("DEBUG hello"); answer({"content": [{"type": "text", "text": "fine"}]})',
@@ -88,7 +88,7 @@ async def test_garbage_on_standard_output_costs_a_warning_and_nothing_else(open_
 
 @pytest.mark.req("sec.size-limits")
 async def test_an_endless_message_stops_the_server_and_is_reported(open_host: OpenHost) -> None:
-    flood = server("flood", call='sys.stdout.write("x" * 100_000_000); sys.stdout.flush(); time.sleep(60)')
+    flood = faulty_entry("flood", call='sys.stdout.write("x" * 100_000_000); sys.stdout.flush(); time.sleep(60)')
     async with open_host(servers=(flood, DEMO)) as host:
         await host.servers.ensure_ready("demo")
         await host.servers.ensure_ready("flood")
@@ -103,7 +103,7 @@ async def test_a_server_that_ignores_everything_is_gone_after_the_ladder_with_it
     open_host: OpenHost, tmp_path: Path
 ) -> None:
     pids = tmp_path / "pids"
-    stubborn = server(
+    stubborn = faulty_entry(
         "stubborn",
         start="import subprocess; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
         " child = subprocess.Popen([sys.executable, '-c', 'import signal, time; signal.signal(signal.SIGTERM,"
@@ -159,7 +159,9 @@ for line in sys.stdin:
 @pytest.mark.req("sec.local.approve")
 async def test_a_configured_server_is_not_started_before_it_is_trusted(open_host: OpenHost, tmp_path: Path) -> None:
     mark = tmp_path / "started"
-    touching = replace(server("files", start=f"open({str(mark)!r}, 'a').write('x')"), source="user", file="mcp.json")
+    touching = replace(
+        faulty_entry("files", start=f"open({str(mark)!r}, 'a').write('x')"), source="user", file="mcp.json"
+    )
     frontend = ScriptedFrontend(DoNotTrust())
     async with open_host(frontend=frontend, servers=(touching,)) as host:
         with pytest.raises(ConsentDenied, match="not approved"):
@@ -183,13 +185,13 @@ async def test_a_configured_server_is_not_started_before_it_is_trusted(open_host
 
 
 async def test_restarting_opens_a_new_process_and_finds_the_tools_again(open_host: OpenHost) -> None:
-    tells_pid = server("who", call='answer({"content": [{"type": "text", "text": str(os.getpid())}]})')
+    tells_pid = faulty_entry("who", call='answer({"content": [{"type": "text", "text": str(os.getpid())}]})')
     async with open_host(servers=(tells_pid,)) as host:
         first = (await host.tools.call("who", "t", {})).text
         feed = host.events.subscribe()
         host.servers.restart("who")
         with anyio.fail_after(10):
-            await read_events(feed, state("who", "ready"))
+            await read_events(feed, wait_for_state("who", "ready"))
         second = (await host.tools.call("who", "t", {})).text
     assert first != second
     assert not psutil.pid_exists(int(first))
@@ -218,7 +220,7 @@ async def test_an_unknown_server_or_tool_is_named_with_what_there_is(open_host: 
 
 async def test_what_a_server_logs_is_in_its_log_with_its_level(open_host: OpenHost) -> None:
     note = '{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "warning", "data": "low disk"}}'
-    logging = server("logging", call=f"send({note}); answer({{'content': []}})")
+    logging = faulty_entry("logging", call=f"send({note}); answer({{'content': []}})")
     async with open_host(servers=(logging,)) as host:
         await host.tools.call("logging", "t", {})
         feed = host.events.subscribe()
@@ -274,5 +276,5 @@ for line in sys.stdin:
             assert (
                 len([event for event in events if isinstance(event, ServerLog) and "missed a ping" in event.text]) == 3
             )
-            await read_events(feed, state("hangs", "ready"))
+            await read_events(feed, wait_for_state("hangs", "ready"))
         assert host.servers.view("hangs").counts["pings missed"] >= 3

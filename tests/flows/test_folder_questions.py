@@ -10,7 +10,7 @@ from tests.flows.program import PipeClient, Program
 SERVER = str(Path(__file__).parent / "roots_server.py")
 
 
-def server_entry(*how: str) -> dict[str, Any]:
+def roots_server_entry(*how: str) -> dict[str, Any]:
     return {"command": sys.executable, "args": [SERVER, *how]}
 
 
@@ -24,7 +24,7 @@ def question_events(pipe: PipeClient) -> list[dict[str, Any]]:
 
 
 def test_an_answer_for_good_is_given_by_every_later_run_until_it_is_revoked(program: Program) -> None:
-    servers, here = program.servers(files=server_entry()), f"file://{program.work}"
+    servers, here = program.servers(files=roots_server_entry()), f"file://{program.work}"
     with program.pipe("--mcp-config", servers) as pipe:
         call = pipe.send("call", server="files", tool="ask")
         question = pipe.event("question", kind="share_roots")
@@ -57,7 +57,9 @@ def test_an_answer_for_good_is_given_by_every_later_run_until_it_is_revoked(prog
 
 def test_no_server_is_asked_about_before_it_is_used_and_those_that_wait_are_one_list(program: Program) -> None:
     here = f"file://{program.work}"
-    servers = program.servers(one=server_entry("start"), two=server_entry("start"), three=server_entry())
+    servers = program.servers(
+        one=roots_server_entry("start"), two=roots_server_entry("start"), three=roots_server_entry()
+    )
     with program.pipe("--mcp-config", servers) as pipe:
         for name in ("one", "two", "three"):
             pipe.ask("connect", server=name)
@@ -94,7 +96,7 @@ def test_no_server_is_asked_about_before_it_is_used_and_those_that_wait_are_one_
 
 
 def test_a_request_that_was_taken_back_is_made_again_before_the_first_call(program: Program) -> None:
-    servers = program.servers(one=server_entry("start", "withdraw", "list"))
+    servers = program.servers(one=roots_server_entry("start", "withdraw", "list"))
     with program.pipe("--mcp-config", servers) as pipe:
         pipe.ask("connect", server="one")
         pipe.event("log", server="one", text="taken back")
@@ -107,7 +109,7 @@ def test_a_request_that_was_taken_back_is_made_again_before_the_first_call(progr
 
 
 def test_a_server_that_answers_nothing_before_it_knows_the_folders_starts_without_a_question(program: Program) -> None:
-    servers = program.servers(one=server_entry("start", "stubborn", "list"))
+    servers = program.servers(one=roots_server_entry("start", "stubborn", "list"))
     with program.pipe("--mcp-config", servers) as pipe:
         assert pipe.ask("connect", server="one")["ok"]
         assert question_events(pipe) == []
@@ -121,7 +123,7 @@ def test_a_server_that_answers_nothing_before_it_knows_the_folders_starts_withou
 def test_a_restarted_server_gets_the_shared_folders_and_a_waiting_one_does_not_block_exit(
     program: Program,
 ) -> None:
-    servers = program.servers(one=server_entry("start"), two=server_entry("start"))
+    servers = program.servers(one=roots_server_entry("start"), two=roots_server_entry("start"))
     with program.pipe("--mcp-config", servers) as pipe:
         call = pipe.send("call", server="one", tool="where")
         question = pipe.event("question", kind="share_roots")
@@ -135,7 +137,7 @@ def test_a_restarted_server_gets_the_shared_folders_and_a_waiting_one_does_not_b
 
 def test_a_noninteractive_run_shares_only_permanently_shared_folders(program: Program) -> None:
     (program.work / "here").mkdir()
-    servers, here = program.servers(one=server_entry("start")), f"file://{program.work}"
+    servers, here = program.servers(one=roots_server_entry("start")), f"file://{program.work}"
     assert told_alone(program, servers) is None, "without an answer on record nothing is declared"
     with program.pipe("--mcp-config", servers) as pipe:
         call = pipe.send("call", server="one", tool="ask")
@@ -155,7 +157,7 @@ def told_alone(program: Program, servers: str) -> Any:
 
 
 def test_a_flood_of_questions_about_folders_asks_once_and_writes_few_rows(program: Program) -> None:
-    servers = program.servers(one=server_entry())
+    servers = program.servers(one=roots_server_entry())
     with program.pipe("--mcp-config", servers) as pipe:
         call = pipe.send("call", server="one", tool="flood")
         question = pipe.event("question", kind="share_roots")

@@ -17,7 +17,7 @@ runpy.run_module("mcphost.demo.server", run_name="__main__")
 """
 
 
-def configured(program: Program, told: Path) -> Path:
+def write_commented_config(program: Program, told: Path) -> Path:
     """Written by hand: with a comment, and a mode of its own."""
     path = program.configure()
     arguments = json.dumps(["-c", SERVER, str(told)])
@@ -32,7 +32,7 @@ def configured(program: Program, told: Path) -> Path:
 @pytest.mark.req("auth.token.storage")
 def test_a_secret_is_moved_and_the_server_gets_it_from_the_keyring(tmp_path: Path) -> None:
     program, told = Program(tmp_path), tmp_path / "told"
-    path = configured(program, told)
+    path = write_commented_config(program, told)
     before = path.read_text()
     with secret_service(tmp_path) as env:
         program.text("servers", "trust", "demo", "--yes", **env)
@@ -58,7 +58,7 @@ def test_a_secret_is_moved_and_the_server_gets_it_from_the_keyring(tmp_path: Pat
 
 def test_without_a_keyring_nothing_is_moved(tmp_path: Path) -> None:
     program = Program(tmp_path)
-    path = configured(program, tmp_path / "told")
+    path = write_commented_config(program, tmp_path / "told")
     before = path.read_bytes()
     error_text = program.error("servers", "secure", "demo", code=3, DBUS_SESSION_BUS_ADDRESS="unix:path=/nonexistent")
     assert "Nothing was moved" in error_text
@@ -68,7 +68,7 @@ def test_without_a_keyring_nothing_is_moved(tmp_path: Path) -> None:
 
 def test_where_sign_ins_are_kept_in_a_file_by_choice_secrets_are_too(tmp_path: Path) -> None:
     program, told = Program(tmp_path), tmp_path / "told"
-    path = configured(program, told)
+    path = write_commented_config(program, told)
     (path.parent / "config.toml").write_text('[secrets]\nstore = "file"\n')
     env = {"DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
     program.text("servers", "trust", "demo", "--yes", **env)
@@ -82,7 +82,7 @@ def test_where_sign_ins_are_kept_in_a_file_by_choice_secrets_are_too(tmp_path: P
 
 def test_only_what_was_approved_stays_approved_and_only_while_nothing_but_the_secret_changed(tmp_path: Path) -> None:
     program, told = Program(tmp_path), tmp_path / "told"
-    path = configured(program, told)
+    path = write_commented_config(program, told)
     (path.parent / "config.toml").write_text('[secrets]\nstore = "file"\n')
     env = {"DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
     assert "stays approved" not in program.text("servers", "secure", "demo", "--yes", **env)
@@ -99,7 +99,7 @@ def test_only_what_was_approved_stays_approved_and_only_while_nothing_but_the_se
 
 def test_a_link_is_not_written_through_and_a_file_of_somebody_else_not_changed(tmp_path: Path) -> None:
     program = Program(tmp_path)
-    path = configured(program, tmp_path / "told")
+    path = write_commented_config(program, tmp_path / "told")
     elsewhere = tmp_path / "dotfiles.json"
     os.rename(path, elsewhere)
     path.symlink_to(elsewhere)

@@ -13,7 +13,7 @@ import pytest
 from tests.flows.program import DEMO, Program, faulty_server
 
 
-def error(result: dict[str, Any]) -> tuple[str, int]:
+def error_of(result: dict[str, Any]) -> tuple[str, int]:
     assert result["ok"] is False
     return result["error"]["kind"], result["exit"]
 
@@ -51,7 +51,7 @@ def test_a_program_switches_a_tool_off_and_the_listing_says_so(program: Program)
         assert pipe.event("tool_switched")["tool"] == "add"
         assert sorted(off()) == ["add", "clear_notes"]
         for wrong in ({"tool": "add"}, {"tool": "none", "on": False}, {"tool": "clear_notes", "on": True}):
-            assert error(pipe.ask("switch", server="demo", **wrong)) == ("usage", 2)
+            assert error_of(pipe.ask("switch", server="demo", **wrong)) == ("usage", 2)
     shown = program.text("tools", "--mcp-config", file).splitlines()
     assert [line.split()[1] for line in shown if line.split()[2] == "off"] == ["add", "clear_notes"]
     listed = json.loads(program.text("tools", "--json", "--mcp-config", file))["tools"]
@@ -69,7 +69,7 @@ def test_a_program_reads_a_result_before_the_model_does(program: Program) -> Non
         assert (review["tool"], review["parts"][0]["text"]) == ("add", "2 + 40 = 42")
         texts = ["2 + 40 = 41", *[None for _ in review["parts"][1:]]]
         wrong = pipe.ask("answer", question=review["question"], answer={"accept": {"texts": [*texts, "more"]}})
-        assert error(wrong) == ("usage", 2)
+        assert error_of(wrong) == ("usage", 2)
         pipe.ask("answer", question=review["question"], answer={"accept": {"texts": texts}})
         assert pipe.event("result_reviewed")["outcome"] == "changed"
         said = pipe.result(turn)["result"]["text"]
@@ -124,7 +124,7 @@ def test_what_cannot_be_done_is_a_result_with_kind_and_exit(
 ) -> None:
     with program.pipe("--mcp-config", program.servers(demo=DEMO, gone={"command": "no-such-program"})) as pipe:
         do = command.pop("do")
-        assert error(pipe.ask(do, **command)) == (kind, code)
+        assert error_of(pipe.ask(do, **command)) == (kind, code)
         assert pipe.ask("call", server="demo", tool="add", arguments={"a": 1, "b": 1})["ok"]
 
 
@@ -144,7 +144,7 @@ def test_bad_line_is_an_error_event_and_the_pipe_continues(program: Program, lin
 
 def test_an_unknown_command_with_an_id_has_a_result_too(program: Program) -> None:
     with program.pipe() as pipe:
-        assert error(pipe.ask("dance")) == ("usage", 2)
+        assert error_of(pipe.ask("dance")) == ("usage", 2)
         assert "There is no command 'dance'" in pipe.event("error")["message"]
 
 
@@ -163,10 +163,10 @@ def test_call_of_the_model_asks_and_runs_once_it_is_answered(program: Program) -
         assert (question["kind"], question["server"], question["tool"]) == ("approve_tool", "demo", "add")
         assert question["arguments"] == {"a": 2, "b": 40}
         wrong = pipe.ask("answer", question=question["question"], answer="perhaps")
-        assert error(wrong) == ("usage", 2)
+        assert error_of(wrong) == ("usage", 2)
         assert pipe.event("error")["question"] == question["question"]
         refused = pipe.ask("answer", question=question["question"], answer={"accept": {"a": "three", "b": 40}})
-        assert error(refused) == ("usage", 2)
+        assert error_of(refused) == ("usage", 2)
         assert '/a: "three" is not of type' in refused["error"]["message"]
         assert pipe.ask("answer", question=question["question"], answer={"accept": {"a": 3, "b": 40}})["ok"]
         result = pipe.result(sent)
@@ -296,7 +296,7 @@ def test_quit_with_a_call_and_a_question_open_ends_before_the_call_and_leaves_no
         pipe.event("question")
         started_at = time.monotonic()
         pipe.send("quit")
-        assert error(pipe.result(call)) == ("interrupted", 130)
+        assert error_of(pipe.result(call)) == ("interrupted", 130)
         assert pipe.process.wait(20) == 0
         assert time.monotonic() - started_at < 20
     assert_processes_ended(note)
@@ -312,7 +312,7 @@ def test_signals_end_it_like_quit(program: Program, number: signal.Signals) -> N
         call = pipe.send("call", server="demo", tool="count_slowly", arguments={"to": 9, "seconds": 60})
         pipe.event("tool_started")
         pipe.process.send_signal(number)
-        assert error(pipe.result(call)) == ("interrupted", 130)
+        assert error_of(pipe.result(call)) == ("interrupted", 130)
         assert pipe.process.wait(10) == 130
         assert pipe.process.stderr
         assert b"Traceback" not in pipe.process.stderr.read()
@@ -347,7 +347,7 @@ def test_connect_tries_a_failed_server_again(program: Program) -> None:
     with program.pipe("--mcp-config", program.servers(demo={**DEMO, "args": ["-c", code]})) as pipe:
         for _ in range(2):
             told = pipe.ask("connect", server="demo")
-            assert error(told) == ("cannot_start", 4)
+            assert error_of(told) == ("cannot_start", 4)
             assert "not yet" in told["error"]["message"]
         ready.touch()
         assert pipe.ask("connect", server="demo")["result"]["state"] == "ready"
@@ -410,7 +410,7 @@ def test_folders_are_listed_added_and_removed_and_persist_as_requested(program: 
             {"add": 5},
             {"add": "/", "remove": "/"},
         ):
-            assert error(pipe.ask("roots", **wrong)) == ("usage", 2)
+            assert error_of(pipe.ask("roots", **wrong)) == ("usage", 2)
         added = pipe.ask("roots", add="~", name="home", keep="user")["result"]["folders"][1]
         assert (added["path"], added["name"], added["keep"]) == (str(program.home), "home", "user")
         assert "home folder" in added["warning"]

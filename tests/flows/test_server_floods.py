@@ -74,7 +74,7 @@ def megabytes_since(before: int) -> float:
     return (psutil.Process().memory_info().rss - before) / 1e6
 
 
-async def call(host: Host, tool: str) -> str:
+async def call_flooding_tool(host: Host, tool: str) -> str:
     with anyio.fail_after(20):
         return (await host.tools.call("flood", tool, {})).text
 
@@ -93,7 +93,7 @@ async def test_progress_floods_are_reported_at_ten_a_second(open_host: OpenHost)
                     told += isinstance(event, ToolProgress)
 
             group.start_soon(listen)
-            await call(host, "progress")
+            await call_flooding_tool(host, "progress")
             await anyio.lowlevel.checkpoint()
             group.cancel_scope.cancel()
         took = time.monotonic() - started_at
@@ -107,13 +107,13 @@ async def test_of_fifty_thousand_log_lines_some_are_kept_and_the_rest_is_counted
     async with open_host(servers=(flood_server(),)) as host:
         await host.servers.ensure_ready("flood")
         feed, before = host.events.subscribe(), psutil.Process().memory_info().rss
-        await call(host, "logs")
+        await call_flooding_tool(host, "logs")
         view = host.servers.view("flood")
         assert 100 <= len(view.log) <= 1_000
         assert sum(isinstance(event, ServerLog) for event in feed.drain()) <= 1_001
         dropped = view.counts.get("messages left out in a flood", 0)
         assert view.counts["log lines left out"] + dropped + len(view.log) >= 50_000
-        assert await call(host, "count") == "1"
+        assert await call_flooding_tool(host, "count") == "1"
         assert megabytes_since(before) < 60
 
 
@@ -121,7 +121,7 @@ async def test_unmatched_messages_are_counted_and_reported_once(open_host: OpenH
     async with open_host(servers=(flood_server(),)) as host:
         await host.servers.ensure_ready("flood")
         before = psutil.Process().memory_info().rss
-        await call(host, "stray")
+        await call_flooding_tool(host, "stray")
         view = host.servers.view("flood")
         assert view.counts["answers nobody waits for"] == view.counts["broken messages"] == 20_000
         assert len([line for line in view.log if line.source == "client"]) <= 2
@@ -132,17 +132,19 @@ async def test_unmatched_messages_are_counted_and_reported_once(open_host: OpenH
 async def test_changes_without_end_cost_four_listings_a_second_at_most(open_host: OpenHost) -> None:
     async with open_host(servers=(flood_server(),)) as host:
         await host.servers.ensure_ready("flood")
-        listed = int(await call(host, "changes"))  # one at the start; while it floods, the server lists nothing
+        listed = int(
+            await call_flooding_tool(host, "changes")
+        )  # one at the start; while it floods, the server lists nothing
         await anyio.sleep(0.6)
         assert listed == 1
-        assert 2 <= int(await call(host, "count")) <= 4
+        assert 2 <= int(await call_flooding_tool(host, "count")) <= 4
 
 
 @pytest.mark.req("ping.answer")
 async def test_hundreds_of_pings_at_once_are_all_answered(open_host: OpenHost) -> None:
     async with open_host(servers=(flood_server(),)) as host:
         await host.servers.ensure_ready("flood")
-        assert await call(host, "burst") == "900"
+        assert await call_flooding_tool(host, "burst") == "900"
         assert host.servers.view("flood").counts == {"pings answered": 900}
 
 
@@ -151,7 +153,7 @@ async def test_pings_without_end_stop_the_server_and_say_so(open_host: OpenHost)
         await host.servers.ensure_ready("flood")
         feed, before = host.events.subscribe(), psutil.Process().memory_info().rss
         with pytest.raises(ConnectionLost, match="it was stopped"):
-            await call(host, "pings")
+            await call_flooding_tool(host, "pings")
         with anyio.fail_after(20):
             await read_events(feed, lambda event: isinstance(event, ServerState) and "it was stopped" in event.detail)
         assert megabytes_since(before) < 60

@@ -36,27 +36,29 @@ for line in sys.stdin:
 """
 
 
-def server(program: Program, method: str, *more: str) -> str:
+def add_asking_server(program: Program, method: str, *more: str) -> str:
     entry: dict[str, Any] = {"command": sys.executable, "args": ["-c", ASKING, method, *more]}
     return program.servers(asker=entry)
 
 
 @pytest.mark.parametrize("method", ["elicitation/create", "sampling/createMessage", "roots/list"])
 def test_a_command_refuses_what_the_server_asks_and_points_to_the_pipe(program: Program, method: str) -> None:
-    done = program.run("--mcp-config", server(program, method), "call", "asker", "ask", "--json")
+    done = program.run("--mcp-config", add_asking_server(program, method), "call", "asker", "ask", "--json")
     assert done.returncode == 0
     assert "-32601" in json.loads(done.stdout)["text"]
     error_text = done.stderr.decode()
     assert method in error_text
     assert "mcphost pipe" in error_text
 
-    error_text = program.error("--mcp-config", server(program, method, "modern"), "call", "asker", "ask", code=4)
+    error_text = program.error(
+        "--mcp-config", add_asking_server(program, method, "modern"), "call", "asker", "ask", code=4
+    )
     assert method in error_text
     assert "mcphost pipe" in error_text
 
 
 def test_run_declares_nothing_it_could_not_answer(program: Program) -> None:
-    file = server(program, "elicitation/create")
+    file = add_asking_server(program, "elicitation/create")
     done = program.run(
         "--mcp-config", file, "--model", "demo", "run", "call ask", "--allow", "asker", "--output", "json"
     )

@@ -28,7 +28,7 @@ for line in sys.stdin:
 """
 
 
-class Lapsing(SignedInServer):
+class ShortLivedTokenServer(SignedInServer):
     """Its tokens live for a second."""
 
     @property
@@ -57,8 +57,8 @@ def written_files(folder: Path) -> list[Path]:
 async def test_no_secret_of_a_sign_in_leaves_the_program(tmp_path: Path) -> None:
     program = Program(tmp_path)
     document = {"token_endpoint_auth_methods_supported": ["client_secret_post"]}
-    async with run_peer(kind=Lapsing, lifetime=1, document=document) as peer:
-        assert isinstance(peer, Lapsing)
+    async with run_peer(kind=ShortLivedTokenServer, lifetime=1, document=document) as peer:
+        assert isinstance(peer, ShortLivedTokenServer)
         note = tmp_path / "note"
         config = program.servers(
             tracker={

@@ -10,8 +10,8 @@ import pytest
 
 from tests.flows.program import Program
 from tests.flows.sign_in_program import SignedInServer, read_authorization_url, start_program
-from tests.peers.oidc import provider
-from tests.peers.oidc_browser import visit
+from tests.peers.oidc import run_oidc_provider
+from tests.peers.oidc_browser import complete_sign_in
 from tests.unit.auth.oauth_peer import run_peer
 
 pytestmark = pytest.mark.anyio
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.mark.parametrize("how", ["--no-browser", "--device"])
 async def test_ctrl_c_ends_a_wait(npm_peers: Path, program: Program, how: str) -> None:
-    async with provider() as oidc:
+    async with run_oidc_provider() as oidc:
         config = program.servers(tracker={"url": oidc.url})
         async with await start_program(program, "login", "tracker", how, "--mcp-config", config) as process:
             said = b""
@@ -55,7 +55,7 @@ async def test_on_a_machine_without_a_screen_no_browser_is_tried_and_the_address
         config = program.servers(tracker={"url": peer.url})
         async with await start_program(program, "login", "tracker", "--json", "--mcp-config", config) as process:
             said = bytearray()
-            await anyio.to_thread.run_sync(visit, await read_authorization_url(process, said), "ada")
+            await anyio.to_thread.run_sync(complete_sign_in, await read_authorization_url(process, said), "ada")
             output = b"".join([chunk async for chunk in process.stdout])
             assert await process.wait() == 0
     assert json.loads(output)["server"] == "tracker"
@@ -69,7 +69,7 @@ async def test_a_client_id_is_entered_on_the_command_line_and_its_secret_is_in_n
         async with await start_program(program, "login", "tracker", "--no-browser", "--mcp-config", config) as process:
             said = bytearray()
             await process.stdin.send(b"by-hand\nthe-client-secret-7\n")
-            await anyio.to_thread.run_sync(visit, await read_authorization_url(process, said), "ada")
+            await anyio.to_thread.run_sync(complete_sign_in, await read_authorization_url(process, said), "ada")
             assert await process.wait() == 0
     assert b"does not register clients automatically" in said
     assert peer.asked[0]["client_id"] == "by-hand"

@@ -31,7 +31,7 @@ for line in sys.stdin:
 OUTPUT = {"type": "object", "properties": {"n": {"type": "integer"}}}
 
 
-def server(files: dict[str, str] = FILES) -> dict[str, Any]:
+def skill_server_entry(files: dict[str, str] = FILES) -> dict[str, Any]:
     listed = [
         {"uri": uri, "digest": f"sha256:{sha256(text.encode()).hexdigest()}", "size": len(text)}
         for uri, text in FILES.items()
@@ -43,7 +43,7 @@ def server(files: dict[str, str] = FILES) -> dict[str, Any]:
 
 
 def test_skills_are_listed_and_shown(program: Program) -> None:
-    file = program.servers(s=server())
+    file = program.servers(s=skill_server_entry())
     assert program.text("skills", "--mcp-config", file).split() == ["s", "pdf", "Fill", "forms"]
     listed = json.loads(program.text("skills", "s", "--json", "--mcp-config", file))
     (one,) = listed["skills"]
@@ -54,14 +54,14 @@ def test_skills_are_listed_and_shown(program: Program) -> None:
 
 
 def test_a_tampered_skill_is_an_error_of_its_server(program: Program) -> None:
-    file = program.servers(s=server({**FILES, "skill://pdf/SKILL.md": f"{FRONT}Use it evil.\n"}))
+    file = program.servers(s=skill_server_entry({**FILES, "skill://pdf/SKILL.md": f"{FRONT}Use it evil.\n"}))
     error_text = program.error("skill", "s", "pdf", "--mcp-config", file, code=4)
     assert "was refused" in error_text
     assert "SHA-256" in error_text
 
 
 def test_a_broken_promise_is_shown_with_the_result_and_exits_4(program: Program) -> None:
-    file = program.servers(s=server())
+    file = program.servers(s=skill_server_entry())
     done = program.run("call", "s", "n", "--mcp-config", file)
     assert done.returncode == 4
     assert '/n: "seven" is not of type "integer"' in done.stderr.decode()
@@ -72,7 +72,7 @@ def test_a_broken_promise_is_shown_with_the_result_and_exits_4(program: Program)
 
 
 def test_the_pipe_lists_and_shows_skills(program: Program) -> None:
-    with program.pipe("--mcp-config", program.servers(s=server())) as end:
+    with program.pipe("--mcp-config", program.servers(s=skill_server_entry())) as end:
         assert end.ask("list", server="s", kind="skills")["result"]["skills"][0]["name"] == "pdf"
         assert end.ask("skill", server="s", skill="pdf")["result"]["text"] == FILES["skill://pdf/SKILL.md"]
         assert end.ask("skill", server="s", skill="pdf", file="none.md")["exit"] == 2

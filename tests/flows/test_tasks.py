@@ -23,7 +23,7 @@ def test_a_tool_that_runs_as_a_task_is_one_call_on_the_command_line(program: Pro
     assert out.startswith("# Research Report: tea\n")
 
 
-def ask(pipe: PipeClient, tool: str, **arguments: object) -> int:
+def call_tool_over_pipe(pipe: PipeClient, tool: str, **arguments: object) -> int:
     pipe.ask("connect", server="everything")
     return pipe.send("call", server="everything", tool=tool, arguments=arguments)
 
@@ -31,7 +31,7 @@ def ask(pipe: PipeClient, tool: str, **arguments: object) -> int:
 @pytest.mark.req("task.old.input-required")
 def test_a_tasks_words_are_progress_and_its_question_comes_up_on_the_pipe(program: Program) -> None:
     with program.pipe("--mcp-config", reference(program)) as pipe:
-        call = ask(pipe, "simulate-research-query", topic="python", ambiguous=True)
+        call = call_tool_over_pipe(pipe, "simulate-research-query", topic="python", ambiguous=True)
         question = pipe.event("question", kind="fill_form")
         pipe.ask("answer", question=question["question"], answer={"accept": {"interpretation": "snake"}})
         called = pipe.result(call)
@@ -46,7 +46,7 @@ def test_a_tasks_words_are_progress_and_its_question_comes_up_on_the_pipe(progra
 @pytest.mark.req("task.old.host")
 def test_questions_of_a_server_are_run_as_tasks_here(program: Program) -> None:
     with program.pipe("--mcp-config", reference(program), "--model", "demo") as pipe:
-        call = ask(pipe, "trigger-elicitation-request-async")
+        call = call_tool_over_pipe(pipe, "trigger-elicitation-request-async")
         question = pipe.event("question", kind="fill_form")
         pipe.ask("answer", question=question["question"], answer={"accept": {"name": "Ada"}})
         text = pipe.result(call)["result"]["text"]
@@ -71,7 +71,7 @@ def test_questions_of_a_server_are_run_as_tasks_here(program: Program) -> None:
 def test_stopping_a_call_cancels_its_task_at_the_server(program: Program) -> None:
     """The program ends while a task runs; the log shows that the server was notified without a wait."""
     with program.pipe("--mcp-config", reference(program)) as pipe:
-        ask(pipe, "simulate-research-query", topic="python")
+        call_tool_over_pipe(pipe, "simulate-research-query", topic="python")
         pipe.event("progress", message="Gathering sources...")
         started_at = time.monotonic()
         assert pipe.ask("quit")["ok"]

@@ -62,7 +62,7 @@ TRAILERS = (b"",) * 6 + (
 ODD_BYTES = b'\x00\x01\t\n\x0b\x0c\r\x1f !",:;\\_0a\x7f\x80\x85\xa0\xb2\xff'
 
 
-class Answer(NamedTuple):
+class ParsedResponse(NamedTuple):
     """What a parser accepted."""
 
     status: int
@@ -70,7 +70,7 @@ class Answer(NamedTuple):
     body: bytes
 
 
-async def parse_ours(pieces: list[bytes]) -> Answer | None:
+async def parse_ours(pieces: list[bytes]) -> ParsedResponse | None:
     """Return what our connection reads before the server closes it, None if it refuses."""
     connection = HttpConnection()
     connection.send_request(b"")
@@ -84,10 +84,10 @@ async def parse_ours(pieces: list[bytes]) -> Answer | None:
             body += chunk
     except (MalformedMessage, ConnectionLost):
         return None
-    return Answer(connection.status, connection.headers, body)
+    return ParsedResponse(connection.status, connection.headers, body)
 
 
-def parse_h11(data: bytes) -> Answer | None:
+def parse_h11(data: bytes) -> ParsedResponse | None:
     """Return what h11 reads before the server closes the connection, None if it refuses."""
     connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_LIMIT)
     connection.send(h11.Request(method="POST", target="/", headers=[("host", "x"), ("content-length", "0")]))
@@ -106,7 +106,7 @@ def parse_h11(data: bytes) -> Answer | None:
             elif isinstance(event, h11.Data):
                 body += event.data
             elif isinstance(event, h11.EndOfMessage):
-                return Answer(status, headers, body)
+                return ParsedResponse(status, headers, body)
             elif not isinstance(event, h11.InformationalResponse):
                 return None
     except h11.RemoteProtocolError:
@@ -227,7 +227,7 @@ async def _run(count: int, seed: int) -> ParserReport:
     return ParserReport(outcomes, differences)
 
 
-def _normalize(answer: Answer) -> Answer:
+def _normalize(answer: ParsedResponse) -> ParsedResponse:
     """Return the answer with the case of codings as h11 has it."""
     headers = {name: value.lower() if name == "transfer-encoding" else value for name, value in answer.headers.items()}
     return answer._replace(headers=headers)

@@ -49,7 +49,7 @@ STATUS_LINES = (b"200 OK",) * 120 + (
 class FakeTransport(asyncio.Transport):
     """The other end of one connection: reads requests, gives the peer's bytes to the protocol piece by piece."""
 
-    def __init__(self, peer: "Peer", connection: http1.HttpConnection) -> None:
+    def __init__(self, peer: "StreamServer", connection: http1.HttpConnection) -> None:
         super().__init__()
         self._peer = peer
         self._connection = connection
@@ -112,7 +112,7 @@ class FakeTransport(asyncio.Transport):
             asyncio.get_running_loop().call_soon(self._connection.connection_lost, None)
 
 
-class Peer:
+class StreamServer:
     """The server: behaves, or answers with broken streams."""
 
     def __init__(self, report: FuzzReport, seed: str, most: int) -> None:
@@ -243,7 +243,7 @@ def _http_response(status: bytes, kind: bytes, body: bytes, more: bytes = b"") -
 
 async def run_session(report: FuzzReport, seed: str, most: int) -> None:
     """One session."""
-    peer = Peer(report, seed, most)
+    peer = StreamServer(report, seed, most)
 
     async def connect(origin: HttpConnectionPool) -> http1.HttpConnection:
         connection = http1.HttpConnection()
@@ -274,7 +274,7 @@ async def run_session(report: FuzzReport, seed: str, most: int) -> None:
     report.sessions += 1
 
 
-async def _call_again(session: Session, peer: Peer) -> None:
+async def _call_again(session: Session, peer: StreamServer) -> None:
     while peer.left > 0:
         started_at = anyio.current_time()
         left = peer.left
@@ -301,7 +301,7 @@ async def _watch(session: Session, report: FuzzReport) -> None:
         return
 
 
-async def _check_session(session: Session, peer: Peer) -> None:
+async def _check_session(session: Session, peer: StreamServer) -> None:
     try:
         result = await session.request(VALID_REQUEST)
     except McpHostError as error:

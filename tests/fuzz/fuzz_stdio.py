@@ -74,7 +74,7 @@ VALID_REQUEST = ReadResource("demo://asked/once")
 """Asked at the end; lists may be remembered from before."""
 
 
-class Peer:
+class PipePeer:
     """The server's end and the pipe: collects what the client writes, and is read as a child's output is."""
 
     def __init__(self, revision: str) -> None:
@@ -149,7 +149,7 @@ def valid_answer_for(ident: int | str, method: str, revision: str, which: int) -
 class FuzzOpener(ClientSessionOpener):
     """The product's opener with the pipe of a peer in it."""
 
-    def __init__(self, peer: Peer) -> None:
+    def __init__(self, peer: PipePeer) -> None:
         super().__init__(
             expand=str, limits=Limits(request_timeout=REQUEST_TIMEOUT, request_timeout_max=REQUEST_TIMEOUT)
         )
@@ -194,7 +194,7 @@ class Trial:
         self.rng = random.Random(seed)
         self.mutator = Mutator(self.rng)
         self.lines = lines
-        self.peer = Peer(self.rng.choice(REVISIONS))
+        self.peer = PipePeer(self.rng.choice(REVISIONS))
         self.calls = 0
 
     async def run(self) -> None:

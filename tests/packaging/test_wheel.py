@@ -43,7 +43,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel_programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The programs of a virtual environment with the wheel and what it requires, and nothing else."""
     environment = tmp_path_factory.mktemp("bare") / "venv"
     uv("venv", "--python", sys.executable, str(environment))
@@ -62,7 +62,7 @@ def _copy_bytecode(environment: Path) -> None:
             shutil.copytree(compiled, target)
 
 
-def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+def run_program(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     homes = {f"MCPHOST_{kind}_DIR": str(folder / kind.lower()) for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
     foreign = ("PYTHON", "VIRTUAL_ENV", "UV_")
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
@@ -79,20 +79,20 @@ def test_the_wheel_carries_the_themes_the_type_marker_and_no_tests(wheel: Path) 
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {"mcphost"}
 
 
-def test_it_installs_without_the_packages_of_the_tests(bare: Path, tmp_path: Path) -> None:
+def test_it_installs_without_the_packages_of_the_tests(wheel_programs: Path, tmp_path: Path) -> None:
     probe = "import importlib.util as u; print([name for name in ('mcp', 'pytest', 'hypothesis') if u.find_spec(name)])"
-    assert run([str(bare / "python"), "-c", probe], tmp_path).stdout.strip() == "[]"
-    assert run([str(bare / "mcphost"), "--version"], tmp_path).stdout.startswith("mcphost ")
+    assert run_program([str(wheel_programs / "python"), "-c", probe], tmp_path).stdout.strip() == "[]"
+    assert run_program([str(wheel_programs / "mcphost"), "--version"], tmp_path).stdout.startswith("mcphost ")
 
 
-def test_a_tool_calling_turn_works_there(bare: Path, tmp_path: Path) -> None:
+def test_a_tool_calling_turn_works_there(wheel_programs: Path, tmp_path: Path) -> None:
     config = tmp_path / "mcp.json"
-    server = {"command": str(bare / "python"), "args": ["-m", "mcphost.demo.server"]}
+    server = {"command": str(wheel_programs / "python"), "args": ["-m", "mcphost.demo.server"]}
     config.write_text(json.dumps({"mcpServers": {"demo": server}}))
     with run_openai_stub("add", {"a": 2, "b": 40}) as stub:
-        done = run(
+        done = run_program(
             [
-                str(bare / "mcphost"),
+                str(wheel_programs / "mcphost"),
                 "run",
                 "add them",
                 "--model",

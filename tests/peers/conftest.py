@@ -9,7 +9,7 @@ from tests.peers import node
 
 
 @pytest.fixture
-def everything(program: Program, npm_peers: Path) -> str:
+def everything_config(program: Program, npm_peers: Path) -> str:
     """The configuration file with server-everything over stdio."""
     command, *arguments = node.everything_command()
     return program.servers(everything={"command": command, "args": arguments})

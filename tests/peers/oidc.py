@@ -14,7 +14,7 @@ import httpx
 
 from mcphost.config.schema import ServerConfig
 from tests.peers import node
-from tests.peers.oidc_browser import visit
+from tests.peers.oidc_browser import complete_sign_in
 
 BROWSER_SCRIPT = Path(__file__).with_name("oidc_browser.py")
 
@@ -45,7 +45,7 @@ class OidcProvider:
 
 
 @asynccontextmanager
-async def provider(seconds: int = 60) -> AsyncIterator[OidcProvider]:
+async def run_oidc_provider(seconds: int = 60) -> AsyncIterator[OidcProvider]:
     """One whose access tokens live for so long."""
     script = str(Path(__file__).with_name("oidc.mjs"))
     command = [node.node_executable(), script, str(node.package_root() / "node_modules"), str(seconds)]
@@ -79,7 +79,7 @@ async def _read_lines(stream: Any) -> AsyncIterator[str]:
 
 
 @dataclass
-class BrowserUser:
+class OidcUser:
     """Fills in the login form and the consent form, as a person does."""
 
     times: int = 0
@@ -92,12 +92,12 @@ class BrowserUser:
         self.times += 1
         if code:
             self.codes.append(code)
-        page = await anyio.to_thread.run_sync(visit, url, "ada", code)
+        page = await anyio.to_thread.run_sync(complete_sign_in, url, "ada", code)
         assert code or "Response received" in page, page
         return ""
 
 
-def create_browser(folder: Path, login: str) -> str:
+def create_oidc_browser(folder: Path, login: str) -> str:
     """A program for $BROWSER in which that person sits."""
     program = folder / f"browser-{login}"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{BROWSER_SCRIPT}" {login} "$@"\n')

@@ -28,13 +28,13 @@ def visit_elsewhere(address: str, login: str) -> str:
             raise _OtherMachine(str(request.url))
 
     try:
-        page = visit(address, login, hooks=[elsewhere])
+        page = complete_sign_in(address, login, hooks=[elsewhere])
     except _OtherMachine as error:
         return str(error)
     raise AssertionError(page)
 
 
-def visit(address: str, login: str, code: str = "", hooks: Sequence[Hook] = ()) -> str:
+def complete_sign_in(address: str, login: str, code: str = "", hooks: Sequence[Hook] = ()) -> str:
     """Follow the address, enter the code of a device where there is one, log in, agree: the last page."""
     with httpx.Client(
         follow_redirects=True, trust_env=False, verify=False, event_hooks={"request": [*hooks]}
@@ -54,4 +54,4 @@ def visit(address: str, login: str, code: str = "", hooks: Sequence[Hook] = ()) 
 
 
 if __name__ == "__main__":
-    visit(sys.argv[2], sys.argv[1], *sys.argv[3:])
+    complete_sign_in(sys.argv[2], sys.argv[1], *sys.argv[3:])

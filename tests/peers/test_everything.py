@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.peer, pytest.mark.usefixtures("npm_
 
 
 @pytest.fixture(scope="module")
-def address(npm_peers: Path) -> Iterator[str]:
+def everything_url(npm_peers: Path) -> Iterator[str]:
     """The server over Streamable HTTP."""
     with serve_everything("streamableHttp") as origin:
         yield f"{origin}/mcp"
@@ -43,14 +43,16 @@ def sse_address(npm_peers: Path) -> Iterator[str]:
 
 @pytest.mark.req("sse.detect")
 @pytest.mark.parametrize("transport", ["stdio", "http", "sse", "sse found by itself"])
-async def test_the_reference_server_can_be_listed_and_used(transport: str, address: str, sse_address: str) -> None:
+async def test_the_reference_server_can_be_listed_and_used(
+    transport: str, everything_url: str, sse_address: str
+) -> None:
     command, *arguments = node.everything_command()
     if transport == "stdio":
         server = ServerConfig(name="everything", command=command, args=tuple(arguments))
     elif transport == "sse":
         server = ServerConfig(name="everything", url=sse_address, transport="sse")
     else:
-        server = ServerConfig(name="everything", url=address if transport == "http" else sse_address)
+        server = ServerConfig(name="everything", url=everything_url if transport == "http" else sse_address)
     notifications: list[Notification] = []
     observer = RecordingObserver()
     async with ClientSessionOpener(expand=str).open(server, FakeRequestHandler(), observer) as session:
@@ -91,11 +93,13 @@ async def test_its_sampling_and_roots_requests_are_answered() -> None:
 
 @pytest.mark.req("task.old.any-stream")
 @pytest.mark.parametrize("transport", ["stdio", "http", "sse"])
-async def test_tasks_are_driven_both_ways_on_every_transport(transport: str, address: str, sse_address: str) -> None:
+async def test_tasks_are_driven_both_ways_on_every_transport(
+    transport: str, everything_url: str, sse_address: str
+) -> None:
     command, *arguments = node.everything_command()
     servers = {
         "stdio": ServerConfig(name="everything", command=command, args=tuple(arguments)),
-        "http": ServerConfig(name="everything", url=address),
+        "http": ServerConfig(name="everything", url=everything_url),
         "sse": ServerConfig(name="everything", url=sse_address, transport="sse"),
     }
     snake = ElicitResult("accept", {"interpretation": "snake", "name": "Ada"})

@@ -13,8 +13,8 @@ BLOB = "demo://resource/dynamic/blob/{resourceId}"
 
 @pytest.mark.req("comp.request")
 @pytest.mark.req("comp.context")
-def test_arguments_of_prompts_and_templates_are_completed(program: Program, everything: str) -> None:
-    with program.pipe("--mcp-config", everything) as pipe:
+def test_arguments_of_prompts_and_templates_are_completed(program: Program, everything_config: str) -> None:
+    with program.pipe("--mcp-config", everything_config) as pipe:
 
         def values(**asked: object) -> list[str]:
             return pipe.ask("complete", server="everything", **asked)["result"]["values"]
@@ -24,18 +24,20 @@ def test_arguments_of_prompts_and_templates_are_completed(program: Program, ever
         assert values(prompt="completable-prompt", argument="name", arguments=sales) == ["David", "Eve", "Frank"]
         assert values(template=TEXT, argument="resourceId", value="12") == ["12"]
         assert values(template=TEXT, argument="resourceId", value="x") == []
-    of = ("--mcp-config", everything, "complete", "everything")
+    of = ("--mcp-config", everything_config, "complete", "everything")
     assert program.text(*of, "prompt", "completable-prompt", "name", "D", "department=Sales") == "David\n"
     made = json.loads(program.text(*of, "resource", TEXT, "resourceId", "12", "--json"))
     assert made == {"values": ["12"], "total": 1, "hasMore": False}
 
 
 @pytest.mark.req("res.templates.expand")
-def test_templates_are_filled_in_and_read(program: Program, everything: str) -> None:
-    found = json.loads(program.text("--mcp-config", everything, "templates", "everything", "--json"))["templates"]
+def test_templates_are_filled_in_and_read(program: Program, everything_config: str) -> None:
+    found = json.loads(program.text("--mcp-config", everything_config, "templates", "everything", "--json"))[
+        "templates"
+    ]
     assert {item["uriTemplate"] for item in found} == {TEXT, BLOB}
-    assert "Resource 3" in program.text("--mcp-config", everything, "read", "everything", TEXT, "resourceId=3")
-    with program.pipe("--mcp-config", everything) as pipe:
+    assert "Resource 3" in program.text("--mcp-config", everything_config, "read", "everything", TEXT, "resourceId=3")
+    with program.pipe("--mcp-config", everything_config) as pipe:
         read = pipe.ask("read", server="everything", template=BLOB, values={"resourceId": "4"})["result"]
         assert read["uri"] == "demo://resource/dynamic/blob/4"
         assert read["contents"][0]["blob"]
@@ -46,9 +48,9 @@ def test_templates_are_filled_in_and_read(program: Program, everything: str) -> 
 
 @pytest.mark.req("res.subscribe.legacy")
 @pytest.mark.req("res.updated")
-def test_updates_of_a_subscribed_resource_are_events(program: Program, everything: str) -> None:
+def test_updates_of_a_subscribed_resource_are_events(program: Program, everything_config: str) -> None:
     uri = "demo://resource/static/document/features.md"
-    with program.pipe("--mcp-config", everything) as pipe:
+    with program.pipe("--mcp-config", everything_config) as pipe:
         pipe.answers["share_roots"] = "deny"  # it asks after the handshake, sometimes before the first call
         assert pipe.ask("subscribe", server="everything", uri=uri)["ok"]
         pipe.ask("call", server="everything", tool="toggle-subscriber-updates")
@@ -58,8 +60,8 @@ def test_updates_of_a_subscribed_resource_are_events(program: Program, everythin
 
 
 @pytest.mark.req("log.level.legacy")
-def test_log_messages_come_from_the_level_that_was_asked_for(program: Program, everything: str) -> None:
-    with program.pipe("--mcp-config", everything) as pipe:
+def test_log_messages_come_from_the_level_that_was_asked_for(program: Program, everything_config: str) -> None:
+    with program.pipe("--mcp-config", everything_config) as pipe:
         pipe.answers["share_roots"] = "deny"  # it asks after the handshake, sometimes before the first call
         assert pipe.ask("log_level", server="everything", level="emergency")["ok"]
         pipe.ask("call", server="everything", tool="toggle-simulated-logging")
@@ -70,11 +72,11 @@ def test_log_messages_come_from_the_level_that_was_asked_for(program: Program, e
 
 
 def test_check_says_revision_era_capabilities_and_how_long_a_round_trip_takes(
-    program: Program, everything: str
+    program: Program, everything_config: str
 ) -> None:
-    checked = json.loads(program.text("--mcp-config", everything, "servers", "check", "everything", "--json"))
+    checked = json.loads(program.text("--mcp-config", everything_config, "servers", "check", "everything", "--json"))
     (one,) = checked["servers"]
     assert (one["ok"], one["revision"], one["era"]) == (True, "2025-11-25", "handshake")
     assert {"tools", "resources", "prompts", "completions", "logging"} <= set(one["capabilities"])
     assert 0 < one["latency"] < 5
-    assert "round trip" in program.text("--mcp-config", everything, "servers", "check")
+    assert "round trip" in program.text("--mcp-config", everything_config, "servers", "check")

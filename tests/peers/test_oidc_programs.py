@@ -15,8 +15,8 @@ import pytest
 
 from tests.flows.program import PipeClient, Program
 from tests.flows.secret_service import secret_service
-from tests.peers.oidc import OidcProvider, create_browser, provider
-from tests.peers.oidc_browser import visit
+from tests.peers.oidc import OidcProvider, create_oidc_browser, run_oidc_provider
+from tests.peers.oidc_browser import complete_sign_in
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer, pytest.mark.timeout(180)]
 RACES = 20
@@ -34,7 +34,7 @@ class Machine:
 
     async def run(self, *arguments: str, code: int = 0, login: str = "ada") -> Any:
         """The document of one command."""
-        env = {"BROWSER": create_browser(self.folder, login)}
+        env = {"BROWSER": create_oidc_browser(self.folder, login)}
         work = partial(self.program.text, *arguments, "--json", code=code, seconds=60, **env)
         out = await anyio.to_thread.run_sync(work)
         return json.loads(out) if out else None
@@ -51,13 +51,13 @@ def accounts(provider: OidcProvider, *names: str) -> dict[str, Any]:
     return {name: {"url": provider.url, "mcphost": {"oauth": {"account": name}}} for name in names}
 
 
-def first_text(result: Any) -> str:
+def result_text(result: Any) -> str:
     return result["content"][0]["text"]
 
 
 @pytest.mark.req("auth.token.storage", "auth.signout", "auth.stepup.403", "auth.stepup.union", "auth.refresh.rotation")
 async def test_the_keyring_carries_a_sign_in_from_command_to_command_until_logout_revokes_it(machine: Machine) -> None:
-    async with provider(seconds=2) as oidc:
+    async with run_oidc_provider(seconds=2) as oidc:
         config = ("--mcp-config", machine.program.servers(oidc={"url": oidc.url}))
         signed = await machine.run("login", "oidc", *config)
         assert signed["kept"]
@@ -69,9 +69,9 @@ async def test_the_keyring_carries_a_sign_in_from_command_to_command_until_logou
         assert "mcphost login oidc --scope tools:write" in " ".join((await anyio.to_thread.run_sync(refused)).split())
         more = await machine.run("login", "oidc", "--scope", "tools:write", *config)
         assert sorted(more["scopes"]) == ["tools:read", "tools:write"]
-        assert first_text(await machine.run("call", "oidc", "whoami", *config)) == "ada may tools:read tools:write"
+        assert result_text(await machine.run("call", "oidc", "whoami", *config)) == "ada may tools:read tools:write"
         await anyio.sleep(2)
-        assert "ada" in first_text(await machine.run("call", "oidc", "peek", *config))
+        assert "ada" in result_text(await machine.run("call", "oidc", "peek", *config))
         assert "refresh_token" in oidc.grants()
         assert oidc.grants().count("authorization_code") == 2
         last = [event for event in oidc.events if event.get("refresh")][-1]
@@ -103,7 +103,7 @@ async def test_two_programs_that_renew_at_the_same_moment_never_lose_the_family(
 async def two_programs_renew(machine: Machine) -> None:
     # The provider counts whole seconds, so three is the least that lives for two. Each account is a race of its own.
     lifetime, names = 3, ("a", "b", "c", "d")
-    async with provider(seconds=lifetime) as oidc:
+    async with run_oidc_provider(seconds=lifetime) as oidc:
         config = ("--mcp-config", machine.program.servers(**accounts(oidc, *names)))
         async with anyio.create_task_group() as tasks:
             for name in names:
@@ -134,7 +134,7 @@ async def two_programs_renew(machine: Machine) -> None:
                     for ident, name in zip(asked, names, strict=True):
                         found = result(pipe, ident)
                         assert found["ok"], found
-                        assert first_text(found["result"]).startswith(name)
+                        assert result_text(found["result"]).startswith(name)
                     count += 1
                 pipe.end()
             calls.append(count)
@@ -163,27 +163,27 @@ def abort_on_failure(barrier: threading.Barrier) -> Iterator[None]:
 
 
 async def test_two_accounts_of_one_server_are_two_people_and_part_one_by_one(machine: Machine) -> None:
-    async with provider() as oidc:
+    async with run_oidc_provider() as oidc:
         config = ("--mcp-config", machine.program.servers(**accounts(oidc, "work", "personal")))
         for name, login in (("work", "ada"), ("personal", "bob")):
             signed = await machine.run("login", name, *config, login=login)
             assert signed["account"] == name
         for name, login in (("work", "ada"), ("personal", "bob")):
-            assert first_text(await machine.run("call", name, "peek", *config)).startswith(login)
+            assert result_text(await machine.run("call", name, "peek", *config)).startswith(login)
         listed = (await machine.run("accounts"))["accounts"]
         assert sorted(entry["account"] for entry in listed) == ["personal", "work"]
         tokens = {event["refresh"]: event for event in oidc.events if event.get("refresh")}
         first, second = tokens.values()
         assert (await machine.run("logout", "work", *config))["revoked"]
         assert (await oidc.refresh(first)).status_code == 400
-        assert first_text(await machine.run("call", "personal", "peek", *config)).startswith("bob")
+        assert result_text(await machine.run("call", "personal", "peek", *config)).startswith("bob")
         assert (await oidc.refresh(second)).status_code == 200
         await machine.run("call", "work", "peek", *config, code=6)
 
 
 @pytest.mark.req("auth.callback.manual")
 async def test_on_the_pipe_a_browser_is_changed_for_a_code_that_is_entered_anywhere(machine: Machine) -> None:
-    async with provider() as oidc:
+    async with run_oidc_provider() as oidc:
         config = ("--mcp-config", machine.program.servers(oidc={"url": oidc.url}))
 
         def drive() -> tuple[dict[str, Any], dict[str, Any]]:
@@ -191,7 +191,7 @@ async def test_on_the_pipe_a_browser_is_changed_for_a_code_that_is_entered_anywh
                 first = pipe.event("question", kind="sign_in")
                 pipe.send("answer", question=first["question"], answer="other")
                 other = pipe.wait(lambda event: event["event"] == "question" and event["code"] != "")
-                page = visit(other["url"], "ada", other["code"])
+                page = complete_sign_in(other["url"], "ada", other["code"])
                 assert "Success" in page, page
                 pipe.event("server_state", state="ready")
                 said = pipe.ask("call", server="oidc", tool="peek", arguments={})
@@ -202,6 +202,6 @@ async def test_on_the_pipe_a_browser_is_changed_for_a_code_that_is_entered_anywh
         kept = (await machine.run("accounts"))["accounts"]
     assert other["other"] == "browser"
     assert (other["whole"], other["interval"]) == (f"{other['url']}?user_code={other['code']}", 5)
-    assert first_text(called["result"]).startswith("ada may")
+    assert result_text(called["result"]).startswith("ada may")
     assert oidc.grants() == ["urn:ietf:params:oauth:grant-type:device_code"]
     assert [entry["kept"] for entry in kept] == [True]

@@ -10,14 +10,14 @@ from mcphost.auth.token_store import TokenStore
 from mcphost.auth.user_interaction import SignInInteraction
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.protocol.tools import CallTool, ListTools
-from tests.peers.oidc import BrowserUser, provider
+from tests.peers.oidc import OidcUser, run_oidc_provider
 from tests.unit.auth.storage import SharedFolderBackend
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer]
 
 
-def opener(folder: Path, user: SignInInteraction) -> ClientSessionOpener:
+def create_oidc_opener(folder: Path, user: SignInInteraction) -> ClientSessionOpener:
     folder.mkdir(exist_ok=True)
     return ClientSessionOpener(
         expand=str, accounts=OAuthRegistry(TokenStore(SharedFolderBackend(folder / "vault"), folder), user)
@@ -26,9 +26,11 @@ def opener(folder: Path, user: SignInInteraction) -> ClientSessionOpener:
 
 @pytest.mark.req("auth.refresh.rotation", "auth.refresh.use", "auth.stepup.403")
 async def test_the_whole_life_of_a_sign_in(npm_peers: Path, tmp_path: Path) -> None:
-    user = BrowserUser()
-    async with provider(seconds=2) as oidc:
-        async with opener(tmp_path, user).open(oidc.server, FakeRequestHandler(), RecordingObserver()) as session:
+    user = OidcUser()
+    async with run_oidc_provider(seconds=2) as oidc:
+        async with create_oidc_opener(tmp_path, user).open(
+            oidc.server, FakeRequestHandler(), RecordingObserver()
+        ) as session:
             await session.request(ListTools())
             assert oidc.grants() == ["authorization_code"]
             for _ in range(2):
@@ -39,7 +41,9 @@ async def test_the_whole_life_of_a_sign_in(npm_peers: Path, tmp_path: Path) -> N
             assert "ada may tools:read tools:write" in bytes(said.content[0]).decode()
             assert user.times == 2
         # another start of the program
-        async with opener(tmp_path, user).open(oidc.server, FakeRequestHandler(), RecordingObserver()) as session:
+        async with create_oidc_opener(tmp_path, user).open(
+            oidc.server, FakeRequestHandler(), RecordingObserver()
+        ) as session:
             await session.request(CallTool("whoami", {}))
         assert user.times == 2
         assert oidc.grants("grant.error") == []
@@ -49,20 +53,22 @@ async def test_the_whole_life_of_a_sign_in(npm_peers: Path, tmp_path: Path) -> N
         gone, revoked = await auth.logout()
         assert gone is not None
         assert revoked
-        async with opener(tmp_path, user).open(oidc.server, FakeRequestHandler(), RecordingObserver()):
+        async with create_oidc_opener(tmp_path, user).open(oidc.server, FakeRequestHandler(), RecordingObserver()):
             assert user.times == 3
 
 
 @pytest.mark.req("auth.refresh.single-flight", "auth.refresh.rotation")
 async def test_several_programs_that_renew_at_once_keep_the_family_alive(npm_peers: Path, tmp_path: Path) -> None:
-    user = BrowserUser()
-    async with provider(seconds=2) as oidc:
-        async with opener(tmp_path, user).open(oidc.server, FakeRequestHandler(), RecordingObserver()):
+    user = OidcUser()
+    async with run_oidc_provider(seconds=2) as oidc:
+        async with create_oidc_opener(tmp_path, user).open(oidc.server, FakeRequestHandler(), RecordingObserver()):
             pass
         await anyio.sleep(2)
 
         async def program() -> None:
-            async with opener(tmp_path, user).open(oidc.server, FakeRequestHandler(), RecordingObserver()) as session:
+            async with create_oidc_opener(tmp_path, user).open(
+                oidc.server, FakeRequestHandler(), RecordingObserver()
+            ) as session:
                 await session.request(ListTools())
 
         for _ in range(2):
@@ -76,13 +82,15 @@ async def test_several_programs_that_renew_at_once_keep_the_family_alive(npm_pee
 
 
 async def test_a_code_is_entered_anywhere_and_the_token_arrives_here(npm_peers: Path, tmp_path: Path) -> None:
-    user = BrowserUser()
-    async with provider() as oidc:
+    user = OidcUser()
+    async with run_oidc_provider() as oidc:
         identities = OAuthRegistry(TokenStore(SharedFolderBackend(tmp_path / "vault"), tmp_path), user)
         auth = identities.get_provider(oidc.server, warn=print, proxy_for=lambda url: "")
         assert auth is not None
         await auth.login(use_device_code=True)
-        async with opener(tmp_path, user).open(oidc.server, FakeRequestHandler(), RecordingObserver()) as session:
+        async with create_oidc_opener(tmp_path, user).open(
+            oidc.server, FakeRequestHandler(), RecordingObserver()
+        ) as session:
             await session.request(ListTools())
     assert len(user.codes) == user.times == 1
     assert oidc.grants()[0].endswith("device_code")

@@ -57,7 +57,9 @@ def config(transport: str, era: Era, addresses: dict[str, str]) -> ServerConfig:
     return ServerConfig(name="sdk", url=addresses[transport], era=era)
 
 
-def opened(server: ServerConfig, answers: FakeRequestHandler | None = None, observer: RecordingObserver | None = None):  # type: ignore[no-untyped-def]
+def open_session(
+    server: ServerConfig, answers: FakeRequestHandler | None = None, observer: RecordingObserver | None = None
+):  # type: ignore[no-untyped-def]
     return ClientSessionOpener(expand=str).open(
         server, answers or FakeRequestHandler(), observer or RecordingObserver()
     )
@@ -70,7 +72,7 @@ async def test_everything_a_server_offers_can_be_listed_and_used(
     transport: str, era: Era, revision: Revision, addresses: dict[str, str]
 ) -> None:
     observer = RecordingObserver()
-    async with opened(config(transport, era, addresses), observer=observer) as session:
+    async with open_session(config(transport, era, addresses), observer=observer) as session:
         assert session.facts.revision is revision
         assert (session.facts.info.name, session.facts.info.version) == ("sdk-peer", "1.2.3")
         assert session.facts.instructions == "A peer for tests."
@@ -108,7 +110,7 @@ async def test_progress_arrives_and_a_call_that_is_given_up_leaves_the_session_u
     transport: str, era: Era, revision: Revision, addresses: dict[str, str]
 ) -> None:
     notifications: list[Notification] = []
-    async with opened(config(transport, era, addresses)) as session:
+    async with open_session(config(transport, era, addresses)) as session:
         call = CallTool("slow", {"steps": 3, "seconds": 0.02})
         assert single_text(await session.request(call, on_notification=notifications.append)) == "done"
         progress = [
@@ -130,7 +132,7 @@ async def test_progress_arrives_and_a_call_that_is_given_up_leaves_the_session_u
 async def test_an_input_round_is_answered_and_the_state_goes_back(transport: str, addresses: dict[str, str]) -> None:
     answers = FakeRequestHandler({"elicitation/create": ElicitResult("accept", {"name": "Ada"})})
     answers.capabilities = {"elicitation": {"form": {}}}
-    async with opened(config(transport, "stateless", addresses), answers) as session:
+    async with open_session(config(transport, "stateless", addresses), answers) as session:
         result = await session.request(CallTool("greet"))
     assert single_text(result) == "Hello Ada, state remember me"
     assert answers.asked[0][1].target == "greet"
@@ -140,7 +142,7 @@ async def test_an_input_round_is_answered_and_the_state_goes_back(transport: str
 @pytest.mark.req("tools.list-changed.legacy")
 @pytest.mark.parametrize(("transport", "era"), [("stdio", "stateless"), ("http", "stateless"), ("stdio", "handshake")])
 async def test_a_changed_list_is_announced(transport: str, era: Era, addresses: dict[str, str]) -> None:
-    async with opened(config(transport, era, addresses)) as session, anyio.create_task_group() as group:
+    async with open_session(config(transport, era, addresses)) as session, anyio.create_task_group() as group:
         heard = anyio.Event()
 
         async def watch() -> None:

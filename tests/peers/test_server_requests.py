@@ -13,7 +13,7 @@ from tests.flows.program import PipeClient, Program
 from tests.peers.sdk_programs import SDK_SERVER
 
 
-class Answering:
+class AnsweringUser:
     """Answers the questions of a pipe as they come, each once, and keeps them."""
 
     def __init__(self, pipe: PipeClient, *, refuses_folders: bool = False) -> None:
@@ -54,11 +54,11 @@ def program(tmp_path: Path) -> Program:
     return program
 
 
-def call(pipe: PipeClient, tool: str, **arguments: Any) -> int:
+def call_over_pipe(pipe: PipeClient, tool: str, **arguments: Any) -> int:
     return pipe.send("call", server="everything", tool=tool, arguments=arguments)
 
 
-def check_folder_edits(pipe: PipeClient, user: Answering, program: Program) -> None:
+def check_folder_edits(pipe: PipeClient, user: AnsweringUser, program: Program) -> None:
     """The server lists again after each change of the folders; what is new is asked about with its next call."""
     added = pipe.ask("roots", add=str(program.work), name="w\u00f6rk", keep="project")["result"]
     assert [(folder["source"], folder["keep"]) for folder in added["folders"]] == [
@@ -67,7 +67,7 @@ def check_folder_edits(pipe: PipeClient, user: Answering, program: Program) -> N
         ("added", "project"),
     ]
     assert added["servers"][0]["agreed"]
-    ident = call(pipe, "get-roots-list")
+    ident = call_over_pipe(pipe, "get-roots-list")
     question = user.answer("share_roots", "session")
     pipe.result(ident)
     assert question["origins"] == ["added by you"]
@@ -83,7 +83,7 @@ def wait_for_folders(pipe: PipeClient, count: int) -> str:
     """Return the server's folders once it has this many."""
     pipe.wait(lambda event: event["event"] == "roots_told" and len(event["uris"]) == count)
     for _ in range(50):  # the answer to its request and our next one may overtake each other inside of it
-        text: str = pipe.result(call(pipe, "get-roots-list"))["result"]["text"]
+        text: str = pipe.result(call_over_pipe(pipe, "get-roots-list"))["result"]["text"]
         if f"({count} total)" in text:
             return text
     raise AssertionError(text)
@@ -93,11 +93,11 @@ def wait_for_folders(pipe: PipeClient, count: int) -> str:
 @pytest.mark.req("roots.list.legacy")
 @pytest.mark.req("roots.changed")
 @pytest.mark.req("samp.legacy-wire")
-def test_the_reference_server_gets_roots_and_samplings(program: Program, everything: str) -> None:
-    with program.pipe("--model", "demo", "--mcp-config", everything) as pipe:
-        user = Answering(pipe)
+def test_the_reference_server_gets_roots_and_samplings(program: Program, everything_config: str) -> None:
+    with program.pipe("--model", "demo", "--mcp-config", everything_config) as pipe:
+        user = AnsweringUser(pipe)
         assert pipe.ask("connect", server="everything")["result"]["tools"] == 19
-        ident = call(pipe, "get-roots-list")
+        ident = call_over_pipe(pipe, "get-roots-list")
         user.answer("share_roots", "session")
         roots = pipe.result(ident)["result"]["text"]
         assert "Current MCP Roots (2 total)" in roots
@@ -105,7 +105,7 @@ def test_the_reference_server_gets_roots_and_samplings(program: Program, everyth
         assert f"2. Unnamed Root\n   URI: file://{program.home}/b" in roots
 
         check_folder_edits(pipe, user, program)
-        ident = call(pipe, "trigger-sampling-request", prompt="hello", maxTokens=7)
+        ident = call_over_pipe(pipe, "trigger-sampling-request", prompt="hello", maxTokens=7)
         shown = user.answer("review_sampling", "once")
         assert shown["messages"][0]["content"]["text"] == "Resource trigger-sampling-request context: hello"
         assert (shown["system"], shown["temperature"], shown["max_tokens"]) == (
@@ -116,7 +116,7 @@ def test_the_reference_server_gets_roots_and_samplings(program: Program, everyth
         assert '"model": "demo"' in said
         assert '"stopReason": "maxTokens"' in said
 
-        ident = call(pipe, "trigger-sampling-request", prompt="hello", maxTokens=7)
+        ident = call_over_pipe(pipe, "trigger-sampling-request", prompt="hello", maxTokens=7)
         user.answer("review_sampling", {"deny": "not now"})
         refused = pipe.result(ident)["result"]
         assert refused["isError"]
@@ -137,12 +137,12 @@ FULL = {
 @pytest.mark.req("elic.form.defaults")
 @pytest.mark.req("elic.review")
 def test_the_reference_servers_form_of_thirteen_fields_is_filled_in_declined_and_left(
-    program: Program, everything: str
+    program: Program, everything_config: str
 ) -> None:
-    with program.pipe("--mcp-config", everything) as pipe:
-        user = Answering(pipe, refuses_folders=True)  # it may ask for them before a call, when it is slow
+    with program.pipe("--mcp-config", everything_config) as pipe:
+        user = AnsweringUser(pipe, refuses_folders=True)  # it may ask for them before a call, when it is slow
         pipe.ask("connect", server="everything")
-        ident = call(pipe, "trigger-elicitation-request")
+        ident = call_over_pipe(pipe, "trigger-elicitation-request")
         shown = user.next("fill_form")
         assert [field["name"] for field in shown["fields"] if field["required"]] == ["name"]
         assert {field["name"] for field in shown["fields"]} == set(FULL)
@@ -157,7 +157,7 @@ def test_the_reference_servers_form_of_thirteen_fields_is_filled_in_declined_and
         text = pipe.result(ident)["result"]["text"]
         assert json.loads(text.partition("Raw result: ")[2]) == {"action": "accept", "content": FULL}
 
-        ident = call(pipe, "trigger-elicitation-request")
+        ident = call_over_pipe(pipe, "trigger-elicitation-request")
         user.answer("fill_form", {"accept": {"name": "Ada"}})
         text = pipe.result(ident)["result"]["text"]
         sent = json.loads(text.partition("Raw result: ")[2])["content"]
@@ -167,7 +167,7 @@ def test_the_reference_servers_form_of_thirteen_fields_is_filled_in_declined_and
 
         texts: list[str] = []
         for answer in ("decline", "cancel"):
-            ident = call(pipe, "trigger-elicitation-request")
+            ident = call_over_pipe(pipe, "trigger-elicitation-request")
             user.answer("fill_form", answer)
             texts.append(pipe.result(ident)["result"]["text"])
         assert "declined to provide" in texts[0]
@@ -177,26 +177,28 @@ def test_the_reference_servers_form_of_thirteen_fields_is_filled_in_declined_and
 @pytest.mark.peer
 @pytest.mark.req("elic.url.consent")
 @pytest.mark.req("elic.url.required-error")
-def test_the_reference_servers_addresses_are_visited_by_request_and_by_error(program: Program, everything: str) -> None:
+def test_the_reference_servers_addresses_are_visited_by_request_and_by_error(
+    program: Program, everything_config: str
+) -> None:
     there = {"url": "https://example.com/x", "elicitationId": "e1"}
-    with program.pipe("--mcp-config", everything) as pipe:
-        user = Answering(pipe, refuses_folders=True)
+    with program.pipe("--mcp-config", everything_config) as pipe:
+        user = AnsweringUser(pipe, refuses_folders=True)
         pipe.ask("connect", server="everything")
-        ident = call(pipe, "trigger-url-elicitation", **there)
+        ident = call_over_pipe(pipe, "trigger-url-elicitation", **there)
         shown = user.answer("visit_url", "once")
         assert (shown["url"], shown["host"], shown["elicitation"]) == ("https://example.com/x", "example.com", "e1")
         text = pipe.result(ident)["result"]["text"]
         assert "Elicitation ID: e1" in text
         assert "https://example.com/x" in text
 
-        ident = call(pipe, "trigger-url-elicitation", **there, errorPath=True)
+        ident = call_over_pipe(pipe, "trigger-url-elicitation", **there, errorPath=True)
         first = user.answer("visit_url", "once")
         assert first["url"] != there["url"]
         assert user.answer("retry_call", "once")["urls"] == [first["url"]]
         assert user.answer("visit_url", "once")["url"] == there["url"]
         assert pipe.result(ident)["ok"]
 
-        ident = call(pipe, "trigger-url-elicitation", **there, errorPath=True)
+        ident = call_over_pipe(pipe, "trigger-url-elicitation", **there, errorPath=True)
         user.answer("visit_url", "decline")
         declined = pipe.result(ident)
         assert (declined["exit"], declined["error"]["kind"]) == (5, "declined")
@@ -204,7 +206,7 @@ def test_the_reference_servers_addresses_are_visited_by_request_and_by_error(pro
 
 # -- servers of the Python SDK
 @pytest.fixture(scope="module")
-def address() -> Iterator[str]:
+def server_url() -> Iterator[str]:
     process = subprocess.Popen([sys.executable, SDK_SERVER, "http"], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -215,14 +217,14 @@ def address() -> Iterator[str]:
 
 
 @pytest.fixture(params=["stdio", "http"])
-def sdk(request: pytest.FixtureRequest, program: Program, address: str) -> str:
+def sdk(request: pytest.FixtureRequest, program: Program, server_url: str) -> str:
     if request.param == "http":
-        return program.servers(everything={"url": address})
+        return program.servers(everything={"url": server_url})
     return program.servers(everything={"command": sys.executable, "args": [SDK_SERVER, "stdio"]})
 
 
-def survey(pipe: PipeClient, user: Answering, form: Any) -> dict[str, Any]:
-    ident = call(pipe, "survey")
+def run_survey(pipe: PipeClient, user: AnsweringUser, form: Any) -> dict[str, Any]:
+    ident = call_over_pipe(pipe, "survey")
     question = user.answer("fill_form", form)
     assert [(field["name"], field["kind"], field["default"]) for field in question["fields"]] == [
         ("name", "text", None), ("age", "integer", 30),
@@ -244,21 +246,21 @@ def survey(pipe: PipeClient, user: Answering, form: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("era", ["stateless", "handshake"])
 def test_an_sdk_server_gets_a_form_an_address_a_sampling_and_roots(program: Program, sdk: str, era: str) -> None:
     with program.pipe("--model", "demo", "--era", era, "--mcp-config", sdk) as pipe:
-        user = Answering(pipe)
+        user = AnsweringUser(pipe)
         assert pipe.ask("connect", server="everything")["result"]["era"] == era
-        done = survey(pipe, user, {"accept": {"name": "Ada"}})
+        done = run_survey(pipe, user, {"accept": {"name": "Ada"}})
         folders = f"file://{program.home}/al%20pha | file://{program.home}/b"
         assert done["result"]["text"] == f"Ada 30 | accept | Paris | demo | {folders}", done
-        assert survey(pipe, user, "decline")["result"]["text"].startswith("decline | accept | Paris")
+        assert run_survey(pipe, user, "decline")["result"]["text"].startswith("decline | accept | Paris")
 
 
 @pytest.mark.req("mrtr.decline")
 @pytest.mark.req("samp.reject.modern")
 def test_a_refused_sampling_ends_the_call_of_a_stateless_sdk_server(program: Program, sdk: str) -> None:
     with program.pipe("--model", "demo", "--era", "stateless", "--mcp-config", sdk) as pipe:
-        user = Answering(pipe)
+        user = AnsweringUser(pipe)
         pipe.ask("connect", server="everything")
-        ident = call(pipe, "survey")
+        ident = call_over_pipe(pipe, "survey")
         user.answer("review_sampling", "deny")
         refused = pipe.result(ident)
         assert (refused["exit"], refused["error"]["kind"]) == (5, "declined")

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.peer, pytest.mark.anyio, pytest.mark.usefixtures("npm_
 
 
 @contextmanager
-def everything(port: int) -> Iterator[None]:
+def run_everything(port: int) -> Iterator[None]:
     environment = {**os.environ, "PORT": str(port)}
     quiet = subprocess.DEVNULL
     with subprocess.Popen(
@@ -46,11 +46,11 @@ async def test_a_call_after_a_restart_succeeds_in_a_new_session() -> None:
         port = free.getsockname()[1]
     observer = RecordingObserver()
     with ExitStack() as first:
-        first.enter_context(everything(port))
+        first.enter_context(run_everything(port))
         config = ServerConfig(name="everything", url=f"http://127.0.0.1:{port}/mcp")
         async with ClientSessionOpener(expand=str).open(config, FakeRequestHandler(), observer) as session:
             assert single_text(await session.request(CallTool("echo", {"message": "a"}))) == "Echo: a"
             first.close()
-            with everything(port):
+            with run_everything(port):
                 assert single_text(await session.request(CallTool("echo", {"message": "b"}))) == "Echo: b"
     assert [text for text in observer.warnings if "forgot our session" in text]

@@ -33,7 +33,7 @@ class PendingQuestion:
         self.answer: Any = None
         # A function, not its coroutine: one whose app ends first is never begun.
         self.worker = driver.app.run_worker(
-            partial(self._ask, driver.front, question), group="ask", exit_on_error=False
+            partial(self._ask, driver.frontend, question), group="ask", exit_on_error=False
         )
 
     async def _ask(self, frontend: Any, question: Any) -> None:

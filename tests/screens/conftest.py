@@ -24,7 +24,7 @@ class AppDriver:
     """A driver of one running app; `draws_behind` is whether dialogs are drawn over the dimmed chat."""
 
     def __init__(self, app: McpHostApp, host: FakeHost, frontend: TuiFrontend, pilot: Pilot[None]) -> None:
-        self.app, self.host, self.front, self.pilot = app, host, frontend, pilot
+        self.app, self.host, self.frontend, self.pilot = app, host, frontend, pilot
         self.draws_behind = False
         self._drawn: set[Screen[Any]] = set()
 

@@ -37,7 +37,7 @@ def example_grants() -> list[GrantStatus]:
 HOSTILE_TEXT = "get\x1b[2J\u202e[/bold]"
 
 
-def create_audit_log(folder: Path, records: Sequence[AuditRecord]) -> AuditLog:
+def create_example_audit_log(folder: Path, records: Sequence[AuditRecord]) -> AuditLog:
     """Return an audit log that holds these records."""
     audit_log = AuditLog(AuditStore(folder / "l.db", folder / "l.head"), AuditConfig())
     for record in records:

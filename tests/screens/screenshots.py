@@ -54,7 +54,12 @@ from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.frontend import TuiFrontend
 from tests.screens import extreme_content
 from tests.screens.everything_form import everything_fields
-from tests.screens.example_records import create_audit_log, example_accounts, example_audit_records, example_grants
+from tests.screens.example_records import (
+    create_example_audit_log,
+    example_accounts,
+    example_audit_records,
+    example_grants,
+)
 from tests.screens.fake_host import FakeHost, sample_server
 from tests.screens.sample_images import icon_data_url, sunset_image
 
@@ -82,7 +87,7 @@ def todo(path: Path) -> Iterator[str]:
 """
 
 
-async def turn(host: FakeHost, number: int, text: str) -> str:
+async def show_turn(host: FakeHost, number: int, text: str) -> str:
     """A conversation that shows every kind of block."""
     host.put(events.ThinkingDeltaEvent(number, "The user wants all TODOs. First I search, then I group them."))
     host.say(number, "I will search first.\n")
@@ -217,12 +222,12 @@ async def image_sampling(pilot: Any, host: FakeHost) -> None:
     image = {"type": "image", "data": sunset_image().data, "mimeType": "image/png"}
     content = [{"type": "text", "text": "Where was this taken?"}, image]
     asked = replace(SAMPLING, messages=({"role": "user", "content": content},), tools=(), system="")
-    await question(asked)(pilot, host)
+    await show_question(asked)(pilot, host)
     await pilot.press("end")
     await _settle(pilot)
 
 
-async def tools(pilot: Any, host: FakeHost) -> None:
+async def show_tools(pilot: Any, host: FakeHost) -> None:
     """The tools of a server, one of them switched off, with the icons that they brought."""
     view = host.views[0]
     icons = (Icon(icon_data_url()),)
@@ -254,7 +259,7 @@ async def go_on(pilot: Any, host: FakeHost) -> None:
     await _settle(pilot)
 
 
-def question(asked: Question[Any]) -> ScreenSetup:
+def show_question(asked: Question[Any]) -> ScreenSetup:
     """A question over the chat."""
 
     async def step(pilot: Any, host: FakeHost) -> None:
@@ -473,7 +478,7 @@ async def grants_screen(pilot: Any, host: FakeHost) -> None:
 
 async def audit_screen(pilot: Any, host: FakeHost) -> None:
     """Show an audit log with records."""
-    host.audit = create_audit_log(Path(tempfile.mkdtemp(dir=_AUDIT_FOLDERS.name)), example_audit_records())
+    host.audit = create_example_audit_log(Path(tempfile.mkdtemp(dir=_AUDIT_FOLDERS.name)), example_audit_records())
 
 
 def with_keys(first: ScreenSetup, *names: str) -> ScreenSetup:
@@ -512,7 +517,7 @@ def edit_arguments(*names: str) -> ScreenSetup:
 
     async def step(pilot: Any, host: FakeHost) -> None:
         host.schema = call.schema
-        await question(call)(pilot, host)
+        await show_question(call)(pilot, host)
         for key in ("e", *names):
             await pilot.press(key)
         await _settle(pilot)
@@ -534,7 +539,7 @@ def write_call(pilot: Any, host: FakeHost) -> Any:
     folder = Path(tempfile.mkdtemp(dir=_AUDIT_FOLDERS.name))
     (folder / "total.py").write_text(WRITTEN_FILE.replace("rows if row > 0", "rows").replace("\t", "    "))
     arguments = {"path": "total.py", "content": WRITTEN_FILE}
-    return question(replace(RULE_CALL, arguments=arguments, folder=str(folder)))(pilot, host)
+    return show_question(replace(RULE_CALL, arguments=arguments, folder=str(folder)))(pilot, host)
 
 
 RULE_CALL = ApproveTool(server="files", why="asked by the model, turn 3", call="c", tool="write_file", arguments={})
@@ -549,7 +554,7 @@ def rule_builder(*names: str) -> ScreenSetup:
 
     async def step(pilot: Any, host: FakeHost) -> None:
         host.grants.made = [("write_file", {**call.arguments, "lines": lines}) for lines in (40, 12, 400)]
-        await question(call)(pilot, host)
+        await show_question(call)(pilot, host)
         await pilot.press("A")
         for key in ("", *names):
             await pilot.press(*filter(None, (key,)))
@@ -579,7 +584,7 @@ def waiting_calls(calls: tuple[ApproveTool, ...]) -> ScreenSetup:
     async def step(pilot: Any, host: FakeHost) -> None:
         for call in calls[:-1]:
             pilot.app.run_worker(host.frontend.ask(call))
-        await question(calls[-1])(pilot, host)
+        await show_question(calls[-1])(pilot, host)
 
     return step
 
@@ -625,7 +630,7 @@ def _folders() -> tuple[str, ...]:
     return tuple(map(str, made))
 
 
-async def folders(pilot: Any, host: FakeHost) -> None:
+async def show_folders(pilot: Any, host: FakeHost) -> None:
     """A list with one of each kind, of which one server knows two."""
     work, notes, data = _folders()
     project = RootConfig(f"{work}/../../notes", "", "project", f"{work}/.mcp.json")
@@ -647,7 +652,7 @@ async def folders(pilot: Any, host: FakeHost) -> None:
 
 async def polled_sign_in(pilot: Any, host: FakeHost) -> None:
     """A code that was asked about a few times, and now less often."""
-    await question(SIGN_IN_CODE)(pilot, host)
+    await show_question(SIGN_IN_CODE)(pilot, host)
     host.put(SignInProgress(server=SIGN_IN_CODE.server, step="person", polls=7, interval=10, slowed=True))
     await _settle(pilot)
 
@@ -665,19 +670,19 @@ async def server_sign_in(pilot: Any, host: FakeHost) -> None:
 
 
 SCREENS: dict[str, ScreenSetup] = {
-    "folders": folders,
-    "folders_add": with_keys(folders, "a", "tilde", "tab", *"home"),
-    "folders_out": with_keys(folders, "x", "tab", "right"),
+    "folders": show_folders,
+    "folders_add": with_keys(show_folders, "a", "tilde", "tab", *"home"),
+    "folders_out": with_keys(show_folders, "x", "tab", "right"),
     "start": keys(),
     "readme": chat_question,
     "consent": chat_question,
     "chat": chat_only,
-    "tools": tools,
+    "tools": show_tools,
     "drawn": image_result,
     "seen": image_resource,
     "asked_of_a_picture": image_sampling,
     "trust": trust,
-    "changed": question(
+    "changed": show_question(
         ReviewToolChanges(
             server="files",
             why="2 of its tools are not what you saw before",
@@ -698,41 +703,41 @@ SCREENS: dict[str, ScreenSetup] = {
         )
     ),
     "go_on": go_on,
-    "roots": question(ROOTS),
-    "roots_each": question(ROOTS_EACH),
-    "roots_chosen": with_keys(question(ROOTS_EACH), "f8", "end", "a", "n"),
-    "sampling": question(SAMPLING),
-    "sampling_edit": with_keys(question(SAMPLING), "e"),
-    "reply_edit": with_keys(question(REPLY), "e"),
-    "reply": question(REPLY),
-    "result": question(RESULT),
-    "result_edit": with_keys(question(RESULT), "e", "down", *["right"] * 7, *["shift+right"] * 11, "ctrl+r"),
-    "result_trim": with_keys(question(RESULT), "t", *"40 10"),
-    "result_edited": with_keys(question(RESULT), "e", "ctrl+n", "ctrl+o", "ctrl+s"),
-    "visit": question(VISIT),
-    "fill": question(FORM),
-    "retry": question(RetryCall(server="github", why="its tool summarize_issue runs", urls=(VISIT.url,))),
-    "form_json": with_keys(question(FORM), "ctrl+e"),
-    "form_field": with_keys(question(FORM), "tab", "A", "tab", "a", "d", "a"),
-    "form_choice": with_keys(question(FORM), "tab", "tab", "tab", "tab", "down", "space"),
-    "form_long": question(LONG_FORM),
-    "form_long_first": with_keys(question(LONG_FORM), "tab"),
-    "form_long_last": with_keys(question(LONG_FORM), "shift+tab", "down", "shift+tab", "shift+tab"),
-    "form_secret": with_keys(question(SECRET_FORM), "tab", *"Ada", "tab", *"hunter2", "tab", *"200", "ctrl+s"),
-    "form_secret_twice": with_keys(question(SECRET_FORM), "tab", *"Ada", "tab", *"hunter2", "ctrl+s"),
-    "sign_in": question(SIGN_IN),
-    "keep_secrets": question(KEEP),
-    "keep_secrets_phrase": with_keys(question(KEEP), "e"),
-    "keep_secrets_differ": with_keys(question(KEEP), "e", *"one phrase", "enter", *"another", "enter"),
-    "unlock_secrets": question(UNLOCK),
-    "unlock_secrets_phrase": with_keys(question(UNLOCK), "p", *"a phrase"),
-    "sign_in_here": question(SIGN_IN_HERE),
-    "sign_in_code": question(SIGN_IN_CODE),
-    "sign_in_elsewhere": question(SIGN_IN_ELSEWHERE),
-    "sign_in_qr": with_keys(question(SIGN_IN_CODE), "q"),
-    "sign_in_big_qr": with_keys(question(SIGN_IN_HERE), "q"),
-    "enter_client": question(ENTER_CLIENT),
-    "enter_client_boxes": with_keys(question(ENTER_CLIENT), "e", *"Iv1.8a61f9", "enter", *"secret"),
+    "roots": show_question(ROOTS),
+    "roots_each": show_question(ROOTS_EACH),
+    "roots_chosen": with_keys(show_question(ROOTS_EACH), "f8", "end", "a", "n"),
+    "sampling": show_question(SAMPLING),
+    "sampling_edit": with_keys(show_question(SAMPLING), "e"),
+    "reply_edit": with_keys(show_question(REPLY), "e"),
+    "reply": show_question(REPLY),
+    "result": show_question(RESULT),
+    "result_edit": with_keys(show_question(RESULT), "e", "down", *["right"] * 7, *["shift+right"] * 11, "ctrl+r"),
+    "result_trim": with_keys(show_question(RESULT), "t", *"40 10"),
+    "result_edited": with_keys(show_question(RESULT), "e", "ctrl+n", "ctrl+o", "ctrl+s"),
+    "visit": show_question(VISIT),
+    "fill": show_question(FORM),
+    "retry": show_question(RetryCall(server="github", why="its tool summarize_issue runs", urls=(VISIT.url,))),
+    "form_json": with_keys(show_question(FORM), "ctrl+e"),
+    "form_field": with_keys(show_question(FORM), "tab", "A", "tab", "a", "d", "a"),
+    "form_choice": with_keys(show_question(FORM), "tab", "tab", "tab", "tab", "down", "space"),
+    "form_long": show_question(LONG_FORM),
+    "form_long_first": with_keys(show_question(LONG_FORM), "tab"),
+    "form_long_last": with_keys(show_question(LONG_FORM), "shift+tab", "down", "shift+tab", "shift+tab"),
+    "form_secret": with_keys(show_question(SECRET_FORM), "tab", *"Ada", "tab", *"hunter2", "tab", *"200", "ctrl+s"),
+    "form_secret_twice": with_keys(show_question(SECRET_FORM), "tab", *"Ada", "tab", *"hunter2", "ctrl+s"),
+    "sign_in": show_question(SIGN_IN),
+    "keep_secrets": show_question(KEEP),
+    "keep_secrets_phrase": with_keys(show_question(KEEP), "e"),
+    "keep_secrets_differ": with_keys(show_question(KEEP), "e", *"one phrase", "enter", *"another", "enter"),
+    "unlock_secrets": show_question(UNLOCK),
+    "unlock_secrets_phrase": with_keys(show_question(UNLOCK), "p", *"a phrase"),
+    "sign_in_here": show_question(SIGN_IN_HERE),
+    "sign_in_code": show_question(SIGN_IN_CODE),
+    "sign_in_elsewhere": show_question(SIGN_IN_ELSEWHERE),
+    "sign_in_qr": with_keys(show_question(SIGN_IN_CODE), "q"),
+    "sign_in_big_qr": with_keys(show_question(SIGN_IN_HERE), "q"),
+    "enter_client": show_question(ENTER_CLIENT),
+    "enter_client_boxes": with_keys(show_question(ENTER_CLIENT), "e", *"Iv1.8a61f9", "enter", *"secret"),
     "unasked": keys("f9", "down", "space"),
     "unasked_on": keys("f9", "down", "space", "ctrl+s"),
     "slash": keys("/"),
@@ -744,7 +749,7 @@ SCREENS: dict[str, ScreenSetup] = {
     "grants": with_keys(grants_screen, "f7"),
     "write": write_call,
     "write_end": with_keys(write_call, "end"),
-    "write_edits": question(replace(RULE_CALL, tool="edit_file", arguments={"path": "src/a.py", "edits": EDITS})),
+    "write_edits": show_question(replace(RULE_CALL, tool="edit_file", arguments={"path": "src/a.py", "edits": EDITS})),
     "rule": rule_builder(),
     "rule_conditions": rule_builder("tab", "tab", "down", "space", "tab"),
     "edit": edit_arguments("end", *"/auth"),
@@ -765,7 +770,7 @@ SCREENS: dict[str, ScreenSetup] = {
 }
 SCREENS.update(
     {
-        f"nasty_{name}": question(asked)
+        f"nasty_{name}": show_question(asked)
         for name, asked in {
             "consent": extreme_content.CALL,
             "edit": extreme_content.EDITED,
@@ -790,15 +795,15 @@ SCREENS.update(
         "waiting": waiting_calls(extreme_content.CALLS),
         "waiting_many": with_keys(waiting_calls(extreme_content.MANY_CALLS), *["down"] * 12),
         "waiting_opened": with_keys(waiting_calls(extreme_content.CALLS), "down", "down", "down", "o"),
-        "nasty_edit_open": with_keys(question(extreme_content.EDITED), "e"),
-        "nasty_edit_last": with_keys(question(extreme_content.EDITED), "e", "shift+tab", "shift+tab", "shift+tab"),
-        "nasty_result_edit": with_keys(question(extreme_content.RESULT), "e"),
-        "nasty_sampling_edit": with_keys(question(extreme_content.SAMPLING), "e"),
-        "nasty_fill_first": with_keys(question(extreme_content.FORM), "tab"),
-        "nasty_rule": with_keys(question(extreme_content.CALL), "end", "pagedown", "end", "A"),
-        "sign_in_paste": with_keys(question(SIGN_IN), "p", *"http://127.0.0.1:41413/callback?code=x"),
-        "visit_opened": with_keys(question(VISIT), "o"),
-        "deny_reason": with_keys(question(extreme_content.CALLS[0]), "r", *"not that file"),
+        "nasty_edit_open": with_keys(show_question(extreme_content.EDITED), "e"),
+        "nasty_edit_last": with_keys(show_question(extreme_content.EDITED), "e", "shift+tab", "shift+tab", "shift+tab"),
+        "nasty_result_edit": with_keys(show_question(extreme_content.RESULT), "e"),
+        "nasty_sampling_edit": with_keys(show_question(extreme_content.SAMPLING), "e"),
+        "nasty_fill_first": with_keys(show_question(extreme_content.FORM), "tab"),
+        "nasty_rule": with_keys(show_question(extreme_content.CALL), "end", "pagedown", "end", "A"),
+        "sign_in_paste": with_keys(show_question(SIGN_IN), "p", *"http://127.0.0.1:41413/callback?code=x"),
+        "visit_opened": with_keys(show_question(VISIT), "o"),
+        "deny_reason": with_keys(show_question(extreme_content.CALLS[0]), "r", *"not that file"),
         "crowded_servers": with_keys(full_lists, "f3"),
         "crowded_tools": with_keys(full_lists, "f3", "t"),
         "crowded_grants": with_keys(full_lists, "f7"),
@@ -817,7 +822,7 @@ SCREENS.update(
 async def render_svg(name: str, size: tuple[int, int], theme: str) -> str:
     """One screen as SVG."""
     frontend = TuiFrontend()
-    host = FakeHost(frontend, turn=busy_turn if name == "readme" else turn, no_model=name == "start")
+    host = FakeHost(frontend, turn=busy_turn if name == "readme" else show_turn, no_model=name == "start")
     app = McpHostApp(
         host,
         frontend,

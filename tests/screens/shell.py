@@ -25,7 +25,7 @@ async def open_shell(**options: Any) -> AsyncIterator[AppDriver]:
 
 
 def attach_host(driver: AppDriver) -> None:
-    driver.app.attach(driver.host, driver.front)  # type: ignore[arg-type]
+    driver.app.attach(driver.host, driver.frontend)  # type: ignore[arg-type]
 
 
 async def attach_and_start(driver: AppDriver) -> None:

@@ -12,7 +12,7 @@ from mcphost.host.consent.grants import GrantStatus
 from mcphost.store.audit_checkpoint import AuditCheckpoint, AuditPosition
 from mcphost.store.audit_store import FIELDS, AuditRecord, row_hash
 from tests.screens.conftest import Run
-from tests.screens.example_records import create_audit_log, example_audit_records, example_grants
+from tests.screens.example_records import create_example_audit_log, example_audit_records, example_grants
 
 pytestmark = pytest.mark.anyio
 
@@ -21,7 +21,7 @@ async def test_rows_are_newest_first_explained_searched_and_nothing_is_drawn_as_
     run: Run, tmp_path: Path
 ) -> None:
     async with run(size=(120, 40)) as driver:
-        driver.host.audit = create_audit_log(tmp_path, example_audit_records())
+        driver.host.audit = create_example_audit_log(tmp_path, example_audit_records())
         await driver.pilot.press("f10")
         await driver.until(lambda: "tool ended: failed" in driver.text(), "the newest row")
         assert driver.text().index("create_issue") < driver.text().index("process started")
@@ -43,7 +43,7 @@ async def test_rows_are_newest_first_explained_searched_and_nothing_is_drawn_as_
 async def test_quarantined_tools_are_marked_as_refused(run: Run, tmp_path: Path, decision: str, mark: str) -> None:
     row = AuditRecord(at=1, kind="drift", event="answered", server="files", decision=decision, who="person")
     async with run(size=(120, 40)) as driver:
-        driver.host.audit = create_audit_log(tmp_path, [row])
+        driver.host.audit = create_example_audit_log(tmp_path, [row])
         await driver.pilot.press("f10")
         await driver.until(lambda: f"{mark} drift answered: {decision}" in driver.text(), "the row")
         await driver.host.audit.close()
@@ -52,7 +52,7 @@ async def test_quarantined_tools_are_marked_as_refused(run: Run, tmp_path: Path,
 async def test_a_grant_is_undone_from_a_row_by_two_presses(run: Run, tmp_path: Path) -> None:
     async with run(size=(120, 40)) as driver:
         driver.host.grants.given = example_grants()
-        driver.host.audit = create_audit_log(tmp_path, example_audit_records())
+        driver.host.audit = create_example_audit_log(tmp_path, example_audit_records())
         await driver.pilot.press("f10")
         await driver.until(lambda: "tool ended: failed" in driver.text())
         await driver.pilot.press("u")
@@ -71,7 +71,7 @@ async def test_a_grant_is_undone_from_a_row_by_two_presses(run: Run, tmp_path: P
 
 async def test_the_check_says_that_all_is_well_or_what_is_wrong_and_where(run: Run, tmp_path: Path) -> None:
     async with run(size=(120, 40)) as driver:
-        driver.host.audit = create_audit_log(tmp_path, example_audit_records())
+        driver.host.audit = create_example_audit_log(tmp_path, example_audit_records())
         await driver.pilot.press("f10")
         await driver.until(lambda: "tool ended: failed" in driver.text())
         await driver.pilot.press("v")
@@ -115,7 +115,7 @@ async def test_a_hundred_thousand_rows_open_without_drawing_them_all_and_are_tur
     run: Run, tmp_path: Path
 ) -> None:
     async with run(size=(80, 24)) as driver:
-        driver.host.audit = create_audit_log(tmp_path, example_audit_records())
+        driver.host.audit = create_example_audit_log(tmp_path, example_audit_records())
         await driver.host.audit.store.flush()
         many(tmp_path, 100_000)
         started_at = process_time()

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def work(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def work_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Below a path that is short enough to be one line on every screen."""
     with tempfile.TemporaryDirectory(prefix="f-") as folder:
         yield world(Path(folder).resolve(), monkeypatch)
@@ -55,10 +55,12 @@ def roots_of(driver: Any, work: Path) -> Roots:
 
 @pytest.mark.req("roots.consent")
 @pytest.mark.req("roots.monitor")
-async def test_the_page_says_of_each_folder_where_it_comes_from_and_which_server_knows_it(run: Run, work: Path) -> None:
+async def test_the_page_says_of_each_folder_where_it_comes_from_and_which_server_knows_it(
+    run: Run, work_folder: Path
+) -> None:
     async with run(size=(120, 40)) as driver:
-        roots_of(driver, work)
-        told = KnownRoots((Root(file_uri(work)),), is_approved=True)
+        roots_of(driver, work_folder)
+        told = KnownRoots((Root(file_uri(work_folder)),), is_approved=True)
         driver.host.views = (
             replace(driver.host.views[0], known_roots=told),
             replace(driver.host.views[1], known_roots=KnownRoots(is_refused=True)),
@@ -68,7 +70,7 @@ async def test_the_page_says_of_each_folder_where_it_comes_from_and_which_server
         assert "asking for folders is deprecated" in " ".join(driver.text().split())
         await driver.pilot.press("f")
         await driver.until(lambda: "files: knows it" in driver.text(), "the folder of the start")
-        for words in ("where mcphost was started", str(work), "github: you refused", "[bold]"):
+        for words in ("where mcphost was started", str(work_folder), "github: you refused", "[bold]"):
             assert words in driver.text(), words
         await driver.pilot.press("down", "down")
         await driver.until(lambda: "no: it does not exist" in driver.text(), "why it is not told")
@@ -81,34 +83,36 @@ async def test_the_page_says_of_each_folder_where_it_comes_from_and_which_server
 
 
 async def test_a_folder_is_added_with_suggestions_and_for_as_long_as_the_person_says(
-    run: Run, work: Path, tmp_path: Path
+    run: Run, work_folder: Path, tmp_path: Path
 ) -> None:
     database = Database(tmp_path / "store.db")
     async with run(size=(80, 24)) as driver:
         stored = FolderEditStore(database)
-        roots = driver.host.roots = Roots((RootConfig(str(work), "proj", "started"),), stored)
+        roots = driver.host.roots = Roots((RootConfig(str(work_folder), "proj", "started"),), stored)
         await driver.pilot.press("ctrl+o")
         await driver.until(lambda: "where mcphost was started" in driver.text())
         await driver.pilot.press("a")
         await driver.type("sr")
         await driver.until(lambda: "src/" in driver.text() and "spare/" not in driver.text(), "suggestions")
         await driver.pilot.press("down", "enter")
-        await driver.until(lambda: f"{work}/src" in driver.text(), "where it leads")
+        await driver.until(lambda: f"{work_folder}/src" in driver.text(), "where it leads")
         await driver.pilot.press("enter", *"code", "enter", "right")
-        await driver.until(lambda: f"Whenever mcphost is started in {work}"[:60] in driver.text().replace("\n", " "))
+        await driver.until(
+            lambda: f"Whenever mcphost is started in {work_folder}"[:60] in driver.text().replace("\n", " ")
+        )
         await driver.pilot.press("ctrl+s")
         await driver.until(lambda: "applies for this project" in driver.text(), "the folder, under the cursor")
-        found = (await roots.refresh()).find(str(work / "src"))
+        found = (await roots.refresh()).find(str(work_folder / "src"))
         assert found is not None
         assert found.name == "code"
-        assert [edit.path for edit in await stored.list_for_place(str(work))] == [str(work / "src")]
+        assert [edit.path for edit in await stored.list_for_place(str(work_folder))] == [str(work_folder / "src")]
         assert await stored.list_for_place("") == ()
     await database.close()
 
 
-async def test_escape_changes_nothing_and_errors_keep_the_input(run: Run, work: Path) -> None:
+async def test_escape_changes_nothing_and_errors_keep_the_input(run: Run, work_folder: Path) -> None:
     async with run(size=(80, 24)) as driver:
-        roots = roots_of(driver, work)
+        roots = roots_of(driver, work_folder)
         before = await roots.refresh()
         await driver.pilot.press("ctrl+o", "a")
         await driver.type("nowhere")
@@ -129,9 +133,9 @@ async def test_escape_changes_nothing_and_errors_keep_the_input(run: Run, work: 
 
 
 @pytest.mark.req("roots.permissions")
-async def test_the_home_folder_is_added_only_when_asked_for_twice(run: Run, work: Path) -> None:
+async def test_the_home_folder_is_added_only_when_asked_for_twice(run: Run, work_folder: Path) -> None:
     async with run(size=(80, 24)) as driver:
-        roots = roots_of(driver, work)
+        roots = roots_of(driver, work_folder)
         await driver.pilot.press("ctrl+o", "a", "tilde", "ctrl+s")
         await driver.until(lambda: "press Ctrl+S or the button again" in driver.text())
         assert "whole home folder" in driver.text()
@@ -141,9 +145,9 @@ async def test_the_home_folder_is_added_only_when_asked_for_twice(run: Run, work
         assert [folder.warning for folder in (await roots.refresh()).available if folder.warning]
 
 
-async def test_a_folder_is_taken_out_put_back_and_named(run: Run, work: Path) -> None:
+async def test_a_folder_is_taken_out_put_back_and_named(run: Run, work_folder: Path) -> None:
     async with run(size=(120, 40)) as driver:
-        roots = roots_of(driver, work)
+        roots = roots_of(driver, work_folder)
         await driver.pilot.press("ctrl+o")
         await driver.until(lambda: "where mcphost was started" in driver.text())
         await driver.pilot.press("x", "ctrl+s")
@@ -165,18 +169,18 @@ async def test_a_folder_is_taken_out_put_back_and_named(run: Run, work: Path) ->
 
 
 def test_only_folders_are_suggested_hidden_ones_when_their_dot_is_typed_and_never_too_many(
-    work: Path, monkeypatch: pytest.MonkeyPatch
+    work_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (work / "script").write_text("x")
-    (work / "slink").symlink_to(work.parent / "notes")
-    (work / "sloop").symlink_to(work / "sloop")
+    (work_folder / "script").write_text("x")
+    (work_folder / "slink").symlink_to(work_folder.parent / "notes")
+    (work_folder / "sloop").symlink_to(work_folder / "sloop")
     assert complete_path("S").values == ("slink/", "spare/", "src/")
-    assert complete_path(f"{work}/.").values == (f"{work}/.hidden/",)
+    assert complete_path(f"{work_folder}/.").values == (f"{work_folder}/.hidden/",)
     assert complete_path("~").values == ("~/",)
     assert complete_path("~/../p").values == ("~/../proj/",)
     assert complete_path("/no/such/").values == complete_path("a\0b").values == ()
     for number in range(60):
-        (work / f"m{number}").mkdir()
+        (work_folder / f"m{number}").mkdir()
     found = complete_path("m")
     assert (len(found.values), found.has_more) == (50, True)
 

@@ -249,7 +249,7 @@ async def test_a_picture_that_a_server_wants_the_model_to_see_is_drawn_before_it
         max_tokens=9,
     )
     async with run(size=size) as driver:
-        driver.app.run_worker(driver.front.ask(question))
+        driver.app.run_worker(driver.frontend.ask(question))
         await driver.enter_question()
         await driver.pilot.press("end")
         await driver.until(lambda: {RED, BLUE} <= colours(driver), "the picture")
@@ -261,7 +261,7 @@ async def test_a_picture_of_a_result_is_drawn_before_the_model_is_given_it(run: 
     pieces = (ResultPart(kind="text", text="Look."), ResultPart(kind="image", text="[image]", image=image))
     question = ReviewResult(server="files", why="w", call="c", tool="look", arguments={}, parts=pieces)
     async with run(size=(80, 24)) as driver:
-        driver.app.run_worker(driver.front.ask(question))
+        driver.app.run_worker(driver.frontend.ask(question))
         await driver.enter_question()
         await driver.until(lambda: {RED, BLUE} <= colours(driver), "the picture")
 

@@ -23,7 +23,7 @@ async def forever(call: str) -> None:
     await asyncio.Event().wait()
 
 
-async def call(driver: Any) -> None:
+async def start_manual_call(driver: Any) -> None:
     await driver.type("!files/search_files pattern=x")
     await driver.pilot.press("escape", "enter")
     await driver.until(lambda: driver.host.called, "the call")
@@ -38,7 +38,7 @@ async def test_a_call_by_hand_is_one_card_with_its_progress_and_its_result(run: 
         await done.wait()
 
     async with run(by_hand=waits) as driver:
-        await call(driver)
+        await start_manual_call(driver)
         driver.host.put(events.ToolProgress("hand-1", "files", 3, 14, "reading"))
         await driver.until(lambda: "3/14" in driver.transcript(), "progress")
         line = next(line for line in driver.text().splitlines() if "search_files" in line)
@@ -71,7 +71,7 @@ async def test_a_task_that_an_earlier_run_left_has_a_card_until_it_is_over(run: 
 
 async def test_escape_stops_a_call_by_hand(run: Run) -> None:
     async with run(by_hand=forever) as driver:
-        await call(driver)
+        await start_manual_call(driver)
         await driver.until(lambda: "running" in driver.transcript())
         await driver.pilot.press("escape")
         await driver.until(lambda: [card.state for card in cards(driver)] == ["stopped"], "the end of the call")
@@ -83,7 +83,7 @@ async def test_a_call_by_hand_continues_when_a_turn_ends_or_another_conversation
         return "yes"
 
     async with run(by_hand=forever, turn=says) as driver:
-        await call(driver)
+        await start_manual_call(driver)
         await driver.type("hello")
         await driver.pilot.press("enter")
         await driver.until(lambda: driver.host.sent and not driver.host.conversation.is_busy)
@@ -102,7 +102,7 @@ async def test_a_call_by_hand_that_fails_says_what_to_do_once(run: Run) -> None:
         raise UsageError("It is not there.", "Look again.")
 
     async with run(by_hand=fails) as driver:
-        await call(driver)
+        await start_manual_call(driver)
         await driver.until(lambda: "Look again." in driver.transcript(), "the reason")
         await driver.pilot.pause(0.05)
         assert [card.state for card in cards(driver)] == ["failed"]

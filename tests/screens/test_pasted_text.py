@@ -21,14 +21,14 @@ LINE = "!files/search_files pattern=x"
 LONG = '!files/search_files pattern=/ note="' + "\n".join(f"Please review paragraph {n}." for n in range(25)) + '"'
 
 
-def prompt(driver: Any) -> Any:
+def composer_input(driver: Any) -> Any:
     return driver.app.chat.query_one(Composer).composer_input
 
 
 async def paste(driver: Any, text: str) -> None:
-    before = prompt(driver).text
+    before = composer_input(driver).text
     driver.app.post_message(Paste(text))
-    await driver.until(lambda: prompt(driver).text != before, "the paste")
+    await driver.until(lambda: composer_input(driver).text != before, "the paste")
     await driver.pilot.pause(0.02)
 
 
@@ -44,10 +44,10 @@ async def assert_not_sent(driver: Any, text: str) -> None:
     """Enter does nothing with it."""
     await driver.pilot.press("enter")
     await driver.pilot.pause()
-    assert (driver.host.called, driver.host.sent, prompt(driver).text) == ([], [], text)
+    assert (driver.host.called, driver.host.sent, composer_input(driver).text) == ([], [], text)
 
 
-def notices(driver: Any) -> str:
+def shown_notices(driver: Any) -> str:
     return " ".join(notification.message for notification in driver.app._notifications)
 
 
@@ -64,7 +64,7 @@ async def insert_prompt(driver: Any, text: str, monkeypatch: pytest.MonkeyPatch)
     await driver.pilot.press("enter")
     await driver.until(lambda: type(driver.app.screen).__name__ == "PromptArgumentsForm", "the form")
     await driver.pilot.press("enter")
-    await driver.until(lambda: prompt(driver).text.endswith(text), "the filled prompt")
+    await driver.until(lambda: composer_input(driver).text.endswith(text), "the filled prompt")
 
 
 @pytest.mark.parametrize("text", [LINE, LONG, "/auto-approve", "/new"])
@@ -77,7 +77,7 @@ async def test_the_text_of_a_prompt_is_sent_as_a_message_and_the_screen_says_so(
         lines = ", 25 lines" if text == LONG else ""
         assert f"Text of files{lines}: enter sends it as a message." in driver.text()
         await assert_sent_as_message(driver, text)
-        assert "Sent as a message" in notices(driver)
+        assert "Sent as a message" in shown_notices(driver)
         assert "Text of files" not in driver.text()
 
 
@@ -94,7 +94,7 @@ async def test_a_pasted_call_or_command_is_sent_as_a_message_and_the_screen_says
         assert not driver.app.query("OptionList")
         assert "enter sends it as a message. Type the c" in driver.text()
         await assert_sent_as_message(driver, text)
-        assert "Sent as a message" in notices(driver)
+        assert "Sent as a message" in shown_notices(driver)
 
 
 async def test_enter_does_nothing_right_behind_an_insertion_nor_while_it_is_held(run: Run, clock: ManualClock) -> None:
@@ -103,7 +103,7 @@ async def test_enter_does_nothing_right_behind_an_insertion_nor_while_it_is_held
         for _ in range(5):
             clock.now += GUARD_SECONDS * 0.9
             await assert_not_sent(driver, "hello")
-        assert "press Enter again" in notices(driver)
+        assert "press Enter again" in shown_notices(driver)
         clock.now += GUARD_SECONDS * 1.1
         await assert_sent_as_message(driver, "hello")
 
@@ -122,7 +122,7 @@ async def test_a_paste_that_ends_its_brackets_itself_runs_nothing(run: Run, cloc
         driver.app.post_message(Paste("x"))
         for key in ("ctrl+u", *LINE):
             driver.app.post_message(Key({" ": "space"}.get(key, key), key if len(key) == 1 else None))
-        await driver.until(lambda: prompt(driver).text == LINE, "the text")
+        await driver.until(lambda: composer_input(driver).text == LINE, "the text")
         clock.now += 1
         await assert_sent_as_message(driver, LINE)
 
@@ -133,7 +133,7 @@ async def test_a_call_of_which_a_part_was_pasted_stays_and_says_what_to_do(run: 
         await paste(driver, "x")
         assert "type the call to run it" in driver.text()
         await assert_not_sent(driver, LINE)
-        assert "Start with a space to send it as a message." in notices(driver)
+        assert "Start with a space to send it as a message." in shown_notices(driver)
         await driver.pilot.press("home", "space")
         await assert_sent_as_message(driver, f" {LINE}")
 
@@ -149,9 +149,9 @@ async def test_undo_does_not_make_a_pasted_call_a_typed_one(run: Run) -> None:
     async with run(turn=echo_reply) as driver:
         await paste(driver, LINE)
         await driver.pilot.press("ctrl+u")
-        await driver.until(lambda: not prompt(driver).text)
+        await driver.until(lambda: not composer_input(driver).text)
         await driver.pilot.press("ctrl+z")
-        await driver.until(lambda: prompt(driver).text == LINE)
+        await driver.until(lambda: composer_input(driver).text == LINE)
         await assert_sent_as_message(driver, LINE)
 
 
@@ -169,7 +169,7 @@ async def test_a_typed_call_is_called_again_from_the_history(run: Run) -> None:
     async with run(no_model=True) as driver:
         await driver.type(LINE)
         await driver.pilot.press("escape", "enter")
-        await driver.until(lambda: driver.host.called and not prompt(driver).text, "the call")
+        await driver.until(lambda: driver.host.called and not composer_input(driver).text, "the call")
         await driver.pilot.press("up", "enter")
         await driver.until(lambda: len(driver.host.called) == 2, "the second call")
 
@@ -179,7 +179,7 @@ async def test_an_earlier_message_that_reads_like_a_call_is_a_message_again(run:
         driver.host.conversation.messages = (Message(role="user", parts=(TextPart(LINE),)),)
         driver.app.chat.load_conversation()
         await driver.pilot.press("up")
-        await driver.until(lambda: prompt(driver).text == LINE)
+        await driver.until(lambda: composer_input(driver).text == LINE)
         assert "enter sends it as a message" in driver.text()
         await assert_sent_as_message(driver, LINE)
 
@@ -221,7 +221,7 @@ async def test_a_call_pasted_before_there_is_a_host_is_a_message() -> None:
     async with open_shell() as driver:
         await paste(driver, LINE)
         await driver.pilot.press("enter")
-        await driver.until(lambda: not prompt(driver).text, "the message")
+        await driver.until(lambda: not composer_input(driver).text, "the message")
         await attach_and_start(driver)
         await driver.until(lambda: driver.host.sent or driver.host.called, "the message")
         assert driver.host.called == []

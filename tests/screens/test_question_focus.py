@@ -25,7 +25,7 @@ from tests.screens.screenshots import FORM
 pytestmark = pytest.mark.anyio
 
 
-def prompt(driver: Any) -> Any:
+def composer_input(driver: Any) -> Any:
     return driver.app.chat.composer_input
 
 
@@ -56,11 +56,11 @@ async def test_a_question_that_comes_while_a_message_is_written_is_seen_and_take
         await card(driver, "Press F8 or click to open", "1 waiting for you: F8")
         assert question.server in driver.text()
         assert driver.app.screen is driver.app.chat
-        assert driver.app.focused is prompt(driver)
+        assert driver.app.focused is composer_input(driver)
         await driver.type(" you asod")
         clock.now += 60
         await driver.pilot.press("A", "e", "r")
-        assert prompt(driver).text == "thank you asodAer"
+        assert composer_input(driver).text == "thank you asodAer"
         assert pending.answer is None
         await driver.pilot.press("f8")
         await driver.until(
@@ -72,8 +72,8 @@ async def test_a_question_that_comes_while_a_message_is_written_is_seen_and_take
         await driver.pilot.press("escape")
         await driver.until(lambda: pending.answer is not None, "the refusal")
         assert pending.answer == question.refusal()
-        await driver.until(lambda: driver.app.focused is prompt(driver), "the message")
-        assert prompt(driver).text == "thank you asodAer"
+        await driver.until(lambda: driver.app.focused is composer_input(driver), "the message")
+        assert composer_input(driver).text == "thank you asodAer"
 
 
 async def test_a_click_on_what_waits_enters_it_and_a_second_one_presses_no_button(run: Run, clock: ManualClock) -> None:
@@ -123,8 +123,10 @@ async def test_no_letter_answers_a_question_that_was_not_entered(run: Run, clock
             assert driver.app.screen is dialog
             pending.worker.cancel()
             await driver.until(lambda: driver.app.screen is driver.app.chat, "the chat")
-            await driver.until(lambda key=key: prompt(driver).text == (key if len(key) == 1 else ""), "the letter")
-            prompt(driver).text = ""
+            await driver.until(
+                lambda key=key: composer_input(driver).text == (key if len(key) == 1 else ""), "the letter"
+            )
+            composer_input(driver).text = ""
             clock.now += 60
 
 
@@ -138,7 +140,7 @@ async def test_a_letter_before_a_question_was_entered_is_forgotten_when_it_is(ru
         clock.now += 60
         await driver.pilot.press("a")
         await driver.until(lambda: pending.answer == AllowOnce(), "the answer")
-        assert prompt(driver).text == "", "the first one was meant for the question, too"
+        assert composer_input(driver).text == "", "the first one was meant for the question, too"
 
 
 @each_example_question
@@ -151,7 +153,7 @@ async def test_typing_on_during_a_question_writes_a_message(run: Run, clock: Man
         clock.now += 0.7
         await driver.pilot.press("s")
         await card(driver, "Press F8 or click to open")
-        await driver.until(lambda: prompt(driver).text == "as", "both letters")
+        await driver.until(lambda: composer_input(driver).text == "as", "both letters")
         await driver.type("k")
         await driver.pilot.press("enter")
         await driver.until(lambda: [text for text, _ in driver.host.sent] == ["ask"], "the message")
@@ -165,7 +167,8 @@ async def test_a_sentence_in_one_piece_becomes_a_message_also_while_a_question_o
         pending = PendingQuestion(driver, tool_question())
         driver.press_together(*"asA a", "enter", *"dr")
         await driver.until(
-            lambda: "".join([text for text, _ in driver.host.sent]) + prompt(driver).text == "asA adr", "the text"
+            lambda: "".join([text for text, _ in driver.host.sent]) + composer_input(driver).text == "asA adr",
+            "the text",
         )
         assert pending.answer is None
         pending.worker.cancel()
@@ -184,7 +187,7 @@ async def test_a_pasted_text_goes_to_the_message(run: Run, clock: ManualClock) -
         clock.now += 60
         driver.app.post_message(events.Paste("a\ns"))
         await card(driver)
-        await driver.until(lambda: prompt(driver).text == "a\ns", "the text")
+        await driver.until(lambda: composer_input(driver).text == "a\ns", "the text")
         assert pending.answer is None
 
 
@@ -194,7 +197,7 @@ async def test_a_letter_given_to_a_question_that_is_withdrawn_goes_to_the_messag
         clock.now += 60
         await driver.pilot.press("t")
         pending.worker.cancel()
-        await driver.until(lambda: prompt(driver).text == "t", "the letter")
+        await driver.until(lambda: composer_input(driver).text == "t", "the letter")
 
 
 @pytest.mark.req("ui.confirm")
@@ -212,7 +215,7 @@ async def test_letters_right_behind_the_key_that_enters_answer_nothing(run: Run,
             await driver.pilot.press("a", "enter")
         assert pending.answer is None
         assert TOO_SOON_HINT in driver.text()
-        assert prompt(driver).text == "x"
+        assert composer_input(driver).text == "x"
         clock.now += 0.31
         await driver.pilot.press("a")
         await driver.until(lambda: pending.answer == AllowOnce(), "the answer")
@@ -312,7 +315,7 @@ async def test_on_a_page_without_a_field_letters_do_nothing_until_the_question_i
         pending, dialog = await open_guarded_dialog(driver, FORM)
         clock.now += 60
         await driver.pilot.press("a", "s", "enter")
-        assert (pending.answer, driver.app.screen, prompt(driver).text) == (None, dialog, "")
+        assert (pending.answer, driver.app.screen, composer_input(driver).text) == (None, dialog, "")
 
 
 async def test_f8_says_that_no_question_waits(run: Run) -> None:

@@ -66,7 +66,7 @@ async def test_keys_typed_before_the_question_was_read_do_not_answer_it(
         assert driver.app.screen.is_guarded
         await driver.pilot.press("tab", "enter", "escape", "ctrl+s", "right")
         assert pending.answer is None
-        assert len(driver.front.pending_questions) == 1
+        assert len(driver.frontend.pending_questions) == 1
         monkeypatch.setattr(input_guard, "GUARD_SECONDS", 0)
         await driver.enter_question()
         await driver.pilot.press("escape")
@@ -166,7 +166,7 @@ async def test_a_withdrawn_question_disappears_and_the_next_one_comes(run: Run) 
         first = PendingQuestion(driver, tool_question(arguments={"n": 1}))
         await driver.enter_question()
         second = PendingQuestion(driver, tool_question(arguments={"n": 2}))
-        await driver.until(lambda: len(driver.front.pending_questions) == 2)
+        await driver.until(lambda: len(driver.frontend.pending_questions) == 2)
         first.worker.cancel()
         await driver.until(
             lambda: driver.dialog is not None and driver.dialog.details.arguments == {"n": 2}, "the second question"
@@ -213,12 +213,12 @@ async def test_quitting_with_a_question_open_refuses_it_and_ends(
         answers.append(await frontend.ask(tool_question()))
 
     async with anyio.create_task_group() as group, run() as driver:
-        group.start_soon(host_task, driver.front)
+        group.start_soon(host_task, driver.frontend)
         await driver.until(lambda: hasattr(driver.app.screen, "is_guarded"))
         await driver.pilot.press(*keys)
         await driver.until(lambda: not driver.app.is_running, "the end")
         assert answers == [Deny()]
-        assert await driver.front.ask(tool_question()) == Deny()
+        assert await driver.frontend.ask(tool_question()) == Deny()
 
 
 @pytest.mark.req("ui.dialog-queue")
@@ -312,6 +312,6 @@ async def test_a_stopped_turn_takes_its_question_away(run: Run) -> None:
         host: FakeHost = driver.host
         host.conversation.stop()
         await driver.until(
-            lambda: driver.app.screen is driver.app.chat and not driver.front.pending_questions, "the chat"
+            lambda: driver.app.screen is driver.app.chat and not driver.frontend.pending_questions, "the chat"
         )
         assert "stopped" in driver.transcript()

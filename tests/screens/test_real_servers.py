@@ -120,7 +120,7 @@ Open = Callable[..., AbstractAsyncContextManager[Real]]
 
 
 @pytest.fixture
-def real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
+def open_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
     """`async with real(command, tools, …) as it:` the program as `mcphost` starts it, with one server named peer."""
     for kind in ("CONFIG", "DATA", "STATE", "CACHE"):
         monkeypatch.setenv(f"MCPHOST_{kind}_DIR", str(tmp_path / kind.lower()))
@@ -153,7 +153,7 @@ def real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
 
 
 @pytest.fixture
-def everything(real: Open, npm_peers: Path) -> Callable[..., AbstractAsyncContextManager[Real]]:
+def open_everything(open_app: Open, npm_peers: Path) -> Callable[..., AbstractAsyncContextManager[Real]]:
     """The same with server-everything, which asks for the folders at once: `roots` are the keys that answer it.
 
     The question comes with the first call.
@@ -161,7 +161,7 @@ def everything(real: Open, npm_peers: Path) -> Callable[..., AbstractAsyncContex
 
     @asynccontextmanager
     async def opened(*roots: str) -> AsyncIterator[Real]:
-        async with real(node.everything_command(), 19) as driver:
+        async with open_app(node.everything_command(), 19) as driver:
             sharing = driver.host.servers.find("peer").request_handler.root_sharing
             await driver.until(lambda: sharing.is_waiting, "that the server asked")
             assert not driver.is_asked
@@ -180,8 +180,10 @@ def everything(real: Open, npm_peers: Path) -> Callable[..., AbstractAsyncContex
 
 @pytest.mark.peer
 @pytest.mark.req("roots.list.legacy")
-async def test_folders_are_shared_with_the_reference_server_after_approval(everything: Open, tmp_path: Path) -> None:
-    async with everything("s") as driver:
+async def test_folders_are_shared_with_the_reference_server_after_approval(
+    open_everything: Open, tmp_path: Path
+) -> None:
+    async with open_everything("s") as driver:
         await driver.call("get-roots-list")
         told = (await driver.result()).text
     assert "Current MCP Roots (2 total)" in told
@@ -191,8 +193,8 @@ async def test_folders_are_shared_with_the_reference_server_after_approval(every
 
 @pytest.mark.peer
 @pytest.mark.req("sec.consent.data")
-async def test_the_reference_server_learns_no_folder_that_the_user_keeps(everything: Open, tmp_path: Path) -> None:
-    async with everything("escape") as driver:
+async def test_the_reference_server_learns_no_folder_that_the_user_keeps(open_everything: Open, tmp_path: Path) -> None:
+    async with open_everything("escape") as driver:
         await driver.call("get-roots-list")
         # It asks again, and mcphost does not.
         told = (await driver.result()).text
@@ -202,8 +204,8 @@ async def test_the_reference_server_learns_no_folder_that_the_user_keeps(everyth
 
 @pytest.mark.peer
 @pytest.mark.req("samp.legacy-wire")
-async def test_the_reference_server_gets_the_models_answer_or_the_refusal(everything: Open) -> None:
-    async with everything() as driver:
+async def test_the_reference_server_gets_the_models_answer_or_the_refusal(open_everything: Open) -> None:
+    async with open_everything() as driver:
         await driver.call("trigger-sampling-request", prompt="hello", maxTokens=7)
         shown = await driver.answer(ReviewSamplingDialog, "end", "a")
         for words in ("Resource trigger-sampling-request context: hello", "You are a helpful test server.", "7 tokens"):
@@ -259,8 +261,8 @@ async def _raw(driver: Real) -> Any:
 
 @pytest.mark.peer
 @pytest.mark.req("elic.actions", "elic.review", "elic.wire.legacy")
-async def test_the_reference_servers_thirteen_fields_arrive_as_they_were_typed(everything: Open) -> None:
-    async with everything() as driver:
+async def test_the_reference_servers_thirteen_fields_arrive_as_they_were_typed(open_everything: Open) -> None:
+    async with open_everything() as driver:
         dialog = await _form(driver)
         await driver.pilot.press("tab")
         rows = dialog.query_one(Form).rows
@@ -278,8 +280,10 @@ async def test_the_reference_servers_thirteen_fields_arrive_as_they_were_typed(e
 
 @pytest.mark.peer
 @pytest.mark.req("elic.form.defaults", "elic.form.validate")
-async def test_the_reference_server_gets_its_own_defaults_and_no_number_that_breaks_its_rule(everything: Open) -> None:
-    async with everything() as driver:
+async def test_the_reference_server_gets_its_own_defaults_and_no_number_that_breaks_its_rule(
+    open_everything: Open,
+) -> None:
+    async with open_everything() as driver:
         await _form(driver)
         await driver.pilot.press("tab")
         await driver.type("Ada")
@@ -301,8 +305,8 @@ async def test_the_reference_server_gets_its_own_defaults_and_no_number_that_bre
 
 @pytest.mark.peer
 @pytest.mark.req("elic.actions")
-async def test_the_reference_server_distinguishes_declined_from_cancelled_forms(everything: Open) -> None:
-    async with everything() as driver:
+async def test_the_reference_server_distinguishes_declined_from_cancelled_forms(open_everything: Open) -> None:
+    async with open_everything() as driver:
         for keys, action, words in (
             (("ctrl+d",), "decline", "declined to provide"),
             (("right", "enter"), "decline", "declined to provide"),
@@ -317,9 +321,9 @@ async def test_the_reference_server_distinguishes_declined_from_cancelled_forms(
 
 @pytest.mark.peer
 @pytest.mark.req("elic.url.consent", "elic.url.required-error")
-async def test_the_reference_servers_addresses_open_only_when_the_user_says_so(everything: Open) -> None:
+async def test_the_reference_servers_addresses_open_only_when_the_user_says_so(open_everything: Open) -> None:
     there = {"url": "https://example.com/x?a=1&b=2", "elicitationId": "e1"}
-    async with everything() as driver:
+    async with open_everything() as driver:
         await driver.call("trigger-url-elicitation", **there)
         shown = await driver.answer(VisitUrlDialog, "escape")
         assert there["url"] in shown
@@ -380,9 +384,11 @@ async def _answered(driver: Real, tool: str, **keys: tuple[str, ...]) -> list[st
 
 
 @pytest.mark.req("mrtr.fulfil", "elic.wire.modern", "samp.modern-wire", "roots.list.modern", revisions=("2026-07-28",))
-async def test_an_sdk_server_of_2026_gets_all_it_asks_for_in_one_round_or_several(real: Open, tmp_path: Path) -> None:
+async def test_an_sdk_server_of_2026_gets_all_it_asks_for_in_one_round_or_several(
+    open_app: Open, tmp_path: Path
+) -> None:
     folders = f"file://{tmp_path}/al%20pha | file://{tmp_path}/b"
-    async with real([sys.executable, SDK, "stdio"], 12, era="stateless") as driver:
+    async with open_app([sys.executable, SDK, "stdio"], 12, era="stateless") as driver:
         assert driver.host.servers.view("peer").facts.revision == "2026-07-28"
         seen = await _answered(driver, "survey")
         assert sorted(seen) == sorted(kind.__name__ for kind in AGREED)
@@ -406,9 +412,9 @@ async def test_an_sdk_server_of_2026_gets_all_it_asks_for_in_one_round_or_severa
 @pytest.mark.req("mrtr.decline", "samp.reject.modern", "sec.consent.data")
 @pytest.mark.parametrize("dialog", ["ReviewSamplingDialog", "ReviewReplyDialog", "ShareRootsDialog"])
 async def test_escape_ends_the_call_of_an_sdk_server_of_2026_and_nothing_of_that_round_is_sent(
-    real: Open, dialog: str
+    open_app: Open, dialog: str
 ) -> None:
-    async with real([sys.executable, SDK, "stdio"], 12, era="stateless") as driver:
+    async with open_app([sys.executable, SDK, "stdio"], 12, era="stateless") as driver:
         seen = await _answered(driver, "survey", **{dialog: ("escape",)})
         assert dialog in seen
         await driver.until(lambda: driver.app.screen is driver.app.chat, "that no question is left")

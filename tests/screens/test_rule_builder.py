@@ -16,12 +16,12 @@ FOLDER = "/home/me/proj"
 TOOL = Rule(server="files", tool="write_file")
 
 
-def call(**arguments: Any) -> ApproveTool:
+def call_question(**arguments: Any) -> ApproveTool:
     return tool_question(arguments=arguments or {"path": "src/a.txt", "lines": 20}, folder=FOLDER)
 
 
 async def open_builder(driver: Any, question: ApproveTool | None = None) -> tuple[PendingQuestion, Any]:
-    pending = PendingQuestion(driver, question or call())
+    pending = PendingQuestion(driver, question or call_question())
     await driver.enter_question()
     await driver.pilot.press("A")
     await driver.until(lambda: type(driver.dialog).__name__ == "RuleBuilderDialog", "the rule builder")
@@ -50,7 +50,7 @@ async def to(driver: Any, title: str) -> None:
     pytest.fail(f"no field {title!r}")
 
 
-async def choose(driver: Any, title: str, words: str) -> None:
+async def choose_option(driver: Any, title: str, words: str) -> None:
     await to(driver, title)
     options = [option.value for option in driver.app.screen.form.current_row.field.options]
     await driver.pilot.press("home", *["down"] * options.index(words), "space")
@@ -116,7 +116,7 @@ async def test_it_begins_with_the_narrowest_rule_that_covers_the_call(run: Run) 
 )
 async def test_a_path_is_bound_to_its_folder_and_where_that_is_wide_to_itself(run: Run, path: str, bound: str) -> None:
     async with run(size=(120, 40)) as driver:
-        await open_builder(driver, call(path=path))
+        await open_builder(driver, call_question(path=path))
         await wait_for_comparison(driver)
         assert f"files/write_file?path={bound}" in driver.text()
         await driver.pilot.press("escape", "escape")
@@ -124,7 +124,7 @@ async def test_a_path_is_bound_to_its_folder_and_where_that_is_wide_to_itself(ru
 
 async def test_a_folder_of_unknown_contents_binds_the_path_itself(run: Run) -> None:
     async with run(size=(120, 40)) as driver:
-        await open_builder(driver, call(path="/home/me/proj/src/[id]/page.tsx"))
+        await open_builder(driver, call_question(path="/home/me/proj/src/[id]/page.tsx"))
         await wait_for_comparison(driver)
         assert "files/write_file?path=/home/me/proj/src/[id]/page.tsx" in driver.text()
         await driver.pilot.press("escape", "escape")
@@ -132,7 +132,7 @@ async def test_a_folder_of_unknown_contents_binds_the_path_itself(run: Run) -> N
 
 async def test_a_call_with_more_than_a_rule_can_show_leaves_the_longest_values_unbound(run: Run) -> None:
     async with run(size=(120, 40)) as driver:
-        pending, _ = await open_builder(driver, call(a="x" * 190, b="y" * 180, c="z" * 180, d=5))
+        pending, _ = await open_builder(driver, call_question(a="x" * 190, b="y" * 180, c="z" * 180, d=5))
         await wait_for_comparison(driver)
         answer = await save_rule(driver, pending)
         assert [condition.argument for condition in answer.rule.conditions] == [("b",), ("c",), ("d",)]
@@ -151,7 +151,7 @@ async def test_a_rule_that_leaves_arguments_open_names_them_and_starts_with_an_h
     run: Run, arguments: dict[str, Any], named: str
 ) -> None:
     async with run(size=(120, 40)) as driver:
-        pending, _ = await open_builder(driver, call(**arguments))
+        pending, _ = await open_builder(driver, call_question(**arguments))
         await wait_for_comparison(driver)
         assert f"any value of {named} is allowed" in driver.text()
         answer = await save_rule(driver, pending)
@@ -166,7 +166,7 @@ async def test_the_widest_rule_is_the_users_own_choice(run: Run) -> None:
         for title, words in (
             ("path", "any value"), ("lines", "any value"), ("where", "everywhere"), ("until", "never")
         ):  # fmt: skip
-            await choose(driver, title, words)
+            await choose_option(driver, title, words)
         await driver.until(lambda: "write_file of files runs without asking with any arguments" in driver.text())
         assert await save_rule(driver, pending) == AllowAlways()
 
@@ -174,11 +174,11 @@ async def test_the_widest_rule_is_the_users_own_choice(run: Run) -> None:
 async def test_conditions_scope_and_expiry_are_chosen_by_keyboard(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
         pending, _ = await open_builder(driver)
-        await choose(driver, "path", "in this folder")
-        await choose(driver, "lines", "at most")
+        await choose_option(driver, "path", "in this folder")
+        await choose_option(driver, "lines", "at most")
         await fill(driver, "100")
-        await choose(driver, "where", "this project")
-        await choose(driver, "until", "1 hour")
+        await choose_option(driver, "where", "this project")
+        await choose_option(driver, "until", "1 hour")
         await wait_for_comparison(driver)
         assert "files/write_file?path=under:/home/me/proj/src&lines=<=100" in driver.text()
         before = time.time()
@@ -194,7 +194,7 @@ async def test_conditions_scope_and_expiry_are_chosen_by_keyboard(run: Run) -> N
 
 async def test_a_rule_for_an_edited_call_is_about_the_edited_arguments(run: Run) -> None:
     async with run(size=(120, 40)) as driver:
-        pending = PendingQuestion(driver, call(path="src/a.txt", lines=20))
+        pending = PendingQuestion(driver, call_question(path="src/a.txt", lines=20))
         await driver.enter_question()
         await driver.pilot.press("e", "tab", "backspace", "backspace", "7", "ctrl+s")
         await driver.until(lambda: "edited by you" in driver.text(), "the edited call")
@@ -202,7 +202,7 @@ async def test_a_rule_for_an_edited_call_is_about_the_edited_arguments(run: Run)
         assert "s session" not in driver.text()
         await driver.pilot.press("A")
         await driver.until(lambda: type(driver.dialog).__name__ == "RuleBuilderDialog", "the rule builder")
-        await choose(driver, "path", "any value")
+        await choose_option(driver, "path", "any value")
         await wait_for_comparison(driver)
         assert "files/write_file?lines=7" in driver.text()
         answer = await save_rule(driver, pending)
@@ -225,8 +225,8 @@ async def test_each_condition_is_written_as_it_is_meant(
     run: Run, title: str, words: str, typed: str, condition: Condition
 ) -> None:
     async with run(size=(120, 40)) as driver:
-        pending, dialog = await open_builder(driver, call(kind="a", force=False, deep={"n": 3}))
-        await choose(driver, title, words)
+        pending, dialog = await open_builder(driver, call_question(kind="a", force=False, deep={"n": 3}))
+        await choose_option(driver, title, words)
         if typed:
             await driver.pilot.press("tab")
             dialog.form.current_row.field_widget.text = typed
@@ -238,7 +238,7 @@ async def test_each_condition_is_written_as_it_is_meant(
 async def test_a_rule_that_does_not_cover_this_very_call_cannot_be_kept(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
         pending, _ = await open_builder(driver)
-        await choose(driver, "lines", "at most")
+        await choose_option(driver, "lines", "at most")
         await fill(driver, "10")
         await driver.until(lambda: "does not match this call" in driver.text(), "the warning")
         await driver.pilot.press("ctrl+s")
@@ -254,12 +254,12 @@ async def test_a_rule_that_does_not_cover_this_very_call_cannot_be_kept(run: Run
 async def test_names_with_a_star_and_the_whole_server_can_be_covered(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
         pending, _ = await open_builder(driver)
-        await choose(driver, "covers", "tools whose names match")
+        await choose_option(driver, "covers", "tools whose names match")
         await driver.until(lambda: "Tools of files named write_* run without asking" in driver.text(), "it in words")
         assert (await save_rule(driver, pending)).rule.tool == "write_*"
     async with run(size=(80, 24)) as driver:
         pending, _ = await open_builder(driver)
-        await choose(driver, "covers", "every tool of this server")
+        await choose_option(driver, "covers", "every tool of this server")
         assert (await save_rule(driver, pending)).rule.tool == ""
 
 
@@ -272,10 +272,10 @@ async def test_it_says_which_earlier_calls_the_rule_would_have_covered(run: Run)
         ]
         await open_builder(driver)
         await driver.until(lambda: "0 of the 3 earlier calls" in driver.text(), "none")
-        await choose(driver, "lines", "any value")
-        await choose(driver, "path", "any value")
+        await choose_option(driver, "lines", "any value")
+        await choose_option(driver, "path", "any value")
         await driver.until(lambda: "2 of the 3 earlier calls" in driver.text(), "both")
-        await choose(driver, "path", "in this folder")
+        await choose_option(driver, "path", "in this folder")
         await fill(driver, FOLDER)
         await driver.until(lambda: "1 of the 3 earlier calls" in driver.text(), "one")
         assert "/home/me/proj/b" in driver.text()
@@ -289,7 +289,7 @@ async def test_a_question_that_is_withdrawn_takes_the_builder_with_it(run: Run) 
         pending.worker.cancel()
         await driver.until(lambda: len(driver.app.screen_stack) == 1, "the chat")
         assert dialog not in driver.app.screen_stack
-        later = PendingQuestion(driver, call())
+        later = PendingQuestion(driver, call_question())
         await driver.enter_question()
         await driver.pilot.press("a")
         await driver.until(lambda: later.answer == AllowOnce())

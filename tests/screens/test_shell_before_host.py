@@ -94,7 +94,7 @@ async def test_a_question_of_an_attached_host_opens() -> None:
     from tests.screens.example_questions import CALL
 
     async with open_shell() as driver, asyncio.TaskGroup() as tasks:
-        asked = tasks.create_task(driver.front.ask(CALL))
+        asked = tasks.create_task(driver.frontend.ask(CALL))
         await attach_and_start(driver)
         await driver.enter_question()
         asked.cancel()

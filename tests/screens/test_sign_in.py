@@ -183,7 +183,7 @@ async def test_there_is_no_other_way_where_none_is_offered(run: Run) -> None:
         assert pending.answer is None
 
 
-def modules(strips: Any) -> list[list[int]]:
+def qr_modules(strips: Any) -> list[list[int]]:
     """What a scanner would see: each cell is two rows of black, which is 1, and white; anything else is a 2."""
     shades = {"#ffffff": 0, "#000000": 1}
     out: list[list[int]] = []
@@ -227,7 +227,7 @@ async def test_a_qr_code_is_drawn_whole_in_black_on_white_whatever_the_theme(
         if size == (120, 40):
             expected = [[item for item in row for _ in (1, 2)] for row in expected for _ in (1, 2)]
         await driver.until(
-            lambda: found(modules(driver.app.screen._compositor.render_strips()), expected), "every module"
+            lambda: found(qr_modules(driver.app.screen._compositor.render_strips()), expected), "every module"
         )
         await driver.pilot.press("escape")
         await driver.enter_question()
@@ -240,7 +240,7 @@ async def test_a_window_too_small_for_a_qr_code_shows_the_needed_size(run: Run) 
         await driver.enter_question()
         await driver.pilot.press("q")
         await driver.until(lambda: "too small for the QR code: it needs" in driver.text(), "a sentence")
-        assert not found(modules(driver.app.screen._compositor.render_strips()), [[1, 1, 1, 1]])
+        assert not found(qr_modules(driver.app.screen._compositor.render_strips()), [[1, 1, 1, 1]])
 
 
 def test_a_text_that_no_code_holds_well_has_none() -> None:

@@ -10,7 +10,7 @@ from tests.screens.conftest import Run
 pytestmark = pytest.mark.anyio
 
 
-def approve() -> ApproveTool:
+def approval_question() -> ApproveTool:
     return ApproveTool(
         server="files",
         why="the model asked for it in turn 1",
@@ -24,7 +24,7 @@ def approve() -> ApproveTool:
 
 async def test_all_keys_of_a_question_are_shown_at_80_by_24(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
-        PendingQuestion(driver, approve())
+        PendingQuestion(driver, approval_question())
         await driver.enter_question()
         for word in ("esc/d deny", "r reason", "a once", "s session", "A always", "e edit", "v all"):
             assert word in driver.text(), word
@@ -38,7 +38,7 @@ async def test_an_open_panel_shows_its_keys_and_keeps_the_buttons_in_view(
     run: Run, key: str, text: str, button: str
 ) -> None:
     async with run(size=(80, 24)) as driver:
-        PendingQuestion(driver, approve())
+        PendingQuestion(driver, approval_question())
         await driver.enter_question()
         await driver.pilot.press(key)
         await driver.until(
@@ -52,7 +52,7 @@ async def test_an_open_panel_shows_its_keys_and_keeps_the_buttons_in_view(
 
 async def test_a_reason_is_still_a_denial_after_looking_at_the_editor(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
-        pending = PendingQuestion(driver, approve())
+        pending = PendingQuestion(driver, approval_question())
         await driver.enter_question()
         await driver.pilot.press("e", "escape", "escape", "r")
         await driver.type("no")
@@ -62,7 +62,7 @@ async def test_a_reason_is_still_a_denial_after_looking_at_the_editor(run: Run) 
 
 async def test_how_long_a_call_waits_is_seen_before_its_addresses_however_long_they_are(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
-        driver.app.run_worker(driver.front.ask(extreme_content.RETRY))
+        driver.app.run_worker(driver.frontend.ask(extreme_content.RETRY))
         await driver.enter_question()
         shown = driver.text()
         assert shown.index("waiting for ") < shown.index("closes automatically") < shown.index("https://login.")

@@ -20,7 +20,7 @@ def visible_suggestions(driver: Any) -> list[str]:
     return [str(option.prompt).strip() for popup in driver.app.screen.query(OptionList) for option in popup.options]
 
 
-async def form(driver: Any) -> None:
+async def open_prompt_form(driver: Any) -> None:
     """Open the form of the first prompt."""
     await driver.pilot.press("f5", "enter")
     await driver.until(lambda: type(driver.app.screen).__name__ == "PromptArgumentsForm", "the form")
@@ -31,7 +31,7 @@ async def form(driver: Any) -> None:
 async def test_suggestions_are_chosen_with_the_keys_and_the_next_question_knows_what_is_filled_in(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
         driver.host.features.suggestions = {"path": PATHS, "focus": ["tests"]}
-        await form(driver)
+        await open_prompt_form(driver)
         await driver.until(lambda: visible_suggestions(driver) == PATHS, "all of them before anything is typed")
         await driver.type("sr")
         await driver.until(lambda: visible_suggestions(driver) == PATHS[:2], "what begins like that")
@@ -59,7 +59,7 @@ async def test_twenty_keys_cost_one_question_and_a_late_answer_is_not_shown(run:
             return Completion((f"{value} completed",))
 
         driver.host.features.complete = late
-        await form(driver)
+        await open_prompt_form(driver)
         await driver.until(lambda: len(answers) == 1, "the question of the empty field")
         await driver.type("abcdefghijklmnopqrst")
         await driver.until(lambda: len(answers) == 2, "one more question")
@@ -86,7 +86,7 @@ async def test_a_form_works_without_suggestions(run: Run, fault: Exception | Non
             return Completion()
 
         driver.host.features.complete = fails
-        await form(driver)
+        await open_prompt_form(driver)
         await driver.until(lambda: asked > 0, "a question")
         await driver.type("main.py")
         assert visible_suggestions(driver) == []
@@ -99,7 +99,7 @@ async def test_a_form_works_without_suggestions(run: Run, fault: Exception | Non
 @pytest.mark.req("comp.capability")
 async def test_a_server_without_completion_is_asked_once_for_each_field(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
-        await form(driver)
+        await open_prompt_form(driver)
         await driver.until(lambda: len(driver.host.features.asked) == 1, "the question")
         await driver.type("a")
         await driver.pilot.pause(0.3)
@@ -109,7 +109,7 @@ async def test_a_server_without_completion_is_asked_once_for_each_field(run: Run
 async def test_escape_closes_the_suggestions_first_and_then_the_form(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
         driver.host.features.suggestions = {"path": PATHS}
-        await form(driver)
+        await open_prompt_form(driver)
         await driver.until(lambda: visible_suggestions(driver) == PATHS, "suggestions")
         await driver.pilot.press("escape")
         await driver.until(lambda: visible_suggestions(driver) == [], "none")
@@ -122,7 +122,7 @@ async def test_escape_closes_the_suggestions_first_and_then_the_form(run: Run) -
 async def test_hidden_suggestions_are_counted_and_not_offered(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
         driver.host.features.suggestions = {"path": ["bad\x1b[31m", "rtl\u202e", "", *(f"p{n}" for n in range(150))]}
-        await form(driver)
+        await open_prompt_form(driver)
         await driver.until(lambda: bool(visible_suggestions(driver)), "suggestions")
         rows = visible_suggestions(driver)
         assert rows[0] == "p0"

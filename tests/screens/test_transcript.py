@@ -249,7 +249,7 @@ async def test_long_text_is_cleaned_row_by_row_and_copied_as_it_was_broken() -> 
 
 
 @pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def drawn_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The rows of the view in the order in which they are drawn."""
     rows: list[int] = []
     render = Transcript.render_line
@@ -262,7 +262,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return rows
 
 
-async def test_a_call_that_waits_draws_one_row_of_the_screen_at_each_turn(drawn: list[int]) -> None:
+async def test_a_call_that_waits_draws_one_row_of_the_screen_at_each_turn(drawn_rows: list[int]) -> None:
     app = Small()
     async with app.run_test(size=(60, 20)) as pilot:
         card = ToolCard("c", "files", "read", {"path": "notes.txt"})
@@ -272,14 +272,14 @@ async def test_a_call_that_waits_draws_one_row_of_the_screen_at_each_turn(drawn:
         app.view.update_block(card)
         await pilot.pause()
         head = next(y for y, row in enumerate(app.rows()) if "running" in row)
-        drawn.clear()
+        drawn_rows.clear()
         app.view.advance_spinner()
         await pilot.pause()
-        assert drawn.count(head) == 1
-        assert set(drawn) == {head}
+        assert drawn_rows.count(head) == 1
+        assert set(drawn_rows) == {head}
 
 
-async def test_a_call_that_is_out_of_view_draws_nothing(drawn: list[int]) -> None:
+async def test_a_call_that_is_out_of_view_draws_nothing(drawn_rows: list[int]) -> None:
     app = Small()
     async with app.run_test(size=(60, 20)) as pilot:
         card = ToolCard("c", "files", "read", {"path": "notes.txt"})
@@ -289,10 +289,10 @@ async def test_a_call_that_is_out_of_view_draws_nothing(drawn: list[int]) -> Non
         app.view.update_block(card)
         app.view.action_jump(False)
         await pilot.pause()
-        drawn.clear()
+        drawn_rows.clear()
         app.view.advance_spinner()
         await pilot.pause()
-        assert drawn == []
+        assert drawn_rows == []
 
 
 async def test_the_spinner_of_a_long_call_turns_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from tests.screens.fake_host import FakeHost, sample_server
 pytestmark = pytest.mark.anyio
 
 
-async def send(driver: Any, text: str = "go") -> None:
+async def send_message(driver: Any, text: str = "go") -> None:
     await driver.type(text)
     await driver.pilot.press("enter")
     await driver.until(lambda: driver.host.sent, "the message")
@@ -28,7 +28,7 @@ async def test_a_turn_that_is_stopped_before_anything_came_says_so(run: Run) -> 
         return ""
 
     async with run(turn=forever) as driver:
-        await send(driver)
+        await send_message(driver)
         await driver.until(lambda: driver.host.conversation.is_busy)
         await driver.pilot.press("escape")
         await driver.until(lambda: "Stopped." in driver.transcript(), "the end")
@@ -39,7 +39,7 @@ async def test_an_empty_answer_is_shown_as_empty(run: Run) -> None:
         return ""
 
     async with run(turn=nothing) as driver:
-        await send(driver)
+        await send_message(driver)
         await driver.until(lambda: "answer is empty" in driver.transcript(), "the end")
 
 
@@ -51,7 +51,7 @@ async def test_repeated_tries_are_one_notice_with_the_newest_count(run: Run) -> 
         return ""
 
     async with run(turn=trying) as driver:
-        await send(driver)
+        await send_message(driver)
         await driver.until(lambda: "attempt 3" in driver.transcript(), "the third")
         notices = [block for block in driver.app.chat.presenter.transcript.blocks if isinstance(block, NoticeBlock)]
         assert len([block for block in notices if "trouble" in block.text]) == 1
@@ -63,7 +63,7 @@ async def test_a_failed_turn_offers_the_message_again(run: Run) -> None:
         return "x"
 
     async with run(turn=quiet) as driver:
-        await send(driver, "my words")
+        await send_message(driver, "my words")
         await driver.until(lambda: not driver.host.conversation.is_busy)
         driver.host.put(events.TurnFinished(2, "failed", error="The model is down.", hint="Wait."))
         await driver.until(lambda: "Wait. Press Ctrl+R to retry" in driver.transcript(), "the hint")
@@ -78,7 +78,7 @@ async def test_one_key_continues_with_an_answer_that_was_cut_off_or_asks_again(r
         return "x"
 
     async with run(turn=quiet) as driver:
-        await send(driver, "my words")
+        await send_message(driver, "my words")
         await driver.until(lambda: not driver.host.conversation.is_busy)
         if text:
             message = Message(role="assistant", parts=(TextPart(text),), cut=True)

@@ -25,7 +25,7 @@ class Typist:
     """A person who types on whatever happens; `typed` is every character but Enter."""
 
     def __init__(self, driver: Any, clock: ManualClock, random: Random) -> None:
-        self.it, self.clock, self.random = driver, clock, random
+        self.driver, self.clock, self.random = driver, clock, random
         self.typed = ""
         self.asked: list[PendingQuestion] = []
         self.open: list[PendingQuestion] = []
@@ -36,7 +36,7 @@ class Typist:
 
     async def press(self, key: str, character: str) -> None:
         """One key, and the time until the next one."""
-        self.it.app.post_message(events.Key(key, character))
+        self.driver.app.post_message(events.Key(key, character))
         if self.random.random() < 0.1:
             return  # the next key comes in one piece with this one
         await self.heard()
@@ -49,7 +49,7 @@ class Typist:
 
     async def heard(self) -> None:
         """Wait until the keys so far were handed on."""
-        app, prompt = self.it.app, self.it.app.chat.composer_input
+        app, prompt = self.driver.app, self.driver.app.chat.composer_input
         while not (app._message_queue.empty() and prompt._message_queue.empty()):  # noqa: ASYNC110 - Textual's queues
             await asyncio.sleep(0)
 
@@ -62,13 +62,13 @@ class Typist:
         if self.random.random() < 0.8:
             await wait_settled()
         self.clock.now += self.random.choice((0.0, 0.0, 0.5))
-        self.opened += isinstance(self.it.app.screen, Guarded)
-        self.aside += self.it.app._minimized is not None
+        self.opened += isinstance(self.driver.app.screen, Guarded)
+        self.aside += self.driver.app._minimized is not None
 
     def ask(self) -> None:
         """A question of another kind than before."""
         question = next(self.kinds)
-        one = PendingQuestion(self.it, replace(CALL, call=f"c{len(self.asked)}") if question is CALL else question)
+        one = PendingQuestion(self.driver, replace(CALL, call=f"c{len(self.asked)}") if question is CALL else question)
         self.asked.append(one)
         self.open.append(one)
 
@@ -80,7 +80,7 @@ class Typist:
         self.clock.now += self.random.uniform(1.5, 4)
         self.ask()
         await wait_settled()
-        self.opened += isinstance(self.it.app.screen, Guarded)
+        self.opened += isinstance(self.driver.app.screen, Guarded)
         self.clock.now += self.random.choice((0.0, 0.2, 0.5, 5.0))
 
     async def sentence(self) -> None:
@@ -94,7 +94,7 @@ class Typist:
     @property
     def arrived(self) -> str:
         """What is in messages and in the composer."""
-        return "".join(text for text, _ in self.it.host.sent) + str(self.it.app.chat.composer_input.text)
+        return "".join(text for text, _ in self.driver.host.sent) + str(self.driver.app.chat.composer_input.text)
 
 
 @pytest.mark.req("ui.confirm", "ui.dialog-queue")
@@ -124,7 +124,7 @@ async def test_typing_answers_no_question_and_loses_no_letter(
         assert driver.host.sent
         clock.now += 60
         last = PendingQuestion(driver, EXAMPLE_QUESTIONS[0]) if not typist.open else typist.open[0]
-        await driver.until(lambda: driver.front.pending_questions, "a question")
+        await driver.until(lambda: driver.frontend.pending_questions, "a question")
         await driver.pilot.press("f8")
         await driver.until(
             lambda: isinstance(driver.app.screen, Guarded) and driver.app.screen.guard.is_shown, "the dialog"

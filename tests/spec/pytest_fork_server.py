@@ -73,7 +73,7 @@ class PytestForkServer:
             )
 
 
-def serve() -> None:
+def serve_requests() -> None:
     """Run what is asked for until the input ends."""
     for name in LIBRARIES:
         importlib.import_module(name)
@@ -135,4 +135,4 @@ def _wait(child: int, seconds: float) -> int:
 
 
 if __name__ == "__main__":
-    serve()
+    serve_requests()

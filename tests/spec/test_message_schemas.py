@@ -71,7 +71,7 @@ def capabilities(revision: Revision) -> dict[str, Any]:
     return ALL_CAPABILITIES
 
 
-class Server:
+class EveryAnswerServer:
     """Gives every kind of answer there is, so that everything we can send follows."""
 
     def __init__(self, revision: Revision) -> None:
@@ -166,7 +166,7 @@ class Server:
         return {"resultType": "complete", **state} if self.modern else state
 
 
-async def drive(session: Session, peer: ScriptedServer, server: Server) -> None:
+async def drive(session: Session, peer: ScriptedServer, server: EveryAnswerServer) -> None:
     """Send everything there is to send."""
     for read in (list_tools, list_resources, list_resource_templates, list_prompts):
         await read(session)
@@ -182,10 +182,10 @@ async def drive(session: Session, peer: ScriptedServer, server: Server) -> None:
     await session.request(CallTool("plain"))
     await session.notify(RootsListChangedNotification())
     await session.request(CallTool("works"), on_notification=lambda notice: None)
-    await cancelled(session, CallTool("slow"))
+    await cancel_call(session, CallTool("slow"))
     if server.revision >= Revision.V2025_11_25:
         server.polls = -1_000
-        await cancelled(session, CallTool("works"), "tasks/get", peer)
+        await cancel_call(session, CallTool("works"), "tasks/get", peer)
     async with anyio.create_task_group() as group:
         group.start_soon(listen, session)
         expected = "subscriptions/listen" if server.modern else "resources/subscribe"
@@ -202,7 +202,7 @@ async def listen(session: Session) -> None:
         pass
 
 
-async def cancelled(session: Session, call: CallTool, until: str = "", peer: ScriptedServer | None = None) -> None:
+async def cancel_call(session: Session, call: CallTool, until: str = "", peer: ScriptedServer | None = None) -> None:
     """A call that is given up while it runs."""
     heard = anyio.Event()
     async with anyio.create_task_group() as group:
@@ -219,7 +219,7 @@ async def cancelled(session: Session, call: CallTool, until: str = "", peer: Scr
         group.cancel_scope.cancel()
 
 
-async def questions(peer: ScriptedServer, server: Server) -> None:
+async def questions(peer: ScriptedServer, server: EveryAnswerServer) -> None:
     """Everything a server may ask, twice what has choices, and once each what is refused."""
     asks: list[tuple[str, dict[str, Any]]] = [
         ("ping", {}),
@@ -272,7 +272,7 @@ def faults_of(revision: Revision, message: dict[str, Any], asked: dict[Any, str]
 @pytest.mark.req("base.batch.initialize-alone")
 @pytest.mark.parametrize("revision", list(Revision))
 async def test_every_message_we_write_is_valid_in_its_revision(revision: Revision) -> None:
-    server = Server(revision)
+    server = EveryAnswerServer(revision)
     peer = ScriptedServer(server, revision=revision.value, capabilities=capabilities(revision))
     answers = FakeRequestHandler(dict(REPLIES))
     answers.capabilities = CLIENT

@@ -11,7 +11,7 @@ from tests.spec.mutate import Mutation, mutations
 
 
 @cache
-def rows() -> dict[str, ManifestEntry]:
+def requirement_rows() -> dict[str, ManifestEntry]:
     """Return the requirements by id; not when this file is imported, since all tests must be read for it."""
     return {entry.row.id: entry for entry in manifest()}
 
@@ -23,8 +23,8 @@ def test_every_mutation_changes_code_that_stands_there_exactly_once() -> None:
 
 def test_every_mutation_breaks_a_must_row_that_tests_claim_at_these_revisions() -> None:
     for mutation in mutations():
-        assert mutation.id in rows(), f"{mutation.id} is not in the list"
-        entry = rows()[mutation.id]
+        assert mutation.id in requirement_rows(), f"{mutation.id} is not in the list"
+        entry = requirement_rows()[mutation.id]
         assert entry.row.level == "MUST", mutation.id
         assert set(mutation.revisions) <= set(entry.row.applicable_revisions), mutation.id
         assert mutate.select_tests(entry, mutation.revisions), f"no test claims {mutation.id}"
@@ -33,10 +33,12 @@ def test_every_mutation_breaks_a_must_row_that_tests_claim_at_these_revisions() 
 def test_every_must_row_has_a_mutation_or_a_reason_at_each_of_its_revisions() -> None:
     broken: dict[str, set[str]] = {}
     for mutation in mutations():
-        broken.setdefault(mutation.id, set()).update(mutation.revisions or rows()[mutation.id].row.applicable_revisions)
+        broken.setdefault(mutation.id, set()).update(
+            mutation.revisions or requirement_rows()[mutation.id].row.applicable_revisions
+        )
     unproved = {
         ident: left
-        for ident, entry in rows().items()
+        for ident, entry in requirement_rows().items()
         if entry.row.level == "MUST"
         and (left := set(entry.row.applicable_revisions) - broken.get(ident, set()) - set(entry.reasons))
     }
@@ -46,7 +48,7 @@ def test_every_must_row_has_a_mutation_or_a_reason_at_each_of_its_revisions() ->
 def test_a_mutation_stands_in_the_file_of_its_area() -> None:
     for path in mutate.MUTATIONS.glob("*.toml"):
         named = [mutation.id for mutation in mutations() if f'[["{mutation.id}"]]' in path.read_text(encoding="utf-8")]
-        assert {rows()[ident].row.area for ident in named} == {path.stem}
+        assert {requirement_rows()[ident].row.area for ident in named} == {path.stem}
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ if "127.0.0.1" in url:
 
 
 @pytest.fixture
-def person(tmp_path: Path) -> Iterator[DialogUser]:
+def user(tmp_path: Path) -> Iterator[DialogUser]:
     """A person whose browser writes down where it was sent, and goes there on this machine; without a keyring."""
     browser = VISIT.format(file=str(tmp_path / "visited"))
     own = {"BROWSER": create_browser(tmp_path, browser), "DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}

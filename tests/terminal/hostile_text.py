@@ -161,11 +161,11 @@ def write_config(folder: Path, name: str = "evil", *, changed: bool = False) -> 
     script = folder / "server.py"
     script.write_text(SERVER.replace('evil("before")', 'evil("after")') if changed else SERVER)
     config = folder / "servers.json"
-    config.write_text(json.dumps({"mcpServers": {name: server_entry(folder)}}))
+    config.write_text(json.dumps({"mcpServers": {name: hostile_server_entry(folder)}}))
     return config
 
 
-def server_entry(folder: Path) -> dict[str, Any]:
+def hostile_server_entry(folder: Path) -> dict[str, Any]:
     """How that server is started."""
     return {
         "command": sys.executable,
@@ -214,7 +214,7 @@ def write_hostile_files(folder: Path, web: str) -> None:
     odd = folder / (hostile_text("folder")[:70] + "\x9b93;6z\u202e\u200b\U000e0041").replace("/", "|")
     odd.mkdir()
     settings = {"grant": "client_credentials", "issuer": web, "clientId": "c", "clientSecret": "${env:PATH}"}
-    servers = {"evil": server_entry(folder), "web": {"url": f"{web}/mcp", "mcphost": {"oauth": settings}}}
+    servers = {"evil": hostile_server_entry(folder), "web": {"url": f"{web}/mcp", "mcphost": {"oauth": settings}}}
     (config / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
     (config / "config.toml").write_text(
         f"roots = [{{path = {_toml(str(odd))}, name = {_toml(hostile_text('root-name')[:150])}}}]\n"

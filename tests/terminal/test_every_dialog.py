@@ -25,9 +25,15 @@ from mcphost.tui.dialogs.trust_server import TrustServerDialog
 from mcphost.tui.dialogs.visit_url import RetryCallDialog, VisitUrlDialog
 from mcphost.tui.dialogs.waiting_calls import WaitingCallsDialog
 from tests.flows import roots_server
-from tests.flows.consent_attacks.attack import tool_definition
+from tests.flows.consent_attacks.attack import attack_tool
 from tests.flows.consent_attacks.changes import LIST_CHANGED
-from tests.flows.consent_attacks.server_requests import ROOTS, URL, form_request, sampling_request, url_request
+from tests.flows.consent_attacks.server_requests import (
+    ROOTS,
+    URL,
+    attack_form_request,
+    attack_sampling_request,
+    attack_url_request,
+)
 from tests.terminal.dialog_coverage import driven_dialogs, drives_dialogs, terminal_tests
 from tests.terminal.dialog_user import DialogUser
 
@@ -69,57 +75,57 @@ def void(_: object) -> None:
 
 
 NUMBERS = {"type": "object", "properties": {"a": {"type": "number"}, "b": {"type": "number"}}}
-ADD: dict[str, Any] = tool_definition("add") | {"inputSchema": NUMBERS}
+ADD: dict[str, Any] = attack_tool("add") | {"inputSchema": NUMBERS}
 WANTS = "peer wants to run add"
 
 
 @pytest.mark.timeout(240)
 @drives_dialogs(ToolConsentDialog, EditArgumentsDialog, RuleBuilderDialog, ContinueTurnDialog)
-def test_a_call_its_arguments_a_rule_about_it_and_another_round(person: DialogUser) -> None:
-    person.write_config("[limits]\nmax_rounds = 1\n")
-    person.start_chat(peer=person.hostile_server("peer", ADD))
-    person.wait_for_servers()
-    says = person.message_action("call add a=2 b=40")
+def test_a_call_its_arguments_a_rule_about_it_and_another_round(user: DialogUser) -> None:
+    user.write_config("[limits]\nmax_rounds = 1\n")
+    user.start_chat(peer=user.hostile_server("peer", ADD))
+    user.wait_for_servers()
+    says = user.message_action("call add a=2 b=40")
 
     def edits() -> None:
-        person.terminal.press("e")
-        person.terminal.wait_for("ctrl+s apply")
-        person.terminal.press("5")
+        user.terminal.press("e")
+        user.terminal.wait_for("ctrl+s apply")
+        user.terminal.press("5")
 
-    person.expect_refusal(ToolConsentDialog, says, WANTS, ahead=["a", "s", "A"], answers=["tool deny"])
-    person.expect_refusal(ContinueTurnDialog, person.no_action, "for tools 1 times", ahead=["g"], answers=["turn no"])
-    person.terminal.wait_for("Stopped at the limit of tool rounds.")
+    user.expect_refusal(ToolConsentDialog, says, WANTS, ahead=["a", "s", "A"], answers=["tool deny"])
+    user.expect_refusal(ContinueTurnDialog, user.no_action, "for tools 1 times", ahead=["g"], answers=["turn no"])
+    user.terminal.wait_for("Stopped at the limit of tool rounds.")
 
     says()
-    person.wait_for_dialog(ToolConsentDialog, WANTS)
+    user.wait_for_dialog(ToolConsentDialog, WANTS)
     # Nothing is agreed to on the page of arguments: what is typed after the key that opened it goes into its field.
     edit, rule = "Edit the arguments of peer", "Which calls run without asking?"
-    person.expect_refusal(EditArgumentsDialog, person.key_action("e"), edit, ahead=["7"], keys=["Escape", "Escape"])
-    assert "edited by you" not in person.terminal.wait_for(WANTS)
-    person.expect_acceptance(EditArgumentsDialog, edits, edit, keys=["C-s"])
-    person.expect_acceptance(
-        ToolConsentDialog, person.no_action, WANTS, "edited by you: 1 changed", "a once",
+    user.expect_refusal(EditArgumentsDialog, user.key_action("e"), edit, ahead=["7"], keys=["Escape", "Escape"])
+    assert "edited by you" not in user.terminal.wait_for(WANTS)
+    user.expect_acceptance(EditArgumentsDialog, edits, edit, keys=["C-s"])
+    user.expect_acceptance(
+        ToolConsentDialog, user.no_action, WANTS, "edited by you: 1 changed", "a once",
         keys=["a"], effects=["tool add"], answers=["tool once, edited"],
     )  # fmt: skip
-    assert person.setup.effects()[-1]["arguments"] == {"a": 25, "b": 40}
+    assert user.setup.effects()[-1]["arguments"] == {"a": 25, "b": 40}
 
     def said(screen: str) -> bool:
         return "add says:" in screen
 
-    person.expect_acceptance(
-        ContinueTurnDialog, person.no_action, "Continue?", keys=["g"], answers=["turn yes"], leaves=said
+    user.expect_acceptance(
+        ContinueTurnDialog, user.no_action, "Continue?", keys=["g"], answers=["turn yes"], leaves=said
     )
 
     says()
-    person.wait_for_dialog(ToolConsentDialog, WANTS, "A always")
-    person.expect_refusal(RuleBuilderDialog, person.key_action("A"), rule, ahead=["C-s"])
-    person.expect_acceptance(
-        RuleBuilderDialog, person.key_action("A"), rule, "Applies to this call and",
+    user.wait_for_dialog(ToolConsentDialog, WANTS, "A always")
+    user.expect_refusal(RuleBuilderDialog, user.key_action("A"), rule, ahead=["C-s"])
+    user.expect_acceptance(
+        RuleBuilderDialog, user.key_action("A"), rule, "Applies to this call and",
         keys=["C-s"], effects=["tool add"], answers=["tool rule"],
     )  # fmt: skip
-    person.press_through(ContinueTurnDialog, "Continue?", key="Escape")
+    user.press_through(ContinueTurnDialog, "Continue?", key="Escape")
     says()
-    person.expect_effects(len(person.setup.effects()), "tool add")
+    user.expect_effects(len(user.setup.effects()), "tool add")
 
 
 @pytest.mark.timeout(240)
@@ -127,93 +133,89 @@ def test_a_call_its_arguments_a_rule_about_it_and_another_round(person: DialogUs
     TrustServerDialog, FillFormDialog, VisitUrlDialog, RetryCallDialog, ReviewSamplingDialog, ReviewReplyDialog,
     ShareRootsDialog, ReviewToolChangesDialog,
 )  # fmt: skip
-def test_what_a_server_wants(person: DialogUser) -> None:
+def test_what_a_server_wants(user: DialogUser) -> None:
     far = {"mode": "url", "message": "Pay", "url": URL, "elicitationId": "e1"}
     refused = {"error": {"code": -32042, "message": "go there first", "data": {"elicitations": [far]}}}
-    tools = [tool_definition(name) for name in ("form", "visit", "later", "sample", "roots")]
+    tools = [attack_tool(name) for name in ("form", "visit", "later", "sample", "roots")]
     calls = {
-        "form": [{"asks": {"a": form_request("name")}}], "visit": [{"asks": {"a": url_request()}}],
+        "form": [{"asks": {"a": attack_form_request("name")}}], "visit": [{"asks": {"a": attack_url_request()}}],
         "later": [{"answer": refused}],
-        "sample": [{"asks": {"a": sampling_request()}}], "roots": [{"asks": {"a": ROOTS}}],
+        "sample": [{"asks": {"a": attack_sampling_request()}}], "roots": [{"asks": {"a": ROOTS}}],
     }  # fmt: skip
-    place = f'roots = [{{path = "{person.setup.folder}", name = "home"}}]'
-    person.write_config(place, peer=person.hostile_server("peer", *tools, calls=calls))
+    place = f'roots = [{{path = "{user.setup.folder}", name = "home"}}]'
+    user.write_config(place, peer=user.hostile_server("peer", *tools, calls=calls))
 
-    trust, opens = "Use the server peer?", partial(person.terminal.start_chat, "--model", "demo")
-    person.expect_refusal(TrustServerDialog, opens, trust, ahead=["o"], answers=["trust deny"])
-    person.terminal.press("F3")
-    person.terminal.wait_for("r asks you again")
-    asked = person.key_action("r")
-    person.expect_acceptance(TrustServerDialog, asked, trust, keys=["End", "o"], answers=["trust once"])
-    person.terminal.wait_for("5 tools")
-    person.terminal.press("Escape")
-    person.wait_for_servers()
+    trust, opens = "Use the server peer?", partial(user.terminal.start_chat, "--model", "demo")
+    user.expect_refusal(TrustServerDialog, opens, trust, ahead=["o"], answers=["trust deny"])
+    user.terminal.press("F3")
+    user.terminal.wait_for("r asks you again")
+    asked = user.key_action("r")
+    user.expect_acceptance(TrustServerDialog, asked, trust, keys=["End", "o"], answers=["trust once"])
+    user.terminal.wait_for("5 tools")
+    user.terminal.press("Escape")
+    user.wait_for_servers()
 
     def drifts(words: str) -> Callable[[], None]:
-        changed = [tool_definition("form", words), tool_definition("visit", words), *tools[2:]]
-        return lambda: void(person.setup.write_plan("peer", *changed, calls=calls, push=[LIST_CHANGED]))
+        changed = [attack_tool("form", words), attack_tool("visit", words), *tools[2:]]
+        return lambda: void(user.setup.write_plan("peer", *changed, calls=calls, push=[LIST_CHANGED]))
 
     drift, held = "peer changed 2 of its tools", ["drift held back"]
-    person.expect_refusal(
-        ReviewToolChangesDialog, drifts("one"), drift, "+ description: one", ahead=["k"], answers=held
-    )
-    person.expect_acceptance(
+    user.expect_refusal(ReviewToolChangesDialog, drifts("one"), drift, "+ description: one", ahead=["k"], answers=held)
+    user.expect_acceptance(
         ReviewToolChangesDialog, drifts("two"), drift, "+ description: two", keys=["k", "k"], answers=["drift kept"]
     )
 
     def by_hand(name: str) -> Callable[[], None]:
-        return person.message_action(f"!peer/{name} ")
+        return user.message_action(f"!peer/{name} ")
 
     asks, said_no = "asks you to fill in a form", "refused elicitation/create"
-    person.expect_refusal(
+    user.expect_refusal(
         FillFormDialog, by_hand("form"), asks,
         ahead=["C-s", "C-d"], effects=["tool form", said_no], answers=["form cancel"],
     )  # fmt: skip
-    person.expect_acceptance(
+    user.expect_acceptance(
         FillFormDialog, by_hand("form"), asks,
         keys=["Tab", "A", "C-s"], effects=["tool form", "form"], answers=["form accept"],
     )  # fmt: skip
 
     goes, visit = "Open an address for peer?", VisitUrlDialog
-    person.expect_refusal(
+    user.expect_refusal(
         visit, by_hand("visit"), goes, ahead=["o"], effects=["tool visit", said_no], answers=["url cancel"]
     )
-    person.expect_acceptance(
+    user.expect_acceptance(
         visit, by_hand("visit"), goes, keys=["o"], effects=["tool visit", "visited"], answers=["url visited"]
     )
-    assert (person.setup.folder / "visited").read_text() == f"{URL}\n"
+    assert (user.setup.folder / "visited").read_text() == f"{URL}\n"
 
     def went(calls: dict[str, Any] = calls) -> None:
         by_hand("later")()
-        person.press_through(visit, goes, key="o")
-        person.setup.write_plan(
-            "peer", tool_definition("form", "two"), tool_definition("visit", "two"), *tools[2:], calls=calls
-        )
+        user.press_through(visit, goes, key="o")
+        user.setup.write_plan("peer", attack_tool("form", "two"), attack_tool("visit", "two"), *tools[2:], calls=calls)
 
     again = "Repeat the call of peer?"
-    person.expect_refusal(
+    user.expect_refusal(
         RetryCallDialog, went, again, ahead=["r"], effects=["tool later"], answers=["url visited", "url no"]
     )
-    person.expect_acceptance(
+    user.expect_acceptance(
         RetryCallDialog, partial(went, {**calls, "later": []}), again,
         keys=["r"], effects=["tool later", "tool later"], answers=["url visited", "url yes"],
     )  # fmt: skip
 
     asks, said_no = "Let peer ask your model?", "refused sampling/createMessage"
-    person.expect_refusal(
+    user.expect_refusal(
         ReviewSamplingDialog, by_hand("sample"), asks,
         ahead=["a"], effects=["tool sample", said_no], answers=["sampling deny"],
     )  # fmt: skip
 
     def answered() -> None:
         by_hand("sample")()
-        person.expect_acceptance(
-            ReviewSamplingDialog, person.no_action, asks,
+        user.expect_acceptance(
+            ReviewSamplingDialog, user.no_action, asks,
             keys=["End", "a"], effects=["tool sample"], answers=["sampling as shown"],
         )  # fmt: skip
 
     sends = "Send this answer to peer?"
-    person.expect_refusal(
+    user.expect_refusal(
         ReviewReplyDialog,
         answered,
         sends,
@@ -221,7 +223,7 @@ def test_what_a_server_wants(person: DialogUser) -> None:
         effects=["tool sample", said_no],
         answers=["sampling as shown", "sampling deny"],
     )
-    person.expect_acceptance(
+    user.expect_acceptance(
         ReviewReplyDialog,
         answered,
         sends,
@@ -232,10 +234,10 @@ def test_what_a_server_wants(person: DialogUser) -> None:
 
     where = "Share your folder paths with peer?"
     # Agreed to first: a refusal answers the same question for a minute.
-    person.expect_acceptance(
+    user.expect_acceptance(
         ShareRootsDialog, by_hand("roots"), where, keys=["o"], effects=["tool roots", "roots"], answers=["roots once"]
     )
-    person.expect_refusal(
+    user.expect_refusal(
         ShareRootsDialog, by_hand("roots"), where,
         ahead=["o", "s"], effects=["tool roots", "refused roots/list"], answers=["roots deny"],
     )  # fmt: skip
@@ -243,57 +245,55 @@ def test_what_a_server_wants(person: DialogUser) -> None:
 
 @pytest.mark.timeout(240)
 @drives_dialogs(SharePerServerDialog)
-def test_servers_that_want_the_folders_at_the_same_moment(person: DialogUser) -> None:
+def test_servers_that_want_the_folders_at_the_same_moment(user: DialogUser) -> None:
     asks = {"command": sys.executable, "args": [str(Path(roots_server.__file__)), "start"]}
 
     def calls() -> None:
-        person.start_chat(one=asks, two=asks)
-        person.terminal.wait_for("2/2 servers", "F6 history", seconds=60)
-        person.message_action("!one/where ")()
+        user.start_chat(one=asks, two=asks)
+        user.terminal.wait_for("2/2 servers", "F6 history", seconds=60)
+        user.message_action("!one/where ")()
 
     where = "Share your folder paths with 2 servers?"
-    person.expect_refusal(SharePerServerDialog, calls, where, ahead=["O", "S", "A"], answers=["roots deny"])
-    person.terminal.press("C-q")
-    person.terminal.wait_for_shell(seconds=30)
-    person.expect_acceptance(SharePerServerDialog, calls, where, keys=["End", "O"], answers=["roots each"])
+    user.expect_refusal(SharePerServerDialog, calls, where, ahead=["O", "S", "A"], answers=["roots deny"])
+    user.terminal.press("C-q")
+    user.terminal.wait_for_shell(seconds=30)
+    user.expect_acceptance(SharePerServerDialog, calls, where, keys=["End", "O"], answers=["roots each"])
 
 
 @pytest.mark.timeout(240)
 @drives_dialogs(WaitingCallsDialog, ReviewResultDialog)
-def test_several_calls_and_what_comes_of_one(person: DialogUser) -> None:
-    person.start_chat(
-        peer=person.hostile_server("peer", ADD, tool_definition("list_notes"), mcphost={"reviewResults": True})
-    )
-    person.wait_for_servers()
-    says, gave = person.message_action("call list_notes"), "Let the model read the result of peer · list_notes?"
+def test_several_calls_and_what_comes_of_one(user: DialogUser) -> None:
+    user.start_chat(peer=user.hostile_server("peer", ADD, attack_tool("list_notes"), mcphost={"reviewResults": True}))
+    user.wait_for_servers()
+    says, gave = user.message_action("call list_notes"), "Let the model read the result of peer · list_notes?"
 
     def called() -> None:
         says()
-        person.press_through(ToolConsentDialog, "peer wants to run list_notes", key="a")
+        user.press_through(ToolConsentDialog, "peer wants to run list_notes", key="a")
 
-    person.expect_refusal(
+    user.expect_refusal(
         ReviewResultDialog, called, gave,
         ahead=["a"], effects=["tool list_notes"], answers=["tool once", "result withheld"],
     )  # fmt: skip
-    person.terminal.wait_for("list_notes says: The call ran. Its result is withheld", "withheld from the model")
-    person.expect_acceptance(
+    user.terminal.wait_for("list_notes says: The call ran. Its result is withheld", "withheld from the model")
+    user.expect_acceptance(
         ReviewResultDialog, called, gave,
         keys=["End", "a"], effects=["tool list_notes"], answers=["tool once", "result passed"],
     )  # fmt: skip
-    person.terminal.wait_for("list_notes says: list_notes ran")
+    user.terminal.wait_for("list_notes says: list_notes ran")
 
-    both, wait = person.message_action("add 1 and 2 and list my notes"), "2 calls wait"
-    person.expect_refusal(
+    both, wait = user.message_action("add 1 and 2 and list my notes"), "2 calls wait"
+    user.expect_refusal(
         WaitingCallsDialog, both, wait, "2 not read yet", ahead=["A", "d"], answers=["tool deny", "tool deny"]
     )
 
     def read() -> None:
         both()
         for name in ("add", "list_notes"):
-            person.press_through(WaitingCallsDialog, wait, key="o")
-            person.press_through(ToolConsentDialog, f"peer wants to run {name}", key="l")
+            user.press_through(WaitingCallsDialog, wait, key="o")
+            user.press_through(ToolConsentDialog, f"peer wants to run {name}", key="l")
 
-    person.expect_acceptance(
+    user.expect_acceptance(
         WaitingCallsDialog, read, wait, "all were read to the end",
         keys=["A"], effects=["tool add", "tool list_notes"], answers=["tool once", "tool once"],
     )  # fmt: skip

@@ -13,7 +13,7 @@ from mcphost.tui.screens.auto_approve import AutoApprovalForm
 from mcphost.tui.screens.folders import FolderForm
 from mcphost.tui.screens.prompts import PromptArgumentsForm
 from mcphost.tui.screens.resources import ResourceTemplateForm
-from tests.flows.consent_attacks.attack import tool_definition
+from tests.flows.consent_attacks.attack import attack_tool
 from tests.flows.sign_in_program import SignedInServer
 from tests.terminal.dialog_coverage import drives_dialogs
 from tests.terminal.dialog_user import DialogUser
@@ -34,7 +34,7 @@ REPLIES = {
 }
 
 
-def files(folder: Path) -> dict[str, bytes]:
+def stored_files(folder: Path) -> dict[str, bytes]:
     """What the program keeps for the person, as it is on the disk."""
     paths = (path for where in ("config", "data") for path in (folder / where).rglob("*.*"))
     return {path.name: path.read_bytes() for path in paths if path.suffix in {".toml", ".json"}}
@@ -42,13 +42,13 @@ def files(folder: Path) -> dict[str, bytes]:
 
 def leaves(user: DialogUser, kind: type[Any], key: str, *texts: str, ahead: Sequence[str]) -> None:
     """What comes with the key that opens it does not confirm it, and Escape leaves it: nothing came of it."""
-    (happened, recorded), kept = user.marks, files(user.setup.folder)
+    (happened, recorded), kept = user.marks, stored_files(user.setup.folder)
     user.terminal.press(key, *ahead)
     there = user.dialog_matcher(kind, texts)
     user.wait_for_dialog(kind, *texts)
     user.press_until(["Escape"], lambda screen: not there(screen), f"{kind.__name__} left")
     assert user.marks == (happened, recorded)
-    assert files(user.setup.folder) == kept
+    assert stored_files(user.setup.folder) == kept
     user.refused.add(kind)
 
 
@@ -69,38 +69,38 @@ def back(user: DialogUser) -> None:
 
 @pytest.mark.timeout(240)
 @drives_dialogs(PromptArgumentsForm, ResourceTemplateForm, FolderForm, AutoApprovalForm)
-def test_forms_for_prompts_addresses_folders_and_auto_approval(person: DialogUser) -> None:
-    reads = tool_definition("list_notes", annotations={"readOnlyHint": True})
-    person.start_chat(peer=person.hostile_server("peer", reads, facts=FACTS, replies=REPLIES))
-    person.wait_for_servers()
-    terminal = person.terminal
+def test_forms_for_prompts_addresses_folders_and_auto_approval(user: DialogUser) -> None:
+    reads = attack_tool("list_notes", annotations={"readOnlyHint": True})
+    user.start_chat(peer=user.hostile_server("peer", reads, facts=FACTS, replies=REPLIES))
+    user.wait_for_servers()
+    terminal = user.terminal
 
-    prompts = opens(person, "F5", "Prompts", "greet", "fill in and insert")
+    prompts = opens(user, "F5", "Prompts", "greet", "fill in and insert")
     prompts()
-    leaves(person, PromptArgumentsForm, "Enter", "peer · greet", "Insert", ahead=["Enter", "Enter", "Enter"])
+    leaves(user, PromptArgumentsForm, "Enter", "peer · greet", "Insert", ahead=["Enter", "Enter", "Enter"])
 
     def greets() -> None:
         prompts()
         terminal.press("Enter")
-        person.wait_for_dialog(PromptArgumentsForm, "peer · greet", "Insert")
+        user.wait_for_dialog(PromptArgumentsForm, "peer · greet", "Insert")
         terminal.press("A")
         terminal.wait_until(lambda screen: any(line.strip("│ ") == "A" for line in screen.splitlines()), "the letter")
 
-    person.expect_acceptance(
+    user.expect_acceptance(
         PromptArgumentsForm, greets, "peer · greet", "Insert", keys=["Enter"], effects=["prompts/get"]
     )  # fmt: skip
     terminal.wait_for("hello to you")
-    person.type_message("")
+    user.type_message("")
 
-    resources = opens(person, "F4", "Resources", "note", "attach to the message")
+    resources = opens(user, "F4", "Resources", "note", "attach to the message")
     resources()
-    leaves(person, ResourceTemplateForm, "Enter", "peer · note", "attaches at the end", ahead=["Enter", "Enter"])
+    leaves(user, ResourceTemplateForm, "Enter", "peer · note", "attaches at the end", ahead=["Enter", "Enter"])
 
     def reads_note() -> None:
         terminal.wait_for("attach to the message")
         terminal.press("Enter")
 
-    person.expect_acceptance(
+    user.expect_acceptance(
         ResourceTemplateForm,
         reads_note,
         "peer · note",
@@ -111,40 +111,40 @@ def test_forms_for_prompts_addresses_folders_and_auto_approval(person: DialogUse
     terminal.wait_for("@ peer · note://A")
 
     out, page = "Remove a folder", ("Shared folders", "where mcphost was started")
-    opens(person, "C-o", *page)()
-    leaves(person, FolderForm, "x", out, ahead=["Space", "C-s", "Enter"])
-    leaves(person, FolderForm, "a", "Share a folder", ahead=["/", "C-s", "Enter", "C-s"])
+    opens(user, "C-o", *page)()
+    leaves(user, FolderForm, "x", out, ahead=["Space", "C-s", "Enter"])
+    leaves(user, FolderForm, "a", "Share a folder", ahead=["/", "C-s", "Enter", "C-s"])
     terminal.wait_for(*page)
-    person.expect_acceptance(FolderForm, person.key_action("x"), out, keys=["C-s"])
+    user.expect_acceptance(FolderForm, user.key_action("x"), out, keys=["C-s"])
     terminal.wait_for("removed by you")
-    back(person)
+    back(user)
 
     unasked = "Auto-approve"
-    leaves(person, AutoApprovalForm, "F9", unasked, "list_notes", ahead=["Down", "Space", "C-s"])
+    leaves(user, AutoApprovalForm, "F9", unasked, "list_notes", ahead=["Down", "Space", "C-s"])
     assert "AUTO-APPROVE ON" not in terminal.wait_for("F6 history")
 
     def picks() -> None:
         terminal.press("F9")
-        person.wait_for_dialog(AutoApprovalForm, unasked, "□ peer  list_notes")
+        user.wait_for_dialog(AutoApprovalForm, unasked, "□ peer  list_notes")
         terminal.press("Down", "Space")
         terminal.wait_for("■ peer  list_notes")
 
-    person.expect_acceptance(AutoApprovalForm, picks, unasked, "list_notes", keys=["C-s"])
+    user.expect_acceptance(AutoApprovalForm, picks, unasked, "list_notes", keys=["C-s"])
     terminal.wait_for("AUTO-APPROVE ON")
 
 
 @pytest.mark.timeout(240)
 @drives_dialogs(AccountNameForm)
-def test_a_name_to_sign_in_under(person: DialogUser) -> None:
+def test_a_name_to_sign_in_under(user: DialogUser) -> None:
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(run_peer(kind=SignedInServer)) as peer:
-        person.start_chat(tracker={"url": peer.url})
+        user.start_chat(tracker={"url": peer.url})
         signs, under = "Sign in to tracker?", "Sign in to tracker under another name"
-        person.press_through(SignInDialog, signs, key="Escape")
-        person.terminal.wait_for("F6 history")
-        opens(person, "F12", "Accounts", "tracker")()
-        leaves(person, AccountNameForm, "n", under, ahead=["w", "Enter", "Enter"])
+        user.press_through(SignInDialog, signs, key="Escape")
+        user.terminal.wait_for("F6 history")
+        opens(user, "F12", "Accounts", "tracker")()
+        leaves(user, AccountNameForm, "n", under, ahead=["w", "Enter", "Enter"])
         assert peer.asked == []
-        person.expect_acceptance(AccountNameForm, person.key_action("n"), under, keys=[*"work", "Enter"])
-        person.wait_for_dialog(SignInDialog, signs, "work")
-        person.press_through(SignInDialog, signs, key="Escape")
+        user.expect_acceptance(AccountNameForm, user.key_action("n"), under, keys=[*"work", "Enter"])
+        user.wait_for_dialog(SignInDialog, signs, "work")
+        user.press_through(SignInDialog, signs, key="Escape")
         assert peer.asked == []

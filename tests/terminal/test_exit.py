@@ -23,7 +23,7 @@ DEMO_ANSWER = "I am a set of rules"
 
 
 @pytest.fixture
-def model() -> Iterator[OpenAiStub]:
+def model_stub() -> Iterator[OpenAiStub]:
     with run_openai_stub("", {}) as stub:
         yield stub
 
@@ -81,9 +81,9 @@ def saved_sessions(folder: Path) -> list[dict[str, object]]:
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP], ids=["SIGTERM", "SIGHUP"])
 def test_a_signal_ends_it_like_quit(
-    sent: signal.Signals, terminal: Terminal, model: OpenAiStub, tmp_path: Path
+    sent: signal.Signals, terminal: Terminal, model_stub: OpenAiStub, tmp_path: Path
 ) -> None:
-    talk(terminal, model if sent == signal.SIGTERM else None, tmp_path)
+    talk(terminal, model_stub if sent == signal.SIGTERM else None, tmp_path)
     processes = terminal.processes()
     terminal.program().send_signal(sent)
     terminal.wait_until(lambda _: terminal.is_plain(), "the terminal as it was", seconds=10)
@@ -92,8 +92,8 @@ def test_a_signal_ends_it_like_quit(
     assert len(saved_sessions(tmp_path)) == 1
 
 
-def test_a_lost_terminal_ends_it_like_quit(terminal: Terminal, model: OpenAiStub, tmp_path: Path) -> None:
-    talk(terminal, model, tmp_path, program=with_forked_worker())
+def test_a_lost_terminal_ends_it_like_quit(terminal: Terminal, model_stub: OpenAiStub, tmp_path: Path) -> None:
+    talk(terminal, model_stub, tmp_path, program=with_forked_worker())
     processes = terminal.processes()
     terminal.kill_server()
     wait_gone(processes, seconds=10)
@@ -110,7 +110,7 @@ def test_quitting_keeps_the_conversation(terminal: Terminal, tmp_path: Path) -> 
     assert session["messages"] == 2
 
 
-class Endless(OpenAiStub):
+class EndlessModel(OpenAiStub):
     """Begins to answer and then says nothing more, until the test is over."""
 
     def __init__(self) -> None:
@@ -123,7 +123,7 @@ class Endless(OpenAiStub):
 
 
 def test_quitting_while_the_model_answers_keeps_what_it_said(terminal: Terminal, tmp_path: Path) -> None:
-    with Endless() as model:
+    with EndlessModel() as model:
         thread = Thread(target=model.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         try:

@@ -48,7 +48,7 @@ def close_page(terminal: Terminal, page: str) -> None:
     terminal.wait_until(lambda screen: page not in screen, f"the end of {page}")
 
 
-def call_tool(terminal: Terminal, tool: str) -> None:
+def call_by_hand(terminal: Terminal, tool: str) -> None:
     """Call a tool by hand; Enter would take a suggestion that is still open."""
     terminal.type(f"!evil/{tool}")
     terminal.wait_for("(tool-words)")
@@ -100,7 +100,7 @@ def test_no_byte_of_a_hostile_model_or_of_a_question_acts_on_the_terminal(termin
         terminal.wait_for("THE END", seconds=60)
         unfold_until(terminal, "▾ thought")
         for tool, question in (("form", "(form-message)"), ("visit", "(visit-message)"), ("sample", "(system)")):
-            call_tool(terminal, tool)
+            call_by_hand(terminal, tool)
             terminal.wait_for_question(question, seconds=30)
             if tool == "form":
                 terminal.press("Tab", "Tab", "Space")  # opens the list of options

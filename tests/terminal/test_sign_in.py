@@ -10,8 +10,8 @@ import pytest
 
 from tests.flows.program import Program
 from tests.flows.sign_in_program import SignedInServer
-from tests.peers.oidc import provider
-from tests.peers.oidc_browser import visit, visit_elsewhere
+from tests.peers.oidc import run_oidc_provider
+from tests.peers.oidc_browser import complete_sign_in, visit_elsewhere
 from tests.terminal.demo_program import MCPHOST_PATH
 from tests.terminal.fake_browser import GET_URL, NO_KEYRING, create_browser, open_sign_in_question
 from tests.terminal.terminal import Terminal
@@ -116,7 +116,7 @@ async def test_a_code_is_entered_elsewhere_the_sign_in_sealed_and_opened_by_the_
             code = re.search(r"(?:[A-Z] ){4}- (?:[A-Z] ){3}[A-Z]", shown)
             assert place, shown
             assert code, shown
-            visit(place[0], "ada", code[0].replace(" ", ""))
+            complete_sign_in(place[0], "ada", code[0].replace(" ", ""))
             terminal.wait_for_question("Save your sign-in to tracker?", "e encrypted file", seconds=20)
             terminal.press("e")
             terminal.wait_for("enter goes on")
@@ -144,7 +144,7 @@ async def test_a_code_is_entered_elsewhere_the_sign_in_sealed_and_opened_by_the_
             terminal.press("C-q")
             terminal.wait_for_shell()
 
-    async with provider() as oidc:
+    async with run_oidc_provider() as oidc:
         config = Program(tmp_path).servers(tracker={"url": oidc.url})
         await anyio.to_thread.run_sync(drive, config)
     assert oidc.grants() == ["urn:ietf:params:oauth:grant-type:device_code"]
@@ -173,7 +173,7 @@ async def test_login_shows_a_code_for_a_browser_elsewhere_or_takes_the_address_t
             place = re.search(r"http://127\.0\.0\.1:\d+/device", words)
             assert code, shown
             assert place, shown
-            visit(place[0], "ada", code[1])
+            complete_sign_in(place[0], "ada", code[1])
             kept_nowhere(terminal)
             terminal.run("clear")
             terminal.wait_until(lambda screen: "Signed in" not in screen, "clear")
@@ -186,7 +186,7 @@ async def test_login_shows_a_code_for_a_browser_elsewhere_or_takes_the_address_t
             terminal.press("Enter")
             kept_nowhere(terminal)
 
-    async with provider() as oidc:
+    async with run_oidc_provider() as oidc:
         config = Program(tmp_path).servers(tracker={"url": oidc.url})
         await anyio.to_thread.run_sync(drive, config)
     assert oidc.grants() == ["urn:ietf:params:oauth:grant-type:device_code", "authorization_code"]

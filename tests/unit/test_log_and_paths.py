@@ -13,7 +13,7 @@ from mcphost import log, paths
 
 
 @pytest.fixture
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def state_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("MCPHOST_STATE_DIR", str(tmp_path / "state"))
     root, before, raising = logging.getLogger(), list(logging.getLogger().handlers), logging.raiseExceptions
     level = root.level
@@ -34,7 +34,7 @@ def test_variables_move_every_place(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_record_shows_what_is_invisible_and_commands_no_terminal(state: Path) -> None:
+def test_a_record_shows_what_is_invisible_and_commands_no_terminal(state_folder: Path) -> None:
     log.configure_logging("info")
     logging.getLogger("mcphost.x").info("a\x1b]0;t\x07 b\u202ec \u2800 d\re\nf")
     assert log.log_file().read_text().endswith("a␛]0;t␇ b‹U+202E›c ‹U+2800› d␍e\n    f\n")
@@ -57,9 +57,9 @@ def test_import_creates_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("auth.token.storage")
-def test_log_is_private_redacted_and_one_record_cannot_fake_another(state: Path) -> None:
+def test_log_is_private_redacted_and_one_record_cannot_fake_another(state_folder: Path) -> None:
     path = log.configure_logging("debug")
-    assert path == state / "mcphost.log"
+    assert path == state_folder / "mcphost.log"
     logging.getLogger("mcphost.x").debug("Authorization: Bearer abcdefghijkl\n2026-01-01 ERROR fake")
     text = path.read_text()
     assert "abcdefgh" not in text
@@ -67,14 +67,16 @@ def test_log_is_private_redacted_and_one_record_cannot_fake_another(state: Path)
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_full_log_is_put_aside_and_the_newest_three_are_kept(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_log_is_put_aside_and_the_newest_three_are_kept(
+    state_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(log, "MAX_FILE_BYTES", 100)
     path = log.configure_logging("info")
     assert path is not None
     for number in range(12):
         logging.getLogger("mcphost.x").info(f"record {number} {'.' * 60}")
-    kept = [path, *(state / f"mcphost.log.{number}" for number in (1, 2, 3))]
-    assert sorted(state.iterdir()) == sorted(kept)
+    kept = [path, *(state_folder / f"mcphost.log.{number}" for number in (1, 2, 3))]
+    assert sorted(state_folder.iterdir()) == sorted(kept)
     assert [[line.split()[-2] for line in item.read_text().splitlines()] for item in kept] == [
         ["11"],
         ["10"],
@@ -84,20 +86,20 @@ def test_a_full_log_is_put_aside_and_the_newest_three_are_kept(state: Path, monk
     assert {item.stat().st_mode & 0o777 for item in kept} == {0o600}
 
 
-def test_a_log_that_another_process_put_aside_is_begun_anew(state: Path) -> None:
+def test_a_log_that_another_process_put_aside_is_begun_anew(state_folder: Path) -> None:
     path = log.configure_logging("info")
     assert path is not None
     logging.getLogger("mcphost.x").info("before")
-    path.rename(state / "mcphost.log.1")
+    path.rename(state_folder / "mcphost.log.1")
     path.touch()
     logging.getLogger("mcphost.x").info("after")
-    path.rename(state / "mcphost.log.2")
+    path.rename(state_folder / "mcphost.log.2")
     logging.getLogger("mcphost.x").info("alone")
-    texts = [(state / name).read_text() for name in ("mcphost.log.1", "mcphost.log.2", "mcphost.log")]
+    texts = [(state_folder / name).read_text() for name in ("mcphost.log.1", "mcphost.log.2", "mcphost.log")]
     assert [text.split()[-1] for text in texts] == ["before", "after", "alone"]
 
 
-def test_levels_hold_and_set_up_twice_logs_once(state: Path) -> None:
+def test_levels_hold_and_set_up_twice_logs_once(state_folder: Path) -> None:
     log.configure_logging("debug")
     path = log.configure_logging("warning")
     assert path is not None
@@ -108,14 +110,16 @@ def test_levels_hold_and_set_up_twice_logs_once(state: Path) -> None:
     assert text.count("loud") == 1
 
 
-def test_log_that_cannot_be_written_is_no_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: Path) -> None:
+def test_log_that_cannot_be_written_is_no_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state_folder: Path
+) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("MCPHOST_STATE_DIR", str(tmp_path / "file"))
     assert log.configure_logging() is None
     logging.getLogger("mcphost.x").error("nowhere")
 
 
-def test_huge_record_is_cut(state: Path) -> None:
+def test_huge_record_is_cut(state_folder: Path) -> None:
     path = log.configure_logging()
     assert path is not None
     logging.getLogger("mcphost.x").error("y" * 100_000)

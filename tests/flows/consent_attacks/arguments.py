@@ -7,7 +7,7 @@ import anyio
 from mcphost.config.rules import parse_rule
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, AllowSession, ApproveTool
 from tests.fakes.model import ScriptedModel, text_round, tool_round
-from tests.flows.consent_attacks.attack import AttackSetup, SelectiveFrontend, attack, tool_definition
+from tests.flows.consent_attacks.attack import AttackSetup, SelectiveFrontend, attack, attack_tool
 
 
 async def propose_calls(
@@ -42,7 +42,7 @@ async def broken_arguments(setup: AttackSetup) -> None:
 
 @attack("Arguments that do not fit the tool, which was allowed for good.", "tool t")
 async def misfit_arguments(setup: AttackSetup) -> None:
-    fits = {**tool_definition("t"), "inputSchema": {"type": "object", "properties": {"n": {"type": "integer"}}}}
+    fits = {**attack_tool("t"), "inputSchema": {"type": "object", "properties": {"n": {"type": "integer"}}}}
     await propose_calls(
         setup, SelectiveFrontend(approve_tool=[AllowAlways()]), {"n": 1}, {"n": "1; rm"}, definition=fits
     )

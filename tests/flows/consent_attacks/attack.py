@@ -84,7 +84,7 @@ class AttackSetup:
     # -- servers
     def write_plan(self, server: str, *tools: Any, revision: str = HANDSHAKE, **more: Any) -> Path:
         """Write what that server does; `tools` are definitions, or names."""
-        named = [tool if isinstance(tool, dict) else tool_definition(tool) for tool in tools]
+        named = [tool if isinstance(tool, dict) else attack_tool(tool) for tool in tools]
         facts = {"capabilities": {"tools": {"listChanged": True}}, "serverInfo": {"name": server, "version": "1"}}
         made = {"revision": revision, "facts": facts, "tools": named, "ttl": 0, **more}
         path = self.folder / f"{len(server)}-{server.encode().hex()[:60]}.plan"
@@ -173,7 +173,7 @@ class AttackSetup:
             ]
 
 
-def tool_definition(name: str, description: str = "kind", **more: Any) -> dict[str, Any]:
+def attack_tool(name: str, description: str = "kind", **more: Any) -> dict[str, Any]:
     """A definition."""
     return {"name": name, "description": description, "inputSchema": {"type": "object"}, **more}
 

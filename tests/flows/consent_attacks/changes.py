@@ -30,7 +30,7 @@ from mcphost.serialization import replace
 from mcphost.store.audit_store import AuditStore
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.flows.conftest import read_events
-from tests.flows.consent_attacks.attack import MODERN, AttackSetup, SelectiveFrontend, attack, tool_definition
+from tests.flows.consent_attacks.attack import MODERN, AttackSetup, SelectiveFrontend, attack, attack_tool
 
 
 def call_twice(name: str = "s__t", arguments: Any = None) -> ScriptedModel:
@@ -59,7 +59,7 @@ async def wait_for_relisting(host: Host, turn: Any) -> None:
 async def drift_of_words(setup: AttackSetup) -> None:
     server = setup.stdio_server("s", "t")
     await allow_in_earlier_run(setup, server, AllowAlways())
-    setup.write_plan("s", tool_definition("t", "evil"))
+    setup.write_plan("s", attack_tool("t", "evil"))
     frontend = SelectiveFrontend(approve_tool=[AllowOnce(), AllowOnce()])
     async with setup.open_host(call_twice(), frontend, server) as host:
         await host.conversation.send("go")
@@ -71,7 +71,7 @@ async def drift_of_the_unread(setup: AttackSetup) -> None:
     server = setup.stdio_server("s", "t")
     await allow_in_earlier_run(setup, server, AllowAlways())
     schema = {"type": "object", "properties": {"x": {"_meta": {"run": "rm"}}}}
-    setup.write_plan("s", {**tool_definition("t"), "inputSchema": schema})
+    setup.write_plan("s", {**attack_tool("t"), "inputSchema": schema})
     async with setup.open_host(call_twice(), SelectiveFrontend(), server) as host:
         await host.conversation.send("go")
 
@@ -80,7 +80,7 @@ async def drift_of_the_unread(setup: AttackSetup) -> None:
 async def there_and_back(setup: AttackSetup) -> None:
     server = setup.stdio_server("s", "t")
     await allow_in_earlier_run(setup, server, AllowAlways())
-    setup.write_plan("s", tool_definition("t", "evil"))
+    setup.write_plan("s", attack_tool("t", "evil"))
     async with setup.open_host(call_twice(), SelectiveFrontend(), server) as host:
         await host.conversation.send("go")
     setup.write_plan("s", "t")
@@ -94,7 +94,7 @@ async def there_and_back(setup: AttackSetup) -> None:
 async def there_and_back_and_kept(setup: AttackSetup) -> None:
     server = setup.stdio_server("s", "t")
     await allow_in_earlier_run(setup, server, AllowAlways())
-    setup.write_plan("s", tool_definition("t", "evil"))
+    setup.write_plan("s", attack_tool("t", "evil"))
     async with setup.open_host(None, SelectiveFrontend(), server) as host:
         assert [grant.state for grant in await host.grants.list_grants()] == ["suspended"]
     setup.write_plan("s", "t")
@@ -116,7 +116,7 @@ async def list_changed(setup: AttackSetup) -> None:
     model = ScriptedModel(tool_round(("s__t", {})), text_round("ok"), tool_round(("s__t", {})), text_round("ok"))
     async with setup.open_host(model, frontend, server) as host:
         await host.conversation.send("go")
-        await wait_for_relisting(host, lambda: setup.write_plan("s", tool_definition("t", "evil"), push=[LIST_CHANGED]))
+        await wait_for_relisting(host, lambda: setup.write_plan("s", attack_tool("t", "evil"), push=[LIST_CHANGED]))
         await host.conversation.send("go on")
 
 
@@ -127,7 +127,7 @@ async def changed_under_the_question(setup: AttackSetup) -> None:
     async def late(_: ApproveTool) -> AllowOnce:
         with anyio.CancelScope(shield=True):
             await wait_for_relisting(
-                hosts[0], lambda: setup.write_plan("s", tool_definition("t", "evil"), push=[LIST_CHANGED])
+                hosts[0], lambda: setup.write_plan("s", attack_tool("t", "evil"), push=[LIST_CHANGED])
             )
         return AllowOnce()
 
@@ -149,7 +149,7 @@ async def changed_while_recorded(setup: AttackSetup) -> None:
             entry = await super().append(factory, about)
             if entry.record is not None and (entry.record.kind, entry.record.event) == ("tool", "started"):
                 await wait_for_relisting(
-                    hosts[0], lambda: setup.write_plan("s", tool_definition("t", "evil"), push=[LIST_CHANGED])
+                    hosts[0], lambda: setup.write_plan("s", attack_tool("t", "evil"), push=[LIST_CHANGED])
                 )
             return entry
 
@@ -169,7 +169,7 @@ async def away_and_back(setup: AttackSetup) -> None:
         await host.conversation.send("go")
         await wait_for_relisting(host, lambda: setup.write_plan("s", "other", push=[LIST_CHANGED]))
         await wait_for_relisting(
-            host, lambda: setup.write_plan("s", "other", tool_definition("t", "evil"), push=[LIST_CHANGED])
+            host, lambda: setup.write_plan("s", "other", attack_tool("t", "evil"), push=[LIST_CHANGED])
         )
         await host.conversation.send("go on")
 
@@ -179,7 +179,7 @@ async def by_hand_though_held(setup: AttackSetup) -> None:
     server = setup.stdio_server("s", "t")
     async with setup.open_host(None, SelectiveFrontend(), server):
         pass
-    setup.write_plan("s", tool_definition("t", "evil"))
+    setup.write_plan("s", attack_tool("t", "evil"))
     async with setup.open_host(None, SelectiveFrontend(), server) as host:
         try:
             await host.tools.call("s", "t", {})
@@ -192,13 +192,13 @@ async def by_hand_though_held(setup: AttackSetup) -> None:
 async def changed_while_shown(setup: AttackSetup) -> None:
     server = setup.stdio_server("s", "t")
     await allow_in_earlier_run(setup, server, AllowAlways())
-    setup.write_plan("s", tool_definition("t", "odd"))
+    setup.write_plan("s", attack_tool("t", "odd"))
     hosts: list[Host] = []
 
     async def keep(question: ReviewToolChanges) -> AcceptToolChanges:
         with anyio.CancelScope(shield=True):
             await wait_for_relisting(
-                hosts[0], lambda: setup.write_plan("s", tool_definition("t", "evil"), push=[LIST_CHANGED])
+                hosts[0], lambda: setup.write_plan("s", attack_tool("t", "evil"), push=[LIST_CHANGED])
             )
         return AcceptToolChanges(("t",))
 
@@ -215,7 +215,7 @@ async def reconnect(setup: AttackSetup) -> None:
     model = ScriptedModel(tool_round(("s__t", {})), text_round("ok"), tool_round(("s__t", {})), text_round("ok"))
     async with setup.open_host(model, SelectiveFrontend(approve_tool=[AllowSession()]), server) as host:
         await host.conversation.send("go")
-        setup.write_plan("s", tool_definition("t", "evil"))
+        setup.write_plan("s", attack_tool("t", "evil"))
         feed = host.events.subscribe()
         host.servers.restart("s")
         await read_events(feed, lambda event: isinstance(event, ServerState) and event.state == "ready")
@@ -285,7 +285,7 @@ async def grants_of_another_command(setup: AttackSetup) -> None:
 async def by_hand_of_another_command(setup: AttackSetup) -> None:
     server = setup.stdio_server("s", "t")
     await allow_in_earlier_run(setup, server, AllowAlways())
-    setup.write_plan("s", tool_definition("t", "evil"))
+    setup.write_plan("s", attack_tool("t", "evil"))
     async with setup.open_host(None, SelectiveFrontend(), replace(server, args=(*server.args, "--evil"))) as host:
         with pytest.raises(ConsentDenied, match="changed after it was allowed"):
             await host.tools.call("s", "t", {})
@@ -348,20 +348,20 @@ async def no_answer_about_a_server(setup: AttackSetup) -> None:
 @attack("A tool picked to run unasked becomes another one.", "tool t")
 async def picked_and_changed(setup: AttackSetup) -> None:
     claims = {"annotations": {"readOnlyHint": True}}
-    server = setup.stdio_server("s", tool_definition("t", **claims))
+    server = setup.stdio_server("s", attack_tool("t", **claims))
     model = ScriptedModel(tool_round(("s__t", {})), text_round("ok"), tool_round(("s__t", {})), text_round("ok"))
     async with setup.open_host(model, SelectiveFrontend(), server) as host:
         host.auto_approval.start([("s", "t")], AutoApprovalBudget())
         await host.conversation.send("go")
         await wait_for_relisting(
-            host, lambda: setup.write_plan("s", tool_definition("t", "evil", **claims), push=[LIST_CHANGED])
+            host, lambda: setup.write_plan("s", attack_tool("t", "evil", **claims), push=[LIST_CHANGED])
         )
         await host.conversation.send("go on")
 
 
 @attack("More calls side by side than the budget of working on its own has left.", "tool t")
 async def over_budget_at_once(setup: AttackSetup) -> None:
-    server = setup.stdio_server("s", tool_definition("t", annotations={"readOnlyHint": True}))
+    server = setup.stdio_server("s", attack_tool("t", annotations={"readOnlyHint": True}))
     model = ScriptedModel(tool_round(*(("s__t", {"n": n}) for n in range(5))), text_round("ok"))
     model.rounds[0] = tool_round(("s__t", {}), ("s__t", {}), ("s__t", {}))
     async with setup.open_host(model, SelectiveFrontend(), server) as host:
@@ -371,7 +371,7 @@ async def over_budget_at_once(setup: AttackSetup) -> None:
 
 @attack("A tool claims to read only, and nobody chose to believe that.")
 async def a_claim_alone(setup: AttackSetup) -> None:
-    server = setup.stdio_server("s", tool_definition("t", annotations={"readOnlyHint": True, "destructiveHint": False}))
+    server = setup.stdio_server("s", attack_tool("t", annotations={"readOnlyHint": True, "destructiveHint": False}))
     async with setup.open_host(call_twice(), SelectiveFrontend(), server) as host:
         await host.conversation.send("go")
 
@@ -382,7 +382,7 @@ async def a_claim_with_two_tongues(setup: AttackSetup) -> None:
     async with setup.open_host(
         call_twice(),
         SelectiveFrontend(),
-        setup.stdio_server("s", tool_definition("t", **claims), trust_annotations=True),
+        setup.stdio_server("s", attack_tool("t", **claims), trust_annotations=True),
     ) as host:
         await host.conversation.send("go")
 

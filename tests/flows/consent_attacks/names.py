@@ -8,7 +8,7 @@ from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowSessio
 from mcphost.llm.messages import ToolUsePart
 from mcphost.llm.model import ModelEvent, ModelRequest, StreamFinished, ToolUseReady, Usage
 from tests.fakes.model import ScriptedModel, text_round, tool_round
-from tests.flows.consent_attacks.attack import AttackSetup, SelectiveFrontend, attack, tool_definition
+from tests.flows.consent_attacks.attack import AttackSetup, SelectiveFrontend, attack, attack_tool
 
 
 def answer_for_tool(server: str, name: str, answer: Any) -> Any:
@@ -90,7 +90,7 @@ async def forged_mark(setup: AttackSetup) -> None:
 
 @attack("Two definitions under one name: a mild one that is shown, and another one.", "tool t", "tool t")
 async def defined_twice(setup: AttackSetup) -> None:
-    server = setup.stdio_server("s", tool_definition("t", "mild"), tool_definition("t", "evil"))
+    server = setup.stdio_server("s", attack_tool("t", "mild"), attack_tool("t", "evil"))
     frontend = await run_with_one_allowed(setup, ("s", "t"), AllowSession(), server)
     assert [question.description for question in frontend.questions_of(ApproveTool)] == ["mild"]
 

@@ -28,19 +28,19 @@ ServerRequest = list[Any]
 URL = "https://example.com/pay?x=1"
 
 
-def form_request(*names: str, **properties: Any) -> ServerRequest:
+def attack_form_request(*names: str, **properties: Any) -> ServerRequest:
     """An ask for a form with these texts."""
     fields = {**{name: {"type": "string"} for name in names}, **properties}
     schema = {"type": "object", "properties": fields}
     return ["elicitation/create", {"message": "?", "requestedSchema": schema}]
 
 
-def url_request(url: str = URL) -> ServerRequest:
+def attack_url_request(url: str = URL) -> ServerRequest:
     """An ask to go there."""
     return ["elicitation/create", {"mode": "url", "message": "?", "url": url, "elicitationId": "e1"}]
 
 
-def sampling_request(**more: Any) -> ServerRequest:
+def attack_sampling_request(**more: Any) -> ServerRequest:
     """An ask for the model."""
     said = {"role": "user", "content": {"type": "text", "text": "Capital of France?"}}
     return ["sampling/createMessage", {"messages": [said], "maxTokens": 100, **more}]
@@ -69,7 +69,7 @@ async def call_manually(
 
 @attack("A form full of defaults is declined: the defaults go out as its content.", "tool t")
 async def defaults_of_a_declined_form(setup: AttackSetup) -> None:
-    asked = form_request(name={"type": "string", "default": "me"}, pay={"type": "boolean", "default": True})
+    asked = attack_form_request(name={"type": "string", "default": "me"}, pay={"type": "boolean", "default": True})
     await call_manually(setup, SelectiveFrontend(fill_form=[Decline()]), {"a": asked})
 
 
@@ -77,13 +77,13 @@ async def defaults_of_a_declined_form(setup: AttackSetup) -> None:
     "A form that was accepted as it stood goes out with its defaults: the ledger has what went out.", "tool t", "form"
 )
 async def defaults_of_an_accepted_form(setup: AttackSetup) -> None:
-    asked = form_request(name={"type": "string", "default": "me"}, pay={"type": "boolean", "default": True})
+    asked = attack_form_request(name={"type": "string", "default": "me"}, pay={"type": "boolean", "default": True})
     await call_manually(setup, SelectiveFrontend(fill_form=[Accept({"pay": False})]), {"a": asked})
 
 
 @attack("The same form in the stateless era, left without an answer.", "tool t")
 async def defaults_of_a_form_that_was_left(setup: AttackSetup) -> None:
-    asked = form_request(pay={"type": "boolean", "default": True})
+    asked = attack_form_request(pay={"type": "boolean", "default": True})
     await call_manually(setup, SelectiveFrontend(), {"a": asked}, revision=MODERN)
 
 
@@ -92,7 +92,7 @@ async def content_that_does_not_fit(setup: AttackSetup) -> None:
     await call_manually(
         setup,
         SelectiveFrontend(fill_form=[Accept({"other": "x", "n": "no number"})]),
-        {"a": form_request(n={"type": "integer"})},
+        {"a": attack_form_request(n={"type": "integer"})},
     )
 
 
@@ -100,7 +100,7 @@ async def content_that_does_not_fit(setup: AttackSetup) -> None:
 async def no_answer_to_asks(setup: AttackSetup) -> None:
     for answer in (None, True, AcceptUrl(), AllowOnce()):
         frontend = SelectiveFrontend(fill_form=[answer], review_sampling=[answer], share_roots=[answer])
-        asks = {"a": form_request("x"), "b": sampling_request(), "c": ROOTS}
+        asks = {"a": attack_form_request("x"), "b": attack_sampling_request(), "c": ROOTS}
         await call_manually(
             setup,
             frontend,
@@ -115,7 +115,11 @@ async def no_answer_to_asks(setup: AttackSetup) -> None:
 async def key_of_an_answered_form(setup: AttackSetup) -> None:
     frontend = SelectiveFrontend(fill_form=[Accept({"name": "me"})])
     await call_manually(
-        setup, frontend, {"a": form_request("name")}, {"a": form_request("name", "password")}, revision=MODERN
+        setup,
+        frontend,
+        {"a": attack_form_request("name")},
+        {"a": attack_form_request("name", "password")},
+        revision=MODERN,
     )
     assert len(frontend.questions_of(FillForm)) == 2
 
@@ -123,7 +127,7 @@ async def key_of_an_answered_form(setup: AttackSetup) -> None:
 @attack("Round after round of forms in the stateless era, until somebody gives in; one was filled.", "tool t", "form")
 async def endless_rounds(setup: AttackSetup) -> None:
     frontend = SelectiveFrontend(fill_form=[Accept({"x": "1"}), Decline()])
-    await call_manually(setup, frontend, *({"a": form_request("x")} for _ in range(15)), revision=MODERN)
+    await call_manually(setup, frontend, *({"a": attack_form_request("x")} for _ in range(15)), revision=MODERN)
 
 
 @attack("A state without a question sends the call round and round.", "tool t")
@@ -139,7 +143,7 @@ async def state_alone(setup: AttackSetup) -> None:
 )
 async def state_of_another(setup: AttackSetup) -> None:
     step = {
-        "asks": {"a": form_request("x")},
+        "asks": {"a": attack_form_request("x")},
         "state": '{"name": "wipe"}',
         "more": {"arguments": {"all": True}, "name": "wipe"},
     }
@@ -155,7 +159,7 @@ async def requests_that_are_no_questions(setup: AttackSetup) -> None:
 
 @attack("The list of tools itself answers with questions.")
 async def questions_instead_of_a_list(setup: AttackSetup) -> None:
-    asks = {"a": {"method": "elicitation/create", "params": form_request("x")[1]}}
+    asks = {"a": {"method": "elicitation/create", "params": attack_form_request("x")[1]}}
     answer = {"resultType": "input_required", "inputRequests": asks, "requestState": "1/"}
     frontend = SelectiveFrontend(fill_form=[Accept({"x": "1"})])
     server = setup.stdio_server("s", "t", revision=MODERN, list=answer)
@@ -167,7 +171,7 @@ async def questions_instead_of_a_list(setup: AttackSetup) -> None:
 
 @attack("An address that was declined is opened.", "tool t")
 async def address_declined(setup: AttackSetup) -> None:
-    await call_manually(setup, SelectiveFrontend(visit_url=[Decline()]), {"a": url_request()})
+    await call_manually(setup, SelectiveFrontend(visit_url=[Decline()]), {"a": attack_url_request()})
 
 
 @attack("Addresses that no browser should get: javascript, file, data, a command.", *["tool t"] * 5)
@@ -180,7 +184,7 @@ async def addresses_of_other_kinds(setup: AttackSetup) -> None:
         "https://a@b\u202e.com\n",
     ):
         frontend = SelectiveFrontend(visit_url=[AcceptUrl()])
-        await call_manually(setup, frontend, {"a": url_request(url)})
+        await call_manually(setup, frontend, {"a": attack_url_request(url)})
         assert frontend.questions_of(VisitUrl) == [], url
 
 
@@ -209,14 +213,16 @@ async def one_of_two_addresses(setup: AttackSetup) -> None:
 @attack("The model is asked though nobody said yes.", "tool t")
 async def sampling_refused(setup: AttackSetup) -> None:
     await call_manually(
-        setup, SelectiveFrontend(), {"a": sampling_request()}, model=RecordingModel(setup, text_round("Paris"))
+        setup, SelectiveFrontend(), {"a": attack_sampling_request()}, model=RecordingModel(setup, text_round("Paris"))
     )
 
 
 @attack("The model was asked with a yes; its answer leaves though that was refused.", "tool t", "asked")
 async def reply_refused(setup: AttackSetup) -> None:
     frontend = SelectiveFrontend(review_sampling=[ApproveUnchanged()], review_reply=[Deny()])
-    await call_manually(setup, frontend, {"a": sampling_request()}, model=RecordingModel(setup, text_round("Paris")))
+    await call_manually(
+        setup, frontend, {"a": attack_sampling_request()}, model=RecordingModel(setup, text_round("Paris"))
+    )
 
 
 @attack("A flood of samplings of one call: a yes to one of them is a yes to one.", "tool t", "asked", "sampling")
@@ -224,7 +230,7 @@ async def flood_of_samplings(setup: AttackSetup) -> None:
     frontend = SelectiveFrontend(
         review_sampling=[ApproveUnchanged()], review_reply=[ApproveUnchanged(), ApproveUnchanged()]
     )
-    asks = {f"k{number}": sampling_request() for number in range(30)}
+    asks = {f"k{number}": attack_sampling_request() for number in range(30)}
     await call_manually(setup, frontend, asks, model=RecordingModel(setup, *(text_round("Paris") for _ in asks)))
 
 
@@ -235,7 +241,10 @@ async def tools_in_a_sampling(setup: AttackSetup) -> None:
         review_sampling=[ApproveUnchanged()], review_reply=[ApproveUnchanged()], approve_tool=[AllowOnce()]
     )
     await call_manually(
-        setup, frontend, {"a": sampling_request(tools=tools)}, model=RecordingModel(setup, tool_round(("s__t", {})))
+        setup,
+        frontend,
+        {"a": attack_sampling_request(tools=tools)},
+        model=RecordingModel(setup, tool_round(("s__t", {}))),
     )
 
 
@@ -243,8 +252,9 @@ async def tools_in_a_sampling(setup: AttackSetup) -> None:
      "tool t", "asked", "sampling")  # fmt: skip
 async def nested_sampling(setup: AttackSetup) -> None:
     frontend = SelectiveFrontend(review_sampling=[ApproveUnchanged()], review_reply=[ApproveUnchanged()])
-    await call_manually(setup, frontend, {"a": sampling_request()}, {"a": sampling_request()}, revision=MODERN,
-                 model=RecordingModel(setup, text_round("Paris"), text_round("Rome")))  # fmt: skip
+    model = RecordingModel(setup, text_round("Paris"), text_round("Rome"))
+    request = {"a": attack_sampling_request()}
+    await call_manually(setup, frontend, request, request, revision=MODERN, model=model)
     assert len(frontend.questions_of(ReviewSampling)) == 2
 
 
@@ -281,10 +291,10 @@ async def folders_changed_while_asked(setup: AttackSetup) -> None:
 @attack("A form in the middle of a sampling in the middle of a call: the yes to the sampling is none to the form.",
      "tool t", "asked", "sampling")  # fmt: skip
 async def form_within_a_sampling(setup: AttackSetup) -> None:
-    plan = [{"asks": {"a": sampling_request()}}]
+    plan = [{"asks": {"a": attack_sampling_request()}}]
 
     async def between(_: ReviewSampling) -> ApproveUnchanged:
-        ask = {"id": "f", "method": form_request()[0], "params": form_request("x")[1]}
+        ask = {"id": "f", "method": attack_form_request()[0], "params": attack_form_request("x")[1]}
         setup.write_plan("s", "t", calls={"t": plan}, push=[ask])
         await wait_for_refusals(setup, 1)
         return ApproveUnchanged()
@@ -298,7 +308,7 @@ async def form_within_a_sampling(setup: AttackSetup) -> None:
 async def asked_out_of_turn(setup: AttackSetup) -> None:
     asks = [
         {"id": f"x{n}", "method": ask[0], "params": ask[1]}
-        for n, ask in enumerate((form_request("x"), sampling_request(), url_request()))
+        for n, ask in enumerate((attack_form_request("x"), attack_sampling_request(), attack_url_request()))
     ]
     server = setup.stdio_server("s", "t")
     async with setup.open_host(RecordingModel(setup, text_round("Paris")), SelectiveFrontend(), server) as host:
@@ -339,7 +349,9 @@ async def late_yes_to_a_form(setup: AttackSetup) -> None:
 
     server = setup.stdio_server("s", "t")
     async with setup.open_host(None, SelectiveFrontend(fill_form=[late]), server) as host:
-        setup.write_plan("s", "t", push=[{"id": "x", "method": form_request()[0], "params": form_request("x")[1]}])
+        setup.write_plan(
+            "s", "t", push=[{"id": "x", "method": attack_form_request()[0], "params": attack_form_request("x")[1]}]
+        )
         await gone.wait()
         await host.tools.call("s", "t", {})
 

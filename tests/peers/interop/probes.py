@@ -73,7 +73,7 @@ class ProbeSession:
         self.cell = cell
         self.config = config
         self.eras = FakeEraStore()
-        self.notes = RecordingObserver()
+        self.observer = RecordingObserver()
         self.answers = FakeRequestHandler(
             {
                 "elicitation/create": ElicitResult("accept", {"name": "Ada"}),
@@ -94,14 +94,14 @@ class ProbeSession:
         """Be connected, and listen to changes."""
         opener = ClientSessionOpener(expand=str, eras=self.eras)
         async with AsyncExitStack() as stack:
-            opening = opener.open(self.config, self.answers, self.notes)
+            opening = opener.open(self.config, self.answers, self.observer)
             self.session = await stack.enter_async_context(opening)
             self.watching = ChangeWatcher(
                 "peer",
                 self.session,
                 watched_uris={},
                 events=self.feeds,
-                warn=self.notes.warn,
+                warn=self.observer.warn,
                 on_listing=self.on_features,
             )
             await self.watching.list_all()
@@ -184,7 +184,7 @@ async def logging(probe: ProbeSession) -> None:
     with suppress(UnsupportedCapability):  # some servers log without declaring it
         await probe.session.set_log_level("info")
     assert await probe.call("log", notifications.append) == "logged"
-    await probe.until(lambda: any(_is_log(item) for item in (*notifications, *probe.notes.logged)))
+    await probe.until(lambda: any(_is_log(item) for item in (*notifications, *probe.observer.logged)))
 
 
 def _is_log(notice: Notification) -> bool:

@@ -41,7 +41,7 @@ async def worker(anyio_backend: str) -> AsyncGenerator[WorkerProcess]:
 
 
 @pytest.fixture(scope="session")
-def mock() -> Generator[str]:
+def aimock_url() -> Generator[str]:
     """aimock's address."""
     try:
         command = aimock_command()
@@ -80,7 +80,7 @@ def wait_until_open(port: int, child: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.fixture
-async def provider(anyio_backend: str) -> AsyncGenerator[tuple[RawProvider, str]]:
+async def raw_provider(anyio_backend: str) -> AsyncGenerator[tuple[RawProvider, str]]:
     """Our own raw provider and its address."""
     ours = RawProvider()
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0)

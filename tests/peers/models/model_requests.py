@@ -5,10 +5,11 @@ from typing import Any
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import ModelError
 from mcphost.llm.litellm_model import LiteLlmModel, ModelDeadlines
-from mcphost.llm.messages import Message, TextPart, ToolUsePart
+from mcphost.llm.messages import Message, ToolUsePart
 from mcphost.llm.model import ModelEvent, ModelRequest, StreamFinished, TextDelta, ThinkingDelta, ToolSpec, ToolUseReady
 from mcphost.llm.worker_client import WorkerProcess
 from mcphost.serialization import Raw
+from tests.fakes.model import user_message
 
 KEY = "sk-test-0123456789abcdefghij"
 API_ROUTES = {
@@ -60,10 +61,6 @@ def create_model(route: str, base: str, worker: WorkerProcess, **deadlines: floa
     return LiteLlmModel(
         config, worker, environ={"TEST_KEY": KEY}, deadlines=ModelDeadlines(**{"retry_delay": 0.01, **deadlines})
     )
-
-
-def user_message(text: str) -> Message:
-    return Message(role="user", parts=(TextPart(text),))
 
 
 async def ask_model(model: LiteLlmModel, *messages: Message | str, tools: tuple[ToolSpec, ...] = TOOLS) -> ModelRound:

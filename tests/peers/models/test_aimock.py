@@ -5,7 +5,8 @@ import pytest
 from mcphost.llm.messages import Message, TextPart, ThinkingPart, ToolReturnPart
 from mcphost.llm.model import RetryScheduled, ToolUseDelta, ToolUseStarted
 from mcphost.llm.worker_client import WorkerProcess
-from tests.peers.models.model_requests import API_ROUTES, ask_model, create_model, user_message
+from tests.fakes.model import user_message
+from tests.peers.models.model_requests import API_ROUTES, ask_model, create_model
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer]
 ALL = pytest.mark.parametrize("road", list(API_ROUTES))
@@ -16,8 +17,8 @@ ALL = pytest.mark.parametrize("road", list(API_ROUTES))
 @pytest.mark.req("llm.openai.output")
 @pytest.mark.req("llm.openai.streaming")
 @ALL
-async def test_text_streams_and_ends(road: str, worker: WorkerProcess, mock: str) -> None:
-    reply = await ask_model(create_model(road, mock, worker), "hello")
+async def test_text_streams_and_ends(road: str, worker: WorkerProcess, aimock_url: str) -> None:
+    reply = await ask_model(create_model(road, aimock_url, worker), "hello")
     assert reply.text == "Hello from the mock, with ünïcode and 日本語."
     assert len(reply.events) >= 3  # pieces of the text, which come together as the provider is fast, and the end
     assert reply.finished.api_route == ("responses" if road == "responses" else "chat")
@@ -26,8 +27,8 @@ async def test_text_streams_and_ends(road: str, worker: WorkerProcess, mock: str
 
 
 @pytest.mark.parametrize("api_route", [api_route for api_route in API_ROUTES if api_route != "ollama"])
-async def test_reasoning_comes_apart_from_text(api_route: str, worker: WorkerProcess, mock: str) -> None:
-    reply = await ask_model(create_model(api_route, mock, worker), "think")
+async def test_reasoning_comes_apart_from_text(api_route: str, worker: WorkerProcess, aimock_url: str) -> None:
+    reply = await ask_model(create_model(api_route, aimock_url, worker), "think")
     assert reply.text == "42."
     assert reply.thinking == "Let me think step by step about the answer."
 
@@ -35,8 +36,10 @@ async def test_reasoning_comes_apart_from_text(api_route: str, worker: WorkerPro
 @pytest.mark.req("llm.openai.functions")
 @pytest.mark.req("llm.tools-to-model")
 @ALL
-async def test_parallel_calls_arrive_complete_with_ids_of_ours(road: str, worker: WorkerProcess, mock: str) -> None:
-    reply = await ask_model(create_model(road, mock, worker), "two tools")
+async def test_parallel_calls_arrive_complete_with_ids_of_ours(
+    road: str, worker: WorkerProcess, aimock_url: str
+) -> None:
+    reply = await ask_model(create_model(road, aimock_url, worker), "two tools")
     first, second = reply.uses
     assert (first.name, first.arguments) == ("fs__read", {"path": "/a", "deep": {"k": [1, 2, 3]}})
     assert (second.name, second.arguments) == ("web__get", {"url": "http://x/é"})
@@ -51,8 +54,8 @@ async def test_parallel_calls_arrive_complete_with_ids_of_ours(road: str, worker
 @pytest.mark.req("llm.openai.state")
 @pytest.mark.req("llm.providers")
 @pytest.mark.parametrize("api_route", [api_route for api_route in API_ROUTES if api_route != "gemini"])
-async def test_results_go_back_and_the_model_answers(api_route: str, worker: WorkerProcess, mock: str) -> None:
-    model = create_model(api_route, mock, worker)
+async def test_results_go_back_and_the_model_answers(api_route: str, worker: WorkerProcess, aimock_url: str) -> None:
+    model = create_model(api_route, aimock_url, worker)
     reply = await ask_model(model, "two tools")
     replays = [event.replay for event in reply.events if getattr(event, "replay", "")]
     thinking = (ThinkingPart(reply.thinking, replays[-1]),) if replays else ()
@@ -64,32 +67,34 @@ async def test_results_go_back_and_the_model_answers(api_route: str, worker: Wor
 
 
 @ALL
-async def test_no_arguments_are_an_empty_object(road: str, worker: WorkerProcess, mock: str) -> None:
-    (use,) = (await ask_model(create_model(road, mock, worker), "noargs")).uses
+async def test_no_arguments_are_an_empty_object(road: str, worker: WorkerProcess, aimock_url: str) -> None:
+    (use,) = (await ask_model(create_model(road, aimock_url, worker), "noargs")).uses
     assert (use.name, use.arguments) == ("now", {})
 
 
 @pytest.mark.parametrize("api_route", ["openai", "responses"])
-async def test_arguments_that_do_not_parse_are_kept_as_text(api_route: str, worker: WorkerProcess, mock: str) -> None:
-    (use,) = (await ask_model(create_model(api_route, mock, worker), "badargs")).uses
+async def test_arguments_that_do_not_parse_are_kept_as_text(
+    api_route: str, worker: WorkerProcess, aimock_url: str
+) -> None:
+    (use,) = (await ask_model(create_model(api_route, aimock_url, worker), "badargs")).uses
     assert use.arguments is None
     assert use.raw == '{"path": "/a'
 
 
-async def test_usage_and_cost_are_reported(worker: WorkerProcess, mock: str) -> None:
-    usage = (await ask_model(create_model("openai", mock, worker), "hello")).finished.usage
+async def test_usage_and_cost_are_reported(worker: WorkerProcess, aimock_url: str) -> None:
+    usage = (await ask_model(create_model("openai", aimock_url, worker), "hello")).finished.usage
     assert usage.input_tokens > 0
     assert usage.output_tokens > 0
     assert usage.cost is not None
     assert 0 < usage.cost < 0.01
 
 
-async def test_facts_are_known_after_preparing(worker: WorkerProcess, mock: str) -> None:
-    model = create_model("openai", mock, worker)
+async def test_facts_are_known_after_preparing(worker: WorkerProcess, aimock_url: str) -> None:
+    model = create_model("openai", aimock_url, worker)
     await model.prepare()
     assert model.facts.context_window >= 100_000
     assert model.facts.supports_images is True
-    local = create_model("ollama", mock, worker)
+    local = create_model("ollama", aimock_url, worker)
     await local.prepare()
     assert local.facts.context_window == 0
 
@@ -106,9 +111,9 @@ ERRORS = {
 
 @pytest.mark.parametrize("case", list(ERRORS))
 @ALL
-async def test_errors_say_what_to_do(road: str, case: str, worker: WorkerProcess, mock: str) -> None:
+async def test_errors_say_what_to_do(road: str, case: str, worker: WorkerProcess, aimock_url: str) -> None:
     kind, words = ERRORS[case]
-    reply = await ask_model(create_model(road, mock, worker), case)
+    reply = await ask_model(create_model(road, aimock_url, worker), case)
     assert reply.error is not None
     assert reply.error.model_kind == kind
     assert words in str(reply.error)
@@ -118,8 +123,10 @@ async def test_errors_say_what_to_do(road: str, case: str, worker: WorkerProcess
 
 @pytest.mark.parametrize("case", ["err500", "err529"])
 @ALL
-async def test_trouble_at_the_provider_is_tried_again(road: str, case: str, worker: WorkerProcess, mock: str) -> None:
-    reply = await ask_model(create_model(road, mock, worker), case)
+async def test_trouble_at_the_provider_is_tried_again(
+    road: str, case: str, worker: WorkerProcess, aimock_url: str
+) -> None:
+    reply = await ask_model(create_model(road, aimock_url, worker), case)
     assert len(reply.events_of(RetryScheduled)) == 2
     assert reply.error is not None
     assert reply.error.model_kind == "overloaded"

@@ -10,7 +10,8 @@ from mcphost.llm.litellm_model import LiteLlmModel
 from mcphost.llm.messages import Message, TextPart, ThinkingPart, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ThinkingDelta
 from mcphost.llm.worker_client import WorkerProcess
-from tests.peers.models.model_requests import TOOLS, ask_model, create_model, user_message
+from tests.fakes.model import user_message
+from tests.peers.models.model_requests import TOOLS, ask_model, create_model
 from tests.peers.models.raw_provider import RawProvider
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer]
@@ -25,7 +26,7 @@ REFUSAL = {"type": "refusal", "refusal": "I cannot."}
 REFUSED: Json = {"type": "message", "id": "i", "role": "assistant", "status": "completed", "content": [REFUSAL]}
 
 
-def chunk(delta: Json, reason: str | None = None) -> Json:
+def completion_chunk(delta: Json, reason: str | None = None) -> Json:
     """One chunk of Chat Completions."""
     choices = [{"index": 0, "delta": delta, "finish_reason": reason}]
     return {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": choices}
@@ -56,9 +57,13 @@ def tool_call_events(*pieces: str) -> list[Json]:
 
 
 ENDINGS = {
-    "chat stop": ("openai", [chunk({"content": "so"}), chunk({}, "stop")], "stop"),
-    "chat length": ("openai", [chunk({"content": "so"}), chunk({}, "length")], "length"),
-    "chat filter": ("openai", [chunk({"content": "so"}), chunk({}, "content_filter")], "content_filter"),
+    "chat stop": ("openai", [completion_chunk({"content": "so"}), completion_chunk({}, "stop")], "stop"),
+    "chat length": ("openai", [completion_chunk({"content": "so"}), completion_chunk({}, "length")], "length"),
+    "chat filter": (
+        "openai",
+        [completion_chunk({"content": "so"}), completion_chunk({}, "content_filter")],
+        "content_filter",
+    ),
     "responses completed": ("responses", [word("s"), word("o"), end("completed")], "stop"),
     "responses incomplete": ("responses", [word("so"), end("incomplete", **TOO_LONG)], "length"),
     "responses filter": ("responses", [word("so"), end("incomplete", **FILTERED)], "content_filter"),
@@ -68,9 +73,9 @@ ENDINGS = {
 @pytest.mark.req("llm.both-apis", "llm.openai.finish", "llm.openai.output")
 @pytest.mark.parametrize("case", list(ENDINGS))
 async def test_every_end_of_an_answer_is_one_stop_reason_in_both_apis(
-    case: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
+    case: str, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
-    ours, base = provider
+    ours, base = raw_provider
     api_route, ours.script, reason = ENDINGS[case]
     reply = await ask_model(create_model(api_route, base, worker), "hi")
     assert (reply.text, reply.finished.reason) == ("so", reason)
@@ -78,7 +83,11 @@ async def test_every_end_of_an_answer_is_one_stop_reason_in_both_apis(
 
 
 REFUSALS = {
-    "openai": [chunk({"refusal": "I can"}), chunk({"refusal": "not."}), chunk({}, "stop")],
+    "openai": [
+        completion_chunk({"refusal": "I can"}),
+        completion_chunk({"refusal": "not."}),
+        completion_chunk({}, "stop"),
+    ],
     "responses": [word("I can", "refusal"), word("not.", "refusal"), end("completed", REFUSED)],
 }
 
@@ -86,9 +95,9 @@ REFUSALS = {
 @pytest.mark.req("llm.openai.finish")
 @pytest.mark.parametrize("api_route", list(REFUSALS))
 async def test_the_words_of_a_refusal_are_shown_and_it_ends_as_one(
-    api_route: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
+    api_route: str, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
-    ours, base = provider
+    ours, base = raw_provider
     ours.script = REFUSALS[api_route]
     reply = await ask_model(create_model(api_route, base, worker), "hi")
     assert (reply.text, reply.finished.reason) == ("I cannot.", "content_filter")
@@ -96,9 +105,9 @@ async def test_the_words_of_a_refusal_are_shown_and_it_ends_as_one(
 
 @pytest.mark.req("llm.openai.output", "llm.openai.streaming")
 async def test_events_of_responses_are_joined_and_unknown_ones_are_ignored(
-    worker: WorkerProcess, provider: tuple[RawProvider, str]
+    worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
-    ours, base = provider
+    ours, base = raw_provider
     strange = event("something.new", delta="never shown")
     ours.script = [word("Let me "), strange, word("look."), *tool_call_events('{"path": ', '"/a"}')]
     reply = await ask_model(create_model("responses", base, worker), "hi")
@@ -108,9 +117,9 @@ async def test_events_of_responses_are_joined_and_unknown_ones_are_ignored(
 
 @pytest.mark.req("llm.openai.reasoning")
 async def test_reasoning_effort_is_written_as_each_api_has_it(
-    worker: WorkerProcess, provider: tuple[RawProvider, str]
+    worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
-    ours, base = provider
+    ours, base = raw_provider
     ours.status = 400
     for api in ("auto", "responses"):
         config = ModelConfig(name="openai/gpt-5", api_base=f"{base}/v1", api=api, reasoning_effort="low")
@@ -122,9 +131,9 @@ async def test_reasoning_effort_is_written_as_each_api_has_it(
 
 @pytest.mark.req("llm.openai.reasoning")
 async def test_reasoning_of_responses_goes_back_with_the_result_of_the_call_it_led_to(
-    worker: WorkerProcess, provider: tuple[RawProvider, str]
+    worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
-    ours, base = provider
+    ours, base = raw_provider
     ours.script = tool_call_events("{}")
     model = create_model("responses", base, worker)
     reply = await ask_model(model, "hi")
@@ -148,9 +157,9 @@ def chat_config(base: str) -> ModelConfig:
 
 @pytest.mark.req("llm.tools-to-model", "llm.openai.input", "llm.openai.functions", "llm.openai.state")
 async def test_the_whole_conversation_and_its_tools_are_written_in_the_form_of_each_api(
-    worker: WorkerProcess, provider: tuple[RawProvider, str]
+    worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
-    ours, base = provider
+    ours, base = raw_provider
     ours.status = 400
     use = ToolUsePart(id="ours_1", name="fs__read", arguments={"path": "/a"}, provider_id="theirs_1")
     for api_route in ("openai", "responses"):

@@ -21,6 +21,7 @@ from mcphost.llm.messages import ImagePart, Message, TextPart, ThinkingPart, Too
 from mcphost.llm.model import ModelRequest, RetryScheduled, TextDelta, ToolSpec
 from mcphost.llm.worker_client import WorkerProcess
 from mcphost.serialization import Raw, dumps
+from tests.fakes.model import user_message
 from tests.peers.models.model_requests import (
     API_ROUTES,
     KEY,
@@ -28,7 +29,6 @@ from tests.peers.models.model_requests import (
     TOOLS,
     ask_model,
     create_model,
-    user_message,
 )
 from tests.peers.models.raw_provider import RawProvider
 
@@ -40,9 +40,9 @@ REAL_COMMAND = worker_client.WORKER_COMMAND
 
 @pytest.mark.parametrize("api_route", STREAMING_ROUTES)
 async def test_leaving_the_block_hangs_up_within_100_ms(
-    api_route: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
+    api_route: str, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
-    ours, base = provider
+    ours, base = raw_provider
     gaps: list[float] = []
     while len(gaps) < TRIES and (not gaps or gaps[-1] >= 0.1):
         ours.reset()
@@ -64,9 +64,9 @@ async def test_leaving_the_block_hangs_up_within_100_ms(
 
 @pytest.mark.parametrize("api_route", STREAMING_ROUTES)
 async def test_cancelling_while_nothing_comes_hangs_up_within_100_ms(
-    api_route: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
+    api_route: str, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
-    ours, base = provider
+    ours, base = raw_provider
     ours.words, ours.ending = 0, "silence"
     gaps: list[float] = []
 
@@ -91,9 +91,9 @@ async def test_cancelling_while_nothing_comes_hangs_up_within_100_ms(
 @pytest.mark.req("llm.errors")
 @pytest.mark.parametrize("api_route", STREAMING_ROUTES)
 async def test_a_cut_stream_keeps_what_came_and_is_not_tried_again(
-    api_route: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
+    api_route: str, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
-    ours, base = provider
+    ours, base = raw_provider
     ours.words, ours.ending = 3, "close"
     reply = await ask_model(create_model(api_route, base, worker), "hi")
     assert reply.text.startswith("w0 w1 w2")
@@ -103,9 +103,9 @@ async def test_a_cut_stream_keeps_what_came_and_is_not_tried_again(
 
 
 async def test_silence_before_the_first_word_ends_at_the_deadline(
-    worker: WorkerProcess, provider: tuple[RawProvider, str]
+    worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
-    ours, base = provider
+    ours, base = raw_provider
     ours.words, ours.ending = 0, "silence"
     started_at = time.perf_counter()
     reply = await ask_model(create_model("gemini", base, worker, first_token=0.5), "hi")
@@ -118,9 +118,9 @@ async def test_silence_before_the_first_word_ends_at_the_deadline(
 
 
 async def test_silence_between_words_ends_at_the_idle_limit(
-    worker: WorkerProcess, provider: tuple[RawProvider, str]
+    worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
-    ours, base = provider
+    ours, base = raw_provider
     ours.words, ours.ending = 2, "silence"
     reply = await ask_model(create_model("anthropic", base, worker, idle=0.5), "hi")
     assert reply.text == "w0 w1 "
@@ -143,9 +143,9 @@ async def test_a_refused_port_is_a_network_error(api_route: str, worker: WorkerP
 @pytest.mark.req("llm.errors")
 @pytest.mark.parametrize("api_route", list(API_ROUTES))
 async def test_a_busy_provider_is_asked_three_times_and_its_patience_honoured(
-    api_route: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
+    api_route: str, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
-    ours, base = provider
+    ours, base = raw_provider
     ours.status, ours.headers = 429, b"retry-after: 0.2\r\n"
     reply = await ask_model(create_model(api_route, base, worker), "hi")
     assert len(ours.bodies) == 3
@@ -157,9 +157,9 @@ async def test_a_busy_provider_is_asked_three_times_and_its_patience_honoured(
 
 
 async def test_the_wait_between_tries_can_be_cancelled(
-    worker: WorkerProcess, provider: tuple[RawProvider, str]
+    worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
-    ours, base = provider
+    ours, base = raw_provider
     ours.status, ours.headers = 503, b"retry-after: 50\r\n"
     started_at = time.perf_counter()
     with anyio.move_on_after(1) as scope:
@@ -170,9 +170,9 @@ async def test_the_wait_between_tries_can_be_cancelled(
 
 
 async def test_one_of_two_streams_is_stopped_and_the_other_continues(
-    worker: WorkerProcess, provider: tuple[RawProvider, str]
+    worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
-    ours, base = provider
+    ours, base = raw_provider
     model = create_model("openai", base, worker)
     async with model.stream(ModelRequest(messages=(user_message("a"),))) as kept:
         await anext(kept)
@@ -186,9 +186,9 @@ async def test_one_of_two_streams_is_stopped_and_the_other_continues(
 
 @pytest.mark.req("llm.openai.store")
 async def test_the_key_travels_with_the_call_and_responses_are_not_stored(
-    worker: WorkerProcess, provider: tuple[RawProvider, str]
+    worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
-    ours, base = provider
+    ours, base = raw_provider
     ours.words = 1
     await ask_model(create_model("responses", base, worker), "hi")
     assert f"Bearer {KEY}" in ours.heads[0]
@@ -199,9 +199,9 @@ async def test_the_key_travels_with_the_call_and_responses_are_not_stored(
 
 
 async def test_a_worker_that_dies_ends_its_calls_and_the_next_call_starts_another(
-    provider: tuple[RawProvider, str],
+    raw_provider: tuple[RawProvider, str],
 ) -> None:
-    ours, base = provider
+    ours, base = raw_provider
     log: list[str] = []
     mine = WorkerProcess(log.append)
     try:
@@ -272,9 +272,9 @@ def conversation(model: str) -> tuple[Message, ...]:
 
 @pytest.mark.parametrize("api_route", list(API_ROUTES))
 async def test_results_images_and_reasoning_are_in_the_body(
-    api_route: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
+    api_route: str, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
-    ours, base = provider
+    ours, base = raw_provider
     ours.status = 400
     model = create_model(api_route, base, worker)
     await ask_model(model, *conversation(model.name))
@@ -288,9 +288,9 @@ async def test_results_images_and_reasoning_are_in_the_body(
 
 
 async def test_an_image_in_a_result_follows_as_a_user_message_on_the_openai_road(
-    worker: WorkerProcess, provider: tuple[RawProvider, str]
+    worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
-    ours, base = provider
+    ours, base = raw_provider
     ours.status = 400
     model = create_model("openai", base, worker)
     await ask_model(model, *conversation(model.name))
@@ -301,8 +301,8 @@ async def test_an_image_in_a_result_follows_as_a_user_message_on_the_openai_road
     assert PICTURE + "AAAA" in json.dumps(pictures)
 
 
-async def test_two_thousand_words_arrive_whole(worker: WorkerProcess, provider: tuple[RawProvider, str]) -> None:
-    ours, base = provider
+async def test_two_thousand_words_arrive_whole(worker: WorkerProcess, raw_provider: tuple[RawProvider, str]) -> None:
+    ours, base = raw_provider
     ours.words, ours.pause, ours.ending = 2_000, 0, "close"
     reply = await ask_model(create_model("openai", base, worker), "hi")
     assert reply.text == "".join(f"w{number} " for number in range(2_000))
@@ -320,9 +320,9 @@ async def test_an_unknown_name_is_one_clear_error_and_not_a_missing_key(
 
 
 async def test_a_bare_name_at_an_own_address_is_an_openai_server(
-    worker: WorkerProcess, provider: tuple[RawProvider, str]
+    worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
-    ours, base = provider
+    ours, base = raw_provider
     ours.status = 400
     await ask_model(LiteLlmModel(ModelConfig(name="qwen3", api_base=f"{base}/v1"), worker, environ={}), "hi")
     assert ours.bodies[0]["model"] == "qwen3"
@@ -332,9 +332,9 @@ async def test_a_bare_name_at_an_own_address_is_an_openai_server(
 @pytest.mark.req("llm.openai.store")
 @pytest.mark.parametrize("name", ["openai/gpt-4o", "qwen3"])
 async def test_chat_completions_are_not_stored_either(
-    name: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
+    name: str, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
-    ours, base = provider
+    ours, base = raw_provider
     ours.words = 1
     await ask_model(LiteLlmModel(ModelConfig(name=name, api_base=f"{base}/v1"), worker, environ={}), "hi")
     assert "/v1/chat/completions" in ours.heads[0]
@@ -343,18 +343,18 @@ async def test_chat_completions_are_not_stored_either(
 
 @pytest.mark.parametrize("api_route", ["anthropic", "gemini"])
 async def test_a_provider_without_a_store_option_is_not_sent_it(
-    api_route: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
+    api_route: str, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
-    ours, base = provider
+    ours, base = raw_provider
     ours.words = 1
     await ask_model(create_model(api_route, base, worker), "hi")
     assert "store" not in ours.bodies[0]
 
 
 async def test_a_model_that_litellm_itself_sends_to_responses_is_not_stored_either(
-    worker: WorkerProcess, provider: tuple[RawProvider, str]
+    worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
-    ours, base = provider
+    ours, base = raw_provider
     ours.words = 1
     config = ModelConfig(name="openai/gpt-5-codex", api_base=f"{base}/v1")
     await ask_model(LiteLlmModel(config, worker, environ={}), "hi")
@@ -364,9 +364,9 @@ async def test_a_model_that_litellm_itself_sends_to_responses_is_not_stored_eith
 
 @pytest.mark.parametrize("name", ["openai/qwen3", "openai/gpt-5", "hosted_vllm/qwen3", "lm_studio/qwen3"])
 async def test_reasoning_effort_reaches_servers_of_ones_own(
-    name: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
+    name: str, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
-    ours, base = provider
+    ours, base = raw_provider
     ours.status = 400
     config = ModelConfig(name=name, api_base=f"{base}/v1", reasoning_effort="low", max_output_tokens=7)
     reply = await ask_model(LiteLlmModel(config, worker, environ={}), "hi")
@@ -380,9 +380,9 @@ async def test_reasoning_effort_reaches_servers_of_ones_own(
 @pytest.mark.req("samp.parameters")
 @pytest.mark.req("samp.max-tokens")
 async def test_the_wishes_of_a_sampling_reach_the_provider_and_those_a_model_does_not_take_are_left_out(
-    worker: WorkerProcess, provider: tuple[RawProvider, str]
+    worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
-    ours, base = provider
+    ours, base = raw_provider
     ours.status = 400
     tool = ToolSpec("look", "", Raw(b'{"type":"object","properties":{}}'))
     wishes = ModelRequest(
@@ -405,9 +405,9 @@ async def test_the_wishes_of_a_sampling_reach_the_provider_and_those_a_model_doe
 
 
 async def test_an_unsupported_model_parameter_is_reported_and_not_dropped(
-    worker: WorkerProcess, provider: tuple[RawProvider, str]
+    worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
-    ours, base = provider
+    ours, base = raw_provider
     config = ModelConfig(name="groq/llama-3.1-8b-instant", api_base=base, reasoning_effort="low", api_key_env="K")
     reply = await ask_model(LiteLlmModel(config, worker, environ={"K": "x"}), "hi")
     assert reply.error is not None

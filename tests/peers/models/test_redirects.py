@@ -12,9 +12,9 @@ pytestmark = [pytest.mark.anyio, pytest.mark.peer]
 @pytest.mark.parametrize("status", [302, 307])
 @pytest.mark.parametrize("api_route", list(API_ROUTES))
 async def test_a_redirect_is_refused_and_named(
-    api_route: str, status: int, worker: WorkerProcess, provider: tuple[RawProvider, str]
+    api_route: str, status: int, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
-    ours, base = provider
+    ours, base = raw_provider
     ours.status, ours.headers = status, f"location: {base}/elsewhere\r\n".encode()
     error = (await ask_model(create_model(api_route, base, worker), "hi")).error
     assert error is not None

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.peer]
 FINE = {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
 
 
-def chunk(delta: dict[str, Any], reason: str | None = None, **members: Any) -> dict[str, Any]:
+def stream_chunk(delta: dict[str, Any], reason: str | None = None, **members: Any) -> dict[str, Any]:
     choices = [{"index": 0, "delta": delta, "finish_reason": reason}]
     return {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": choices, **members}
 
@@ -34,10 +34,14 @@ def chunk(delta: dict[str, Any], reason: str | None = None, **members: Any) -> d
     ],
 )
 async def test_usage_that_makes_no_sense_never_fails_an_answer(
-    usage: dict[str, Any], counted: tuple[int, int], worker: WorkerProcess, provider: tuple[RawProvider, str]
+    usage: dict[str, Any], counted: tuple[int, int], worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
-    ours, base = provider
-    ours.script = [chunk({"content": "hello"}), chunk({}, "stop"), chunk({}, usage=usage) | {"choices": []}]
+    ours, base = raw_provider
+    ours.script = [
+        stream_chunk({"content": "hello"}),
+        stream_chunk({}, "stop"),
+        stream_chunk({}, usage=usage) | {"choices": []},
+    ]
     reply = await ask_model(create_model("openai", base, worker), "hi")
     assert reply.text == "hello"
     result = reply.finished.usage
@@ -46,10 +50,10 @@ async def test_usage_that_makes_no_sense_never_fails_an_answer(
 
 
 async def test_an_answer_that_never_ends_is_stopped_and_kept_so_far(
-    worker: WorkerProcess, provider: tuple[RawProvider, str]
+    worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
-    ours, base = provider
-    ours.script = [chunk({"content": f"{number} " + "word " * 20_000}) for number in range(40)]
+    ours, base = raw_provider
+    ours.script = [stream_chunk({"content": f"{number} " + "word " * 20_000}) for number in range(40)]
     reply = await ask_model(create_model("openai", base, worker), "hi")
     assert reply.error is not None
     assert "1,000,000 characters" in reply.error.message
@@ -59,15 +63,15 @@ async def test_an_answer_that_never_ends_is_stopped_and_kept_so_far(
 
 
 async def test_more_calls_than_are_taken_stop_the_answer_and_none_of_them_runs(
-    worker: WorkerProcess, provider: tuple[RawProvider, str]
+    worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
-    ours, base = provider
+    ours, base = raw_provider
 
     def call(number: int) -> dict[str, Any]:
         function = {"name": "fs__read", "arguments": "{}"}
         return {"index": number, "id": f"a{number}", "type": "function", "function": function}
 
-    ours.script = [chunk({"tool_calls": [call(number)]}) for number in range(MAX_TOOL_CALLS + 1)]
+    ours.script = [stream_chunk({"tool_calls": [call(number)]}) for number in range(MAX_TOOL_CALLS + 1)]
     reply = await ask_model(create_model("openai", base, worker), "hi")
     assert reply.error is not None
     assert f"more than {MAX_TOOL_CALLS} tool calls" in reply.error.message
@@ -75,10 +79,10 @@ async def test_more_calls_than_are_taken_stop_the_answer_and_none_of_them_runs(
 
 
 async def test_an_event_of_very_many_tool_calls_stops_the_answer_before_they_are_built(
-    worker: WorkerProcess, provider: tuple[RawProvider, str]
+    worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
-    ours, base = provider
-    ours.script = [chunk({"content": "so far"}), chunk({"tool_calls": [{"function": {}}] * 100_000})]
+    ours, base = raw_provider
+    ours.script = [stream_chunk({"content": "so far"}), stream_chunk({"tool_calls": [{"function": {}}] * 100_000})]
     reply = await ask_model(create_model("openai", base, worker), "hi")
     assert reply.error is not None
     assert "more than 4,000 objects" in reply.error.message
@@ -87,20 +91,20 @@ async def test_an_event_of_very_many_tool_calls_stops_the_answer_before_they_are
 
 
 async def test_pieces_that_arrive_together_reach_the_host_together(
-    worker: WorkerProcess, provider: tuple[RawProvider, str]
+    worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
-    ours, base = provider
+    ours, base = raw_provider
     words = [f"w{number} " for number in range(2_000)]
-    ours.script = [*(chunk({"content": word}) for word in words), chunk({}, "stop")]
+    ours.script = [*(stream_chunk({"content": word}) for word in words), stream_chunk({}, "stop")]
     reply = await ask_model(create_model("openai", base, worker), "hi")
     assert reply.text == "".join(words)
     assert len(reply.events_of(TextDelta)) < len(words) / 2
 
 
 async def test_a_stream_of_comments_that_is_compressed_all_the_same_is_stopped(
-    worker: WorkerProcess, provider: tuple[RawProvider, str]
+    worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
-    ours, base = provider
+    ours, base = raw_provider
     ours.words = 0
     ours.raw = (b"content-encoding: gzip\r\n", gzip.compress(b":\n" * 50_000_000))
     reply = await ask_model(create_model("openai", base, worker), "hi")

@@ -16,9 +16,9 @@ pytestmark = [pytest.mark.anyio, pytest.mark.peer]
 @pytest.mark.parametrize("ending", ["polite", "middle"])
 @pytest.mark.parametrize("api_route", STREAMING_ROUTES)
 async def test_a_stream_without_a_finish_reason_is_no_complete_answer(
-    api_route: str, ending: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
+    api_route: str, ending: str, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
-    ours, base = provider
+    ours, base = raw_provider
     ours.words, ours.ending, ours.pause = 3, ending, 0
     reply = await ask_model(create_model(api_route, base, worker), "hi")
     assert reply.text == "w0 w1 w2 "
@@ -48,9 +48,9 @@ CALL = {"candidates": [{"content": {"parts": [{"functionCall": {"name": "fs__rea
     ],
 )
 async def test_an_answer_of_gemini_is_complete_only_when_gemini_says_so(
-    script: list[dict[str, Any]], reason: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
+    script: list[dict[str, Any]], reason: str, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
-    ours, base = provider
+    ours, base = raw_provider
     ours.script = script
     reply = await ask_model(create_model("gemini", base, worker), "hi")
     assert reply.finished.reason == reason
@@ -58,9 +58,9 @@ async def test_an_answer_of_gemini_is_complete_only_when_gemini_says_so(
 
 @pytest.mark.parametrize("api_route", STREAMING_ROUTES)
 async def test_a_stream_without_choices_is_no_empty_answer(
-    api_route: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
+    api_route: str, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
-    ours, base = provider
+    ours, base = raw_provider
     ours.words, ours.ending = 0, "no choices"
     reply = await ask_model(create_model(api_route, base, worker), "hi")
     assert reply.text == ""
@@ -68,9 +68,9 @@ async def test_a_stream_without_choices_is_no_empty_answer(
 
 
 async def test_an_answer_ends_at_its_deadline_whatever_still_comes(
-    worker: WorkerProcess, provider: tuple[RawProvider, str]
+    worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
-    _ours, base = provider
+    _ours, base = raw_provider
     started_at = time.monotonic()
     reply = await ask_model(create_model("openai", base, worker, total=2), "hi")
     assert time.monotonic() - started_at < 20  # a thousand words take 50 s
@@ -80,9 +80,9 @@ async def test_an_answer_ends_at_its_deadline_whatever_still_comes(
 
 
 async def test_no_other_try_is_begun_that_could_not_end_in_time(
-    worker: WorkerProcess, provider: tuple[RawProvider, str]
+    worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
-    ours, base = provider
+    ours, base = raw_provider
     ours.status, ours.headers = 503, b"retry-after: 20\r\n"
     reply = await ask_model(create_model("openai", base, worker, total=10), "hi")
     assert reply.error is not None

@@ -28,7 +28,7 @@ def browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "told"
 
 
-def opened(told: Path) -> list[str]:
+def wait_for_arguments(told: Path) -> list[str]:
     """Return the arguments of the browser, waiting until it has started."""
     deadline = time.monotonic() + 30
     while not told.exists():
@@ -41,7 +41,7 @@ def opened(told: Path) -> list[str]:
 @pytest.mark.req("elic.url.secure-open")
 def test_the_address_is_one_argument_and_no_shell_reads_it(browser: Path) -> None:
     assert run_in_new_thread(open_url, NASTY)
-    (address,) = opened(browser)
+    (address,) = wait_for_arguments(browser)
     assert unquote(address) == unquote(NASTY)
 
 
@@ -57,7 +57,7 @@ def test_the_address_is_one_argument_and_no_shell_reads_it(browser: Path) -> Non
 )
 def test_signs_that_a_shell_of_windows_reads_are_given_as_codes(browser: Path, url: str, given: str) -> None:
     assert run_in_new_thread(open_url, url)
-    assert opened(browser) == [given]
+    assert wait_for_arguments(browser) == [given]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_signs_that_a_shell_of_windows_reads_are_given_as_codes(browser: Path, u
 )
 def test_an_address_that_was_agreed_to_is_opened_to_the_letter(browser: Path, url: str) -> None:
     assert run_in_new_thread(open_url, url)
-    assert opened(browser) == [url]
+    assert wait_for_arguments(browser) == [url]
 
 
 @pytest.mark.req("auth.url-scheme")

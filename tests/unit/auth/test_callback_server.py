@@ -19,7 +19,7 @@ from mcphost.redact import redact
 pytestmark = pytest.mark.anyio
 
 
-async def send(port: int, raw: bytes) -> bytes:
+async def send_raw(port: int, raw: bytes) -> bytes:
     async with await anyio.connect_tcp("127.0.0.1", port) as stream:
         await stream.send(raw)
         answer = b""
@@ -32,7 +32,7 @@ async def send(port: int, raw: bytes) -> bytes:
         return answer
 
 
-def get(callback: CallbackServer, target: str, host: str = "") -> bytes:
+def get_callback(callback: CallbackServer, target: str, host: str = "") -> bytes:
     return f"GET {target} HTTP/1.1\r\nHost: {host or f'127.0.0.1:{callback.port}'}\r\n\r\n".encode()
 
 
@@ -44,7 +44,7 @@ def has_good_state(redirect: AuthorizationResponse) -> bool:
 async def test_the_answer_of_the_browser_ends_the_wait_and_shows_a_page() -> None:
     async with run_callback_server(path="/callback/x") as callback:
         callback.expect(has_good_state)
-        page = await send(callback.port, get(callback, "/callback/x?code=the-code&state=good-state&iss=i"))
+        page = await send_raw(callback.port, get_callback(callback, "/callback/x?code=the-code&state=good-state&iss=i"))
         assert page.startswith(b"HTTP/1.1 200 ")
         assert b"the-code" not in page
         assert b"content-security-policy" in page
@@ -64,8 +64,8 @@ async def test_the_answer_of_the_browser_ends_the_wait_and_shows_a_page() -> Non
 async def test_a_foreign_response_is_rejected_and_the_wait_continues(target: str) -> None:
     async with run_callback_server() as callback:
         callback.expect(has_good_state)
-        assert b" 40" in (await send(callback.port, get(callback, target)))[:13]
-        assert (await send(callback.port, get(callback, "/callback?code=c&state=good-state"))).startswith(
+        assert b" 40" in (await send_raw(callback.port, get_callback(callback, target)))[:13]
+        assert (await send_raw(callback.port, get_callback(callback, "/callback?code=c&state=good-state"))).startswith(
             b"HTTP/1.1 200"
         )
         await callback.wait()
@@ -78,8 +78,8 @@ async def test_a_foreign_response_is_rejected_and_the_wait_continues(target: str
 async def test_another_host_name_is_another_site(host: str) -> None:
     async with run_callback_server() as callback:
         callback.expect(has_good_state)
-        answer = await send(
-            callback.port, get(callback, "/callback?code=c&state=good-state", host.format(port=callback.port))
+        answer = await send_raw(
+            callback.port, get_callback(callback, "/callback?code=c&state=good-state", host.format(port=callback.port))
         )
         assert answer.startswith(b"HTTP/1.1 421 ")
 
@@ -89,11 +89,11 @@ async def test_only_one_answer_is_taken_and_only_by_get() -> None:
     async with run_callback_server() as callback:
         callback.expect(has_good_state)
         post = f"POST /callback?state=good-state HTTP/1.1\r\nHost: 127.0.0.1:{callback.port}\r\n\r\n".encode()
-        assert (await send(callback.port, post)).startswith(b"HTTP/1.1 405 ")
-        assert (await send(callback.port, get(callback, "/callback?code=1&state=good-state"))).startswith(
+        assert (await send_raw(callback.port, post)).startswith(b"HTTP/1.1 405 ")
+        assert (await send_raw(callback.port, get_callback(callback, "/callback?code=1&state=good-state"))).startswith(
             b"HTTP/1.1 200"
         )
-        assert (await send(callback.port, get(callback, "/callback?code=2&state=good-state"))).startswith(
+        assert (await send_raw(callback.port, get_callback(callback, "/callback?code=2&state=good-state"))).startswith(
             b"HTTP/1.1 404"
         )
         assert (await callback.wait()).get("code") == "1"
@@ -101,14 +101,14 @@ async def test_only_one_answer_is_taken_and_only_by_get() -> None:
 
 async def test_before_anything_is_expected_nothing_is_taken() -> None:
     async with run_callback_server() as callback:
-        assert (await send(callback.port, get(callback, "/callback?code=1&state=good-state"))).startswith(
+        assert (await send_raw(callback.port, get_callback(callback, "/callback?code=1&state=good-state"))).startswith(
             b"HTTP/1.1 400"
         )
 
 
 async def test_a_flood_of_bytes_is_cut_off() -> None:
     async with run_callback_server() as callback:
-        answer = await send(callback.port, b"GET /" + b"a" * 30_000)
+        answer = await send_raw(callback.port, b"GET /" + b"a" * 30_000)
         assert answer == b"" or answer.startswith(b"HTTP/1.1 431 ")
 
 
@@ -142,7 +142,7 @@ def test_an_answer_does_not_show_its_code() -> None:
 async def test_what_a_page_sends_here_does_not_become_a_secret_of_ours() -> None:
     async with run_callback_server() as callback:
         callback.expect(has_good_state)
-        await send(callback.port, get(callback, "/callback?code=ordinary-words&state=everyday"))
+        await send_raw(callback.port, get_callback(callback, "/callback?code=ordinary-words&state=everyday"))
     assert redact("ordinary-words of everyday") == "ordinary-words of everyday"
 
 
@@ -170,5 +170,5 @@ async def test_excess_connections_are_closed_and_the_browser_is_served_afterward
         assert closed == MAX_CONCURRENT_REQUESTS
         for stream in silent:
             await stream.aclose()
-        page = await send(callback.port, get(callback, "/callback?code=c&state=good-state"))
+        page = await send_raw(callback.port, get_callback(callback, "/callback?code=c&state=good-state"))
         assert page.startswith(b"HTTP/1.1 200 ")

@@ -29,7 +29,9 @@ from tests.unit.auth.storage import OpenMemoryBackend, StorageUser
 pytestmark = pytest.mark.anyio
 
 
-def machine(peer: OAuthPeer, *, client_secret: str = "", issuer: str | None = None, **settings: Any) -> OAuthProvider:
+def create_machine_oauth(
+    peer: OAuthPeer, *, client_secret: str = "", issuer: str | None = None, **settings: Any
+) -> OAuthProvider:
     where = peer.origin if issuer is None else issuer
     target = SignInTarget(server="peer", url=peer.url, client_id="me", client_secret=client_secret, issuer=where)
     requests = OAuthHttpClient(UrlPolicy(peer.url))
@@ -42,7 +44,7 @@ async def test_a_client_with_a_secret_gets_its_token_without_a_browser() -> None
     async with run_peer(
         kind=MachineTokenServer, document={"token_endpoint_auth_methods_supported": ["client_secret_basic"]}
     ) as peer:
-        auth = machine(peer, grant="client_credentials", client_secret="my-secret-7")
+        auth = create_machine_oauth(peer, grant="client_credentials", client_secret="my-secret-7")
         assert await send_request(auth, peer) == 200
         assert await send_request(auth, peer) == 200
     (form,) = peer.forms
@@ -87,14 +89,14 @@ async def test_a_client_grant_stores_nothing_asks_nothing_and_is_shown_as_renewi
 @pytest.mark.req("auth.ext.wif")
 async def test_a_workload_sends_its_assertion_once_and_accepts_no() -> None:
     async with run_peer(kind=MachineTokenServer) as peer:
-        assert await send_request(machine(peer, grant="workload", assertion="the.work.load"), peer) == 200
+        assert await send_request(create_machine_oauth(peer, grant="workload", assertion="the.work.load"), peer) == 200
         peer.answers["/token"] = (
             400,
             b'{"error": "invalid_grant", "error_description": "expired"}',
             "application/json",
         )
         with pytest.raises(TokenError, match="invalid_grant: expired"):
-            await send_request(machine(peer, grant="workload", assertion="another.work.load"), peer)
+            await send_request(create_machine_oauth(peer, grant="workload", assertion="another.work.load"), peer)
     assert [form["assertion"] for form in peer.forms] == ["the.work.load"]
     assert peer.forms[0]["grant_type"] == JWT_BEARER
     assert peer.paths().count("/token") == 2
@@ -103,7 +105,7 @@ async def test_a_workload_sends_its_assertion_once_and_accepts_no() -> None:
 @pytest.mark.req("auth.ext.ema")
 async def test_a_company_vouches_for_its_user() -> None:
     async with run_peer(kind=MachineTokenServer) as idp, run_peer(kind=MachineTokenServer) as peer:
-        auth = machine(
+        auth = create_machine_oauth(
             peer, grant="enterprise", client_secret="my-secret-8", idp_token="the.id.token",
             idp_client_id="me-there", idp_token_endpoint=f"{idp.origin}/token",
         )  # fmt: skip
@@ -118,7 +120,7 @@ async def test_a_company_vouches_for_its_user() -> None:
 @pytest.mark.req("auth.ext.ema")
 async def test_a_company_that_gives_anything_else_is_not_believed() -> None:
     async with run_peer(kind=MachineTokenServer, registration={"issued_token_type": "access_token"}) as peer:
-        auth = machine(
+        auth = create_machine_oauth(
             peer, grant="enterprise", client_secret="my-secret-8", idp_token="the.id.token",
             idp_client_id="me-there", idp_token_endpoint=f"{peer.origin}/token",
         )  # fmt: skip
@@ -130,7 +132,9 @@ async def test_a_company_that_gives_anything_else_is_not_believed() -> None:
 @pytest.mark.req("auth.as.separate-state")
 async def test_a_machines_secret_goes_to_no_other_authorization_server() -> None:
     async with run_peer(kind=MachineTokenServer) as peer:
-        auth = machine(peer, grant="client_credentials", client_secret="my-secret-7", issuer="https://as.example")
+        auth = create_machine_oauth(
+            peer, grant="client_credentials", client_secret="my-secret-7", issuer="https://as.example"
+        )
         with pytest.raises(UntrustedMetadata, match="does not name"):
             await send_request(auth, peer)
     assert peer.forms == []
@@ -145,7 +149,7 @@ async def test_a_machine_proves_nothing_to_an_authorization_server_that_only_the
         run_peer(kind=MachineTokenServer) as peer,
     ):
         peer.resource = {"authorization_servers": [trap.origin]}
-        auth = machine(
+        auth = create_machine_oauth(
             peer, grant=grant, issuer="", client_secret="my-secret-7", assertion="the.work.load",
             idp_token="the.id.token", idp_token_endpoint=f"{company.origin}/token",
         )  # fmt: skip
@@ -158,7 +162,7 @@ async def test_a_machine_proves_nothing_to_an_authorization_server_that_only_the
 @pytest.mark.req("auth.stepup.client-credentials")
 async def test_a_machine_gives_up_when_more_scopes_are_wanted() -> None:
     async with run_peer(kind=MachineTokenServer) as peer:
-        auth = machine(peer, grant="client_credentials", client_secret="my-secret-7")
+        auth = create_machine_oauth(peer, grant="client_credentials", client_secret="my-secret-7")
         await send_request(auth, peer)
         refused = Refused(403, 'Bearer error="insufficient_scope", scope="more"', "Bearer x")
         assert not await auth.recover(refused)
@@ -169,11 +173,15 @@ async def test_a_machine_gives_up_when_more_scopes_are_wanted() -> None:
 
 async def test_a_machine_asks_for_no_scope_beyond_the_configured_ones() -> None:
     async with run_peer(kind=MachineTokenServer, challenge='Bearer scope="read admin"') as peer:
-        few = machine(peer, grant="client_credentials", client_secret="my-secret-7", scopes=("read", "write"))
+        few = create_machine_oauth(
+            peer, grant="client_credentials", client_secret="my-secret-7", scopes=("read", "write")
+        )
         with pytest.raises(InvalidScopes, match="not configured: admin"):
             await send_request(few, peer)
         assert peer.forms == []
-        all_of_them = machine(peer, grant="client_credentials", client_secret="s-7", scopes=("admin", "read", "write"))
+        all_of_them = create_machine_oauth(
+            peer, grant="client_credentials", client_secret="s-7", scopes=("admin", "read", "write")
+        )
         assert await send_request(all_of_them, peer) == 200
     assert [form["scope"] for form in peer.forms] == ["read admin"]
 
@@ -181,7 +189,12 @@ async def test_a_machine_asks_for_no_scope_beyond_the_configured_ones() -> None:
 async def test_a_machine_whose_fresh_token_is_refused_does_not_ask_forever() -> None:
     async with run_peer(kind=MachineTokenServer) as peer:
         peer.answers["/mcp"] = (401, b"", "")
-        assert await send_request(machine(peer, grant="client_credentials", client_secret="my-secret-7"), peer) == 401
+        assert (
+            await send_request(
+                create_machine_oauth(peer, grant="client_credentials", client_secret="my-secret-7"), peer
+            )
+            == 401
+        )
     assert len(peer.forms) == 1
 
 

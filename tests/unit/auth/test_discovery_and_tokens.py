@@ -28,7 +28,7 @@ from mcphost.auth.tokens import (
 from mcphost.errors import SignInRequired
 
 
-def reply(status: int, body: bytes) -> OAuthResponse:
+def http_response(status: int, body: bytes) -> OAuthResponse:
     return OAuthResponse("https://as.example/token", status, {"content-type": "application/json"}, body)
 
 
@@ -132,7 +132,7 @@ def test_a_secret_travels_in_one_place_only_and_basic_is_percent_encoded() -> No
 def test_a_token_endpoint_error_is_reported_with_its_cleaned_text() -> None:
     body = b'{"error": "invalid_grant", "error_description": "expired \\u001b]0;x\\u0007 \\u202e"}'
     with pytest.raises(TokenError, match="invalid_grant: expired") as exc_info:
-        parse_token_response(reply(400, body), "https://as.example")
+        parse_token_response(http_response(400, body), "https://as.example")
     assert exc_info.value.code == "invalid_grant"
     assert "\x1b" not in str(exc_info.value)
     assert "\u202e" not in str(exc_info.value)
@@ -141,13 +141,13 @@ def test_a_token_endpoint_error_is_reported_with_its_cleaned_text() -> None:
 def test_a_token_endpoint_that_is_down_is_not_a_refusal() -> None:
     for status in (500, 503, 429):
         with pytest.raises(EndpointUnreachable, match=str(status)):
-            parse_token_response(reply(status, b"<html>"), "https://as.example")
+            parse_token_response(http_response(status, b"<html>"), "https://as.example")
 
 
 @pytest.mark.req("auth.token.storage")
 def test_tokens_are_known_as_secrets_as_soon_as_they_are_read() -> None:
     tokens = parse_token_response(
-        reply(
+        http_response(
             200,
             b'{"access_token":"access-token-123456","token_type":"bearer","refresh_token":"refresh-token-123456","expires_in":"60"}',
         ),
@@ -171,13 +171,13 @@ def test_tokens_are_known_as_secrets_as_soon_as_they_are_read() -> None:
 )  # fmt: skip
 def test_a_reply_without_a_usable_token_is_a_refusal(body: bytes) -> None:
     with pytest.raises(TokenError):
-        parse_token_response(reply(200, body), "https://as.example")
+        parse_token_response(http_response(200, body), "https://as.example")
 
 
 @pytest.mark.parametrize("lasts", ["-5", "null", "true", '"soon"', "1e300", "[]"])
 def test_a_nonsensical_lifetime_is_no_error(lasts: str) -> None:
     body = f'{{"access_token": "abcdefgh", "token_type": "Bearer", "expires_in": {lasts}}}'.encode()
-    assert parse_token_response(reply(200, body), "i").expires <= time.time() + 3601
+    assert parse_token_response(http_response(200, body), "i").expires <= time.time() + 3601
 
 
 def test_a_token_ends_a_little_early_and_one_without_an_end_never() -> None:

@@ -29,14 +29,14 @@ ANYTHING = st.recursive(
 DOCUMENTS = st.dictionaries(st.sampled_from(NAMES), ANYTHING, max_size=8)
 
 
-def reply(body: bytes, status: int = 200) -> OAuthResponse:
+def document_response(body: bytes, status: int = 200) -> OAuthResponse:
     return OAuthResponse("https://as.example/x", status, {"content-type": "application/json"}, body)
 
 
 @settings(max_examples=300)
 @given(DOCUMENTS, st.sampled_from([200, 400, 401, 500, 302]))
 def test_any_json_is_read_or_refused(document: dict[str, Any], status: int) -> None:
-    answer = reply(json.dumps(document).encode(), status)
+    answer = document_response(json.dumps(document).encode(), status)
     for kind in (AuthorizationServerMetadata, ProtectedResourceMetadata):
         with suppress(SignInRequired):
             assert isinstance(parse_metadata(answer, kind, "document"), kind)
@@ -47,9 +47,9 @@ def test_any_json_is_read_or_refused(document: dict[str, Any], status: int) -> N
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_or_refused(body: bytes) -> None:
-    assert isinstance(reply(body).json_members(), dict)
+    assert isinstance(document_response(body).json_members(), dict)
     with pytest.raises(SignInRequired):
-        parse_token_response(reply(body), "https://as.example")
+        parse_token_response(document_response(body), "https://as.example")
 
 
 @given(st.text(max_size=200))
@@ -72,8 +72,8 @@ def test_a_lifetime_in_other_digits_counts_as_an_hour(value: str) -> None:
 
 
 def test_nesting_without_end_is_refused() -> None:
-    assert reply(b"[" * 100_000).json_members() == {}
-    assert reply(b'{"a":' * 100_000).json_members() == {}
+    assert document_response(b"[" * 100_000).json_members() == {}
+    assert document_response(b'{"a":' * 100_000).json_members() == {}
 
 
 def test_what_inflates_without_end_takes_no_more_memory_than_a_document_may() -> None:

@@ -74,7 +74,7 @@ def test_a_real_secret_service_keeps_and_forgets(tmp_path: Path) -> None:
     assert result.stdout.splitlines() == ["Secret Service", "None"], result.stderr
 
 
-def run(code: str, environ: dict[str, str]) -> str:
+def run_code(code: str, environ: dict[str, str]) -> str:
     result = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     return result.stdout
@@ -82,7 +82,7 @@ def run(code: str, environ: dict[str, str]) -> str:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems always have a keyring")
 def test_without_a_keyring_reading_finds_nothing_and_writing_says_why(tmp_path: Path) -> None:
-    lines = run(NOTHING, environment(tmp_path, DBUS_SESSION_BUS_ADDRESS="unix:path=/nonexistent")).splitlines()
+    lines = run_code(NOTHING, environment(tmp_path, DBUS_SESSION_BUS_ADDRESS="unix:path=/nonexistent")).splitlines()
     assert lines[0] == "None"
     assert len(lines) == 3
     assert all("no keyring" in line for line in lines[1:])
@@ -97,7 +97,7 @@ def test_a_back_end_that_keeps_plain_text_is_not_used(tmp_path: Path) -> None:
         "    def set_password(self, service, name, value): open('LEAK', 'w').write(value)\n"
     )
     environ = environment(tmp_path, PYTHONPATH=str(tmp_path), PYTHON_KEYRING_BACKEND="plaintext.Keyring")
-    shown = run(NOTHING, environ)
+    shown = run_code(NOTHING, environ)
     assert shown.splitlines()[0] == "None"
     assert "plaintext" in shown
 
@@ -108,6 +108,6 @@ def test_looking_for_a_keyring_runs_no_compiler(tmp_path: Path) -> None:
     compiler.write_text(f"#!/bin/sh\ntouch {tmp_path}/was-run\nexit 1\n")
     compiler.chmod(0o755)
     environ = environment(tmp_path, DBUS_SESSION_BUS_ADDRESS="unix:path=/nonexistent")
-    lines = run(NOTHING, environ | {"PATH": f"{tmp_path}:{environ['PATH']}"}).splitlines()
+    lines = run_code(NOTHING, environ | {"PATH": f"{tmp_path}:{environ['PATH']}"}).splitlines()
     assert lines[0] == "None"
     assert not (tmp_path / "was-run").exists()

@@ -19,7 +19,7 @@ from tests.unit.transport.raw_http import ReceivedRequest
 pytestmark = pytest.mark.anyio
 
 
-class Proxy:
+class TunnelProxy:
     """Opens tunnels: whatever the name, they lead to one port of this machine."""
 
     def __init__(self, target: int) -> None:
@@ -57,13 +57,13 @@ class Proxy:
 @asynccontextmanager
 async def serve_behind_proxy(
     folder: Path, name: str = "as.example"
-) -> AsyncIterator[tuple[Proxy, list[ReceivedRequest], CertificateAuthority]]:
+) -> AsyncIterator[tuple[TunnelProxy, list[ReceivedRequest], CertificateAuthority]]:
     async def hello(request: ReceivedRequest) -> None:
         await request.reply(200, b'{"hello": 1}')
 
     authority = CertificateAuthority(folder)
     async with raw_http.serve(hello, authority.context(name)) as server:
-        proxy = Proxy(server.port)
+        proxy = TunnelProxy(server.port)
         listener = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
         proxy.port = listener.sockets[0].getsockname()[1]
         async with listener:
@@ -85,8 +85,8 @@ def fake_resolver(**addresses: Sequence[str]) -> Resolver:
     return resolve
 
 
-async def get(
-    proxy: Proxy, authority: CertificateAuthority, url: str, resolve: Resolver, *, private: bool = False
+async def get_through_proxy(
+    proxy: TunnelProxy, authority: CertificateAuthority, url: str, resolve: Resolver, *, private: bool = False
 ) -> OAuthResponse:
     guard = UrlPolicy("https://mcp.example/mcp", resolver=resolve, allow_private=private)
     requests = OAuthHttpClient(guard, proxy_for=lambda url: f"http://127.0.0.1:{proxy.port}", ca_file=authority.file)
@@ -99,7 +99,7 @@ async def test_a_name_that_a_proxy_knows_is_reached_by_name_in_a_tunnel(
     names: dict[str, list[str]], tmp_path: Path
 ) -> None:
     async with serve_behind_proxy(tmp_path) as (proxy, seen, authority):
-        reply = await get(proxy, authority, "https://as.example/x", fake_resolver(**names))
+        reply = await get_through_proxy(proxy, authority, "https://as.example/x", fake_resolver(**names))
     assert reply.json_members() == {"hello": 1}
     assert proxy.asked == ["CONNECT as.example:443 HTTP/1.1"]
     assert seen[0].headers["host"] == "as.example"
@@ -122,7 +122,7 @@ async def test_a_proxy_is_not_asked_for_what_is_known_to_be_private(
 ) -> None:
     async with serve_behind_proxy(tmp_path) as (proxy, seen, authority):
         with pytest.raises(UnsafeUrl, match="leads to"):
-            await get(proxy, authority, url, fake_resolver(**names))
+            await get_through_proxy(proxy, authority, url, fake_resolver(**names))
     assert proxy.asked == seen == []
 
 
@@ -135,7 +135,9 @@ async def test_behind_a_proxy_a_private_server_and_the_users_word_count_too(
     names: dict[str, list[str]], private: bool, tmp_path: Path
 ) -> None:
     async with serve_behind_proxy(tmp_path) as (proxy, _, authority):
-        reply = await get(proxy, authority, "https://as.example/x", fake_resolver(**names), private=private)
+        reply = await get_through_proxy(
+            proxy, authority, "https://as.example/x", fake_resolver(**names), private=private
+        )
     assert reply.is_success
 
 
@@ -148,12 +150,12 @@ async def test_names_that_are_never_found_here_do_not_hold_up_what_the_proxy_can
 
     monkeypatch.setattr(url_policy, "PROXIED_LOOKUP_TIMEOUT", 0.05)
     async with serve_behind_proxy(tmp_path) as (proxy, _, authority):
-        assert (await get(proxy, authority, "https://as.example/x", silent)).is_success
+        assert (await get_through_proxy(proxy, authority, "https://as.example/x", silent)).is_success
 
 
 async def test_a_misdirecting_proxy_is_detected_by_the_certificate(tmp_path: Path) -> None:
     async with serve_behind_proxy(tmp_path, "evil.example") as (proxy, seen, authority):
         with pytest.raises(EndpointUnreachable, match="certificate"):
-            await get(proxy, authority, "https://as.example/x", fake_resolver())
+            await get_through_proxy(proxy, authority, "https://as.example/x", fake_resolver())
     assert seen == []
     assert len(proxy.asked) == 1

@@ -18,7 +18,7 @@ async def hello(request: ReceivedRequest) -> None:
     await request.reply(200, b'{"hello": 1}')
 
 
-def requests(port: int, ca_file: Path | str, asked: list[str]) -> OAuthHttpClient:
+def create_tls_requests(port: int, ca_file: Path | str, asked: list[str]) -> OAuthHttpClient:
     """To a name that only our own resolver knows."""
 
     async def resolve(host: str, port: int) -> Sequence[str]:
@@ -34,7 +34,7 @@ def requests(port: int, ca_file: Path | str, asked: list[str]) -> OAuthHttpClien
 async def test_the_certificate_is_checked_for_the_name_while_the_judged_address_is_used(tmp_path: Path) -> None:
     authority, asked = CertificateAuthority(tmp_path), list[str]()
     async with raw_http.serve(hello, authority.context("as.example")) as server:
-        reply = await requests(server.port, authority.file, asked).get(
+        reply = await create_tls_requests(server.port, authority.file, asked).get(
             f"https://as.example:{server.port}/x", "document"
         )
     assert reply.json_members() == {"hello": 1}
@@ -46,7 +46,9 @@ async def test_a_certificate_for_another_name_is_refused(tmp_path: Path) -> None
     authority = CertificateAuthority(tmp_path)
     async with raw_http.serve(hello, authority.context("other.example")) as server:
         with pytest.raises(EndpointUnreachable, match="certificate"):
-            await requests(server.port, authority.file, []).get(f"https://as.example:{server.port}/x", "document")
+            await create_tls_requests(server.port, authority.file, []).get(
+                f"https://as.example:{server.port}/x", "document"
+            )
     assert server.seen == []
 
 
@@ -54,10 +56,10 @@ async def test_a_certificate_of_an_unknown_authority_is_refused(tmp_path: Path) 
     authority = CertificateAuthority(tmp_path)
     async with raw_http.serve(hello, authority.context("as.example")) as server:
         with pytest.raises(EndpointUnreachable, match="certificate"):
-            await requests(server.port, "", []).get(f"https://as.example:{server.port}/x", "document")
+            await create_tls_requests(server.port, "", []).get(f"https://as.example:{server.port}/x", "document")
     assert server.seen == []
 
 
 async def test_a_missing_file_of_certificates_is_named(tmp_path: Path) -> None:
     with pytest.raises(EndpointUnreachable, match=r"none\.pem"):
-        await requests(1, tmp_path / "none.pem", []).get("https://as.example:1/x", "document")
+        await create_tls_requests(1, tmp_path / "none.pem", []).get("https://as.example:1/x", "document")

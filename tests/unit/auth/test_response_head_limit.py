@@ -17,7 +17,7 @@ EARLY = b"HTTP/1.1 103 x\r\n\r\n"
 FINE = b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 12\r\n\r\n{"hello": 1}'
 
 
-class Flood:
+class HeadFloodServer:
     """Sends `before` for ever, or `count` times and a good answer."""
 
     def __init__(self, before: bytes, count: int | None = None) -> None:
@@ -37,14 +37,14 @@ class Flood:
 
 
 @asynccontextmanager
-async def flooding(flood: Flood, tls: ssl.SSLContext | None = None) -> AsyncIterator[Flood]:
+async def flooding(flood: HeadFloodServer, tls: ssl.SSLContext | None = None) -> AsyncIterator[HeadFloodServer]:
     server = await asyncio.start_server(flood.serve, "127.0.0.1", 0, ssl=tls)
     flood.port = server.sockets[0].getsockname()[1]
     async with server:
         yield flood
 
 
-def requests(flood: Flood, *, ca_file: str = "", proxy: str = "") -> OAuthHttpClient:
+def create_requests(flood: HeadFloodServer, *, ca_file: str = "", proxy: str = "") -> OAuthHttpClient:
     async def resolve(host: str, port: int) -> Sequence[str]:
         return ["127.0.0.1"]
 
@@ -60,27 +60,27 @@ def requests(flood: Flood, *, ca_file: str = "", proxy: str = "") -> OAuthHttpCl
     ],
 )
 async def test_interim_answers_without_end_end_the_sign_in_early(before: bytes, reason: str) -> None:
-    async with flooding(Flood(before)) as flood:
+    async with flooding(HeadFloodServer(before)) as flood:
         with pytest.raises(EndpointUnreachable, match=reason):
-            await requests(flood).get(f"http://127.0.0.1:{flood.port}/x", "document")
+            await create_requests(flood).get(f"http://127.0.0.1:{flood.port}/x", "document")
 
 
 async def test_interim_answers_without_end_are_stopped_in_tls_as_well(tmp_path: Path) -> None:
     authority = CertificateAuthority(tmp_path)
-    async with flooding(Flood(EARLY), authority.context("as.example")) as flood:
-        url, asking = f"https://as.example:{flood.port}/x", requests(flood, ca_file=str(authority.file))
+    async with flooding(HeadFloodServer(EARLY), authority.context("as.example")) as flood:
+        url, asking = f"https://as.example:{flood.port}/x", create_requests(flood, ca_file=str(authority.file))
         with pytest.raises(EndpointUnreachable, match="interim answers"):
             await asking.get(url, "document")
 
 
 async def test_interim_answers_of_a_proxy_without_end_are_stopped() -> None:
-    async with flooding(Flood(EARLY)) as flood:
-        asking = requests(flood, proxy=f"http://127.0.0.1:{flood.port}")
+    async with flooding(HeadFloodServer(EARLY)) as flood:
+        asking = create_requests(flood, proxy=f"http://127.0.0.1:{flood.port}")
         with pytest.raises(EndpointUnreachable, match="interim answers"):
             await asking.get("https://as.example/x", "document")
 
 
 async def test_some_interim_answers_come_before_a_good_one() -> None:
-    async with flooding(Flood(EARLY, MAX_INTERIM_RESPONSES)) as flood:
-        reply = await requests(flood).get(f"http://127.0.0.1:{flood.port}/x", "document")
+    async with flooding(HeadFloodServer(EARLY, MAX_INTERIM_RESPONSES)) as flood:
+        reply = await create_requests(flood).get(f"http://127.0.0.1:{flood.port}/x", "document")
     assert reply.json_members() == {"hello": 1}

@@ -67,7 +67,7 @@ LARGE = """
 """
 
 
-def outcome(folder: Path, body: str) -> tuple[list[str], float]:
+def run_script(folder: Path, body: str) -> tuple[list[str], float]:
     """What the script printed, and how many seconds the whole program took."""
     with secret_service(folder) as env:
         (daemon,) = [
@@ -87,24 +87,24 @@ def outcome(folder: Path, body: str) -> tuple[list[str], float]:
 
 @pytest.mark.req("auth.token.storage-fallback")
 def test_a_keyring_that_stays_locked_times_out_with_an_error(tmp_path: Path) -> None:
-    lines, _ = outcome(tmp_path, LOCKED)
+    lines, _ = run_script(tmp_path, LOCKED)
     assert len(lines) == 3
     assert all(line.startswith("error The keyring ") for line in lines), lines
 
 
 def test_a_keyring_that_hangs_is_given_up_used_again_once_it_wakes_and_does_not_hold_up_the_end(tmp_path: Path) -> None:
-    lines, seconds = outcome(tmp_path, STOPPED)
+    lines, seconds = run_script(tmp_path, STOPPED)
     given_up = ["error The keyring did not answer within 5 s.", "error The keyring still does not answer."]
     assert lines == [*given_up, "after"]
     assert seconds < 30  # five and the start of a program, on a busy machine
 
 
 def test_a_keyring_that_dies_is_an_error(tmp_path: Path) -> None:
-    lines, _ = outcome(tmp_path, KILLED)
+    lines, _ = run_script(tmp_path, KILLED)
     assert lines[1].startswith("error The keyring "), lines
     assert lines[0] == "ok None" or lines[0].startswith("error The keyring "), lines
 
 
 def test_a_large_secret_is_kept_whole_and_one_without_bound_is_refused(tmp_path: Path) -> None:
-    lines, _ = outcome(tmp_path, LARGE)
+    lines, _ = run_script(tmp_path, LARGE)
     assert lines == ["None", "error The secret is over 262144 characters, too long for a keyring."]

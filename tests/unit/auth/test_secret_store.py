@@ -62,12 +62,12 @@ class Hanging(Backend):
         return super().get_password(service, name)
 
 
-def places(backend: Any, folder: Path, owner: StorageUser | None, **more: Any) -> SecretStorage:
+def create_storage(backend: Any, folder: Path, owner: StorageUser | None, **more: Any) -> SecretStorage:
     return SecretStorage(KeyringBackend(find_backend=lambda: backend, timeout=0.3), folder, interaction=owner, **more)
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def weak_key_derivation(monkeypatch: pytest.MonkeyPatch) -> None:
     """A seal that is made in a moment; how strong it is in use, tests/unit/auth/test_file_backend.py says."""
     monkeypatch.setattr("mcphost.auth.secret_store.EncryptedFileBackend", partial(EncryptedFileBackend, log_n=14))
 
@@ -76,7 +76,7 @@ FAULTS = ["locked", "bytes", "forgets", "full", "none", "hangs"]
 
 
 @pytest.fixture
-def faulty() -> Any:
+def create_faulty_backend() -> Any:
     made: list[Hanging] = []
 
     def make(fault: str) -> Any:
@@ -93,10 +93,10 @@ def faulty() -> Any:
 @pytest.mark.req("auth.token.storage-fallback")
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_with_any_keyring_fault_the_fresh_token_works_and_is_stored_nowhere_without_consent(
-    tmp_path: Path, fault: str, faulty: Callable[[str], Any]
+    tmp_path: Path, fault: str, create_faulty_backend: Callable[[str], Any]
 ) -> None:
     owner = StorageUser(("session", ""))
-    token_store = TokenStore(places(faulty(fault), tmp_path, owner), tmp_path)
+    token_store = TokenStore(create_storage(create_faulty_backend(fault), tmp_path, owner), tmp_path)
     async with run_peer() as peer:
         auth = create_oauth(peer, BrowserUser(), token_store)
         assert await send_with_sign_in(auth, peer) == 200
@@ -124,7 +124,7 @@ async def test_a_file_that_was_chosen_has_the_sign_in_for_the_next_run(
         return "It is written down."
 
     owner, told = StorageUser(answer), []
-    token_store = TokenStore(places(None, tmp_path, owner, save_choice=remember), tmp_path, told.append)
+    token_store = TokenStore(create_storage(None, tmp_path, owner, save_choice=remember), tmp_path, told.append)
     async with run_peer() as peer:
         auth = create_oauth(peer, BrowserUser(), token_store)
         await send_with_sign_in(auth, peer)
@@ -135,7 +135,7 @@ async def test_a_file_that_was_chosen_has_the_sign_in_for_the_next_run(
         assert (chosen, told) == ([answer[0]], ["It is written down."])
         assert (tmp_path / file).stat().st_mode & 0o777 == 0o600
         next_owner = StorageUser(phrases=("wrong", "pw"))
-        again = TokenStore(places(None, tmp_path, next_owner, configured_place=answer[0]), tmp_path)
+        again = TokenStore(create_storage(None, tmp_path, next_owner, configured_place=answer[0]), tmp_path)
         user = BrowserUser()
         assert await send_with_sign_in(create_oauth(peer, user, again), peer) == 200
         assert user.urls == [], "nobody signs in twice"
@@ -143,12 +143,12 @@ async def test_a_file_that_was_chosen_has_the_sign_in_for_the_next_run(
 
 
 async def test_a_declined_pass_phrase_starts_a_sign_in_for_this_run(tmp_path: Path) -> None:
-    token_store = TokenStore(places(None, tmp_path, StorageUser(("encrypted", "pw"))), tmp_path)
+    token_store = TokenStore(create_storage(None, tmp_path, StorageUser(("encrypted", "pw"))), tmp_path)
     async with run_peer() as peer:
         await send_with_sign_in(create_oauth(peer, BrowserUser(), token_store), peer)
         await token_store.store_pending()
         owner, user = StorageUser(phrases=(None,)), BrowserUser()
-        again = TokenStore(places(None, tmp_path, owner, configured_place="encrypted"), tmp_path)
+        again = TokenStore(create_storage(None, tmp_path, owner, configured_place="encrypted"), tmp_path)
         assert await send_with_sign_in(create_oauth(peer, user, again), peer) == 200
         assert len(user.urls) == 1
         assert len(owner.asked) == 1
@@ -156,12 +156,12 @@ async def test_a_declined_pass_phrase_starts_a_sign_in_for_this_run(tmp_path: Pa
 
 
 async def test_a_wrong_new_choice_is_asked_again(tmp_path: Path) -> None:
-    sealed = TokenStore(places(None, tmp_path, StorageUser(("encrypted", "pw"))), tmp_path)
+    sealed = TokenStore(create_storage(None, tmp_path, StorageUser(("encrypted", "pw"))), tmp_path)
     async with run_peer() as peer:
         await send_with_sign_in(create_oauth(peer, BrowserUser(), sealed), peer)
         await sealed.store_pending()
         owner = StorageUser(("encrypted", ""), ("encrypted", "wrong"), ("encrypted", "pw"))
-        token_store = TokenStore(places(None, tmp_path, owner), None)
+        token_store = TokenStore(create_storage(None, tmp_path, owner), None)
         await send_with_sign_in(create_oauth(peer, BrowserUser(), token_store), peer)
         await token_store.store_pending()
         assert [question["is_new"] for question in owner.asked] == [False] * 3
@@ -171,14 +171,14 @@ async def test_a_wrong_new_choice_is_asked_again(tmp_path: Path) -> None:
 async def test_an_unusable_encrypted_file_falls_back_to_another_storage(tmp_path: Path) -> None:
     (tmp_path / ENCRYPTED_FILE).symlink_to(tmp_path / "elsewhere")
     owner = StorageUser(("encrypted", "pw"), ("file", ""))
-    token_store = TokenStore(places(None, tmp_path, owner), tmp_path)
+    token_store = TokenStore(create_storage(None, tmp_path, owner), tmp_path)
     async with run_peer() as peer:
         await send_with_sign_in(create_oauth(peer, BrowserUser(), token_store), peer)
         await token_store.store_pending()
         assert "symbolic link" in owner.asked[1]["note"]
         assert [account.place for account in await token_store.accounts()] == ["file"]
         later, told = StorageUser(phrases=("pw",)), list[str]()
-        again = TokenStore(places(None, tmp_path, later, configured_place="encrypted"), None, told.append)
+        again = TokenStore(create_storage(None, tmp_path, later, configured_place="encrypted"), None, told.append)
         assert await send_with_sign_in(create_oauth(peer, BrowserUser(), again), peer) == 200
         assert "symbolic link" in told[0]
     assert not (tmp_path / "elsewhere").exists()
@@ -197,7 +197,7 @@ async def test_who_answered_and_quits_at_once_has_decided_all_the_same(tmp_path:
             tasks.cancel_scope.cancel()
             return "encrypted", "pw"
 
-    token_store = TokenStore(places(None, tmp_path, Leaving(), save_choice=remember), tmp_path)
+    token_store = TokenStore(create_storage(None, tmp_path, Leaving(), save_choice=remember), tmp_path)
     async with run_peer() as peer:
         await send_with_sign_in(create_oauth(peer, BrowserUser(), token_store), peer)
         async with anyio.create_task_group() as tasks:
@@ -234,10 +234,10 @@ async def test_an_unreadable_secret_is_not_reported_as_missing(tmp_path: Path) -
     async with run_peer() as peer:
         backend = Backend("")
         await send_with_sign_in(
-            create_oauth(peer, BrowserUser(), TokenStore(places(backend, tmp_path, None), tmp_path)), peer
+            create_oauth(peer, BrowserUser(), TokenStore(create_storage(backend, tmp_path, None), tmp_path)), peer
         )
         backend.fault = "locked"
-        token_store = TokenStore(places(backend, tmp_path, None), tmp_path)
+        token_store = TokenStore(create_storage(backend, tmp_path, None), tmp_path)
         with pytest.raises(McpHostError, match="refused"):
             await create_oauth(peer, None, token_store).logout()
         assert len(await token_store.accounts()) == 1

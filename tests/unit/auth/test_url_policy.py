@@ -93,7 +93,7 @@ def test_only_metadata_of_this_server_is_about_this_server(resource: str, fits: 
     assert resource_covers(resource, "https://mcp.example/mcp") is fits
 
 
-def names(**addresses: Sequence[str]) -> UrlPolicy:
+def create_policy(**addresses: Sequence[str]) -> UrlPolicy:
     table = {name.replace("_", "."): value for name, value in addresses.items()}
 
     async def resolve(host: str, port: int) -> Sequence[str]:
@@ -114,14 +114,14 @@ def names(**addresses: Sequence[str]) -> UrlPolicy:
     ],
 )  # fmt: skip
 async def test_a_public_server_cannot_point_into_a_private_network(address: str) -> None:
-    guard = names(mcp_example=["203.0.114.1"], as_example=["203.0.114.2", address])
+    guard = create_policy(mcp_example=["203.0.114.1"], as_example=["203.0.114.2", address])
     with pytest.raises(UnsafeUrl, match="leads to"):
         await guard.resolve_addresses("https://as.example/token", "token endpoint")
 
 
 @pytest.mark.req("auth.ssrf.private")
 async def test_a_private_address_written_out_is_refused_without_asking_anybody() -> None:
-    guard = names(mcp_example=["203.0.114.1"])
+    guard = create_policy(mcp_example=["203.0.114.1"])
     for url in ("https://169.254.169.254/latest", "https://[::ffff:127.0.0.1]/", "https://[fe80::1]/"):
         with pytest.raises(UnsafeUrl):
             await guard.resolve_addresses(url, "metadata")
@@ -129,7 +129,7 @@ async def test_a_private_address_written_out_is_refused_without_asking_anybody()
 
 @pytest.mark.req("auth.ssrf.private")
 async def test_a_server_inside_a_network_may_point_into_it_and_to_the_world() -> None:
-    guard = names(
+    guard = create_policy(
         mcp_example=["10.0.0.1"], as_example=["10.9.9.9"], world_example=["203.0.114.9"], m_example=["127.0.0.1"]
     )
     assert await guard.resolve_addresses("https://as.example/", "x") == ["10.9.9.9"]
@@ -162,7 +162,9 @@ async def test_the_user_can_allow_private_addresses() -> None:
 )
 async def test_a_name_that_also_resolves_to_loopback_may_not_point_to_loopback(server: list[str], target: str) -> None:
     with pytest.raises(UnsafeUrl, match="leads to"):
-        await names(mcp_example=server, localhost=["127.0.0.1"]).resolve_addresses(target, "registration endpoint")
+        await create_policy(mcp_example=server, localhost=["127.0.0.1"]).resolve_addresses(
+            target, "registration endpoint"
+        )
 
 
 @pytest.mark.req("auth.ssrf.private")
@@ -177,7 +179,7 @@ async def test_a_server_that_the_user_runs_here_may_point_here(url: str) -> None
 
 @pytest.mark.req("auth.ssrf.private")
 async def test_two_local_servers_under_a_name_get_a_configuration_hint() -> None:
-    guard = names(mcp_example=["127.0.0.1"], as_example=["127.0.0.1"])
+    guard = create_policy(mcp_example=["127.0.0.1"], as_example=["127.0.0.1"])
     with pytest.raises(UnsafeUrl, match="own name leads to a loopback address") as exc_info:
         await guard.resolve_addresses("https://as.example/", "authorization server")
     assert '"mcphost": {"oauth": {"private": true}}' in exc_info.value.hint
@@ -186,7 +188,7 @@ async def test_two_local_servers_under_a_name_get_a_configuration_hint() -> None
 @pytest.mark.req("auth.ssrf.private")
 async def test_no_hint_suggests_what_cannot_be_allowed() -> None:
     with pytest.raises(UnsafeUrl, match="link-local") as exc_info:
-        await names(mcp_example=["203.0.114.1"]).resolve_addresses("https://169.254.169.254/", "token endpoint")
+        await create_policy(mcp_example=["203.0.114.1"]).resolve_addresses("https://169.254.169.254/", "token endpoint")
     assert "private" not in exc_info.value.hint
 
 

@@ -21,7 +21,7 @@ PLACES = ("MCPHOST_CONFIG_DIR", "MCPHOST_DATA_DIR", "MCPHOST_STATE_DIR", "MCPHOS
 
 
 @pytest.fixture(autouse=True)
-def places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def demo_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     for name in PLACES:
         monkeypatch.setenv(name, str(tmp_path / name))
     monkeypatch.setenv("TMPDIR", str(tmp_path))

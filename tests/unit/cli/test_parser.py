@@ -9,7 +9,7 @@ from mcphost.cli.parser import COMMANDS, command_parser, merge_flags, split_comm
 from mcphost.errors import UsageError
 
 
-def parse(*argv: str) -> tuple[str, Namespace]:
+def parse_arguments(*argv: str) -> tuple[str, Namespace]:
     before, command, rest = split_command(list(argv))
     parser = command_parser(command)
     import_module(f"mcphost.cli.{COMMANDS[command][0]}").add_arguments(command, parser)
@@ -17,27 +17,29 @@ def parse(*argv: str) -> tuple[str, Namespace]:
 
 
 def test_no_command_is_chat_and_its_flags_need_none() -> None:
-    command, given = parse("--model", "openai/x", "--resume")
+    command, given = parse_arguments("--model", "openai/x", "--resume")
     assert (command, given.model, given.resume) == ("chat", "openai/x", "")
-    assert parse("--resume", "abc")[1].resume == "abc"
-    assert not hasattr(parse()[1], "resume")
+    assert parse_arguments("--resume", "abc")[1].resume == "abc"
+    assert not hasattr(parse_arguments()[1], "resume")
 
 
 def test_flags_stand_before_and_after_the_command() -> None:
-    _, given = parse("--mcp-config", "a", "--era", "handshake", "tools", "--mcp-config", "b", "--era", "stateless")
+    _, given = parse_arguments(
+        "--mcp-config", "a", "--era", "handshake", "tools", "--mcp-config", "b", "--era", "stateless"
+    )
     assert given.mcp_config == ["a", "b"]
     assert given.era == "stateless"
 
 
 def test_pairs_and_flags_mix() -> None:
-    _, given = parse("call", "s", "--json", "t", "a=1", "--quiet", "b=2", "--args", "{}")
+    _, given = parse_arguments("call", "s", "--json", "t", "a=1", "--quiet", "b=2", "--args", "{}")
     assert (given.server, given.name, given.pairs, given.args) == ("s", "t", ["a=1", "b=2"], "{}")
     assert given.json
     assert given.quiet
 
 
 def test_value_after_two_dashes_is_no_flag() -> None:
-    assert parse("call", "s", "t", "--", "--a=1")[1].pairs == ["--a=1"]
+    assert parse_arguments("call", "s", "t", "--", "--a=1")[1].pairs == ["--a=1"]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +57,7 @@ def test_value_after_two_dashes_is_no_flag() -> None:
 )
 def test_what_is_not_understood_is_one_short_error(argv: list[str], text: str) -> None:
     with pytest.raises(UsageError, match=text) as exc_info:
-        parse(*argv)
+        parse_arguments(*argv)
     assert "\n" not in str(exc_info.value)
     assert "\x1b" not in str(exc_info.value)
     assert exc_info.value.exit_code == 2

@@ -22,18 +22,18 @@ DISCOVERY = {
 }
 
 
-def write_note(text: str) -> None:
+def record_note(text: str) -> None:
     with NOTES.open("a") as file:
         file.write(text + "\n")
 
 
-def send(**message: Any) -> None:
+def write_message(**message: Any) -> None:
     sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
     sys.stdout.flush()
 
 
-def error(ident: Any, code: int, data: Any = None) -> None:
-    send(id=ident, error={"code": code, "message": "no", **({"data": data} if data else {})})
+def send_error(ident: Any, code: int, data: Any = None) -> None:
+    write_message(id=ident, error={"code": code, "message": "no", **({"data": data} if data else {})})
 
 
 def answer_handshake(ident: Any, message: dict[str, Any]) -> None:
@@ -41,29 +41,29 @@ def answer_handshake(ident: Any, message: dict[str, Any]) -> None:
     params = message.get("params") or {}
     if message["method"] == "initialize":
         result = {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": INFO}
-        send(id=ident, result=result)
+        write_message(id=ident, result=result)
     elif message["method"] == "tools/call" and MODERN not in params.get("_meta", {}):
-        send(id=ident, result={"content": [{"type": "text", "text": "handshake"}]})
+        write_message(id=ident, result={"content": [{"type": "text", "text": "handshake"}]})
     elif KIND == "legacy, dies":
         os._exit(9)
     elif KIND == "legacy, refuses":
-        error(ident, -32601)
+        send_error(ident, -32601)
     # All others ignore what they do not know.
 
 
 def answer_stateless(ident: Any, message: dict[str, Any]) -> None:
     """Answer as a server of the stateless era."""
     if message["method"] == "server/discover":
-        send(id=ident, result=DISCOVERY)
+        write_message(id=ident, result=DISCOVERY)
     elif message["method"] == "initialize":
         if "ignores initialize" not in KIND:
-            error(ident, -32022, {"supported": ["2026-07-28"], "requested": "2025-11-25"})
+            send_error(ident, -32022, {"supported": ["2026-07-28"], "requested": "2025-11-25"})
     else:
-        send(id=ident, result={"resultType": "complete", "content": [{"type": "text", "text": "stateless"}]})
+        write_message(id=ident, result={"resultType": "complete", "content": [{"type": "text", "text": "stateless"}]})
 
 
 def main() -> None:
-    write_note("started")
+    record_note("started")
     if KIND == "dual, talks first":
         print("starting ...", file=sys.stderr, flush=True)
     time.sleep(DELAY)
@@ -72,7 +72,7 @@ def main() -> None:
     pinned = ""
     for line in sys.stdin:
         message = json.loads(line)
-        write_note(message["method"])
+        record_note(message["method"])
         held.append(message)
         if KIND.endswith("waits for both") and message["method"] == "server/discover" and not met.exists():
             continue

@@ -60,11 +60,11 @@ class ScriptedServer:
         capabilities: dict[str, Any] | None = None,
         opening: Script | None = None,
     ) -> None:
-        self.notes = RecordingObserver()
+        self.observer = RecordingObserver()
         self.seen: list[dict[str, Any]] = []
         self.revision = revision
         self.capabilities = ALL_CAPABILITIES if capabilities is None else capabilities
-        self.pipe = RecordingPipe(self.notes.warn)
+        self.pipe = RecordingPipe(self.observer.warn)
         self.script = script
         self._opening_script = opening
         self._arrived = anyio.Event()
@@ -156,6 +156,6 @@ async def connect_to(
     config = ServerConfig(name="peer", command="peer", **more)
     async with CancellingTaskGroup() as tasks:
         tasks.start_soon(peer.serve)
-        async with opener.open(config, answers or FakeRequestHandler(), peer.notes) as session:
+        async with opener.open(config, answers or FakeRequestHandler(), peer.observer) as session:
             with anyio.fail_after(10):
                 yield session

@@ -16,7 +16,7 @@ from tests.unit.client.results import single_text
 FAULTY_SERVER = str(Path(__file__).parents[2] / "peers" / "faulty_server.py")
 
 
-def faulty_server(fault: str = "", note: str = "", **more: Any) -> ServerConfig:
+def faulty_server_config(fault: str = "", note: str = "", **more: Any) -> ServerConfig:
     return ServerConfig(name="peer", command=sys.executable, args=(FAULTY_SERVER, fault, note), **more)
 
 

@@ -97,7 +97,7 @@ async def test_questions_before_the_session_are_held_up_to_a_bound_of_bytes_and_
     assert {item["error"]["message"] for item in refused} == {"Too many requests are waiting."}
 
 
-class Waiting(FakeRequestHandler):
+class WaitingHandler(FakeRequestHandler):
     """Answers when `go` is set."""
 
     def __init__(self) -> None:
@@ -111,7 +111,7 @@ class Waiting(FakeRequestHandler):
 
 @pytest.mark.anyio
 async def test_requests_that_wait_for_answers_are_bounded_in_bytes_and_taken_again_when_some_were_answered() -> None:
-    answers = Waiting()
+    answers = WaitingHandler()
     params = Raw(b'{"pad":"' + b"a" * 8 * MEGABYTE + b'"}')
     fit = MAX_PENDING_BYTES // len(params)
     async with answer_requests(answers) as requests:

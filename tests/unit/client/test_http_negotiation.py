@@ -159,7 +159,7 @@ async def test_a_ping_on_the_stream_of_the_handshake_is_answered_before_the_hand
     assert calls.index("POST initialize") < calls.index("POST answer") < calls.index("POST notifications/initialized")
 
 
-class Memory:
+class RememberedEras:
     """What the store would remember of one server."""
 
     def __init__(self, eras: ServerEras | None = None) -> None:
@@ -195,7 +195,7 @@ async def test_only_an_answer_to_the_probe_makes_a_server_one_of_the_handshake_e
             return await request.reply(int(trouble), b"not now", "text/plain")
         return await handshake_server()(request)
 
-    memory = Memory(known)
+    memory = RememberedEras(known)
     async with serve(handler) as server:
         config, opener = ServerConfig(name="peer", url=server.url), ClientSessionOpener(expand=str, eras=memory)
         async with opener.open(config, FakeRequestHandler(), RecordingObserver()) as session:

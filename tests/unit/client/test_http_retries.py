@@ -169,7 +169,7 @@ async def ended_stream(request: ReceivedRequest) -> bool:
     return False
 
 
-async def slow(request: ReceivedRequest) -> bool:
+async def answer_slowly(request: ReceivedRequest) -> bool:
     await request.stream()
     for _ in range(100):
         await request.send(b": still here\n\n")
@@ -179,7 +179,7 @@ async def slow(request: ReceivedRequest) -> bool:
 
 @pytest.mark.req("http.resume.removed-side-effects")
 @pytest.mark.parametrize("serving", [stateless_server, handshake_server])
-@pytest.mark.parametrize("fault", [cut, close_without_response, garbage, ended_stream, slow])
+@pytest.mark.parametrize("fault", [cut, close_without_response, garbage, ended_stream, answer_slowly])
 async def test_a_call_that_breaks_off_is_never_repeated_and_may_have_run(fault: RequestHandler, serving: type) -> None:
     async with open_http_session(serving(fault)) as (session, server):
         with anyio.fail_after(20), pytest.raises(ServerError) as exc_info:

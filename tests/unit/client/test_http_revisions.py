@@ -28,7 +28,7 @@ from tests.unit.transport.raw_http import ReceivedRequest, serve
 pytestmark = pytest.mark.anyio
 
 
-async def call(request: ReceivedRequest) -> object:
+async def answer_call(request: ReceivedRequest) -> object:
     return await request.result(text_answer())
 
 
@@ -40,7 +40,11 @@ async def call(request: ReceivedRequest) -> object:
 @pytest.mark.req("http.get.accept")
 @pytest.mark.parametrize("revision", list(Revision))
 async def test_each_revision_is_negotiated_over_http_and_kept_to(revision: Revision) -> None:
-    handler = handshake_server(call, revision=revision.value) if revision.era == "handshake" else stateless_server(call)
+    handler = (
+        handshake_server(answer_call, revision=revision.value)
+        if revision.era == "handshake"
+        else stateless_server(answer_call)
+    )
     async with open_http_session(handler) as (session, server):
         assert session.facts.revision is revision
         for _ in range(2):
@@ -82,7 +86,11 @@ async def test_every_request_may_be_answered_by_one_object_or_an_event_stream(
         await request.reply(200, b"data: " + body + b"\n\n" if is_stream else body, kind, **headers)
 
     monkeypatch.setattr(ReceivedRequest, "result", result)
-    handler = handshake_server(call, revision=revision.value) if revision.era == "handshake" else stateless_server(call)
+    handler = (
+        handshake_server(answer_call, revision=revision.value)
+        if revision.era == "handshake"
+        else stateless_server(answer_call)
+    )
     async with open_http_session(handler) as (session, server):
         assert single_text(await session.request(CallTool("x"))) == "ok"
     if revision.era == "handshake":
@@ -92,7 +100,7 @@ async def test_every_request_may_be_answered_by_one_object_or_an_event_stream(
 @pytest.mark.req("life.era.user-override")
 @pytest.mark.parametrize("revision", HANDSHAKE_REVISIONS)
 async def test_a_demanded_revision_goes_out_first_over_http_too(revision: Revision) -> None:
-    async with open_http_session(handshake_server(call, revision=revision.value), revision=revision) as (
+    async with open_http_session(handshake_server(answer_call, revision=revision.value), revision=revision) as (
         session,
         server,
     ):
@@ -137,7 +145,7 @@ async def test_leaving_closes_every_connection_and_sends_nothing_but_a_delete(re
         await request.wait_closed()
         return False
 
-    async with serve(handshake_server(call, revision=revision.value, on_get=get)) as server:
+    async with serve(handshake_server(answer_call, revision=revision.value, on_get=get)) as server:
         config = ServerConfig(name="peer", url=server.url)
         async with ClientSessionOpener(expand=str).open(config, FakeRequestHandler(), RecordingObserver()) as session:
             await session.request(CallTool("x"))
@@ -154,7 +162,7 @@ async def test_leaving_closes_every_connection_and_sends_nothing_but_a_delete(re
 )
 async def test_no_other_error_to_the_probe_makes_a_server_modern(status: int, code: int) -> None:
     """-32001, -32003 and -32004 were the numbers of drafts; older servers use them for other things."""
-    inner = handshake_server(call)
+    inner = handshake_server(answer_call)
 
     async def handler(request: ReceivedRequest) -> object:
         if request.method == "POST" and request.message.get("method") == "server/discover":
@@ -167,7 +175,7 @@ async def test_no_other_error_to_the_probe_makes_a_server_modern(status: int, co
 
 @pytest.mark.req("life.era.http-lenient-legacy")
 async def test_a_server_that_answers_everything_with_something_is_not_taken_for_a_modern_one() -> None:
-    inner = handshake_server(call)
+    inner = handshake_server(answer_call)
 
     async def handler(request: ReceivedRequest) -> object:
         if request.method == "POST" and request.message.get("method") == "server/discover":
@@ -194,7 +202,7 @@ async def test_a_modern_server_that_only_wakes_up_slowly_stays_modern(monkeypatc
             if probes == 1:
                 await anyio.sleep(0.2)
             return await request.result(DISCOVERY)
-        return await call(request)
+        return await answer_call(request)
 
     async with open_http_session(handler) as (session, _):
         assert session.facts.revision is Revision.V2026_07_28

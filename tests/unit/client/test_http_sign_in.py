@@ -44,7 +44,7 @@ class Notebook(OAuthPeer):
             await request.result({**life, "contents": [text]})
 
 
-def opener(user: Any, **limits: float) -> ClientSessionOpener:
+def create_opener(user: Any, **limits: float) -> ClientSessionOpener:
     identities = OAuthRegistry(TokenStore(MemoryBackend(), None), user)
     return ClientSessionOpener(expand=str, accounts=identities, limits=Limits(**limits))
 
@@ -54,7 +54,7 @@ async def test_connecting_signs_in_and_a_call_steps_up_and_is_sent_again() -> No
     user = BrowserUser()
     async with run_peer(kind=ToolsPeer) as peer:
         server = ServerConfig(name="peer", url=peer.url)
-        async with opener(user).open(server, FakeRequestHandler(), RecordingObserver()) as session:
+        async with create_opener(user).open(server, FakeRequestHandler(), RecordingObserver()) as session:
             await session.request(ListTools())
             result = await session.request(CallTool("write", {}))
     assert result.content
@@ -94,7 +94,7 @@ async def test_a_401_to_any_request_is_signed_in_to_and_every_request_carries_th
     async with run_peer(kind=AnyRevision) as peer:
         peer.revision = revision
         server = ServerConfig(name="peer", url=peer.url, revision=revision)
-        async with opener(user).open(server, FakeRequestHandler(), RecordingObserver()) as session:
+        async with create_opener(user).open(server, FakeRequestHandler(), RecordingObserver()) as session:
             for sign_ins, call in enumerate((ListTools(), CallTool("write", {})), 2):
                 peer.valid.clear()
                 await session.request(call)
@@ -116,7 +116,7 @@ async def test_a_person_may_take_longer_than_the_server_may() -> None:
         peer.free = ("initialize", "notifications/initialized", "server/discover")
         server = ServerConfig(name="peer", url=peer.url, timeout=0.8)
         limits = {"connect_timeout": 0.8, "request_timeout": 0.8, "request_timeout_max": 0.8}
-        async with opener(Slow(), **limits).open(server, FakeRequestHandler(), RecordingObserver()) as session:
+        async with create_opener(Slow(), **limits).open(server, FakeRequestHandler(), RecordingObserver()) as session:
             await session.request(ListTools())
 
 
@@ -128,7 +128,7 @@ async def notes(session: Any) -> str:
 @pytest.mark.req("cache.private")
 async def test_what_one_account_was_given_is_never_given_to_the_one_that_signs_in_after_it() -> None:
     async with run_peer(kind=Notebook) as peer:
-        server, opens = ServerConfig(name="peer", url=peer.url), opener(BrowserUser())
+        server, opens = ServerConfig(name="peer", url=peer.url), create_opener(BrowserUser())
         async with opens.open(server, FakeRequestHandler(), RecordingObserver()) as session:
             await notes(session)
             first = await notes(session)
@@ -145,7 +145,7 @@ async def test_what_one_account_was_given_is_never_given_to_the_one_that_signs_i
 async def test_anonymous_results_are_fetched_again_after_a_sign_in() -> None:
     async with run_peer(kind=Notebook) as peer:
         peer.resource["open"] = True
-        server, opens = ServerConfig(name="peer", url=peer.url), opener(BrowserUser())
+        server, opens = ServerConfig(name="peer", url=peer.url), create_opener(BrowserUser())
         async with opens.open(server, FakeRequestHandler(), RecordingObserver()) as session:
             assert await notes(session) == "notes of nobody"
             peer.answers["/mcp"] = (401, b"", "application/json")
@@ -158,7 +158,7 @@ async def test_anonymous_results_are_fetched_again_after_a_sign_in() -> None:
 async def test_what_everybody_may_have_is_remembered_over_a_sign_in() -> None:
     async with run_peer(kind=Notebook) as peer:
         peer.scope_of_cache = "public"
-        server, opens = ServerConfig(name="peer", url=peer.url), opener(BrowserUser())
+        server, opens = ServerConfig(name="peer", url=peer.url), create_opener(BrowserUser())
         async with opens.open(server, FakeRequestHandler(), RecordingObserver()) as session:
             first = await notes(session)
             await opens.sign_in(server, RecordingObserver())
@@ -192,7 +192,7 @@ async def test_the_end_of_a_session_carries_the_token_and_waits_for_no_renewal()
     async with run_peer(kind=Sessions) as peer:
         peer.free, peer.lifetime = ("server/discover",), 0  # over at once, so that it is renewed before each use
         with anyio.fail_after(20):
-            async with opener(BrowserUser()).open(
+            async with create_opener(BrowserUser()).open(
                 ServerConfig(name="peer", url=peer.url), FakeRequestHandler(), RecordingObserver()
             ):
                 peer.stuck = True
@@ -200,7 +200,7 @@ async def test_the_end_of_a_session_carries_the_token_and_waits_for_no_renewal()
     assert ended.removeprefix("Bearer ") in peer.valid
 
 
-class Lapsing(ToolsPeer):
+class LateSignInServer(ToolsPeer):
     """A server that takes a call, ends its stream and requires a sign-in for the rest."""
 
     taken = 0
@@ -219,9 +219,9 @@ class Lapsing(ToolsPeer):
 @pytest.mark.req("http.resume.post-streams")
 async def test_a_call_that_was_taken_is_not_sent_again_because_its_rest_wants_an_account() -> None:
     user = BrowserUser()
-    async with run_peer(kind=Lapsing) as peer:
+    async with run_peer(kind=LateSignInServer) as peer:
         server = ServerConfig(name="peer", url=peer.url)
-        async with opener(user).open(server, FakeRequestHandler(), RecordingObserver()) as session:
+        async with create_opener(user).open(server, FakeRequestHandler(), RecordingObserver()) as session:
             with pytest.raises(ConnectionLost, match="closed the stream") as exc_info:
                 await session.request(CallTool("pay"))
     assert exc_info.value.may_have_run
@@ -235,7 +235,7 @@ async def test_a_403_without_a_challenge_is_reported_without_a_sign_in(
 ) -> None:
     async with run_peer(kind=kind) as peer:
         server = ServerConfig(name="peer", url=peer.url)
-        async with opener(BrowserUser()).open(server, FakeRequestHandler(), RecordingObserver()) as session:
+        async with create_opener(BrowserUser()).open(server, FakeRequestHandler(), RecordingObserver()) as session:
             await session.request(call)
             asked = len(peer.asked)
             session.invalidate()
@@ -251,7 +251,7 @@ async def test_a_server_that_wants_no_account_sees_no_trace_of_sign_in() -> None
     user = BrowserUser()
     async with run_peer(kind=ToolsPeer) as peer:
         peer.free = ("initialize", "notifications/initialized", "server/discover", "tools/list", "GET", "DELETE")
-        async with opener(user).open(
+        async with create_opener(user).open(
             ServerConfig(name="peer", url=peer.url), FakeRequestHandler(), RecordingObserver()
         ) as session:
             await session.request(ListTools())
@@ -266,11 +266,11 @@ async def test_a_configured_authorization_header_replaces_the_sign_in() -> None:
     async with run_peer(kind=ToolsPeer) as peer:
         peer.valid["my-own-token"] = {"tools:read"}
         server = ServerConfig(name="peer", url=peer.url, headers={"Authorization": "Bearer my-own-token"})
-        async with opener(user).open(server, FakeRequestHandler(), RecordingObserver()) as session:
+        async with create_opener(user).open(server, FakeRequestHandler(), RecordingObserver()) as session:
             await session.request(ListTools())
         peer.valid.clear()
         with pytest.raises(SignInRequired, match="requires a sign-in") as exc_info:
-            async with opener(user).open(server, FakeRequestHandler(), RecordingObserver()):
+            async with create_opener(user).open(server, FakeRequestHandler(), RecordingObserver()):
                 pass
         assert "headers" in exc_info.value.hint
     assert user.urls == []
@@ -329,7 +329,7 @@ async def test_a_stream_of_2024_11_05_is_signed_in_to_as_well() -> None:
     user = BrowserUser()
     async with run_peer(kind=OldTools) as peer:
         server = ServerConfig(name="peer", url=peer.url, transport="sse")
-        async with opener(user).open(server, FakeRequestHandler(), RecordingObserver()) as session:
+        async with create_opener(user).open(server, FakeRequestHandler(), RecordingObserver()) as session:
             await session.request(ListTools())
             peer.valid = {}
             await session.request(ListTools())

@@ -48,24 +48,24 @@ def streaming(*pieces: bytes) -> RequestHandler:
     return call
 
 
-def answer(text: str = "ok") -> bytes:
+def tool_reply(text: str = "ok") -> bytes:
     return b'data: {"jsonrpc":"2.0","id":%ID%,"result":' + json.dumps(text_answer(text)).encode() + b"}\n\n"
 
 
-async def call_tool(handler: RequestHandler, observer: RecordingObserver | None = None) -> str:
+async def call_over_http(handler: RequestHandler, observer: RecordingObserver | None = None) -> str:
     async with open_http_session(stateless_server(handler), observer) as (session, _):
         with anyio.fail_after(20):
             return single_text(await session.request(CallTool("x")))
 
 
 async def test_an_event_of_15_mb_is_delivered_at_default_limits() -> None:
-    assert len(await call_tool(streaming(answer("x" * 15 * MEGABYTE)))) == 15 * MEGABYTE
+    assert len(await call_over_http(streaming(tool_reply("x" * 15 * MEGABYTE)))) == 15 * MEGABYTE
 
 
 @pytest.mark.req("sec.size-limits")
 async def test_an_event_over_16_mb_is_refused() -> None:
     with pytest.raises(MalformedMessage, match="event over 16 MB"):
-        await call_tool(streaming(answer("x" * 17 * MEGABYTE)))
+        await call_over_http(streaming(tool_reply("x" * 17 * MEGABYTE)))
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])
@@ -77,24 +77,24 @@ async def test_a_bomb_in_a_compressed_stream_is_stopped_at_its_bound(coding: str
         return False
 
     with pytest.raises(MalformedMessage, match="'peer' sent a response that decompresses to over 12 MB"):
-        await call_tool(call)
+        await call_over_http(call)
 
 
 async def test_a_large_honest_answer_that_shrinks_well_is_read() -> None:
     async def call(request: ReceivedRequest) -> object:
-        event = answer("a line of text\n" * 600_000).replace(b"%ID%", str(request.message["id"]).encode())
+        event = tool_reply("a line of text\n" * 600_000).replace(b"%ID%", str(request.message["id"]).encode())
         packed = gzip.compress(event, 1)
         head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-encoding: gzip\r\n\r\n"
         await request.send(head + packed)
         return False
 
-    assert len(await call_tool(call)) == 9_000_000
+    assert len(await call_over_http(call)) == 9_000_000
 
 
 @pytest.mark.parametrize("coding", ["br", "zstd", "gzip, gzip"])
 async def test_an_unrequested_encoding_is_named(coding: str) -> None:
     with pytest.raises(MalformedMessage, match=f"encoding '{coding}'"):
-        await call_tool(lambda item: item.reply(200, b"{}", content_encoding=coding))
+        await call_over_http(lambda item: item.reply(200, b"{}", content_encoding=coding))
 
 
 @pytest.mark.req("http.sse.parse")
@@ -103,9 +103,9 @@ async def test_events_of_other_kinds_and_fields_we_do_not_know_are_ignored(end: 
     observer = RecordingObserver()
     stream = (
         b"\xef\xbb\xbf: hello\n\nevent: ping\ndata: 2026-01-01\n\nevent: error\ndata: {}\n\nfoo: bar\ndatax: 1\n\n"
-        b"id: 1\0\nevent: message\n" + answer()
+        b"id: 1\0\nevent: message\n" + tool_reply()
     )
-    assert await call_tool(streaming(stream.replace(b"\n", end)), observer) == "ok"
+    assert await call_over_http(streaming(stream.replace(b"\n", end)), observer) == "ok"
     assert observer.warnings == []
 
 
@@ -113,10 +113,10 @@ async def test_events_of_other_kinds_and_fields_we_do_not_know_are_ignored(end: 
 async def test_a_content_type_with_parameters_is_understood() -> None:
     async def call(request: ReceivedRequest) -> object:
         await request.send(b"HTTP/1.1 200 OK\r\ncontent-type: Text/Event-Stream; charset=utf-8\r\n\r\n")
-        await request.send(answer().replace(b"%ID%", str(request.message["id"]).encode()))
+        await request.send(tool_reply().replace(b"%ID%", str(request.message["id"]).encode()))
         return False
 
-    assert await call_tool(call) == "ok"
+    assert await call_over_http(call) == "ok"
 
 
 @pytest.mark.req("http.resume.give-up")

@@ -8,7 +8,7 @@ from mcphost.errors import MalformedMessage, RequestRefused, RequestTimeout, Ser
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool
 from tests.unit.client.fakes import RecordingObserver
-from tests.unit.client.stdio_sessions import call_echo, faulty_server, open_stdio_session
+from tests.unit.client.stdio_sessions import call_echo, faulty_server_config, open_stdio_session
 
 pytestmark = pytest.mark.anyio
 GOOD = '{"jsonrpc":"2.0","id":@,"result":{"content":[]}}'
@@ -42,7 +42,7 @@ async def send_raw_lines(session: Session, *lines: str, deadline: float = 30) ->
 async def test_every_broken_answer_ends_its_own_call_in_time_and_says_why() -> None:
     observer = RecordingObserver()
     async with (
-        open_stdio_session(faulty_server(era="handshake"), observer) as session,
+        open_stdio_session(faulty_server_config(era="handshake"), observer) as session,
         anyio.create_task_group() as group,
     ):
 
@@ -62,7 +62,7 @@ async def test_every_broken_answer_ends_its_own_call_in_time_and_says_why() -> N
 @pytest.mark.req("base.id.unknown-response")
 @pytest.mark.req("cancel.race")
 async def test_answers_nobody_waits_for_are_counted_and_a_right_one_after_a_wrong_one_counts() -> None:
-    async with open_stdio_session(faulty_server(era="handshake")) as session:
+    async with open_stdio_session(faulty_server_config(era="handshake")) as session:
         unknown = '{"jsonrpc":"2.0","id":999999999999,"result":{}}'
         late = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":@}}'
         await send_raw_lines(session, GOOD.replace("@", '"@"'), unknown, late, GOOD, GOOD)
@@ -74,7 +74,7 @@ async def test_answers_nobody_waits_for_are_counted_and_a_right_one_after_a_wron
 @pytest.mark.req("base.batch.reply-to-batch")
 async def test_an_array_is_read_by_a_session_of_2025_03_26() -> None:
     observer = RecordingObserver()
-    async with open_stdio_session(faulty_server("revision 2025-03-26", era="handshake"), observer) as session:
+    async with open_stdio_session(faulty_server_config("revision 2025-03-26", era="handshake"), observer) as session:
         assert session.facts.revision is Revision.V2025_03_26
         await send_raw_lines(session, f'[{{"jsonrpc":"2.0","id":"p","method":"ping"}},{GOOD}]')
         assert await call_echo(session) == "hi"
@@ -86,7 +86,7 @@ async def test_an_array_is_read_by_a_session_of_2025_03_26() -> None:
 
 @pytest.mark.req("base.utf8")
 async def test_texts_of_any_alphabet_survive_and_big_numbers_and_depth_are_no_trouble() -> None:
-    async with open_stdio_session(faulty_server(era="handshake")) as session:
+    async with open_stdio_session(faulty_server_config(era="handshake")) as session:
         for text in ("grüße", "日本語", "🙂\u200d", "\u2028\u2029", "a\tb\\n"):
             assert await call_echo(session, text) == text
         deep = "[" * 150 + "]" * 150

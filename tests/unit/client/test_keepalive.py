@@ -34,7 +34,7 @@ async def test_a_silent_server_is_pinged_and_whatever_it_answers_is_a_sign_of_li
     async with connect_to(peer, limits=OFTEN, era="handshake") as session:
         await peer.wait_until(lambda: pings(peer) == 5)
         await session.request(ListTools())
-    assert peer.notes.warnings == []
+    assert peer.observer.warnings == []
 
 
 @pytest.mark.req("ping.send")
@@ -58,7 +58,7 @@ async def test_three_pings_missed_in_a_row_are_reported_and_end_the_session(monk
         with pytest.raises(ConnectionLost, match="3 pings in a row"):
             await session.request(ListTools())
     assert "3 pings in a row" in reason.message
-    assert [f"{number} of 3" in warning for number, warning in enumerate(peer.notes.warnings, 1)] == [True] * 3
+    assert [f"{number} of 3" in warning for number, warning in enumerate(peer.observer.warnings, 1)] == [True] * 3
 
 
 @pytest.mark.req("ping.timeout")

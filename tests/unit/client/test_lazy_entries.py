@@ -14,7 +14,7 @@ from tests.unit.client.scripted_session import open_scripted_session
 pytestmark = pytest.mark.anyio
 
 
-def tool(name: str, **more: Any) -> dict[str, Any]:
+def lazy_tool(name: str, **more: Any) -> dict[str, Any]:
     return {"name": name, "inputSchema": {"type": "object"}, **more}
 
 
@@ -61,7 +61,7 @@ def test_packed_texts_are_the_texts_that_were_added() -> None:
 
 
 async def test_the_definition_of_a_listed_tool_is_decoded_anew_from_its_own_bytes() -> None:
-    tools = [tool(f"t{number}", description="ä" * number, x={"y": number}) for number in range(500)]
+    tools = [lazy_tool(f"t{number}", description="ä" * number, x={"y": number}) for number in range(500)]
     async with open_scripted_session(lambda method, params: {"tools": tools}) as (session, _, _):
         found = await list_tools(session)
     assert found.problems == ()
@@ -79,9 +79,9 @@ async def test_broken_and_long_entries_among_good_ones_cost_nothing_but_themselv
     deep: Any = {}
     for _ in range(200):
         deep = {"a": deep}
-    odd = {100: tool("") | {"name": 5}, 300: tool("deep", x=deep), 301: "text"}
-    long = {310: tool("long", description="d" * 300_000), 450: tool("many", x=[[]] * 200)}
-    tools = [(odd | long).get(number, tool(f"t{number}")) for number in range(600)]
+    odd = {100: lazy_tool("") | {"name": 5}, 300: lazy_tool("deep", x=deep), 301: "text"}
+    long = {310: lazy_tool("long", description="d" * 300_000), 450: lazy_tool("many", x=[[]] * 200)}
+    tools = [(odd | long).get(number, lazy_tool(f"t{number}")) for number in range(600)]
     async with open_scripted_session(lambda method, params: {"tools": tools}) as (session, _, _):
         found = await list_tools(session)
         good = [tool for number, tool in enumerate(tools) if number not in odd]

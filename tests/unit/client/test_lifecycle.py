@@ -260,7 +260,7 @@ async def test_an_early_ping_is_answered_and_an_early_log_line_reported() -> Non
             pass
     assert peer.answers() == [{"jsonrpc": "2.0", "id": "early", "result": {}}]
     assert peer.methods()[:3] == ["initialize", "answer", "notifications/initialized"]
-    assert [bytes(line.data) for line in peer.notes.logged] == [b'"starting"']
+    assert [bytes(line.data) for line in peer.observer.logged] == [b'"starting"']
 
 
 async def test_a_question_asked_with_the_answer_to_the_handshake_waits_for_the_session() -> None:
@@ -331,7 +331,7 @@ async def test_what_was_not_declared_is_refused_and_reported_once(method: str) -
             peer.say(id=ident, method=method, params={})
         await peer.wait_until(lambda: len(peer.answers()) == 2)
     assert [answer["error"]["code"] for answer in peer.answers()] == [-32601, -32601]
-    assert [method in warning for warning in peer.notes.warnings] == [True]
+    assert [method in warning for warning in peer.observer.warnings] == [True]
 
 
 @pytest.mark.req("life.op.undeclared-server-request")
@@ -439,7 +439,7 @@ async def test_nothing_of_the_handshake_is_sent_to_a_stateless_server() -> None:
 
 
 # -- the era that was remembered
-class Memory:
+class EraMemory:
     def __init__(self, era: Era) -> None:
         self.era = era
         self.put_back: list[Era] = []
@@ -461,7 +461,7 @@ async def test_a_server_that_moved_on_is_probed_again_and_remembered_anew(code: 
             return ErrorData(code, "no", Raw(b'{"supported":["2026-07-28"],"requested":"2025-11-25"}'))
         return None
 
-    peer, memory = ScriptedServer(opening=opening, revision="2026-07-28"), Memory("handshake")
+    peer, memory = ScriptedServer(opening=opening, revision="2026-07-28"), EraMemory("handshake")
     async with connect_to(peer, eras=memory) as session:
         assert session.facts.era == "stateless"
     assert peer.methods() == ["initialize", "server/discover"]
@@ -578,4 +578,4 @@ async def test_a_server_that_turns_every_id_into_a_text_is_named_for_it_long_bef
     with anyio.fail_after(20), pytest.raises(MalformedMessage, match="answered initialize with an id that is a text"):
         async with connect_to(peer, limits=Limits(connect_timeout=30), era="handshake"):
             pass
-    assert len(peer.notes.warnings) == 1
+    assert len(peer.observer.warnings) == 1

@@ -105,7 +105,7 @@ async def test_odd_values_under_reserved_keys_of_meta_break_no_message(revision:
         if revision < "2026":
             await peer.wait_until(lambda: len(peer.answers()) == len(calls))
             assert [answer.get("result", answer) for answer in peer.answers()] == [{"action": "decline"}] * len(calls)
-        assert [json.loads(bytes(log.data)) for log in peer.notes.logged] == [*calls]
+        assert [json.loads(bytes(log.data)) for log in peer.observer.logged] == [*calls]
 
 
 # -- errors
@@ -419,7 +419,7 @@ async def test_a_deadline_of_its_own_is_a_hard_limit_that_no_progress_moves() ->
 
 
 # -- cancellation
-class Waiting(FakeRequestHandler):
+class WaitingUser(FakeRequestHandler):
     """A user who leaves the question open."""
 
     def __init__(self) -> None:
@@ -442,7 +442,7 @@ class Waiting(FakeRequestHandler):
 @pytest.mark.req("cancel.race")
 @pytest.mark.req("cancel.ui")
 async def test_a_question_the_server_takes_back_is_withdrawn_and_never_answered() -> None:
-    peer, answers = ScriptedServer(), Waiting()
+    peer, answers = ScriptedServer(), WaitingUser()
     async with connect_to(peer, answers, era="handshake") as session:
         for ident in ("q", 5):
             peer.say(id=ident, method="elicitation/create", params=FORM)
@@ -467,7 +467,9 @@ async def test_a_question_the_server_takes_back_is_withdrawn_and_never_answered(
         await session.request(ListTools())
         assert (answers.open, answers.withdrawn) == (1, 1)
         assert peer.answers() == []
-    assert [bytes(entry.data) for entry in peer.notes.logged] == [b'"The server cancelled a request: asked elsewhere"']
+    assert [bytes(entry.data) for entry in peer.observer.logged] == [
+        b'"The server cancelled a request: asked elsewhere"'
+    ]
 
 
 @pytest.mark.req("cancel.receive-modern")
@@ -515,4 +517,4 @@ async def test_log_messages_of_a_call_reach_its_caller_and_others_the_observer()
     async with connect_to(peer, era="handshake") as session:
         await session.request(ListTools(), on_notification=lambda notice: None)
         await peer.wait_until(lambda: True)
-    assert [type(entry) for entry in peer.notes.logged] == [LoggingMessageNotification]
+    assert [type(entry) for entry in peer.observer.logged] == [LoggingMessageNotification]

@@ -41,7 +41,7 @@ class CountedZlib:
 
 
 @pytest.fixture
-def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+def zlib_calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     counted = CountedZlib()
     monkeypatch.setattr(pagination, "zlib", counted)
     return counted.count
@@ -66,32 +66,32 @@ async def test_ten_thousand_similar_tools_take_a_tenth_of_their_text() -> None:
     assert kept < size / 10
 
 
-def test_reading_in_order_expands_each_block_once(counted: Counter[str]) -> None:
+def test_reading_in_order_expands_each_block_once(zlib_calls: Counter[str]) -> None:
     packed, plain = PackedJsonList(), list[bytes]()
     for block in range(3):
         packed.extend(similar_definitions(block))
         plain += similar_definitions(block)
-    assert counted["compressobj"] == 3
+    assert zlib_calls["compressobj"] == 3
     assert list(packed) == plain
-    assert counted["decompress"] == 3
+    assert zlib_calls["decompress"] == 3
     assert [packed[at] for at in (5, 200, 6)] == [plain[at] for at in (5, 200, 6)]
 
 
-def test_texts_that_compress_badly_are_tried_once_and_stored_as_they_are(counted: Counter[str]) -> None:
+def test_texts_that_compress_badly_are_tried_once_and_stored_as_they_are(zlib_calls: Counter[str]) -> None:
     packed, texts = PackedJsonList(), incompressible_texts()
     for _ in range(3):
         packed.extend(texts)
     packed.extend(similar_definitions(0))
-    assert counted["compressobj"] == 1
+    assert zlib_calls["compressobj"] == 1
     assert list(packed) == [*texts, *texts, *texts, *similar_definitions(0)]
-    assert counted["decompress"] == 0
+    assert zlib_calls["decompress"] == 0
 
 
-def test_short_and_overlong_blocks_are_not_compressed(counted: Counter[str]) -> None:
+def test_short_and_overlong_blocks_are_not_compressed(zlib_calls: Counter[str]) -> None:
     packed = PackedJsonList()
     packed.extend(similar_definitions(0)[:5])
     packed.extend([b'"' + b"a" * pagination.MAX_COMPRESSED_BLOCK + b'"'])
-    assert counted["compressobj"] == 0
+    assert zlib_calls["compressobj"] == 0
     assert len(packed) == 6
 
 

@@ -30,7 +30,7 @@ from tests.unit.client.scripted_session import open_scripted_session
 pytestmark = pytest.mark.anyio
 
 
-def tool(name: str) -> dict[str, Any]:
+def listed_tool(name: str) -> dict[str, Any]:
     return {"name": name, "inputSchema": {"type": "object"}}
 
 
@@ -40,7 +40,7 @@ def tool(name: str) -> dict[str, Any]:
 async def test_every_page_is_read_with_its_cursor_as_it_came_and_from_the_first_in_each_session(
     revision: Revision,
 ) -> None:
-    pages = {None: ([tool("a")], ""), "": ([], " ü =/\n"), " ü =/\n": ([tool("b")], None)}
+    pages = {None: ([listed_tool("a")], ""), "": ([], " ü =/\n"), " ü =/\n": ([listed_tool("b")], None)}
 
     def server(method: str, params: dict[str, Any]) -> Any:
         tools, cursor = pages[params.get("cursor")]
@@ -57,7 +57,7 @@ async def test_every_page_is_read_with_its_cursor_as_it_came_and_from_the_first_
 
 @pytest.mark.req("page.loop-guard")
 async def test_a_repeated_cursor_ends_the_list_with_a_word() -> None:
-    async with open_scripted_session(lambda method, params: {"tools": [tool("a")], "nextCursor": "again"}) as (
+    async with open_scripted_session(lambda method, params: {"tools": [listed_tool("a")], "nextCursor": "again"}) as (
         session,
         seen,
         _,
@@ -75,7 +75,7 @@ async def test_pages_and_items_without_end_are_cut(monkeypatch: pytest.MonkeyPat
     def server(method: str, params: dict[str, Any]) -> Any:
         nonlocal count
         count += 1
-        return {"tools": [tool(f"t{count}")], "nextCursor": str(count)}
+        return {"tools": [listed_tool(f"t{count}")], "nextCursor": str(count)}
 
     async with open_scripted_session(server) as (session, _, _):
         found = await list_tools(session)
@@ -88,7 +88,9 @@ async def test_pages_and_items_without_end_are_cut(monkeypatch: pytest.MonkeyPat
 @pytest.mark.req("tools.list.one-bad-tool")
 async def test_a_broken_entry_is_left_out_and_named() -> None:
     broken = [{"name": "bad", "description": 5}, "text", {"title": "no name"}, None]
-    async with open_scripted_session(lambda method, params: {"tools": [tool("a"), *broken, tool("b")]}) as (
+    async with open_scripted_session(
+        lambda method, params: {"tools": [listed_tool("a"), *broken, listed_tool("b")]}
+    ) as (
         session,
         _,
         _,
@@ -115,7 +117,7 @@ async def test_every_list_is_read_to_its_last_page(read: Any, member: str, revis
     def server(method: str, params: dict[str, Any]) -> Any:
         number = int(params.get("cursor", 0))
         more = {"nextCursor": str(number + 1)} if number < 2 else {}
-        entry = {**tool(f"n{number}"), "uri": f"a://{number}", "uriTemplate": "a://{x}"}
+        entry = {**listed_tool(f"n{number}"), "uri": f"a://{number}", "uriTemplate": "a://{x}"}
         return {member: [entry], "resultType": "complete", **more}
 
     async with open_scripted_session(server, revision) as (session, _, _):
@@ -281,7 +283,7 @@ async def test_a_flood_of_the_same_change_is_one_change() -> None:
 # -- bounds
 async def test_a_cursor_of_a_megabyte_ends_the_list_with_a_word() -> None:
     def server(method: str, params: dict[str, Any]) -> Any:
-        return {"tools": [tool("a")], "nextCursor": str(len(seen)) + "c" * 1_000_000}
+        return {"tools": [listed_tool("a")], "nextCursor": str(len(seen)) + "c" * 1_000_000}
 
     async with open_scripted_session(server) as (session, seen, _):
         found = await list_tools(session)
@@ -293,7 +295,7 @@ async def test_a_list_is_bounded_in_bytes_over_all_its_pages(monkeypatch: pytest
     monkeypatch.setattr(pagination, "MAX_BYTES", 5 * 1024**2)
 
     def server(method: str, params: dict[str, Any]) -> Any:
-        many = [tool(f"t{len(seen)}") | {"description": "d" * 1024**2} for _ in range(2)]
+        many = [listed_tool(f"t{len(seen)}") | {"description": "d" * 1024**2} for _ in range(2)]
         return {"tools": many, "nextCursor": str(len(seen))}
 
     async with open_scripted_session(server) as (session, seen, _):
@@ -306,7 +308,9 @@ async def test_a_tool_nested_too_deep_is_left_out_and_named() -> None:
     schema: dict[str, Any] = {}
     for _ in range(200):
         schema = {"properties": schema}
-    async with open_scripted_session(lambda method, params: {"tools": [tool("a"), tool("deep") | {"x": schema}]}) as (
+    async with open_scripted_session(
+        lambda method, params: {"tools": [listed_tool("a"), listed_tool("deep") | {"x": schema}]}
+    ) as (
         session,
         _,
         _,

@@ -12,7 +12,7 @@ from mcphost.transport.channel import Channel
 pytestmark = pytest.mark.anyio
 
 
-class Server:
+class ProbeServer:
     """A server that answers the probe on demand and counts `initialize` requests."""
 
     is_drained = True
@@ -31,7 +31,7 @@ class Server:
 
 @pytest.mark.req("life.era.stdio-modern")
 async def test_no_initialize_follows_a_probe_that_is_answered_while_it_waits() -> None:
-    server, facts = Server(), list[Any]()
+    server, facts = ProbeServer(), list[Any]()
     race = HedgedOpening(cast("Negotiation", server), cast("Channel", server), "peer")
 
     async def run() -> None:

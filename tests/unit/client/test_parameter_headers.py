@@ -17,7 +17,7 @@ from tests.unit.client.scripted_server import ScriptedServer, connect_to
 from tests.unit.transport.raw_http import ReceivedRequest
 
 
-def tool(properties: dict[str, Any], **more: Any) -> Raw:
+def header_tool(properties: dict[str, Any], **more: Any) -> Raw:
     return Raw(encode({"name": "t", "inputSchema": {"type": "object", "properties": properties, **more}}))
 
 
@@ -25,7 +25,7 @@ def headers(definition: Raw, arguments: dict[str, Any]) -> dict[str, str]:
     return parse_parameter_headers(definition)[1].header_values(CallTool("t", arguments))
 
 
-ALL = tool(
+ALL = header_tool(
     {
         "region": {"type": "string", "x-mcp-header": "Region"},
         "count": {"type": "integer", "x-mcp-header": "Count"},
@@ -75,15 +75,21 @@ def test_what_no_header_can_hold_is_refused_before_anything_is_sent() -> None:
 @pytest.mark.parametrize(
     "definition",
     [
-        *(tool({"a": {"type": "string", "x-mcp-header": name}}) for name in ("", "a b", "a:b", "ä", "a\n", 5, None)),
-        *(tool({"a": {"type": kind, "x-mcp-header": "A"}}) for kind in ("number", "object", "array", "null", None)),
-        tool({"a": {"x-mcp-header": "A"}}),
-        tool({"a": {"type": "string", "x-mcp-header": "A"}, "b": {"type": "string", "x-mcp-header": "a"}}),
-        tool({"a": {"type": "array", "items": {"type": "string", "x-mcp-header": "A"}}}),
-        tool({"a": {"anyOf": [{"type": "string", "x-mcp-header": "A"}]}}),
-        tool({}, **{"$defs": {"d": {"type": "string", "x-mcp-header": "A"}}}),
-        tool({}, **{"if": {"properties": {"a": {"type": "string", "x-mcp-header": "A"}}}}),
-        tool({}, **{"x-mcp-header": "A"}),
+        *(
+            header_tool({"a": {"type": "string", "x-mcp-header": name}})
+            for name in ("", "a b", "a:b", "ä", "a\n", 5, None)
+        ),
+        *(
+            header_tool({"a": {"type": kind, "x-mcp-header": "A"}})
+            for kind in ("number", "object", "array", "null", None)
+        ),
+        header_tool({"a": {"x-mcp-header": "A"}}),
+        header_tool({"a": {"type": "string", "x-mcp-header": "A"}, "b": {"type": "string", "x-mcp-header": "a"}}),
+        header_tool({"a": {"type": "array", "items": {"type": "string", "x-mcp-header": "A"}}}),
+        header_tool({"a": {"anyOf": [{"type": "string", "x-mcp-header": "A"}]}}),
+        header_tool({}, **{"$defs": {"d": {"type": "string", "x-mcp-header": "A"}}}),
+        header_tool({}, **{"if": {"properties": {"a": {"type": "string", "x-mcp-header": "A"}}}}),
+        header_tool({}, **{"x-mcp-header": "A"}),
     ],
 )
 def test_a_wrong_annotation_is_a_reason_that_names_the_tool(definition: Raw) -> None:
@@ -150,7 +156,7 @@ async def test_on_a_pipe_annotations_mean_nothing_and_every_tool_stays() -> None
     peer = ScriptedServer(script, revision="2026-07-28")
     async with connect_to(peer, era="stateless") as session:
         assert [tool.name for tool in (await list_tools(session)).values] == ["bad"]
-    assert peer.notes.warnings == []
+    assert peer.observer.warnings == []
 
 
 @pytest.mark.anyio

@@ -32,15 +32,15 @@ EVERY: list[ClientRequest[Any]] = [
 ]
 
 
-class Clock:
+class CacheClock:
     """The time of the memory, moved by hand."""
 
     now = 1000.0
 
 
 @pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
+def cache_clock(monkeypatch: pytest.MonkeyPatch) -> CacheClock:
+    made = CacheClock()
     monkeypatch.setattr(result_cache, "now", lambda: made.now)
     return made
 
@@ -54,14 +54,14 @@ def living(ttl: Any, scope: str = "private", **more: Any) -> dict[str, Any]:
 @pytest.mark.req("cache.no-polling")
 @pytest.mark.parametrize("call", EVERY, ids=lambda call: call.METHOD)
 async def test_a_result_is_used_again_until_its_time_ran_out_and_then_asked_for_once(
-    call: ClientRequest[Any], clock: Clock
+    call: ClientRequest[Any], cache_clock: CacheClock
 ) -> None:
     async with open_scripted_session(lambda *_: living(5000)) as (session, seen, _):
         first = await session.request(call)
-        clock.now += 4.9
+        cache_clock.now += 4.9
         assert await session.request(call) is first
         assert len(seen) == 1
-        clock.now += 0.2
+        cache_clock.now += 0.2
         await anyio.wait_all_tasks_blocked()
         assert len(seen) == 1  # nobody asks before somebody needs it
         await session.request(call)
@@ -204,7 +204,7 @@ async def test_what_is_forgotten_is_asked_for_again() -> None:
 
 
 @pytest.mark.req("cache.pages")
-async def test_a_list_of_which_a_page_ran_out_is_read_from_the_start(clock: Clock) -> None:
+async def test_a_list_of_which_a_page_ran_out_is_read_from_the_start(cache_clock: CacheClock) -> None:
     version = 1
 
     def server(method: str, params: dict[str, Any]) -> Any:
@@ -220,7 +220,7 @@ async def test_a_list_of_which_a_page_ran_out_is_read_from_the_start(clock: Cloc
         assert (await list_tools(session)).values == first.values
         assert len(seen) == 3
         version = 2
-        clock.now += 4
+        cache_clock.now += 4
         again = [tool.name for tool in (await list_tools(session)).values]
     assert again == [f"{page} of version 2" for page in (1, 2, 3)]
 

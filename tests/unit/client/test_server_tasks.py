@@ -32,26 +32,26 @@ SAMPLE: dict[str, Any] = {"messages": [], "maxTokens": 5, "task": {"ttl": 60_000
 FORM: dict[str, Any] = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {}}, "task": {}}
 
 
-class Slow(FakeRequestHandler):
+class SlowHandler(FakeRequestHandler):
     """A handler that answers on demand and records withdrawn requests."""
 
     def __init__(self, *, let: bool = False, reply: ClientResult = SAID) -> None:
         super().__init__({"sampling/createMessage": reply, "elicitation/create": ElicitResult("decline")})
-        self.let = anyio.Event()
+        self.released = anyio.Event()
         self.withdrawn = 0
         if let:
-            self.let.set()
+            self.released.set()
 
     async def answer(self, request: ServerRequest, context: ServerRequestContext) -> ClientResult:
         try:
-            await self.let.wait()
+            await self.released.wait()
         except BaseException:
             self.withdrawn += 1
             raise
         return await super().answer(request, context)
 
 
-class Server:
+class TaskRequestServer:
     """The asking side: `ask` gives our answer."""
 
     def __init__(self, peer: ScriptedServer) -> None:
@@ -85,7 +85,7 @@ class Server:
         return state
 
 
-def notices(peer: ScriptedServer) -> list[tuple[str, str]]:
+def task_notifications(peer: ScriptedServer) -> list[tuple[str, str]]:
     told = [message["params"] for message in peer.seen if message.get("method") == "notifications/tasks/status"]
     return [(text["taskId"], text["status"]) for text in told]
 
@@ -93,8 +93,8 @@ def notices(peer: ScriptedServer) -> list[tuple[str, str]]:
 @pytest.mark.req("task.old.host")
 @pytest.mark.req("life.init.caps.tasks")
 async def test_a_question_as_a_task_is_acknowledged_at_once_and_answered_when_asked_for() -> None:
-    peer, answers = ScriptedServer(), Slow()
-    server = Server(peer)
+    peer, answers = ScriptedServer(), SlowHandler()
+    server = TaskRequestServer(peer)
     async with connect_to(peer, answers, era="handshake"):
         declared = peer.seen[0]["params"]["capabilities"]["tasks"]
         assert declared["requests"] == {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}}
@@ -107,7 +107,7 @@ async def test_a_question_as_a_task_is_acknowledged_at_once_and_answered_when_as
         waiting = server.put("tasks/result", taskId=made["taskId"])
         assert (await server.ask("tasks/get", taskId=made["taskId"]))["result"]["status"] == "working"
         assert server.answered(waiting) is None
-        answers.let.set()
+        answers.released.set()
         await peer.wait_until(lambda: server.answered(waiting) is not None)
         state = await server.until(made["taskId"], "completed")
         again = await server.ask("tasks/result", taskId=made["taskId"])
@@ -121,17 +121,17 @@ async def test_a_question_as_a_task_is_acknowledged_at_once_and_answered_when_as
     }
     assert again["result"] == first["result"]
     assert {"taskId", "status", "createdAt", "lastUpdatedAt", "ttl", "pollInterval"} == set(state)
-    assert notices(peer) == [(made["taskId"], "completed")]
+    assert task_notifications(peer) == [(made["taskId"], "completed")]
 
 
 @pytest.mark.req("samp.task-augmented")
 @pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
 async def test_a_task_that_was_not_offered_is_a_plain_request(revision: str) -> None:
     """Roots are never tasks, and before 2025-11-25 nothing is."""
-    peer, answers = ScriptedServer(revision=revision), Slow(let=True)
+    peer, answers = ScriptedServer(revision=revision), SlowHandler(let=True)
     answers.replies["roots/list"] = ListRootsResult((Root("file:///a"),))
     answers.capabilities["roots"] = {}
-    server = Server(peer)
+    server = TaskRequestServer(peer)
     async with connect_to(peer, answers, era="handshake"):
         assert (await server.ask("roots/list", task={"ttl": 5}))["result"] == {"roots": [{"uri": "file:///a"}]}
         if revision < "2025-11-25":
@@ -145,7 +145,7 @@ async def test_a_task_that_was_not_offered_is_a_plain_request(revision: str) -> 
 @pytest.mark.req("samp.task-augmented")
 async def test_only_the_kinds_that_are_declared_become_tasks() -> None:
     peer = ScriptedServer()
-    server = Server(peer)
+    server = TaskRequestServer(peer)
     answers = FakeRequestHandler({"elicitation/create": ElicitResult("decline"), "roots/list": ListRootsResult(())})
     async with connect_to(peer, answers, era="handshake"):
         assert peer.seen[0]["params"]["capabilities"]["tasks"]["requests"] == {"elicitation": {"create": {}}}
@@ -155,7 +155,7 @@ async def test_only_the_kinds_that_are_declared_become_tasks() -> None:
 
 async def test_without_anything_to_answer_there_are_no_tasks() -> None:
     peer = ScriptedServer()
-    server = Server(peer)
+    server = TaskRequestServer(peer)
     async with connect_to(peer, FakeRequestHandler({"roots/list": ListRootsResult(())}), era="handshake"):
         assert peer.seen[0]["params"]["capabilities"] == {"roots": {}}
         for method in ("tasks/get", "tasks/result", "tasks/list", "tasks/cancel"):
@@ -166,8 +166,8 @@ async def test_without_anything_to_answer_there_are_no_tasks() -> None:
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/result", "tasks/cancel"])
 async def test_unknown_ids_and_what_is_no_id_are_invalid_parameters(method: str) -> None:
     peer = ScriptedServer()
-    server = Server(peer)
-    async with connect_to(peer, Slow(), era="handshake"):
+    server = TaskRequestServer(peer)
+    async with connect_to(peer, SlowHandler(), era="handshake"):
         await server.created()
         for params in ({"taskId": "guess"}, {"taskId": 7}, {"taskId": None}, {}):
             assert (await server.ask(method, **params))["error"]["code"] == -32602
@@ -178,15 +178,15 @@ async def test_unknown_ids_and_what_is_no_id_are_invalid_parameters(method: str)
 @pytest.mark.req("task.old.host")
 @pytest.mark.req("task.old.list-cancel")
 async def test_a_cancelled_task_withdraws_the_question_and_stays_cancelled() -> None:
-    peer, answers = ScriptedServer(), Slow()
-    server = Server(peer)
+    peer, answers = ScriptedServer(), SlowHandler()
+    server = TaskRequestServer(peer)
     async with connect_to(peer, answers, era="handshake"):
         made = await server.created("elicitation/create")
         waiting = server.put("tasks/result", taskId=made["taskId"])
         gone = await server.ask("tasks/cancel", taskId=made["taskId"])
         assert gone["result"]["status"] == "cancelled"
         await peer.wait_until(lambda: server.answered(waiting) is not None and answers.withdrawn == 1)
-        answers.let.set()
+        answers.released.set()
         assert (await server.ask("tasks/get", taskId=made["taskId"]))["result"]["status"] == "cancelled"
         assert (await server.ask("tasks/cancel", taskId=made["taskId"]))["error"]["code"] == -32602
         first = server.answered(waiting)
@@ -197,7 +197,7 @@ async def test_a_cancelled_task_withdraws_the_question_and_stays_cancelled() -> 
 
 @pytest.mark.parametrize("how", ["declined", "raised", "broken"])
 async def test_what_is_declined_or_breaks_is_a_failed_task_with_the_requests_own_error(how: str) -> None:
-    class Refusing(Slow):
+    class Refusing(SlowHandler):
         async def answer(self, request: ServerRequest, context: ServerRequestContext) -> ClientResult:
             if how == "broken":
                 raise RuntimeError("a bug with a secret")
@@ -206,7 +206,7 @@ async def test_what_is_declined_or_breaks_is_a_failed_task_with_the_requests_own
             return ServerRequestRejection("the user said no", -7)
 
     peer = ScriptedServer()
-    server = Server(peer)
+    server = TaskRequestServer(peer)
     async with connect_to(peer, Refusing(), era="handshake"):
         made = await server.created()
         state = await server.until(made["taskId"], "failed")
@@ -222,8 +222,8 @@ async def test_what_is_declined_or_breaks_is_a_failed_task_with_the_requests_own
 )
 async def test_the_lifetime_is_ours_to_say(expected: float | None, given: int) -> None:
     peer = ScriptedServer()
-    server = Server(peer)
-    async with connect_to(peer, Slow(), era="handshake"):
+    server = TaskRequestServer(peer)
+    async with connect_to(peer, SlowHandler(), era="handshake"):
         assert (await server.created(task={"ttl": expected}))["ttl"] == given
         assert (await server.ask("sampling/createMessage", **SAMPLE | {"task": {"ttl": "x"}}))["error"][
             "code"
@@ -232,15 +232,15 @@ async def test_the_lifetime_is_ours_to_say(expected: float | None, given: int) -
 
 async def test_a_task_expires_and_its_waiters_get_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_tasks, "MIN_TTL", 50)
-    peer, answers = ScriptedServer(), Slow()
-    server = Server(peer)
+    peer, answers = ScriptedServer(), SlowHandler()
+    server = TaskRequestServer(peer)
     async with connect_to(peer, answers, era="handshake"):
         made = await server.created(task={"ttl": 50})
         error = (await server.ask("tasks/result", taskId=made["taskId"]))["error"]
         assert (error["code"], answers.withdrawn) == (-32602, 1)
         assert "expired" in error["message"]
         assert (await server.ask("tasks/get", taskId=made["taskId"]))["error"]["code"] == -32602
-        answers.let.set()
+        answers.released.set()
         made = await server.created(task={"ttl": 50})
         assert "result" in await server.ask("tasks/result", taskId=made["taskId"])
         with anyio.fail_after(20):
@@ -251,18 +251,18 @@ async def test_a_task_expires_and_its_waiters_get_an_error(monkeypatch: pytest.M
 async def test_too_many_running_tasks_are_refused_and_finished_ones_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_tasks, "MAX_RUNNING", 3)
     monkeypatch.setattr(server_tasks, "MAX_FINISHED", 2)
-    peer, answers = ScriptedServer(), Slow()
-    server = Server(peer)
+    peer, answers = ScriptedServer(), SlowHandler()
+    server = TaskRequestServer(peer)
     async with connect_to(peer, answers, era="handshake"):
         idents = [(await server.created())["taskId"] for _ in range(3)]
         assert (await server.ask("sampling/createMessage", **SAMPLE))["error"]["code"] == -32603
-        answers.let.set()
-        await peer.wait_until(lambda: len(notices(peer)) == 3)
+        answers.released.set()
+        await peer.wait_until(lambda: len(task_notifications(peer)) == 3)
         kept = [task["taskId"] for task in (await server.ask("tasks/list"))["result"]["tasks"]]
         assert kept == idents[1:]
         await server.ask("tasks/result", taskId=kept[1])
         newest = (await server.created())["taskId"]
-        await peer.wait_until(lambda: len(notices(peer)) == 4)
+        await peer.wait_until(lambda: len(task_notifications(peer)) == 4)
         kept = [task["taskId"] for task in (await server.ask("tasks/list"))["result"]["tasks"]]
         assert kept == [idents[1], newest]  # what was fetched goes first
 
@@ -271,11 +271,11 @@ async def test_results_are_kept_up_to_a_size(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(server_tasks, "MAX_RESULT_BYTES", 1_000)
     big = CreateMessageResult("assistant", Raw(b'{"type":"text","text":"' + b"x" * 600 + b'"}'), "m")
     peer = ScriptedServer()
-    server = Server(peer)
-    async with connect_to(peer, Slow(let=True, reply=big), era="handshake"):
+    server = TaskRequestServer(peer)
+    async with connect_to(peer, SlowHandler(let=True, reply=big), era="handshake"):
         for number in range(3):
             await server.created()
-            await peer.wait_until(lambda number=number: len(notices(peer)) == number + 1)
+            await peer.wait_until(lambda number=number: len(task_notifications(peer)) == number + 1)
         assert len((await server.ask("tasks/list"))["result"]["tasks"]) == 1
 
 
@@ -283,8 +283,8 @@ async def test_results_are_kept_up_to_a_size(monkeypatch: pytest.MonkeyPatch) ->
 async def test_the_list_comes_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_tasks, "PAGE_SIZE", 2)
     peer = ScriptedServer()
-    server = Server(peer)
-    async with connect_to(peer, Slow(), era="handshake"):
+    server = TaskRequestServer(peer)
+    async with connect_to(peer, SlowHandler(), era="handshake"):
         idents = [(await server.created())["taskId"] for _ in range(5)]
         found: list[str] = []
         cursor: dict[str, Any] = {}
@@ -302,8 +302,8 @@ async def test_the_list_comes_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_question_of_a_tasks_own_belongs_to_the_task_that_asked() -> None:
     """A server's task asks as a task: the acknowledgement names the first, the result the second."""
     peer = ScriptedServer()
-    server = Server(peer)
-    async with connect_to(peer, Slow(let=True), era="handshake"):
+    server = TaskRequestServer(peer)
+    async with connect_to(peer, SlowHandler(let=True), era="handshake"):
         answer = await server.ask(
             "sampling/createMessage", **SAMPLE | {"_meta": {RELATED_TASK_KEY: {"taskId": "theirs"}}}
         )
@@ -314,18 +314,18 @@ async def test_a_question_of_a_tasks_own_belongs_to_the_task_that_asked() -> Non
 
 
 async def test_tasks_end_with_the_session_and_a_fetch_may_be_taken_back() -> None:
-    peer, answers = ScriptedServer(), Slow()
-    server = Server(peer)
+    peer, answers = ScriptedServer(), SlowHandler()
+    server = TaskRequestServer(peer)
 
     async def use(session: Session) -> None:
         made = await server.created()
         waiting = server.put("tasks/result", taskId=made["taskId"])
         await server.ask("tasks/get", taskId=made["taskId"])
         peer.say(method="notifications/cancelled", params={"requestId": waiting})
-        answers.let.set()
+        answers.released.set()
         await server.until(made["taskId"], "completed")
         assert server.answered(waiting) is None
-        answers.let = anyio.Event()
+        answers.released = anyio.Event()
         await server.created()
         await session.request(ListTools())
 
@@ -337,14 +337,14 @@ async def test_tasks_end_with_the_session_and_a_fetch_may_be_taken_back() -> Non
 async def test_requests_of_running_tasks_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_tasks, "MAX_RUNNING_BYTES", 10_000)
     big = {"messages": [{"role": "user", "content": {"type": "text", "text": "x" * 6_000}}]}
-    peer, answers = ScriptedServer(), Slow()
+    peer, answers = ScriptedServer(), SlowHandler()
     async with connect_to(peer, answers=answers):
-        server = Server(peer)
+        server = TaskRequestServer(peer)
         first = await server.created(**big)
         assert (
             "more than 10,000 bytes" in (await server.ask("sampling/createMessage", **SAMPLE | big))["error"]["message"]
         )
-        answers.let.set()
+        answers.released.set()
         await server.until(first["taskId"], "completed")
         assert (await server.created(**big))["status"] == "working", "what is over counts no more"
 
@@ -374,14 +374,14 @@ async def test_a_task_that_is_over_keeps_its_result_and_not_its_request() -> Non
 
 
 async def test_few_requests_may_wait_for_the_result_of_one_task() -> None:
-    peer, answers = ScriptedServer(), Slow()
+    peer, answers = ScriptedServer(), SlowHandler()
     async with connect_to(peer, answers=answers):
-        server = Server(peer)
+        server = TaskRequestServer(peer)
         task = await server.created()
         waiting = [server.put("tasks/result", taskId=task["taskId"]) for _ in range(server_tasks.MAX_RESULT_WAITERS)]
         more = await server.ask("tasks/result", taskId=task["taskId"])
         assert "wait for the result of this task already" in more["error"]["message"]
-        answers.let.set()
+        answers.released.set()
         await peer.wait_until(lambda: all(server.answered(item) is not None for item in waiting))
         assert all("result" in (server.answered(item) or {}) for item in waiting)
         assert "result" in await server.ask("tasks/result", taskId=task["taskId"])

@@ -22,7 +22,7 @@ from mcphost.transport import process
 from tests.event_loop import wait_until
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 from tests.unit.client.results import single_text
-from tests.unit.client.stdio_sessions import call_echo, faulty_server, open_stdio_session
+from tests.unit.client.stdio_sessions import call_echo, faulty_server_config, open_stdio_session
 
 pytestmark = pytest.mark.anyio
 RESULT = '{"jsonrpc":"2.0","id":@,"result":{"content":[{"type":"text","text":"fine"}]}}'
@@ -48,7 +48,7 @@ async def raw(session: Session, *lines: str, deadline: float = 5) -> str:
 )
 async def test_odd_lines_around_an_answer_do_not_cost_it(lines: tuple[str, ...]) -> None:
     observer = RecordingObserver()
-    async with open_stdio_session(faulty_server(era="handshake"), observer) as session:
+    async with open_stdio_session(faulty_server_config(era="handshake"), observer) as session:
         assert await raw(session, *lines) == "fine"
         assert await call_echo(session) == "hi"
     assert len(observer.warnings) <= 1
@@ -70,7 +70,7 @@ async def test_odd_lines_around_an_answer_do_not_cost_it(lines: tuple[str, ...])
     ids=["NUL", "NaN", "Infinity", "quotes", "comma", "upper case", "Id", "1.0", "5000 deep"],
 )
 async def test_a_broken_answer_fails_its_call_before_the_deadline_and_no_other(line: str) -> None:
-    async with open_stdio_session(faulty_server(era="handshake")) as session:
+    async with open_stdio_session(faulty_server_config(era="handshake")) as session:
         started_at = time.monotonic()
         with pytest.raises(MalformedMessage, match=r"invalid response|not valid"):
             await raw(session, line, deadline=20)
@@ -79,19 +79,19 @@ async def test_a_broken_answer_fails_its_call_before_the_deadline_and_no_other(l
 
 
 async def test_half_a_character_is_shown_as_replaced() -> None:
-    async with open_stdio_session(faulty_server(era="handshake")) as session:
+    async with open_stdio_session(faulty_server_config(era="handshake")) as session:
         assert await raw(session, RESULT.replace("fine", "\\ud83d!")) == "\ufffd!"
 
 
 @pytest.mark.req("stdio.framing.large")
 async def test_an_answer_that_comes_byte_by_byte_is_one_answer() -> None:
-    async with open_stdio_session(faulty_server(era="handshake")) as session:
+    async with open_stdio_session(faulty_server_config(era="handshake")) as session:
         assert single_text(await session.request(CallTool("drip"))) == "dripped"
 
 
 async def test_an_answer_over_several_lines_fails_its_call_by_that_name_and_the_session_continues() -> None:
     observer = RecordingObserver()
-    async with open_stdio_session(faulty_server(era="handshake"), observer) as session:
+    async with open_stdio_session(faulty_server_config(era="handshake"), observer) as session:
         started_at = time.monotonic()
         with pytest.raises(MalformedMessage, match="is not one line of JSON"):
             await session.request(CallTool("pretty"), deadline=30)
@@ -102,7 +102,7 @@ async def test_an_answer_over_several_lines_fails_its_call_by_that_name_and_the_
 
 
 async def test_a_server_that_writes_without_end_and_reads_nothing_meanwhile_is_read() -> None:
-    async with open_stdio_session(faulty_server(era="handshake")) as session, anyio.create_task_group() as group:
+    async with open_stdio_session(faulty_server_config(era="handshake")) as session, anyio.create_task_group() as group:
         done: list[str] = []
 
         async def both(call: CallTool) -> None:
@@ -117,7 +117,7 @@ async def test_a_server_that_writes_without_end_and_reads_nothing_meanwhile_is_r
 
 async def test_what_left_the_group_of_a_dead_server_does_not_hold_its_calls(tmp_path: Path) -> None:
     note = tmp_path / "pids"
-    async with open_stdio_session(faulty_server(note=str(note), era="handshake")) as session:
+    async with open_stdio_session(faulty_server_config(note=str(note), era="handshake")) as session:
         started_at = time.monotonic()
         with pytest.raises(ConnectionLost, match="exited with status 5"):
             await session.request(CallTool("daemon"), deadline=20)
@@ -134,7 +134,7 @@ async def test_writes_to_a_full_pipe_end_with_the_server_even_if_the_pipe_stays_
     note = tmp_path / "pids"
     calls = [CallTool("leave input open"), CallTool("echo", {"text": "x" * 5_000_000}), CallTool("echo", {"text": "y"})]
     ended: list[ServerError] = []
-    async with open_stdio_session(faulty_server(note=str(note), era="handshake")) as session:
+    async with open_stdio_session(faulty_server_config(note=str(note), era="handshake")) as session:
 
         async def fails(call: CallTool) -> None:
             with pytest.raises(ServerError) as exc_info:
@@ -157,7 +157,7 @@ async def test_a_server_that_does_not_read_its_input_ends_with_all_calls_before_
 ) -> None:
     monkeypatch.setattr(process, "UNREAD_INPUT_TIMEOUT", 0.3)
     ended: list[ServerError] = []
-    async with open_stdio_session(faulty_server(era="handshake")) as session, anyio.create_task_group() as group:
+    async with open_stdio_session(faulty_server_config(era="handshake")) as session, anyio.create_task_group() as group:
 
         async def fails(call: CallTool) -> None:
             with pytest.raises(ConnectionLost, match="does not read its input") as exc_info:
@@ -177,7 +177,7 @@ async def test_a_server_that_does_not_read_its_input_ends_with_all_calls_before_
 
 async def test_a_server_that_prints_while_its_input_waits_is_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "UNREAD_INPUT_TIMEOUT", 1.0)
-    async with open_stdio_session(faulty_server(era="handshake")) as session, anyio.create_task_group() as group:
+    async with open_stdio_session(faulty_server_config(era="handshake")) as session, anyio.create_task_group() as group:
         group.start_soon(session.request, CallTool("print before reading", {"count": 30}))
         await anyio.wait_all_tasks_blocked()
         long = "y" * 500_000
@@ -195,14 +195,14 @@ async def test_a_server_that_prints_while_its_input_waits_is_not_ended(monkeypat
 async def test_an_exit_at_start_is_reported_before_the_connect_limit(fault: str, text: str) -> None:
     started_at = time.monotonic()
     with pytest.raises(StartupError, match=text):
-        async with open_stdio_session(faulty_server(fault, era="stateless")):
+        async with open_stdio_session(faulty_server_config(fault, era="stateless")):
             pass
     assert time.monotonic() - started_at < 15  # nobody waits for the connect limit, 30 s
 
 
 async def test_a_killed_server_is_reported_with_its_signal() -> None:
     children = set(psutil.Process().children())
-    async with open_stdio_session(faulty_server(era="handshake")) as session:
+    async with open_stdio_session(faulty_server_config(era="handshake")) as session:
         (child,) = set(psutil.Process().children()) - children
         os.kill(child.pid, signal.SIGTERM)
         with anyio.fail_after(20):
@@ -219,7 +219,7 @@ async def test_a_program_is_never_signed_in_to_and_gets_its_credentials_from_its
             raise AssertionError("a program was signed in to")
 
     note = tmp_path / "seen"
-    server = faulty_server(note=str(note), era="handshake", env={"THE_TOKEN": "t-0-k-e-n"})
+    server = faulty_server_config(note=str(note), era="handshake", env={"THE_TOKEN": "t-0-k-e-n"})
     identities = Nobody.__new__(Nobody)
     async with ClientSessionOpener(expand=str, accounts=identities).open(
         server, FakeRequestHandler(), RecordingObserver()
@@ -234,7 +234,7 @@ async def test_a_program_is_never_signed_in_to_and_gets_its_credentials_from_its
 async def test_line_breaks_in_what_we_send_are_escaped(tmp_path: Path) -> None:
     note = tmp_path / "seen"
     hostile = 'a\nb\r\n"jsonrpc"\u2028\x00\x7f'
-    async with open_stdio_session(faulty_server(note=str(note), era="handshake")) as session:
+    async with open_stdio_session(faulty_server_config(note=str(note), era="handshake")) as session:
         assert await call_echo(session, hostile) == hostile
     calls: list[dict[str, Any]] = [json.loads(line) for line in note.read_text(encoding="utf-8").split("\n") if line]
     assert [call["params"]["arguments"]["text"] for call in calls if call["method"] == "tools/call"] == [hostile]

@@ -28,7 +28,7 @@ KINDS: list[tuple[str, Era]] = [
 ]
 
 
-class Server:
+class NegotiationServer:
     """A scripted server, what it noted, and the memory of eras that its connections share."""
 
     def __init__(self, folder: Path, kind: str, delay: float = 0, known: ServerEras | None = None) -> None:
@@ -60,7 +60,7 @@ class Server:
 
 
 async def test_what_the_first_request_needs_is_prepared_while_the_server_starts(tmp_path: Path) -> None:
-    server = Server(tmp_path, "modern")
+    server = NegotiationServer(tmp_path, "modern")
     steps: list[str] = []
 
     class Memory(NullEraStore):
@@ -83,7 +83,7 @@ async def test_what_the_first_request_needs_is_prepared_while_the_server_starts(
 
 
 async def test_each_process_is_prepared_for(tmp_path: Path) -> None:
-    server, prepared = Server(tmp_path, "legacy, dies"), 0
+    server, prepared = NegotiationServer(tmp_path, "legacy, dies"), 0
 
     async def prepare() -> None:
         nonlocal prepared
@@ -98,7 +98,7 @@ async def test_each_process_is_prepared_for(tmp_path: Path) -> None:
 
 
 async def test_a_preparation_that_fails_ends_the_opening_before_anything_is_asked(tmp_path: Path) -> None:
-    server = Server(tmp_path, "modern")
+    server = NegotiationServer(tmp_path, "modern")
 
     async def prepare() -> None:
         raise StoreError("The store is gone.")
@@ -120,7 +120,7 @@ async def test_a_server_is_met_in_its_newest_era_however_late_it_starts(tmp_path
     async def meet(kind: str, era: Era) -> None:
         folder = tmp_path / kind
         folder.mkdir()
-        server = Server(folder, kind, delay)
+        server = NegotiationServer(folder, kind, delay)
         assert await server.use() == era, kind
         assert server.known == era, kind
         opening = {"stateless": ["server/discover"], "handshake": ["server/discover", "initialize"]}[era]
@@ -139,7 +139,7 @@ async def test_a_server_is_met_in_its_newest_era_however_late_it_starts(tmp_path
 async def test_the_answer_to_initialize_decides_and_a_server_of_both_eras_gets_the_probe_alone_next_time(
     tmp_path: Path,
 ) -> None:
-    server = Server(tmp_path, "dual, waits for both")
+    server = NegotiationServer(tmp_path, "dual, waits for both")
     assert await server.use() == "handshake"
     assert server.known == "dual"
     assert await server.use() == "stateless"
@@ -151,7 +151,7 @@ async def test_the_answer_to_initialize_decides_and_a_server_of_both_eras_gets_t
 
 @pytest.mark.req("life.era.stdio-modern")
 async def test_a_refused_initialize_keeps_the_result_of_the_probe(tmp_path: Path) -> None:
-    server = Server(tmp_path, "modern, waits for both")
+    server = NegotiationServer(tmp_path, "modern, waits for both")
     assert await server.use() == "stateless"
     assert server.known == "stateless"
     assert server.starts() == [["server/discover", "initialize", "tools/call"]]
@@ -164,7 +164,7 @@ async def test_a_server_that_answers_the_probe_and_ignores_initialize_is_started
 ) -> None:
     monkeypatch.setattr(negotiation, "LATE_RESPONSE_TIMEOUT", 0.1)
     monkeypatch.setitem(negotiation.SECOND_OPENING_DELAYS, "handshake first", 0.05)
-    server = Server(tmp_path, "modern, ignores initialize, waits for both", known=known)
+    server = NegotiationServer(tmp_path, "modern, ignores initialize, waits for both", known=known)
     assert await server.use() == "stateless"
     assert sorted(server.starts()[0]) == ["initialize", "server/discover"]
     assert server.starts()[1] == ["server/discover", "tools/call"]
@@ -176,7 +176,7 @@ async def test_a_server_that_answers_the_probe_and_ignores_initialize_is_started
 async def test_a_server_that_lost_the_stateless_era_is_met_with_the_handshake(
     tmp_path: Path, kind: str, known: ServerEras
 ) -> None:
-    server = Server(tmp_path, kind, known=known)
+    server = NegotiationServer(tmp_path, kind, known=known)
     assert await server.use() == "handshake"
     assert server.known == "handshake"
 
@@ -186,6 +186,6 @@ async def test_a_remembered_server_of_the_stateless_era_that_ignores_the_probe_g
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(negotiation.SECOND_OPENING_DELAYS, "stateless first", 0.1)
-    server = Server(tmp_path, "legacy, ignores", known="dual")
+    server = NegotiationServer(tmp_path, "legacy, ignores", known="dual")
     assert await server.use() == "handshake"
     assert server.known == "handshake"

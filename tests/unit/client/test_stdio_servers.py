@@ -31,7 +31,7 @@ from mcphost.protocol.tools import CallTool
 from mcphost.transport.process import CERTIFICATE_FILE_VARIABLES, CERTIFICATE_FLAG_VARIABLES, PROXY_VARIABLES
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 from tests.unit.client.results import single_text
-from tests.unit.client.stdio_sessions import FAULTY_SERVER, call_echo, faulty_server, open_stdio_session
+from tests.unit.client.stdio_sessions import FAULTY_SERVER, call_echo, faulty_server_config, open_stdio_session
 
 pytestmark = pytest.mark.anyio
 
@@ -44,7 +44,7 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.req("life.init.initialized")
 async def test_a_server_that_refuses_the_probe_is_met_with_the_handshake(tmp_path: Path) -> None:
     note = tmp_path / "seen"
-    async with open_stdio_session(faulty_server(note=str(note))) as session:
+    async with open_stdio_session(faulty_server_config(note=str(note))) as session:
         assert session.facts.revision is Revision.V2025_11_25
         assert await call_echo(session, "grüße\n🙂") == "grüße\n🙂"
     seen = note.read_text().splitlines()
@@ -58,7 +58,7 @@ async def test_a_server_that_refuses_the_probe_is_met_with_the_handshake(tmp_pat
 async def test_a_server_silent_on_the_probe_costs_the_hedge_and_not_a_timeout(tmp_path: Path) -> None:
     note = tmp_path / "seen"
     started_at = time.monotonic()
-    async with open_stdio_session(faulty_server("silent on discover", str(note))) as session:
+    async with open_stdio_session(faulty_server_config("silent on discover", str(note))) as session:
         assert time.monotonic() - started_at < 20
         assert await call_echo(session) == "hi"
     assert "notifications/cancelled" not in note.read_text()
@@ -66,7 +66,7 @@ async def test_a_server_silent_on_the_probe_costs_the_hedge_and_not_a_timeout(tm
 
 @pytest.mark.req("life.era.stdio-modern")
 async def test_a_modern_server_slower_than_the_hedge_stays_modern() -> None:
-    async with open_stdio_session(faulty_server("modern")) as session:
+    async with open_stdio_session(faulty_server_config("modern")) as session:
         assert session.facts.revision is Revision.V2026_07_28
         assert await call_echo(session) == "hi"
 
@@ -74,7 +74,7 @@ async def test_a_modern_server_slower_than_the_hedge_stays_modern() -> None:
 @pytest.mark.req("life.era.stdio-fallback-exit")
 async def test_a_server_that_dies_of_the_probe_is_started_again_for_the_handshake() -> None:
     observer = RecordingObserver()
-    async with open_stdio_session(faulty_server("dies of discover"), observer) as session:
+    async with open_stdio_session(faulty_server_config("dies of discover"), observer) as session:
         assert session.facts.era == "handshake"
         assert await call_echo(session) == "hi"
     assert "unknown method, giving up" in observer.lines
@@ -83,14 +83,14 @@ async def test_a_server_that_dies_of_the_probe_is_started_again_for_the_handshak
 @pytest.mark.req("life.era.user-override")
 async def test_a_pinned_era_sends_no_probe(tmp_path: Path) -> None:
     note = tmp_path / "seen"
-    async with open_stdio_session(faulty_server(note=str(note), era="handshake")) as session:
+    async with open_stdio_session(faulty_server_config(note=str(note), era="handshake")) as session:
         await call_echo(session)
     assert "server/discover" not in note.read_text()
 
 
 async def test_a_server_that_is_not_of_the_pinned_era_is_refused_with_both_lists() -> None:
     with pytest.raises(UnsupportedRevision) as exc_info:
-        async with open_stdio_session(faulty_server(era="stateless")):
+        async with open_stdio_session(faulty_server_config(era="stateless")):
             pass
     assert "2026-07-28" in exc_info.value.client_revisions
     assert "peer" in exc_info.value.message
@@ -108,7 +108,7 @@ async def test_the_era_is_remembered_for_the_next_start(tmp_path: Path) -> None:
             self.eras[server, digest] = era
 
     note = tmp_path / "seen"
-    server = faulty_server(note=str(note))
+    server = faulty_server_config(note=str(note))
     opener = ClientSessionOpener(expand=lambda value: value, eras=Memory())
     for _ in range(2):
         async with opener.open(server, FakeRequestHandler(), RecordingObserver()) as session:
@@ -131,7 +131,7 @@ async def test_a_server_that_dies_of_the_handshake_it_spoke_last_time_is_met_ane
     memory = Memory()
     opener = ClientSessionOpener(expand=lambda value: value, eras=memory)
     async with opener.open(
-        faulty_server("modern, dies of initialize"), FakeRequestHandler(), RecordingObserver()
+        faulty_server_config("modern, dies of initialize"), FakeRequestHandler(), RecordingObserver()
     ) as session:
         assert await call_echo(session) == "hi"
     assert memory.era == "stateless"
@@ -140,7 +140,7 @@ async def test_a_server_that_dies_of_the_handshake_it_spoke_last_time_is_met_ane
 @pytest.mark.req("life.init.downgrade")
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18"])
 async def test_an_older_revision_of_the_server_is_taken(revision: str) -> None:
-    async with open_stdio_session(faulty_server(f"revision {revision}")) as session:
+    async with open_stdio_session(faulty_server_config(f"revision {revision}")) as session:
         assert session.facts.revision.value == revision
         assert await call_echo(session) == "hi"
 
@@ -148,7 +148,7 @@ async def test_an_older_revision_of_the_server_is_taken(revision: str) -> None:
 @pytest.mark.req("life.init.unsupported-reply")
 async def test_a_revision_we_do_not_know_ends_the_connection_naming_both() -> None:
     with pytest.raises(UnsupportedRevision, match="1999-01-01") as exc_info:
-        async with open_stdio_session(faulty_server("revision 1999-01-01")):
+        async with open_stdio_session(faulty_server_config("revision 1999-01-01")):
             pass
     assert "2025-11-25" in exc_info.value.message
 
@@ -165,7 +165,7 @@ async def test_a_missing_command_is_named_before_the_connect_limit() -> None:
 
 async def test_a_missing_folder_and_a_file_that_is_no_program_are_named(tmp_path: Path) -> None:
     with pytest.raises(StartupError, match="nowhere"):
-        async with open_stdio_session(faulty_server(cwd=str(tmp_path / "nowhere"))):
+        async with open_stdio_session(faulty_server_config(cwd=str(tmp_path / "nowhere"))):
             pass
     plain = tmp_path / "plain.txt"
     plain.write_text("x")
@@ -178,7 +178,7 @@ async def test_a_missing_folder_and_a_file_that_is_no_program_are_named(tmp_path
 async def test_a_server_that_dies_at_start_is_reported_with_status_and_last_output() -> None:
     started_at = time.monotonic()
     with pytest.raises(StartupError, match=r"exited with status 3; it last said: cannot read licence\.key"):
-        async with open_stdio_session(faulty_server("dies at start")):
+        async with open_stdio_session(faulty_server_config("dies at start")):
             pass
     assert time.monotonic() - started_at < 25
 
@@ -187,7 +187,7 @@ async def test_a_server_that_dies_at_start_is_reported_with_status_and_last_outp
 @pytest.mark.req("life.timeout.all")
 async def test_a_server_that_never_answers_is_given_up_after_the_connect_deadline() -> None:
     with pytest.raises(RequestTimeout, match="peer"):
-        async with open_stdio_session(faulty_server("never answers"), limits=Limits(connect_timeout=0.6)):
+        async with open_stdio_session(faulty_server_config("never answers"), limits=Limits(connect_timeout=0.6)):
             pass
 
 
@@ -197,7 +197,9 @@ async def test_a_reference_that_cannot_be_expanded_starts_nothing() -> None:
 
     opener = ClientSessionOpener(expand=expand)
     with pytest.raises(ConfigError, match=r"peer.*TOKEN"):
-        async with opener.open(faulty_server(env={"A": "${env:TOKEN}"}), FakeRequestHandler(), RecordingObserver()):
+        async with opener.open(
+            faulty_server_config(env={"A": "${env:TOKEN}"}), FakeRequestHandler(), RecordingObserver()
+        ):
             pass
 
 
@@ -212,7 +214,7 @@ async def test_a_reference_that_cannot_be_expanded_starts_nothing() -> None:
     ],
 )
 async def test_a_death_in_a_call_ends_it_before_its_deadline_and_says_how(tool: str, how: str) -> None:
-    async with open_stdio_session(faulty_server()) as session:
+    async with open_stdio_session(faulty_server_config()) as session:
         started_at = time.monotonic()
         with pytest.raises(ConnectionLost, match=how):
             await session.request(CallTool(tool))
@@ -227,7 +229,7 @@ async def test_a_death_in_a_call_ends_it_before_its_deadline_and_says_how(tool: 
 @pytest.mark.req("stdio.stdout-noise")
 async def test_lines_that_are_no_messages_are_warned_of_once() -> None:
     observer = RecordingObserver()
-    async with open_stdio_session(faulty_server("banner"), observer) as session:
+    async with open_stdio_session(faulty_server_config("banner"), observer) as session:
         assert await call_echo(session) == "hi"
     assert len(observer.warnings) == 1
     assert "Loading module 0" in observer.warnings[0]
@@ -236,7 +238,7 @@ async def test_lines_that_are_no_messages_are_warned_of_once() -> None:
 @pytest.mark.req("stdio.framing.large")
 async def test_byte_order_mark_and_crlf_are_read() -> None:
     observer = RecordingObserver()
-    async with open_stdio_session(faulty_server("BOM and CRLF"), observer) as session:
+    async with open_stdio_session(faulty_server_config("BOM and CRLF"), observer) as session:
         assert await call_echo(session) == "hi"
     assert observer.warnings == []
 
@@ -244,7 +246,7 @@ async def test_byte_order_mark_and_crlf_are_read() -> None:
 @pytest.mark.req("base.parse.bad-json")
 async def test_text_that_is_not_utf8_is_replaced_and_the_call_succeeds() -> None:
     observer = RecordingObserver()
-    async with open_stdio_session(faulty_server(), observer) as session:
+    async with open_stdio_session(faulty_server_config(), observer) as session:
         assert single_text(await session.request(CallTool("bad utf-8"))) == "a\ufffd\ufffdb"
         assert await call_echo(session) == "hi"
     assert len(observer.warnings) == 1
@@ -252,7 +254,7 @@ async def test_text_that_is_not_utf8_is_replaced_and_the_call_succeeds() -> None
 
 @pytest.mark.req("base.id.unknown-response")
 async def test_answers_with_other_ids_are_dropped() -> None:
-    async with open_stdio_session(faulty_server()) as session:
+    async with open_stdio_session(faulty_server_config()) as session:
         assert single_text(await session.request(CallTool("string id"))) == "right"
         assert await call_echo(session) == "hi"
 
@@ -260,7 +262,7 @@ async def test_answers_with_other_ids_are_dropped() -> None:
 @pytest.mark.req("base.response.both-received")
 @pytest.mark.parametrize("tool", ["both", "wrong shape"])
 async def test_a_broken_answer_fails_its_call_alone(tool: str) -> None:
-    async with open_stdio_session(faulty_server()) as session:
+    async with open_stdio_session(faulty_server_config()) as session:
         with pytest.raises(MalformedMessage):
             await session.request(CallTool(tool), deadline=5)
         assert await call_echo(session) == "hi"
@@ -268,7 +270,7 @@ async def test_a_broken_answer_fails_its_call_alone(tool: str) -> None:
 
 @pytest.mark.parametrize("tool", ["deep", "pretty"])
 async def test_an_unreadable_response_times_out_and_the_session_continues(tool: str) -> None:
-    async with open_stdio_session(faulty_server()) as session:
+    async with open_stdio_session(faulty_server_config()) as session:
         with pytest.raises(ServerError):
             await session.request(CallTool(tool), deadline=0.5)
         assert await call_echo(session) == "hi"
@@ -276,7 +278,7 @@ async def test_an_unreadable_response_times_out_and_the_session_continues(tool: 
 
 @pytest.mark.req("sec.size-limits")
 async def test_a_line_of_100_mb_stops_the_server_with_bounded_memory() -> None:
-    async with open_stdio_session(faulty_server()) as session:
+    async with open_stdio_session(faulty_server_config()) as session:
         before = psutil.Process().memory_info().rss
         started_at = time.monotonic()
         with pytest.raises(ConnectionLost, match="message over 16 MB, server stopped"):
@@ -289,7 +291,7 @@ async def test_a_line_of_100_mb_stops_the_server_with_bounded_memory() -> None:
 @pytest.mark.req("stdio.stderr-capture")
 async def test_a_flood_of_error_output_reaches_the_log_and_holds_up_nothing() -> None:
     observer = RecordingObserver()
-    async with open_stdio_session(faulty_server("stderr flood"), observer) as session:
+    async with open_stdio_session(faulty_server_config("stderr flood"), observer) as session:
         assert await call_echo(session) == "hi"
     assert len(observer.lines) == 200_000
 
@@ -301,7 +303,7 @@ async def test_a_flood_of_error_output_reaches_the_log_and_holds_up_nothing() ->
 @pytest.mark.req("cancel.send.stdio")
 async def test_a_call_without_an_answer_ends_with_its_deadline_and_is_cancelled(tmp_path: Path) -> None:
     note = tmp_path / "seen"
-    async with open_stdio_session(faulty_server(note=str(note))) as session:
+    async with open_stdio_session(faulty_server_config(note=str(note))) as session:
         with pytest.raises(RequestTimeout, match="tools/call"):
             await session.request(CallTool("silent"), deadline=0.1)
         assert await call_echo(session) == "hi"
@@ -312,7 +314,7 @@ async def test_a_call_without_an_answer_ends_with_its_deadline_and_is_cancelled(
 
 
 async def test_a_server_that_stops_reading_holds_up_its_own_calls_alone_and_only_until_their_deadline() -> None:
-    async with open_stdio_session(faulty_server()) as session:
+    async with open_stdio_session(faulty_server_config()) as session:
         async with anyio.create_task_group() as group:
 
             async def give_up(call: CallTool) -> None:
@@ -333,7 +335,7 @@ async def test_a_server_that_stops_reading_holds_up_its_own_calls_alone_and_only
 async def test_progress_extends_the_deadline_up_to_its_maximum() -> None:
     limits = Limits(request_timeout=2, request_timeout_max=5)
     notifications: list[Notification] = []
-    async with open_stdio_session(faulty_server(), limits=limits) as session:
+    async with open_stdio_session(faulty_server_config(), limits=limits) as session:
         call = CallTool("progress", {"steps": 8, "seconds": 0.3})
         assert single_text(await session.request(call, on_notification=notifications.append)) == "done"
         assert [notice.progress for notice in notifications if isinstance(notice, ProgressNotification)] == [
@@ -347,7 +349,7 @@ async def test_progress_extends_the_deadline_up_to_its_maximum() -> None:
 
 
 async def test_without_a_listener_no_progress_is_asked_for() -> None:
-    async with open_stdio_session(faulty_server()) as session:
+    async with open_stdio_session(faulty_server_config()) as session:
         assert single_text(await session.request(CallTool("progress", {"steps": 1, "seconds": 0}))) == "no token"
 
 
@@ -357,7 +359,7 @@ async def test_without_a_listener_no_progress_is_asked_for() -> None:
 @pytest.mark.parametrize("ident", ["1", 1])
 async def test_a_question_of_the_server_is_answered_with_its_own_id(ident: str | int) -> None:
     answers = FakeRequestHandler({"roots/list": ListRootsResult((Root("file:///a", "a"),))})
-    async with open_stdio_session(faulty_server(), answers=answers) as session:
+    async with open_stdio_session(faulty_server_config(), answers=answers) as session:
         result = await session.request(CallTool("ask", {"method": "roots/list", "id": ident}))
     assert json.loads(single_text(result)) == {
         "jsonrpc": "2.0", "id": ident, "result": {"roots": [{"uri": "file:///a", "name": "a"}]}
@@ -385,14 +387,14 @@ async def test_pings_unknown_and_broken_questions_get_their_answers(
     answers = FakeRequestHandler(
         {"elicitation/create": ElicitResult("decline"), "roots/list": ServerRequestRejection("no")}
     )
-    async with open_stdio_session(faulty_server(), answers=answers) as session:
+    async with open_stdio_session(faulty_server_config(), answers=answers) as session:
         result = await session.request(CallTool("ask", {"method": method, "params": params}))
         assert expected in single_text(result)
         assert await call_echo(session) == "hi"
 
 
 async def test_an_error_keeps_its_code_and_data_and_its_text_is_cut() -> None:
-    async with open_stdio_session(faulty_server()) as session:
+    async with open_stdio_session(faulty_server_config()) as session:
         with pytest.raises(RequestRefused) as exc_info:
             await session.request(CallTool("error"))
     assert (exc_info.value.code, exc_info.value.data, len(exc_info.value.server_message)) == (
@@ -406,7 +408,7 @@ async def test_an_error_keeps_its_code_and_data_and_its_text_is_cut() -> None:
 @pytest.mark.req("base.result-type.unknown")
 @pytest.mark.req("base.result-type.absent")
 async def test_a_result_of_an_unknown_kind_is_refused_in_the_stateless_era() -> None:
-    async with open_stdio_session(faulty_server("modern", era="stateless")) as session:
+    async with open_stdio_session(faulty_server_config("modern", era="stateless")) as session:
         assert single_text(await session.request(CallTool("kind", {"kind": "complete"}))) == "x"
         assert await call_echo(session) == "hi"
         with pytest.raises(MalformedMessage, match="task"):
@@ -416,7 +418,7 @@ async def test_a_result_of_an_unknown_kind_is_refused_in_the_stateless_era() -> 
 @pytest.mark.req("stdio.no-server-requests-modern", "stdio.no-responses-modern")
 async def test_a_question_from_a_stateless_server_is_reported_once_and_not_answered(tmp_path: Path) -> None:
     observer, note = RecordingObserver(), tmp_path / "seen"
-    async with open_stdio_session(faulty_server("modern", str(note), era="stateless"), observer) as session:
+    async with open_stdio_session(faulty_server_config("modern", str(note), era="stateless"), observer) as session:
         for _ in range(2):
             with pytest.raises(RequestTimeout):
                 await session.request(CallTool("ask", {"method": "ping"}), deadline=0.2)
@@ -435,7 +437,7 @@ def has_ended(pid: int) -> bool:
 )
 async def test_leaving_ends_the_server_by_the_ladder(fault: str, least: float, most: float) -> None:
     children = set(psutil.Process().children(recursive=True))
-    async with open_stdio_session(faulty_server(fault, era="handshake")) as session:
+    async with open_stdio_session(faulty_server_config(fault, era="handshake")) as session:
         await call_echo(session)
         (child,) = set(psutil.Process().children(recursive=True)) - children
         started_at = time.monotonic()
@@ -447,7 +449,7 @@ async def test_leaving_ends_the_server_by_the_ladder(fault: str, least: float, m
 @pytest.mark.parametrize("how", ["leaving", "death"])
 async def test_grandchildren_end_with_the_server(tmp_path: Path, how: str) -> None:
     note = tmp_path / "pids"
-    async with open_stdio_session(faulty_server("leaves a grandchild", str(note), era="handshake")) as session:
+    async with open_stdio_session(faulty_server_config("leaves a grandchild", str(note), era="handshake")) as session:
         grandchild = int(note.read_text().splitlines()[0])
         assert not has_ended(grandchild)
         if how == "death":
@@ -483,7 +485,7 @@ async def test_a_cancelled_owner_still_ends_the_process() -> None:
     pids: list[int] = []
 
     async def own() -> None:
-        async with open_stdio_session(faulty_server()) as session:
+        async with open_stdio_session(faulty_server_config()) as session:
             pids.extend(child.pid for child in set(psutil.Process().children(recursive=True)) - children)
             started.set()
             await session.request(CallTool("silent"))
@@ -520,12 +522,12 @@ async def test_the_child_sees_only_allow_listed_and_configured_variables(monkeyp
 
 async def test_an_error_of_the_owner_comes_through_as_it_is() -> None:
     with pytest.raises(RequestRefused):
-        async with open_stdio_session(faulty_server()) as session:
+        async with open_stdio_session(faulty_server_config()) as session:
             await session.request(CallTool("error"))
 
 
 async def test_many_calls_in_flight_get_their_own_answers() -> None:
-    async with open_stdio_session(faulty_server()) as session:
+    async with open_stdio_session(faulty_server_config()) as session:
         results: dict[int, str] = {}
 
         async def one(number: int) -> None:

@@ -33,7 +33,7 @@ UPDATED = "notifications/resources/updated"
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_delays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subscriptions, "FIRST_DELAY", 0.01)
     monkeypatch.setattr(subscriptions, "MAX_DELAY", 0.02)
 

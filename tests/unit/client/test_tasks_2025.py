@@ -35,19 +35,19 @@ TASKS: dict[str, Any] = {"list": {}, "cancel": {}, "requests": {"tools": {"call"
 DONE: dict[str, Any] = {"content": [{"type": "text", "text": "found"}], "_meta": {RELATED_TASK_KEY: {"taskId": "t-1"}}}
 
 
-def task(status: str = "working", message: str | None = None, ident: str = "t-1", **more: Any) -> dict[str, Any]:
+def task_entry(status: str = "working", message: str | None = None, ident: str = "t-1", **more: Any) -> dict[str, Any]:
     state = {"taskId": ident, "status": status, "createdAt": "2026-01-01T00:00:00Z", "ttl": 60_000, "pollInterval": 10}
     state["lastUpdatedAt"] = "2026-01-01T00:00:00Z"
     return state | ({"statusMessage": message} if message else {}) | more
 
 
-class Jobs:
+class TaskServer2025:
     """A server whose tool `dig` needs a task; each tasks/get returns the next of `states`, then the last one."""
 
     def __init__(self, *states: Any, result: Any = DONE, created: Any = None, support: str | None = "required") -> None:
-        self.states = list(states) or [task("completed")]
+        self.states = list(states) or [task_entry("completed")]
         self.result = result
-        self.created = {"task": task()} if created is None else created
+        self.created = {"task": task_entry()} if created is None else created
         self.support = support
         self.polled: list[float] = []
 
@@ -65,12 +65,12 @@ class Jobs:
             case "tasks/result":
                 return self.result(peer) if callable(self.result) else self.result
             case "tasks/cancel":
-                return task("cancelled")
+                return task_entry("cancelled")
             case _:
                 return ErrorData(-32601, "no such method")
 
 
-def task_server(jobs: Jobs, revision: str = "2025-11-25", declared: Any = TASKS) -> ScriptedServer:
+def create_task_peer(jobs: TaskServer2025, revision: str = "2025-11-25", declared: Any = TASKS) -> ScriptedServer:
     capabilities: dict[str, Any] = {"tools": {}}
     return ScriptedServer(jobs, revision, capabilities | ({"tasks": declared} if declared is not None else {}))
 
@@ -91,7 +91,9 @@ def params(peer: ScriptedServer, method: str) -> dict[str, Any]:
 @pytest.mark.req("tools.execution.task-support")
 async def test_a_tool_that_requires_a_task_is_created_polled_and_its_result_taken() -> None:
     peer, notifications = (
-        task_server(Jobs(task(message="digging"), task(message="sifting"), task("completed"))),
+        create_task_peer(
+            TaskServer2025(task_entry(message="digging"), task_entry(message="sifting"), task_entry("completed"))
+        ),
         list[Notification](),
     )
     async with connect_to(peer, era="handshake") as session:
@@ -124,7 +126,7 @@ async def test_a_tool_that_requires_a_task_is_created_polled_and_its_result_take
 async def test_without_the_servers_and_the_tools_word_a_call_is_a_plain_one(
     support: str | None, declared: Any, revision: str
 ) -> None:
-    peer = task_server(Jobs(created=DONE, support=support), revision, declared)
+    peer = create_task_peer(TaskServer2025(created=DONE, support=support), revision, declared)
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         assert single_text(await session.request(CallTool("dig"))) == "found"
@@ -133,8 +135,8 @@ async def test_without_the_servers_and_the_tools_word_a_call_is_a_plain_one(
 
 
 async def test_a_tool_that_stops_requiring_a_task_is_called_plainly_from_then_on() -> None:
-    jobs = Jobs()
-    peer = task_server(jobs)
+    jobs = TaskServer2025()
+    peer = create_task_peer(jobs)
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         await session.request(CallTool("dig"))
@@ -146,7 +148,7 @@ async def test_a_tool_that_stops_requiring_a_task_is_called_plainly_from_then_on
 
 
 async def test_a_server_that_answers_at_once_is_taken_at_its_word() -> None:
-    peer = task_server(Jobs(created=DONE))
+    peer = create_task_peer(TaskServer2025(created=DONE))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         assert single_text(await session.request(CallTool("dig"))) == "found"
@@ -156,9 +158,11 @@ async def test_a_server_that_answers_at_once_is_taken_at_its_word() -> None:
 # -- polling
 @pytest.mark.req("task.old.poll")
 async def test_polls_are_not_closer_than_the_server_wants() -> None:
-    jobs = Jobs(*[task(pollInterval=60)] * 3, task("completed"), created={"task": task(pollInterval=60)})
+    jobs = TaskServer2025(
+        *[task_entry(pollInterval=60)] * 3, task_entry("completed"), created={"task": task_entry(pollInterval=60)}
+    )
     started_at = 0.0
-    async with connect_to(task_server(jobs), era="handshake") as session:
+    async with connect_to(create_task_peer(jobs), era="handshake") as session:
         await list_tools(session)
         started_at = anyio.current_time()
         await session.request(CallTool("dig"))
@@ -172,8 +176,12 @@ async def test_a_mad_interval_neither_floods_the_server_nor_stops_the_polls(
     interval: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tasks, "MAX_POLL_INTERVAL", 0.05)
-    jobs = Jobs(*[task(pollInterval=interval)] * 2, task("completed"), created={"task": task(pollInterval=interval)})
-    async with connect_to(task_server(jobs), era="handshake") as session:
+    jobs = TaskServer2025(
+        *[task_entry(pollInterval=interval)] * 2,
+        task_entry("completed"),
+        created={"task": task_entry(pollInterval=interval)},
+    )
+    async with connect_to(create_task_peer(jobs), era="handshake") as session:
         await list_tools(session)
         await session.request(CallTool("dig"))
     assert min(later - earlier for earlier, later in pairwise(jobs.polled)) >= 0.009
@@ -181,15 +189,15 @@ async def test_a_mad_interval_neither_floods_the_server_nor_stops_the_polls(
 
 @pytest.mark.req("task.old.status-notification")
 async def test_a_status_notice_ends_the_wait_for_the_next_poll() -> None:
-    peer = task_server(Jobs(created={"task": task(pollInterval=60_000)}))
+    peer = create_task_peer(TaskServer2025(created={"task": task_entry(pollInterval=60_000)}))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
 
         async def tell() -> None:
             await peer.wait_until(lambda: "tools/call" in peer.methods())
-            peer.say(method="notifications/tasks/status", params=task("completed", ident="another"))
+            peer.say(method="notifications/tasks/status", params=task_entry("completed", ident="another"))
             peer.say(method="notifications/tasks/status", params={"taskId": 7})
-            peer.say(method="notifications/tasks/status", params=task("completed"))
+            peer.say(method="notifications/tasks/status", params=task_entry("completed"))
 
         async with anyio.create_task_group() as group:
             group.start_soon(tell)
@@ -202,10 +210,10 @@ async def test_a_status_notice_ends_the_wait_for_the_next_poll() -> None:
 async def test_polling_continues_under_a_flood_of_notices_that_say_nothing_new() -> None:
     def flood(peer: ScriptedServer) -> Any:
         for _ in range(50):
-            peer.say(method="notifications/tasks/status", params=task())
-        return task()
+            peer.say(method="notifications/tasks/status", params=task_entry())
+        return task_entry()
 
-    peer = task_server(Jobs(flood, flood, flood, task("completed")))
+    peer = create_task_peer(TaskServer2025(flood, flood, flood, task_entry("completed")))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         assert single_text(await session.request(CallTool("dig"))) == "found"
@@ -214,8 +222,8 @@ async def test_polling_continues_under_a_flood_of_notices_that_say_nothing_new()
 
 @pytest.mark.req("task.old.status-notification")
 async def test_polling_continues_while_notices_come_more_often_than_polls() -> None:
-    slow = task(pollInterval=100)
-    peer = task_server(Jobs(slow, slow, task("completed"), created={"task": slow}))
+    slow = task_entry(pollInterval=100)
+    peer = create_task_peer(TaskServer2025(slow, slow, task_entry("completed"), created={"task": slow}))
     async with connect_to(peer, era="handshake") as session, anyio.create_task_group() as group:
         await list_tools(session)
 
@@ -240,9 +248,9 @@ async def test_progress_keeps_its_token_for_the_life_of_the_task_and_not_longer(
         peer.say(method="notifications/progress", params={"progressToken": token, "progress": 1, "total": 2})
         peer.say(method="notifications/progress", params={"progressToken": "other", "progress": 9})
         peer.say(method="notifications/progress", params={"progressToken": [], "progress": 9})
-        return task()
+        return task_entry()
 
-    peer = task_server(Jobs(progress, task("completed")))
+    peer = create_task_peer(TaskServer2025(progress, task_entry("completed")))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         await session.request(CallTool("dig"), on_notification=notifications.append)
@@ -255,7 +263,9 @@ async def test_progress_keeps_its_token_for_the_life_of_the_task_and_not_longer(
 @pytest.mark.req("task.old.log")
 async def test_the_life_of_a_task_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "mcphost.client.tasks"):
-        async with connect_to(task_server(Jobs(task(), task("completed"))), era="handshake") as session:
+        async with connect_to(
+            create_task_peer(TaskServer2025(task_entry(), task_entry("completed"))), era="handshake"
+        ) as session:
             await list_tools(session)
             await session.request(CallTool("dig"))
     assert [record.getMessage() for record in caplog.records] == [
@@ -265,21 +275,21 @@ async def test_the_life_of_a_task_is_in_the_log(caplog: pytest.LogCaptureFixture
 
 
 # -- questions
-class Asking(FakeRequestHandler):
+class BlockingHandler(FakeRequestHandler):
     """Answers once it is let."""
 
     def __init__(self) -> None:
         super().__init__({"elicitation/create": ElicitResult("accept", {"which": "snake"})})
-        self.let = anyio.Event()
+        self.released = anyio.Event()
 
     async def answer(self, request: ServerRequest, context: ServerRequestContext) -> ClientResult:
         self.asked.append((request, context))
         with pause_call_deadlines():
-            await self.let.wait()
+            await self.released.wait()
         return self.replies[request.METHOD]
 
 
-def question(ident: int = 70) -> dict[str, Any]:
+def elicitation_request(ident: int = 70) -> dict[str, Any]:
     asked = {"message": "Which?", "requestedSchema": {"type": "object", "properties": {}}}
     return {
         "id": ident,
@@ -291,16 +301,16 @@ def question(ident: int = 70) -> dict[str, Any]:
 @pytest.mark.req("task.old.input-required")
 @pytest.mark.req("task.old.related-meta")
 async def test_a_task_that_needs_input_gets_tasks_result_at_once_and_its_question_answered() -> None:
-    answers = Asking()
-    jobs = Jobs(task("input_required"), result=lambda peer: peer.say(**question()))
-    peer = task_server(jobs)
+    answers = BlockingHandler()
+    jobs = TaskServer2025(task_entry("input_required"), result=lambda peer: peer.say(**elicitation_request()))
+    peer = create_task_peer(jobs)
     async with connect_to(peer, answers, era="handshake") as session, anyio.create_task_group() as group:
         await list_tools(session)
 
         async def server() -> None:
             await peer.wait_until(lambda: len(jobs.polled) >= 4)  # tasks/result is pending, and polling goes on
             fetch = next(message["id"] for message in peer.seen if message.get("method") == "tasks/result")
-            answers.let.set()
+            answers.released.set()
             await peer.wait_until(lambda: bool(peer.answers()))
             peer.say(id=fetch, result=DONE)
 
@@ -328,16 +338,16 @@ async def test_a_task_that_needs_input_gets_tasks_result_at_once_and_its_questio
 
 @pytest.mark.parametrize("end", ["completed", "failed", "cancelled", "stopped by us"])
 async def test_a_question_stays_open_and_shows_that_its_task_ended(end: str) -> None:
-    answers = Asking()
+    answers = BlockingHandler()
 
     def first(peer: ScriptedServer) -> Any:
-        peer.say(**question())
-        return task()
+        peer.say(**elicitation_request())
+        return task_entry()
 
     def later(peer: ScriptedServer) -> Any:
-        return task(end) if answers.asked and end != "stopped by us" else task()
+        return task_entry(end) if answers.asked and end != "stopped by us" else task_entry()
 
-    peer = task_server(Jobs(first, later))
+    peer = create_task_peer(TaskServer2025(first, later))
     async with connect_to(peer, answers, era="handshake") as session:
         await list_tools(session)
         async with anyio.create_task_group() as group:
@@ -348,34 +358,34 @@ async def test_a_question_stays_open_and_shows_that_its_task_ended(end: str) -> 
 
             group.start_soon(call)
             await peer.wait_until(lambda: bool(answers.asked))
-            assert peer.notes.ended_calls == []
+            assert peer.observer.ended_calls == []
             if end == "stopped by us":
                 group.cancel_scope.cancel()
-        assert peer.notes.ended_calls == [answers.asked[0][1].call_number]
+        assert peer.observer.ended_calls == [answers.asked[0][1].call_number]
         assert peer.answers() == []
-        answers.let.set()
+        answers.released.set()
         await peer.wait_until(lambda: bool(peer.answers()))
     assert peer.answers()[0]["result"]["action"] == "accept"
-    assert len(peer.notes.ended_calls) == 1
+    assert len(peer.observer.ended_calls) == 1
 
 
 async def test_a_question_that_comes_on_the_heels_of_its_task_belongs_to_the_task_and_not_to_the_request() -> None:
-    answers = Asking()
+    answers = BlockingHandler()
 
     def created(peer: ScriptedServer) -> Any:
-        peer.say(id=peer.seen[-1]["id"], result={"task": task()})
-        peer.say(**question())
+        peer.say(id=peer.seen[-1]["id"], result={"task": task_entry()})
+        peer.say(**elicitation_request())
         return NO_REPLY
 
-    jobs = Jobs(lambda peer: task("completed" if peer.answers() else "working"), created=created)
-    peer = task_server(jobs)
+    jobs = TaskServer2025(lambda peer: task_entry("completed" if peer.answers() else "working"), created=created)
+    peer = create_task_peer(jobs)
     async with connect_to(peer, answers, era="handshake") as session, anyio.create_task_group() as group:
         await list_tools(session)
 
         async def server() -> None:
             await peer.wait_until(lambda: len(jobs.polled) >= 3)
-            assert peer.notes.ended_calls == []
-            answers.let.set()
+            assert peer.observer.ended_calls == []
+            answers.released.set()
 
         group.start_soon(server)
         assert single_text(await session.request(CallTool("dig"))) == "found"
@@ -385,10 +395,13 @@ async def test_a_question_that_comes_on_the_heels_of_its_task_belongs_to_the_tas
 
 async def test_a_result_that_came_too_early_is_asked_for_again() -> None:
     results: list[Any] = [ErrorData(-32600, "not yet"), DONE]
-    jobs = Jobs(
-        task("input_required"), task(), task("completed"), result=lambda peer: results.pop(0) if results else None
+    jobs = TaskServer2025(
+        task_entry("input_required"),
+        task_entry(),
+        task_entry("completed"),
+        result=lambda peer: results.pop(0) if results else None,
     )
-    peer = task_server(jobs)
+    peer = create_task_peer(jobs)
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         assert single_text(await session.request(CallTool("dig"))) == "found"
@@ -398,8 +411,8 @@ async def test_a_result_that_came_too_early_is_asked_for_again() -> None:
 @pytest.mark.req("task.old.any-stream")
 async def test_task_messages_are_received_on_any_stream_of_an_http_server() -> None:
     """The question comes on the GET stream, progress with tasks/result, the status with a call that is none of it."""
-    answers, notifications = Asking(), list[Notification]()
-    answers.let.set()
+    answers, notifications = BlockingHandler(), list[Notification]()
+    answers.released.set()
     answered, listening = anyio.Event(), anyio.Event()
     gets: list[ReceivedRequest] = []
     token: list[Any] = []
@@ -419,10 +432,12 @@ async def test_task_messages_are_received_on_any_stream_of_an_http_server() -> N
                 return await request.result({"tools": [tool, {"name": "other", "inputSchema": {"type": "object"}}]})
             case "tools/call" if "task" in message["params"]:
                 token.append(message["params"]["_meta"]["progressToken"])
-                return await request.result({"task": task(pollInterval=60_000)})
+                return await request.result({"task": task_entry(pollInterval=60_000)})
             case "tools/call":
                 await request.stream()
-                await request.event({"method": "notifications/tasks/status", "params": task("input_required", "asks")})
+                await request.event(
+                    {"method": "notifications/tasks/status", "params": task_entry("input_required", "asks")}
+                )
                 await request.event({"id": message["id"], "result": DONE})
                 return False
             case "tasks/result":
@@ -430,7 +445,7 @@ async def test_task_messages_are_received_on_any_stream_of_an_http_server() -> N
                 await request.stream()
                 progress = {"progressToken": token[0], "progress": 3}
                 await request.event({"method": "notifications/progress", "params": progress})
-                await gets[0].event(question())
+                await gets[0].event(elicitation_request())
                 await answered.wait()
                 await request.event({"id": message["id"], "result": DONE})
                 return False
@@ -470,7 +485,7 @@ async def test_task_messages_are_received_on_any_stream_of_an_http_server() -> N
 @pytest.mark.req("task.old.failed-is-error")
 async def test_a_failed_task_gives_the_tools_own_error_result() -> None:
     failed = {"content": [{"type": "text", "text": "no water"}], "isError": True}
-    peer = task_server(Jobs(task("failed", "Tool execution failed"), result=failed))
+    peer = create_task_peer(TaskServer2025(task_entry("failed", "Tool execution failed"), result=failed))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         result = await session.request(CallTool("dig"))
@@ -481,7 +496,9 @@ async def test_a_failed_task_gives_the_tools_own_error_result() -> None:
 @pytest.mark.req("task.old.failed-is-error")
 @pytest.mark.req("task.old.result")
 async def test_a_failed_task_without_a_result_is_the_requests_own_error_with_what_the_status_says() -> None:
-    peer = task_server(Jobs(task("failed", "rate limit"), result=ErrorData(-32603, "upstream broke")))
+    peer = create_task_peer(
+        TaskServer2025(task_entry("failed", "rate limit"), result=ErrorData(-32603, "upstream broke"))
+    )
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         with pytest.raises(RequestRefused) as exc_info:
@@ -494,8 +511,12 @@ async def test_a_failed_task_without_a_result_is_the_requests_own_error_with_wha
 @pytest.mark.parametrize("status", ["tasks/get", "tasks/result"])
 async def test_a_task_that_vanished_is_reported_as_such(status: str) -> None:
     gone = ErrorData(-32602, "Task not found")
-    jobs = Jobs(task(), gone) if status == "tasks/get" else Jobs(task("completed"), result=gone)
-    peer = task_server(jobs)
+    jobs = (
+        TaskServer2025(task_entry(), gone)
+        if status == "tasks/get"
+        else TaskServer2025(task_entry("completed"), result=gone)
+    )
+    peer = create_task_peer(jobs)
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         with pytest.raises(RequestRefused, match=r"no longer knows the task of 'dig' .*: Task not found") as exc_info:
@@ -507,7 +528,9 @@ async def test_a_task_that_vanished_is_reported_as_such(status: str) -> None:
 @pytest.mark.req("task.old.errors")
 @pytest.mark.parametrize("code", [-32601, -32600])
 async def test_a_refused_creation_is_shown_with_its_reason(code: int) -> None:
-    async with connect_to(task_server(Jobs(created=ErrorData(code, "no task for dig"))), era="handshake") as session:
+    async with connect_to(
+        create_task_peer(TaskServer2025(created=ErrorData(code, "no task for dig"))), era="handshake"
+    ) as session:
         await list_tools(session)
         with pytest.raises(RequestRefused, match="no task for dig") as exc_info:
             await session.request(CallTool("dig"))
@@ -515,7 +538,7 @@ async def test_a_refused_creation_is_shown_with_its_reason(code: int) -> None:
 
 
 async def test_a_task_cancelled_by_its_server_is_an_error_with_the_reason() -> None:
-    peer = task_server(Jobs(task("cancelled", "maintenance")))
+    peer = create_task_peer(TaskServer2025(task_entry("cancelled", "maintenance")))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         with pytest.raises(RequestRefused, match=r"'peer' cancelled the task of 'dig': maintenance"):
@@ -529,7 +552,7 @@ async def test_a_task_cancelled_by_its_server_is_an_error_with_the_reason() -> N
 @pytest.mark.parametrize("declared", [True, False])
 async def test_giving_up_cancels_the_task_and_never_by_a_notification(declared: bool) -> None:
     support = TASKS if declared else {"requests": TASKS["requests"]}
-    peer = task_server(Jobs(task(pollInterval=60_000)), declared=support)
+    peer = create_task_peer(TaskServer2025(task_entry(pollInterval=60_000)), declared=support)
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         async with anyio.create_task_group() as group:
@@ -543,7 +566,7 @@ async def test_giving_up_cancels_the_task_and_never_by_a_notification(declared: 
 
 @pytest.mark.req("cancel.tasks", revisions=("2025-11-25",))
 async def test_a_task_that_is_made_after_its_caller_left_is_cancelled_then() -> None:
-    peer = task_server(Jobs(created=lambda peer: None))
+    peer = create_task_peer(TaskServer2025(created=lambda peer: None))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         async with anyio.create_task_group() as group:
@@ -551,7 +574,7 @@ async def test_a_task_that_is_made_after_its_caller_left_is_cancelled_then() -> 
             await peer.wait_until(lambda: "tools/call" in peer.methods())
             group.cancel_scope.cancel()
         assert methods_after_lists(peer) == ["tools/call"]
-        peer.say(id=peer.ident, result={"task": task()})
+        peer.say(id=peer.ident, result={"task": task_entry()})
         await peer.wait_until(lambda: "tasks/cancel" in peer.methods())
     assert methods_after_lists(peer) == ["tools/call", "tasks/cancel"]
     assert params(peer, "tasks/cancel") == {"taskId": "t-1"}
@@ -571,7 +594,10 @@ async def test_quitting_waits_briefly_for_task_cancellations() -> None:
             seen.append(method)
         if method == "tasks/get":
             polled.set()
-        await request.result(Jobs(task(pollInterval=60_000))(task_server(Jobs()), method, {}), connection="close")
+        await request.result(
+            TaskServer2025(task_entry(pollInterval=60_000))(create_task_peer(TaskServer2025()), method, {}),
+            connection="close",
+        )
         return False  # the next request needs a connection of its own
 
     plain = handshake_server(on_call)
@@ -608,7 +634,7 @@ async def test_quitting_waits_briefly_for_task_cancellations() -> None:
 
 @pytest.mark.req("cancel.tasks", revisions=("2025-11-25",))
 async def test_a_task_over_its_time_is_cancelled_and_reported() -> None:
-    peer = task_server(Jobs(task()))
+    peer = create_task_peer(TaskServer2025(task_entry()))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         with pytest.raises(RequestTimeout, match=r"task of 'dig' at 'peer' was not done within 0 s"):
@@ -619,17 +645,17 @@ async def test_a_task_over_its_time_is_cancelled_and_reported() -> None:
 
 async def test_a_task_may_take_longer_than_a_request_and_has_a_limit_of_its_own() -> None:
     limits = Limits(request_timeout=0.1, request_timeout_max=0.1, task_timeout=0.4)
-    jobs = Jobs(*[task(pollInterval=50)] * 4, task("completed"))
-    async with connect_to(task_server(jobs), limits=limits, era="handshake") as session:
+    jobs = TaskServer2025(*[task_entry(pollInterval=50)] * 4, task_entry("completed"))
+    async with connect_to(create_task_peer(jobs), limits=limits, era="handshake") as session:
         await list_tools(session)
         assert single_text(await session.request(CallTool("dig"))) == "found"
-        jobs.states = [task()]
+        jobs.states = [task_entry()]
         with pytest.raises(RequestTimeout, match="was not done within"):
             await session.request(CallTool("dig"))
 
 
 async def test_a_server_that_makes_no_task_in_time_costs_the_usual_wait() -> None:
-    peer = task_server(Jobs(created=lambda peer: None))
+    peer = create_task_peer(TaskServer2025(created=lambda peer: None))
     limits = Limits(request_timeout=0.05, request_timeout_max=5)
     async with connect_to(peer, limits=limits, era="handshake") as session:
         await list_tools(session)
@@ -642,35 +668,35 @@ async def test_a_server_that_makes_no_task_in_time_costs_the_usual_wait() -> Non
 @pytest.mark.parametrize(
     ("created", "state"),
     [
-        ({"task": task(ident="")}, task()),
-        ({"task": task(ident="x" * 2_000)}, task()),
-        ({"task": "t-1"}, task()),
-        (None, task(ident="t-2")),
+        ({"task": task_entry(ident="")}, task_entry()),
+        ({"task": task_entry(ident="x" * 2_000)}, task_entry()),
+        ({"task": "t-1"}, task_entry()),
+        (None, task_entry(ident="t-2")),
         (None, {"status": "working"}),
-        (None, task(ttl="for ever")),
+        (None, task_entry(ttl="for ever")),
     ],
 )
 async def test_a_task_that_cannot_be_one_ends_the_call(created: Any, state: Any) -> None:
-    async with connect_to(task_server(Jobs(state, created=created)), era="handshake") as session:
+    async with connect_to(create_task_peer(TaskServer2025(state, created=created)), era="handshake") as session:
         await list_tools(session)
         with pytest.raises(MalformedMessage):
             await session.request(CallTool("dig"))
 
 
 async def test_an_unknown_status_is_reported_once_and_taken_for_working() -> None:
-    peer = task_server(Jobs(task("pondering"), task("musing"), task("completed")))
+    peer = create_task_peer(TaskServer2025(task_entry("pondering"), task_entry("musing"), task_entry("completed")))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         assert single_text(await session.request(CallTool("dig"))) == "found"
     assert [
-        warning for warning in peer.notes.warnings if "unknown status 'pondering'" in warning
-    ] == peer.notes.warnings
-    assert len(peer.notes.warnings) == 1
+        warning for warning in peer.observer.warnings if "unknown status 'pondering'" in warning
+    ] == peer.observer.warnings
+    assert len(peer.observer.warnings) == 1
 
 
 async def test_a_task_that_outlives_its_ttl_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "EXPIRY_GRACE_SECONDS", 0.02)
-    peer = task_server(Jobs(task(ttl=30)))
+    peer = create_task_peer(TaskServer2025(task_entry(ttl=30)))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         with pytest.raises(RequestTimeout, match="that its server gave it"):
@@ -682,7 +708,7 @@ async def test_a_task_that_waits_for_input_without_asking_ends_within_its_deadli
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(tasks_2025, "MAX_RESULT_TRIES", 2)
-    peer = task_server(Jobs(task("input_required"), result=ErrorData(-32600, "nothing")))
+    peer = create_task_peer(TaskServer2025(task_entry("input_required"), result=ErrorData(-32600, "nothing")))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         with anyio.fail_after(20), pytest.raises(RequestTimeout, match=r"not done within 0 s"):
@@ -696,17 +722,19 @@ async def test_the_time_a_person_is_asked_counts_under_a_hard_limit_only(
     hard: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tasks, "MAX_INPUT_SECONDS", 1.5)
-    peer = task_server(Jobs(task("input_required"), result=lambda peer: peer.say(**question())))
+    peer = create_task_peer(
+        TaskServer2025(task_entry("input_required"), result=lambda peer: peer.say(**elicitation_request()))
+    )
     limits = Limits(request_timeout=1, request_timeout_max=1, task_timeout=1, includes_user_time=hard)
-    async with connect_to(peer, Asking(), era="handshake", limits=limits) as session:
+    async with connect_to(peer, BlockingHandler(), era="handshake", limits=limits) as session:
         await list_tools(session)
         with anyio.fail_after(20), pytest.raises(RequestTimeout, match="not done within" if hard else "for input"):
             await session.request(CallTool("dig"))
 
 
 async def test_a_task_that_waits_for_input_is_polled_ever_more_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
-    jobs = Jobs(task("input_required"), result=NO_REPLY)
-    async with connect_to(task_server(jobs), era="handshake") as session:
+    jobs = TaskServer2025(task_entry("input_required"), result=NO_REPLY)
+    async with connect_to(create_task_peer(jobs), era="handshake") as session:
         await list_tools(session)
         with anyio.fail_after(20), pytest.raises(RequestTimeout):
             await session.request(CallTool("dig"), deadline=1.0)
@@ -714,7 +742,7 @@ async def test_a_task_that_waits_for_input_is_polled_ever_more_slowly(monkeypatc
 
 
 async def test_a_second_task_under_the_id_of_a_running_one_is_refused() -> None:
-    peer = task_server(Jobs(task(pollInterval=60_000)))
+    peer = create_task_peer(TaskServer2025(task_entry(pollInterval=60_000)))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         async with anyio.create_task_group() as group:
@@ -726,7 +754,7 @@ async def test_a_second_task_under_the_id_of_a_running_one_is_refused() -> None:
 
 
 async def test_a_server_that_dies_during_a_task_ends_the_call_before_its_deadline() -> None:
-    peer = task_server(Jobs(lambda peer: peer.pipe.disconnect("It crashed.")))
+    peer = create_task_peer(TaskServer2025(lambda peer: peer.pipe.disconnect("It crashed.")))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         with anyio.fail_after(20), pytest.raises(ConnectionLost):
@@ -734,7 +762,7 @@ async def test_a_server_that_dies_during_a_task_ends_the_call_before_its_deadlin
 
 
 async def test_a_finished_task_whose_result_never_comes_costs_one_wait() -> None:
-    peer = task_server(Jobs(result=NO_REPLY))
+    peer = create_task_peer(TaskServer2025(result=NO_REPLY))
     limits = Limits(request_timeout=0.1, request_timeout_max=5)
     async with connect_to(peer, limits=limits, era="handshake") as session:
         await list_tools(session)
@@ -747,11 +775,11 @@ async def test_a_finished_task_whose_result_never_comes_costs_one_wait() -> None
 async def test_tasks_can_be_listed_looked_at_and_cancelled_where_the_server_declared_it() -> None:
     def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         if method == "tasks/list":
-            second = {"tasks": [task(ident="b"), {"taskId": []}]}
-            return second if params.get("cursor") == "ü=" else {"tasks": [task(ident="a")], "nextCursor": "ü="}
+            second = {"tasks": [task_entry(ident="b"), {"taskId": []}]}
+            return second if params.get("cursor") == "ü=" else {"tasks": [task_entry(ident="a")], "nextCursor": "ü="}
         if method == "tasks/cancel":
-            return task("cancelled") if params["taskId"] == "a" else ErrorData(-32602, "already completed")
-        return task() if method == "tasks/get" else DONE
+            return task_entry("cancelled") if params["taskId"] == "a" else ErrorData(-32602, "already completed")
+        return task_entry() if method == "tasks/get" else DONE
 
     async with connect_to(ScriptedServer(script, capabilities={"tasks": TASKS}), era="handshake") as session:
         listed = await list_tasks(session)

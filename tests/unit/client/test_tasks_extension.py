@@ -51,7 +51,9 @@ ANSWERS: dict[str, ClientResult] = {
 }
 
 
-def task(status: str = "working", kind: str = "complete", ident: str = "t/1 ü", **more: Any) -> dict[str, Any]:
+def extension_task(
+    status: str = "working", kind: str = "complete", ident: str = "t/1 ü", **more: Any
+) -> dict[str, Any]:
     times = {"createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z"}
     ends = {"completed": {"result": FOUND}}.get(status, {})
     state = {"resultType": kind, "taskId": ident, "status": status, "ttlMs": 60_000, "pollIntervalMs": 10}
@@ -59,14 +61,14 @@ def task(status: str = "working", kind: str = "complete", ident: str = "t/1 ü",
 
 
 def handle(status: str = "working", **more: Any) -> dict[str, Any]:
-    return {name: value for name, value in task(status, "task", **more).items() if name != "result"}
+    return {name: value for name, value in extension_task(status, "task", **more).items() if name != "result"}
 
 
-class Jobs:
+class ExtensionTaskServer:
     """A server that makes every tools/call a task; each tasks/get returns the next of `states`, then the last one."""
 
     def __init__(self, *states: Any, created: Any = None, update: Any = None) -> None:
-        self.states = list(states) or [task("completed")]
+        self.states = list(states) or [extension_task("completed")]
         self.created = handle() if created is None else created
         self.update = update
         self.updates: list[dict[str, Any]] = []
@@ -92,19 +94,19 @@ class Jobs:
                 return ErrorData(-32601, "no such method")
 
 
-def task_server(jobs: Jobs) -> ScriptedServer:
+def create_extension_peer(jobs: ExtensionTaskServer) -> ScriptedServer:
     return ScriptedServer(jobs, "2026-07-28", CAPABILITIES)
 
 
 def input_required_task(*keys: str, **more: Any) -> dict[str, Any]:
-    return task("input_required", inputRequests=dict.fromkeys(keys, FORM), **more)
+    return extension_task("input_required", inputRequests=dict.fromkeys(keys, FORM), **more)
 
 
 async def call_dig(
-    jobs: Jobs, answers: FakeRequestHandler | None = None, *, deadline: float | None = None
+    jobs: ExtensionTaskServer, answers: FakeRequestHandler | None = None, *, deadline: float | None = None
 ) -> tuple[str, ScriptedServer]:
     """What the tool said, and the server."""
-    peer = task_server(jobs)
+    peer = create_extension_peer(jobs)
     async with connect_to(peer, answers) as session:
         return single_text(await session.request(CallTool("dig"), deadline=deadline)), peer
 
@@ -113,7 +115,7 @@ async def call_dig(
 @pytest.mark.req("task.ext.fields")
 @pytest.mark.parametrize(("ttl", "seconds"), [(60_000, 60), (1_500.5, 1.5005), (0, None), (None, None)])
 def test_a_task_lives_for_milliseconds_or_without_an_end(ttl: float | None, seconds: float | None) -> None:
-    assert decode(Raw(encode(task(ttlMs=ttl))), Task).ttl_seconds == seconds
+    assert decode(Raw(encode(extension_task(ttlMs=ttl))), Task).ttl_seconds == seconds
 
 
 @pytest.mark.req("task.ext.declare")
@@ -123,7 +125,13 @@ def test_a_task_lives_for_milliseconds_or_without_an_end(ttl: float | None, seco
 @pytest.mark.req("task.ext.not-legacy", revisions=("2025-11-25",))
 async def test_a_call_that_becomes_a_task_ends_with_its_inline_result() -> None:
     peer, heard = (
-        task_server(Jobs(task(statusMessage="digging", ttlMs=None), task(pollIntervalMs=1), task("completed"))),
+        create_extension_peer(
+            ExtensionTaskServer(
+                extension_task(statusMessage="digging", ttlMs=None),
+                extension_task(pollIntervalMs=1),
+                extension_task("completed"),
+            )
+        ),
         [],
     )
     said: list[Notification] = heard
@@ -156,7 +164,7 @@ async def test_the_extension_is_not_declared_in_the_handshake_era() -> None:
 
 @pytest.mark.req("task.ext.both-shapes")
 async def test_a_call_may_just_as_well_be_answered_at_once() -> None:
-    said, peer = await call_dig(Jobs(created={"resultType": "complete", **FOUND}))
+    said, peer = await call_dig(ExtensionTaskServer(created={"resultType": "complete", **FOUND}))
     assert said == "found"
     assert peer.methods() == ["server/discover", "tools/call"]
 
@@ -164,36 +172,46 @@ async def test_a_call_may_just_as_well_be_answered_at_once() -> None:
 @pytest.mark.req("task.ext.inline-result")
 async def test_a_completed_task_may_hold_an_error_of_the_tool() -> None:
     broken = FOUND | {"isError": True}
-    async with connect_to(task_server(Jobs(task("completed", result=broken)))) as session:
+    async with connect_to(
+        create_extension_peer(ExtensionTaskServer(extension_task("completed", result=broken)))
+    ) as session:
         assert (await session.request(CallTool("dig"))).is_error
 
 
 @pytest.mark.req("task.ext.inline-result")
 @pytest.mark.req("task.ext.errors")
 async def test_a_failed_task_is_its_json_rpc_error_with_what_the_status_says() -> None:
-    failed = task("failed", error={"code": -32603, "message": "it broke", "data": {"a": 1}}, statusMessage="too deep")
+    failed = extension_task(
+        "failed", error={"code": -32603, "message": "it broke", "data": {"a": 1}}, statusMessage="too deep"
+    )
     with pytest.raises(RequestRefused) as exc_info:
-        await call_dig(Jobs(task(), failed))
+        await call_dig(ExtensionTaskServer(extension_task(), failed))
     assert (exc_info.value.code, exc_info.value.data) == (-32603, {"a": 1})
     assert exc_info.value.message.endswith("it broke (too deep)")
 
 
 async def test_a_task_cancelled_by_its_server_is_an_error_with_the_reason() -> None:
     with pytest.raises(RequestRefused, match=r"'peer' cancelled the task of 'dig': maintenance"):
-        await call_dig(Jobs(task("cancelled", statusMessage="maintenance")))
+        await call_dig(ExtensionTaskServer(extension_task("cancelled", statusMessage="maintenance")))
 
 
 @pytest.mark.parametrize("kind", ["task", "complete", None])
 async def test_the_kind_of_a_polled_state_is_not_looked_at(kind: str | None) -> None:
     """Examples of the specification say `task` where its text says `complete`."""
-    said, _ = await call_dig(Jobs(task("completed", kind) if kind else {**task("completed"), "resultType": ""}))
+    said, _ = await call_dig(
+        ExtensionTaskServer(
+            extension_task("completed", kind) if kind else {**extension_task("completed"), "resultType": ""}
+        )
+    )
     assert said == "found"
 
 
 @pytest.mark.req("task.ext.both-shapes")
 async def test_a_handle_that_is_over_already_is_asked_once_for_its_outcome() -> None:
     """A CreateTaskResult carries no result, whatever a server puts there."""
-    jobs = Jobs(created=handle("completed") | {"result": {"content": [{"type": "text", "text": "not this"}]}})
+    jobs = ExtensionTaskServer(
+        created=handle("completed") | {"result": {"content": [{"type": "text", "text": "not this"}]}}
+    )
     said, peer = await call_dig(jobs)
     assert said == "found"
     assert peer.methods()[2:] == ["tasks/get"]
@@ -203,7 +221,9 @@ async def test_a_handle_that_is_over_already_is_asked_once_for_its_outcome() -> 
 @pytest.mark.req("task.ext.poll")
 @pytest.mark.req("task.ext.fields")
 async def test_polls_follow_the_interval_as_it_changes() -> None:
-    jobs = Jobs(task(pollIntervalMs=80), task(pollIntervalMs=20), task("completed"))
+    jobs = ExtensionTaskServer(
+        extension_task(pollIntervalMs=80), extension_task(pollIntervalMs=20), extension_task("completed")
+    )
     await call_dig(jobs)
     first, second, third = jobs.polled
     assert second - first >= 0.075
@@ -227,7 +247,7 @@ async def test_a_poll_that_got_lost_is_sent_again() -> None:
                     return await request.reply(503)
                 if gets == 3:
                     return False  # the connection breaks
-                return await request.result(task("completed"))
+                return await request.result(extension_task("completed"))
 
     async with over_http(handler) as (session, _):
         assert single_text(await session.request(CallTool("dig"))) == "found"
@@ -288,15 +308,15 @@ class Thinking(FakeRequestHandler):
 async def test_each_input_is_asked_for_once_however_often_it_is_listed() -> None:
     answers = FakeRequestHandler(ANSWERS)
     both = {"who": FORM, "what": {"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}}}
-    later = task("input_required", inputRequests={"who": FORM, "when": FORM})
-    jobs = Jobs(
-        task("input_required", inputRequests=both),
+    later = extension_task("input_required", inputRequests={"who": FORM, "when": FORM})
+    jobs = ExtensionTaskServer(
+        extension_task("input_required", inputRequests=both),
         input_required_task("who"),
         input_required_task("who"),
         later,
         later,
-        task(),
-        task("completed"),
+        extension_task(),
+        extension_task("completed"),
     )
     said, _ = await call_dig(jobs, answers)
     assert said == "found"
@@ -310,7 +330,7 @@ async def test_each_input_is_asked_for_once_however_often_it_is_listed() -> None
 @pytest.mark.req("task.ext.input")
 async def test_polling_continues_while_a_person_thinks_and_the_question_goes_with_the_task() -> None:
     answers = Thinking(ANSWERS)
-    jobs = Jobs(*[input_required_task("who")] * 4, task("completed"))
+    jobs = ExtensionTaskServer(*[input_required_task("who")] * 4, extension_task("completed"))
     said, _ = await call_dig(jobs, answers, deadline=0.05)
     assert (said, answers.gone, jobs.updates) == ("found", True, [])
 
@@ -319,9 +339,9 @@ async def test_polling_continues_while_a_person_thinks_and_the_question_goes_wit
 async def test_rounds_of_input_may_come_before_the_task_and_their_keys_mean_nothing_to_it() -> None:
     answers = FakeRequestHandler(ANSWERS)
     first = {"resultType": "input_required", "inputRequests": {"who": FORM}, "requestState": "s"}
-    jobs = Jobs(
+    jobs = ExtensionTaskServer(
         input_required_task("who"),
-        task("completed"),
+        extension_task("completed"),
         created=lambda params: handle() if "requestState" in params else first,
     )
     said, _ = await call_dig(jobs, answers)
@@ -331,7 +351,7 @@ async def test_rounds_of_input_may_come_before_the_task_and_their_keys_mean_noth
 
 
 async def test_a_declined_input_cancels_the_task_and_ends_the_call() -> None:
-    peer = task_server(Jobs(input_required_task("who")))
+    peer = create_extension_peer(ExtensionTaskServer(input_required_task("who")))
     async with connect_to(
         peer, FakeRequestHandler({"elicitation/create": ServerRequestRejection("no thanks")})
     ) as session:
@@ -341,13 +361,13 @@ async def test_a_declined_input_cancels_the_task_and_ends_the_call() -> None:
 
 
 async def test_a_declined_form_is_an_answer_like_any_other() -> None:
-    jobs = Jobs(input_required_task("who"), task("completed"))
+    jobs = ExtensionTaskServer(input_required_task("who"), extension_task("completed"))
     await call_dig(jobs, FakeRequestHandler({"elicitation/create": ElicitResult("decline")}))
     assert jobs.updates == [{"who": {"action": "decline"}}]
 
 
 async def test_an_input_that_was_not_offered_ends_the_call() -> None:
-    peer = task_server(Jobs(input_required_task("who")))
+    peer = create_extension_peer(ExtensionTaskServer(input_required_task("who")))
     async with connect_to(peer) as session:
         with pytest.raises(MalformedMessage, match="does not offer"):
             await session.request(CallTool("dig"))
@@ -363,7 +383,7 @@ async def test_new_questions_without_end_are_stopped(monkeypatch: pytest.MonkeyP
         count += 1
         return input_required_task(f"k{count}")
 
-    jobs, answers = Jobs(ask), FakeRequestHandler(ANSWERS)
+    jobs, answers = ExtensionTaskServer(ask), FakeRequestHandler(ANSWERS)
     with pytest.raises(TooManyInputRounds, match="more than 5 inputs"):
         await call_dig(jobs, answers)
     assert len(answers.asked) == 5
@@ -373,7 +393,7 @@ async def test_new_questions_without_end_are_stopped(monkeypatch: pytest.MonkeyP
 @pytest.mark.req("task.ext.cancel")
 @pytest.mark.req("cancel.tasks", revisions=("2026-07-28",))
 async def test_giving_up_cancels_the_task_and_forgets_it() -> None:
-    peer = task_server(Jobs(task(pollIntervalMs=60_000)))
+    peer = create_extension_peer(ExtensionTaskServer(extension_task(pollIntervalMs=60_000)))
     async with connect_to(peer) as session:
         async with anyio.create_task_group() as group:
             group.start_soon(session.request, CallTool("dig"))
@@ -384,11 +404,11 @@ async def test_giving_up_cancels_the_task_and_forgets_it() -> None:
 
 
 # -- notices
-class Telling(Jobs):
+class Telling(ExtensionTaskServer):
     """A server that reports the end of a task on its subscription; polls would take a minute."""
 
     def __init__(self, granted: Any = None, *, end: bool = True) -> None:
-        super().__init__(task(pollIntervalMs=60_000), created=handle(pollIntervalMs=60_000))
+        super().__init__(extension_task(pollIntervalMs=60_000), created=handle(pollIntervalMs=60_000))
         self.granted = {"taskIds": ["t/1 ü"]} if granted is None else granted
         self.end = end
 
@@ -401,7 +421,7 @@ class Telling(Jobs):
         granted = {"notifications": self.granted, "_meta": about}
         peer.say(method="notifications/subscriptions/acknowledged", params=granted)
         if self.end:
-            told = {name: value for name, value in task("completed").items() if name != "resultType"}
+            told = {name: value for name, value in extension_task("completed").items() if name != "resultType"}
             for params in (told | {"taskId": "another"}, told):
                 peer.say(method="notifications/tasks", params=params | {"_meta": about})
         return NO_REPLY
@@ -431,7 +451,9 @@ async def test_a_task_is_listened_to_over_http_on_a_stream_of_its_own() -> None:
                 granted = {"notifications": {"taskIds": ["t/1 ü"]}, "_meta": about}
                 await request.stream()
                 await request.event({"method": "notifications/subscriptions/acknowledged", "params": granted})
-                await request.event({"method": "notifications/tasks", "params": task("completed") | {"_meta": about}})
+                await request.event(
+                    {"method": "notifications/tasks", "params": extension_task("completed") | {"_meta": about}}
+                )
                 await request.wait_closed()
                 closed.set()
                 return False
@@ -447,7 +469,7 @@ async def test_a_task_is_listened_to_over_http_on_a_stream_of_its_own() -> None:
 
 @pytest.mark.parametrize("granted", [{}, {"taskIds": ["another"]}, {"taskIds": 5}])
 async def test_a_subscription_that_was_not_granted_is_given_up_and_polls_go_on(granted: Any) -> None:
-    peer = task_server(Telling(granted, end=False))
+    peer = create_extension_peer(Telling(granted, end=False))
     async with connect_to(peer) as session, anyio.create_task_group() as group:
         group.start_soon(session.request, CallTool("dig"))
         await peer.wait_until(lambda: "notifications/cancelled" in peer.methods())
@@ -461,7 +483,7 @@ async def test_a_server_that_did_not_declare_the_extension_is_not_asked_to_tell(
     monkeypatch.setattr(tasks, "MIN_STREAM_POLL_SECONDS", 0.0)
     jobs = Telling()
     jobs.created = handle(pollIntervalMs=20)
-    jobs.states = [task("completed")]
+    jobs.states = [extension_task("completed")]
     peer = ScriptedServer(jobs, "2026-07-28", {"tools": {}})
     async with connect_to(peer) as session:
         assert single_text(await session.request(CallTool("dig"))) == "found"
@@ -474,7 +496,7 @@ async def test_a_cancellation_that_is_refused_or_not_answered_changes_nothing(
     answer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tasks, "CANCEL_TIMEOUT", 0.05)
-    jobs = Jobs(task())
+    jobs = ExtensionTaskServer(extension_task())
 
     def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         return answer if method == "tasks/cancel" else jobs(peer, method, params)
@@ -488,10 +510,12 @@ async def test_a_cancellation_that_is_refused_or_not_answered_changes_nothing(
 @pytest.mark.req("task.ext.ttl")
 async def test_a_task_past_its_lifetime_is_given_up_and_a_longer_one_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "EXPIRY_GRACE_SECONDS", 0.02)
-    said, _ = await call_dig(Jobs(*[task(ttlMs=60_000)] * 6, task("completed"), created=handle(ttlMs=10)))
+    said, _ = await call_dig(
+        ExtensionTaskServer(*[extension_task(ttlMs=60_000)] * 6, extension_task("completed"), created=handle(ttlMs=10))
+    )
     assert said == "found"
     with pytest.raises(RequestTimeout, match="that its server gave it"):
-        await call_dig(Jobs(task(ttlMs=10)))
+        await call_dig(ExtensionTaskServer(extension_task(ttlMs=10)))
 
 
 @pytest.mark.req("task.ext.errors")
@@ -504,7 +528,9 @@ async def test_a_task_past_its_lifetime_is_given_up_and_a_longer_one_keeps_it(mo
     ],
 )
 async def test_the_errors_of_a_poll_are_told_apart(code: int, expected: str) -> None:
-    peer = task_server(Jobs(task(), ErrorData(code, "gone", Raw(b'{"requiredCapabilities":{}}'))))
+    peer = create_extension_peer(
+        ExtensionTaskServer(extension_task(), ErrorData(code, "gone", Raw(b'{"requiredCapabilities":{}}')))
+    )
     async with connect_to(peer) as session:
         with pytest.raises(RequestRefused, match=expected) as exc_info:
             await session.request(CallTool("dig"))
@@ -517,7 +543,7 @@ async def test_the_errors_of_a_poll_are_told_apart(code: int, expected: str) -> 
 @pytest.mark.req("task.ext.unsupported-method")
 @pytest.mark.parametrize("call", [GetPrompt("p"), ReadResource("file:///a")])
 async def test_a_task_for_anything_but_a_tool_is_an_invalid_answer(call: ClientRequest[Any]) -> None:
-    peer = task_server(Jobs())
+    peer = create_extension_peer(ExtensionTaskServer())
     async with connect_to(peer) as session:
         with pytest.raises(MalformedMessage, match="'task'"):
             await session.request(call)
@@ -527,46 +553,49 @@ async def test_a_task_for_anything_but_a_tool_is_an_invalid_answer(call: ClientR
 @pytest.mark.parametrize(
     ("created", "state"),
     [
-        (handle(ident=""), task()),
-        (handle(ident="x" * 2_000), task()),
-        ({"resultType": "task"}, task()),
-        (handle(), task(ident="another")),
+        (handle(ident=""), extension_task()),
+        (handle(ident="x" * 2_000), extension_task()),
+        ({"resultType": "task"}, extension_task()),
+        (handle(), extension_task(ident="another")),
         (handle(), {"resultType": "complete", "status": "working"}),
-        (handle(), task("completed", result=None)),
-        (handle(), task("completed", result="text")),
-        (handle(), task("completed", result={"resultType": "input_required"})),
-        (handle(), task("failed")),
-        (handle(), task("failed", error="text")),
-        (handle(), task(pollIntervalMs="soon")),
-        (handle(), task("input_required", inputRequests=[1])),
+        (handle(), extension_task("completed", result=None)),
+        (handle(), extension_task("completed", result="text")),
+        (handle(), extension_task("completed", result={"resultType": "input_required"})),
+        (handle(), extension_task("failed")),
+        (handle(), extension_task("failed", error="text")),
+        (handle(), extension_task(pollIntervalMs="soon")),
+        (handle(), extension_task("input_required", inputRequests=[1])),
     ],
 )
 async def test_a_task_that_cannot_be_one_ends_the_call(created: Any, state: Any) -> None:
     with pytest.raises(MalformedMessage):
-        await call_dig(Jobs(state, created=created))
+        await call_dig(ExtensionTaskServer(state, created=created))
 
 
 async def test_a_task_that_waits_for_input_without_asking_ends_some_time(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RequestTimeout, match="was not done within"):
-        await call_dig(Jobs(input_required_task()), deadline=0.05)
+        await call_dig(ExtensionTaskServer(input_required_task()), deadline=0.05)
     monkeypatch.setattr(tasks, "MAX_INPUT_SECONDS", 0.1)
     with pytest.raises(RequestTimeout, match="for input"):
-        await call_dig(Jobs(input_required_task("who")), Thinking(ANSWERS), deadline=0.01)
+        await call_dig(ExtensionTaskServer(input_required_task("who")), Thinking(ANSWERS), deadline=0.01)
 
 
 async def test_a_refused_update_ends_the_call() -> None:
     with pytest.raises(RequestRefused, match="no longer knows"):
-        await call_dig(Jobs(input_required_task("who"), update=ErrorData(-32602, "gone")), FakeRequestHandler(ANSWERS))
+        await call_dig(
+            ExtensionTaskServer(input_required_task("who"), update=ErrorData(-32602, "gone")),
+            FakeRequestHandler(ANSWERS),
+        )
 
 
 async def test_a_server_that_dies_during_a_task_ends_the_call_before_its_deadline() -> None:
     with anyio.fail_after(20), pytest.raises(ConnectionLost):
-        await call_dig(Jobs(lambda peer: peer.pipe.disconnect("It crashed.")))
+        await call_dig(ExtensionTaskServer(lambda peer: peer.pipe.disconnect("It crashed.")))
 
 
 @pytest.mark.req("task.ext.inline-result")
 async def test_what_the_extension_does_not_have_is_not_sent() -> None:
-    peer = task_server(Jobs())
+    peer = create_extension_peer(ExtensionTaskServer())
     async with connect_to(peer) as session:
         for call in (GetTaskResult("t"), ListTasks()):
             with pytest.raises(UnsupportedCapability):
@@ -577,7 +606,9 @@ async def test_what_the_extension_does_not_have_is_not_sent() -> None:
 @pytest.mark.req("prog.task-none")
 async def test_only_status_messages_tell_of_a_task_and_nothing_else_is_waited_for() -> None:
     notifications: list[Notification] = []
-    peer = task_server(Jobs(task(statusMessage="a"), task("completed", statusMessage="b")))
+    peer = create_extension_peer(
+        ExtensionTaskServer(extension_task(statusMessage="a"), extension_task("completed", statusMessage="b"))
+    )
     async with connect_to(peer, limits=Limits(request_timeout=5)) as session:
         await session.request(CallTool("dig"), on_notification=notifications.append)
     assert [type(event) for event in notifications if not isinstance(event, ProgressNotification)] == [
@@ -588,6 +619,6 @@ async def test_only_status_messages_tell_of_a_task_and_nothing_else_is_waited_fo
 
 
 async def test_a_task_that_asks_for_very_many_values_is_given_up_before_they_are_decoded() -> None:
-    jobs = Jobs(input_required_task(*map(str, range(30_000))))
+    jobs = ExtensionTaskServer(input_required_task(*map(str, range(30_000))))
     with pytest.raises(MalformedMessage, match="input with more than 50,000 values"):
         await call_dig(jobs, FakeRequestHandler({"elicitation/create": ElicitResult("accept", {})}))

@@ -16,22 +16,22 @@ from mcphost.protocol.revisions import Revision
 from mcphost.serialization import replace
 
 
-def read(folder: Path, content: Any) -> HostConfig:
+def read_servers(folder: Path, content: Any) -> HostConfig:
     text = content if isinstance(content, str) else json.dumps(content)
     (folder / "mcp.json").write_text(text, encoding="utf-8")
     (folder / "mcp.json").chmod(0o600)
     return load_config(folder)
 
 
-def one(folder: Path, entry: Any) -> ServerConfig:
-    config = read(folder, {"mcpServers": {"x": entry}})
+def read_server(folder: Path, entry: Any) -> ServerConfig:
+    config = read_servers(folder, {"mcpServers": {"x": entry}})
     assert config.problems == ()
     return config.servers[0]
 
 
-def problem(folder: Path, entry: Any, name: str = "x") -> str:
+def entry_problem(folder: Path, entry: Any, name: str = "x") -> str:
     """The one problem of a broken entry beside a good one, which must stay."""
-    config = read(folder, {"mcpServers": {name: entry, "good": {"command": "true"}}})
+    config = read_servers(folder, {"mcpServers": {name: entry, "good": {"command": "true"}}})
     assert [server.name for server in config.servers] == ["good"]
     assert len(config.problems) == 1
     assert str(folder / "mcp.json") in config.problems[0]
@@ -40,7 +40,7 @@ def problem(folder: Path, entry: Any, name: str = "x") -> str:
 
 @pytest.mark.req("stdio.env-config")
 def test_stdio_server_with_everything(tmp_path: Path) -> None:
-    server = one(tmp_path, {
+    server = read_server(tmp_path, {
         "command": "node", "args": ["a", "b"], "env": {"A": "1", "PORT": 8080}, "cwd": "/tmp", "type": "stdio",
         "mcphost": {"era": "handshake", "revision": "2025-06-18", "timeout": 5, "disabled": True, "logLevel": "notice"},
         "somebodyElses": {"key": 1},
@@ -66,25 +66,25 @@ def test_stdio_server_with_everything(tmp_path: Path) -> None:
     [("http", "auto"), ("streamable-http", "streamable-http"), ("streamableHttp", "streamable-http"), ("sse", "sse")],
 )
 def test_http_server_by_the_names_other_hosts_use(tmp_path: Path, kind: str, transport: str) -> None:
-    server = one(tmp_path, {"type": kind, "url": "https://h/mcp", "headers": {"X-A": "b"}})
+    server = read_server(tmp_path, {"type": kind, "url": "https://h/mcp", "headers": {"X-A": "b"}})
     assert (server.url, server.transport, server.headers) == ("https://h/mcp", transport, {"X-A": "b"})
 
 
 def test_servers_key_of_vs_code_is_read_with_comments_and_last_commas(tmp_path: Path) -> None:
-    config = read(tmp_path, '{ // mine\n "servers": {"x": {"url": "http://h//a,]", /* b */ }, },\n}')
+    config = read_servers(tmp_path, '{ // mine\n "servers": {"x": {"url": "http://h//a,]", /* b */ }, },\n}')
     assert config.problems == ()
     assert config.servers[0].url == "http://h//a,]"
 
 
 def test_disabled_of_other_hosts_counts(tmp_path: Path) -> None:
-    assert one(tmp_path, {"command": "x", "disabled": True}).disabled
+    assert read_server(tmp_path, {"command": "x", "disabled": True}).disabled
 
 
 def test_the_certificates_of_an_authority_are_named_beside_the_file_they_are_named_in(tmp_path: Path) -> None:
     entry = {"url": "https://a.example/mcp", "mcphost": {"caFile": "keys/ca.pem"}}
-    assert one(tmp_path, entry).ca_file == str(tmp_path / "keys" / "ca.pem")
-    assert one(tmp_path, {**entry, "mcphost": {"caFile": "/etc/ca.pem"}}).ca_file == "/etc/ca.pem"
-    assert one(tmp_path, {"url": "https://a.example/mcp"}).ca_file == ""
+    assert read_server(tmp_path, entry).ca_file == str(tmp_path / "keys" / "ca.pem")
+    assert read_server(tmp_path, {**entry, "mcphost": {"caFile": "/etc/ca.pem"}}).ca_file == "/etc/ca.pem"
+    assert read_server(tmp_path, {"url": "https://a.example/mcp"}).ca_file == ""
 
 
 @pytest.mark.parametrize(
@@ -92,16 +92,16 @@ def test_the_certificates_of_an_authority_are_named_beside_the_file_they_are_nam
     [{"url": "https://a.example/", "mcphost": {"caFile": 5}}, {"command": "x", "mcphost": {"caFile": "y"}}],
 )
 def test_certificates_that_cannot_be_meant_are_reported(tmp_path: Path, entry: Any) -> None:
-    assert "caFile" in problem(tmp_path, entry)
+    assert "caFile" in entry_problem(tmp_path, entry)
 
 
 def test_tilde_is_the_home_folder(tmp_path: Path) -> None:
-    assert one(tmp_path, {"command": "~/bin/x", "cwd": "~"}).cwd == str(Path.home())
+    assert read_server(tmp_path, {"command": "~/bin/x", "cwd": "~"}).cwd == str(Path.home())
 
 
 def test_byte_order_mark_and_empty_file_are_fine(tmp_path: Path) -> None:
-    assert read(tmp_path, '\ufeff{"mcpServers": {"x": {"command": "y"}}}').servers[0].name == "x"
-    assert read(tmp_path, " \n") == HostConfig(settings_file=str(tmp_path / "config.toml"))
+    assert read_servers(tmp_path, '\ufeff{"mcpServers": {"x": {"command": "y"}}}').servers[0].name == "x"
+    assert read_servers(tmp_path, " \n") == HostConfig(settings_file=str(tmp_path / "config.toml"))
 
 
 @pytest.mark.parametrize(
@@ -145,21 +145,21 @@ def test_byte_order_mark_and_empty_file_are_fine(tmp_path: Path) -> None:
     ],
 )
 def test_broken_entry_costs_itself_only_and_is_named(tmp_path: Path, entry: Any, message: str) -> None:
-    text = problem(tmp_path, entry)
+    text = entry_problem(tmp_path, entry)
     assert 'server "x"' in text
     assert message in text
 
 
 @pytest.mark.parametrize("name", ["", " x", "-x", "a\x1b[31m", "a\u202eb", "n" * 200])
 def test_name_that_cannot_be_shown_or_typed_is_refused(tmp_path: Path, name: str) -> None:
-    text = problem(tmp_path, {"command": "y"}, name)
+    text = entry_problem(tmp_path, {"command": "y"}, name)
     assert "name" in text
     assert "\x1b" not in text
     assert "\u202e" not in text
 
 
 def test_two_servers_of_one_name_are_reported_and_the_first_counts(tmp_path: Path) -> None:
-    config = read(tmp_path, '{"mcpServers": {"x": {"command": "first"}, "x": {"command": "second"}}}')
+    config = read_servers(tmp_path, '{"mcpServers": {"x": {"command": "first"}, "x": {"command": "second"}}}')
     assert [server.command for server in config.servers] == ["first"]
     assert "two servers of this name" in find_server_problem(config, "x")
 
@@ -181,7 +181,7 @@ def test_broken_file_is_named_with_its_place_and_costs_its_servers_only(
     tmp_path: Path, text: str, message: str
 ) -> None:
     (tmp_path / "config.toml").write_text('theme = "paper"')
-    config = read(tmp_path, text)
+    config = read_servers(tmp_path, text)
     assert config.servers == ()
     assert config.theme == "paper"
     assert len(config.problems) == 1
@@ -213,7 +213,7 @@ def test_missing_folder_is_an_empty_configuration(tmp_path: Path) -> None:
 
 def test_plain_secret_is_reported_without_showing_it_and_still_works(tmp_path: Path) -> None:
     entry = {"url": "https://h", "headers": {"Authorization": "Bearer abcdef123456"}}
-    config = read(tmp_path, {"mcpServers": {"x": entry}})
+    config = read_servers(tmp_path, {"mcpServers": {"x": entry}})
     assert config.servers[0].headers == entry["headers"]
     assert "plain text" in config.problems[0]
     assert "${env:AUTHORIZATION}" in config.problems[0]
@@ -224,18 +224,18 @@ def test_plain_secret_is_reported_without_showing_it_and_still_works(tmp_path: P
 
 
 def test_reference_we_do_not_fill_in_is_reported(tmp_path: Path) -> None:
-    config = read(tmp_path, {"mcpServers": {"x": {"command": "y", "env": {"A": "${input:key}"}}}})
+    config = read_servers(tmp_path, {"mcpServers": {"x": {"command": "y", "env": {"A": "${input:key}"}}}})
     assert "${input:key}" in config.problems[0]
     assert config.servers
 
 
 def test_command_with_its_arguments_in_one_text_is_reported(tmp_path: Path) -> None:
-    config = read(tmp_path, {"mcpServers": {"x": {"command": "npx -y thing"}}})
+    config = read_servers(tmp_path, {"mcpServers": {"x": {"command": "npx -y thing"}}})
     assert '"command": "npx", "args": ["-y", "thing"]' in config.problems[0]
 
 
 def test_named_files_replace_the_users_and_approve_their_servers(tmp_path: Path) -> None:
-    read(tmp_path, {"mcpServers": {"mine": {"command": "x"}}})
+    read_servers(tmp_path, {"mcpServers": {"mine": {"command": "x"}}})
     first, second = tmp_path / "a.json", tmp_path / "b.json"
     first.write_text('{"mcpServers": {"a": {"command": "x"}}}')
     second.write_text('{"mcpServers": {"a": {"command": "y"}, "b": {"command": "y"}}}')
@@ -257,7 +257,7 @@ def test_broken_named_file_is_an_error_when_strict_and_a_problem_otherwise(tmp_p
 
 
 def test_project_file_counts_only_when_handed_over_and_never_takes_a_users_name(tmp_path: Path) -> None:
-    read(tmp_path, {"mcpServers": {"mine": {"command": "safe"}}})
+    read_servers(tmp_path, {"mcpServers": {"mine": {"command": "safe"}}})
     (tmp_path / ".mcp.json").write_text('{"mcpServers": {"mine": {"command": "evil"}, "its": {"command": "x"}}}')
     project = read_project_file(tmp_path)
     assert project is not None

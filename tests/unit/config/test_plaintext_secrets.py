@@ -31,7 +31,7 @@ TEXT = """{
 """
 
 
-def servers(text: str) -> dict[str, ServerConfig]:
+def parse_by_name(text: str) -> dict[str, ServerConfig]:
     found = parse_servers(parse_json(text, "mcp.json"), "mcp.json", "user", lambda problem: None)
     return {server.name: server for server in found}
 
@@ -39,7 +39,7 @@ def servers(text: str) -> dict[str, ServerConfig]:
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_only_the_value_changes_and_the_scheme_stays(end: str) -> None:
     text = TEXT.replace("\n", end)
-    gh = servers(text)["gh"]
+    gh = parse_by_name(text)["gh"]
     header, secret = find_plaintext_secrets(gh)
     assert (header.location, header.secret) == ("headers.Authorization", "abc-defgh")
     assert secret.location == "mcphost.oauth.clientSecret"
@@ -47,13 +47,13 @@ def test_only_the_value_changes_and_the_scheme_stays(end: str) -> None:
     assert made == text.replace('"Bearer abc\\u002ddefgh"', '"Bearer ${keyring:n}"')
     made = replace_in_text(made, "mcp.json", "gh", secret, "m")
     # What is approved in its place is, to the letter, what the file says then.
-    assert replace_in_config(replace_in_config(gh, header, "n"), secret, "m") == servers(made)["gh"]
-    assert servers(made)["gh"].oauth.client_secret == "${keyring:m}"
-    assert find_plaintext_secrets(servers(made)["gh"]) == ()
+    assert replace_in_config(replace_in_config(gh, header, "n"), secret, "m") == parse_by_name(made)["gh"]
+    assert parse_by_name(made)["gh"].oauth.client_secret == "${keyring:m}"
+    assert find_plaintext_secrets(parse_by_name(made)["gh"]) == ()
 
 
 def test_a_variable_of_a_program_is_moved_as_a_whole() -> None:
-    (literal,) = find_plaintext_secrets(servers(TEXT)["x"])
+    (literal,) = find_plaintext_secrets(parse_by_name(TEXT)["x"])
     assert literal.secret == "first-tokén-😀"
     made = replace_in_text(TEXT, "mcp.json", "x", literal, keyring_entry_name("x", literal))
     assert made == TEXT.replace('"first-tokén-😀"', '"${keyring:x-a_token}"')
@@ -61,13 +61,13 @@ def test_a_variable_of_a_program_is_moved_as_a_whole() -> None:
 
 def test_a_number_in_place_of_a_text_is_moved_too() -> None:
     text = '{"servers": {"x": {"command": "r", "env": {"API_KEY": 12345678}}}}'
-    (literal,) = find_plaintext_secrets(servers(text)["x"])
+    (literal,) = find_plaintext_secrets(parse_by_name(text)["x"])
     assert '"${keyring:n}"' in replace_in_text(text, "mcp.json", "x", literal, "n")
 
 
 @pytest.mark.parametrize("change", ['"a-b-c-d-e-f"', "null"])
 def test_a_value_that_is_another_one_now_is_not_replaced(change: str) -> None:
-    (literal,) = find_plaintext_secrets(servers(TEXT)["x"])
+    (literal,) = find_plaintext_secrets(parse_by_name(TEXT)["x"])
     with pytest.raises(ConfigError, match="changed by another program"):
         replace_in_text(TEXT.replace('"first-tokén-😀"', change), "mcp.json", "x", literal, "n")
     with pytest.raises(ConfigError):
@@ -75,7 +75,7 @@ def test_a_value_that_is_another_one_now_is_not_replaced(change: str) -> None:
 
 
 def test_the_name_of_an_entry_is_never_one_of_a_sign_in_and_never_ends_the_reference() -> None:
-    (literal,) = find_plaintext_secrets(servers(TEXT)["x"])
+    (literal,) = find_plaintext_secrets(parse_by_name(TEXT)["x"])
     for server in ("sign-in-tokens-1", "a}b ${c}", "中文", "x" * 120):
         name = keyring_entry_name(server, literal)
         assert not name.startswith("sign-in")

@@ -17,7 +17,7 @@ FILES = {"command": "npx", "args": ["-y", "@mcp/files", "/home/me"]}
 OWN = {**FILES, "disabledTools": ["delete*"], "mcphost": {"reviewResults": True, "sampling": {"depth": 1}}}
 
 
-def configured(folder: Path, own: Any, theirs: Any) -> HostConfig:
+def load_layers(folder: Path, own: Any, theirs: Any) -> HostConfig:
     home, clone = folder / "home", folder / "clone"
     home.mkdir(parents=True)
     clone.mkdir()
@@ -29,7 +29,7 @@ def configured(folder: Path, own: Any, theirs: Any) -> HostConfig:
 
 def test_an_alias_in_a_project_keeps_reviews_disabled_tools_limits_and_never_rules(tmp_path: Path) -> None:
     theirs = {"innocent": {**FILES, "disabledTools": ["x"]}, "other": {"command": "o"}}
-    config = configured(tmp_path, {"files": OWN}, theirs)
+    config = load_layers(tmp_path, {"files": OWN}, theirs)
     own, alias, other = config.servers
     assert (alias.matching_servers, alias.review_results, alias.disabled_tools) == (("files",), True, ("x", "delete*"))
     assert alias.sampling_limits == {"depth": 1}
@@ -70,7 +70,7 @@ def test_an_address_is_the_same_however_it_is_written(tmp_path: Path) -> None:
         "port": {"url": "https://mcp.example:444/a/mcp"},
         "path": {"url": "https://mcp.example/b/mcp"},
     }
-    config = configured(tmp_path, own, theirs)
+    config = load_layers(tmp_path, own, theirs)
     assert {server.name: server.review_results for server in config.servers} == {
         "web": True, "slash": True, "coded": True, "port": False, "path": False,
     }  # fmt: skip
@@ -145,18 +145,18 @@ def test_all_of_hundreds_of_entries_are_compared(tmp_path: Path) -> None:
         scripts = [f"./folder/{n}.py" for n in range(20)]
         return {f"{start}-{n}": {"command": "python", "args": [*scripts, f"{start}.py"]} for n in range(count)}
 
-    config = configured(tmp_path, entries(1, 500), entries(2, 47))
+    config = load_layers(tmp_path, entries(1, 500), entries(2, 47))
     assert len(config.servers) == 547
 
 
 def test_what_a_projects_file_has_too_much_of_is_left_out_and_reported(tmp_path: Path) -> None:
     many = {"command": "x", "args": ["a.py"] * 600}
     env = {f"N{n}": "1" for n in range(501)}
-    config = configured(tmp_path, {}, {"a": many, "b": many, "c": {"command": "x", "env": env}, "d": {"command": "x"}})
+    config = load_layers(tmp_path, {}, {"a": many, "b": many, "c": {"command": "x", "env": env}, "d": {"command": "x"}})
     assert [server.name for server in config.servers] == ["a", "d"]
     told = "\n".join(config.problems)
     assert 'server "b": the servers of the file have more than 1,000 arguments.' in told
     assert 'server "c": "env" has more than 500 entries.' in told
     few = {f"{n}": {"command": "x"} for n in range(1_001)}
-    told = "\n".join(configured(tmp_path / "second", {}, few).problems)
+    told = "\n".join(load_layers(tmp_path / "second", {}, few).problems)
     assert "it has 1,001 servers; only the first 1,000 are read" in told

@@ -13,14 +13,14 @@ from mcphost.config.settings import Overrides, parse_settings
 from mcphost.errors import ConfigError
 
 
-def read(folder: Path, text: str, **more: str) -> HostConfig:
+def read_settings(folder: Path, text: str, **more: str) -> HostConfig:
     (folder / "config.toml").write_text(text, encoding="utf-8")
     return load_config(folder, environ=more)
 
 
 @pytest.mark.req("ping.send")
 def test_everything_that_can_be_set(tmp_path: Path) -> None:
-    config = read(
+    config = read_settings(
         tmp_path,
         """
 theme = "dark"
@@ -76,7 +76,7 @@ tools_to_model = 6
     ],
 )
 def test_wrong_value_is_named_and_its_default_used(tmp_path: Path, text: str, message: str) -> None:
-    config = read(tmp_path, text)
+    config = read_settings(tmp_path, text)
     assert len(config.problems) == 1
     assert message in config.problems[0]
     assert str(tmp_path / "config.toml") in config.problems[0]
@@ -84,12 +84,14 @@ def test_wrong_value_is_named_and_its_default_used(tmp_path: Path, text: str, me
 
 
 def test_file_that_is_not_toml_is_named_with_its_place(tmp_path: Path) -> None:
-    assert "line 2, column 1" in read(tmp_path, "theme = 'a'\n=\n").problems[0]
-    assert "not valid TOML" in read(tmp_path, "a = " + "[" * 10_000).problems[0]
+    assert "line 2, column 1" in read_settings(tmp_path, "theme = 'a'\n=\n").problems[0]
+    assert "not valid TOML" in read_settings(tmp_path, "a = " + "[" * 10_000).problems[0]
 
 
 def test_environment_wins_over_the_file_and_flags_over_both(tmp_path: Path) -> None:
-    config = read(tmp_path, "[model]\nname = 'openai/a'", MCPHOST_MODEL="openai/b", MCPHOST_API_BASE="http://b")
+    config = read_settings(
+        tmp_path, "[model]\nname = 'openai/a'", MCPHOST_MODEL="openai/b", MCPHOST_API_BASE="http://b"
+    )
     assert (config.model.name, config.model.api_base) == ("openai/b", "http://b")
     config = load_config(
         tmp_path,
@@ -132,7 +134,7 @@ def test_an_era_on_the_command_line_overrides_a_demanded_revision(tmp_path: Path
 
 
 def test_the_never_list_is_read_as_rules(tmp_path: Path) -> None:
-    config = read(tmp_path, '[consent]\nnever = ["fs/delete*", "git/push?force=true"]\n')
+    config = read_settings(tmp_path, '[consent]\nnever = ["fs/delete*", "git/push?force=true"]\n')
     assert config.problems == ()
     texts = [format_rule(rule) for rule in config.never_rules]
     # A server's name may hold a slash: what is forbidden is forbidden by every way of reading it.
@@ -157,7 +159,7 @@ def test_a_never_list_that_cannot_be_read_ends_the_start(tmp_path: Path, text: s
 
 
 def test_a_misspelt_never_list_is_named(tmp_path: Path) -> None:
-    (problem,) = read(tmp_path, '[consent]\nnewer = ["fs"]\n').problems
+    (problem,) = read_settings(tmp_path, '[consent]\nnewer = ["fs"]\n').problems
     assert 'did you mean "consent.never"' in problem
 
 

@@ -72,7 +72,7 @@ def test_tea_is_ordered_with_a_form(client: Client) -> None:
     assert text(client.call("order_tea", {"action": "cancel"})) == "You cancelled the question."
 
 
-def visit(asked: Any) -> Any:
+def visit_url(asked: Any) -> Any:
     """Go there, and to a wrong address of it before."""
     url = asked["params"]["url"]
     assert url.startswith("http://127.0.0.1:")
@@ -85,7 +85,7 @@ def visit(asked: Any) -> Any:
 
 
 def test_a_page_is_there_until_it_was_visited(client: Client) -> None:
-    assert text(client.call("open_page", visit)) == "You visited the page. The server knows that and nothing else."
+    assert text(client.call("open_page", visit_url)) == "You visited the page. The server knows that and nothing else."
     assert client.asked["params"]["mode"] == "url"
     if not client.modern:
         ident = client.asked["params"]["elicitationId"]

@@ -13,14 +13,14 @@ from mcphost.headless.line_io import LineWriter, OversizedLine, read_lines
 pytestmark = pytest.mark.anyio
 
 
-async def collect(descriptor: int) -> list[bytes | OversizedLine]:
+async def collect_lines(descriptor: int) -> list[bytes | OversizedLine]:
     return [line async for line in read_lines(descriptor)]
 
 
 async def test_lines_of_a_file_are_read_and_the_last_needs_no_end(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"one\n\ntwo\r\nthree")
     descriptor = os.open(tmp_path / "f", os.O_RDONLY)
-    assert await collect(descriptor) == [b"one", b"", b"two\r", b"three"]
+    assert await collect_lines(descriptor) == [b"one", b"", b"two\r", b"three"]
     os.close(descriptor)
 
 
@@ -28,7 +28,7 @@ async def test_many_lines_and_lines_over_many_reads_arrive_whole(tmp_path: Path)
     expected = [b"x" * (number * 37 % 5000) for number in range(1000)] + [b"y" * 1_000_000, b"end"]
     (tmp_path / "f").write_bytes(b"\n".join(expected) + b"\n")
     descriptor = os.open(tmp_path / "f", os.O_RDONLY)
-    assert await collect(descriptor) == expected
+    assert await collect_lines(descriptor) == expected
     os.close(descriptor)
 
 
@@ -38,7 +38,7 @@ async def test_line_over_the_limit_is_thrown_away_and_the_next_is_read(
     monkeypatch.setattr(line_io, "MAX_LINE_BYTES", 100_000)
     (tmp_path / "f").write_bytes(b"a\n" + b"z" * 500_000 + b"\nb\n" + b"z" * 100_001)
     descriptor = os.open(tmp_path / "f", os.O_RDONLY)
-    received = await collect(descriptor)
+    received = await collect_lines(descriptor)
     os.close(descriptor)
     assert [line if isinstance(line, bytes) else "too long" for line in received] == [
         b"a",

@@ -34,18 +34,18 @@ def test_a_rule_that_cannot_be_meant_is_refused() -> None:
         parse_rules(("fs", "fs/t?n"))
 
 
-def approve(server: str = "fs", *, has_changed: bool = False) -> ApproveTool:
+def approve_tool(server: str = "fs", *, has_changed: bool = False) -> ApproveTool:
     return ApproveTool(server=server, why="w", call="c", tool="read", arguments={}, has_changed=has_changed)
 
 
 async def test_front_declines_every_call_that_is_asked_about() -> None:
-    assert isinstance(await RunFrontend().ask(approve()), Deny)
+    assert isinstance(await RunFrontend().ask(approve_tool()), Deny)
 
 
 async def test_front_with_yes_allows_every_call_but_no_changed_tool_server_or_endless_turn() -> None:
     frontend = RunFrontend(yes=True)
-    assert await frontend.ask(approve("other")) == AllowOnce()
-    assert isinstance(await frontend.ask(approve(has_changed=True)), Deny)
+    assert await frontend.ask(approve_tool("other")) == AllowOnce()
+    assert isinstance(await frontend.ask(approve_tool(has_changed=True)), Deny)
     trust, more = TrustServer(server="s", why="w"), ContinueTurn(server="", why="w", rounds=1)
     assert await frontend.ask(trust) == trust.refusal()
     assert await frontend.ask(more) is False

@@ -9,7 +9,7 @@ from mcphost.sandbox.schema_validator import SchemaValidator
 
 
 @pytest.fixture
-async def matching() -> AsyncIterator[RuleMatcher]:
+async def rule_matcher() -> AsyncIterator[RuleMatcher]:
     """A matcher with a validator process of its own."""
     checker = SchemaValidator()
     yield RuleMatcher(checker)

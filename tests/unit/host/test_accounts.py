@@ -177,7 +177,7 @@ async def test_what_a_server_asks_of_the_user_names_the_account_it_is_used_with(
     assert [question.account for question in frontend.asked] == ["", "work"]
 
 
-class Answering(ScriptedFrontend):
+class CallbackFrontend(ScriptedFrontend):
     """Does something before it answers."""
 
     def __init__(self, answer: Any) -> None:
@@ -188,7 +188,7 @@ class Answering(ScriptedFrontend):
         return await self.answer(question)
 
 
-class Whose(Tracker):
+class TokenRecordingTracker(Tracker):
     """Remembers which token each request came with."""
 
     def __init__(self) -> None:
@@ -234,7 +234,7 @@ async def open_host_with_two_accounts(
 
 async def test_switching_connects_anew_as_the_other_account_and_says_so(tmp_path: Path) -> None:
     async with (
-        run_peer(kind=Whose) as peer,
+        run_peer(kind=TokenRecordingTracker) as peer,
         open_host_with_two_accounts(tmp_path, peer, ScriptedFrontend()) as (host, token_store),
     ):
         feed = host.events.subscribe()
@@ -262,7 +262,7 @@ async def test_switching_connects_anew_as_the_other_account_and_says_so(tmp_path
 
 async def test_a_call_that_was_allowed_for_one_account_is_asked_about_again_for_the_other(tmp_path: Path) -> None:
     asked: list[str] = []
-    async with run_peer(kind=Whose) as peer:
+    async with run_peer(kind=TokenRecordingTracker) as peer:
 
         async def answered(question: Any) -> Any:
             asked.append(question.account)
@@ -270,7 +270,7 @@ async def test_a_call_that_was_allowed_for_one_account_is_asked_about_again_for_
                 await hosts[0].accounts.select_account("tracker", "home")
             return AllowOnce()
 
-        async with open_host_with_two_accounts(tmp_path, peer, Answering(answered)) as (host, token_store):
+        async with open_host_with_two_accounts(tmp_path, peer, CallbackFrontend(answered)) as (host, token_store):
             hosts = [host]
             secret = await tokens(host, token_store, peer)
             await host.conversation.send("close it")
@@ -280,7 +280,10 @@ async def test_a_call_that_was_allowed_for_one_account_is_asked_about_again_for_
 
 async def test_what_was_allowed_for_one_account_is_asked_about_for_the_other(tmp_path: Path) -> None:
     frontend = ScriptedFrontend(AllowSession(), Deny())
-    async with run_peer(kind=Whose) as peer, open_host_with_two_accounts(tmp_path, peer, frontend) as (host, _):
+    async with (
+        run_peer(kind=TokenRecordingTracker) as peer,
+        open_host_with_two_accounts(tmp_path, peer, frontend) as (host, _),
+    ):
         await host.conversation.send("close it")
         await host.accounts.select_account("tracker", "home")
         await host.conversation.send("close it")
@@ -293,7 +296,7 @@ async def test_what_was_allowed_for_one_account_is_asked_about_for_the_other(tmp
 
 async def test_signing_out_of_one_account_leaves_the_other_and_its_connection_alone(tmp_path: Path) -> None:
     async with (
-        run_peer(kind=Whose) as peer,
+        run_peer(kind=TokenRecordingTracker) as peer,
         open_host_with_two_accounts(tmp_path, peer, ScriptedFrontend()) as (host, token_store),
     ):
         secret = await tokens(host, token_store, peer)
@@ -309,7 +312,7 @@ async def test_signing_out_of_one_account_leaves_the_other_and_its_connection_al
 async def test_after_signing_out_no_other_account_is_used_before_one_is_chosen(tmp_path: Path) -> None:
     user = BrowserUser()
     async with (
-        run_peer(kind=Whose) as peer,
+        run_peer(kind=TokenRecordingTracker) as peer,
         open_host_with_two_accounts(tmp_path, peer, ScriptedFrontend(), user=user) as (host, token_store),
     ):
         # The one without a name is nobody's choice either.
@@ -337,7 +340,7 @@ async def test_after_signing_out_no_other_account_is_used_before_one_is_chosen(t
 
 async def test_a_noninteractive_command_lists_the_other_accounts(tmp_path: Path) -> None:
     async with (
-        run_peer(kind=Whose) as peer,
+        run_peer(kind=TokenRecordingTracker) as peer,
         open_host_with_two_accounts(tmp_path, peer, ScriptedFrontend()) as (host, token_store),
     ):
         await host.accounts.sign_out("tracker")
@@ -352,7 +355,7 @@ async def test_a_noninteractive_command_lists_the_other_accounts(tmp_path: Path)
 
 async def test_an_unknown_or_configured_account_cannot_be_chosen(tmp_path: Path) -> None:
     async with (
-        run_peer(kind=Whose) as peer,
+        run_peer(kind=TokenRecordingTracker) as peer,
         open_host_with_two_accounts(tmp_path, peer, ScriptedFrontend()) as (host, _),
     ):
         for name, reason in (("wrok", "You are not signed in"), ("a\x1bb", "visible"), ("x" * 61, "at most 60")):
@@ -360,7 +363,7 @@ async def test_an_unknown_or_configured_account_cannot_be_chosen(tmp_path: Path)
                 await host.accounts.select_account("tracker", name)
         assert host.servers.view("tracker").account is not None
     async with (
-        run_peer(kind=Whose) as peer,
+        run_peer(kind=TokenRecordingTracker) as peer,
         open_tracker_host(tmp_path / "b", peer, ScriptedFrontend(), "work") as host,
     ):
         await host.servers.ensure_ready("tracker")
@@ -373,7 +376,7 @@ async def test_an_unknown_or_configured_account_cannot_be_chosen(tmp_path: Path)
 async def test_a_sign_in_under_another_name_that_is_refused_leaves_everything_as_it_was(tmp_path: Path) -> None:
     user = BrowserUser()
     async with (
-        run_peer(kind=Whose) as peer,
+        run_peer(kind=TokenRecordingTracker) as peer,
         open_host_with_two_accounts(tmp_path, peer, ScriptedFrontend(), user=user) as (host, token_store),
     ):
         secret = await tokens(host, token_store, peer)
@@ -388,7 +391,7 @@ async def test_a_sign_in_under_another_name_that_is_refused_leaves_everything_as
 
 async def test_another_programs_choice_counts_when_the_server_is_started_again(tmp_path: Path) -> None:
     async with (
-        run_peer(kind=Whose) as peer,
+        run_peer(kind=TokenRecordingTracker) as peer,
         open_host_with_two_accounts(tmp_path, peer, ScriptedFrontend()) as (host, token_store),
     ):
         secret = await tokens(host, token_store, peer)
@@ -401,7 +404,7 @@ async def test_another_programs_choice_counts_when_the_server_is_started_again(t
 
 async def test_a_kept_sign_in_of_a_server_that_is_gone_is_shown_and_can_be_ended(tmp_path: Path) -> None:
     async with (
-        run_peer(kind=Whose) as peer,
+        run_peer(kind=TokenRecordingTracker) as peer,
         open_host_with_two_accounts(tmp_path, peer, ScriptedFrontend()) as (host, token_store),
     ):
         opener = ClientSessionOpener(expand=str, accounts=OAuthRegistry(token_store, BrowserUser()))
@@ -454,7 +457,7 @@ async def open_waiting_host(folder: Path, peer: OAuthPeer) -> AsyncIterator[tupl
 
 
 async def test_where_a_sign_in_is_shows_at_its_server_and_it_can_be_stopped(tmp_path: Path) -> None:
-    async with run_peer(kind=Whose) as peer, open_waiting_host(tmp_path, peer) as (host, user):
+    async with run_peer(kind=TokenRecordingTracker) as peer, open_waiting_host(tmp_path, peer) as (host, user):
         feed = host.events.subscribe()
         assert not host.accounts.cancel_sign_in("tracker")
         host.start()
@@ -474,7 +477,7 @@ async def test_where_a_sign_in_is_shows_at_its_server_and_it_can_be_stopped(tmp_
 
 
 async def test_a_sign_in_that_the_user_began_is_stopped_and_changes_nothing(tmp_path: Path) -> None:
-    async with run_peer(kind=Whose) as peer, open_waiting_host(tmp_path, peer) as (host, user):
+    async with run_peer(kind=TokenRecordingTracker) as peer, open_waiting_host(tmp_path, peer) as (host, user):
         peer.open = True
         await host.servers.ensure_ready("tracker")
         peer.open = False

@@ -21,18 +21,18 @@ pytestmark = pytest.mark.anyio
     ],
 )  # fmt: skip
 async def test_an_argument_that_may_be_read_as_the_one_of_the_rule_is_doubtful(
-    matching: RuleMatcher, name: str
+    rule_matcher: RuleMatcher, name: str
 ) -> None:
     rule = parse_rule("fs/t?path=ok")
-    assert await matching.match(rule, rule_input(path="ok")) == "yes"
-    assert await matching.match(rule, rule_input(**{"path": "ok", name: "evil"})) == "unsure"
-    assert await matching.match(rule, rule_input(**{name: "ok"})) == "unsure"
+    assert await rule_matcher.match(rule, rule_input(path="ok")) == "yes"
+    assert await rule_matcher.match(rule, rule_input(**{"path": "ok", name: "evil"})) == "unsure"
+    assert await rule_matcher.match(rule, rule_input(**{name: "ok"})) == "unsure"
 
 
 @pytest.mark.parametrize("name", ["paths", "pat", "path2", "path[x]", "\u0440ath", "other"])
-async def test_an_argument_of_another_name_is_none_of_its_business(matching: RuleMatcher, name: str) -> None:
-    assert await matching.match(parse_rule("fs/t?path=ok"), rule_input(**{"path": "ok", name: "x"})) == "yes"
-    assert await matching.match(parse_rule("fs/t?path=ok"), rule_input(**{name: "ok"})) == "no"
+async def test_an_argument_of_another_name_is_none_of_its_business(rule_matcher: RuleMatcher, name: str) -> None:
+    assert await rule_matcher.match(parse_rule("fs/t?path=ok"), rule_input(**{"path": "ok", name: "x"})) == "yes"
+    assert await rule_matcher.match(parse_rule("fs/t?path=ok"), rule_input(**{name: "ok"})) == "no"
 
 
 @pytest.mark.parametrize(
@@ -52,27 +52,27 @@ async def test_an_argument_of_another_name_is_none_of_its_business(matching: Rul
     ],
 )
 async def test_nested_arguments_are_doubtful_in_every_other_form(
-    matching: RuleMatcher, arguments: dict[str, Any]
+    rule_matcher: RuleMatcher, arguments: dict[str, Any]
 ) -> None:
     rule = parse_rule("fs/t?options.depth=9")
-    assert await matching.match(rule, rule_input(options={"depth": 9}, other={"depth": 3})) == "yes"
-    assert await matching.match(rule, rule_input(options={"depth": 8})) == "no"
-    assert await matching.match(rule, rule_input(**arguments)) == "unsure"
+    assert await rule_matcher.match(rule, rule_input(options={"depth": 9}, other={"depth": 3})) == "yes"
+    assert await rule_matcher.match(rule, rule_input(options={"depth": 8})) == "no"
+    assert await rule_matcher.match(rule, rule_input(**arguments)) == "unsure"
     if "options" not in arguments:
-        assert await matching.match(rule, rule_input(options={"depth": 9}, **arguments)) == "unsure"
+        assert await rule_matcher.match(rule, rule_input(options={"depth": 9}, **arguments)) == "unsure"
 
 
-async def test_a_name_with_a_dot_is_doubtful_beside_the_nested_one(matching: RuleMatcher) -> None:
+async def test_a_name_with_a_dot_is_doubtful_beside_the_nested_one(rule_matcher: RuleMatcher) -> None:
     rule = parse_rule("fs/t?a%2Eb=x")
-    assert await matching.match(rule, rule_input(**{"a.b": "x"})) == "yes"
-    assert await matching.match(rule, rule_input(**{"a.b": "x", "a": {"b": "y"}})) == "unsure"
+    assert await rule_matcher.match(rule, rule_input(**{"a.b": "x"})) == "yes"
+    assert await rule_matcher.match(rule, rule_input(**{"a.b": "x", "a": {"b": "y"}})) == "unsure"
 
 
-async def test_names_nested_without_end_cannot_be_judged(matching: RuleMatcher) -> None:
+async def test_names_nested_without_end_cannot_be_judged(rule_matcher: RuleMatcher) -> None:
     deep: dict[str, Any] = {}
     for _ in range(500):
         deep = {"_": deep}
-    assert await matching.match(parse_rule("fs/t?path=ok"), rule_input(path="ok", _=deep)) == "unsure"
+    assert await rule_matcher.match(parse_rule("fs/t?path=ok"), rule_input(path="ok", _=deep)) == "unsure"
 
 
 @pytest.mark.parametrize(
@@ -101,14 +101,14 @@ async def test_names_nested_without_end_cannot_be_judged(matching: RuleMatcher) 
     ],
 )
 async def test_a_text_that_may_be_read_as_the_one_of_the_rule_is_doubtful(
-    matching: RuleMatcher, condition: str, value: Any, answer: str
+    rule_matcher: RuleMatcher, condition: str, value: Any, answer: str
 ) -> None:
     name = condition.partition("=")[0]
-    assert await matching.match(parse_rule(f"fs/t?{condition}"), rule_input(**{name: value})) == answer
+    assert await rule_matcher.match(parse_rule(f"fs/t?{condition}"), rule_input(**{name: value})) == answer
 
 
 @pytest.fixture
-def proj(tmp_path: Path) -> str:
+def project(tmp_path: Path) -> str:
     (tmp_path / "proj" / "My Documents").mkdir(parents=True)
     (tmp_path / "other").mkdir()
     return str(tmp_path / "proj")
@@ -128,19 +128,21 @@ TWO_WAYS = [
 
 @pytest.mark.parametrize("path", TWO_WAYS)
 async def test_a_path_that_may_be_more_than_one_or_an_option_is_not_covered(
-    matching: RuleMatcher, proj: str, path: str
+    rule_matcher: RuleMatcher, project: str, path: str
 ) -> None:
-    value = path.replace("{proj}", proj)
-    assert await matching.match(parse_rule(f"fs/t?p=under:{proj}"), rule_input(proj, p=value)) == "unsure"
+    value = path.replace("{proj}", project)
+    assert await rule_matcher.match(parse_rule(f"fs/t?p=under:{project}"), rule_input(project, p=value)) == "unsure"
 
 
 @pytest.mark.parametrize(
     "path", ["a b", "My Documents/x", "{proj}/My Documents/x", "{proj}/x (1).txt", "{proj}/a+b@c-d"]
 )
-async def test_usual_names_are_covered_wherever_the_server_runs(matching: RuleMatcher, proj: str, path: str) -> None:
-    value = path.replace("{proj}", proj)
-    runs_in = "/" if value.startswith("/") else proj
-    assert await matching.match(parse_rule(f"fs/t?p=under:{proj}"), rule_input(runs_in, p=value)) == "yes"
+async def test_usual_names_are_covered_wherever_the_server_runs(
+    rule_matcher: RuleMatcher, project: str, path: str
+) -> None:
+    value = path.replace("{proj}", project)
+    runs_in = "/" if value.startswith("/") else project
+    assert await rule_matcher.match(parse_rule(f"fs/t?p=under:{project}"), rule_input(runs_in, p=value)) == "yes"
 
 
 @pytest.mark.parametrize(
@@ -151,14 +153,14 @@ async def test_usual_names_are_covered_wherever_the_server_runs(matching: RuleMa
         "/srv/a\n/etc/passwd", "/etc/passwd#x", "name=x,path=/etc/passwd", "//etc/passwd", "a\uff1a/etc/passwd",
     ],
 )  # fmt: skip
-async def test_a_never_rule_about_a_folder_sees_every_path_in_the_text(matching: RuleMatcher, path: str) -> None:
-    assert await matching.match(parse_rule("fs/t?p=under:/etc"), rule_input("/srv", p=path)) != "no"
+async def test_a_never_rule_about_a_folder_sees_every_path_in_the_text(rule_matcher: RuleMatcher, path: str) -> None:
+    assert await rule_matcher.match(parse_rule("fs/t?p=under:/etc"), rule_input("/srv", p=path)) != "no"
 
 
 @pytest.mark.parametrize("path", ["/srv/a,b", "it's", "@scope/pkg", "date=2026-01-01/x", "-rf", "x y", "/srv/a:1"])
-async def test_a_never_rule_about_a_folder_lets_other_paths_be(matching: RuleMatcher, path: str) -> None:
-    assert await matching.match(parse_rule("fs/t?p=under:/etc"), rule_input("/srv", p=path)) == "no"
+async def test_a_never_rule_about_a_folder_lets_other_paths_be(rule_matcher: RuleMatcher, path: str) -> None:
+    assert await rule_matcher.match(parse_rule("fs/t?p=under:/etc"), rule_input("/srv", p=path)) == "no"
 
 
-async def test_a_text_of_many_paths_cannot_be_judged(matching: RuleMatcher) -> None:
-    assert await matching.match(parse_rule("fs/t?p=under:/etc"), rule_input("/srv", p="a," * 200)) == "unsure"
+async def test_a_text_of_many_paths_cannot_be_judged(rule_matcher: RuleMatcher) -> None:
+    assert await rule_matcher.match(parse_rule("fs/t?p=under:/etc"), rule_input("/srv", p="a," * 200)) == "unsure"

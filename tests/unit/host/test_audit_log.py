@@ -50,7 +50,7 @@ def journal(folder: Path, **config: bool) -> AuditLog:
     return AuditLog(AuditStore(folder / "l.db", folder / "l.head"), AuditConfig(**config))
 
 
-def rows(folder: Path) -> tuple[AuditRow, ...]:
+def stored_rows(folder: Path) -> tuple[AuditRow, ...]:
     return AuditReader(folder / "l.db").page(AuditFilter(), 100)[::-1][1:]
 
 
@@ -58,7 +58,7 @@ async def test_an_answer_is_recorded_on_disk_before_it_is_returned(tmp_path: Pat
     audit_log = journal(tmp_path)
     answer = await audit_log.wrap_frontend(ScriptedFrontend(AllowOnce({"path": "/b"}))).ask(ASKED)
     # Another connection sees it now, and nothing was flushed or closed.
-    (row,) = rows(tmp_path)
+    (row,) = stored_rows(tmp_path)
     assert answer == AllowOnce({"path": "/b"})
     assert (row.kind, row.event, row.decision, row.who) == ("tool", "answered", "once, edited", "person")
     assert row.arguments == arguments_digest({"path": "/b"}) != arguments_digest(ASKED.arguments)
@@ -81,9 +81,9 @@ async def test_what_an_authorization_server_calls_its_token_never_blanks_a_row(t
     effect = await audit_log.start_span(act, who="grant", grant=secret)
     effect.end("done")
     await audit_log.close()
-    assert [(row.server, row.subject) for row in rows(tmp_path)] == [(secret, secret)] * 5
-    assert [row.grant for row in rows(tmp_path)] == ["", secret, "", secret, ""]
-    assert json.loads(rows(tmp_path)[2].detail) == {secret: "x"}
+    assert [(row.server, row.subject) for row in stored_rows(tmp_path)] == [(secret, secret)] * 5
+    assert [row.grant for row in stored_rows(tmp_path)] == ["", secret, "", secret, ""]
+    assert json.loads(stored_rows(tmp_path)[2].detail) == {secret: "x"}
 
 
 @pytest.mark.parametrize("name", ["sk-delete-everything-of-you-0001", "token:production-db", "AKIAABCDEFGHIJKLMNOP"])
@@ -98,7 +98,7 @@ async def test_names_that_look_like_secrets_stay_in_rows_and_are_found(tmp_path:
         AuditSubject(kind="grant", server=name, name=f"{name}/x?password=hunter22222"), "given", grant="id"
     )
     await audit_log.close()
-    found = rows(tmp_path)
+    found = stored_rows(tmp_path)
     assert [(row.server, row.subject) for row in found[:3]] == [(name, name)] * 3
     assert found[1].grant == f"{name}/{name}?a=b"
     assert found[3].subject == f"{name}/x?password=[secret]"
@@ -111,7 +111,7 @@ async def test_a_name_with_a_value_of_the_user_in_it_is_masked_and_still_found(t
     audit_log = journal(tmp_path)
     await audit_log.wrap_frontend(ScriptedFrontend(AllowOnce())).ask(replace(ASKED, server=name, tool="write"))
     await audit_log.close()
-    (row,) = rows(tmp_path)
+    (row,) = stored_rows(tmp_path)
     assert row.server.startswith("x-[secret] [sha256 ")
     assert AuditReader(tmp_path / "l.db").page(AuditFilter(server=name), 9) == (row,)
     assert not AuditReader(tmp_path / "l.db").page(AuditFilter(server="x-"), 9)
@@ -124,7 +124,7 @@ async def test_a_command_in_a_row_loses_its_secrets(tmp_path: Path) -> None:
     )
     effect.end("closed")
     await audit_log.close()
-    assert [row.subject for row in rows(tmp_path)] == ["run --api-key=[secret]"] * 2
+    assert [row.subject for row in stored_rows(tmp_path)] == ["run --api-key=[secret]"] * 2
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ async def test_which_changed_tools_were_kept_is_recorded(tmp_path: Path, kept: t
         ReviewToolChanges(server="s", why="w", changes=changes)
     )
     await audit_log.close()
-    (row,) = rows(tmp_path)
+    (row,) = stored_rows(tmp_path)
     assert row.decision == decision
     detail = json.loads(row.detail)
     assert (detail["kept"], detail["held_back"]) == (list(kept), [name for name in names if name not in kept])
@@ -160,7 +160,7 @@ async def test_a_question_that_is_withdrawn_is_recorded_too(tmp_path: Path) -> N
         await frontend.asked_now.wait()
         tasks.cancel_scope.cancel()
     await audit_log.close()
-    assert [(row.event, row.who) for row in rows(tmp_path)] == [("withdrawn", "nobody")]
+    assert [(row.event, row.who) for row in stored_rows(tmp_path)] == [("withdrawn", "nobody")]
 
 
 async def test_what_must_be_recorded_and_cannot_be_is_refused(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ async def test_otherwise_work_continues_and_rows_are_written_later(tmp_path: Pat
     (tmp_path / "no").unlink()
     effect.end("ok")
     await audit_log.close()
-    found = rows(tmp_path / "no")
+    found = stored_rows(tmp_path / "no")
     assert [row.event for row in found] == ["answered", "started", "ended"]
     assert found[2].about == found[1].seq
 
@@ -193,7 +193,7 @@ async def test_without_the_wish_for_content_no_word_of_arguments_or_answers_is_k
     await audit_log.record_decision(act, "allow", who="grant")
     (await audit_log.start_span(act, who="grant")).end("ok")
     await audit_log.close()
-    for row in rows(tmp_path):
+    for row in stored_rows(tmp_path):
         assert "/a" not in row.detail
         assert "my reasons" not in row.detail
         assert row.event == "ended" or row.arguments
@@ -207,8 +207,8 @@ async def test_no_row_holds_a_secret_wherever_it_stands(tmp_path: Path) -> None:
     await audit_log.record_event(act, "kept", who="person", detail={"covers": [f"argument 1: {key}"]})
     (await audit_log.start_span(act, who="rule", grant=f"s/t?k={key}")).end("ok")
     await audit_log.close()
-    assert [row.event for row in rows(tmp_path)] == ["answered", "decided", "kept", "started", "ended"]
-    for row in rows(tmp_path):
+    assert [row.event for row in stored_rows(tmp_path)] == ["answered", "decided", "kept", "started", "ended"]
+    for row in stored_rows(tmp_path):
         assert key not in dumps(row), row
 
 
@@ -216,7 +216,7 @@ async def test_a_browser_is_recorded_before_it_opens_by_the_place_alone(tmp_path
     audit_log, seen = journal(tmp_path), list[tuple[str, str]]()
 
     async def browse(url: str) -> bool:
-        seen.append((url, rows(tmp_path)[-1].subject))
+        seen.append((url, stored_rows(tmp_path)[-1].subject))
         return True
 
     opened = audit_log.wrap_open_url(browse)
@@ -267,7 +267,7 @@ async def test_the_row_of_a_form_is_about_what_was_sent_defaults_included(
     audit_log = journal(tmp_path, content=True)
     await audit_log.wrap_frontend(ScriptedFrontend(Accept(given))).ask(FORM)
     await audit_log.close()
-    (row,) = rows(tmp_path)
+    (row,) = stored_rows(tmp_path)
     assert row.arguments == arguments_digest(sent)
     assert json.loads(json.loads(row.detail)["answer"])["content"] == (given if sent is None else sent)
 
@@ -297,7 +297,7 @@ async def test_with_it_words_are_kept_and_still_no_secret(
     audit_log = journal(tmp_path, content=True)
     await audit_log.wrap_frontend(ScriptedFrontend(answer)).ask(question)
     await audit_log.close()
-    (row,) = rows(tmp_path)
+    (row,) = stored_rows(tmp_path)
     assert "shown" in row.detail
     with closing(sqlite3.connect(tmp_path / "l.db")) as db:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")

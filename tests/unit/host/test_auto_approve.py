@@ -42,15 +42,15 @@ class Mode:
         self.events: list[Any] = []
         self.conversation = SimpleNamespace(current=object())
         self.lifetime: Any = SimpleNamespace(is_open=False)
-        self.journal = AuditLog(AuditStore(audit_file), AuditConfig())
+        self.audit_log = AuditLog(AuditStore(audit_file), AuditConfig())
         feeds: Any = SimpleNamespace(publish=self.events.append)
         registry: Any = SimpleNamespace(available_tools=lambda: {"t": offered_tool(), "w": offered_tool("w", None)})
         conversation: Any = self.conversation
-        self.autonomy = AutoApproval(registry, conversation, feeds, self.journal, self.lifetime)
+        self.auto_approval = AutoApproval(registry, conversation, feeds, self.audit_log, self.lifetime)
 
     async def noted(self) -> list[str]:
-        await self.journal.store.flush()
-        path, checkpoint = self.journal.store.files
+        await self.audit_log.store.flush()
+        path, checkpoint = self.audit_log.store.files
         return [row.event for row in reversed(AuditReader(path, checkpoint).page(AuditFilter(kind="mode"), 100))]
 
 
@@ -61,9 +61,9 @@ async def run_auto_approval(audit_file: Path | None = None, **budget: Any) -> As
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             mode.lifetime.is_open, mode.lifetime.start_soon = True, tasks.start_soon
-            mode.autonomy.start([("s", "t")], AutoApprovalBudget(**{"seconds": 1_000, **budget}))
+            mode.auto_approval.start([("s", "t")], AutoApprovalBudget(**{"seconds": 1_000, **budget}))
             yield mode
-            mode.autonomy.stop("the end")
+            mode.auto_approval.stop("the end")
 
 
 @pytest.mark.parametrize(
@@ -72,33 +72,33 @@ async def run_auto_approval(audit_file: Path | None = None, **budget: Any) -> As
 )
 async def test_only_exactly_the_picked_tools_are_auto_approved(other: dict[str, Any]) -> None:
     async with run_auto_approval(calls=2) as mode:
-        assert not mode.autonomy.approve(identify_tool(offered_tool(**other)), {})
-        assert mode.autonomy.approve(identify_tool(offered_tool()), {})
-        assert mode.autonomy.approve(identify_tool(offered_tool()), {"any": 1})
-        assert not mode.autonomy.approve(identify_tool(offered_tool()), {})
+        assert not mode.auto_approval.approve(identify_tool(offered_tool(**other)), {})
+        assert mode.auto_approval.approve(identify_tool(offered_tool()), {})
+        assert mode.auto_approval.approve(identify_tool(offered_tool()), {"any": 1})
+        assert not mode.auto_approval.approve(identify_tool(offered_tool()), {})
 
 
 async def test_another_conversation_ends_it_wherever_it_is_noticed_first() -> None:
     async with run_auto_approval() as mode:
         mode.conversation.current = object()
-        assert not mode.autonomy.can_continue()
-        assert mode.autonomy.status is None
+        assert not mode.auto_approval.can_continue()
+        assert mode.auto_approval.status is None
 
 
 async def test_what_is_started_anew_is_not_ended_with_what_it_replaced_and_all_of_it_is_recorded(
     tmp_path: Path,
 ) -> None:
     async with run_auto_approval(tmp_path / "audit.db") as mode:
-        mode.autonomy.start([("s", "t")], AutoApprovalBudget(calls=7, seconds=1_000))
+        mode.auto_approval.start([("s", "t")], AutoApprovalBudget(calls=7, seconds=1_000))
         await anyio.wait_all_tasks_blocked()
-        assert mode.autonomy.status is not None
-        assert mode.autonomy.status.budget.calls == 7
+        assert mode.auto_approval.status is not None
+        assert mode.auto_approval.status.budget.calls == 7
         with pytest.raises(UsageError):
-            mode.autonomy.start([("s", "w")], AutoApprovalBudget())
-        assert mode.autonomy.status is not None
-        assert mode.autonomy.stop("for good")
-        assert not mode.autonomy.stop("again")
-        assert not mode.autonomy.approve(identify_tool(offered_tool()), {})
+            mode.auto_approval.start([("s", "w")], AutoApprovalBudget())
+        assert mode.auto_approval.status is not None
+        assert mode.auto_approval.stop("for good")
+        assert not mode.auto_approval.stop("again")
+        assert not mode.auto_approval.approve(identify_tool(offered_tool()), {})
         assert await mode.noted() == ["on", "off", "on", "off"]
 
 
@@ -108,11 +108,11 @@ async def test_the_time_of_what_was_replaced_ends_nothing_when_it_is_over() -> N
         async with anyio.create_task_group() as tasks:
             async with anyio.create_task_group() as earlier:
                 mode.lifetime.is_open, mode.lifetime.start_soon = True, earlier.start_soon
-                mode.autonomy.start([("s", "t")], AutoApprovalBudget(seconds=1_000))
+                mode.auto_approval.start([("s", "t")], AutoApprovalBudget(seconds=1_000))
                 mode.lifetime.start_soon = tasks.start_soon
-                mode.autonomy.start([("s", "t")], AutoApprovalBudget(seconds=2_000))
-            assert mode.autonomy.status is not None
-            assert mode.autonomy.stop("the end")
+                mode.auto_approval.start([("s", "t")], AutoApprovalBudget(seconds=2_000))
+            assert mode.auto_approval.status is not None
+            assert mode.auto_approval.stop("the end")
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ class Listed:
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_refresh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(change_watcher, "REFRESH_SECONDS", 0.02)
 
 
@@ -474,20 +474,20 @@ async def test_a_flood_of_updates_is_a_few_events(tmp_path: Path) -> None:
 
 
 def test_an_unread_update_is_not_reported_twice() -> None:
-    feeds = EventBus()
-    feed = feeds.subscribe()
+    event_bus = EventBus()
+    feed = event_bus.subscribe()
     for _ in range(1_000):
         for uri in ("a", "b"):
-            feeds.publish(ResourceChanged("s", uri))
+            event_bus.publish(ResourceChanged("s", uri))
     assert feed.drain() == [ResourceChanged("s", "a"), ResourceChanged("s", "b")]
-    feeds.publish(ResourceChanged("s", "a"))
+    event_bus.publish(ResourceChanged("s", "a"))
     assert feed.drain() == [ResourceChanged("s", "a")]
 
 
 async def test_many_updates_are_published_without_blocking_the_event_loop() -> None:
     told: list[object] = []
     turns: list[int] = []
-    feeds = SimpleNamespace(publish=told.append)
+    events = SimpleNamespace(publish=told.append)
 
     async def changes(_: object) -> AsyncGenerator[ResourceUpdatedNotification]:
         for number in range(1_000):
@@ -496,7 +496,12 @@ async def test_many_updates_are_published_without_blocking_the_event_loop() -> N
     facts = SimpleNamespace(era="handshake", capabilities=SimpleNamespace(tools=None, prompts=None, resources=None))
     session = SimpleNamespace(changes=changes, facts=facts, wait_closed=anyio.sleep_forever)
     watcher = ChangeWatcher(
-        "s", cast("Any", session), watched_uris={}, events=cast("Any", feeds), warn=print, on_listing=cast("Any", print)
+        "s",
+        cast("Any", session),
+        watched_uris={},
+        events=cast("Any", events),
+        warn=print,
+        on_listing=cast("Any", print),
     )
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(watcher.run)

@@ -31,14 +31,14 @@ from tests.fakes.frontend import ScriptedFrontend
 pytestmark = pytest.mark.anyio
 
 
-def tool_definition(name: str, words: str = "") -> ToolDefinition:
+def create_definition(name: str, words: str = "") -> ToolDefinition:
     raw = Raw(f'{{"name":"{name}","description":"{words}"}}'.encode())
     return ToolDefinition(name, raw)
 
 
 def subject(tool: str = "t", words: str = "", **more: Any) -> ToolIdentity:
-    now = tool_definition(tool, words)
-    beside = {name: tool_definition(name) for name in ("a", "b", "t")}
+    now = create_definition(tool, words)
+    beside = {name: create_definition(name) for name in ("a", "b", "t")}
     given: dict[str, Any] = {"server": "s", "server_digest": "sd", "folder": "/", **more}
     return ToolIdentity(tool=tool, digest=now.digest, server_tools={**beside, tool: now}, **given)
 
@@ -46,7 +46,7 @@ def subject(tool: str = "t", words: str = "", **more: Any) -> ToolIdentity:
 NOTHING = ConfigRules()
 
 
-class Program:
+class ConsentProgram:
     """Consent as one program has it; `again` is another one on the same file."""
 
     def __init__(
@@ -58,21 +58,21 @@ class Program:
         audit_log: AuditLog | None = None,
         unasked: AutoApprovalCheck | None = None,
     ) -> None:
-        self.path, self.front, self.checker = path, frontend, checker
+        self.path, self.frontend, self.checker = path, frontend, checker
         self.conversation: Any = SimpleNamespace(id="c1")
         self.told: list[str] = []
         self.grants = GrantStore(Database(path))
         matching = RuleMatcher(checker)
-        self.standing = ActiveGrants(
+        self.active_grants = ActiveGrants(
             self.grants, matching, self.conversation, lambda error: self.told.append(error.message)
         )
-        self.journal = audit_log or create_in_memory_log()
-        self.consent = ConsentPolicy(self.standing, frontend, matching, written, self.journal, unasked)
+        self.audit_log = audit_log or create_in_memory_log()
+        self.consent = ConsentPolicy(self.active_grants, frontend, matching, written, self.audit_log, unasked)
 
     def again(
         self, *answers: Any, written: ConfigRules = NOTHING, unasked: AutoApprovalCheck | None = None
-    ) -> "Program":
-        return Program(self.path, ScriptedFrontend(*answers), self.checker, written, unasked=unasked)
+    ) -> "ConsentProgram":
+        return ConsentProgram(self.path, ScriptedFrontend(*answers), self.checker, written, unasked=unasked)
 
     async def decide(
         self, about: ToolIdentity, *, changed: bool = False, editable: bool = True, fits: Any = None, **arguments: Any
@@ -88,13 +88,15 @@ class Program:
 
 
 @pytest.fixture
-async def program(tmp_path: Path) -> AsyncIterator[Callable[..., Program]]:
+async def open_consent(tmp_path: Path) -> AsyncIterator[Callable[..., ConsentProgram]]:
     checker = SchemaValidator()
-    yield lambda *answers, written=NOTHING: Program(tmp_path / "s.db", ScriptedFrontend(*answers), checker, written)
+    yield lambda *answers, written=NOTHING: ConsentProgram(
+        tmp_path / "s.db", ScriptedFrontend(*answers), checker, written
+    )
     await checker.close()
 
 
-Make = Callable[..., Program]
+Make = Callable[..., ConsentProgram]
 NO = Deny("no")
 
 
@@ -102,88 +104,88 @@ def rule(text: str, **more: Any) -> AllowRule:
     return AllowRule(replace(parse_rule(text), **more))
 
 
-async def test_a_rule_allows_what_it_covers_from_then_on_and_in_the_next_run(program: Make) -> None:
-    one = program(rule("s/t?n=<10"), NO)
-    first = await one.decide(subject(), n=5)
+async def test_a_rule_allows_what_it_covers_from_then_on_and_in_the_next_run(open_consent: Make) -> None:
+    consent = open_consent(rule("s/t?n=<10"), NO)
+    first = await consent.decide(subject(), n=5)
     assert isinstance(first, Approval)
     assert (first.source, bool(first.grant_id)) == ("grant", True)
-    assert await one.decide(subject(), n=6) == replace(first, arguments={"n": 6})
-    assert await one.decide(subject(), n=50) == NO
-    after = one.again(NO)
+    assert await consent.decide(subject(), n=6) == replace(first, arguments={"n": 6})
+    assert await consent.decide(subject(), n=50) == NO
+    after = consent.again(NO)
     assert await after.decide(subject(), n=7) == replace(first, arguments={"n": 7})
     assert await after.decide(subject(), n=10) == NO
 
 
 @pytest.mark.parametrize("text", ["s/t?n=<5", "s/other", "x/t", "s/t?m=1", "s/t?n=re:5", "s/t?n=under:/"])
-async def test_a_rule_that_does_not_cover_its_own_call_is_refused_and_not_stored(program: Make, text: str) -> None:
-    one = program(rule(text))
-    assert await one.decide(subject(), n=5) == Deny(RULE_MISMATCH)
-    assert await one.grants.list_all(include_revoked=True) == ()
+async def test_a_rule_that_does_not_cover_its_own_call_is_refused_and_not_stored(open_consent: Make, text: str) -> None:
+    consent = open_consent(rule(text))
+    assert await consent.decide(subject(), n=5) == Deny(RULE_MISMATCH)
+    assert await consent.grants.list_all(include_revoked=True) == ()
 
 
-async def test_a_rule_that_is_over_before_it_is_given_allows_nothing(program: Make) -> None:
-    one = program(rule("s/t", expires=time.time() - 1))
-    assert await one.decide(subject()) == Deny(RULE_MISMATCH)
+async def test_a_rule_that_is_over_before_it_is_given_allows_nothing(open_consent: Make) -> None:
+    consent = open_consent(rule("s/t", expires=time.time() - 1))
+    assert await consent.decide(subject()) == Deny(RULE_MISMATCH)
 
 
 @pytest.mark.parametrize("text", ["s", "s/*"])
-async def test_a_grant_for_a_whole_server_holds_for_the_tools_it_had_then(program: Make, text: str) -> None:
-    one = program(rule(text), NO)
-    assert isinstance(await one.decide(subject("t")), Approval)
-    assert isinstance(await one.decide(subject("a")), Approval)
-    assert await one.decide(subject("new")) == NO
-    assert one.front.asked[-1].has_changed is False
+async def test_a_grant_for_a_whole_server_holds_for_the_tools_it_had_then(open_consent: Make, text: str) -> None:
+    consent = open_consent(rule(text), NO)
+    assert isinstance(await consent.decide(subject("t")), Approval)
+    assert isinstance(await consent.decide(subject("a")), Approval)
+    assert await consent.decide(subject("new")) == NO
+    assert consent.frontend.asked[-1].has_changed is False
 
 
-async def test_a_changed_tool_suspends_its_grants_for_good(program: Make) -> None:
-    one = program(AllowAlways(), NO, NO, AllowAlways())
-    await one.decide(subject())
-    assert await one.decide(subject(words="evil")) == NO
-    assert (one.front.asked[-1].has_changed, one.front.asked[-1].first_use) == (True, False)
-    assert (await one.grants.list_for_server("s"))[0].suspended == CHANGED_REASON
-    assert await one.decide(subject()) == NO
-    assert one.front.asked[-1].has_changed is False
-    await one.decide(subject())
-    assert isinstance(await one.again().decide(subject()), Approval)
+async def test_a_changed_tool_suspends_its_grants_for_good(open_consent: Make) -> None:
+    consent = open_consent(AllowAlways(), NO, NO, AllowAlways())
+    await consent.decide(subject())
+    assert await consent.decide(subject(words="evil")) == NO
+    assert (consent.frontend.asked[-1].has_changed, consent.frontend.asked[-1].first_use) == (True, False)
+    assert (await consent.grants.list_for_server("s"))[0].suspended == CHANGED_REASON
+    assert await consent.decide(subject()) == NO
+    assert consent.frontend.asked[-1].has_changed is False
+    await consent.decide(subject())
+    assert isinstance(await consent.again().decide(subject()), Approval)
 
 
 async def test_a_server_that_is_started_in_another_way_is_asked_about_and_the_first_one_keeps_its_grants(
-    program: Make,
+    open_consent: Make,
 ) -> None:
-    one = program(AllowAlways(), NO)
-    await one.decide(subject())
-    assert await one.decide(subject(server_digest="other")) == NO
-    assert isinstance(await one.decide(subject()), Approval)
+    consent = open_consent(AllowAlways(), NO)
+    await consent.decide(subject())
+    assert await consent.decide(subject(server_digest="other")) == NO
+    assert isinstance(await consent.decide(subject()), Approval)
 
 
-async def test_a_grant_is_for_the_account_it_was_given_with(program: Make) -> None:
-    one = program(AllowAlways(), NO, NO)
-    await one.decide(subject(account="me"))
-    assert await one.decide(subject(account="you")) == NO
-    assert await one.decide(subject()) == NO
-    assert isinstance(await one.decide(subject(account="me")), Approval)
+async def test_a_grant_is_for_the_account_it_was_given_with(open_consent: Make) -> None:
+    consent = open_consent(AllowAlways(), NO, NO)
+    await consent.decide(subject(account="me"))
+    assert await consent.decide(subject(account="you")) == NO
+    assert await consent.decide(subject()) == NO
+    assert isinstance(await consent.decide(subject(account="me")), Approval)
 
 
-async def test_a_rule_of_a_conversation_ends_with_it_and_comes_back_with_it(program: Make) -> None:
-    one = program(rule("s/t", scope="conversation"), NO)
-    await one.decide(subject())
-    one.conversation.id = "c2"
-    assert await one.decide(subject()) == NO
-    one.conversation.id = "c1"
-    assert isinstance(await one.decide(subject()), Approval)
+async def test_a_rule_of_a_conversation_ends_with_it_and_comes_back_with_it(open_consent: Make) -> None:
+    consent = open_consent(rule("s/t", scope="conversation"), NO)
+    await consent.decide(subject())
+    consent.conversation.id = "c2"
+    assert await consent.decide(subject()) == NO
+    consent.conversation.id = "c1"
+    assert isinstance(await consent.decide(subject()), Approval)
 
 
 async def test_a_rule_of_a_project_holds_only_where_mcphost_was_started(
-    program: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    open_consent: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = program(rule("s/t", scope="project"))
-    await one.decide(subject())
-    assert isinstance(await one.again().decide(subject()), Approval)
+    consent = open_consent(rule("s/t", scope="project"))
+    await consent.decide(subject())
+    assert isinstance(await consent.again().decide(subject()), Approval)
     monkeypatch.chdir(tmp_path)
-    assert await one.again(NO).decide(subject()) == NO
+    assert await consent.again(NO).decide(subject()) == NO
 
 
-class Clock:
+class SteppingClock:
     """Time as the test says; a call of it moves on or back."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,201 +194,205 @@ class Clock:
 
 
 async def test_a_grant_ends_when_it_expires_also_when_the_clock_is_set_back_after_that(
-    program: Make, monkeypatch: pytest.MonkeyPatch
+    open_consent: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = Clock(monkeypatch)
-    one = program(rule("s/t", expires=clock.now + 3600), NO, NO)
-    await one.decide(subject())
+    clock = SteppingClock(monkeypatch)
+    consent = open_consent(rule("s/t", expires=clock.now + 3600), NO, NO)
+    await consent.decide(subject())
     clock.now += 3599
-    assert isinstance(await one.decide(subject()), Approval)
+    assert isinstance(await consent.decide(subject()), Approval)
     clock.now += 1
-    assert await one.decide(subject()) == NO
+    assert await consent.decide(subject()) == NO
     clock.now -= 1800
-    assert await one.decide(subject()) == NO
+    assert await consent.decide(subject()) == NO
 
 
 @pytest.mark.parametrize("seen", ["used", "another"])
 async def test_what_expires_does_not_count_while_the_clock_is_before_what_is_known_to_have_happened(
-    program: Make, monkeypatch: pytest.MonkeyPatch, seen: str
+    open_consent: Make, monkeypatch: pytest.MonkeyPatch, seen: str
 ) -> None:
-    clock = Clock(monkeypatch)
-    one = program(rule("s/t", expires=clock.now + 3600), AllowAlways(), NO)
-    await one.decide(subject())
+    clock = SteppingClock(monkeypatch)
+    consent = open_consent(rule("s/t", expires=clock.now + 3600), AllowAlways(), NO)
+    await consent.decide(subject())
     clock.now += 3000
-    await one.decide(subject("t" if seen == "used" else "a"))
-    await one.grants.write_uses()
+    await consent.decide(subject("t" if seen == "used" else "a"))
+    await consent.grants.write_uses()
     clock.now -= 2000
-    one.front.answers = [NO]
-    assert await one.decide(subject()) == NO
+    consent.frontend.answers = [NO]
+    assert await consent.decide(subject()) == NO
     clock.now += 1900  # within what clocks differ by
-    assert isinstance(await one.decide(subject()), Approval)
+    assert isinstance(await consent.decide(subject()), Approval)
 
 
 async def test_what_expires_does_not_count_while_the_clock_is_before_the_grant(
-    program: Make, monkeypatch: pytest.MonkeyPatch
+    open_consent: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = Clock(monkeypatch)
-    one = program(rule("s/t", expires=clock.now + 3600), AllowAlways(), NO)
-    await one.decide(subject())
-    await one.decide(subject("a"))
+    clock = SteppingClock(monkeypatch)
+    consent = open_consent(rule("s/t", expires=clock.now + 3600), AllowAlways(), NO)
+    await consent.decide(subject())
+    await consent.decide(subject("a"))
     clock.now -= 86_400
-    assert isinstance(await one.decide(subject("a")), Approval)
-    assert await one.decide(subject()) == NO
+    assert isinstance(await consent.decide(subject("a")), Approval)
+    assert await consent.decide(subject()) == NO
     clock.now += 86_400
-    assert isinstance(await one.decide(subject()), Approval)
+    assert isinstance(await consent.decide(subject()), Approval)
 
 
 @pytest.mark.req("sec.consent.tools", "ui.rules")
-async def test_a_grant_that_is_revoked_elsewhere_counts_no_more_at_once(program: Make) -> None:
-    one = program(AllowAlways(), NO)
-    given = await one.decide(subject())
+async def test_a_grant_that_is_revoked_elsewhere_counts_no_more_at_once(open_consent: Make) -> None:
+    consent = open_consent(AllowAlways(), NO)
+    given = await consent.decide(subject())
     assert isinstance(given, Approval)
-    await one.again().grants.revoke(given.grant_id)
-    assert await one.decide(subject()) == NO
-    assert one.front.asked[-1].first_use is True
+    await consent.again().grants.revoke(given.grant_id)
+    assert await consent.decide(subject()) == NO
+    assert consent.frontend.asked[-1].first_use is True
 
 
-async def test_where_there_is_no_place_nothing_is_allowed_for_it(program: Make) -> None:
-    one = program(rule("s/t", scope="conversation"), NO)
-    one.conversation.id = ""
-    assert await one.decide(subject()) == Deny(RULE_MISMATCH)
-    assert await one.decide(subject()) == NO
+async def test_where_there_is_no_place_nothing_is_allowed_for_it(open_consent: Make) -> None:
+    consent = open_consent(rule("s/t", scope="conversation"), NO)
+    consent.conversation.id = ""
+    assert await consent.decide(subject()) == Deny(RULE_MISMATCH)
+    assert await consent.decide(subject()) == NO
 
 
-async def test_another_way_to_start_a_server_with_another_tool_suspends_nothing_of_the_first(program: Make) -> None:
-    one = program(AllowAlways(), NO)
-    await one.decide(subject())
-    assert await one.decide(subject(server_digest="other", words="evil")) == NO
-    assert isinstance(await one.decide(subject()), Approval)
+async def test_another_way_to_start_a_server_with_another_tool_suspends_nothing_of_the_first(
+    open_consent: Make,
+) -> None:
+    consent = open_consent(AllowAlways(), NO)
+    await consent.decide(subject())
+    assert await consent.decide(subject(server_digest="other", words="evil")) == NO
+    assert isinstance(await consent.decide(subject()), Approval)
 
 
-async def test_what_was_allowed_for_the_session_moves_on_with_exactly_what_was_kept(program: Make) -> None:
-    one, now = program(AllowSession()), subject(words="new")
+async def test_what_was_allowed_for_the_session_moves_on_with_exactly_what_was_kept(open_consent: Make) -> None:
+    consent, now = open_consent(AllowSession()), subject(words="new")
     before = subject()
-    await one.decide(before)
+    await consent.decide(before)
     for server, server_digest, digest in (("x", "sd", before.digest), ("s", "other", before.digest), ("s", "sd", "d")):
-        await one.standing.carry_over(server, server_digest, "t", digest, now.digest)
-        one.front.answers = [NO]
-        assert await one.decide(now) == NO
-        assert (one.front.asked[-1].first_use, one.front.asked[-1].has_changed) == (False, True)
-    await one.standing.carry_over("s", "sd", "t", before.digest, now.digest)
-    assert (await one.decide(now)).source == "session"  # type: ignore[union-attr]
+        await consent.active_grants.carry_over(server, server_digest, "t", digest, now.digest)
+        consent.frontend.answers = [NO]
+        assert await consent.decide(now) == NO
+        assert (consent.frontend.asked[-1].first_use, consent.frontend.asked[-1].has_changed) == (False, True)
+    await consent.active_grants.carry_over("s", "sd", "t", before.digest, now.digest)
+    assert (await consent.decide(now)).source == "session"  # type: ignore[union-attr]
 
 
 @pytest.mark.req("sec.consent.tools")
-async def test_a_revoked_grant_of_this_session_asks_again(program: Make) -> None:
-    one = program(AllowSession(), NO)
-    given = await one.decide(subject())
+async def test_a_revoked_grant_of_this_session_asks_again(open_consent: Make) -> None:
+    consent = open_consent(AllowSession(), NO)
+    given = await consent.decide(subject())
     assert isinstance(given, Approval)
-    assert await one.decide(subject()) == Approval("session", {}, given.grant_id)
-    assert [(grant.id, grant.uses) for grant in one.standing.session_grants()] == [(given.grant_id, 1)]
-    assert one.standing.revoke_session(given.grant_id) is not None
-    assert await one.decide(subject()) == NO
-    assert one.standing.revoke_session(given.grant_id) is None
+    assert await consent.decide(subject()) == Approval("session", {}, given.grant_id)
+    assert [(grant.id, grant.uses) for grant in consent.active_grants.session_grants()] == [(given.grant_id, 1)]
+    assert consent.active_grants.revoke_session(given.grant_id) is not None
+    assert await consent.decide(subject()) == NO
+    assert consent.active_grants.revoke_session(given.grant_id) is None
 
 
-async def test_the_same_answer_for_this_session_is_one_grant(program: Make) -> None:
-    one = program()
+async def test_the_same_answer_for_this_session_is_one_grant(open_consent: Make) -> None:
+    consent = open_consent()
     grant = make_grant(subject(), parse_rule("s/t"))
-    first, second = one.standing.grant_session(grant), one.standing.grant_session(grant)
+    first, second = consent.active_grants.grant_session(grant), consent.active_grants.grant_session(grant)
     assert first.id != second.id
-    assert one.standing.session_grants() == (second,)
-    one.standing.grant_session(make_grant(subject(), parse_rule("s/t?n=1")))
-    assert len(one.standing.session_grants()) == 2
+    assert consent.active_grants.session_grants() == (second,)
+    consent.active_grants.grant_session(make_grant(subject(), parse_rule("s/t?n=1")))
+    assert len(consent.active_grants.session_grants()) == 2
 
 
-async def test_the_session_ends_with_the_program(program: Make) -> None:
-    one = program(AllowSession())
-    given = await one.decide(subject())
-    assert await one.decide(subject()) == given
-    assert await one.again(NO).decide(subject()) == NO
+async def test_the_session_ends_with_the_program(open_consent: Make) -> None:
+    consent = open_consent(AllowSession())
+    given = await consent.decide(subject())
+    assert await consent.decide(subject()) == given
+    assert await consent.again(NO).decide(subject()) == NO
 
 
-async def test_a_grant_settles_the_waiting_questions_that_it_covers_and_no_other(program: Make) -> None:
-    one = program()
+async def test_a_grant_settles_the_waiting_questions_that_it_covers_and_no_other(open_consent: Make) -> None:
+    consent = open_consent()
     done: dict[int, Approval | Deny] = {}
 
     async def ask(number: int) -> None:
-        done[number] = await one.decide(subject(), n=number)
+        done[number] = await consent.decide(subject(), n=number)
 
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             for number in (1, 2, 30):
                 tasks.start_soon(ask, number)
-            while one.front.waiting < 3:
-                await one.front.asked_now.wait()
-            one.front.answers = [rule("s/t?n=<10")]
-            await one.decide(subject(), n=4)
+            while consent.frontend.waiting < 3:
+                await consent.frontend.asked_now.wait()
+            consent.frontend.answers = [rule("s/t?n=<10")]
+            await consent.decide(subject(), n=4)
             while len(done) < 2:
                 await anyio.lowlevel.checkpoint()
             assert sorted(done) == [1, 2]
-            assert one.front.waiting == 1
+            assert consent.frontend.waiting == 1
             tasks.cancel_scope.cancel()
-    assert len(one.front.asked) == 4
+    assert len(consent.frontend.asked) == 4
 
 
 @pytest.mark.parametrize("never", ["s/t", "s", "s/*", "s/t?p=under:/etc", "s/t?p=re:/etc/.*", "s/t?p=re:("])
-async def test_nothing_overrides_the_never_list(program: Make, never: str) -> None:
+async def test_nothing_overrides_the_never_list(open_consent: Make, never: str) -> None:
     forbidding = ConfigRules(allow=(parse_rule("s"),), never=(parse_rule(never),))
-    one = program(AllowAlways())
-    await one.decide(subject(is_read_only_trusted=True), p="/etc/passwd")
+    consent = open_consent(AllowAlways())
+    await consent.decide(subject(is_read_only_trusted=True), p="/etc/passwd")
     for answer in (AllowOnce(), AllowAlways(), rule("s")):
-        strict = one.again(answer, written=forbidding)
+        strict = consent.again(answer, written=forbidding)
         verdict = await strict.decide(subject(is_read_only_trusted=True), p="/etc/passwd")
         assert isinstance(verdict, Deny)
         assert "never allows" in verdict.reason
-        assert strict.front.asked == []
+        assert strict.frontend.asked == []
 
 
-async def test_arguments_that_the_user_edits_are_held_against_the_never_list_too(program: Make) -> None:
-    one = program(AllowOnce({"p": "/etc/passwd"}), written=ConfigRules(never=(parse_rule("s/t?p=under:/etc"),)))
-    verdict = await one.decide(subject(), p="/tmp/x")
+async def test_arguments_that_the_user_edits_are_held_against_the_never_list_too(open_consent: Make) -> None:
+    consent = open_consent(
+        AllowOnce({"p": "/etc/passwd"}), written=ConfigRules(never=(parse_rule("s/t?p=under:/etc"),))
+    )
+    verdict = await consent.decide(subject(), p="/tmp/x")
     assert isinstance(verdict, Deny)
     assert "s/t?p=under:/etc" in verdict.reason
 
 
 async def test_a_rule_that_comes_with_edited_arguments_is_about_those_and_not_about_what_was_asked(
-    program: Make,
+    open_consent: Make,
 ) -> None:
-    one = program(AllowRule(parse_rule("s/t?n=<10"), {"n": 5}), NO)
-    verdict = await one.decide(subject(), n=50)
+    consent = open_consent(AllowRule(parse_rule("s/t?n=<10"), {"n": 5}), NO)
+    verdict = await consent.decide(subject(), n=50)
     assert isinstance(verdict, Approval)
     assert (verdict.source, verdict.arguments) == ("grant", {"n": 5})
-    assert await one.decide(subject(), n=50) == NO
-    assert isinstance(await one.decide(subject(), n=6), Approval)
-    other = program(AllowRule(parse_rule("s/t?n=>40"), {"n": 5}))
+    assert await consent.decide(subject(), n=50) == NO
+    assert isinstance(await consent.decide(subject(), n=6), Approval)
+    other = open_consent(AllowRule(parse_rule("s/t?n=>40"), {"n": 5}))
     assert await other.decide(subject("a"), n=50) == Deny(RULE_MISMATCH)
-    strict = program(
+    strict = open_consent(
         AllowRule(parse_rule("s/b"), {"p": "/etc/x"}), written=ConfigRules(never=(parse_rule("s/b?p=under:/etc"),))
     )
     assert isinstance(await strict.decide(subject("b"), p="/tmp"), Deny)
 
 
-async def test_no_rule_is_kept_with_edited_arguments_that_the_tool_does_not_take(program: Make) -> None:
+async def test_no_rule_is_kept_with_edited_arguments_that_the_tool_does_not_take(open_consent: Make) -> None:
     async def fits(arguments: dict[str, Any]) -> bool:
         return arguments["n"] != 5
 
-    one = program(AllowRule(parse_rule("s/t"), {"n": 5}))
-    assert await one.decide(subject(), fits=fits, n=50) == Approval("once", {"n": 5})
-    assert await one.grants.list_all() == ()
+    consent = open_consent(AllowRule(parse_rule("s/t"), {"n": 5}))
+    assert await consent.decide(subject(), fits=fits, n=50) == Approval("once", {"n": 5})
+    assert await consent.grants.list_all() == ()
 
 
 @pytest.mark.parametrize("answer", [AllowOnce({"n": 5}), AllowRule(parse_rule("s/t"), {"n": 5})])
-async def test_a_call_that_cannot_be_edited_does_not_run_with_other_arguments(program: Make, answer: Any) -> None:
-    one = program(answer)
-    assert isinstance(await one.decide(subject(), editable=False, n=50), Deny)
-    assert await one.grants.list_all() == ()
+async def test_a_call_that_cannot_be_edited_does_not_run_with_other_arguments(open_consent: Make, answer: Any) -> None:
+    consent = open_consent(answer)
+    assert isinstance(await consent.decide(subject(), editable=False, n=50), Deny)
+    assert await consent.grants.list_all() == ()
 
 
 async def test_an_undecidable_value_is_refused_by_the_never_list_and_asked_about_by_a_grant(
-    program: Make,
+    open_consent: Make,
 ) -> None:
-    strict = program(written=ConfigRules(never=(parse_rule("s/t?p=under:/etc"),)))
+    strict = open_consent(written=ConfigRules(never=(parse_rule("s/t?p=under:/etc"),)))
     assert isinstance(await strict.decide(subject(), p="file:///etc/passwd"), Deny)
-    one = program(rule("s/t?p=under:/tmp"), NO)
-    await one.decide(subject(), p="/tmp/x")
-    assert await one.decide(subject(), p="file:///tmp/x") == NO
-    told = program(NO, written=ConfigRules(allow=(parse_rule("s/t?p=under:/tmp"),)))
+    consent = open_consent(rule("s/t?p=under:/tmp"), NO)
+    await consent.decide(subject(), p="/tmp/x")
+    assert await consent.decide(subject(), p="file:///tmp/x") == NO
+    told = open_consent(NO, written=ConfigRules(allow=(parse_rule("s/t?p=under:/tmp"),)))
     assert await told.decide(subject("b"), p="/tmp/x") == NO
     assert (
         await told.again(NO, written=ConfigRules(allow=(parse_rule("s/a?p=under:/tmp"),))).decide(
@@ -397,23 +403,27 @@ async def test_an_undecidable_value_is_refused_by_the_never_list_and_asked_about
 
 
 async def test_a_rule_of_the_command_allows_and_a_tool_that_changed_since_a_grant_is_asked_about_all_the_same(
-    program: Make,
+    open_consent: Make,
 ) -> None:
     written = ConfigRules(allow=(parse_rule("s/t?n=<10"),))
-    assert await program(written=written).decide(subject(), n=1) == Approval("rule", {"n": 1})
-    assert await program(NO, written=written).decide(subject(), n=10) == NO
-    await program(AllowAlways()).decide(subject())
-    assert await program(NO, written=written).decide(subject(words="evil"), n=1) == NO
-    assert await program(NO, written=written).decide(subject("a"), n=1, changed=True) == NO
+    assert await open_consent(written=written).decide(subject(), n=1) == Approval("rule", {"n": 1})
+    assert await open_consent(NO, written=written).decide(subject(), n=10) == NO
+    await open_consent(AllowAlways()).decide(subject())
+    assert await open_consent(NO, written=written).decide(subject(words="evil"), n=1) == NO
+    assert await open_consent(NO, written=written).decide(subject("a"), n=1, changed=True) == NO
 
 
 async def test_what_no_question_was_asked_about_is_denied_where_it_must_be_recorded_and_cannot_be(
-    program: Make, tmp_path: Path
+    open_consent: Make, tmp_path: Path
 ) -> None:
     (tmp_path / "no").write_text("a file where a folder should be")
     audit_log = AuditLog(AuditStore(tmp_path / "no" / "l.db"), AuditConfig(required=True))
-    strict = Program(
-        tmp_path / "s.db", ScriptedFrontend(), program().checker, ConfigRules(allow=(parse_rule("s/t"),)), audit_log
+    strict = ConsentProgram(
+        tmp_path / "s.db",
+        ScriptedFrontend(),
+        open_consent().checker,
+        ConfigRules(allow=(parse_rule("s/t"),)),
+        audit_log,
     )
     verdict = await strict.decide(subject())
     assert isinstance(verdict, Deny)
@@ -421,28 +431,28 @@ async def test_what_no_question_was_asked_about_is_denied_where_it_must_be_recor
 
 
 async def test_a_grant_is_bound_to_the_definition_that_was_shown_and_not_to_what_the_server_lists_by_then(
-    program: Make,
+    open_consent: Make,
 ) -> None:
     shown, listed_since = subject(), subject(words="evil")
     for answer in (AllowAlways(), AllowSession(), rule("s/t"), rule("s")):
-        one = program(answer, NO)
-        assert isinstance(await one.decide(replace(shown, server_tools=listed_since.server_tools)), Approval)
-        assert await one.decide(listed_since) == NO
-        for grant in await one.grants.list_for_server("s"):
-            await one.grants.revoke(grant.id)
+        consent = open_consent(answer, NO)
+        assert isinstance(await consent.decide(replace(shown, server_tools=listed_since.server_tools)), Approval)
+        assert await consent.decide(listed_since) == NO
+        for grant in await consent.grants.list_for_server("s"):
+            await consent.grants.revoke(grant.id)
 
 
-async def test_a_claim_counts_only_where_configured_and_not_for_changed_tools(program: Make) -> None:
-    assert await program().decide(subject(is_read_only_trusted=True)) == Approval("claim", {})
-    assert await program(NO).decide(subject(is_read_only_trusted=False)) == NO
-    assert await program(NO).decide(subject(is_read_only_trusted=True), changed=True) == NO
-    await program(AllowAlways()).decide(subject())
-    assert await program(NO).decide(subject(words="evil", is_read_only_trusted=True)) == NO
+async def test_a_claim_counts_only_where_configured_and_not_for_changed_tools(open_consent: Make) -> None:
+    assert await open_consent().decide(subject(is_read_only_trusted=True)) == Approval("claim", {})
+    assert await open_consent(NO).decide(subject(is_read_only_trusted=False)) == NO
+    assert await open_consent(NO).decide(subject(is_read_only_trusted=True), changed=True) == NO
+    await open_consent(AllowAlways()).decide(subject())
+    assert await open_consent(NO).decide(subject(words="evil", is_read_only_trusted=True)) == NO
 
 
-def offered_tool(tool: str, words: str = "") -> Any:
+def manual_tool(tool: str, words: str = "") -> Any:
     """That tool of the server of `subject`, as the user calls it by hand."""
-    now = tool_definition(tool, words)
+    now = create_definition(tool, words)
     connection = SimpleNamespace(
         config=SimpleNamespace(name="s", trust_annotations=False), digest="sd", account="", folder="/",
         listing=SimpleNamespace(tools={tool: now}),
@@ -450,27 +460,29 @@ def offered_tool(tool: str, words: str = "") -> Any:
     return SimpleNamespace(connection=connection, definition=now)
 
 
-async def test_what_the_user_calls_runs_unless_it_is_forbidden_or_was_allowed_as_something_else(program: Make) -> None:
-    await program(AllowAlways()).decide(subject())
-    one = program(written=ConfigRules(never=(parse_rule("s/a?n=<5"),)))
-    await one.consent.check_manual_call(offered_tool("t"), {})
-    await one.consent.check_manual_call(offered_tool("b"), {})
-    await one.consent.check_manual_call(offered_tool("a"), {"n": 6})
+async def test_what_the_user_calls_runs_unless_it_is_forbidden_or_was_allowed_as_something_else(
+    open_consent: Make,
+) -> None:
+    await open_consent(AllowAlways()).decide(subject())
+    consent = open_consent(written=ConfigRules(never=(parse_rule("s/a?n=<5"),)))
+    await consent.consent.check_manual_call(manual_tool("t"), {})
+    await consent.consent.check_manual_call(manual_tool("b"), {})
+    await consent.consent.check_manual_call(manual_tool("a"), {"n": 6})
     with pytest.raises(ConsentDenied, match="changed after it was allowed"):
-        await one.consent.check_manual_call(offered_tool("t", "evil"), {})
+        await consent.consent.check_manual_call(manual_tool("t", "evil"), {})
     for given in (1, "1"):
         with pytest.raises(ConsentDenied, match="never allows this"):
-            await one.consent.check_manual_call(offered_tool("a"), {"n": given})
+            await consent.consent.check_manual_call(manual_tool("a"), {"n": given})
 
 
-async def test_auto_approval_is_checked_last_and_applies_only_when_nothing_else_decides(program: Make) -> None:
+async def test_auto_approval_is_checked_last_and_applies_only_when_nothing_else_decides(open_consent: Make) -> None:
     counted: list[str] = []
 
     def unasked(about: ToolIdentity, arguments: dict[str, Any]) -> bool:
         counted.append(about.tool)
         return True
 
-    first = program(AllowAlways())
+    first = open_consent(AllowAlways())
     await first.decide(subject("a"))
     written = ConfigRules(allow=(parse_rule("s/b"),), never=(parse_rule("s/n"),))
     now = first.again(NO, NO, written=written, unasked=unasked)
@@ -485,49 +497,49 @@ async def test_auto_approval_is_checked_last_and_applies_only_when_nothing_else_
     assert counted == ["t"]
 
 
-async def test_without_anybody_to_ask_what_no_rule_covers_is_refused(program: Make, tmp_path: Path) -> None:
-    one = program(AllowAlways())
-    await one.decide(subject())
-    alone = Program(tmp_path / "s.db", RefusingFrontend(), one.checker)
+async def test_without_anybody_to_ask_what_no_rule_covers_is_refused(open_consent: Make, tmp_path: Path) -> None:
+    consent = open_consent(AllowAlways())
+    await consent.decide(subject())
+    alone = ConsentProgram(tmp_path / "s.db", RefusingFrontend(), consent.checker)
     assert isinstance(await alone.decide(subject()), Approval)
     assert await alone.decide(subject("a")) == Deny()
 
 
-async def test_uses_are_counted_and_written_after_the_calls(program: Make) -> None:
-    one = program(AllowAlways())
+async def test_uses_are_counted_and_written_after_the_calls(open_consent: Make) -> None:
+    consent = open_consent(AllowAlways())
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(one.standing.write_uses)
+        tasks.start_soon(consent.active_grants.write_uses)
         for _ in range(4):
-            await one.decide(subject())
+            await consent.decide(subject())
         tasks.cancel_scope.cancel()
-    assert [grant.uses for grant in await one.grants.list_for_server("s")] == [3]
+    assert [grant.uses for grant in await consent.grants.list_for_server("s")] == [3]
 
 
 async def test_a_store_that_fails_allows_nothing_that_was_stored_and_keeps_new_answers_for_the_run(
-    program: Make, tmp_path: Path
+    open_consent: Make, tmp_path: Path
 ) -> None:
-    one = program(AllowAlways(), rule("s/t?n=1"), NO)
-    await one.decide(subject())
+    consent = open_consent(AllowAlways(), rule("s/t?n=1"), NO)
+    await consent.decide(subject())
     with sqlite3.connect(tmp_path / "s.db") as db:
         db.execute("DROP TABLE grants")
-    assert isinstance(await one.decide(subject(), n=1), Approval)
-    assert one.front.answers == [NO]
-    assert (await one.decide(subject(), n=1)).source == "session"  # type: ignore[union-attr]
-    assert await one.decide(subject(), n=2) == NO
-    assert "no such table" in one.told[0]
+    assert isinstance(await consent.decide(subject(), n=1), Approval)
+    assert consent.frontend.answers == [NO]
+    assert (await consent.decide(subject(), n=1)).source == "session"  # type: ignore[union-attr]
+    assert await consent.decide(subject(), n=2) == NO
+    assert "no such table" in consent.told[0]
 
 
 async def test_what_is_kept_for_the_run_because_the_store_fails_expires_all_the_same(
-    program: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    open_consent: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = Clock(monkeypatch)
-    one = program(AllowOnce(), rule("s/t", expires=clock.now + 3600), NO, NO)
-    await one.decide(subject())
+    clock = SteppingClock(monkeypatch)
+    consent = open_consent(AllowOnce(), rule("s/t", expires=clock.now + 3600), NO, NO)
+    await consent.decide(subject())
     with sqlite3.connect(tmp_path / "s.db") as db:
         db.execute("DROP TABLE grants")
-    await one.decide(subject())
-    assert (await one.decide(subject())).source == "session"  # type: ignore[union-attr]
+    await consent.decide(subject())
+    assert (await consent.decide(subject())).source == "session"  # type: ignore[union-attr]
     clock.now -= 86_400
-    assert await one.decide(subject()) == NO
+    assert await consent.decide(subject()) == NO
     clock.now += 86_400 + 3600
-    assert await one.decide(subject()) == NO
+    assert await consent.decide(subject()) == NO

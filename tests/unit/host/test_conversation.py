@@ -6,20 +6,16 @@ import pytest
 
 from mcphost.errors import StoreError
 from mcphost.host.active_conversation import TITLE_CHARS, Conversation
-from mcphost.llm.messages import Message, TextPart
 from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
+from tests.fakes.model import user_message
 
 pytestmark = pytest.mark.anyio
 
 
-def user(text: str) -> Message:
-    return Message(role="user", parts=(TextPart(text),))
-
-
 async def test_its_title_is_the_first_line_bounded(tmp_path: Path) -> None:
     conversation = Conversation(ConversationStore(Database(tmp_path / "s.db")), lambda error: None)
-    await conversation.append(user("\n  " + "x" * 200 + "\nmore"))
+    await conversation.append(user_message("\n  " + "x" * 200 + "\nmore"))
     assert len(conversation.title) == TITLE_CHARS
     assert conversation.title.endswith("…")
 
@@ -29,14 +25,14 @@ async def test_a_failed_save_is_reported_once_and_repeated_later(tmp_path: Path)
     saved = ConversationStore(database)
     told: list[StoreError] = []
     conversation = Conversation(saved, told.append)
-    await conversation.append(user("one"))
+    await conversation.append(user_message("one"))
     await database.run(lambda db: db.execute("ALTER TABLE messages RENAME TO away"))
-    await conversation.append(user("two"))
-    await conversation.append(user("three"))
+    await conversation.append(user_message("two"))
+    await conversation.append(user_message("three"))
     assert len(told) == 1
     assert [message.text for message in conversation.messages] == ["one", "two", "three"]
     await database.run(lambda db: db.execute("ALTER TABLE away RENAME TO messages"))
-    await conversation.append(user("four"))
+    await conversation.append(user_message("four"))
     loaded = await saved.load(conversation.id)
     assert [message.text for message in loaded or ()] == ["one", "two", "three", "four"]
 
@@ -44,9 +40,9 @@ async def test_a_failed_save_is_reported_once_and_repeated_later(tmp_path: Path)
 async def test_a_stored_conversation_continues_where_it_was(tmp_path: Path) -> None:
     saved = ConversationStore(Database(tmp_path / "s.db"))
     first = Conversation(saved, lambda error: None)
-    await first.append(user("one"))
+    await first.append(user_message("one"))
     again = await Conversation.load(saved, lambda error: None, first.id)
     assert again is not None
-    await again.append(user("two"))
+    await again.append(user_message("two"))
     assert [message.text for message in await saved.load(first.id) or ()] == ["one", "two"]
     assert again.title == "one"

@@ -17,16 +17,16 @@ from mcphost.host.events import (
 pytestmark = pytest.mark.anyio
 
 
-async def collect(feeds: EventBus, *events: HostEvent) -> list[HostEvent]:
-    feed = feeds.subscribe()
+async def collect_events(event_bus: EventBus, *events: HostEvent) -> list[HostEvent]:
+    feed = event_bus.subscribe()
     for event in events:
-        feeds.publish(event)
-    feeds.close()
+        event_bus.publish(event)
+    event_bus.close()
     return [event async for event in feed]
 
 
 async def test_unread_text_merges_into_one_event() -> None:
-    received = await collect(EventBus(), TextDeltaEvent(1, "a"), TextDeltaEvent(1, "b"), TextDeltaEvent(1, "c"))
+    received = await collect_events(EventBus(), TextDeltaEvent(1, "a"), TextDeltaEvent(1, "b"), TextDeltaEvent(1, "c"))
     assert received == [TextDeltaEvent(1, "abc")]
 
 
@@ -39,11 +39,11 @@ async def test_text_never_merges_across_something_else_or_another_turn() -> None
         TextDeltaEvent(1, "d"),
         TextDeltaEvent(2, "e"),
     ]
-    assert await collect(EventBus(), *events) == events
+    assert await collect_events(EventBus(), *events) == events
 
 
 async def test_the_last_progress_of_a_call_wins_in_its_first_place() -> None:
-    received = await collect(
+    received = await collect_events(
         EventBus(),
         ToolProgress("1", "s", 1),
         ToolProgress("2", "s", 5),
@@ -55,15 +55,15 @@ async def test_the_last_progress_of_a_call_wins_in_its_first_place() -> None:
 
 async def test_a_flood_of_log_lines_keeps_the_newest_and_everything_else() -> None:
     logs = [ServerLog("s", "info", str(number)) for number in range(MAX_LOGS + 50)]
-    received = await collect(EventBus(), NoticeEvent("info", "first"), *logs, NoticeEvent("info", "last"))
+    received = await collect_events(EventBus(), NoticeEvent("info", "first"), *logs, NoticeEvent("info", "last"))
     assert received[0] == NoticeEvent("info", "first")
     assert received[1:-1] == logs[50:]
     assert received[-1] == NoticeEvent("info", "last")
 
 
 async def test_a_reader_that_waits_gets_each_event_as_it_comes() -> None:
-    feeds = EventBus()
-    feed = feeds.subscribe()
+    event_bus = EventBus()
+    feed = event_bus.subscribe()
     got: list[HostEvent] = []
 
     async def read() -> None:
@@ -75,18 +75,18 @@ async def test_a_reader_that_waits_gets_each_event_as_it_comes() -> None:
         tasks.start_soon(read)
         for text in "ab":
             seen = anyio.Event()
-            feeds.publish(TextDeltaEvent(1, text))
+            event_bus.publish(TextDeltaEvent(1, text))
             with anyio.fail_after(20):
                 await seen.wait()
-        feeds.close()
+        event_bus.close()
     assert got == [TextDeltaEvent(1, "a"), TextDeltaEvent(1, "b")]
 
 
 async def test_every_event_queue_gets_events_after_it_was_opened() -> None:
-    feeds = EventBus()
-    first = feeds.subscribe()
-    feeds.publish(NoticeEvent("info", "one"))
-    second = feeds.subscribe()
-    feeds.publish(NoticeEvent("info", "two"))
+    event_bus = EventBus()
+    first = event_bus.subscribe()
+    event_bus.publish(NoticeEvent("info", "one"))
+    second = event_bus.subscribe()
+    event_bus.publish(NoticeEvent("info", "two"))
     assert first.drain() == [NoticeEvent("info", "one"), NoticeEvent("info", "two")]
     assert second.drain() == [NoticeEvent("info", "two")]

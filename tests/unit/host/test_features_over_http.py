@@ -20,12 +20,12 @@ SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subscriptions, "FIRST_DELAY", 0.01)
     monkeypatch.setattr(change_watcher, "REFRESH_SECONDS", 0.02)
 
 
-class Server:
+class FeatureServer:
     """A server of 2026-07-28; `listening` are its open subscriptions, `tools` what it lists now."""
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class Server:
 @pytest.mark.req("log.message.scope")
 @pytest.mark.req("log.level.modern")
 async def test_a_log_message_on_the_stream_of_a_call_is_attributed_to_it(tmp_path: Path) -> None:
-    server = Server()
+    server = FeatureServer()
     async with serve(server.handle) as raw, open_peer_host(tmp_path, url=raw.url) as host:
         await host.tools.call("peer", "t", {})
         assert host.servers.view("peer").log == ()
@@ -118,7 +118,7 @@ async def test_a_log_message_on_the_stream_of_a_call_is_attributed_to_it(tmp_pat
 @pytest.mark.req("sub.cancel")
 @pytest.mark.req("sub.id-unknown")
 async def test_a_watched_resource_uses_a_stream_that_closes_with_the_last_watcher(tmp_path: Path) -> None:
-    server = Server()
+    server = FeatureServer()
     async with serve(server.handle) as raw, open_peer_host(tmp_path, url=raw.url) as host:
         feed = host.events.subscribe()
         await host.features.subscribe("peer", "a://1")
@@ -136,7 +136,7 @@ async def test_a_watched_resource_uses_a_stream_that_closes_with_the_last_watche
 
 @pytest.mark.req("sub.abrupt-end")
 async def test_a_stream_that_breaks_is_opened_again_and_what_was_missed_is_found(tmp_path: Path) -> None:
-    server = Server()
+    server = FeatureServer()
     async with serve(server.handle) as raw, open_peer_host(tmp_path, url=raw.url) as host:
         await host.servers.ensure_ready("peer")
         feed = host.events.subscribe()
@@ -151,7 +151,7 @@ async def test_a_stream_that_breaks_is_opened_again_and_what_was_missed_is_found
 @pytest.mark.req("sub.error")
 @pytest.mark.parametrize("status", [200, 404, 405])
 async def test_a_server_without_subscriptions_works_on(status: int, tmp_path: Path) -> None:
-    server = Server()
+    server = FeatureServer()
     server.refuses = status
     async with serve(server.handle) as raw, open_peer_host(tmp_path, url=raw.url) as host:
         await host.tools.call("peer", "t", {})
@@ -168,7 +168,7 @@ async def test_a_server_without_subscriptions_works_on(status: int, tmp_path: Pa
 
 @pytest.mark.req("sub.no-progress")
 async def test_progress_and_logs_on_a_subscription_are_not_taken_for_anything(tmp_path: Path) -> None:
-    server = Server()
+    server = FeatureServer()
     async with serve(server.handle) as raw, open_peer_host(tmp_path, url=raw.url) as host:
         await host.servers.ensure_ready("peer")
         feed = host.events.subscribe()
@@ -187,7 +187,7 @@ async def test_progress_and_logs_on_a_subscription_are_not_taken_for_anything(tm
 async def test_a_changed_list_that_wants_an_account_costs_neither_the_old_list_nor_the_connection(
     tmp_path: Path,
 ) -> None:
-    server = Server()
+    server = FeatureServer()
     refusing = anyio.Event()
 
     async def handle(request: ReceivedRequest) -> object:

@@ -11,20 +11,20 @@ from mcphost.host.questions.forms import MAX_FIELDS, MAX_NAME, parse_form
 from mcphost.serialization import Raw, encode
 
 
-def fields(properties: dict[str, Any], *required: str) -> tuple[Field, ...]:
+def form_fields(properties: dict[str, Any], *required: str) -> tuple[Field, ...]:
     return parse_form(Raw(encode({"type": "object", "properties": properties, "required": list(required)})))
 
 
-def one(schema: dict[str, Any]) -> Field:
-    (field,) = fields({"x": schema})
+def only_field(schema: dict[str, Any]) -> Field:
+    (field,) = form_fields({"x": schema})
     return field
 
 
 def sent(schema: dict[str, Any], value: Any) -> Any:
-    return validate_content(fields({"x": schema}), {"x": value})["x"]
+    return validate_content(form_fields({"x": schema}), {"x": value})["x"]
 
 
-def problem(schema: dict[str, Any], value: Any) -> str:
+def field_problem(schema: dict[str, Any], value: Any) -> str:
     with pytest.raises(UsageError) as exc_info:
         sent(schema, value)
     return exc_info.value.message
@@ -51,7 +51,7 @@ def test_texts_keep_to_their_length_and_format(schema: dict[str, Any], good: Any
     for value in good:
         assert sent({"type": "string", **schema}, value) == value
     for value in bad:
-        assert problem({"type": "string", **schema}, value).startswith("The form has invalid values: 'x' must")
+        assert field_problem({"type": "string", **schema}, value).startswith("The form has invalid values: 'x' must")
 
 
 @pytest.mark.parametrize(
@@ -65,18 +65,18 @@ def test_a_slow_or_invalid_pattern_is_ignored(pattern: str) -> None:
 
 def test_no_text_is_endless_and_a_choice_is_exactly_one_of_those_on_offer() -> None:
     assert sent({"type": "string", "maxLength": 10**9}, "x" * MAX_TEXT)
-    assert f"at most {MAX_TEXT}" in problem({"type": "string", "maxLength": 10**9}, "x" * (MAX_TEXT + 1))
-    assert f"at most {MAX_TEXT}" in problem({"type": "string"}, "x" * (MAX_TEXT + 1))
+    assert f"at most {MAX_TEXT}" in field_problem({"type": "string", "maxLength": 10**9}, "x" * (MAX_TEXT + 1))
+    assert f"at most {MAX_TEXT}" in field_problem({"type": "string"}, "x" * (MAX_TEXT + 1))
     for other in ("A", "a ", "\u0430", 1, True, ["a"]):
-        assert "must be one of" in problem({"type": "string", "enum": ["a", "b"]}, other)
+        assert "must be one of" in field_problem({"type": "string", "enum": ["a", "b"]}, other)
 
 
 def test_secret_looking_names_are_recognized_with_numbers_and_suffixes() -> None:
-    assert one({"type": "integer", "title": "PIN"}).secret
-    assert one({"type": "number", "title": "PIN"}).secret
-    assert not one({"type": "boolean", "title": "PIN"}).secret
-    assert one({"type": "string", "description": "Your PIN. It is not stored."}).secret
-    assert not one({"type": "string", "description": "Anything, but never your PIN."}).secret
+    assert only_field({"type": "integer", "title": "PIN"}).secret
+    assert only_field({"type": "number", "title": "PIN"}).secret
+    assert not only_field({"type": "boolean", "title": "PIN"}).secret
+    assert only_field({"type": "string", "description": "Your PIN. It is not stored."}).secret
+    assert not only_field({"type": "string", "description": "Anything, but never your PIN."}).secret
 
 
 HUGE = 10**400
@@ -85,9 +85,9 @@ HUGE = 10**400
 
 @pytest.mark.parametrize("kind", ["number", "integer"])
 def test_an_out_of_range_number_is_ignored(kind: str) -> None:
-    assert one({"type": kind, "minimum": -HUGE, "maximum": HUGE, "default": HUGE}) == Field(name="x", kind=kind)  # type: ignore[arg-type]
-    assert "must be a number" in problem({"type": kind, "maximum": 5}, HUGE)
-    assert one({"type": "string", "minLength": HUGE}).min_length is None
+    assert only_field({"type": kind, "minimum": -HUGE, "maximum": HUGE, "default": HUGE}) == Field(name="x", kind=kind)  # type: ignore[arg-type]
+    assert "must be a number" in field_problem({"type": kind, "maximum": 5}, HUGE)
+    assert only_field({"type": "string", "minLength": HUGE}).min_length is None
 
 
 @pytest.mark.req("elic.form.number")
@@ -97,14 +97,14 @@ def test_numbers_keep_to_their_range_and_are_sent_as_numbers() -> None:
     assert type(sent(whole, 7.0)) is int
     assert sent({"type": "number", "maximum": 1000}, 95.5) == 95.5
     for value in (0, 101, 1.5, "5", True, float("inf"), float("nan")):
-        assert "must be" in problem(whole, value)
+        assert "must be" in field_problem(whole, value)
 
 
 @pytest.mark.req("elic.form.boolean")
 def test_booleans_are_sent_as_booleans() -> None:
     assert sent({"type": "boolean"}, False) is False
     for value in ("true", 1, 0):
-        assert "true or false" in problem({"type": "boolean"}, value)
+        assert "true or false" in field_problem({"type": "boolean"}, value)
 
 
 @pytest.mark.req("elic.form.enum-names")
@@ -119,10 +119,10 @@ def test_booleans_are_sent_as_booleans() -> None:
     ],
 )
 def test_a_choice_shows_titles_and_sends_values(schema: dict[str, Any], titles: tuple[str, str]) -> None:
-    field = one({"type": "string", **schema})
+    field = only_field({"type": "string", **schema})
     assert field.options == (Option("r", titles[0]), Option("g", titles[1]))
     assert sent({"type": "string", **schema}, "r") == "r"
-    assert "must be one of 'r', 'g'" in problem({"type": "string", **schema}, "Red")
+    assert "must be one of 'r', 'g'" in field_problem({"type": "string", **schema}, "Red")
 
 
 @pytest.mark.req("elic.form.enum-multi")
@@ -137,34 +137,34 @@ def test_several_choices_keep_to_their_number_and_are_sent_as_a_list(items: dict
     schema = {"type": "array", "items": items, "minItems": 1, "maxItems": 2}
     assert sent(schema, ["r", "b"]) == ["r", "b"]
     for value in (["r", "g", "b"], ["x"], ["r", "r"], "r", [5]):
-        assert "must" in problem(schema, value)
-    assert validate_content(fields({"x": schema}), {"x": []}) == {}
+        assert "must" in field_problem(schema, value)
+    assert validate_content(form_fields({"x": schema}), {"x": []}) == {}
     with pytest.raises(UsageError, match="is required"):
-        validate_content(fields({"x": schema}, "x"), {"x": []})
+        validate_content(form_fields({"x": schema}, "x"), {"x": []})
 
 
 def test_a_default_of_more_values_than_there_are_choices_is_none() -> None:
     items = {"type": "string", "enum": ["a", "b"]}
-    assert one({"type": "array", "items": items, "default": ["a"] * 3}).default is None
-    assert "each once" in problem({"type": "array", "items": items}, ["a"] * 3)
+    assert only_field({"type": "array", "items": items, "default": ["a"] * 3}).default is None
+    assert "each once" in field_problem({"type": "array", "items": items}, ["a"] * 3)
 
 
 @pytest.mark.req("elic.form.enum-multi")
 @pytest.mark.parametrize("required", [True, False])
 def test_no_choice_at_all_is_an_answer_wherever_the_rules_allow_for_it(required: bool) -> None:
     colours = {"type": "array", "items": {"type": "string", "enum": ["r", "g", "b"]}, "default": ["g"]}
-    assert validate_content(fields({"x": colours}, *(["x"] if required else [])), {"x": []}) == {"x": []}
+    assert validate_content(form_fields({"x": colours}, *(["x"] if required else [])), {"x": []}) == {"x": []}
 
 
 @pytest.mark.req("elic.form.enum-multi")
 def test_fewer_choices_than_there_must_be_are_refused() -> None:
     two = {"type": "array", "items": {"type": "string", "enum": ["r", "g", "b"]}, "minItems": 2}
-    assert "must have at least 2 choices" in problem(two, ["r"])
+    assert "must have at least 2 choices" in field_problem(two, ["r"])
 
 
 @pytest.mark.req("elic.form.defaults")
 def test_fields_left_alone_are_sent_with_their_defaults_in_the_right_type() -> None:
-    form = fields(
+    form = form_fields(
         {
             "name": {"type": "string", "default": "John"},
             "age": {"type": "integer", "default": 30},
@@ -186,13 +186,15 @@ def test_fields_left_alone_are_sent_with_their_defaults_in_the_right_type() -> N
 
 @pytest.mark.parametrize("default", [5, "x" * 9, None, ["a"], {}])
 def test_a_default_that_breaks_the_rules_of_its_own_field_is_none(default: Any) -> None:
-    assert one({"type": "string", "maxLength": 8, "default": default}).default is None
+    assert only_field({"type": "string", "maxLength": 8, "default": default}).default is None
 
 
 @pytest.mark.req("elic.form.required")
 @pytest.mark.req("elic.form.validate")
 def test_required_fields_must_be_filled_in_and_empty_optional_ones_are_left_out() -> None:
-    form = fields({"name": {"type": "string"}, "note": {"type": "string"}, "age": {"type": "integer"}}, "name", "age")
+    form = form_fields(
+        {"name": {"type": "string"}, "note": {"type": "string"}, "age": {"type": "integer"}}, "name", "age"
+    )
     assert validate_content(form, {"name": "Ada", "age": 3}) == {"name": "Ada", "age": 3}
     assert validate_content(form, {"name": "Ada", "note": None, "age": 3}) == {"name": "Ada", "age": 3}
     with pytest.raises(UsageError) as exc_info:
@@ -204,11 +206,11 @@ def test_required_fields_must_be_filled_in_and_empty_optional_ones_are_left_out(
 @pytest.mark.req("elic.form.required")
 def test_the_empty_text_is_an_answer_of_its_own_wherever_the_rules_allow_for_it() -> None:
     free, address = {"type": "string"}, {"type": "string", "format": "email"}
-    form = fields({"note": free, "bounded": {"type": "string", "minLength": 1}, "mail": address})
+    form = form_fields({"note": free, "bounded": {"type": "string", "minLength": 1}, "mail": address})
     assert validate_content(form, {"note": "", "bounded": "", "mail": ""}) == {"note": ""}
-    assert validate_content(fields({"note": free}, "note"), {"note": ""}) == {"note": ""}
+    assert validate_content(form_fields({"note": free}, "note"), {"note": ""}) == {"note": ""}
     with pytest.raises(UsageError, match="'mail' must be an e-mail address"):
-        validate_content(fields({"mail": address}, "mail"), {"mail": ""})
+        validate_content(form_fields({"mail": address}, "mail"), {"mail": ""})
 
 
 @pytest.mark.req("elic.form.empty")
@@ -241,7 +243,7 @@ def test_a_form_without_fields_is_a_plain_confirmation() -> None:
 )
 def test_a_field_that_forms_may_not_have_is_refused_and_named(schema: Any) -> None:
     with pytest.raises(MalformedMessage, match="'x'"):
-        fields({"x": schema})
+        form_fields({"x": schema})
 
 
 @pytest.mark.parametrize(
@@ -286,9 +288,9 @@ def test_a_form_that_is_none_is_refused(raw: bytes) -> None:
     ],
 )
 def test_a_field_that_looks_like_a_secret_is_marked(name: str) -> None:
-    (field,) = fields({name: {"type": "string"}})
+    (field,) = form_fields({name: {"type": "string"}})
     assert field.secret
-    (field,) = fields({"x": {"type": "string", "title": "Your password"}})
+    (field,) = form_fields({"x": {"type": "string", "title": "Your password"}})
     assert field.secret
 
 
@@ -303,13 +305,13 @@ def test_a_field_that_looks_like_a_secret_is_marked(name: str) -> None:
     ],
 )  # fmt: skip
 def test_a_secret_is_seen_in_other_languages_and_through_disguises(title: str) -> None:
-    assert one({"type": "string", "title": title}).secret
-    assert one({"type": "string", "description": f"1. {title}"}).secret
+    assert only_field({"type": "string", "title": title}).secret
+    assert only_field({"type": "string", "description": f"1. {title}"}).secret
 
 
 @pytest.mark.parametrize("title", ["opinion", "1 pint", "palabra clave", "5pm", "日本", "Straße", "passagers", "hasta"])
 def test_ordinary_words_of_other_languages_ask_for_no_secret(title: str) -> None:
-    assert not one({"type": "string", "title": title}).secret
+    assert not only_field({"type": "string", "title": title}).secret
 
 
 @pytest.mark.req("elic.form.no-secrets")
@@ -319,17 +321,17 @@ def test_ordinary_words_of_other_languages_ask_for_no_secret(title: str) -> None
      {"description": "Paste your access token here"}, {"title": "Recovery codes"}, {"description": "your seed phrase"}],
 )  # fmt: skip
 def test_titles_and_descriptions_that_ask_for_a_secret_mark_their_field(words: dict[str, str]) -> None:
-    assert one({"type": "string", **words}).secret
-    assert not one({"type": "boolean", **words}).secret, "there is nothing to give away"
+    assert only_field({"type": "string", **words}).secret
+    assert not only_field({"type": "boolean", **words}).secret, "there is nothing to give away"
 
 
 @pytest.mark.parametrize("name", ["name", "tokens_used", "compass", "spinning", "key"])
 def test_an_ordinary_field_is_not_marked(name: str) -> None:
-    (field,) = fields({name: {"type": "string"}})
+    (field,) = form_fields({name: {"type": "string"}})
     assert not field.secret
 
 
 def test_a_description_that_asks_for_no_secret_marks_nothing() -> None:
-    assert not one(
+    assert not only_field(
         {"type": "integer", "description": "any number (do not give us your phone number, pin, or more)"}
     ).secret

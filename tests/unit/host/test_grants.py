@@ -35,7 +35,7 @@ class Known:
     """The servers that are configured."""
 
     def __init__(self) -> None:
-        self.there = {"s": server("sd"), "x": server("xd", account="work", folder="/srv")}
+        self.there = {"s": open_server("sd"), "x": open_server("xd", account="work", folder="/srv")}
 
     def find(self, name: str) -> Any:
         if name not in self.there:
@@ -43,24 +43,24 @@ class Known:
         return self.there[name]
 
 
-def server(digest: str, *, account: str = "", folder: str | None = None, held: tuple[str, ...] = ()) -> Any:
+def open_server(digest: str, *, account: str = "", folder: str | None = None, held: tuple[str, ...] = ()) -> Any:
     return SimpleNamespace(
         digest=digest, account=account, folder=folder, tool_changes=SimpleNamespace(quarantined=frozenset(held))
     )
 
 
-class Page:
+class ProgramGrants:
     """The permissions of one program that has the conversation c1 open."""
 
     def __init__(self, path: Path, checker: SchemaValidator) -> None:
         database = Database(path)
         self.grants, self.conversations, self.servers = GrantStore(database), ConversationStore(database), Known()
-        self.journal, servers = create_audit_log(path.parent), self.servers
+        self.audit_log, servers = create_audit_log(path.parent), self.servers
         self.folders = FolderAnswerStore(database)
         matching = RuleMatcher(checker)
         self.standing = ActiveGrants(self.grants, matching, SimpleNamespace(id="c1"), lambda error: None)
         self.permissions = GrantRegistry(
-            self.grants, self.conversations, matching, servers, self.standing, self.journal,  # type: ignore[arg-type]
+            self.grants, self.conversations, matching, servers, self.standing, self.audit_log,  # type: ignore[arg-type]
             self.folders,
         )  # fmt: skip
 
@@ -75,20 +75,22 @@ class Page:
 
 
 @pytest.fixture
-async def page(tmp_path: Path) -> AsyncIterator[Page]:
+async def program_grants(tmp_path: Path) -> AsyncIterator[ProgramGrants]:
     checker = SchemaValidator()
-    yield Page(tmp_path / "s.db", checker)
+    yield ProgramGrants(tmp_path / "s.db", checker)
     await checker.close()
 
 
-async def test_active_grants_are_marked_active(page: Page, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_active_grants_are_marked_active(
+    program_grants: ProgramGrants, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.chdir(tmp_path)
-    await page.give()
-    await page.give("s", tools=())
-    await page.give("s/a", expires=time.time() + 60)
-    await page.give("s/b", scope="conversation", place="c1")
-    await page.give("s/c", scope="project", place=str(tmp_path))
-    assert await page.states() == [("counts", "")] * 5
+    await program_grants.give()
+    await program_grants.give("s", tools=())
+    await program_grants.give("s/a", expires=time.time() + 60)
+    await program_grants.give("s/b", scope="conversation", place="c1")
+    await program_grants.give("s/c", scope="project", place=str(tmp_path))
+    assert await program_grants.states() == [("counts", "")] * 5
 
 
 @pytest.mark.parametrize(
@@ -100,126 +102,141 @@ async def test_active_grants_are_marked_active(page: Page, monkeypatch: pytest.M
         ({"expires": 5.0}, "suspended", EXPIRED_REASON),
     ],
 )
-async def test_inactive_grants_show_a_reason(page: Page, given: dict[str, Any], state: str, reason: str) -> None:
-    await page.give(**given)
-    assert await page.states() == [(state, reason)]
+async def test_inactive_grants_show_a_reason(
+    program_grants: ProgramGrants, given: dict[str, Any], state: str, reason: str
+) -> None:
+    await program_grants.give(**given)
+    assert await program_grants.states() == [(state, reason)]
 
 
 async def test_a_grant_of_a_server_that_is_started_otherwise_of_held_tools_or_suspended_does_not_count(
-    page: Page,
+    program_grants: ProgramGrants,
 ) -> None:
-    given = await page.give(tools=("t", "u"))
-    page.servers.there["s"] = server("sd", held=("t",))
-    assert await page.states() == [("counts", "")]  # for the other tool
-    page.servers.there["s"] = server("sd", held=("t", "u", "v"))
-    assert await page.states() == [("suspended", CHANGED_REASON)]
-    page.servers.there["s"] = server("other")
-    assert await page.states() == [("elsewhere", SERVER_CHANGED)]
-    page.servers.there["s"] = server("sd")
-    await page.grants.suspend([given.id], CHANGED_REASON)
-    assert await page.states() == [("suspended", CHANGED_REASON)]
+    given = await program_grants.give(tools=("t", "u"))
+    program_grants.servers.there["s"] = open_server("sd", held=("t",))
+    assert await program_grants.states() == [("counts", "")]  # for the other tool
+    program_grants.servers.there["s"] = open_server("sd", held=("t", "u", "v"))
+    assert await program_grants.states() == [("suspended", CHANGED_REASON)]
+    program_grants.servers.there["s"] = open_server("other")
+    assert await program_grants.states() == [("elsewhere", SERVER_CHANGED)]
+    program_grants.servers.there["s"] = open_server("sd")
+    await program_grants.grants.suspend([given.id], CHANGED_REASON)
+    assert await program_grants.states() == [("suspended", CHANGED_REASON)]
 
 
-async def test_a_grant_for_another_account_than_the_present_one_does_not_count(page: Page) -> None:
+async def test_a_grant_for_another_account_than_the_present_one_does_not_count(program_grants: ProgramGrants) -> None:
     for account, found in (("work", ("counts", "")), ("home", ("elsewhere", OTHER_ACCOUNT))):
-        await page.grants.add(Grant(rule=parse_rule("x/t"), server_digest="xd", tools={"t": "d"}, account=account))
-        assert (await page.states())[0] == found
+        await program_grants.grants.add(
+            Grant(rule=parse_rule("x/t"), server_digest="xd", tools={"t": "d"}, account=account)
+        )
+        assert (await program_grants.states())[0] == found
 
 
-def grant_for_session(page: Page, text: str = "s/t", **more: Any) -> Grant:
+def grant_for_session(page: ProgramGrants, text: str = "s/t", **more: Any) -> Grant:
     return page.standing.grant_session(
         Grant(rule=parse_rule(text), server_digest=f"{text[0]}d", tools={"t": "d"}, **more)
     )
 
 
-async def test_grants_of_this_session_are_listed_first_and_found_like_stored_ones(page: Page) -> None:
-    stored, here = await page.give(), grant_for_session(page, "x/t", account="work")
-    assert [grant.grant.id for grant in await page.permissions.list_grants()] == [here.id, stored.id]
-    assert [(grant.grant.session, grant.state) for grant in await page.permissions.list_grants(text="SESSION")] == [
-        (True, "counts")
-    ]
-    assert await page.permissions.list_grants(server="y") == ()
-    assert [grant.grant for grant in page.permissions.list_session_grants(server="x")] == [here]
+async def test_grants_of_this_session_are_listed_first_and_found_like_stored_ones(
+    program_grants: ProgramGrants,
+) -> None:
+    stored, here = await program_grants.give(), grant_for_session(program_grants, "x/t", account="work")
+    assert [grant.grant.id for grant in await program_grants.permissions.list_grants()] == [here.id, stored.id]
+    assert [
+        (grant.grant.session, grant.state) for grant in await program_grants.permissions.list_grants(text="SESSION")
+    ] == [(True, "counts")]
+    assert await program_grants.permissions.list_grants(server="y") == ()
+    assert [grant.grant for grant in program_grants.permissions.list_session_grants(server="x")] == [here]
 
 
-async def test_a_grant_of_this_session_is_revoked_by_its_prefix_and_recorded(page: Page) -> None:
-    kept, ended = grant_for_session(page), grant_for_session(page, "x/t")
+async def test_a_grant_of_this_session_is_revoked_by_its_prefix_and_recorded(program_grants: ProgramGrants) -> None:
+    kept, ended = grant_for_session(program_grants), grant_for_session(program_grants, "x/t")
     with pytest.raises(UsageError, match="2 grants begin with 's'"):
-        await page.permissions.revoke("s")
-    assert (await page.permissions.revoke(ended.id)).revoked is not None
-    assert [grant.grant for grant in await page.permissions.list_grants()] == [kept]
-    rows = [(row.event, row.server, row.grant) for row in await read_rows(page.journal, "grant")]
+        await program_grants.permissions.revoke("s")
+    assert (await program_grants.permissions.revoke(ended.id)).revoked is not None
+    assert [grant.grant for grant in await program_grants.permissions.list_grants()] == [kept]
+    rows = [(row.event, row.server, row.grant) for row in await read_rows(program_grants.audit_log, "grant")]
     assert rows == [("revoked", "x", ended.id)]
 
 
-async def test_grants_of_this_session_are_revoked_while_the_store_fails(page: Page, tmp_path: Path) -> None:
-    given = grant_for_session(page)
-    await page.permissions.list_grants()
+async def test_grants_of_this_session_are_revoked_while_the_store_fails(
+    program_grants: ProgramGrants, tmp_path: Path
+) -> None:
+    given = grant_for_session(program_grants)
+    await program_grants.permissions.list_grants()
     with sqlite3.connect(tmp_path / "s.db") as db:
         db.execute("DROP TABLE grants")
     with pytest.raises(StoreError):
-        await page.permissions.list_grants()
-    assert [grant.grant.id for grant in page.permissions.list_session_grants()] == [given.id]
-    await page.permissions.revoke(given.id)
-    assert page.permissions.list_session_grants() == ()
+        await program_grants.permissions.list_grants()
+    assert [grant.grant.id for grant in program_grants.permissions.list_session_grants()] == [given.id]
+    await program_grants.permissions.revoke(given.id)
+    assert program_grants.permissions.list_session_grants() == ()
 
 
-async def test_grants_are_found_by_server_and_by_any_of_their_words(page: Page) -> None:
-    first, second = await page.give("s/read?p=Under"), await page.give("x/t", tools=("write",))
+async def test_grants_are_found_by_server_and_by_any_of_their_words(program_grants: ProgramGrants) -> None:
+    first, second = await program_grants.give("s/read?p=Under"), await program_grants.give("x/t", tools=("write",))
     for server_, text, found in (
         ("s", "", {first.id}), ("x", "", {second.id}), ("", "uNDER", {first.id}), ("", "WRITE", {second.id}),
         ("s", "write", set[str]()), ("", first.id, {first.id}), ("y", "", set[str]()),
     ):  # fmt: skip
-        assert {grant.grant.id for grant in await page.permissions.list_grants(server=server_, text=text)} == found
+        assert {
+            grant.grant.id for grant in await program_grants.permissions.list_grants(server=server_, text=text)
+        } == found
 
 
-async def test_what_is_revoked_counts_no_more_keeps_its_uses_and_is_recorded(page: Page) -> None:
-    given = await page.give()
-    page.grants.count_use(given.id)
-    assert (await page.permissions.revoke(given.id[:5])).uses == 1
-    assert await page.permissions.list_grants() == ()
-    await page.journal.store.flush()
-    assert page.journal.store.pending_count == 0
-    rows = [(row.kind, row.event, row.server, row.grant) for row in await read_rows(page.journal, "grant")]
+async def test_what_is_revoked_counts_no_more_keeps_its_uses_and_is_recorded(program_grants: ProgramGrants) -> None:
+    given = await program_grants.give()
+    program_grants.grants.count_use(given.id)
+    assert (await program_grants.permissions.revoke(given.id[:5])).uses == 1
+    assert await program_grants.permissions.list_grants() == ()
+    await program_grants.audit_log.store.flush()
+    assert program_grants.audit_log.store.pending_count == 0
+    rows = [(row.kind, row.event, row.server, row.grant) for row in await read_rows(program_grants.audit_log, "grant")]
     assert rows == [("grant", "revoked", "s", given.id)]
 
 
-async def test_a_rule_is_compared_with_earlier_calls_as_its_server_is_now(page: Page) -> None:
+async def test_a_rule_is_compared_with_earlier_calls_as_its_server_is_now(program_grants: ProgramGrants) -> None:
     for number, path in enumerate(("/srv/a", "b", "/etc/passwd")):
         use = ToolUsePart(f"c{number}", "x__t", {"p": path})
-        await page.conversations.append("c", Message(role="assistant", parts=(use,)), title="hi", model="m")
+        await program_grants.conversations.append("c", Message(role="assistant", parts=(use,)), title="hi", model="m")
         back = ToolReturnPart(use.id, use.name, "ok", False, "x", "t")
-        await page.conversations.append("c", Message(role="tool", parts=(back,)), title="hi", model="m")
+        await program_grants.conversations.append("c", Message(role="tool", parts=(back,)), title="hi", model="m")
     rule = parse_rule("x/t?p=under:/srv")
-    past = await page.permissions.preview(rule)
+    past = await program_grants.permissions.preview(rule)
     assert {str(item.arguments["p"]): item.answer for item in past} == {
         "/srv/a": "yes",
         "b": "yes",
         "/etc/passwd": "no",
     }
     for account, answer in (("work", "yes"), ("home", "no")):
-        assert await page.permissions.match(replace(rule, account=account), "t", {"p": "b"}) == answer
-    assert await page.permissions.match(parse_rule("gone/t?p=under:/srv"), "t", {"p": "/srv/a"}) == "unsure"
+        assert await program_grants.permissions.match(replace(rule, account=account), "t", {"p": "b"}) == answer
+    assert await program_grants.permissions.match(parse_rule("gone/t?p=under:/srv"), "t", {"p": "/srv/a"}) == "unsure"
 
 
-async def test_lasting_answers_about_folders_are_listed_searched_and_revoked_by_their_ids(page: Page) -> None:
-    await page.folders.save("s", "sd", ["/srv/a"], is_shared=True)
-    await page.folders.save("s", "old", ["/srv/a"], is_shared=False)
-    await page.folders.save("gone", "x", ["/srv/\udcff"], is_shared=True)
-    found = await page.permissions.list_folder_answers()
+async def test_lasting_answers_about_folders_are_listed_searched_and_revoked_by_their_ids(
+    program_grants: ProgramGrants,
+) -> None:
+    await program_grants.folders.save("s", "sd", ["/srv/a"], is_shared=True)
+    await program_grants.folders.save("s", "old", ["/srv/a"], is_shared=False)
+    await program_grants.folders.save("gone", "x", ["/srv/\udcff"], is_shared=True)
+    found = await program_grants.permissions.list_folder_answers()
     assert {(item.answer.text, item.why) for item in found} == {
         ("s may know /srv/a", ""),
         ("s may not know /srv/a", SERVER_CHANGED),
         ("gone may know /srv/\ufffd", SERVER_NOT_CONFIGURED),
     }
     assert [
-        answer.answer.is_shared for answer in await page.permissions.list_folder_answers(server="s", text="MAY NOT")
+        answer.answer.is_shared
+        for answer in await program_grants.permissions.list_folder_answers(server="s", text="MAY NOT")
     ] == [False]
     for ident in ("r", "rx", "r%"):
         with pytest.raises(UsageError):
-            await page.permissions.revoke(ident)
+            await program_grants.permissions.revoke(ident)
     mine = next(item.answer for item in found if item.state == "counts")
-    assert await page.permissions.revoke(mine.id) == mine
-    assert mine not in [answer.answer for answer in await page.permissions.list_folder_answers()]
-    rows = [(row.event, row.server, row.subject, row.grant) for row in await read_rows(page.journal, "roots")]
+    assert await program_grants.permissions.revoke(mine.id) == mine
+    assert mine not in [answer.answer for answer in await program_grants.permissions.list_folder_answers()]
+    rows = [
+        (row.event, row.server, row.subject, row.grant) for row in await read_rows(program_grants.audit_log, "roots")
+    ]
     assert rows == [("revoked", "s", "/srv/a", mine.id)]

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 PARTS = (ResultPart(kind="text", text="a result"),)
 
 
-def servers(account: str = "work") -> Any:
+def create_servers(account: str = "work") -> Any:
     def find(name: str) -> Any:
         if name != "s":
             raise UsageError("There is no such server.")
@@ -34,7 +34,7 @@ def create_reviewer(
     frontend: Any, matching: RuleMatcher, rule: Any, audit_log: AuditLog | None = None
 ) -> ResultReviewer:
     feeds: Any = SimpleNamespace(publish=lambda event: None)
-    return ResultReviewer(frontend, audit_log or create_in_memory_log(), feeds, servers(), matching, (rule,))
+    return ResultReviewer(frontend, audit_log or create_in_memory_log(), feeds, create_servers(), matching, (rule,))
 
 
 @pytest.mark.parametrize(
@@ -49,18 +49,18 @@ def create_reviewer(
     ],
 )
 async def test_a_result_is_given_unread_only_where_a_rule_certainly_covers_its_call(
-    matching: RuleMatcher, rule: Any, arguments: dict[str, Any], passes: bool
+    rule_matcher: RuleMatcher, rule: Any, arguments: dict[str, Any], passes: bool
 ) -> None:
     frontend = ScriptedFrontend(WithholdResult("no"))
-    result = await create_reviewer(frontend, matching, rule).review("s", "c", "t", arguments, PARTS, "")
+    result = await create_reviewer(frontend, rule_matcher, rule).review("s", "c", "t", arguments, PARTS, "")
     assert result.parts == (PARTS if passes else ())
     assert len(frontend.asked) == (not passes)
 
 
-async def test_what_must_be_recorded_and_cannot_be_is_withheld(matching: RuleMatcher, tmp_path: Path) -> None:
+async def test_what_must_be_recorded_and_cannot_be_is_withheld(rule_matcher: RuleMatcher, tmp_path: Path) -> None:
     (tmp_path / "no").write_text("a file where a folder should be")
     strict = AuditLog(AuditStore(tmp_path / "no" / "l.db"), AuditConfig(required=True))
-    result = await create_reviewer(ScriptedFrontend(), matching, parse_rule("s"), strict).review(
+    result = await create_reviewer(ScriptedFrontend(), rule_matcher, parse_rule("s"), strict).review(
         "s", "c", "t", {}, PARTS, ""
     )
     assert result.parts == ()
@@ -68,6 +68,6 @@ async def test_what_must_be_recorded_and_cannot_be_is_withheld(matching: RuleMat
     assert "ledger" in result.replacement
 
 
-async def test_an_unconfigured_server_needs_no_review(matching: RuleMatcher) -> None:
-    reviewer = create_reviewer(ScriptedFrontend(), matching, parse_rule("s"))
+async def test_an_unconfigured_server_needs_no_review(rule_matcher: RuleMatcher) -> None:
+    reviewer = create_reviewer(ScriptedFrontend(), rule_matcher, parse_rule("s"))
     assert (reviewer.is_required("s"), reviewer.is_required("gone")) == (True, False)

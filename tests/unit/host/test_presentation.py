@@ -13,29 +13,29 @@ from mcphost.serialization import Raw, decode, encode
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(50)).decode()
 
 
-def result(**members: object) -> CallToolResult:
+def tool_result(**members: object) -> CallToolResult:
     return decode(encode(members), CallToolResult)
 
 
 @pytest.mark.req("tools.content.text")
 def test_text_blocks_are_joined_by_lines() -> None:
-    rendered = render(result(content=[{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]))
+    rendered = render(tool_result(content=[{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]))
     assert rendered.text == "a\nb"
 
 
 @pytest.mark.req("tools.content.image")
 def test_a_picture_counts_only_when_its_bytes_are_one() -> None:
-    real = render(result(content=[{"type": "image", "data": PNG, "mimeType": "image/jpeg"}]))
+    real = render(tool_result(content=[{"type": "image", "data": PNG, "mimeType": "image/jpeg"}]))
     assert real.images == (ImagePart("image/png", PNG),)
     svg = base64.b64encode(b"<svg>").decode()
-    fake = render(result(content=[{"type": "image", "data": svg, "mimeType": "image/png"}]))
+    fake = render(tool_result(content=[{"type": "image", "data": svg, "mimeType": "image/png"}]))
     assert fake.images == ()
     assert "no picture" in fake.text
 
 
 def test_the_pictures_of_one_result_are_bounded_together() -> None:
     data = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(3_000_000)).decode()
-    rendered = render(result(content=[{"type": "image", "data": data, "mimeType": "image/png"}] * 3))
+    rendered = render(tool_result(content=[{"type": "image", "data": data, "mimeType": "image/png"}] * 3))
     assert len(rendered.images) == 1
     assert rendered.text.count("left out") == 2
 
@@ -43,7 +43,7 @@ def test_the_pictures_of_one_result_are_bounded_together() -> None:
 @pytest.mark.req("tools.content.unknown")
 def test_an_unknown_kind_and_a_broken_block_are_named_and_the_rest_stays() -> None:
     blocks = [{"type": "hologram", "x": 1}, {"type": "text"}, {"type": "text", "text": "kept"}]
-    rendered = render(result(content=blocks))
+    rendered = render(tool_result(content=blocks))
     lines = rendered.text.splitlines()
     assert "hologram" in lines[0]
     assert "'text'" in lines[1]
@@ -52,19 +52,19 @@ def test_an_unknown_kind_and_a_broken_block_are_named_and_the_rest_stays() -> No
 
 @pytest.mark.req("tools.structured.only")
 def test_structured_content_alone_is_shown_as_json() -> None:
-    assert render(result(content=[], structuredContent={"sum": 42})).text == '{\n  "sum": 42\n}'
+    assert render(tool_result(content=[], structuredContent={"sum": 42})).text == '{\n  "sum": 42\n}'
 
 
 @pytest.mark.req("llm.big-results")
 def test_the_model_gets_a_bounded_text_that_names_what_is_missing() -> None:
-    rendered = render(result(content=[{"type": "text", "text": "x" * (MODEL_TEXT_LIMIT + 1234)}]))
+    rendered = render(tool_result(content=[{"type": "text", "text": "x" * (MODEL_TEXT_LIMIT + 1234)}]))
     assert len(rendered.text) == MODEL_TEXT_LIMIT + 1234
     cut = "[mcphost: these were the first 262,144 of 263,378 bytes of this result. The rest is left out]"
     assert rendered.bounded_model_text().endswith(f"x\n{cut}")
 
 
 def test_the_bound_is_one_of_bytes_and_cuts_no_character() -> None:
-    rendered = render(result(content=[{"type": "text", "text": "a" + "語" * MODEL_TEXT_LIMIT}]))
+    rendered = render(tool_result(content=[{"type": "text", "text": "a" + "語" * MODEL_TEXT_LIMIT}]))
     told = rendered.bounded_model_text().partition("\n")[0]
     assert MODEL_TEXT_LIMIT - 3 < len(told.encode()) <= MODEL_TEXT_LIMIT
     assert set(told) == {"a", "語"}
@@ -73,7 +73,7 @@ def test_the_bound_is_one_of_bytes_and_cuts_no_character() -> None:
 @pytest.mark.req("tools.content.embedded")
 def test_resources_links_and_sounds_are_named() -> None:
     rendered = render(
-        result(
+        tool_result(
             content=[
                 {"type": "resource", "resource": {"uri": "demo://a", "text": "inside"}},
                 {"type": "resource", "resource": {"uri": "demo://b", "blob": "AAAA", "mimeType": "application/gzip"}},
@@ -105,7 +105,7 @@ def test_a_result_of_very_many_parts_is_read_up_to_a_bound_and_says_so() -> None
 
 def test_all_parts_of_a_result_within_the_bound_are_read() -> None:
     content = [{"type": "text", "text": "a,b," * 30} for _ in range(MAX_BLOCKS)]
-    parts = make_parts(result(content=content))
+    parts = make_parts(tool_result(content=content))
     assert len(parts) == MAX_BLOCKS
     assert parts[-1].text == "a,b," * 30
 
@@ -125,17 +125,17 @@ def test_annotations_that_cannot_be_read_do_not_cost_the_block(hints: str) -> No
 
 
 def test_an_unknown_kind_with_a_giant_name_is_named_in_short() -> None:
-    assert len(render(result(content=[{"type": "x" * 1_000_000}])).text) < 5_000
+    assert len(render(tool_result(content=[{"type": "x" * 1_000_000}])).text) < 5_000
 
 
 def test_the_bytes_of_a_picture_too_big_for_the_model_are_not_all_decoded() -> None:
     head = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(600_000)).decode()
     big = head + "A" * 8_000_000
-    text = render(result(content=[{"type": "image", "data": big, "mimeType": "image/png"}])).text
+    text = render(tool_result(content=[{"type": "image", "data": big, "mimeType": "image/png"}])).text
     assert text == f"[image: image/png, {len(big) * 3 // 4 // 1000:,} kB; left out: too big]"
 
 
 @pytest.mark.anyio
 async def test_a_large_result_is_read_on_a_thread_and_gives_the_same() -> None:
-    large = result(content=[{"type": "text", "text": "word " * 300_000}, {"type": "text", "text": "end"}])
+    large = tool_result(content=[{"type": "text", "text": "word " * 300_000}, {"type": "text", "text": "end"}])
     assert await make_parts_async(large) == make_parts(large)

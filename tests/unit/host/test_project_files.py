@@ -18,11 +18,11 @@ from tests.fakes.frontend import ScriptedFrontend
 pytestmark = pytest.mark.anyio
 
 
-def server(clone: Path, *, source: Source = "project", **entry: Any) -> ServerConfig:
+def project_server(clone: Path, *, source: Source = "project", **entry: Any) -> ServerConfig:
     return ServerConfig(name="x", source=source, file=str(clone / ".mcp.json"), cwd=str(clone), **entry)
 
 
-def program(folder: Path, name: str = "its-server") -> Path:
+def write_program(folder: Path, name: str = "its-server") -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / name
     path.write_text("#!/bin/sh\n")
@@ -36,35 +36,35 @@ def warned(config: ServerConfig) -> str:
 
 def test_a_path_entry_inside_the_project_and_the_program_in_it_are_pointed_out(tmp_path: Path) -> None:
     clone = tmp_path / "clone"
-    program(clone / "bin")
+    write_program(clone / "bin")
     (tmp_path / "x").mkdir()
     for path in (f"{clone}/bin:/usr/bin", "/usr/bin:bin", f"/usr/bin:{tmp_path}/x/../clone/bin"):
-        told = warned(server(clone, command="its-server", env={"PATH": path}))
+        told = warned(project_server(clone, command="its-server", env={"PATH": path}))
         assert "sets PATH to places in the project's folder, where files can change without a new approval" in told
         assert "runs a program in the project's folder (" in told
         assert "clone/bin/its-server)" in told
-    assert "project's folder" not in warned(server(clone, command="ls", env={"PATH": "/usr/bin:/bin"}))
-    own = server(clone, source="user", command="its-server", env={"PATH": f"{clone}/bin"})
+    assert "project's folder" not in warned(project_server(clone, command="ls", env={"PATH": "/usr/bin:/bin"}))
+    own = project_server(clone, source="user", command="its-server", env={"PATH": f"{clone}/bin"})
     assert "project's folder" not in warned(own)
 
 
 def test_a_project_program_found_through_path_is_flagged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clone = tmp_path / "clone"
-    program(clone / "node_modules" / ".bin")
+    write_program(clone / "node_modules" / ".bin")
     monkeypatch.setenv("PATH", f"{clone}/node_modules/.bin:/usr/bin:/bin")
-    assert "runs a program in the project's folder" in warned(server(clone, command="its-server"))
-    assert "runs a program in the project's folder" in warned(server(clone, command="./run.sh"))
-    assert "project's folder" not in warned(server(clone, command="ls"))
+    assert "runs a program in the project's folder" in warned(project_server(clone, command="its-server"))
+    assert "runs a program in the project's folder" in warned(project_server(clone, command="./run.sh"))
+    assert "project's folder" not in warned(project_server(clone, command="ls"))
 
 
 def test_a_link_out_of_the_project_and_one_into_it_are_both_pointed_out(tmp_path: Path) -> None:
     clone, elsewhere = tmp_path / "clone", tmp_path / "elsewhere"
-    program(clone / "bin")
-    program(elsewhere)
+    write_program(clone / "bin")
+    write_program(elsewhere)
     (clone / "out").symlink_to(elsewhere)
     (elsewhere / "into").symlink_to(clone / "bin")
     for path in (clone / "out", elsewhere / "into"):
-        assert "sets PATH to places" in warned(server(clone, command="ls", env={"PATH": str(path)}))
+        assert "sets PATH to places" in warned(project_server(clone, command="ls", env={"PATH": str(path)}))
 
 
 @pytest.mark.parametrize(
@@ -87,15 +87,15 @@ def test_a_risky_variable_that_points_into_the_project_is_flagged(
     clone = tmp_path / "clone"
     clone.mkdir()
     monkeypatch.setenv("CLONE", str(clone))
-    one = server(clone, command="ls", env={name: value.replace("{clone}", str(clone))})
+    one = project_server(clone, command="ls", env={name: value.replace("{clone}", str(clone))})
     assert (f"sets {name} to places in the project's folder" in warned(one)) is told
 
 
 def test_another_content_of_a_projects_ca_file_is_another_server(tmp_path: Path) -> None:
     file = tmp_path / "ca.pem"
     file.write_text("first")
-    web = server(tmp_path, url="https://mcp.example/mcp", ca_file=str(file))
-    own = server(tmp_path, source="user", url="https://mcp.example/mcp", ca_file=str(file))
+    web = project_server(tmp_path, url="https://mcp.example/mcp", ca_file=str(file))
+    own = project_server(tmp_path, source="user", url="https://mcp.example/mcp", ca_file=str(file))
     before, shown, mine = server_digest(web), describe_server(web), server_digest(own)
     assert "trusts certificates in the project's folder" in warned(web)
     file.write_text("second")
@@ -112,13 +112,13 @@ def test_what_is_too_much_to_look_at_is_pointed_out(tmp_path: Path) -> None:
     value = " ".join(["/x/y"] * 200_000)
     many = {f"NAME_{n}_OPTS": "/a /b /c" for n in range(10_000)}
     for env in ({"NODE_OPTIONS": value}, {"PATH": value.replace(" ", ":")}, many):
-        assert "to places in the project's folder" in warned(server(tmp_path, command="ls", env=env))
+        assert "to places in the project's folder" in warned(project_server(tmp_path, command="ls", env=env))
 
 
 async def test_a_ca_file_that_changes_while_the_question_is_open_is_asked_about_again(tmp_path: Path) -> None:
     file = tmp_path / "ca.pem"
     file.write_text("first")
-    web = server(tmp_path, url="https://mcp.example/mcp", ca_file=str(file))
+    web = project_server(tmp_path, url="https://mcp.example/mcp", ca_file=str(file))
 
     def swapped(_: TrustServer) -> TrustAlways:
         file.write_text("second")
@@ -141,7 +141,7 @@ async def test_certificates_that_cannot_be_read_whole_are_refused_before_a_quest
     file = tmp_path / "ca.pem"
     if content is not None:
         file.write_text(content)
-    web = server(tmp_path, url="https://mcp.example/mcp", ca_file=str(file))
+    web = project_server(tmp_path, url="https://mcp.example/mcp", ca_file=str(file))
     database = Database(tmp_path / "s.db")
     frontend = ScriptedFrontend(TrustAlways())
     trusting = ServerApprovals(GrantStore(database), frontend, create_in_memory_log())
@@ -158,7 +158,7 @@ async def test_certificates_that_cannot_be_read_whole_are_refused_before_a_quest
 
 async def test_certificates_of_any_length_up_to_the_limit_are_bound_by_their_content(tmp_path: Path) -> None:
     file = tmp_path / "ca.pem"
-    web = server(tmp_path, url="https://mcp.example/mcp", ca_file=str(file))
+    web = project_server(tmp_path, url="https://mcp.example/mcp", ca_file=str(file))
     database = Database(tmp_path / "s.db")
     frontend = ScriptedFrontend(TrustAlways(), DoNotTrust())
     trusting = ServerApprovals(GrantStore(database), frontend, create_in_memory_log())

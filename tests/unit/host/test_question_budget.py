@@ -15,7 +15,7 @@ from mcphost.protocol.server_requests import MAX_VALUES, CreateMessage, parse_se
 from mcphost.serialization import Raw, encode, run_steps
 
 
-def sampling(content: bytes) -> Raw:
+def sampling_params(content: bytes) -> Raw:
     return Raw(b'{"maxTokens":1,"messages":[{"role":"user","content":' + content + b"}]}")
 
 
@@ -57,7 +57,7 @@ def test_questions_are_counted_for_each_server_and_in_all() -> None:
 
 def test_the_size_of_an_ask_counts_all_that_the_server_wrote() -> None:
     text = b'{"type":"text","text":"' + b"x" * 1_000_000 + b'"}'
-    result = run_steps(parse_server_request("sampling/createMessage", sampling(text)))
+    result = run_steps(parse_server_request("sampling/createMessage", sampling_params(text)))
     assert isinstance(result, CreateMessage)
     assert 1_000_000 < server_request_size(result) < 1_001_000
     form = {"message": "m" * 500, "requestedSchema": {"x": "y" * 500}}
@@ -68,10 +68,12 @@ def test_the_size_of_an_ask_counts_all_that_the_server_wrote() -> None:
 def test_a_request_of_very_many_values_is_refused_before_objects_are_made(item: bytes) -> None:
     with pytest.raises(MalformedMessage, match="more than 100,000 values"):
         run_steps(
-            parse_server_request("sampling/createMessage", sampling(b"[" + b",".join([item] * MAX_VALUES) + b",0]"))
+            parse_server_request(
+                "sampling/createMessage", sampling_params(b"[" + b",".join([item] * MAX_VALUES) + b",0]")
+            )
         )
 
 
 @pytest.mark.parametrize("text", ["a, b; " * 200_000, '{"a": [1, 2]}, ' * 50_000, '\\",{[' * 200_000])
 def test_a_long_text_is_one_value_whatever_it_holds(text: str) -> None:
-    run_steps(parse_server_request("sampling/createMessage", sampling(encode({"type": "text", "text": text}))))
+    run_steps(parse_server_request("sampling/createMessage", sampling_params(encode({"type": "text", "text": text}))))

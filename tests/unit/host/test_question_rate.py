@@ -47,8 +47,8 @@ async def taken_back(handler: ServerRequestHandler, frontend: ScriptedFrontend) 
 
 async def test_questions_that_are_taken_back_without_end_are_refused_and_folded_into_one_row(tmp_path: Path) -> None:
     audit_log, frontend = create_audit_log(tmp_path), ScriptedFrontend()
-    one = create_request_handler(audit_log, frontend)
-    replies = [await taken_back(one, frontend) for _ in range(BURST + 30)]
+    handler = create_request_handler(audit_log, frontend)
+    replies = [await taken_back(handler, frontend) for _ in range(BURST + 30)]
     assert replies[:BURST] == [None] * BURST
     assert all(
         isinstance(reply, ServerRequestRejection) and "ask again in" in reply.message for reply in replies[BURST + 2 :]
@@ -60,20 +60,20 @@ async def test_questions_that_are_taken_back_without_end_are_refused_and_folded_
 
 async def test_questions_that_are_answered_are_never_too_many(tmp_path: Path) -> None:
     audit_log = create_audit_log(tmp_path)
-    one = create_request_handler(audit_log, ScriptedFrontend(*[ElicitResult("decline")] * (3 * BURST)))
+    handler = create_request_handler(audit_log, ScriptedFrontend(*[ElicitResult("decline")] * (3 * BURST)))
     for _ in range(3 * BURST):
-        assert isinstance(await one.answer(ASK, CONTEXT), ElicitResult)
+        assert isinstance(await handler.answer(ASK, CONTEXT), ElicitResult)
 
 
 async def test_refusals_that_follow_are_counted_in_the_next_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     audit_log, frontend = create_audit_log(tmp_path), ScriptedFrontend()
-    one = create_request_handler(audit_log, frontend)
+    handler = create_request_handler(audit_log, frontend)
     monkeypatch.setattr(request_handler, "BURST", 0)
     for _ in range(5):
-        await taken_back(one, frontend)
+        await taken_back(handler, frontend)
     monkeypatch.setattr(request_handler, "AUDIT_INTERVAL", 0)
-    await taken_back(one, frontend)
+    await taken_back(handler, frontend)
     refused = [json.loads(row.detail) for row in await read_rows(audit_log) if row.event == "refused"]
     assert refused == [{"questions": 1}, {"questions": 5}]

@@ -46,7 +46,9 @@ CHANGES = pytest.mark.parametrize(
 )
 
 
-async def outcome(folder: Path, peer: AskingServer, change: Change, kind: str, answer: Any) -> tuple[str, list[str]]:
+async def call_during_change(
+    folder: Path, peer: AskingServer, change: Change, kind: str, answer: Any
+) -> tuple[str, list[str]]:
     """Return the model's result and the audited outcome when things change behind a question of `kind`."""
     model = ScriptedModel(tool_round(("peer__ask", {})), text_round("ok"))
     audit_log = AuditLog(AuditStore(folder / "ledger.db"), AuditConfig())
@@ -72,7 +74,7 @@ async def test_a_call_is_not_sent_when_what_allowed_it_ended_while_folders_were_
     tmp_path: Path, change: Change, why: str, told: str
 ) -> None:
     peer = AskingServer("2025-11-25")
-    text, ended = await outcome(tmp_path, peer, change, "share_roots", DoNotShare())
+    text, ended = await call_during_change(tmp_path, peer, change, "share_roots", DoNotShare())
     assert peer.calls == []
     assert told in text
     assert ended == [f"not sent: {why}"]
@@ -83,7 +85,7 @@ async def test_answers_to_a_call_are_not_sent_when_what_allowed_it_ended_meanwhi
     tmp_path: Path, change: Change, why: str, told: str
 ) -> None:
     peer = AskingServer(STATELESS, {"who": form_request()})
-    text, ended = await outcome(tmp_path, peer, change, "fill_form", Accept())
+    text, ended = await call_during_change(tmp_path, peer, change, "fill_form", Accept())
     assert len(peer.calls) == 1
     assert told in text
     assert ended == [f"not sent again: {why}"]
@@ -93,6 +95,6 @@ async def test_the_audit_log_records_an_unsent_call_when_its_tool_changed_during
     tmp_path: Path,
 ) -> None:
     peer = AskingServer("2025-11-25")
-    _, ended = await outcome(tmp_path, peer, redefine_tool, "approve_tool", AllowOnce())
+    _, ended = await call_during_change(tmp_path, peer, redefine_tool, "approve_tool", AllowOnce())
     assert peer.calls == []
     assert ended == ["not sent: the tool changed"]

@@ -20,12 +20,12 @@ def noise(size: int) -> bytes:
     return random.Random(size).randbytes(size)
 
 
-def png(size: int) -> str:
+def random_png(size: int) -> str:
     head = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 20, 10) + b"\x08\x02\0\0\0"
     return base64.b64encode(head + noise(size - len(head))).decode()
 
 
-def image(data: str) -> dict[str, Any]:
+def image_part(data: str) -> dict[str, Any]:
     return {"type": "image", "data": data, "mimeType": "image/png"}
 
 
@@ -33,7 +33,7 @@ def image(data: str) -> dict[str, Any]:
 async def test_a_picture_that_the_structured_content_repeats_goes_once_and_never_as_text(
     tmp_path: Path, size: int
 ) -> None:
-    block = image(png(size))
+    block = image_part(random_png(size))
     part, finished = await call_tool_once(tmp_path, {"content": [block], "structuredContent": {"content": [block]}})
     assert [image.data for image in part.images] == [block["data"]]
     assert [image.data for image in finished.images] == [block["data"]]
@@ -64,7 +64,7 @@ async def test_a_member_that_repeats_a_text_refers_to_it_and_the_others_stay(tmp
 
 
 async def test_the_text_and_the_bytes_of_an_embedded_resource_are_not_repeated_either(tmp_path: Path) -> None:
-    said, blob = "words " * 50, png(5_000)
+    said, blob = "words " * 50, random_png(5_000)
     content = [
         {"type": "resource", "resource": {"uri": "demo://a", "text": said}},
         {"type": "resource", "resource": {"uri": "demo://b", "blob": blob, "mimeType": "image/png"}},

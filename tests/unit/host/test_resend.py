@@ -178,7 +178,7 @@ def set_era(peer: OAuthPeer, stateless: bool) -> OAuthPeer:
     return peer
 
 
-class Slow(BrowserUser):
+class SlowSignInServer(BrowserUser):
     """Takes a second for each sign-in but the first."""
 
     times = 0
@@ -196,7 +196,7 @@ async def test_a_person_has_time_to_sign_in_while_tools_are_listed_again_before_
     monkeypatch.setattr(change_watcher, "REFRESH_TIMEOUT", 0.3)
     monkeypatch.setattr(change_watcher, "STALE_SECONDS", 0)
     monkeypatch.setattr(change_watcher, "IDLE_RATIO", 0)
-    user = Slow()
+    user = SlowSignInServer()
     async with run_peer(kind=Coat) as peer, open_resend_host(tmp_path, set_era(peer, True), user=user) as host:
         assert isinstance(peer, Coat)
         peer.wants = {"tools/list": 401}
@@ -205,7 +205,7 @@ async def test_a_person_has_time_to_sign_in_while_tools_are_listed_again_before_
 
 
 async def test_a_person_has_time_to_sign_in_while_a_session_is_opened_anew(tmp_path: Path) -> None:
-    user = Slow()
+    user = SlowSignInServer()
     async with run_peer(kind=Coat) as peer, open_resend_host(tmp_path, peer, user=user, connect_timeout=0.8) as host:
         assert isinstance(peer, Coat)
         peer.wants = {"tools/call": 404, "initialize": 401}

@@ -14,7 +14,7 @@ from tests.unit.host.scripted_host import open_peer_host
 pytestmark = pytest.mark.anyio
 
 
-def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
+def answer_request(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
     """A resource with something in it that is the user's, and a prompt."""
     if method == "resources/read":
         return {"contents": [{"uri": params["uri"], "text": "only for me"}]}
@@ -30,7 +30,7 @@ async def test_the_model_gets_a_resource_only_when_the_user_attached_it_and_neve
     tmp_path: Path,
 ) -> None:
     model = ScriptedModel(text_round("Hello."), text_round("I see."))
-    peer = ScriptedServer(script)
+    peer = ScriptedServer(answer_request)
     async with open_peer_host(tmp_path, peer, model=model) as host:
         read = await host.features.read_resource("peer", "a://1")
         await host.features.get_prompt("peer", "p", {})

@@ -25,7 +25,7 @@ def picture(size: int = 4) -> str:
     return base64.b64encode(body.getvalue()).decode()
 
 
-def image(data: str, **members: Any) -> dict[str, Any]:
+def image_content(data: str, **members: Any) -> dict[str, Any]:
     return {"type": "image", "mimeType": "image/png", "data": data, **members}
 
 
@@ -43,13 +43,17 @@ async def show_result(tmp_path: Path, *content: dict[str, Any]) -> tuple[events.
 
 async def test_people_get_the_picture_that_was_meant_for_them_alone_and_the_model_does_not(tmp_path: Path) -> None:
     mine, ours = picture(3), picture(5)
-    event, part = await show_result(tmp_path, image(mine, annotations={"audience": ["user"]}), image(ours))
+    event, part = await show_result(
+        tmp_path, image_content(mine, annotations={"audience": ["user"]}), image_content(ours)
+    )
     assert [image.data for image in event.images] == [mine, ours]
     assert [image.data for image in part.images] == [ours]
 
 
 async def test_invalid_image_data_is_not_an_image(tmp_path: Path) -> None:
-    event, _ = await show_result(tmp_path, image("bm90aGluZw=="), image("%%%"), {"type": "text", "text": "x"})
+    event, _ = await show_result(
+        tmp_path, image_content("bm90aGluZw=="), image_content("%%%"), {"type": "text", "text": "x"}
+    )
     assert event.images == ()
 
 
@@ -81,6 +85,6 @@ async def test_a_picture_inside_a_resource_is_one_like_any_other(tmp_path: Path)
 async def test_all_pictures_of_a_result_together_are_bounded(tmp_path: Path) -> None:
     body = base64.b64decode(picture()) + bytes(MODEL_IMAGE_LIMIT // 3)
     data = base64.b64encode(body).decode()
-    event, part = await show_result(tmp_path, *[image(data), embedded_image(data)] * 3)
+    event, part = await show_result(tmp_path, *[image_content(data), embedded_image(data)] * 3)
     assert len(event.images) == len(part.images) == 2
     assert sum(len(image.data) for image in event.images) <= MODEL_IMAGE_LIMIT * 4 // 3

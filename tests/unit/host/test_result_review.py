@@ -78,7 +78,7 @@ class Reader(ScriptedFrontend):
         return answer(question) if callable(answer) else answer
 
 
-def server(answer: Any, revision: str = "2026-07-28") -> InProcessServer:
+def review_server(answer: Any, revision: str = "2026-07-28") -> InProcessServer:
     return create_peer(revision, tools__list=tools_result(tool_definition("it")), tools__call=answer)
 
 
@@ -89,7 +89,7 @@ def tool_returns_of(request: ModelRequest) -> list[ToolReturnPart]:
 async def review_result(folder: Path, answer: Any, frontend: Any, **more: Any) -> tuple[ToolReturnPart, list[Any]]:
     """Return the model's part of one result, and the events."""
     model = ScriptedModel(GO, text_round("ok"))
-    async with open_host_with(folder, server(answer), model, frontend, reviewed=("peer",), **more) as host:
+    async with open_host_with(folder, review_server(answer), model, frontend, reviewed=("peer",), **more) as host:
         feed = host.events.subscribe()
         await host.conversation.send("go")
         events = [event for event in feed.drain() if isinstance(event, ToolFinished | ResultReviewed)]
@@ -197,7 +197,7 @@ async def test_an_error_of_the_tool_is_shown_as_one_and_stays_one(tmp_path: Path
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25", "2026-07-28"])
 async def test_the_words_of_a_refused_call_are_the_servers_and_are_read_first(tmp_path: Path, revision: str) -> None:
     frontend, model = Reader(WithholdResult()), ScriptedModel(GO, text_round("ok"))
-    peer = server(ErrorData(code=-32000, message=SECRET), revision)
+    peer = review_server(ErrorData(code=-32000, message=SECRET), revision)
     async with open_host_with(tmp_path, peer, model, frontend, reviewed=("peer",)) as host:
         await host.conversation.send("go")
     assert SECRET in frontend.reviews[0].parts[0].text
@@ -247,7 +247,9 @@ async def test_results_that_wait_hold_up_no_other_call_and_each_gets_its_own_ans
     many = tool_round(*(("peer__it", {"n": n}) for n in range(12)))
     frontend, model = Late(), ScriptedModel(many, text_round("ok"))
     with anyio.fail_after(10):
-        async with open_host_with(tmp_path, server(numbered_secret), model, frontend, reviewed=("peer",)) as host:
+        async with open_host_with(
+            tmp_path, review_server(numbered_secret), model, frontend, reviewed=("peer",)
+        ) as host:
             await host.conversation.send("go")
     result = {part.use_id: part.text for part in tool_returns_of(model.requests[-1])}
     asked = {question.call: question for question in frontend.reviews}
@@ -264,7 +266,7 @@ async def test_stopping_the_turn_ends_the_review_and_the_call_counts_as_one_that
         AuditLog(AuditStore(tmp_path / "l.db"), AuditConfig()),
     )
     async with open_host_with(
-        tmp_path, server(text_result(SECRET)), model, frontend, reviewed=("peer",), audit_log=audit_log
+        tmp_path, review_server(text_result(SECRET)), model, frontend, reviewed=("peer",), audit_log=audit_log
     ) as host:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(host.conversation.send, "go")
@@ -282,7 +284,9 @@ async def test_stopping_the_turn_ends_the_review_and_the_call_counts_as_one_that
 
 async def test_a_call_stopped_before_it_ran_is_reported_as_such(tmp_path: Path) -> None:
     frontend, model = ScriptedFrontend(), ScriptedModel(GO, text_round("ok"))
-    async with open_host_with(tmp_path, server(text_result(SECRET)), model, frontend, reviewed=("peer",)) as host:
+    async with open_host_with(
+        tmp_path, review_server(text_result(SECRET)), model, frontend, reviewed=("peer",)
+    ) as host:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(host.conversation.send, "go")
             await frontend.asked_now.wait()
@@ -291,18 +295,18 @@ async def test_a_call_stopped_before_it_ran_is_reported_as_such(tmp_path: Path) 
 
 
 # -- the ledger
-async def rows(folder: Path, *answers: Any, content: bool = False) -> list[AuditRow]:
+async def audited_reviews(folder: Path, *answers: Any, content: bool = False) -> list[AuditRow]:
     audit_log = AuditLog(AuditStore(folder / "ledger.db"), AuditConfig(content=content))
     model = ScriptedModel(*[GO for _ in answers], text_round("ok"))
     async with open_host_with(
-        folder, server(text_result(SECRET)), model, Reader(*answers), reviewed=("peer",), audit_log=audit_log
+        folder, review_server(text_result(SECRET)), model, Reader(*answers), reviewed=("peer",), audit_log=audit_log
     ) as host:
         await host.conversation.send("go")
         return list(reversed(await audit_log.read_page(AuditFilter(kind="result"))))
 
 
 async def test_the_audit_log_records_the_outcome_of_each_result_without_its_text(tmp_path: Path) -> None:
-    found = await rows(tmp_path, PassResult(), PassEditedResult(("the key",)), WithholdResult("no"))
+    found = await audited_reviews(tmp_path, PassResult(), PassEditedResult(("the key",)), WithholdResult("no"))
     assert [(row.event, row.decision, row.who, row.server, row.subject) for row in found] == [
         ("answered", decision, "person", "peer", "it") for decision in ("passed", "changed", "withheld")
     ]
@@ -326,7 +330,7 @@ async def test_a_big_result_is_kept_as_it_was_given_and_read_on_without_another_
         return tool_round((READ_RESULT, {"result": name, "limit": 20}))(request)
 
     frontend, model = Reader(edited), ScriptedModel(GO, read_on, text_round("ok"))
-    async with open_host_with(tmp_path, server(text_result(big)), model, frontend, reviewed=("peer",)) as host:
+    async with open_host_with(tmp_path, review_server(text_result(big)), model, frontend, reviewed=("peer",)) as host:
         await host.conversation.send("go")
     assert len(frontend.reviews) == 1
     assert "the key is -xxx" in tool_returns_of(model.requests[2])[0].text
@@ -336,7 +340,7 @@ async def test_a_big_result_is_kept_as_it_was_given_and_read_on_without_another_
 async def test_a_big_result_that_was_withheld_cannot_be_read_on(tmp_path: Path) -> None:
     model = ScriptedModel(GO, text_round("ok"))
     async with open_host_with(
-        tmp_path, server(text_result(SECRET * 50_000)), model, Reader(WithholdResult()), reviewed=("peer",)
+        tmp_path, review_server(text_result(SECRET * 50_000)), model, Reader(WithholdResult()), reviewed=("peer",)
     ) as host:
         await host.conversation.send("go")
     assert tool_returns_of(model.requests[1])[0].kept == ""
@@ -346,7 +350,7 @@ async def test_a_big_result_that_was_withheld_cannot_be_read_on(tmp_path: Path) 
 
 async def test_the_rest_of_a_result_from_before_is_read_first_too(tmp_path: Path) -> None:
     """The user turned reviewing on after the model had the beginning."""
-    peer = server(text_result("x" * 300_000 + SECRET))
+    peer = review_server(text_result("x" * 300_000 + SECRET))
     kept = ResultStore(tmp_path / "results")
     async with open_host_with(tmp_path, peer, ScriptedModel(GO, text_round("ok")), Reader(), results=kept) as host:
         await host.conversation.send("go")
@@ -359,7 +363,7 @@ async def test_the_rest_of_a_result_from_before_is_read_first_too(tmp_path: Path
         ScriptedModel(tool_round((READ_RESULT, {"result": name, "offset": 299_999})), text_round("")),
     )
     async with open_host_with(
-        tmp_path, server(text_result("")), model, frontend, results=kept, reviewed=("peer",)
+        tmp_path, review_server(text_result("")), model, frontend, results=kept, reviewed=("peer",)
     ) as host:
         await host.conversation.open(ident)
         await host.conversation.send("read on")
@@ -370,7 +374,7 @@ async def test_the_rest_of_a_result_from_before_is_read_first_too(tmp_path: Path
 async def test_a_resumed_conversation_has_what_the_model_got(tmp_path: Path) -> None:
     async with open_host_with(
         tmp_path,
-        server(text_result(SECRET)),
+        review_server(text_result(SECRET)),
         ScriptedModel(GO, text_round("ok")),
         Reader(WithholdResult()),
         reviewed=("peer",),
@@ -378,7 +382,7 @@ async def test_a_resumed_conversation_has_what_the_model_got(tmp_path: Path) -> 
         await host.conversation.send("go")
         ident = host.conversation.id
     model = ScriptedModel(text_round("ok"))
-    async with open_host_with(tmp_path, server(text_result("")), model, Reader()) as host:
+    async with open_host_with(tmp_path, review_server(text_result("")), model, Reader()) as host:
         await host.conversation.open(ident)
         await host.conversation.send("and now?")
     assert SECRET not in repr(model.requests[0].messages)
@@ -440,7 +444,7 @@ async def attach_resource(host: Host) -> ResourcePart:
 ])  # fmt: skip
 async def test_a_resource_that_is_attached_is_read_before_it_goes(tmp_path: Path, answer: Any, text: str) -> None:
     frontend, model = Reader(answer), ScriptedModel(text_round("ok"))
-    async with open_host_with(tmp_path, server(text_result("")), model, frontend, reviewed=("peer",)) as host:
+    async with open_host_with(tmp_path, review_server(text_result("")), model, frontend, reviewed=("peer",)) as host:
         assert (await attach_resource(host)).text == text
     assert frontend.reviews[0].arguments == {"uri": "x://1"}
     assert (SECRET in repr(model.requests)) == (text == SECRET)
@@ -448,7 +452,7 @@ async def test_a_resource_that_is_attached_is_read_before_it_goes(tmp_path: Path
 
 async def test_stopping_while_a_resource_is_shown_gives_none_and_asks_no_model(tmp_path: Path) -> None:
     frontend, model, parts = Reader(), ScriptedModel(text_round("ok")), list[ResourcePart]()
-    async with open_host_with(tmp_path, server(text_result("")), model, frontend, reviewed=("peer",)) as host:
+    async with open_host_with(tmp_path, review_server(text_result("")), model, frontend, reviewed=("peer",)) as host:
         async with anyio.create_task_group() as tasks:
 
             async def send() -> None:
@@ -466,7 +470,7 @@ async def test_servers_without_review_ask_nothing_more(tmp_path: Path) -> None:
     frontend, model = Reader(), ScriptedModel(tool_round(("peer__it", {}), ("other__it", {})), text_round("ok"))
     async with open_host_with(
         tmp_path,
-        {"peer": server(text_result("a")), "other": server(text_result("b"))},
+        {"peer": review_server(text_result("a")), "other": review_server(text_result("b"))},
         model,
         frontend,
         reviewed=("strange",),
@@ -479,7 +483,7 @@ async def test_servers_without_review_ask_nothing_more(tmp_path: Path) -> None:
 async def test_a_call_by_hand_is_seen_by_the_user_and_by_no_model(tmp_path: Path) -> None:
     frontend = Reader()
     async with open_host_with(
-        tmp_path, server(text_result(SECRET)), ScriptedModel(text_round("ok")), frontend, reviewed=("peer",)
+        tmp_path, review_server(text_result(SECRET)), ScriptedModel(text_round("ok")), frontend, reviewed=("peer",)
     ) as host:
         assert (await host.tools.call("peer", "it", {})).text == SECRET
         await host.conversation.send("go")
@@ -510,7 +514,9 @@ async def test_a_call_that_is_allowed_for_longer_has_each_result_reviewed(tmp_pa
             return AllowSession() if isinstance(question, ApproveTool) else await super().ask(question)
 
     frontend, model = Session(PassResult(), WithholdResult()), ScriptedModel(GO, GO, text_round("ok"))
-    async with open_host_with(tmp_path, server(text_result(SECRET)), model, frontend, reviewed=("peer",)) as host:
+    async with open_host_with(
+        tmp_path, review_server(text_result(SECRET)), model, frontend, reviewed=("peer",)
+    ) as host:
         await host.conversation.send("go")
     assert [tool_returns_of(request)[0].text for request in model.requests[1:]] == [SECRET, WITHHELD]
 

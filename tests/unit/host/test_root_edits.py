@@ -31,7 +31,7 @@ CHANGED = "notifications/roots/list_changed"
 
 
 @pytest.fixture
-def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, ...]:
+def work_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, ...]:
     """Three folders; the program was started in the first."""
     made = tuple(tmp_path / name for name in ("work", "notes", "third"))
     for item in made:
@@ -42,34 +42,37 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, ...]
 
 # -- where they come from
 async def test_folders_come_from_the_start_the_users_settings_and_a_trusted_file_in_this_order(
-    folders: tuple[Path, ...], tmp_path: Path
+    work_folders: tuple[Path, ...], tmp_path: Path
 ) -> None:
-    settings, mcp = tmp_path / "config", folders[0] / ".mcp.json"
+    settings, mcp = tmp_path / "config", work_folders[0] / ".mcp.json"
     settings.mkdir()
     mcp.write_text(json.dumps({"mcphost": {"roots": [".", {"path": "../third", "name": "lib"}, 5]}}))
-    project = read_project_file(folders[0])
+    project = read_project_file(work_folders[0])
     assert project is not None
     untrusted, trusted = load_config(settings), load_config(settings, project=project)
-    assert [root.path for root in configured_roots(untrusted)] == [str(folders[0])]
+    assert [root.path for root in configured_roots(untrusted)] == [str(work_folders[0])]
     found = inspect_roots(configured_roots(trusted)).folders
     assert [(item.path, item.name, item.source) for item in found] == [
-        (str(folders[0]), "work", "started"),
-        (str(folders[2]), "lib", "project"),
+        (str(work_folders[0]), "work", "started"),
+        (str(work_folders[2]), "lib", "project"),
     ]
     assert found[1].origin == f"in {mcp}, which you trusted"
     assert "outside" in found[1].warning
     assert [problem for problem in trusted.problems if '"roots"' in problem and "is not one" in problem]
-    (settings / "config.toml").write_text(f'roots = ["{folders[1]}", "{WORKSPACE_FOLDER}"]')
+    (settings / "config.toml").write_text(f'roots = ["{work_folders[1]}", "{WORKSPACE_FOLDER}"]')
     found = inspect_roots(configured_roots(load_config(settings, project=project))).folders
     assert [(item.path, item.source) for item in found] == [
-        (str(folders[1]), "user"),
-        (str(folders[0]), "started"),
-        (str(folders[2]), "project"),
+        (str(work_folders[1]), "user"),
+        (str(work_folders[0]), "started"),
+        (str(work_folders[2]), "project"),
     ]
 
 
-def test_a_user_who_wrote_that_there_are_none_is_not_overruled_by_a_file(folders: tuple[Path, ...]) -> None:
-    assert configured_roots(HostConfig(roots=(), project_roots=(RootConfig(str(folders[1]), source="project"),))) == ()
+def test_a_user_who_wrote_that_there_are_none_is_not_overruled_by_a_file(work_folders: tuple[Path, ...]) -> None:
+    assert (
+        configured_roots(HostConfig(roots=(), project_roots=(RootConfig(str(work_folders[1]), source="project"),)))
+        == ()
+    )
 
 
 def test_folders_in_the_users_own_list_of_servers_are_named_as_misplaced(tmp_path: Path) -> None:
@@ -81,11 +84,11 @@ def test_folders_in_the_users_own_list_of_servers_are_named_as_misplaced(tmp_pat
 
 @pytest.mark.req("roots.permissions")
 def test_a_too_broad_folder_warns_and_an_unsendable_one_shows_why(
-    folders: tuple[Path, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    work_folders: tuple[Path, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOME", str(folders[0]))
+    monkeypatch.setenv("HOME", str(work_folders[0]))
     (tmp_path / "file").write_text("x")
-    (tmp_path / "link").symlink_to(folders[1])
+    (tmp_path / "link").symlink_to(work_folders[1])
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     paths = ["/", "~", str(tmp_path), f"{tmp_path}/link", f"{tmp_path}/file", f"{tmp_path}/no", f"{tmp_path}/loop"]
     found = inspect_roots(RootConfig(path) for path in paths).folders
@@ -95,15 +98,17 @@ def test_a_too_broad_folder_warns_and_an_unsendable_one_shows_why(
         "It contains your home fo",
         "",
     ]
-    assert (found[3].path, found[3].configured_path) == (str(folders[1]), f"{tmp_path}/link")
+    assert (found[3].path, found[3].configured_path) == (str(work_folders[1]), f"{tmp_path}/link")
     assert [(item.state, item.why) for item in found[4:6]] == [
         ("gone", "it is not a folder"),
         ("gone", "it does not exist"),
     ]
     assert found[6].state == "gone"
-    for path, warns in ((folders[0] / "in", False), (tmp_path / "workshop", True), (folders[1], True)):
+    for path, warns in ((work_folders[0] / "in", False), (tmp_path / "workshop", True), (work_folders[1], True)):
         path.mkdir(exist_ok=True)
-        (one,) = inspect_roots([RootConfig(str(path), source="project", file=str(folders[0] / ".mcp.json"))]).folders
+        (one,) = inspect_roots(
+            [RootConfig(str(path), source="project", file=str(work_folders[0] / ".mcp.json"))]
+        ).folders
         assert ("outside the project" in one.warning) is warns, path
 
 
@@ -123,10 +128,10 @@ def test_paths_become_file_addresses_and_back(path: Any, uri: str, shown: str) -
 
 # -- edits
 async def test_an_edit_applies_to_its_scope(
-    folders: tuple[Path, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    work_folders: tuple[Path, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database = Database(tmp_path / "store.db")
-    work, notes, third = map(str, folders)
+    work, notes, third = map(str, work_folders)
 
     def fresh() -> Roots:
         return Roots((RootConfig(work, source="started"),), FolderEditStore(database))
@@ -142,11 +147,11 @@ async def test_an_edit_applies_to_its_scope(
     await roots.remove(work, "user")
     assert [folder.path for folder in (await fresh().refresh()).available] == [third]
     assert [folder.state for folder in (await fresh().refresh()).folders] == ["out", "there"]
-    monkeypatch.chdir(folders[1])
+    monkeypatch.chdir(work_folders[1])
     assert [folder.path for folder in (await fresh().refresh()).available] == []
     again = await fresh().add(work, scope="user")
     assert (again.state, again.source, again.scope) == ("there", "started", "user")
-    monkeypatch.chdir(folders[0])
+    monkeypatch.chdir(work_folders[0])
     roots = fresh()
     await roots.remove(third, "run")
     assert [folder.path for folder in (await roots.refresh()).available] == [work]
@@ -158,24 +163,26 @@ async def test_an_edit_applies_to_its_scope(
 
 
 async def test_a_folder_that_is_named_by_a_link_is_taken_out_and_put_back_like_any_other(
-    folders: tuple[Path, ...], tmp_path: Path
+    work_folders: tuple[Path, ...], tmp_path: Path
 ) -> None:
-    (tmp_path / "link").symlink_to(folders[1])
+    (tmp_path / "link").symlink_to(work_folders[1])
     database = Database(tmp_path / "store.db")
     roots = Roots((RootConfig(f"{tmp_path}/link", "n"),), FolderEditStore(database))
     for out, back in (("run", "user"), ("project", "project"), ("user", "user")):
         assert (await roots.remove(f"{tmp_path}/link", out)).state == "out"
         assert (await roots.refresh()).available == ()
-        assert (await roots.add(str(folders[1]), scope=back)).state == "there"
-        assert [(folder.path, folder.name) for folder in (await roots.refresh()).available] == [(str(folders[1]), "n")]
+        assert (await roots.add(str(work_folders[1]), scope=back)).state == "there"
+        assert [(folder.path, folder.name) for folder in (await roots.refresh()).available] == [
+            (str(work_folders[1]), "n")
+        ]
     await database.close()
 
 
-async def test_a_folder_can_be_renamed_and_duplicates_are_reported(folders: tuple[Path, ...]) -> None:
-    roots = Roots((RootConfig(str(folders[1]), "old"),))
-    assert (await roots.add(str(folders[1]), "new")).name == "new"
+async def test_a_folder_can_be_renamed_and_duplicates_are_reported(work_folders: tuple[Path, ...]) -> None:
+    roots = Roots((RootConfig(str(work_folders[1]), "old"),))
+    assert (await roots.add(str(work_folders[1]), "new")).name == "new"
     with pytest.raises(UsageError, match="already"):
-        await roots.add(str(folders[1]), "new")
+        await roots.add(str(work_folders[1]), "new")
     assert [root.name for root in (await roots.refresh()).roots] == ["new"]
 
 
@@ -192,7 +199,7 @@ async def test_a_folder_can_be_renamed_and_duplicates_are_reported(folders: tupl
     ],
 )
 async def test_what_is_no_readable_folder_or_no_plain_name_is_not_added(
-    path: str, name: str, folders: tuple[Path, ...]
+    path: str, name: str, work_folders: tuple[Path, ...]
 ) -> None:
     roots = Roots(())
     with pytest.raises(UsageError):
@@ -203,9 +210,9 @@ async def test_what_is_no_readable_folder_or_no_plain_name_is_not_added(
 
 
 async def test_a_look_that_ends_after_a_later_one_does_not_bring_back_what_was_taken_out(
-    folders: tuple[Path, ...], monkeypatch: pytest.MonkeyPatch
+    work_folders: tuple[Path, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    roots = Roots((RootConfig(str(folders[1])),))
+    roots = Roots((RootConfig(str(work_folders[1])),))
     await roots.refresh()
     go, looks = anyio.Event(), []
 
@@ -222,7 +229,7 @@ async def test_a_look_that_ends_after_a_later_one_does_not_bring_back_what_was_t
             tasks.start_soon(roots.refresh)
             while not looks:
                 await anyio.lowlevel.checkpoint()
-            await roots.remove(str(folders[1]))
+            await roots.remove(str(work_folders[1]))
             go.set()
     assert roots.filter_reply(module.ListRootsResult(looks[0].roots)).roots == ()
 
@@ -231,20 +238,20 @@ async def test_a_look_that_ends_after_a_later_one_does_not_bring_back_what_was_t
 @pytest.mark.req("roots.changed")
 @pytest.mark.req("roots.consent")
 async def test_only_servers_that_got_the_roots_are_notified_of_changes(
-    folders: tuple[Path, ...], tmp_path: Path
+    work_folders: tuple[Path, ...], tmp_path: Path
 ) -> None:
     peers = {name: AskingServer(HANDSHAKE[-1], ASK) for name in ("told", "refused", "quiet")}
     peers["modern"] = AskingServer(STATELESS, ASK)
     frontend = ScriptedFrontend(ShareSession(), DoNotShare(), ShareSession())
-    named = (RootConfig(str(folders[0])),)
+    named = (RootConfig(str(work_folders[0])),)
     async with open_asking_host(tmp_path, peers, frontend, roots=named) as host:
         for name in ("told", "refused", "modern"):
             await host.tools.call(name, "ask", {})
         assert host.servers.view("refused").known_roots.is_refused
         assert host.servers.view("quiet").known_roots.roots is None
-        assert [root.uri for root in host.servers.view("told").known_roots.roots or ()] == [file_uri(folders[0])]
+        assert [root.uri for root in host.servers.view("told").known_roots.roots or ()] == [file_uri(work_folders[0])]
         for name in ("x", "y"):
-            await host.roots.add(str(folders[1]), name)
+            await host.roots.add(str(work_folders[1]), name)
             while CHANGED not in peers["told"].notifications:
                 await peers["told"].changed.wait()
             peers["told"].notifications.clear()
@@ -253,11 +260,13 @@ async def test_only_servers_that_got_the_roots_are_notified_of_changes(
     assert [name for name, peer in peers.items() if CHANGED in peer.notifications] == []
 
 
-async def test_a_change_during_a_notification_is_announced_as_well(folders: tuple[Path, ...], tmp_path: Path) -> None:
+async def test_a_change_during_a_notification_is_announced_as_well(
+    work_folders: tuple[Path, ...], tmp_path: Path
+) -> None:
     peer, frontend = AskingServer(HANDSHAKE[-1], ASK), ScriptedFrontend(ShareSession())
-    async with open_asking_host(tmp_path, peer, frontend, roots=(RootConfig(str(folders[0])),)) as host:
+    async with open_asking_host(tmp_path, peer, frontend, roots=(RootConfig(str(work_folders[0])),)) as host:
         await host.tools.call("peer", "ask", {})
-        for count, path in enumerate(folders[1:], 1):
+        for count, path in enumerate(work_folders[1:], 1):
             await host.roots.add(str(path))
             while peer.notifications.count(CHANGED) < count:
                 await peer.changed.wait()
@@ -265,11 +274,11 @@ async def test_a_change_during_a_notification_is_announced_as_well(folders: tupl
 
 @pytest.mark.req("roots.changed-modern")
 async def test_a_folder_removed_during_another_question_is_not_shared(
-    folders: tuple[Path, ...], tmp_path: Path
+    work_folders: tuple[Path, ...], tmp_path: Path
 ) -> None:
     asks = {"dirs": ROOTS, "more": form_request({"n": {"type": "string"}})}
     peer, frontend = AskingServer(STATELESS, asks), ScriptedFrontend()
-    named = tuple(RootConfig(str(folder)) for folder in folders[:2])
+    named = tuple(RootConfig(str(folder)) for folder in work_folders[:2])
     async with open_asking_host(tmp_path, peer, frontend, roots=named) as host:
         shared = anyio.Event()
 
@@ -281,43 +290,43 @@ async def test_a_folder_removed_during_another_question_is_not_shared(
                 if isinstance(event, RootsShared):
                     shared.set()
                     break
-            await host.roots.remove(str(folders[1]))
+            await host.roots.remove(str(work_folders[1]))
             return Accept({"n": "x"})
 
         feed = host.events.subscribe()
         frontend.answers += [reply, reply]
         result = json.loads((await host.tools.call("peer", "ask", {})).text)
     assert shared.is_set()
-    assert [root["uri"] for root in result["dirs"]["result"]["roots"]] == [file_uri(folders[0])]
+    assert [root["uri"] for root in result["dirs"]["result"]["roots"]] == [file_uri(work_folders[0])]
 
 
 async def test_each_edit_and_each_disclosure_is_audited_and_published(
-    folders: tuple[Path, ...], tmp_path: Path
+    work_folders: tuple[Path, ...], tmp_path: Path
 ) -> None:
     peer, frontend = AskingServer(HANDSHAKE[-1], ASK), ScriptedFrontend(ShareSession())
     audit_log = AuditLog(AuditStore(tmp_path / "l.db", tmp_path / "l.head"), AuditConfig())
     async with open_asking_host(
-        tmp_path, peer, frontend, roots=(RootConfig(str(folders[0])),), audit_log=audit_log
+        tmp_path, peer, frontend, roots=(RootConfig(str(work_folders[0])),), audit_log=audit_log
     ) as host:
         feed = host.events.subscribe()
-        await host.roots.add(str(folders[1]), "n", "user")
+        await host.roots.add(str(work_folders[1]), "n", "user")
         await host.tools.call("peer", "ask", {})
-        await host.roots.remove(str(folders[1]), "user")
+        await host.roots.remove(str(work_folders[1]), "user")
         await host.tools.call("peer", "ask", {})
         rows = [row for row in await host.audit.read_page(AuditFilter(kind="roots")) if row.event != "withdrawn"]
         events = [event for event in feed.drain() if isinstance(event, RootsChanged | RootsShared)]
     assert [(row.event, row.server, row.subject, row.decision, row.who) for row in reversed(rows)] == [
-        ("added", "", str(folders[1]), "user", "person"),
+        ("added", "", str(work_folders[1]), "user", "person"),
         ("answered", "peer", "", "session", "person"),
         ("told", "peer", "", "2 folders", "answer"),
-        ("removed", "", str(folders[1]), "user", "person"),
+        ("removed", "", str(work_folders[1]), "user", "person"),
         ("decided", "peer", "", "shared", "session"),
         ("told", "peer", "", "1 folder", "session"),
     ]
     assert len({row.arguments for row in rows if row.event == "told"}) == 2
     assert [len(text.folders) if isinstance(text, RootsChanged) else text.uris for text in events] == [
         2,
-        (file_uri(folders[0]), file_uri(folders[1])),
+        (file_uri(work_folders[0]), file_uri(work_folders[1])),
         1,
-        (file_uri(folders[0]),),
+        (file_uri(work_folders[0]),),
     ]

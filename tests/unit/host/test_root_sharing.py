@@ -39,7 +39,7 @@ from tests.fakes.frontend import ScriptedFrontend
 pytestmark = pytest.mark.anyio
 
 
-class Book(AuditLog):
+class RecordingAuditLog(AuditLog):
     """An audit log that records disclosures and runs a callback before writing them."""
 
     def __init__(self) -> None:
@@ -54,15 +54,21 @@ class Book(AuditLog):
 
 
 @pytest.fixture
-def two(tmp_path: Path) -> tuple[Path, Path]:
+def folders(tmp_path: Path) -> tuple[Path, Path]:
     made = tmp_path / "one", tmp_path / "two"
     for item in made:
         item.mkdir()
     return made
 
 
-def create_sharing(two: tuple[Path, Path], *answers: Any) -> tuple[RootSharing, Roots, Book, ScriptedFrontend]:
-    audit_log, roots, frontend = Book(), Roots(tuple(RootConfig(str(item)) for item in two)), ScriptedFrontend(*answers)
+def create_sharing(
+    two: tuple[Path, Path], *answers: Any
+) -> tuple[RootSharing, Roots, RecordingAuditLog, ScriptedFrontend]:
+    audit_log, roots, frontend = (
+        RecordingAuditLog(),
+        Roots(tuple(RootConfig(str(item)) for item in two)),
+        ScriptedFrontend(*answers),
+    )
     return RootSharing("s", roots, frontend, audit_log), roots, audit_log, frontend
 
 
@@ -71,30 +77,30 @@ def uris(reply: ListRootsResult | ServerRequestRejection) -> list[str]:
     return [root.uri for root in reply.roots]
 
 
-async def test_a_folder_deleted_before_the_answer_is_not_shared(two: tuple[Path, Path]) -> None:
+async def test_a_folder_deleted_before_the_answer_is_not_shared(folders: tuple[Path, Path]) -> None:
     def gone(_: ShareRoots) -> ShareOnce:
-        two[1].rmdir()
+        folders[1].rmdir()
         return ShareOnce()
 
-    sharing, _, audit_log, _ = create_sharing(two, gone)
-    assert uris(await sharing.answer("")) == [two[0].as_uri()]
-    assert audit_log.told == [("1 folder", {"roots": [two[0].as_uri()]})]
+    sharing, _, audit_log, _ = create_sharing(folders, gone)
+    assert uris(await sharing.answer("")) == [folders[0].as_uri()]
+    assert audit_log.told == [("1 folder", {"roots": [folders[0].as_uri()]})]
 
 
-async def test_a_folder_removed_while_the_disclosure_is_recorded_is_not_shared(two: tuple[Path, Path]) -> None:
-    sharing, roots, audit_log, _ = create_sharing(two, ShareOnce())
+async def test_a_folder_removed_while_the_disclosure_is_recorded_is_not_shared(folders: tuple[Path, Path]) -> None:
+    sharing, roots, audit_log, _ = create_sharing(folders, ShareOnce())
 
     async def out() -> None:
-        await roots.remove(str(two[1]))
+        await roots.remove(str(folders[1]))
 
     audit_log.before = out
     reply = await sharing.answer("")
-    assert uris(reply) == [two[0].as_uri()]
+    assert uris(reply) == [folders[0].as_uri()]
     assert sharing.known_roots.roots == (reply.roots if isinstance(reply, ListRootsResult) else None)
 
 
-async def test_a_folder_leaves_every_answer_at_the_moment_that_it_is_taken_out(two: tuple[Path, Path]) -> None:
-    sharing, roots, _, _ = create_sharing(two, ShareOnce())
+async def test_a_folder_leaves_every_answer_at_the_moment_that_it_is_taken_out(folders: tuple[Path, Path]) -> None:
+    sharing, roots, _, _ = create_sharing(folders, ShareOnce())
     reply = await sharing.answer("")
     assert isinstance(reply, ListRootsResult)
     seen: list[int] = []
@@ -105,76 +111,76 @@ async def test_a_folder_leaves_every_answer_at_the_moment_that_it_is_taken_out(t
         await unwatched(*given)
 
     roots._remove_folder = watched  # type: ignore[method-assign]  # pyright: ignore[reportPrivateUsage]
-    await roots.remove(str(two[0]))
+    await roots.remove(str(folders[0]))
     assert seen == [1]
 
 
 @pytest.mark.parametrize("answer", [None, True, "once", AllowOnce()])
-async def test_what_is_no_answer_shares_nothing(two: tuple[Path, Path], answer: Any) -> None:
-    sharing, _, audit_log, _ = create_sharing(two, answer)
+async def test_what_is_no_answer_shares_nothing(folders: tuple[Path, Path], answer: Any) -> None:
+    sharing, _, audit_log, _ = create_sharing(folders, answer)
     assert isinstance(await sharing.answer(""), ServerRequestRejection)
     assert audit_log.told == []
 
 
-async def test_once_is_for_once_and_this_run_for_what_was_shown_and_less(two: tuple[Path, Path]) -> None:
-    sharing, roots, _, frontend = create_sharing(two, ShareOnce(), ShareSession(), ShareOnce())
+async def test_once_is_for_once_and_this_run_for_what_was_shown_and_less(folders: tuple[Path, Path]) -> None:
+    sharing, roots, _, frontend = create_sharing(folders, ShareOnce(), ShareSession(), ShareOnce())
     for _ in range(4):
         assert len(uris(await sharing.answer(""))) == 2
     assert len(frontend.asked) == 2
-    await roots.remove(str(two[1]))
-    assert uris(await sharing.answer("")) == [two[0].as_uri()]
+    await roots.remove(str(folders[1]))
+    assert uris(await sharing.answer("")) == [folders[0].as_uri()]
     assert len(frontend.asked) == 2
-    await roots.add(str(two[1].parent))
+    await roots.add(str(folders[1].parent))
     assert len(uris(await sharing.answer(""))) == 2
     assert len(frontend.asked) == 3
 
 
-async def test_what_cannot_be_kept_is_out_for_this_run_all_the_same(two: tuple[Path, Path], tmp_path: Path) -> None:
+async def test_what_cannot_be_kept_is_out_for_this_run_all_the_same(folders: tuple[Path, Path], tmp_path: Path) -> None:
     class Broken(FolderEditStore):
         async def save(self, place: str, edit: FolderEdit) -> None:
             raise StoreError("The disk is full.")
 
-    roots = Roots((RootConfig(str(two[0])),), Broken(Database(tmp_path / "s.db")))
+    roots = Roots((RootConfig(str(folders[0])),), Broken(Database(tmp_path / "s.db")))
     with pytest.raises(StoreError):
-        await roots.remove(str(two[0]), "user")
+        await roots.remove(str(folders[0]), "user")
     assert (await roots.refresh()).available == ()
 
 
 @pytest.mark.parametrize("path", ["", "a\0b", "x" * 5_000])
-async def test_a_path_that_is_none_is_neither_added_nor_looked_at(two: tuple[Path, Path], path: str) -> None:
-    roots = create_sharing(two)[1]
+async def test_a_path_that_is_none_is_neither_added_nor_looked_at(folders: tuple[Path, Path], path: str) -> None:
+    roots = create_sharing(folders)[1]
     for act in (roots.add, roots.remove, roots.inspect_folder):
         with pytest.raises(UsageError, match="A path has 1 to"):
             await act(path)
 
 
-async def test_the_number_of_shared_folders_is_bounded(two: tuple[Path, Path], tmp_path: Path) -> None:
+async def test_the_number_of_shared_folders_is_bounded(folders: tuple[Path, Path], tmp_path: Path) -> None:
     made = [tmp_path / f"n{number}" for number in range(MAX_ROOTS)]
     for item in made:
         item.mkdir()
     roots = Roots(tuple(RootConfig(str(item)) for item in made))
     with pytest.raises(UsageError, match="At most"):
-        await roots.add(str(two[0]))
+        await roots.add(str(folders[0]))
     await roots.remove(str(made[0]))
-    await roots.add(str(two[0]))
+    await roots.add(str(folders[0]))
     with pytest.raises(UsageError, match="At most"):
         await roots.add(str(made[0]))
 
 
-async def test_an_unreadable_folder_is_not_shared(two: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    sharing, _, _, frontend = create_sharing(two, ShareOnce())
-    monkeypatch.setattr("os.access", lambda path, mode: str(path) != str(two[1]))
-    assert uris(await sharing.answer("")) == [two[0].as_uri()]
+async def test_an_unreadable_folder_is_not_shared(folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    sharing, _, _, frontend = create_sharing(folders, ShareOnce())
+    monkeypatch.setattr("os.access", lambda path, mode: str(path) != str(folders[1]))
+    assert uris(await sharing.answer("")) == [folders[0].as_uri()]
     question = frontend.asked[0]
     assert isinstance(question, ShareRoots)
-    assert question.gone == (str(two[1]),)
+    assert question.gone == (str(folders[1]),)
 
 
 def create_stored_sharing(
     path: Path, two: tuple[Path, Path], *answers: Any, digest: str = "d"
-) -> tuple[RootSharing, Book, ScriptedFrontend]:
+) -> tuple[RootSharing, RecordingAuditLog, ScriptedFrontend]:
     """One run of mcphost with its answers on the disk."""
-    audit_log, frontend = Book(), ScriptedFrontend(*answers)
+    audit_log, frontend = RecordingAuditLog(), ScriptedFrontend(*answers)
     roots = Roots(tuple(RootConfig(str(item)) for item in two))
     store = FolderAnswerStore(Database(path / "answers.db"))
     return (
@@ -187,46 +193,46 @@ def create_stored_sharing(
 
 
 async def test_an_answer_for_good_holds_in_later_runs_and_for_this_server_alone(
-    two: tuple[Path, Path], tmp_path: Path
+    folders: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    first, _, _ = create_stored_sharing(tmp_path, two, ShareAlways())
+    first, _, _ = create_stored_sharing(tmp_path, folders, ShareAlways())
     assert len(uris(await first.answer(""))) == 2
     assert first.known_roots.is_permanent
-    later, audit_log, frontend = create_stored_sharing(tmp_path, two)
+    later, audit_log, frontend = create_stored_sharing(tmp_path, folders)
     assert len(uris(await later.answer(""))) == 2
     assert frontend.asked == []
-    assert audit_log.told == [("2 folders", {"roots": [item.as_uri() for item in two]})]
-    changed, _, frontend = create_stored_sharing(tmp_path, two, DoNotShare(), digest="another")
+    assert audit_log.told == [("2 folders", {"roots": [item.as_uri() for item in folders]})]
+    changed, _, frontend = create_stored_sharing(tmp_path, folders, DoNotShare(), digest="another")
     assert isinstance(await changed.answer(""), ServerRequestRejection)
     assert len(frontend.asked) == 1
 
 
 async def test_a_folder_that_a_server_may_never_know_is_left_out_without_a_question(
-    two: tuple[Path, Path], tmp_path: Path
+    folders: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    first, _, _ = create_stored_sharing(tmp_path, (two[0], two[0]), NeverShare())
+    first, _, _ = create_stored_sharing(tmp_path, (folders[0], folders[0]), NeverShare())
     assert uris(await first.answer("")) == []
-    later, _, frontend = create_stored_sharing(tmp_path, two, ShareOnce())
-    assert uris(await later.answer("")) == [two[1].as_uri()]
+    later, _, frontend = create_stored_sharing(tmp_path, folders, ShareOnce())
+    assert uris(await later.answer("")) == [folders[1].as_uri()]
     (question,) = frontend.asked
     assert isinstance(question, ShareRoots)
-    assert [root.uri for root in question.roots] == [two[1].as_uri()], "only what nothing was said about"
+    assert [root.uri for root in question.roots] == [folders[1].as_uri()], "only what nothing was said about"
 
 
 async def test_a_new_folder_is_asked_about_alone_and_refusing_it_leaves_what_was_agreed_to(
-    two: tuple[Path, Path], tmp_path: Path
+    folders: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    first, _, _ = create_stored_sharing(tmp_path, (two[0], two[0]), ShareAlways())
+    first, _, _ = create_stored_sharing(tmp_path, (folders[0], folders[0]), ShareAlways())
     await first.answer("")
-    later, _, frontend = create_stored_sharing(tmp_path, two, DoNotShare())
-    assert uris(await later.answer("")) == [two[0].as_uri()]
+    later, _, frontend = create_stored_sharing(tmp_path, folders, DoNotShare())
+    assert uris(await later.answer("")) == [folders[0].as_uri()]
     (question,) = frontend.asked
     assert isinstance(question, ShareRoots)
-    assert [root.uri for root in question.roots] == [two[1].as_uri()]
+    assert [root.uri for root in question.roots] == [folders[1].as_uri()]
 
 
 async def test_a_permanent_answer_that_cannot_be_stored_lasts_for_this_run_and_is_reported(
-    two: tuple[Path, Path],
+    folders: tuple[Path, Path],
 ) -> None:
     class Broken(FolderAnswerStore):
         async def save(self, *given: Any, **more: Any) -> None:
@@ -236,13 +242,13 @@ async def test_a_permanent_answer_that_cannot_be_stored_lasts_for_this_run_and_i
             return {}
 
     messages: list[str] = []
-    roots, frontend = Roots((RootConfig(str(two[0])),)), ScriptedFrontend(ShareAlways())
-    broken = Broken(Database(two[0] / "s.db"))
+    roots, frontend = Roots((RootConfig(str(folders[0])),)), ScriptedFrontend(ShareAlways())
+    broken = Broken(Database(folders[0] / "s.db"))
     sharing = RootSharing(
         "s",
         roots,
         frontend,
-        Book(),
+        RecordingAuditLog(),
         folder_questions=FolderQuestions(answers=broken),
         notify=lambda text, hint: messages.append(text),
     )
@@ -255,24 +261,24 @@ async def test_a_permanent_answer_that_cannot_be_stored_lasts_for_this_run_and_i
 PIPE = ServerRequestContext(revision=Revision.V2025_11_25)
 
 
-class Asking:
+class RootsServers:
     """Some servers of one run, connected and asking by themselves."""
 
     def __init__(self, two: tuple[Path, Path], *answers: Any, names: tuple[str, ...] = ("s",)) -> None:
-        self.book, self.front, self.now = Book(), ScriptedFrontend(*answers), 0.0
+        self.audit_log, self.frontend, self.now = RecordingAuditLog(), ScriptedFrontend(*answers), 0.0
         self.roots = Roots(tuple(RootConfig(str(item)) for item in two))
-        self.questions = FolderQuestions(self.book, clock=lambda: self.now)
+        self.questions = FolderQuestions(self.audit_log, clock=lambda: self.now)
         self.servers = {
-            name: RootSharing(name, self.roots, self.front, self.book, folder_questions=self.questions)
+            name: RootSharing(name, self.roots, self.frontend, self.audit_log, folder_questions=self.questions)
             for name in names
         }
-        self.got: dict[str, list[Any]] = {name: [] for name in names}
+        self.replies: dict[str, list[Any]] = {name: [] for name in names}
         for server in self.servers.values():
             server.mark_ready()
 
     async def ask(self, name: str) -> None:
         """A roots/list of that server, while nothing of it runs."""
-        self.got[name].append(await self.servers[name].answer("", PIPE))
+        self.replies[name].append(await self.servers[name].answer("", PIPE))
 
     async def waiting(self, *names: str, count: int = 1) -> None:
         """Wait until this many requests of each server are held."""
@@ -280,53 +286,53 @@ class Asking:
             await anyio.lowlevel.checkpoint()
 
 
-async def test_a_server_that_asks_by_itself_is_asked_about_with_its_first_call(two: tuple[Path, Path]) -> None:
-    it = Asking(two, ShareOnce())
+async def test_a_server_that_asks_by_itself_is_asked_about_with_its_first_call(folders: tuple[Path, Path]) -> None:
+    servers = RootsServers(folders, ShareOnce())
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             for _ in range(MAX_HELD_REQUESTS):
-                tasks.start_soon(it.ask, "s")
-            await it.waiting("s", count=MAX_HELD_REQUESTS)
-            assert it.front.asked == []
-            with it.servers["s"].track_request("tools/call"):
-                assert await it.servers["s"].prepare("its tool t is about to run")
-    assert [question.why for question in it.front.asked] == ["its tool t is about to run"]
-    assert [len(uris(reply)) for reply in it.got["s"]] == [2] * MAX_HELD_REQUESTS
-    assert not await it.servers["s"].prepare("again")
-    it.front.answers.append(DoNotShare())
-    with it.servers["s"].track_request("tools/call"):
-        await it.ask("s")
-    assert isinstance(it.got["s"][-1], ServerRequestRejection), "once was for those that waited"
+                tasks.start_soon(servers.ask, "s")
+            await servers.waiting("s", count=MAX_HELD_REQUESTS)
+            assert servers.frontend.asked == []
+            with servers.servers["s"].track_request("tools/call"):
+                assert await servers.servers["s"].prepare("its tool t is about to run")
+    assert [question.why for question in servers.frontend.asked] == ["its tool t is about to run"]
+    assert [len(uris(reply)) for reply in servers.replies["s"]] == [2] * MAX_HELD_REQUESTS
+    assert not await servers.servers["s"].prepare("again")
+    servers.frontend.answers.append(DoNotShare())
+    with servers.servers["s"].track_request("tools/call"):
+        await servers.ask("s")
+    assert isinstance(servers.replies["s"][-1], ServerRequestRejection), "once was for those that waited"
 
 
 async def test_at_most_five_requests_of_a_server_wait_and_the_next_gets_an_empty_list(
-    two: tuple[Path, Path],
+    folders: tuple[Path, Path],
 ) -> None:
-    it = Asking(two)
+    servers = RootsServers(folders)
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             for _ in range(MAX_HELD_REQUESTS + 3):
-                tasks.start_soon(it.ask, "s")
-            while len(it.got["s"]) < 3:
+                tasks.start_soon(servers.ask, "s")
+            while len(servers.replies["s"]) < 3:
                 await anyio.lowlevel.checkpoint()
-            await it.waiting("s", count=MAX_HELD_REQUESTS)
+            await servers.waiting("s", count=MAX_HELD_REQUESTS)
             tasks.cancel_scope.cancel()
-    assert [uris(reply) for reply in it.got["s"]] == [[]] * 3
-    assert it.front.asked == []
+    assert [uris(reply) for reply in servers.replies["s"]] == [[]] * 3
+    assert servers.frontend.asked == []
 
 
 @pytest.mark.parametrize(("limit", "method"), [("HOLD_SECONDS", ""), ("BLOCKED_TIMEOUT", "tools/list")])
 async def test_a_server_that_may_not_wait_gets_an_empty_list_without_a_question(
-    two: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, limit: str, method: str
+    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, limit: str, method: str
 ) -> None:
     monkeypatch.setattr(sharing_module, limit, 0.0)
-    it = Asking(two)
-    with anyio.fail_after(20), it.servers["s"].track_request(method) if method else nullcontext():
-        await it.ask("s")
-    assert [uris(reply) for reply in it.got["s"]] == [[]]
-    assert it.front.asked == []
-    assert it.servers["s"].known_roots.roots is None
-    assert it.book.told == []
+    servers = RootsServers(folders)
+    with anyio.fail_after(20), servers.servers["s"].track_request(method) if method else nullcontext():
+        await servers.ask("s")
+    assert [uris(reply) for reply in servers.replies["s"]] == [[]]
+    assert servers.frontend.asked == []
+    assert servers.servers["s"].known_roots.roots is None
+    assert servers.audit_log.told == []
 
 
 class Told:
@@ -334,146 +340,148 @@ class Told:
 
     facts = SimpleNamespace(era="handshake")
 
-    def __init__(self, it: Asking) -> None:
-        self.it = it
+    def __init__(self, servers: RootsServers) -> None:
+        self.driver = servers
         self.notices: list[str] = []
 
     async def notify(self, notice: Any) -> None:
         self.notices.append(notice.METHOD)
-        await self.it.ask("s")
+        await self.driver.ask("s")
 
 
 async def test_a_request_that_was_taken_back_is_asked_about_with_the_first_call_and_made_again(
-    two: tuple[Path, Path],
+    folders: tuple[Path, Path],
 ) -> None:
-    it = Asking(two, ShareOnce())
-    told = Told(it)
+    servers = RootsServers(folders, ShareOnce())
+    told = Told(servers)
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(it.servers["s"].send_list_changes, cast("Any", told), print)
+            tasks.start_soon(servers.servers["s"].send_list_changes, cast("Any", told), print)
             async with anyio.create_task_group() as asking:
-                asking.start_soon(it.ask, "s")
-                await it.waiting("s")
+                asking.start_soon(servers.ask, "s")
+                await servers.waiting("s")
                 asking.cancel_scope.cancel()
-            assert (it.front.asked, it.got["s"]) == ([], [])
-            with it.servers["s"].track_request("tools/call"):
-                assert await it.servers["s"].prepare("its tool t is about to run")
+            assert (servers.frontend.asked, servers.replies["s"]) == ([], [])
+            with servers.servers["s"].track_request("tools/call"):
+                assert await servers.servers["s"].prepare("its tool t is about to run")
                 assert told.notices == ["notifications/roots/list_changed"]
-                assert [len(uris(reply)) for reply in it.got["s"]] == [2], "told again before the call"
+                assert [len(uris(reply)) for reply in servers.replies["s"]] == [2], "told again before the call"
             tasks.cancel_scope.cancel()
-    assert len(it.front.asked) == 1
+    assert len(servers.frontend.asked) == 1
 
 
-async def test_what_a_program_that_is_gone_wanted_is_not_asked_for_the_next_one(two: tuple[Path, Path]) -> None:
-    it = Asking(two)
+async def test_what_a_program_that_is_gone_wanted_is_not_asked_for_the_next_one(folders: tuple[Path, Path]) -> None:
+    servers = RootsServers(folders)
     with anyio.fail_after(20):
         async with anyio.create_task_group() as asking:
-            asking.start_soon(it.ask, "s")
-            await it.waiting("s")
+            asking.start_soon(servers.ask, "s")
+            await servers.waiting("s")
             asking.cancel_scope.cancel()
-        await it.servers["s"].begin_connection()
-        it.servers["s"].mark_ready()
-        assert not await it.servers["s"].prepare("its tool t is about to run")
-    assert it.front.asked == []
+        await servers.servers["s"].begin_connection()
+        servers.servers["s"].mark_ready()
+        assert not await servers.servers["s"].prepare("its tool t is about to run")
+    assert servers.frontend.asked == []
 
 
-async def test_a_call_that_is_stopped_withdraws_the_question_and_the_next_one_asks_it(two: tuple[Path, Path]) -> None:
-    it = Asking(two)
-    server = it.servers["s"]
+async def test_a_call_that_is_stopped_withdraws_the_question_and_the_next_one_asks_it(
+    folders: tuple[Path, Path],
+) -> None:
+    servers = RootsServers(folders)
+    server = servers.servers["s"]
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(it.ask, "s")
-            await it.waiting("s")
+            tasks.start_soon(servers.ask, "s")
+            await servers.waiting("s")
             async with anyio.create_task_group() as call:
                 call.start_soon(server.prepare, "one")
-                await it.front.asked_now.wait()
+                await servers.frontend.asked_now.wait()
                 call.cancel_scope.cancel()
-            assert it.got["s"] == []
-            it.front.answers.append(ShareSession())
+            assert servers.replies["s"] == []
+            servers.frontend.answers.append(ShareSession())
             assert await server.prepare("two")
-    assert [question.why for question in it.front.asked] == ["one", "two"]
-    assert len(uris(it.got["s"][0])) == 2
+    assert [question.why for question in servers.frontend.asked] == ["one", "two"]
+    assert len(uris(servers.replies["s"][0])) == 2
 
 
 async def test_a_server_keeps_what_it_may_know_while_a_new_folder_waits_for_its_next_call(
-    two: tuple[Path, Path],
+    folders: tuple[Path, Path],
 ) -> None:
-    it = Asking(two, ShareSession(), ShareSession())
-    told, server = Told(it), it.servers["s"]
+    servers = RootsServers(folders, ShareSession(), ShareSession())
+    told, server = Told(servers), servers.servers["s"]
     with anyio.fail_after(20):
         assert len(uris(await server.answer(""))) == 2
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.send_list_changes, cast("Any", told), print)
-            await it.roots.add(str(two[0].parent))
-            while not it.got["s"]:
+            await servers.roots.add(str(folders[0].parent))
+            while not servers.replies["s"]:
                 await anyio.lowlevel.checkpoint()
-            assert len(uris(it.got["s"][0])) == 2, "what was agreed to, at once"
-            assert len(it.front.asked) == 1
+            assert len(uris(servers.replies["s"][0])) == 2, "what was agreed to, at once"
+            assert len(servers.frontend.asked) == 1
             with server.track_request("tools/call"):
                 await server.prepare("its tool t is about to run")
-            assert len(uris(it.got["s"][-1])) == 3
+            assert len(uris(servers.replies["s"][-1])) == 3
             tasks.cancel_scope.cancel()
-    assert len(it.front.asked) == 2
+    assert len(servers.frontend.asked) == 2
 
 
 # -- several servers
 async def test_servers_that_wait_at_the_same_moment_are_one_question_with_an_answer_for_each(
-    two: tuple[Path, Path],
+    folders: tuple[Path, Path],
 ) -> None:
     names = ("a", "b", "c", "d")
-    it = Asking(two, SharePerServer({"a": "once", "b": "session", "d": "never"}), names=names)
+    servers = RootsServers(folders, SharePerServer({"a": "once", "b": "session", "d": "never"}), names=names)
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             for name in names:
-                tasks.start_soon(it.ask, name)
-            await it.waiting(*names)
-            await it.servers["b"].prepare("its tool t is about to run")
-    (question,) = it.front.asked
+                tasks.start_soon(servers.ask, name)
+            await servers.waiting(*names)
+            await servers.servers["b"].prepare("its tool t is about to run")
+    (question,) = servers.frontend.asked
     assert isinstance(question, ShareRoots)
     assert (question.server, sorted(asker.server for asker in question.askers)) == ("b", list(names))
-    assert [len(uris(it.got[name][0])) for name in ("a", "b", "d")] == [2, 2, 0]
-    assert isinstance(it.got["c"][0], ServerRequestRejection)
+    assert [len(uris(servers.replies[name][0])) for name in ("a", "b", "d")] == [2, 2, 0]
+    assert isinstance(servers.replies["c"][0], ServerRequestRejection)
 
 
 @pytest.mark.parametrize(("answer", "counts"), [(DoNotShare(), (0, 0)), (ShareAlways(), (2, 0)), (None, (0, 0))])
 async def test_an_answer_that_names_no_server_is_no_agreement_for_those_beside_the_first(
-    two: tuple[Path, Path], answer: Any, counts: tuple[int, int]
+    folders: tuple[Path, Path], answer: Any, counts: tuple[int, int]
 ) -> None:
-    it = Asking(two, answer, names=("a", "b"))
+    servers = RootsServers(folders, answer, names=("a", "b"))
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
-            for name in it.servers:
-                tasks.start_soon(it.ask, name)
-            await it.waiting(*it.servers)
-            await it.servers["a"].prepare("")
-    received = [it.got[name][0] for name in it.servers]
+            for name in servers.servers:
+                tasks.start_soon(servers.ask, name)
+            await servers.waiting(*servers.servers)
+            await servers.servers["a"].prepare("")
+    received = [servers.replies[name][0] for name in servers.servers]
     assert tuple(len(message.roots) if isinstance(message, ListRootsResult) else 0 for message in received) == counts
 
 
 # -- floods
-async def test_a_refusal_answers_for_a_minute_or_until_the_list_changes(two: tuple[Path, Path]) -> None:
-    it = Asking(two, DoNotShare(), DoNotShare(), ShareSession())
-    server = it.servers["s"]
+async def test_a_refusal_answers_for_a_minute_or_until_the_list_changes(folders: tuple[Path, Path]) -> None:
+    servers = RootsServers(folders, DoNotShare(), DoNotShare(), ShareSession())
+    server = servers.servers["s"]
     for _ in range(20):
         assert isinstance(await server.answer(""), ServerRequestRejection)
-    assert len(it.front.asked) == 1
-    it.now = 59.9
+    assert len(servers.frontend.asked) == 1
+    servers.now = 59.9
     assert isinstance(await server.answer(""), ServerRequestRejection)
-    assert len(it.front.asked) == 1
-    it.now = 60.1
+    assert len(servers.frontend.asked) == 1
+    servers.now = 60.1
     assert isinstance(await server.answer(""), ServerRequestRejection)
-    assert len(it.front.asked) == 2
-    await it.roots.remove(str(two[1]))
+    assert len(servers.frontend.asked) == 2
+    await servers.roots.remove(str(folders[1]))
     assert len(uris(await server.answer(""))) == 1
-    assert len(it.front.asked) == 3
+    assert len(servers.frontend.asked) == 3
 
 
-async def test_the_same_telling_is_recorded_once(two: tuple[Path, Path]) -> None:
-    it = Asking(two, ShareSession())
-    server = it.servers["s"]
+async def test_the_same_telling_is_recorded_once(folders: tuple[Path, Path]) -> None:
+    servers = RootsServers(folders, ShareSession())
+    server = servers.servers["s"]
     for _ in range(20):
         assert len(uris(await server.answer(""))) == 2
-    assert len(it.book.told) == 1
-    await it.roots.remove(str(two[1]))
+    assert len(servers.audit_log.told) == 1
+    await servers.roots.remove(str(folders[1]))
     assert len(uris(await server.answer(""))) == 1
-    assert [decision for decision, _ in it.book.told] == ["2 folders", "1 folder"]
+    assert [decision for decision, _ in servers.audit_log.told] == ["2 folders", "1 folder"]

@@ -34,7 +34,7 @@ ASK: dict[str, Any] = {"a": ROOTS}
 
 
 @pytest.fixture
-def folders(tmp_path: Path) -> tuple[RootConfig, ...]:
+def configured_folders(tmp_path: Path) -> tuple[RootConfig, ...]:
     """Two folders, one with a name and odd letters, one without."""
     odd, plain = tmp_path / "al pha %#ü", tmp_path / "plain"
     odd.mkdir()
@@ -47,26 +47,26 @@ def folders(tmp_path: Path) -> tuple[RootConfig, ...]:
 @pytest.mark.req("roots.file-uri")
 @pytest.mark.parametrize("revision", [*HANDSHAKE, STATELESS])
 async def test_a_server_gets_the_folders_the_user_agreed_to_share(
-    revision: str, folders: tuple[RootConfig, ...], tmp_path: Path
+    revision: str, configured_folders: tuple[RootConfig, ...], tmp_path: Path
 ) -> None:
-    got, _ = await collect_replies(tmp_path, revision, ASK, ShareOnce(), roots=folders)
+    got, _ = await collect_replies(tmp_path, revision, ASK, ShareOnce(), roots=configured_folders)
     alpha, plain = got["a"]["result"]["roots"]
     assert alpha["name"] == "alpha"
     assert "name" not in plain
     assert alpha["uri"].startswith("file:///")
     assert "al%20pha%20%25%23%C3%BC" in alpha["uri"]
     assert alpha["uri"].isascii()
-    assert unquote(urlsplit(alpha["uri"]).path) == folders[0].path
+    assert unquote(urlsplit(alpha["uri"]).path) == configured_folders[0].path
 
 
 @pytest.mark.req("sec.consent.data")
 @pytest.mark.req("roots.consent")
 @pytest.mark.parametrize("revision", BOTH_ERAS)
 async def test_a_server_gets_no_roots_before_approval_and_later_only_as_approved(
-    revision: str, folders: tuple[RootConfig, ...], tmp_path: Path
+    revision: str, configured_folders: tuple[RootConfig, ...], tmp_path: Path
 ) -> None:
     peer, frontend = AskingServer(revision, ASK), ScriptedFrontend(ShareOnce(), ShareSession())
-    async with open_asking_host(tmp_path, peer, frontend, roots=folders) as host:
+    async with open_asking_host(tmp_path, peer, frontend, roots=configured_folders) as host:
         first = (await host.tools.call("peer", "ask", {})).text
         second = (await host.tools.call("peer", "ask", {})).text
         third = (await host.tools.call("peer", "ask", {})).text
@@ -78,10 +78,12 @@ async def test_a_server_gets_no_roots_before_approval_and_later_only_as_approved
 
 
 @pytest.mark.req("roots.consent")
-async def test_agreeing_for_one_server_does_not_affect_another(folders: tuple[RootConfig, ...], tmp_path: Path) -> None:
+async def test_agreeing_for_one_server_does_not_affect_another(
+    configured_folders: tuple[RootConfig, ...], tmp_path: Path
+) -> None:
     peers = {"one": AskingServer("2025-11-25", ASK), "two": AskingServer("2025-11-25", ASK)}
     frontend = ScriptedFrontend(ShareSession(), DoNotShare())
-    async with open_asking_host(tmp_path, peers, frontend, roots=folders) as host:
+    async with open_asking_host(tmp_path, peers, frontend, roots=configured_folders) as host:
         assert "uri" in (await host.tools.call("one", "ask", {})).text
         assert "-1" in (await host.tools.call("two", "ask", {})).text
     assert [question.server for question in frontend.asked] == ["one", "two"]
@@ -90,12 +92,12 @@ async def test_agreeing_for_one_server_does_not_affect_another(folders: tuple[Ro
 @pytest.mark.req("roots.consent")
 @pytest.mark.req("mrtr.decline")
 async def test_a_refusal_is_an_error_in_one_era_and_ends_the_call_in_the_other(
-    folders: tuple[RootConfig, ...], tmp_path: Path
+    configured_folders: tuple[RootConfig, ...], tmp_path: Path
 ) -> None:
-    got, _ = await collect_replies(tmp_path, "2025-11-25", ASK, DoNotShare(), roots=folders)
+    got, _ = await collect_replies(tmp_path, "2025-11-25", ASK, DoNotShare(), roots=configured_folders)
     assert got["a"]["error"]["code"] == -1
     peer = AskingServer(STATELESS, ASK)
-    async with open_asking_host(tmp_path, peer, ScriptedFrontend(DoNotShare()), roots=folders) as host:
+    async with open_asking_host(tmp_path, peer, ScriptedFrontend(DoNotShare()), roots=configured_folders) as host:
         with pytest.raises(ConsentDenied, match="does not share"):
             await host.tools.call("peer", "ask", {})
     assert len(peer.calls) == 1
@@ -112,13 +114,13 @@ async def test_without_anybody_to_ask_roots_are_not_known(revision: str, tmp_pat
 
 @pytest.mark.req("roots.unsupported")
 async def test_a_failure_inside_is_an_internal_error_without_details(
-    folders: tuple[RootConfig, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    configured_folders: tuple[RootConfig, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(self: Roots) -> Any:
         raise RuntimeError("secret detail")
 
     monkeypatch.setattr(Roots, "refresh", broken)
-    got, _ = await collect_replies(tmp_path, "2025-11-25", ASK, roots=folders)
+    got, _ = await collect_replies(tmp_path, "2025-11-25", ASK, roots=configured_folders)
     assert got["a"]["error"]["code"] == -32603
     assert "secret" not in got["a"]["error"]["message"]
 
@@ -128,14 +130,14 @@ async def test_a_failure_inside_is_an_internal_error_without_details(
 @pytest.mark.req("life.init.caps.roots")
 @pytest.mark.parametrize("revision", HANDSHAKE)
 async def test_each_change_is_announced_in_the_handshake_era_and_only_new_folders_ask(
-    revision: str, folders: tuple[RootConfig, ...], tmp_path: Path
+    revision: str, configured_folders: tuple[RootConfig, ...], tmp_path: Path
 ) -> None:
     peer, frontend = AskingServer(revision, ASK), ScriptedFrontend(ShareSession(), ShareSession())
     (tmp_path / "new").mkdir()
-    async with open_asking_host(tmp_path, peer, frontend, roots=folders) as host:
+    async with open_asking_host(tmp_path, peer, frontend, roots=configured_folders) as host:
         assert peer.declared["roots"] == {"listChanged": True}
         await host.tools.call("peer", "ask", {})
-        await host.roots.remove(folders[1].path)
+        await host.roots.remove(configured_folders[1].path)
         while "notifications/roots/list_changed" not in peer.notifications:
             await peer.changed.wait()
         assert peer.notifications.count("notifications/roots/list_changed") == 1
@@ -147,14 +149,14 @@ async def test_each_change_is_announced_in_the_handshake_era_and_only_new_folder
 
 
 async def test_a_folder_removed_while_the_question_was_open_is_not_shared(
-    folders: tuple[RootConfig, ...], tmp_path: Path
+    configured_folders: tuple[RootConfig, ...], tmp_path: Path
 ) -> None:
     peer, frontend = AskingServer(HANDSHAKE[-1], ASK), ScriptedFrontend()
-    async with open_asking_host(tmp_path, peer, frontend, roots=folders) as host:
+    async with open_asking_host(tmp_path, peer, frontend, roots=configured_folders) as host:
 
         async def agree(question: Any) -> ShareOnce:
             del question
-            await host.roots.remove(folders[1].path)
+            await host.roots.remove(configured_folders[1].path)
             return ShareOnce()
 
         frontend.answers.append(agree)
@@ -163,13 +165,13 @@ async def test_a_folder_removed_while_the_question_was_open_is_not_shared(
 
 @pytest.mark.req("roots.changed-modern")
 async def test_in_the_stateless_era_a_change_shows_in_the_next_answer_alone(
-    folders: tuple[RootConfig, ...], tmp_path: Path
+    configured_folders: tuple[RootConfig, ...], tmp_path: Path
 ) -> None:
     peer, frontend = AskingServer(STATELESS, ASK), ScriptedFrontend(ShareOnce(), ShareOnce())
-    async with open_asking_host(tmp_path, peer, frontend, roots=folders) as host:
+    async with open_asking_host(tmp_path, peer, frontend, roots=configured_folders) as host:
         assert peer.declared["roots"] == {}
         assert "plain" in (await host.tools.call("peer", "ask", {})).text
-        await host.roots.remove(folders[1].path)
+        await host.roots.remove(configured_folders[1].path)
         assert "plain" not in (await host.tools.call("peer", "ask", {})).text
     assert not any("roots" in method for method in peer.notifications)
 
@@ -178,34 +180,34 @@ async def test_in_the_stateless_era_a_change_shows_in_the_next_answer_alone(
 @pytest.mark.req("roots.permissions")
 @pytest.mark.req("roots.monitor")
 async def test_only_folders_that_are_there_and_readable_are_shared_as_what_they_really_are(
-    folders: tuple[RootConfig, ...], tmp_path: Path
+    configured_folders: tuple[RootConfig, ...], tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("x")
-    (tmp_path / "link").symlink_to(folders[1].path)
+    (tmp_path / "link").symlink_to(configured_folders[1].path)
     (tmp_path / "broken").symlink_to(tmp_path / "nowhere")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     gone = [str(tmp_path / name) for name in ("file", "missing", "broken", "loop")]
-    given = (*folders, RootConfig(str(tmp_path / "link")), RootConfig(f"{tmp_path}/plain/../plain"))
+    given = (*configured_folders, RootConfig(str(tmp_path / "link")), RootConfig(f"{tmp_path}/plain/../plain"))
     roots = Roots((*given, *(RootConfig(path) for path in gone), RootConfig("bad\0path")))
     now = await roots.refresh()
-    assert [root.uri for root in now.roots] == [file_uri(Path(folder.path)) for folder in folders]
+    assert [root.uri for root in now.roots] == [file_uri(Path(folder.path)) for folder in configured_folders]
     assert now.missing == (*gone, "bad\0path")
 
 
 @pytest.mark.req("roots.monitor")
 @pytest.mark.parametrize("revision", BOTH_ERAS)
 async def test_a_folder_that_vanished_is_not_shared_any_more_and_marked(
-    revision: str, folders: tuple[RootConfig, ...], tmp_path: Path
+    revision: str, configured_folders: tuple[RootConfig, ...], tmp_path: Path
 ) -> None:
     peer, frontend = AskingServer(revision, ASK), ScriptedFrontend(ShareOnce(), ShareOnce())
-    async with open_asking_host(tmp_path, peer, frontend, roots=folders) as host:
+    async with open_asking_host(tmp_path, peer, frontend, roots=configured_folders) as host:
         await host.tools.call("peer", "ask", {})
-        os.rmdir(folders[1].path)
+        os.rmdir(configured_folders[1].path)
         text = (await host.tools.call("peer", "ask", {})).text
     assert "plain" not in text
     question = frontend.asked[1]
     assert isinstance(question, ShareRoots)
-    assert question.gone == (folders[1].path,)
+    assert question.gone == (configured_folders[1].path,)
 
 
 async def test_without_roots_the_answer_is_empty_and_no_question_is_asked(tmp_path: Path) -> None:
@@ -222,7 +224,7 @@ async def test_the_folder_of_the_start_is_the_root_when_nothing_is_configured(
 
 
 async def test_servers_that_begin_together_look_at_the_folders_once(
-    folders: tuple[RootConfig, ...], monkeypatch: pytest.MonkeyPatch
+    configured_folders: tuple[RootConfig, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks = 0
 
@@ -232,7 +234,7 @@ async def test_servers_that_begin_together_look_at_the_folders_once(
         return inspect_roots(*words)
 
     monkeypatch.setattr(roots_module, "inspect_roots", counting)
-    roots, found = Roots(folders), list[RootFolders]()
+    roots, found = Roots(configured_folders), list[RootFolders]()
 
     async def one() -> None:
         found.append(await roots.refresh())
@@ -243,13 +245,15 @@ async def test_servers_that_begin_together_look_at_the_folders_once(
     assert looks == 1
     assert len(found) == 10
     assert all(len(item.roots) == 2 for item in found)
-    await anyio.Path(folders[1].path).rmdir()
+    await anyio.Path(configured_folders[1].path).rmdir()
     assert len((await roots.refresh()).roots) == 1
     assert looks == 2
 
 
-async def test_a_look_that_is_cancelled_is_made_anew_for_those_who_joined_it(folders: tuple[RootConfig, ...]) -> None:
-    roots, found = Roots(folders), list[RootFolders]()
+async def test_a_look_that_is_cancelled_is_made_anew_for_those_who_joined_it(
+    configured_folders: tuple[RootConfig, ...],
+) -> None:
+    roots, found = Roots(configured_folders), list[RootFolders]()
 
     async def one(scope: anyio.CancelScope) -> None:
         with scope:

@@ -74,14 +74,14 @@ pytestmark = pytest.mark.anyio
     ],
 )
 async def test_a_condition_matches_what_it_states(
-    matching: RuleMatcher, condition: str, value: Any, answer: str
+    rule_matcher: RuleMatcher, condition: str, value: Any, answer: str
 ) -> None:
-    assert await matching.match(parse_rule(f"fs/t?{condition}"), rule_input(n=value)) == answer
+    assert await rule_matcher.match(parse_rule(f"fs/t?{condition}"), rule_input(n=value)) == answer
 
 
-async def test_a_pattern_that_would_take_years_is_given_up_within_seconds(matching: RuleMatcher) -> None:
+async def test_a_pattern_that_would_take_years_is_given_up_within_seconds(rule_matcher: RuleMatcher) -> None:
     with anyio.fail_after(10):
-        assert await matching.match(parse_rule("fs/t?n=re:(a|a)*(a|aa)*(?=b)c"), rule_input(n="a" * 60)) != "yes"
+        assert await rule_matcher.match(parse_rule("fs/t?n=re:(a|a)*(a|aa)*(?=b)c"), rule_input(n="a" * 60)) != "yes"
 
 
 @pytest.mark.parametrize(
@@ -111,18 +111,18 @@ async def test_a_pattern_that_would_take_years_is_given_up_within_seconds(matchi
     ],
 )
 async def test_arguments_are_found_by_their_exact_way(
-    matching: RuleMatcher, condition: str, arguments: dict[str, Any], answer: str
+    rule_matcher: RuleMatcher, condition: str, arguments: dict[str, Any], answer: str
 ) -> None:
-    assert await matching.match(parse_rule(f"fs/t?{condition}"), rule_input(**arguments)) == answer
+    assert await rule_matcher.match(parse_rule(f"fs/t?{condition}"), rule_input(**arguments)) == answer
 
 
-async def test_another_server_tool_or_account_is_another_rule(matching: RuleMatcher) -> None:
+async def test_another_server_tool_or_account_is_another_rule(rule_matcher: RuleMatcher) -> None:
     rule = Rule(server="fs", tool="t", account="me")
     mine = replace(rule_input(), account="me")
-    assert await matching.match(rule, mine) == "yes"
-    assert await matching.match(rule, rule_input()) == "no"
-    assert await matching.match(rule, replace(mine, tool="T")) == "no"
-    assert await matching.match(rule, replace(mine, server="fs ")) == "no"
+    assert await rule_matcher.match(rule, mine) == "yes"
+    assert await rule_matcher.match(rule, rule_input()) == "no"
+    assert await rule_matcher.match(rule, replace(mine, tool="T")) == "no"
+    assert await rule_matcher.match(rule, replace(mine, server="fs ")) == "no"
 
 
 @pytest.fixture
@@ -195,49 +195,51 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 async def test_a_path_is_under_a_folder_by_every_way_of_reading_it(
-    matching: RuleMatcher, home: Path, path: Any, answer: str
+    rule_matcher: RuleMatcher, home: Path, path: Any, answer: str
 ) -> None:
     value = path.replace("{home}", str(home)).replace("{{", "{").replace("}}", "}") if isinstance(path, str) else path
     proj = f"{home}/me/proj"
     for folder in (proj, "~/proj", f"{home}/outside/back"):
-        assert await matching.match(parse_rule(f"fs/t?p=under:{folder}"), rule_input(proj, p=value)) == answer, folder
+        assert await rule_matcher.match(parse_rule(f"fs/t?p=under:{folder}"), rule_input(proj, p=value)) == answer, (
+            folder
+        )
 
 
-async def test_relative_paths_are_read_where_the_server_runs(matching: RuleMatcher, home: Path) -> None:
+async def test_relative_paths_are_read_where_the_server_runs(rule_matcher: RuleMatcher, home: Path) -> None:
     rule = parse_rule(f"fs/t?p=under:{home}/me/proj")
-    assert await matching.match(rule, rule_input(f"{home}/me", p="proj/src")) == "yes"
-    assert await matching.match(rule, rule_input(f"{home}/me", p="src/a.py")) == "no"
-    assert await matching.match(rule, rule_input(f"{home}/me/proj", p="~/proj")) == "yes"
-    assert await matching.match(rule, rule_input(f"{home}/outside", p="~/proj")) == "unsure"
+    assert await rule_matcher.match(rule, rule_input(f"{home}/me", p="proj/src")) == "yes"
+    assert await rule_matcher.match(rule, rule_input(f"{home}/me", p="src/a.py")) == "no"
+    assert await rule_matcher.match(rule, rule_input(f"{home}/me/proj", p="~/proj")) == "yes"
+    assert await rule_matcher.match(rule, rule_input(f"{home}/outside", p="~/proj")) == "unsure"
 
 
 @pytest.mark.parametrize("path", ["file:///etc/passwd", "/etc*", "$X/passwd", "\\etc\\passwd", " /x", "/%65tc"])
-async def test_a_path_outside_that_can_be_read_otherwise_may_be_inside(matching: RuleMatcher, path: str) -> None:
-    assert await matching.match(parse_rule("fs/t?p=under:/etc"), rule_input("/srv", p=path)) == "unsure"
+async def test_a_path_outside_that_can_be_read_otherwise_may_be_inside(rule_matcher: RuleMatcher, path: str) -> None:
+    assert await rule_matcher.match(parse_rule("fs/t?p=under:/etc"), rule_input("/srv", p=path)) == "unsure"
 
 
 async def test_an_unreadable_or_slow_path_is_undecidable(
-    matching: RuleMatcher, home: Path, monkeypatch: pytest.MonkeyPatch
+    rule_matcher: RuleMatcher, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rule, inside = parse_rule(f"fs/t?p=under:{home}/me/proj"), rule_input("/", p=f"{home}/me/proj/not-there")
-    assert await matching.match(rule, inside) == "yes"
+    assert await rule_matcher.match(rule, inside) == "yes"
     with monkeypatch.context() as patch:
         patch.setattr("os.access", lambda *_: False)
-        assert await matching.match(rule, inside) == "unsure"
+        assert await rule_matcher.match(rule, inside) == "unsure"
     monkeypatch.setattr("mcphost.host.consent.rule_matching.PATH_SECONDS", 0)
-    assert await matching.match(rule, inside) == "unsure"
+    assert await rule_matcher.match(rule, inside) == "unsure"
 
 
-async def test_paths_of_a_server_on_another_machine_cannot_be_judged(matching: RuleMatcher, home: Path) -> None:
+async def test_paths_of_a_server_on_another_machine_cannot_be_judged(rule_matcher: RuleMatcher, home: Path) -> None:
     rule = parse_rule(f"fs/t?p=under:{home}/me/proj")
-    assert await matching.match(rule, rule_input(None, p=f"{home}/me/proj/src")) == "unsure"
+    assert await rule_matcher.match(rule, rule_input(None, p=f"{home}/me/proj/src")) == "unsure"
 
 
-async def test_a_symlinked_folder_counts_as_its_target(matching: RuleMatcher, home: Path) -> None:
+async def test_a_symlinked_folder_counts_as_its_target(rule_matcher: RuleMatcher, home: Path) -> None:
     link = home / "link"
     link.symlink_to(home / "me" / "proj")
     rule = parse_rule(f"fs/t?p=under:{link}")
-    assert await matching.match(rule, rule_input(p=f"{home}/me/proj/src")) == "yes"
+    assert await rule_matcher.match(rule, rule_input(p=f"{home}/me/proj/src")) == "yes"
     os.remove(link)
     link.symlink_to(home / "outside")
-    assert await matching.match(rule, rule_input(p=f"{home}/me/proj/src")) == "no"
+    assert await rule_matcher.match(rule, rule_input(p=f"{home}/me/proj/src")) == "no"

@@ -47,7 +47,7 @@ PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgG
 TOOL = {"name": "get.weather", "description": "Weather", "inputSchema": {"type": "object"}}
 
 
-def user(*blocks: dict[str, Any]) -> dict[str, Any]:
+def user_message_with(*blocks: dict[str, Any]) -> dict[str, Any]:
     return {"role": "user", "content": list(blocks) if len(blocks) != 1 else blocks[0]}
 
 
@@ -63,7 +63,7 @@ def tool_use_block(ident: str, name: str = "get.weather", **more: Any) -> dict[s
     return {"type": "tool_use", "id": ident, "name": name, "input": {"city": ident}, **more}
 
 
-def result(ident: str, text: str = "sunny") -> dict[str, Any]:
+def tool_result_block(ident: str, text: str = "sunny") -> dict[str, Any]:
     return {"type": "tool_result", "toolUseId": ident, "content": [text_block(text)]}
 
 
@@ -128,7 +128,7 @@ async def test_request_and_reply_are_shown_whole_before_they_go_on(revision: str
         ReviewSampling(
             server="peer", number=1,
             why="its tool ask runs and asks for it",
-            messages=(user(text_block("Capital of France?")),),
+            messages=(user_message_with(text_block("Capital of France?")),),
             model="scripted",
             label="scripted",
             max_tokens=100,
@@ -155,7 +155,7 @@ async def test_request_and_reply_are_shown_whole_before_they_go_on(revision: str
 
 @pytest.mark.req("samp.human", "samp.max-tokens")
 async def test_the_request_can_be_edited_and_never_gets_more_tokens(tmp_path: Path) -> None:
-    edited = EditedRequest(messages=(user(text_block("Capital of Italy?")),), system="", max_tokens=900)
+    edited = EditedRequest(messages=(user_message_with(text_block("Capital of Italy?")),), system="", max_tokens=900)
     _, _, model = await run_sampling(tmp_path, sampling_request(systemPrompt="x"), edited, ApproveUnchanged())
     (request,) = model.requests
     assert ([message.text for message in request.messages], request.system) == (["Capital of Italy?"], "")
@@ -175,7 +175,10 @@ async def test_the_user_decides_whether_what_is_asked_and_what_the_server_sees(r
         reply, _, model = await run_sampling(tmp_path / f"{number}", sampling_request(), *answers, revision=revision)
         assert reply["error"]["code"] == -1
         assert len(model.requests) == number
-    edited = EditedRequest(messages=(user(text_block("Capital of Italy?")),)), EditedReply((text_block("Somewhere"),))
+    edited = (
+        EditedRequest(messages=(user_message_with(text_block("Capital of Italy?")),)),
+        EditedReply((text_block("Somewhere"),)),
+    )
     reply, _, model = await run_sampling(tmp_path, sampling_request(), *edited, revision=revision)
     assert [message.text for message in model.requests[0].messages] == ["Capital of Italy?"]
     assert reply["result"]["content"] == text_block("Somewhere")
@@ -265,7 +268,7 @@ async def test_texts_and_pictures_reach_the_model_and_sound_is_named_to_model_an
     )
     model = ScriptedModel(text_round("ok"))
     model.facts = ModelFacts(supports_images=False)
-    peer = AskingServer(revision, {"a": sampling_request(user(*blocks))})
+    peer = AskingServer(revision, {"a": sampling_request(user_message_with(*blocks))})
     async with open_asking_host(
         tmp_path, peer, ScriptedFrontend(ApproveUnchanged(), ApproveUnchanged()), model
     ) as host:
@@ -289,33 +292,49 @@ async def test_texts_and_pictures_reach_the_model_and_sound_is_named_to_model_an
 @pytest.mark.parametrize(
     "ask",
     [
-        ("sampling/createMessage", {"messages": [user(text_block("x"))]}),
+        ("sampling/createMessage", {"messages": [user_message_with(text_block("x"))]}),
         ("sampling/createMessage", {"maxTokens": 5}),
         ("sampling/createMessage", {"messages": [], "maxTokens": 5}),
         sampling_request(maxTokens=0),
         sampling_request({"role": "system", "content": text_block("x")}),
         sampling_request({"role": "user"}),
         sampling_request({"role": "user", "content": []}),
-        sampling_request(user({"type": "video", "data": ""})),
-        sampling_request(user({"type": "resource_link", "uri": "a:b", "name": "x"})),
-        sampling_request(user({"type": "image"})),
-        sampling_request(user(tool_use_block("1"))),
-        sampling_request(assistant(tool_use_block("1")), assistant(result("1"))),
-        sampling_request(user(text_block("x")), assistant(tool_use_block("1"))),
-        sampling_request(user(text_block("x")), assistant(tool_use_block("1")), user(text_block("y"))),
-        sampling_request(user(text_block("x")), assistant(tool_use_block("1")), user(result("1"), text_block("y"))),
-        sampling_request(user(text_block("x")), assistant(tool_use_block("1"), tool_use_block("2")), user(result("1"))),
-        sampling_request(user(text_block("x")), assistant(tool_use_block("1")), user(result("1"), result("2"))),
+        sampling_request(user_message_with({"type": "video", "data": ""})),
+        sampling_request(user_message_with({"type": "resource_link", "uri": "a:b", "name": "x"})),
+        sampling_request(user_message_with({"type": "image"})),
+        sampling_request(user_message_with(tool_use_block("1"))),
+        sampling_request(assistant(tool_use_block("1")), assistant(tool_result_block("1"))),
+        sampling_request(user_message_with(text_block("x")), assistant(tool_use_block("1"))),
         sampling_request(
-            user(text_block("x")), assistant(tool_use_block("1"), tool_use_block("1")), user(result("1"), result("1"))
+            user_message_with(text_block("x")), assistant(tool_use_block("1")), user_message_with(text_block("y"))
         ),
-        sampling_request(user(result("1"))),
+        sampling_request(
+            user_message_with(text_block("x")),
+            assistant(tool_use_block("1")),
+            user_message_with(tool_result_block("1"), text_block("y")),
+        ),
+        sampling_request(
+            user_message_with(text_block("x")),
+            assistant(tool_use_block("1"), tool_use_block("2")),
+            user_message_with(tool_result_block("1")),
+        ),
+        sampling_request(
+            user_message_with(text_block("x")),
+            assistant(tool_use_block("1")),
+            user_message_with(tool_result_block("1"), tool_result_block("2")),
+        ),
+        sampling_request(
+            user_message_with(text_block("x")),
+            assistant(tool_use_block("1"), tool_use_block("1")),
+            user_message_with(tool_result_block("1"), tool_result_block("1")),
+        ),
+        sampling_request(user_message_with(tool_result_block("1"))),
         sampling_request(tools=[TOOL, TOOL]),
         sampling_request(tools=[{"description": "no name"}]),
         sampling_request(tools=[TOOL], toolChoice={"mode": "sometimes"}),
         sampling_request(tools=[{**TOOL, "name": f"t{number}"} for number in range(200)]),
         sampling_request(stopSequences=["x"] * 17),
-        sampling_request(*[user(text_block("x"))] * 1001),
+        sampling_request(*[user_message_with(text_block("x"))] * 1001),
     ],
 )
 async def test_a_request_that_breaks_the_rules_is_refused_unseen(ask: Any, tmp_path: Path) -> None:
@@ -413,9 +432,9 @@ async def test_results_go_to_the_model_under_ids_of_ours_and_its_own_id_comes_ba
 
     def again(block: Any, made_up: Any) -> Any:
         said = (
-            user(text_block("Weather?")),
+            user_message_with(text_block("Weather?")),
             assistant(block, made_up),
-            user(result("odd\n"), result(block["id"], "rain")),
+            user_message_with(tool_result_block("odd\n"), tool_result_block(block["id"], "rain")),
         )
         return sampling_request(*said, tools=[TOOL])
 
@@ -567,8 +586,8 @@ def goes_on(reply: Any) -> Any:
     """The results of the calls that were in the reply."""
     content = reply["result"]["content"]
     blocks = content if isinstance(content, list) else [content]
-    answers = [result(block["id"]) for block in blocks if block["type"] == "tool_use"]
-    asked = user(text_block("?")), assistant(*blocks), user(*answers)
+    answers = [tool_result_block(block["id"]) for block in blocks if block["type"] == "tool_use"]
+    asked = user_message_with(text_block("?")), assistant(*blocks), user_message_with(*answers)
     return sampling_request(*asked, tools=[TOOL])
 
 

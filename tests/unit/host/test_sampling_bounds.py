@@ -33,27 +33,27 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+def frozen_time(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time, standing still."""
     at = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: at[0])
     return at
 
 
-def test_requests_are_counted_to_the_last_one_that_is_allowed(now: list[float]) -> None:
+def test_requests_are_counted_to_the_last_one_that_is_allowed(frozen_time: list[float]) -> None:
     by_minute = SamplingBudget(SamplingLimits(requests_per_minute=2, requests_per_session=3))
     assert [bool(by_minute.count_request()) for _ in range(3)] == [False, False, True]
-    now[0] += 59.9
+    frozen_time[0] += 59.9
     assert by_minute.count_request()
-    now[0] += 0.1
+    frozen_time[0] += 0.1
     assert [bool(by_minute.count_request()) for _ in range(2)] == [False, True]
-    now[0] += 60
+    frozen_time[0] += 60
     assert "run" in by_minute.count_request()
 
 
 @pytest.mark.parametrize(("minute", "session"), [(100, 1_000), (1_000, 100)])
 def test_tokens_are_counted_to_the_last_one_and_the_narrower_limit_counts(
-    now: list[float], minute: int, session: int
+    frozen_time: list[float], minute: int, session: int
 ) -> None:
     budget = SamplingBudget(SamplingLimits(tokens_per_minute=minute, tokens_per_session=session))
     assert budget.available_tokens(40) == (60, "")
@@ -62,9 +62,9 @@ def test_tokens_are_counted_to_the_last_one_and_the_narrower_limit_counts(
     budget.spend(60)
     assert budget.available_tokens(30) == (10, "")
     assert "at most 100 tokens" in budget.available_tokens(40)[1]
-    now[0] += 59.9
+    frozen_time[0] += 59.9
     assert budget.available_tokens(40)[1]
-    now[0] += 0.1
+    frozen_time[0] += 0.1
     assert budget.available_tokens(40) == ((60, "") if minute == 100 else (0, budget.available_tokens(40)[1]))
     assert bool(budget.available_tokens(40)[1]) == (session == 100)
 
@@ -131,7 +131,7 @@ def test_the_context_offered_is_the_newest_text_of_the_conversation() -> None:
     assert models.conversation_text().endswith("the end")
 
 
-async def outcome(folder: Path, model: ScriptedModel, *answers: Any, **more: Any) -> str:
+async def sample(folder: Path, model: ScriptedModel, *answers: Any, **more: Any) -> str:
     peer = AskingServer("2025-11-25", {"a": sampling_request(**more)})
     async with open_asking_host(folder, peer, ScriptedFrontend(*answers), model) as host:
         return (await host.tools.call("peer", "ask", {})).text
@@ -139,10 +139,10 @@ async def outcome(folder: Path, model: ScriptedModel, *answers: Any, **more: Any
 
 async def test_an_answer_without_end_and_a_request_beyond_all_bounds_are_given_up(tmp_path: Path) -> None:
     endless = ScriptedModel([TextDelta("x" * 100_000) for _ in range(MAX_ANSWER // 100_000 + 1)])
-    assert "could not answer" in await outcome(tmp_path, endless, ApproveUnchanged(), ApproveUnchanged())
+    assert "could not answer" in await sample(tmp_path, endless, ApproveUnchanged(), ApproveUnchanged())
     (tmp_path / "b").mkdir()
     front_never_asked = ScriptedModel()
-    assert "larger than" in await outcome(tmp_path / "b", front_never_asked, systemPrompt="x" * (MAX_REQUEST + 1))
+    assert "larger than" in await sample(tmp_path / "b", front_never_asked, systemPrompt="x" * (MAX_REQUEST + 1))
     assert front_never_asked.requests == []
 
 
@@ -152,7 +152,7 @@ async def test_whatever_the_user_writes_the_model_may_write_something_and_no_mor
     for number, (most, given) in enumerate(((0, 1), (-5, 1), (7, 7), (100_000, 100))):
         model, folder = ScriptedModel(text_round("Paris")), tmp_path / str(number)
         folder.mkdir()
-        await outcome(folder, model, EditedRequest(max_tokens=most), ApproveUnchanged())
+        await sample(folder, model, EditedRequest(max_tokens=most), ApproveUnchanged())
         assert model.requests[0].max_output_tokens == given
 
 

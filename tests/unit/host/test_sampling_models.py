@@ -31,7 +31,7 @@ MYSTERY = ModelCandidate(name="openai/in-house", label="x", context_window=100)
 ALL = (OPUS, SONNET, MINI)
 
 
-def choose(preferences: dict[str, Any], *offers: ModelCandidate, needed: int = 10) -> tuple[str, str]:
+def pick_model(preferences: dict[str, Any], *offers: ModelCandidate, needed: int = 10) -> tuple[str, str]:
     offer, reason = choose_model(preferences, offers or ALL, needed)
     return offer.name, reason
 
@@ -45,38 +45,38 @@ def name_hints(*names: Any) -> dict[str, Any]:
 @pytest.mark.req("samp.hints.map")
 def test_hints_are_parts_of_names_and_the_first_that_matches_decides_over_every_priority() -> None:
     cheap = {"costPriority": 1}
-    assert choose({**name_hints("sonnet"), **cheap})[0] == SONNET.name
-    assert choose(name_hints("gemini", "gpt-4o", "opus"))[0] == MINI.name
-    assert choose(name_hints("opus", "gpt-4o"))[0] == OPUS.name
-    assert choose(name_hints("SONNET"))[0] == SONNET.name
-    assert "matches the server's hint" in choose(name_hints("SONNET"))[1]
-    several, reason = choose({**name_hints("claude"), **cheap})
+    assert pick_model({**name_hints("sonnet"), **cheap})[0] == SONNET.name
+    assert pick_model(name_hints("gemini", "gpt-4o", "opus"))[0] == MINI.name
+    assert pick_model(name_hints("opus", "gpt-4o"))[0] == OPUS.name
+    assert pick_model(name_hints("SONNET"))[0] == SONNET.name
+    assert "matches the server's hint" in pick_model(name_hints("SONNET"))[1]
+    several, reason = pick_model({**name_hints("claude"), **cheap})
     assert (several, "2 models" in reason, "low cost 1" in reason) == (SONNET.name, True, True)
-    nearest, reason = choose({**name_hints("llama"), **cheap})
+    nearest, reason = pick_model({**name_hints("llama"), **cheap})
     assert nearest == MINI.name
     assert "No model matches" in reason
 
 
 @pytest.mark.req("samp.priorities")
 def test_priorities_rank_known_models_and_unknown_ones_are_marked() -> None:
-    assert choose({"costPriority": 0.9, "intelligencePriority": 0.1})[0] == MINI.name
-    assert choose({"costPriority": 0.1, "intelligencePriority": 0.9})[0] == OPUS.name
-    even = choose({"costPriority": 1, "intelligencePriority": 1})
-    assert choose({"costPriority": 100, "intelligencePriority": 1}) == even
-    assert choose({"costPriority": 1, "intelligencePriority": 1, "speedPriority": -100}) == even
+    assert pick_model({"costPriority": 0.9, "intelligencePriority": 0.1})[0] == MINI.name
+    assert pick_model({"costPriority": 0.1, "intelligencePriority": 0.9})[0] == OPUS.name
+    even = pick_model({"costPriority": 1, "intelligencePriority": 1})
+    assert pick_model({"costPriority": 100, "intelligencePriority": 1}) == even
+    assert pick_model({"costPriority": 1, "intelligencePriority": 1, "speedPriority": -100}) == even
     quick = (SONNET, MINI, ModelCandidate(name="slow", label="l", speed=10.0))
-    assert choose({"speedPriority": 1.0}, *quick)[0] == MINI.name
-    assert "speed of some models is unknown" in choose({"speedPriority": 1.0}, *quick)[1]
-    name, reason = choose({"costPriority": 1.0}, OPUS, MYSTERY)
+    assert pick_model({"speedPriority": 1.0}, *quick)[0] == MINI.name
+    assert "speed of some models is unknown" in pick_model({"speedPriority": 1.0}, *quick)[1]
+    name, reason = pick_model({"costPriority": 1.0}, OPUS, MYSTERY)
     assert name == OPUS.name
     assert "cost of some models is unknown" in reason
-    assert choose({})[0] == OPUS.name
+    assert pick_model({})[0] == OPUS.name
 
 
 def test_a_model_whose_context_is_too_small_is_passed_over() -> None:
-    name, reason = choose(name_hints("in-house"), MYSTERY, SONNET, needed=500)
+    name, reason = pick_model(name_hints("in-house"), MYSTERY, SONNET, needed=500)
     assert (name, "cannot take this request" in reason) == (SONNET.name, True)
-    assert choose({}, MYSTERY, needed=500)[0] == MYSTERY.name
+    assert pick_model({}, MYSTERY, needed=500)[0] == MYSTERY.name
 
 
 @pytest.mark.parametrize(
@@ -85,11 +85,11 @@ def test_a_model_whose_context_is_too_small_is_passed_over() -> None:
      {"costPriority": 10**400}, {"speedPriority": -5, "costPriority": True}],
 )  # fmt: skip
 def test_preferences_of_any_shape_are_no_error(odd: dict[str, Any]) -> None:
-    assert choose(odd)[0] == OPUS.name
+    assert pick_model(odd)[0] == OPUS.name
 
 
 def test_a_hint_cannot_write_hidden_characters_into_the_reason() -> None:
-    assert "\u202e" not in choose(name_hints("x\u202ey"))[1]
+    assert "\u202e" not in pick_model(name_hints("x\u202ey"))[1]
 
 
 def two_models(folder: Path, peer: AskingServer, frontend: ScriptedFrontend) -> tuple[Any, dict[str, ScriptedModel]]:

@@ -60,9 +60,9 @@ def test_unsubscribed_notifications_are_ignored() -> None:
 def test_a_flood_is_bounded_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(server_log.time, "monotonic", lambda: now)
-    feeds = EventBus()
-    feed = feeds.subscribe()
-    log = ServerLogBuffer("s", feeds)
+    event_bus = EventBus()
+    feed = event_bus.subscribe()
+    log = ServerLogBuffer("s", event_bus)
     for number in range(50_000):
         log.add_message(message(number))
     log.add("warning", "our own word", "client")

@@ -53,12 +53,12 @@ async def test_a_skill_is_listed_at_once_and_read_file_by_file_when_it_is_wanted
 
 
 async def test_a_server_that_does_not_declare_skills_is_not_asked_for_them(tmp_path: Path) -> None:
-    it = create_peer(capabilities={"resources": {}, "extensions": {"x/y": {}}})
-    async with open_host_with(tmp_path, it) as host:
+    peer = create_peer(capabilities={"resources": {}, "extensions": {"x/y": {}}})
+    async with open_host_with(tmp_path, peer) as host:
         assert host.servers.view("peer").catalog.skills == ()
         with pytest.raises(UsageError, match="has no skill"):
             await host.features.skills.find("peer", f"{SKILL_ROOT}/SKILL.md")
-    assert it.asked("skills/list") == it.asked("skills/get") == []
+    assert peer.asked("skills/list") == peer.asked("skills/get") == []
 
 
 TAMPERED = {

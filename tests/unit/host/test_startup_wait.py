@@ -45,7 +45,7 @@ class HeldPeer(InProcessServer):
             self._held.append((request, params))
 
 
-def offered_tools(model: ScriptedModel) -> list[list[str]]:
+def offered_tools_by_request(model: ScriptedModel) -> list[list[str]]:
     """The names of the tools that came with each request to the model."""
     return [sorted(spec.name for spec in request.tools if "__" in spec.name) for request in model.requests]
 
@@ -75,7 +75,7 @@ async def test_a_turn_begins_without_a_server_that_is_slow_and_its_tools_join_th
         await host.conversation.send("go")
         await host.conversation.send("go on")
         events = feed.drain()
-    assert offered_tools(model) == [["here__it"], ["here__it", "late__slow"], ["here__it", "late__slow"]]
+    assert offered_tools_by_request(model) == [["here__it"], ["here__it", "late__slow"], ["here__it", "late__slow"]]
     assert notice_texts(events) == [
         "Starting without the server 'late', which is not ready.",
         "The server 'late' joined; its tools are now available.",
@@ -99,7 +99,7 @@ async def test_a_server_that_starts_in_time_is_there_in_the_first_round(tmp_path
             assert model.requests == []
             late.release()
         assert notice_texts(feed.drain()) == []
-    assert offered_tools(model) == [["late__slow"]]
+    assert offered_tools_by_request(model) == [["late__slow"]]
 
 
 async def test_stopping_a_turn_that_waits_for_a_server_asks_no_model(tmp_path: Path) -> None:

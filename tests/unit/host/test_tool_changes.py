@@ -55,23 +55,23 @@ def server_listing(*tools: dict[str, Any] | bytes) -> ServerListing:
     return ServerListing(tools=named)
 
 
-async def list_and_save(drift: ToolChangeTracker, listed: ServerListing) -> None:
+async def list_and_save(tracker: ToolChangeTracker, listed: ServerListing) -> None:
     """List the tools of a server that starts, and write down what is new."""
-    await drift.compare_first(listed)
-    await drift.save()
+    await tracker.compare_first(listed)
+    await tracker.save()
 
 
 class Bench:
     """One server's drift on a real file; `again` is the next run of the program."""
 
     def __init__(self, path: Path, frontend: Any = None) -> None:
-        self.front = frontend or RefusingFrontend()
+        self.frontend = frontend or RefusingFrontend()
         self.told: list[StoreError] = []
         self.followed: list[tuple[str, ...]] = []
         self.settled = 0
-        self.journal = AuditLog(AuditStore(path.with_name("audit.db")), AuditConfig())
+        self.audit_log = AuditLog(AuditStore(path.with_name("audit.db")), AuditConfig())
         self.database = Database(path)
-        self.drift = self.of(SERVER)
+        self.tracker = self.of(SERVER)
 
     def of(self, server: ServerConfig) -> ToolChangeTracker:
         async def follow(*words: str) -> None:
@@ -81,13 +81,13 @@ class Bench:
             self.settled += 1
 
         return ToolChangeTrackerFactory(
-            ToolFingerprintStore(self.database), self.front, self.told.append, follow, self.journal
+            ToolFingerprintStore(self.database), self.frontend, self.told.append, follow, self.audit_log
         ).create(server, settled)
 
     async def noted(self) -> list[tuple[str, str]]:
         """Return the audited tool changes: the tool and the event."""
-        await self.journal.store.flush()
-        rows = AuditReader(self.journal.store.files[0]).page(AuditFilter(kind="drift"), 100)
+        await self.audit_log.store.flush()
+        rows = AuditReader(self.audit_log.store.files[0]).page(AuditFilter(kind="drift"), 100)
         return [(row.subject, row.event) for row in reversed(rows)]
 
 
@@ -98,9 +98,9 @@ def path(tmp_path: Path) -> Path:
 
 async def test_the_first_sight_of_a_tool_is_taken_and_a_new_tool_asks_nothing(path: Path) -> None:
     bench = Bench(path)
-    await list_and_save(bench.drift, server_listing({"name": "a"}))
-    bench.drift.compare(server_listing({"name": "a"}, {"name": "b"}))
-    assert bench.drift.quarantined == frozenset()
+    await list_and_save(bench.tracker, server_listing({"name": "a"}))
+    bench.tracker.compare(server_listing({"name": "a"}, {"name": "b"}))
+    assert bench.tracker.quarantined == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -114,14 +114,14 @@ async def test_the_first_sight_of_a_tool_is_taken_and_a_new_tool_asks_nothing(pa
 )
 async def test_any_field_that_changes_holds_a_tool_back_also_in_the_next_run(path: Path, changed: Any) -> None:
     bench = Bench(path)
-    await list_and_save(bench.drift, server_listing({"name": "a", "description": "x"}, {"name": "b"}))
-    bench.drift.compare(server_listing(changed, {"name": "b"}))
-    assert bench.drift.quarantined == {"a"}
+    await list_and_save(bench.tracker, server_listing({"name": "a", "description": "x"}, {"name": "b"}))
+    bench.tracker.compare(server_listing(changed, {"name": "b"}))
+    assert bench.tracker.quarantined == {"a"}
     await bench.database.close()
     again = Bench(path)
-    await list_and_save(again.drift, server_listing(changed, {"name": "b"}))
-    assert again.drift.quarantined == {"a"}
-    assert not await again.drift.wait_for_decision("a")
+    await list_and_save(again.tracker, server_listing(changed, {"name": "b"}))
+    assert again.tracker.quarantined == {"a"}
+    assert not await again.tracker.wait_for_decision("a")
 
 
 @pytest.mark.req("tools.list-changed.review")
@@ -134,27 +134,27 @@ async def test_a_tool_that_changed_back_stays_quarantined_until_the_user_has_see
         server_listing({"name": "a", "description": "evil"}),
     )
     bench = Bench(path)
-    await list_and_save(bench.drift, kind)
+    await list_and_save(bench.tracker, kind)
     for seen in (evil, kind):
         if restarts:
             await bench.database.close()
             bench = Bench(path)
-            await list_and_save(bench.drift, seen)
+            await list_and_save(bench.tracker, seen)
         else:
-            bench.drift.compare(seen)
-        assert bench.drift.quarantined == {"a"}
-    (change,) = await bench.drift.list_changes()
+            bench.tracker.compare(seen)
+        assert bench.tracker.quarantined == {"a"}
+    (change,) = await bench.tracker.list_changes()
     assert change.difference[:3] == (REVERTED_NOTE, "- description: evil", "+ description: kind")
-    assert await bench.drift.accept({"a": change.digest}) == ("a",)
+    assert await bench.tracker.accept({"a": change.digest}) == ("a",)
     assert [words[2:] for words in bench.followed] == [("a", change.digest, change.digest)]
-    bench.drift.compare(kind)
-    assert bench.drift.quarantined == frozenset()
+    bench.tracker.compare(kind)
+    assert bench.tracker.quarantined == frozenset()
     await bench.database.close()
     again = Bench(path)
-    await list_and_save(again.drift, kind)
-    assert again.drift.quarantined == frozenset()
-    again.drift.compare(evil)
-    assert again.drift.quarantined == {"a"}
+    await list_and_save(again.tracker, kind)
+    assert again.tracker.quarantined == frozenset()
+    again.tracker.compare(evil)
+    assert again.tracker.quarantined == {"a"}
 
 
 async def test_a_tool_that_was_kept_as_something_else_is_only_that(path: Path) -> None:
@@ -163,13 +163,13 @@ async def test_a_tool_that_was_kept_as_something_else_is_only_that(path: Path) -
         server_listing({"name": "a", "description": "other"}),
     )
     bench = Bench(path)
-    await list_and_save(bench.drift, kind)
-    bench.drift.compare(other)
-    await bench.drift.accept({"a": other.tools["a"].digest})
+    await list_and_save(bench.tracker, kind)
+    bench.tracker.compare(other)
+    await bench.tracker.accept({"a": other.tools["a"].digest})
     await bench.database.close()
     again = Bench(path)
-    await list_and_save(again.drift, other)
-    assert again.drift.quarantined == frozenset()
+    await list_and_save(again.tracker, other)
+    assert again.tracker.quarantined == frozenset()
 
 
 async def test_a_tool_kept_before_it_was_stored_is_not_quarantined_in_the_next_run(path: Path) -> None:
@@ -178,77 +178,77 @@ async def test_a_tool_kept_before_it_was_stored_is_not_quarantined_in_the_next_r
         server_listing({"name": "a", "description": "evil"}),
     )
     bench = Bench(path)
-    await list_and_save(bench.drift, kind)
-    bench.drift.compare(evil)
-    bench.drift.compare(kind)
-    assert await bench.drift.accept({"a": kind.tools["a"].digest}) == ("a",)
+    await list_and_save(bench.tracker, kind)
+    bench.tracker.compare(evil)
+    bench.tracker.compare(kind)
+    assert await bench.tracker.accept({"a": kind.tools["a"].digest}) == ("a",)
     await bench.database.close()
     again = Bench(path)
-    await list_and_save(again.drift, kind)
-    assert again.drift.quarantined == frozenset()
+    await list_and_save(again.tracker, kind)
+    assert again.tracker.quarantined == frozenset()
 
 
 async def test_each_change_and_each_acceptance_is_audited_once(path: Path) -> None:
     bench = Bench(path)
     evil = server_listing({"name": "a", "description": "evil"})
-    await list_and_save(bench.drift, server_listing({"name": "a"}))
+    await list_and_save(bench.tracker, server_listing({"name": "a"}))
     for seen in (evil, evil, server_listing({"name": "a", "description": "worse"}), evil):
-        bench.drift.compare(seen)
+        bench.tracker.compare(seen)
     assert await bench.noted() == [("a", "held back")] * 3
-    await bench.drift.accept({"a": evil.tools["a"].digest})
+    await bench.tracker.accept({"a": evil.tools["a"].digest})
     assert (await bench.noted())[3:] == [("a", "kept")]
 
 
 @pytest.mark.parametrize("answer", [None, True, "a", ["a"], AcceptToolChanges(("b",))])
 async def test_an_answer_that_names_no_tool_that_was_shown_keeps_none(path: Path, answer: Any) -> None:
     bench = Bench(path, ScriptedFrontend(answer))
-    await list_and_save(bench.drift, server_listing({"name": "a"}))
+    await list_and_save(bench.tracker, server_listing({"name": "a"}))
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(bench.drift.run)
-        bench.drift.compare(server_listing({"name": "a", "description": "evil"}))
+        tasks.start_soon(bench.tracker.run)
+        bench.tracker.compare(server_listing({"name": "a", "description": "evil"}))
         with anyio.fail_after(20):
-            assert not await bench.drift.wait_for_decision("a")
+            assert not await bench.tracker.wait_for_decision("a")
         tasks.cancel_scope.cancel()
-    assert bench.drift.quarantined == {"a"}
+    assert bench.tracker.quarantined == {"a"}
 
 
 async def test_what_was_refused_is_asked_about_again_when_it_changed_or_when_the_user_wants_that(path: Path) -> None:
     frontend = ScriptedFrontend(AcceptToolChanges(), AcceptToolChanges())
     bench = Bench(path, frontend)
-    await list_and_save(bench.drift, server_listing({"name": "a"}))
+    await list_and_save(bench.tracker, server_listing({"name": "a"}))
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(bench.drift.run)
+        tasks.start_soon(bench.tracker.run)
         with anyio.fail_after(20):
             for number, words in enumerate(("evil", "evil", "worse"), 1):
-                bench.drift.compare(server_listing({"name": "a", "description": words}))
-                assert not await bench.drift.wait_for_decision("a")
+                bench.tracker.compare(server_listing({"name": "a", "description": words}))
+                assert not await bench.tracker.wait_for_decision("a")
                 assert len(frontend.asked) == max(1, number - 1)
             frontend.answers = [AcceptToolChanges(("a",))]
-            assert bench.drift.ask_again()
-            assert await bench.drift.wait_for_decision("a")
+            assert bench.tracker.ask_again()
+            assert await bench.tracker.wait_for_decision("a")
         tasks.cancel_scope.cancel()
     assert len(frontend.asked) == 3
-    assert not bench.drift.ask_again()
+    assert not bench.tracker.ask_again()
 
 
 async def test_another_order_of_keys_is_the_same_tool(path: Path) -> None:
     bench = Bench(path)
-    await list_and_save(bench.drift, server_listing(b'{"name":"t","inputSchema":{"type":"object"}}'))
-    bench.drift.compare(server_listing(b'{ "inputSchema": {"type": "object"}, "name": "t" }'))
-    assert bench.drift.quarantined == frozenset()
+    await list_and_save(bench.tracker, server_listing(b'{"name":"t","inputSchema":{"type":"object"}}'))
+    bench.tracker.compare(server_listing(b'{ "inputSchema": {"type": "object"}, "name": "t" }'))
+    assert bench.tracker.quarantined == frozenset()
 
 
 async def test_going_away_and_coming_back_as_something_else_is_a_change(path: Path) -> None:
     bench = Bench(path)
-    await list_and_save(bench.drift, server_listing({"name": "a"}))
-    bench.drift.compare(server_listing())
-    bench.drift.compare(server_listing({"name": "a", "description": "now evil"}))
-    assert bench.drift.quarantined == {"a"}
+    await list_and_save(bench.tracker, server_listing({"name": "a"}))
+    bench.tracker.compare(server_listing())
+    bench.tracker.compare(server_listing({"name": "a", "description": "now evil"}))
+    assert bench.tracker.quarantined == {"a"}
 
 
 async def test_another_command_under_the_same_name_is_another_server(path: Path) -> None:
     bench = Bench(path)
-    await list_and_save(bench.drift, server_listing({"name": "a"}))
+    await list_and_save(bench.tracker, server_listing({"name": "a"}))
     other = bench.of(ServerConfig(name="s", command="other"))
     await list_and_save(other, server_listing({"name": "a", "description": "x"}))
     assert other.quarantined == frozenset()
@@ -261,41 +261,41 @@ async def test_what_is_kept_is_offered_again_and_its_grants_follow(path: Path) -
     frontend = ScriptedFrontend(AcceptToolChanges(("a",)))
     bench = Bench(path, frontend)
     seen = server_listing({"name": "a"}, {"name": "b"})
-    await list_and_save(bench.drift, seen)
+    await list_and_save(bench.tracker, seen)
     changed = server_listing({"name": "a", "description": "x"}, {"name": "b", "description": "x"})
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(bench.drift.run)
-        bench.drift.compare(changed)
+        tasks.start_soon(bench.tracker.run)
+        bench.tracker.compare(changed)
         with anyio.fail_after(20):
-            assert await bench.drift.wait_for_decision("a")
-            assert not await bench.drift.wait_for_decision("b")
+            assert await bench.tracker.wait_for_decision("a")
+            assert not await bench.tracker.wait_for_decision("b")
         tasks.cancel_scope.cancel()
     (question,) = frontend.asked
     assert isinstance(question, ReviewToolChanges)
     assert [change.tool for change in question.changes] == ["a", "b"]
-    assert bench.drift.quarantined == {"b"}
+    assert bench.tracker.quarantined == {"b"}
     ((server, _, tool, before, after),) = bench.followed
     assert (server, tool, before, after) == ("s", "a", seen.tools["a"].digest, changed.tools["a"].digest)
     assert bench.settled == 1
     await bench.database.close()
     again = Bench(path)
-    await list_and_save(again.drift, changed)
-    assert again.drift.quarantined == {"b"}
+    await list_and_save(again.tracker, changed)
+    assert again.tracker.quarantined == {"b"}
 
 
 async def test_a_tool_that_changes_once_more_while_its_question_is_open_is_asked_about_as_it_is_now(path: Path) -> None:
     frontend = ScriptedFrontend()
     bench = Bench(path, frontend)
-    await list_and_save(bench.drift, server_listing({"name": "a"}))
+    await list_and_save(bench.tracker, server_listing({"name": "a"}))
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(bench.drift.run)
-        bench.drift.compare(server_listing({"name": "a", "description": "harmless"}))
+        tasks.start_soon(bench.tracker.run)
+        bench.tracker.compare(server_listing({"name": "a", "description": "harmless"}))
         with anyio.fail_after(20):
             await frontend.asked_now.wait()
         frontend.answers.append(AcceptToolChanges(("a",)))
-        bench.drift.compare(server_listing({"name": "a", "description": "evil"}))
+        bench.tracker.compare(server_listing({"name": "a", "description": "evil"}))
         with anyio.fail_after(20):
-            assert await bench.drift.wait_for_decision("a")
+            assert await bench.tracker.wait_for_decision("a")
         tasks.cancel_scope.cancel()
     shown = [question.changes[0].difference for question in frontend.asked if isinstance(question, ReviewToolChanges)]
     assert ["+ description: harmless" in shown[0], "+ description: evil" in shown[1]] == [True, True]
@@ -303,31 +303,31 @@ async def test_a_tool_that_changes_once_more_while_its_question_is_open_is_asked
 
 async def test_an_answer_about_what_a_tool_was_does_not_keep_what_it_is(path: Path) -> None:
     bench = Bench(path)
-    await list_and_save(bench.drift, server_listing({"name": "a"}))
+    await list_and_save(bench.tracker, server_listing({"name": "a"}))
     shown = server_listing({"name": "a", "description": "harmless"})
-    bench.drift.compare(shown)
-    (change,) = await bench.drift.list_changes()
-    bench.drift.compare(server_listing({"name": "a", "description": "evil"}))
-    assert await bench.drift.accept({change.tool: change.digest}) == ()
-    assert bench.drift.quarantined == {"a"}
+    bench.tracker.compare(shown)
+    (change,) = await bench.tracker.list_changes()
+    bench.tracker.compare(server_listing({"name": "a", "description": "evil"}))
+    assert await bench.tracker.accept({change.tool: change.digest}) == ()
+    assert bench.tracker.quarantined == {"a"}
 
 
 async def test_a_failing_store_is_reported_and_quarantine_lasts_for_this_run(tmp_path: Path) -> None:
     (tmp_path / "store.db").mkdir()
     bench = Bench(tmp_path / "store.db")
-    await list_and_save(bench.drift, server_listing({"name": "a"}))
-    bench.drift.compare(server_listing({"name": "a", "description": "x"}))
-    assert bench.drift.quarantined == {"a"}
+    await list_and_save(bench.tracker, server_listing({"name": "a"}))
+    bench.tracker.compare(server_listing({"name": "a", "description": "x"}))
+    assert bench.tracker.quarantined == {"a"}
 
 
 async def test_a_file_that_cannot_be_read_forgets_nothing_of_this_run(path: Path) -> None:
     bench = Bench(path)
     await bench.database.run(lambda db: db.execute("DROP TABLE pins"))
-    await list_and_save(bench.drift, server_listing({"name": "a"}))
+    await list_and_save(bench.tracker, server_listing({"name": "a"}))
     assert bench.told
-    bench.drift.compare(server_listing({"name": "a", "description": "x"}))
-    assert bench.drift.quarantined == {"a"}
-    assert not await bench.drift.wait_for_decision("a")
+    bench.tracker.compare(server_listing({"name": "a", "description": "x"}))
+    assert bench.tracker.quarantined == {"a"}
+    assert not await bench.tracker.wait_for_decision("a")
 
 
 async def test_what_another_program_kept_meanwhile_does_not_turn_with_what_this_one_knew(path: Path) -> None:
@@ -370,16 +370,16 @@ async def test_by_hand_only_what_was_shown_is_kept_once_the_server_is_there(path
 
     async def session() -> None:
         waited.append("ready")
-        bench.drift.compare(server_listing({"name": "a", "description": "shown"}))
+        bench.tracker.compare(server_listing({"name": "a", "description": "shown"}))
 
-    await list_and_save(bench.drift, server_listing({"name": "a"}))
-    there = SimpleNamespace(tool_changes=bench.drift, session=session)
+    await list_and_save(bench.tracker, server_listing({"name": "a"}))
+    there = SimpleNamespace(tool_changes=bench.tracker, session=session)
     held = Quarantine(SimpleNamespace(start=lambda name: there, find=lambda name: there))  # type: ignore[arg-type]
     changes = await held.list_changes("s")
     assert (waited, [change.tool for change in changes], held.ask_again("s")) == (["ready"], ["a"], True)
-    bench.drift.compare(server_listing({"name": "a", "description": "evil"}))
+    bench.tracker.compare(server_listing({"name": "a", "description": "evil"}))
     assert await held.accept("s", changes) == ()
-    assert bench.drift.quarantined == {"a"}
+    assert bench.tracker.quarantined == {"a"}
     assert await held.accept("s", await held.list_changes("s")) == ("a",)
 
 
@@ -396,11 +396,11 @@ async def test_a_server_that_names_new_tools_forever_cannot_push_out_what_was_se
 ) -> None:
     monkeypatch.setattr("mcphost.host.servers.tool_changes.MAX_REMEMBERED_TOOLS", 10)
     bench = Bench(path)
-    await list_and_save(bench.drift, server_listing({"name": "a"}))
+    await list_and_save(bench.tracker, server_listing({"name": "a"}))
     for number in range(30):
-        bench.drift.compare(server_listing({"name": f"n{number}"}))
-    bench.drift.compare(server_listing({"name": "a", "description": "evil"}, {"name": "n29"}))
-    assert bench.drift.quarantined == {"a", "n29"}
+        bench.tracker.compare(server_listing({"name": f"n{number}"}))
+    bench.tracker.compare(server_listing({"name": "a", "description": "evil"}, {"name": "n29"}))
+    assert bench.tracker.quarantined == {"a", "n29"}
 
 
 def test_a_difference_shows_hidden_characters_and_cuts_what_is_endless() -> None:
@@ -467,23 +467,23 @@ async def test_a_tool_that_was_forgotten_is_asked_about_when_it_comes_back(
 ) -> None:
     monkeypatch.setattr("mcphost.host.servers.tool_changes.MAX_REMEMBERED_TOOLS", 3)
     bench = Bench(path, ScriptedFrontend(AcceptToolChanges(("new",)), AcceptToolChanges(())))
-    await list_and_save(bench.drift, server_listing({"name": "old"}))
-    bench.drift.compare(server_listing({"name": "a"}, {"name": "b"}))
-    bench.drift.compare(server_listing({"name": "b"}, {"name": "new"}))
-    assert bench.drift.quarantined == {"new"}
+    await list_and_save(bench.tracker, server_listing({"name": "old"}))
+    bench.tracker.compare(server_listing({"name": "a"}, {"name": "b"}))
+    bench.tracker.compare(server_listing({"name": "b"}, {"name": "new"}))
+    assert bench.tracker.quarantined == {"new"}
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(bench.drift.run)
-        assert await bench.drift.wait_for_decision("new")
-        bench.drift.compare(server_listing({"name": "a"}, {"name": "old", "description": "evil"}))
-        assert bench.drift.quarantined == {"old"}
-        assert not await bench.drift.wait_for_decision("old")
+        tasks.start_soon(bench.tracker.run)
+        assert await bench.tracker.wait_for_decision("new")
+        bench.tracker.compare(server_listing({"name": "a"}, {"name": "old", "description": "evil"}))
+        assert bench.tracker.quarantined == {"old"}
+        assert not await bench.tracker.wait_for_decision("old")
         tasks.cancel_scope.cancel()
-    reason = [question.why for question in bench.front.asked]
+    reason = [question.why for question in bench.frontend.asked]
     assert reason == ["one of its tools is not known; only 3 tools of a server are remembered"] * 2
     assert bench.followed == []
     again = Bench(path)
-    await list_and_save(again.drift, server_listing({"name": "a"}, {"name": "new"}, {"name": "old"}))
-    assert again.drift.quarantined == {"old"}
+    await list_and_save(again.tracker, server_listing({"name": "a"}, {"name": "new"}, {"name": "old"}))
+    assert again.tracker.quarantined == {"old"}
 
 
 async def test_after_a_refusal_new_names_beyond_the_limit_ask_nothing_until_the_user_wants_it(
@@ -491,17 +491,17 @@ async def test_after_a_refusal_new_names_beyond_the_limit_ask_nothing_until_the_
 ) -> None:
     monkeypatch.setattr("mcphost.host.servers.tool_changes.MAX_REMEMBERED_TOOLS", 1)
     bench = Bench(path, ScriptedFrontend(AcceptToolChanges(()), AcceptToolChanges(("n9",))))
-    await list_and_save(bench.drift, server_listing({"name": "a"}))
+    await list_and_save(bench.tracker, server_listing({"name": "a"}))
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(bench.drift.run)
+        tasks.start_soon(bench.tracker.run)
         for number in range(10):
-            bench.drift.compare(server_listing({"name": f"n{number}"}))
-            assert not await bench.drift.wait_for_decision(f"n{number}")
-        assert len(bench.front.asked) == 1
-        assert bench.drift.ask_again()
-        assert await bench.drift.wait_for_decision("n9")
+            bench.tracker.compare(server_listing({"name": f"n{number}"}))
+            assert not await bench.tracker.wait_for_decision(f"n{number}")
+        assert len(bench.frontend.asked) == 1
+        assert bench.tracker.ask_again()
+        assert await bench.tracker.wait_for_decision("n9")
         tasks.cancel_scope.cancel()
-    assert len(bench.front.asked) == 2
+    assert len(bench.frontend.asked) == 2
 
 
 async def test_a_tool_that_cannot_be_accepted_stays_quarantined_without_another_question(
@@ -509,22 +509,22 @@ async def test_a_tool_that_cannot_be_accepted_stays_quarantined_without_another_
 ) -> None:
     monkeypatch.setattr("mcphost.host.servers.tool_changes.MAX_REMEMBERED_TOOLS", 1)
     bench = Bench(path, ScriptedFrontend(AcceptToolChanges(("b",))))
-    await list_and_save(bench.drift, server_listing({"name": "a"}, {"name": "b"}))
+    await list_and_save(bench.tracker, server_listing({"name": "a"}, {"name": "b"}))
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(bench.drift.run)
-        assert not await bench.drift.wait_for_decision("b")
+        tasks.start_soon(bench.tracker.run)
+        assert not await bench.tracker.wait_for_decision("b")
         tasks.cancel_scope.cancel()
-    assert bench.drift.quarantined == {"b"}
-    assert len(bench.front.asked) == 1
+    assert bench.tracker.quarantined == {"b"}
+    assert len(bench.frontend.asked) == 1
 
 
 async def test_many_quarantined_tools_share_one_audit_row(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcphost.host.servers.tool_changes.MAX_REMEMBERED_TOOLS", 1)
     monkeypatch.setattr("mcphost.host.servers.tool_changes.MAX_AUDITED_TOOLS", 5)
     bench = Bench(path)
-    await list_and_save(bench.drift, server_listing({"name": "a"}))
+    await list_and_save(bench.tracker, server_listing({"name": "a"}))
     for number in range(50):
-        bench.drift.compare(server_listing({"name": f"n{number}"}))
+        bench.tracker.compare(server_listing({"name": f"n{number}"}))
     noted = await bench.noted()
     assert noted == [*((f"n{number}", "held back") for number in range(5)), ("more than 5 tools", "held back")]
 
@@ -544,10 +544,10 @@ async def test_long_definitions_are_hashed_off_the_event_loop_and_short_ones_at_
     monkeypatch.setattr("mcphost.host.servers.tool_changes.hashlib", SimpleNamespace(sha256=counting))
     monkeypatch.setattr("mcphost.host.servers.catalog.hashlib", SimpleNamespace(sha256=counting))
     description = "d" * (INLINE_DIGEST_BYTES if long else 1)
-    await list_and_save(bench.drift, server_listing({"name": "a", "description": description}))
+    await list_and_save(bench.tracker, server_listing({"name": "a", "description": description}))
     changed = server_listing({"name": "a", "description": description + " evil"})
-    bench.drift.compare(changed, await bench.drift.compute_digests(changed))
-    assert bench.drift.quarantined == {"a"}
+    bench.tracker.compare(changed, await bench.tracker.compute_digests(changed))
+    assert bench.tracker.quarantined == {"a"}
     assert threads
     assert (threading.get_ident() in threads) is not long
 
@@ -556,7 +556,7 @@ async def test_what_was_seen_is_read_once_also_when_that_is_begun_before_the_lis
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = Bench(path)
-    await list_and_save(first.drift, server_listing({"name": "a"}))
+    await list_and_save(first.tracker, server_listing({"name": "a"}))
     bench, reads = Bench(path), 0
     every = ToolFingerprintStore.load_all
 
@@ -566,10 +566,10 @@ async def test_what_was_seen_is_read_once_also_when_that_is_begun_before_the_lis
         return await every(store, *words)
 
     monkeypatch.setattr(ToolFingerprintStore, "load_all", counting)
-    await bench.drift.load()
+    await bench.tracker.load()
     assert reads == 1
-    await list_and_save(bench.drift, server_listing({"name": "a", "description": "evil"}))
-    assert (reads, bench.drift.quarantined) == (1, {"a"})
+    await list_and_save(bench.tracker, server_listing({"name": "a", "description": "evil"}))
+    assert (reads, bench.tracker.quarantined) == (1, {"a"})
 
 
 async def test_new_tools_are_written_down_a_moment_after_the_server_is_ready(
@@ -577,13 +577,13 @@ async def test_new_tools_are_written_down_a_moment_after_the_server_is_ready(
 ) -> None:
     monkeypatch.setattr(drift_module, "SAVE_SECONDS", 0)
     bench = Bench(path)
-    await bench.drift.compare_first(server_listing({"name": "a"}))
+    await bench.tracker.compare_first(server_listing({"name": "a"}))
     pins = ToolFingerprintStore(bench.database)
     key = (SERVER.name, server_digest(SERVER))
     assert await pins.load_all(*key) == {}
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(bench.drift.run)
+            tasks.start_soon(bench.tracker.run)
             while not await pins.load_all(*key):
                 await anyio.lowlevel.checkpoint()
             tasks.cancel_scope.cancel()

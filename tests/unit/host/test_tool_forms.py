@@ -9,7 +9,7 @@ from mcphost.host.questions.forms import MAX_FIELDS, argument_fields
 from mcphost.serialization import Raw, encode
 
 
-def fields(schema: Any, arguments: dict[str, Any] | None = None) -> dict[str, Field]:
+def tool_form_fields(schema: Any, arguments: dict[str, Any] | None = None) -> dict[str, Field]:
     return {field.name: field for field in argument_fields(Raw(encode(schema)), arguments or {})}
 
 
@@ -26,7 +26,7 @@ SCHEMA = {
 
 
 def test_simple_properties_are_typed_fields_and_all_others_are_json() -> None:
-    found = fields(SCHEMA)
+    found = tool_form_fields(SCHEMA)
     assert [(field.name, field.kind) for field in found.values()] == [
         ("path", "text"), ("count", "integer"), ("mode", "choice"), ("deep", "json"),
     ]  # fmt: skip
@@ -36,7 +36,7 @@ def test_simple_properties_are_typed_fields_and_all_others_are_json() -> None:
 
 
 def test_arguments_beyond_the_schema_are_fields_as_well_so_that_nothing_is_hidden() -> None:
-    found = fields(SCHEMA, {"path": "/x", "extra": {"a": 1}})
+    found = tool_form_fields(SCHEMA, {"path": "/x", "extra": {"a": 1}})
     assert list(found)[-1] == "extra"
     assert found["extra"].kind == "json"
 
@@ -46,11 +46,11 @@ def test_arguments_beyond_the_schema_are_fields_as_well_so_that_nothing_is_hidde
     [("path", 5), ("count", {"a": 1}), ("count", True), ("mode", "x"), ("mode", ["r"])],
 )
 def test_a_value_that_its_kind_cannot_show_is_shown_as_json(name: str, value: Any) -> None:
-    assert fields(SCHEMA, {name: value})[name].kind == "json"
+    assert tool_form_fields(SCHEMA, {name: value})[name].kind == "json"
 
 
 def test_a_value_that_is_merely_wrong_stays_in_its_own_field() -> None:
-    assert fields(SCHEMA, {"count": 99})["count"].kind == "integer"
+    assert tool_form_fields(SCHEMA, {"count": 99})["count"].kind == "integer"
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_value_that_is_merely_wrong_stays_in_its_own_field() -> None:
     ],
 )
 def test_a_schema_without_showable_fields_makes_no_form(schema: Any) -> None:
-    assert fields(schema) == {}
+    assert tool_form_fields(schema) == {}
 
 
 def test_a_schema_that_is_no_json_makes_no_form() -> None:

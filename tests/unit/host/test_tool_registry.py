@@ -8,7 +8,7 @@ from mcphost.host.servers.tool_registry import NAME_LIMIT, ToolRegistry
 from mcphost.serialization import Raw
 
 
-def connected(server: str, **words: str) -> Any:
+def ready_server(server: str, **words: str) -> Any:
     """A ready server with these tools, by what they say of themselves."""
     tools = {
         name: ToolDefinition(name, Raw(f'{{"name":"{name}","description":"{said}"}}'.encode()))
@@ -48,7 +48,7 @@ def test_long_names_fit_and_stay_apart() -> None:
 
 
 def test_tools_of_one_name_are_each_called_at_their_own_server() -> None:
-    one, other = connected("one", add="of one"), connected("other", add="of the other")
+    one, other = ready_server("one", add="of one"), ready_server("other", add="of the other")
     toolbox = ToolRegistry((one, other))
     offered = toolbox.available_tools()
     assert len(offered) == 2
@@ -60,16 +60,16 @@ def test_tools_of_one_name_are_each_called_at_their_own_server() -> None:
 
 
 def test_what_was_offered_stands_only_while_it_is_listed_as_exactly_that_and_is_on() -> None:
-    server, off = connected("s", add="adds"), list[str]()
+    server, off = ready_server("s", add="adds"), list[str]()
     toolbox = ToolRegistry((server,), lambda _, tool: "user" if tool in off else "")
     (offered,) = toolbox.available_tools().values()
     assert offered.is_current
-    server.tools["add"] = connected("s", add="adds").tools["add"]
+    server.tools["add"] = ready_server("s", add="adds").tools["add"]
     assert offered.is_current, "listed anew as what it was"
     off.append("add")
     assert not offered.is_current
     off.clear()
-    server.tools["add"] = connected("s", add="adds, and sends it away").tools["add"]
+    server.tools["add"] = ready_server("s", add="adds, and sends it away").tools["add"]
     assert not offered.is_current
     server.tools.clear()
     assert not offered.is_current

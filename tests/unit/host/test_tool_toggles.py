@@ -34,7 +34,7 @@ from tests.unit.host.scripted_host import (
 pytestmark = pytest.mark.anyio
 
 
-def peer() -> InProcessServer:
+def create_tool_peer() -> InProcessServer:
     return create_peer(
         tools__list=tools_result(tool_definition("look"), tool_definition("burn")), tools__call=text_result("done")
     )
@@ -53,7 +53,7 @@ def single_tool_return(model: ScriptedModel) -> ToolReturnPart:
 @pytest.mark.req("ui.expose-tools")
 async def test_the_model_is_offered_a_tool_only_while_it_is_on(tmp_path: Path) -> None:
     model = ScriptedModel(text_round("a"), text_round("b"), text_round("c"))
-    async with open_host_with(tmp_path, peer(), model) as host:
+    async with open_host_with(tmp_path, create_tool_peer(), model) as host:
         await host.conversation.send("one")
         await host.servers.set_tool_enabled("peer", "burn", enabled=False)
         assert host.servers.view("peer").disabled_tools == ("burn",)
@@ -85,7 +85,7 @@ async def test_a_tool_that_is_off_at_the_users_server_is_off_under_another_name_
 @pytest.mark.req("ui.expose-tools")
 async def test_a_model_that_calls_it_anyway_gets_an_error_without_a_question(tmp_path: Path) -> None:
     model = ScriptedModel(tool_round(("peer__burn", {})), text_round("ok"))
-    at = peer()
+    at = create_tool_peer()
     frontend = ScriptedFrontend()
     async with open_host_with(tmp_path, at, model, frontend) as host:
         await host.servers.set_tool_enabled("peer", "burn", enabled=False)
@@ -100,7 +100,7 @@ async def test_what_is_allowed_always_does_not_run_while_it_is_off(tmp_path: Pat
     model = ScriptedModel(
         tool_round(("peer__burn", {})), text_round("a"), tool_round(("peer__burn", {})), text_round("b")
     )
-    at = peer()
+    at = create_tool_peer()
     async with open_host_with(tmp_path, at, model, ScriptedFrontend(AllowAlways())) as host:
         await host.conversation.send("once")
         await host.servers.set_tool_enabled("peer", "burn", enabled=False)
@@ -112,7 +112,7 @@ async def test_switched_off_while_its_question_waits_it_is_not_called_even_when_
     tmp_path: Path,
 ) -> None:
     model = ScriptedModel(tool_round(("peer__burn", {})), text_round("ok"))
-    at = peer()
+    at = create_tool_peer()
     hosts: list[Any] = []
 
     async def late(question: object) -> AllowOnce:
@@ -127,7 +127,7 @@ async def test_switched_off_while_its_question_waits_it_is_not_called_even_when_
 
 
 async def test_the_user_may_still_call_it_by_hand(tmp_path: Path) -> None:
-    at = peer()
+    at = create_tool_peer()
     async with open_host_with(tmp_path, at) as host:
         await host.servers.set_tool_enabled("peer", "burn", enabled=False)
         assert (await host.tools.call("peer", "burn", {})).text == "done"
@@ -135,12 +135,12 @@ async def test_the_user_may_still_call_it_by_hand(tmp_path: Path) -> None:
 
 @pytest.mark.req("ui.expose-tools")
 async def test_it_stays_off_in_the_next_run_from_its_first_message_on(tmp_path: Path) -> None:
-    async with open_host_with(tmp_path, peer()) as host:
+    async with open_host_with(tmp_path, create_tool_peer()) as host:
         await host.servers.set_tool_enabled("peer", "burn", enabled=False)
         await host.servers.set_tool_enabled("peer", "look", enabled=False)
         await host.servers.set_tool_enabled("peer", "look", enabled=True)
     model = ScriptedModel(text_round("hi"))
-    async with open_host_with(tmp_path, peer(), model) as host:
+    async with open_host_with(tmp_path, create_tool_peer(), model) as host:
         assert host.servers.view("peer").disabled_tools == ("burn",)
         await host.conversation.send("one")
     assert offered_tools(model) == ["peer__look"]
@@ -176,7 +176,7 @@ async def test_a_turn_can_be_stopped_while_the_store_still_loads_the_toggles(
 
 
 async def test_an_auto_approved_tool_does_not_run_once_it_is_off(tmp_path: Path) -> None:
-    async with open_host_with(tmp_path, peer()) as host:
+    async with open_host_with(tmp_path, create_tool_peer()) as host:
         await host.servers.set_tool_enabled("peer", "burn", enabled=False)
         registry = ToolRegistry(host.servers, host.tool_toggles.disabled_by)
         assert [tool.definition.tool.name for tool in registry.available_tools().values()] == ["look"]
@@ -184,7 +184,7 @@ async def test_an_auto_approved_tool_does_not_run_once_it_is_off(tmp_path: Path)
 
 async def test_a_toggle_is_published_and_audited(tmp_path: Path) -> None:
     ledger = AuditLog(AuditStore(tmp_path / "ledger.db"), AuditConfig())
-    async with open_host_with(tmp_path, peer(), audit_log=ledger) as host:
+    async with open_host_with(tmp_path, create_tool_peer(), audit_log=ledger) as host:
         feed = host.events.subscribe()
         await host.servers.set_tool_enabled("peer", "burn", enabled=False)
         with anyio.fail_after(20):

@@ -22,7 +22,7 @@ from mcphost.serialization import Raw
 pytestmark = pytest.mark.anyio
 
 
-class Endless:
+class EndlessStream:
     """A stream of litellm that says the same delta for ever, and keeps it, as litellm does."""
 
     def __init__(self, delta: Any, usage: Any = None) -> None:
@@ -32,7 +32,7 @@ class Endless:
         self.is_closed = False
         self.most_kept = 0
 
-    def __aiter__(self) -> "Endless":
+    def __aiter__(self) -> "EndlessStream":
         return self
 
     async def __anext__(self) -> Any:
@@ -45,8 +45,8 @@ class Endless:
         self.is_closed = True
 
 
-async def notes_of_call(stream: Endless, path: Path) -> list[worker_protocol.WorkerEvent]:
-    async def acompletion(**_: Any) -> Endless:
+async def notes_of_call(stream: EndlessStream, path: Path) -> list[worker_protocol.WorkerEvent]:
+    async def acompletion(**_: Any) -> EndlessStream:
         return stream
 
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT)
@@ -76,7 +76,7 @@ async def test_a_stream_without_end_is_stopped_in_the_worker_which_keeps_little_
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(response_limits, "MAX_DELTAS", 2_000)
-    stream = Endless(DELTAS[kind])
+    stream = EndlessStream(DELTAS[kind])
     *_, last = await notes_of_call(stream, tmp_path / "notes")
     assert isinstance(last, worker_protocol.WorkerFailed)
     error = make_model_error(last.failure, ErrorContext(model="m", provider="p"))
@@ -88,13 +88,13 @@ async def test_a_stream_without_end_is_stopped_in_the_worker_which_keeps_little_
 
 async def test_a_steady_answer_ends_when_its_time_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcphost.llm.worker.MAX_ANSWER_SECONDS", 0.05)
-    *_, last = await notes_of_call(Endless(DELTAS["nothing"]), tmp_path / "notes")
+    *_, last = await notes_of_call(EndlessStream(DELTAS["nothing"]), tmp_path / "notes")
     assert isinstance(last, worker_protocol.WorkerFailed)
     assert "took longer than" in last.failure.message
 
 
 async def test_one_giant_piece_is_refused_before_it_is_sent(tmp_path: Path) -> None:
-    stream = Endless(SimpleNamespace(content="x" * (response_limits.MAX_LINE_BYTES + 1)))
+    stream = EndlessStream(SimpleNamespace(content="x" * (response_limits.MAX_LINE_BYTES + 1)))
     (only,) = await notes_of_call(stream, tmp_path / "notes")
     assert isinstance(only, worker_protocol.WorkerFailed)
 

@@ -31,11 +31,11 @@ ROAD = ApiRoute(model="openai/x", provider="openai")
 CLAUDE = ApiRoute(model="anthropic/c", provider="anthropic", supports_result_images=True, replays_thinking=True)
 
 
-def user(*parts: Any) -> Message:
+def user_turn(*parts: Any) -> Message:
     return Message(role="user", parts=parts)
 
 
-def call(number: int, *, provider_id: str = "", raw: str = "", arguments: Any = None) -> ToolUsePart:
+def tool_call(number: int, *, provider_id: str = "", raw: str = "", arguments: Any = None) -> ToolUsePart:
     return ToolUsePart(id=f"call_{number}", name="t", arguments=arguments, raw=raw, provider_id=provider_id)
 
 
@@ -43,7 +43,7 @@ def assistant_message(*parts: Any, model: str = "openai/x", cut: bool = False) -
     return Message(role="assistant", parts=parts, model=model, cut=cut)
 
 
-def result(*parts: ToolReturnPart) -> Message:
+def tool_message(*parts: ToolReturnPart) -> Message:
     return Message(role="tool", parts=parts)
 
 
@@ -57,7 +57,7 @@ def assemble_events(*notes: worker_protocol.WorkerEvent) -> list[ModelEvent]:
 
 
 def test_a_plain_conversation_stays_plain_text() -> None:
-    assert chat_messages(user(TextPart("hi")), assistant_message(TextPart("hello")), system="S") == [
+    assert chat_messages(user_turn(TextPart("hi")), assistant_message(TextPart("hello")), system="S") == [
         {"role": "system", "content": "S"},
         {"role": "user", "content": "hi"},
         {"role": "assistant", "content": "hello"},
@@ -65,14 +65,14 @@ def test_a_plain_conversation_stays_plain_text() -> None:
 
 
 def test_an_attached_resource_is_text_that_names_its_origin() -> None:
-    (message,) = chat_messages(user(TextPart("see"), ResourcePart("files", "file:///a", "BODY")))
+    (message,) = chat_messages(user_turn(TextPart("see"), ResourcePart("files", "file:///a", "BODY")))
     assert "file:///a" in message["content"]
     assert "files" in message["content"]
     assert message["content"].endswith("BODY")
 
 
 def test_an_image_is_sent_where_it_is_taken_and_named_where_it_is_not() -> None:
-    message = user(TextPart("see"), ImagePart("image/png", "QUJD"))
+    message = user_turn(TextPart("see"), ImagePart("image/png", "QUJD"))
     (sent,) = chat_messages(message)
     assert sent["content"][1]["image_url"]["url"] == "data:image/png;base64,QUJD"
     (told,) = chat_messages(message, api_route=ApiRoute(model="m", provider="p", supports_images=False))
@@ -99,10 +99,10 @@ def test_a_pretty_printed_schema_still_travels_on_one_line() -> None:
 
 def test_every_call_gets_an_answer_even_when_the_turn_was_stopped() -> None:
     messages = chat_messages(
-        user(TextPart("go")),
-        assistant_message(call(1, arguments={}), call(2, arguments={})),
-        result(ToolReturnPart("call_1", "t", "one")),
-        user(TextPart("next")),
+        user_turn(TextPart("go")),
+        assistant_message(tool_call(1, arguments={}), tool_call(2, arguments={})),
+        tool_message(ToolReturnPart("call_1", "t", "one")),
+        user_turn(TextPart("next")),
     )
     assert [message["role"] for message in messages] == ["user", "assistant", "tool", "tool", "user"]
     assert [message.get("tool_call_id") for message in messages[2:4]] == ["call_1", "call_2"]
@@ -110,20 +110,22 @@ def test_every_call_gets_an_answer_even_when_the_turn_was_stopped() -> None:
 
 
 def test_an_answer_to_no_call_is_left_out() -> None:
-    assert len(chat_messages(user(TextPart("go")), result(ToolReturnPart("call_9", "t", "lost")))) == 1
+    assert len(chat_messages(user_turn(TextPart("go")), tool_message(ToolReturnPart("call_9", "t", "lost")))) == 1
 
 
 def test_a_provider_id_goes_back_only_where_it_is_understood() -> None:
-    use = call(1, provider_id="x__thought__" + "A" * 200, arguments={})
-    own = chat_messages(assistant_message(use, model="openai/x"), result(ToolReturnPart("call_1", "t", "r")))
-    other = chat_messages(assistant_message(use, model="gemini/y"), result(ToolReturnPart("call_1", "t", "r")))
+    use = tool_call(1, provider_id="x__thought__" + "A" * 200, arguments={})
+    own = chat_messages(assistant_message(use, model="openai/x"), tool_message(ToolReturnPart("call_1", "t", "r")))
+    other = chat_messages(assistant_message(use, model="gemini/y"), tool_message(ToolReturnPart("call_1", "t", "r")))
     assert own[0]["tool_calls"][0]["id"] == own[1]["tool_call_id"] == use.provider_id
     assert other[0]["tool_calls"][0]["id"] == other[1]["tool_call_id"] == "call_1"
 
 
 def test_two_calls_with_one_provider_id_stay_apart() -> None:
     messages = chat_messages(
-        assistant_message(call(1, provider_id="same", arguments={}), call(2, provider_id="same", arguments={}))
+        assistant_message(
+            tool_call(1, provider_id="same", arguments={}), tool_call(2, provider_id="same", arguments={})
+        )
     )
     ids = [item["id"] for item in messages[0]["tool_calls"]]
     assert len(set(ids)) == 2
@@ -131,7 +133,7 @@ def test_two_calls_with_one_provider_id_stay_apart() -> None:
 
 
 def test_broken_arguments_go_back_as_an_object() -> None:
-    (message, _answer) = chat_messages(assistant_message(call(1, raw='{"a": ')))
+    (message, _answer) = chat_messages(assistant_message(tool_call(1, raw='{"a": ')))
     assert loads(message["tool_calls"][0]["function"]["arguments"]) == {"not_valid_json": '{"a": '}
 
 
@@ -148,8 +150,8 @@ def test_reasoning_goes_back_to_its_maker_only() -> None:
 def test_an_image_in_a_result_is_inside_it_or_right_behind_all_results() -> None:
     picture = ImagePart("image/png", "QUJD")
     messages = (
-        assistant_message(call(1, arguments={}), call(2, arguments={})),
-        result(ToolReturnPart("call_1", "t", "one", images=(picture,)), ToolReturnPart("call_2", "t", "two")),
+        assistant_message(tool_call(1, arguments={}), tool_call(2, arguments={})),
+        tool_message(ToolReturnPart("call_1", "t", "one", images=(picture,)), ToolReturnPart("call_2", "t", "two")),
     )
     assert [message["role"] for message in chat_messages(*messages)] == ["assistant", "tool", "tool", "user"]
     inside = chat_messages(*messages, api_route=CLAUDE)
@@ -159,8 +161,8 @@ def test_an_image_in_a_result_is_inside_it_or_right_behind_all_results() -> None
 
 def test_an_error_result_says_so_and_an_empty_one_is_not_empty() -> None:
     messages = chat_messages(
-        assistant_message(call(1, arguments={}), call(2, arguments={})),
-        result(ToolReturnPart("call_1", "t", "bad", is_error=True), ToolReturnPart("call_2", "t", "")),
+        assistant_message(tool_call(1, arguments={}), tool_call(2, arguments={})),
+        tool_message(ToolReturnPart("call_1", "t", "bad", is_error=True), ToolReturnPart("call_2", "t", "")),
     )
     assert messages[1]["content"] == "Error: bad"
     assert messages[2]["content"]
@@ -171,7 +173,7 @@ def test_an_empty_answer_is_not_sent() -> None:
 
 
 def test_messages_are_valid_json() -> None:
-    raw = encode_messages([user(TextPart("ü\u2028\x00"))], "", ROAD)
+    raw = encode_messages([user_turn(TextPart("ü\u2028\x00"))], "", ROAD)
     assert loads(raw)[0]["content"] == "ü\u2028\x00"
 
 

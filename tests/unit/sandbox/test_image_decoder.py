@@ -48,21 +48,21 @@ def halves(width: int = 40, height: int = 20) -> Image.Image:
     return image
 
 
-def chunk(kind: bytes, body: bytes) -> bytes:
+def png_chunk(kind: bytes, body: bytes) -> bytes:
     return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
 
 
-def png(width: int, height: int, rows: bytes) -> bytes:
-    head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
-    return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+def encode_png(width: int, height: int, rows: bytes) -> bytes:
+    head = png_chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + head + png_chunk(b"IDAT", rows) + png_chunk(b"IEND", b"")
 
 
-def pixel(drawing: DecodedImage, x: int, y: int) -> tuple[int, ...]:
+def pixel_at(drawing: DecodedImage, x: int, y: int) -> tuple[int, ...]:
     at = (y * drawing.width + x) * 4
     return tuple(drawing.pixels[at : at + 4])
 
 
-def is_near(found: tuple[int, ...], expected: tuple[int, ...]) -> bool:
+def is_near_colour(found: tuple[int, ...], expected: tuple[int, ...]) -> bool:
     return all(abs(item - other) < 12 for item, other in zip(found, expected, strict=False))
 
 
@@ -71,8 +71,8 @@ async def test_each_kind_is_decoded_small_with_its_sides_in_proportion(decoder: 
     drawing = await decoder.decode(encoded(saved(halves(400, 200), kind)), 40, 40)
     assert isinstance(drawing, DecodedImage), drawing
     assert (drawing.width, drawing.height) == (40, 20)
-    assert is_near(pixel(drawing, 3, 10), (*RED, 255))
-    assert is_near(pixel(drawing, 36, 10), (*BLUE, 255))
+    assert is_near_colour(pixel_at(drawing, 3, 10), (*RED, 255))
+    assert is_near_colour(pixel_at(drawing, 36, 10), (*BLUE, 255))
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "I;16"])
@@ -87,7 +87,7 @@ async def test_what_cannot_be_seen_stays_so_and_a_small_picture_is_not_enlarged(
     drawing = await decoder.decode(encoded(saved(image, "PNG")), 100, 100)
     assert isinstance(drawing, DecodedImage)
     assert (drawing.width, drawing.height) == (6, 4)
-    assert (pixel(drawing, 0, 0)[3], pixel(drawing, 1, 2)) == (0, (*GREEN, 255))
+    assert (pixel_at(drawing, 0, 0)[3], pixel_at(drawing, 1, 2)) == (0, (*GREEN, 255))
 
 
 async def test_of_a_moving_picture_the_first_frame_is_drawn(decoder: ImageDecoder) -> None:
@@ -96,7 +96,7 @@ async def test_of_a_moving_picture_the_first_frame_is_drawn(decoder: ImageDecode
         body = saved(frames[0], kind, save_all=True, append_images=frames[1:])
         drawing = await decoder.decode(encoded(body), 8, 8)
         assert isinstance(drawing, DecodedImage), drawing
-        assert is_near(pixel(drawing, 4, 4), GREEN)
+        assert is_near_colour(pixel_at(drawing, 4, 4), GREEN)
 
 
 async def test_a_photograph_that_was_taken_sideways_stands_upright(decoder: ImageDecoder) -> None:
@@ -105,42 +105,42 @@ async def test_a_photograph_that_was_taken_sideways_stands_upright(decoder: Imag
     drawing = await decoder.decode(encoded(saved(halves(400, 200), "JPEG", exif=exif)), 40, 40)
     assert isinstance(drawing, DecodedImage), drawing
     assert (drawing.width, drawing.height) == (20, 40)
-    assert is_near(pixel(drawing, 10, 4), RED)
-    assert is_near(pixel(drawing, 10, 36), BLUE)
+    assert is_near_colour(pixel_at(drawing, 10, 4), RED)
+    assert is_near_colour(pixel_at(drawing, 10, 36), BLUE)
 
 
 async def test_of_a_picture_that_is_cut_short_the_part_that_is_there_is_drawn(decoder: ImageDecoder) -> None:
     body = saved(halves(400, 200), "PNG", compress_level=0)
     drawing = await decoder.decode(encoded(body[: len(body) // 2]), 40, 40)
     assert isinstance(drawing, DecodedImage), drawing
-    assert is_near(pixel(drawing, 3, 2), RED)
-    assert is_near(pixel(drawing, 36, 2), BLUE)
+    assert is_near_colour(pixel_at(drawing, 3, 2), RED)
+    assert is_near_colour(pixel_at(drawing, 36, 2), BLUE)
     assert not drawing.is_complete
 
 
 async def test_a_wrong_checksum_of_what_is_no_pixel_keeps_no_picture_from_being_drawn(decoder: ImageDecoder) -> None:
     """As in the picture of the reference server."""
     body = saved(halves(), "PNG")
-    profile = chunk(b"iCCP", b"ICC Profile\0\0" + zlib.compress(b"x" * 300))
+    profile = png_chunk(b"iCCP", b"ICC Profile\0\0" + zlib.compress(b"x" * 300))
     drawing = await decoder.decode(encoded(body[:33] + profile[:-1] + b"!" + body[33:]), 40, 40)
     assert isinstance(drawing, DecodedImage), drawing
     assert drawing.is_complete
-    assert is_near(pixel(drawing, 3, 10), RED)
+    assert is_near_colour(pixel_at(drawing, 3, 10), RED)
 
 
 @cache
 def bomb() -> bytes:
     """Return 36 million pixels in 35 kB. Made when a test needs it: every test worker imports this file."""
-    return png(6000, 6000, zlib.compress(bytes(6001 * 6000), 9))
+    return encode_png(6000, 6000, zlib.compress(bytes(6001 * 6000), 9))
 
 
 MUCH = "much more in it than it claims"
 HOSTILE = {
-    "more pixels than anybody should decode": (png(50_000, 50_000, b""), "too many pixels"),
-    "the most a header can say": (png(2**31 - 1, 2**31 - 1, b""), "too many pixels"),
+    "more pixels than anybody should decode": (encode_png(50_000, 50_000, b""), "too many pixels"),
+    "the most a header can say": (encode_png(2**31 - 1, 2**31 - 1, b""), "too many pixels"),
     "cut in the middle": (saved(halves(400, 200), "JPEG")[:900], "is_complete=False"),
-    "rows that are no rows": (png(100, 100, b"\x00" * 50), "is_complete=False"),
-    "no pixels": (png(0, 5, b""), "damaged"),
+    "rows that are no rows": (encode_png(100, 100, b"\x00" * 50), "is_complete=False"),
+    "no pixels": (encode_png(0, 5, b""), "damaged"),
     "another kind inside": (b"\x89PNG\r\n\x1a\n" + saved(halves(), "GIF"), "damaged"),
     "a kind nobody asked for": (saved(halves(), "TIFF"), "not supported"),
     "a program to be run by another": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "not supported"),
@@ -153,7 +153,7 @@ HOSTILE = {
 async def test_a_hostile_picture_is_refused_in_words_and_the_next_one_is_drawn(
     decoder: ImageDecoder, what: str
 ) -> None:
-    much = png(10, 10, zlib.compress(bytes(200_000_000), 9)) if what == MUCH else b""
+    much = encode_png(10, 10, zlib.compress(bytes(200_000_000), 9)) if what == MUCH else b""
     body, said = (much, "height=10") if what == MUCH else HOSTILE[what]
     with anyio.fail_after(20):
         found = await decoder.decode(encoded(body), 60, 60)

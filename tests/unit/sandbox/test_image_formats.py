@@ -11,14 +11,14 @@ from mcphost.sandbox.image_formats import ImageInfo, identify_image
 from mcphost.serialization import decode, encode
 
 
-def png(width: int, height: int) -> bytes:
+def png_header(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", width, height) + b"\x08\x02\0\0\0"
 
 
 FRAME = b"\xff\xff\xc2\x00\x11\x08" + struct.pack(">HH", 30, 40) + bytes(9)
 JPEG = b"\xff\xd8\xff\xe0\x00\x10JFIF" + bytes(10) + FRAME
 PICTURES = {
-    "png": (png(640, 480), ImageInfo("image/png", 640, 480)),
+    "png": (png_header(640, 480), ImageInfo("image/png", 640, 480)),
     "gif": (b"GIF89a" + struct.pack("<HH", 7, 9), ImageInfo("image/gif", 7, 9)),
     "jpeg": (JPEG, ImageInfo("image/jpeg", 40, 30)),
     "webp": (
@@ -51,14 +51,14 @@ def shown(body: bytes, claimed: str) -> RenderedResult:
 
 
 def test_a_media_type_that_does_not_match_is_reported() -> None:
-    assert shown(png(640, 480), "image/png").text == "[image: image/png, 640 × 480 pixels, 29 bytes]"
-    told = shown(png(640, 480), "image/jpeg")
+    assert shown(png_header(640, 480), "image/png").text == "[image: image/png, 640 × 480 pixels, 29 bytes]"
+    told = shown(png_header(640, 480), "image/jpeg")
     assert told.text.endswith("29 bytes; the server calls it image/jpeg]")
     assert told.images[0].mime_type == "image/png"
 
 
 def test_a_picture_of_too_many_pixels_is_sent_to_no_model() -> None:
-    bomb = shown(png(100_000, 100_000), "image/png")
+    bomb = shown(png_header(100_000, 100_000), "image/png")
     assert bomb.images == ()
     assert "100,000 × 100,000 pixels" in bomb.text
     assert "too many pixels" in bomb.text

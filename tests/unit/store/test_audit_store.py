@@ -31,30 +31,30 @@ from tests.unit.store.audit_writer import record
 pytestmark = pytest.mark.anyio
 
 
-def rows(path: Path) -> list[dict[str, Any]]:
+def ledger_rows(path: Path) -> list[dict[str, Any]]:
     with closing(sqlite3.connect(path)) as db:
         names = ", ".join(f'"{name}"' for name in FIELDS)
         return [dict(zip(FIELDS, row, strict=True)) for row in db.execute(f"SELECT {names} FROM ledger ORDER BY seq")]
 
 
-def ledger(folder: Path, said: list[str] | None = None, **more: Any) -> AuditStore:
+def create_audit_store(folder: Path, said: list[str] | None = None, **more: Any) -> AuditStore:
     heard = said if said is not None else []
     return AuditStore(folder / "l.db", folder / "state" / "l.head", warn=lambda text, hint: heard.append(text), **more)
 
 
 async def test_a_chain_can_be_checked_with_a_few_lines_that_know_nothing_of_us(tmp_path: Path) -> None:
-    audit_store = ledger(tmp_path)
+    audit_store = create_audit_store(tmp_path)
     for subject in ("add", 'é😀\x00\x1f"\\ ', "\ud800 half"):
         assert (await audit_store.append(lambda subject=subject: record(subject, size=5))).seq > 0
     await audit_store.close()
     prev = "0" * 64
-    for number, row in enumerate(rows(tmp_path / "l.db"), 1):
+    for number, row in enumerate(ledger_rows(tmp_path / "l.db"), 1):
         assert (row["seq"], row["prev"]) == (number, prev)
         covered = {name: value for name, value in row.items() if name != "hash"} | {"v": 1}
         text = json.dumps(covered, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         prev = hashlib.sha256(text.encode()).hexdigest()
         assert row["hash"] == prev
-    assert [row["subject"] for row in rows(tmp_path / "l.db")][1:] == ["add", 'é😀\x00\x1f"\\ ', "\ufffd half"]
+    assert [row["subject"] for row in ledger_rows(tmp_path / "l.db")][1:] == ["add", 'é😀\x00\x1f"\\ ', "\ufffd half"]
     assert AuditCheckpoint(tmp_path / "state" / "l.head").read() is not None
 
 
@@ -69,35 +69,35 @@ async def test_a_chain_can_be_checked_with_a_few_lines_that_know_nothing_of_us(t
     ],
 )
 async def test_the_file_itself_refuses_every_other_change(tmp_path: Path, statement: str) -> None:
-    audit_store = ledger(tmp_path)
+    audit_store = create_audit_store(tmp_path)
     for subject in "abc":
         await audit_store.append(lambda subject=subject: record(subject))
     await audit_store.close()
-    before = rows(tmp_path / "l.db")
+    before = ledger_rows(tmp_path / "l.db")
     with closing(sqlite3.connect(tmp_path / "l.db")) as db, pytest.raises(sqlite3.IntegrityError, match="the ledger"):
         db.execute(statement)
-    assert rows(tmp_path / "l.db") == before
+    assert ledger_rows(tmp_path / "l.db") == before
 
 
 @pytest.mark.parametrize(("seq", "prev"), [(6, "last"), (5, "z" * 64), (5, "first"), (0, "last"), (-1, "last")])
 async def test_a_row_that_does_not_follow_the_last_one_is_refused_by_the_file(
     tmp_path: Path, seq: int, prev: str
 ) -> None:
-    audit_store = ledger(tmp_path)
+    audit_store = create_audit_store(tmp_path)
     for subject in "abc":
         await audit_store.append(lambda subject=subject: record(subject))
     await audit_store.close()
-    before = rows(tmp_path / "l.db")
+    before = ledger_rows(tmp_path / "l.db")
     hashes = {"last": before[-1]["hash"], "first": before[0]["hash"]}
     made = {**before[-1], "seq": seq, "prev": hashes.get(prev, prev)}
     statement = f"INSERT INTO ledger VALUES ({', '.join('?' * len(FIELDS))})"
     with closing(sqlite3.connect(tmp_path / "l.db")) as db, pytest.raises(sqlite3.IntegrityError, match="grows at its"):
         db.execute(statement, [made[name] for name in FIELDS])
-    assert rows(tmp_path / "l.db") == before
+    assert ledger_rows(tmp_path / "l.db") == before
 
 
 async def test_the_head_is_there_before_the_first_row_and_a_cancelled_writer_waits_for_its_own(tmp_path: Path) -> None:
-    audit_store, there = ledger(tmp_path), list[bool]()
+    audit_store, there = create_audit_store(tmp_path), list[bool]()
 
     def made() -> AuditRecord:
         there.append((tmp_path / "state" / "l.head").exists())
@@ -107,12 +107,12 @@ async def test_the_head_is_there_before_the_first_row_and_a_cancelled_writer_wai
         scope.cancel()
         entry = await audit_store.append(made)
         assert (entry.seq, there) == (2, [True])
-    assert len(rows(tmp_path / "l.db")) == 2
+    assert len(ledger_rows(tmp_path / "l.db")) == 2
     await audit_store.close()
 
 
 async def test_what_was_acknowledged_is_synced_and_not_only_written(tmp_path: Path) -> None:
-    audit_store = ledger(tmp_path)
+    audit_store = create_audit_store(tmp_path)
     await audit_store.append(record)
     modes = await audit_store._database.run(
         lambda db: (db.execute("PRAGMA synchronous").fetchone()[0], db.execute("PRAGMA journal_mode").fetchone()[0])
@@ -122,13 +122,13 @@ async def test_what_was_acknowledged_is_synced_and_not_only_written(tmp_path: Pa
 
 
 async def test_what_was_handed_over_goes_in_one_commit_in_its_order_and_knows_what_it_is_about(tmp_path: Path) -> None:
-    audit_store = ledger(tmp_path)
+    audit_store = create_audit_store(tmp_path)
     first = audit_store.enqueue(lambda: record("first"))
     second = audit_store.enqueue(lambda: record("second"), first)
     third = await audit_store.append(lambda: record("third"), second)
     await audit_store.close()
     assert [entry.seq for entry in (first, second, third)] == [2, 3, 4]
-    assert [(row["subject"], row["about"]) for row in rows(tmp_path / "l.db")[1:]] == [
+    assert [(row["subject"], row["about"]) for row in ledger_rows(tmp_path / "l.db")[1:]] == [
         ("first", 0), ("second", 2), ("third", 3),
     ]  # fmt: skip
 
@@ -140,7 +140,7 @@ def test_two_processes_write_one_chain_without_a_break(tmp_path: Path) -> None:
     )
     running = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), name]) for name in "ab"]
     assert [process.wait(60) for process in running] == [0, 0]
-    found = rows(tmp_path / "l.db")
+    found = ledger_rows(tmp_path / "l.db")
     assert [row["seq"] for row in found] == list(range(1, 302))
     assert [row["event"] for row in found].count("began") == 1
     assert not [row for row in found if row["event"] == "broken"]
@@ -163,7 +163,7 @@ async def test_an_unwritable_audit_file_is_reported_once_and_its_rows_follow_in_
 ) -> None:
     (tmp_path / "at").write_text("a file where a folder should be")
     messages: list[str] = []
-    audit_store = ledger(tmp_path / "at", messages)
+    audit_store = create_audit_store(tmp_path / "at", messages)
     first = await audit_store.append(lambda: record("first"))
     await audit_store.append(lambda: record("second"))
     assert (first.seq, audit_store.pending_count, len(messages)) == (0, 2, 1)
@@ -173,11 +173,11 @@ async def test_an_unwritable_audit_file_is_reported_once_and_its_rows_follow_in_
     await audit_store.close()
     assert (first.seq, third.seq, audit_store.pending_count) == (2, 4, 0)
     assert "written again" in messages[1]
-    assert [row["subject"] for row in rows(tmp_path / "at" / "l.db")[1:]] == ["first", "second", "third"]
+    assert [row["subject"] for row in ledger_rows(tmp_path / "at" / "l.db")[1:]] == ["first", "second", "third"]
 
 
 async def test_a_row_that_cannot_be_described_is_still_written(tmp_path: Path) -> None:
-    audit_store = ledger(tmp_path)
+    audit_store = create_audit_store(tmp_path)
 
     def broken() -> AuditRecord:
         raise ValueError("a bug")
@@ -185,16 +185,16 @@ async def test_a_row_that_cannot_be_described_is_still_written(tmp_path: Path) -
     await audit_store.append(broken)
     await audit_store.append(lambda: record("next"))
     await audit_store.close()
-    assert [(row["event"], row["subject"]) for row in rows(tmp_path / "l.db")[1:]] == [
+    assert [(row["event"], row["subject"]) for row in ledger_rows(tmp_path / "l.db")[1:]] == [
         ("undescribed", ""), ("decided", "next"),
     ]  # fmt: skip
 
 
 async def test_no_text_is_endless_and_no_number_is_beyond_what_readers_of_json_take(tmp_path: Path) -> None:
-    audit_store = ledger(tmp_path)
+    audit_store = create_audit_store(tmp_path)
     await audit_store.append(lambda: record("x" * 5_000, detail="y" * 500_000, size=2**70, duration=-5))
     await audit_store.close()
-    row = rows(tmp_path / "l.db")[-1]
+    row = ledger_rows(tmp_path / "l.db")[-1]
     assert (len(row["subject"]), len(row["detail"])) == (1_001, MAX_DETAIL_LENGTH + 1)
     assert (row["size"], row["duration"]) == (MAX_INTEGER, 0)
 
@@ -203,7 +203,7 @@ async def test_no_text_is_endless_and_no_number_is_beyond_what_readers_of_json_t
 async def test_rows_that_are_gone_from_the_end_are_in_the_chain_for_good_once_it_continues(
     tmp_path: Path, cut: int, found: str
 ) -> None:
-    audit_store = ledger(tmp_path)
+    audit_store = create_audit_store(tmp_path)
     for subject in "abc":
         await audit_store.append(lambda subject=subject: record(subject))
     await audit_store.close()
@@ -211,31 +211,31 @@ async def test_rows_that_are_gone_from_the_end_are_in_the_chain_for_good_once_it
         db.execute("DROP TRIGGER ledger_is_not_shortened")
         db.execute("DELETE FROM ledger WHERE seq > ?", (cut,))
         db.commit()
-    again = ledger(tmp_path)
+    again = create_audit_store(tmp_path)
     await again.append(lambda: record("after"))
     await again.append(lambda: record("and after"))
     await again.close()
-    broken = [row for row in rows(tmp_path / "l.db") if row["event"] == "broken"]
+    broken = [row for row in ledger_rows(tmp_path / "l.db") if row["event"] == "broken"]
     assert [(row["decision"], json.loads(row["detail"])["reached"]) for row in broken] == [(found, 4)]
 
 
 async def test_a_head_that_is_gone_is_recorded_and_begun_anew(tmp_path: Path) -> None:
-    audit_store = ledger(tmp_path)
+    audit_store = create_audit_store(tmp_path)
     await audit_store.append(record)
     await audit_store.close()
     (tmp_path / "state" / "l.head").unlink()
-    again = ledger(tmp_path)
+    again = create_audit_store(tmp_path)
     await again.append(record)
     await again.append(record)
     await again.close()
-    assert [row["decision"] for row in rows(tmp_path / "l.db") if row["event"] == "broken"] == ["head missing"]
+    assert [row["decision"] for row in ledger_rows(tmp_path / "l.db") if row["event"] == "broken"] == ["head missing"]
 
 
 @pytest.mark.parametrize("older", [True, False])
 async def test_a_file_that_is_replaced_or_taken_away_while_it_is_written_loses_no_later_row(
     tmp_path: Path, older: bool
 ) -> None:
-    audit_store, path = ledger(tmp_path), tmp_path / "l.db"
+    audit_store, path = create_audit_store(tmp_path), tmp_path / "l.db"
     await audit_store.append(lambda: record("before"))
     with closing(sqlite3.connect(path)) as db:
         db.execute("VACUUM INTO ?", (str(tmp_path / "copy.db"),))
@@ -246,7 +246,7 @@ async def test_a_file_that_is_replaced_or_taken_away_while_it_is_written_loses_n
         (tmp_path / "copy.db").rename(path)
     entry = await audit_store.append(lambda: record("after"))
     await audit_store.close()
-    there = rows(path)
+    there = ledger_rows(path)
     assert [row["subject"] for row in there if row["kind"] == "tool"] == (["before"] if older else []) + ["after"]
     assert [row["decision"] for row in there if row["event"] == "broken"] == ["rows missing"]
     assert there[-1]["seq"] == entry.seq
@@ -263,17 +263,19 @@ async def test_an_audit_log_begins_with_what_an_earlier_version_allowed(tmp_path
         db.execute("INSERT INTO trust VALUES ('files', 'd1', 'command: x', 4.0)")
     database = Database(path)
     await ConversationStore(database).append("c", Message(role="user", parts=(TextPart("hi"),)), title="hi", model="m")
-    audit_store = ledger(tmp_path, initial_records=lambda: load_legacy_records(database))
+    audit_store = create_audit_store(tmp_path, initial_records=lambda: load_legacy_records(database))
     await audit_store.append(lambda: record("first"))
     await audit_store.close()
-    again = ledger(tmp_path, initial_records=lambda: load_legacy_records(database))
+    again = create_audit_store(tmp_path, initial_records=lambda: load_legacy_records(database))
     await again.append(lambda: record("second"))
     await again.close()
     await database.close()
-    found = [(row["kind"], row["event"], row["server"], row["grant"]) for row in rows(tmp_path / "l.db")]
+    found = [(row["kind"], row["event"], row["server"], row["grant"]) for row in ledger_rows(tmp_path / "l.db")]
     assert found[0] == ("ledger", "began", "", "")
     assert ("trust", "carried over", "files", "") in found
     assert [row[:3] for row in found].count(("grant", "carried over", "files")) == 1
-    assert [row["subject"] for row in rows(tmp_path / "l.db")][-2:] == ["first", "second"]
-    (counted,) = [row for row in rows(tmp_path / "l.db") if row["kind"] == "ledger" and row["event"] == "carried over"]
+    assert [row["subject"] for row in ledger_rows(tmp_path / "l.db")][-2:] == ["first", "second"]
+    (counted,) = [
+        row for row in ledger_rows(tmp_path / "l.db") if row["kind"] == "ledger" and row["event"] == "carried over"
+    ]
     assert json.loads(counted["detail"]) == {"conversations": 1, "rows": 2}

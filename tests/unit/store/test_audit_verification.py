@@ -20,7 +20,7 @@ from tests.event_loop import run_in_new_thread
 ROWS = 12
 
 
-def create_audit_log(folder: Path, count: int = ROWS) -> AuditReader:
+def create_audit_reader(folder: Path, count: int = ROWS) -> AuditReader:
     """Return a reader of an audit log with `count` rows, the first being its start, without triggers."""
 
     async def work() -> None:
@@ -35,7 +35,7 @@ def create_audit_log(folder: Path, count: int = ROWS) -> AuditReader:
     return AuditReader(folder / "l.db", folder / "l.head")
 
 
-def change(folder: Path, *statements: str) -> None:
+def edit_rows(folder: Path, *statements: str) -> None:
     with closing(sqlite3.connect(folder / "l.db", isolation_level=None)) as db:
         for name in TRIGGERS:
             db.execute(f"DROP TRIGGER {name}")
@@ -50,7 +50,7 @@ def findings_of(verified: AuditVerification) -> list[tuple[int, str]]:
 
 
 def test_an_untouched_audit_log_verifies(tmp_path: Path) -> None:
-    reader = create_audit_log(tmp_path)
+    reader = create_audit_reader(tmp_path)
     seen: list[tuple[int, int]] = []
     verified = reader.verify(lambda done, total: not seen.append((done, total)))
     assert (verified.is_intact, verified.rows, verified.reached.seq) == (True, ROWS, ROWS)
@@ -59,47 +59,47 @@ def test_an_untouched_audit_log_verifies(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [name for name in FIELDS if name not in ("seq", "prev", "hash")])
 def test_an_edited_field_is_found_and_which_row(tmp_path: Path, name: str) -> None:
-    reader = create_audit_log(tmp_path)
+    reader = create_audit_reader(tmp_path)
     value = "77" if name in ("at", "about", "size", "duration") else "'x'"
-    change(tmp_path, f'UPDATE ledger SET "{name}" = {value} WHERE seq = 5')
+    edit_rows(tmp_path, f'UPDATE ledger SET "{name}" = {value} WHERE seq = 5')
     assert findings_of(reader.verify()) == [(5, "edited")]
 
 
 def test_an_edited_row_with_a_hash_that_fits_breaks_the_link_after_it(tmp_path: Path) -> None:
-    reader = create_audit_log(tmp_path)
+    reader = create_audit_reader(tmp_path)
     row = reader.row(5)
     assert row is not None
     forged = to_export(row) | {"subject": "harmless"}
     del forged["v"]
-    change(tmp_path, f"UPDATE ledger SET subject = 'harmless', hash = '{row_hash(forged)}' WHERE seq = 5")
+    edit_rows(tmp_path, f"UPDATE ledger SET subject = 'harmless', hash = '{row_hash(forged)}' WHERE seq = 5")
     assert findings_of(reader.verify()) == [(6, "unlinked")]
 
 
 @pytest.mark.parametrize(("seqs", "at"), [((5,), 5), ((5, 6, 7), 5), ((1,), 1)])
 def test_removed_rows_are_found_and_which(tmp_path: Path, seqs: tuple[int, ...], at: int) -> None:
-    reader = create_audit_log(tmp_path)
-    change(tmp_path, f"DELETE FROM ledger WHERE seq IN ({', '.join(map(str, seqs))})")
+    reader = create_audit_reader(tmp_path)
+    edit_rows(tmp_path, f"DELETE FROM ledger WHERE seq IN ({', '.join(map(str, seqs))})")
     assert findings_of(reader.verify()) == [(at, "missing")]
 
 
 def test_rows_removed_at_the_end_are_found_by_the_head(tmp_path: Path) -> None:
-    reader = create_audit_log(tmp_path)
-    change(tmp_path, "DELETE FROM ledger WHERE seq > 9")
+    reader = create_audit_reader(tmp_path)
+    edit_rows(tmp_path, "DELETE FROM ledger WHERE seq > 9")
     verified = reader.verify()
     assert findings_of(verified) == [(10, "missing")]
     assert "10 to 12" in verified.findings[0].text
 
 
 def test_a_missing_audit_log_is_detected_by_the_checkpoint(tmp_path: Path) -> None:
-    reader = create_audit_log(tmp_path)
+    reader = create_audit_reader(tmp_path)
     for part in tmp_path.glob("l.db*"):
         part.unlink()
     assert findings_of(reader.verify()) == [(1, "missing")]
 
 
 def test_removed_rows_whose_followers_moved_up_are_found(tmp_path: Path) -> None:
-    reader = create_audit_log(tmp_path)
-    change(
+    reader = create_audit_reader(tmp_path)
+    edit_rows(
         tmp_path,
         "DELETE FROM ledger WHERE seq = 5",
         *(f"UPDATE ledger SET seq = {seq - 1} WHERE seq = {seq}" for seq in range(6, ROWS + 1)),
@@ -110,8 +110,8 @@ def test_removed_rows_whose_followers_moved_up_are_found(tmp_path: Path) -> None
 
 
 def test_rows_in_another_order_are_found_and_where_each_was(tmp_path: Path) -> None:
-    reader = create_audit_log(tmp_path)
-    change(
+    reader = create_audit_reader(tmp_path)
+    edit_rows(
         tmp_path,
         "UPDATE ledger SET seq = 99 WHERE seq = 4",
         "UPDATE ledger SET seq = 4 WHERE seq = 8",
@@ -124,7 +124,7 @@ def test_rows_in_another_order_are_found_and_where_each_was(tmp_path: Path) -> N
 
 
 def test_a_row_put_in_is_found_even_with_a_hash_of_its_own(tmp_path: Path) -> None:
-    reader = create_audit_log(tmp_path)
+    reader = create_audit_reader(tmp_path)
     before = reader.row(6)
     assert before is not None
     forged = to_export(before) | {"seq": 7, "prev": before.hash, "subject": "allowed, honestly"}
@@ -132,7 +132,7 @@ def test_a_row_put_in_is_found_even_with_a_hash_of_its_own(tmp_path: Path) -> No
     forged["hash"] = row_hash(forged)
     names = ", ".join(f'"{name}"' for name in FIELDS)
     values = ", ".join("'" + str(forged[name]).replace("'", "''") + "'" for name in FIELDS)
-    change(
+    edit_rows(
         tmp_path,
         *(f"UPDATE ledger SET seq = {seq + 1} WHERE seq = {seq}" for seq in range(ROWS, 6, -1)),
         f"INSERT INTO ledger ({names}) VALUES ({values})",
@@ -143,7 +143,7 @@ def test_a_row_put_in_is_found_even_with_a_hash_of_its_own(tmp_path: Path) -> No
 
 
 def test_a_chain_that_was_made_anew_is_found_by_the_head(tmp_path: Path) -> None:
-    reader = create_audit_log(tmp_path)
+    reader = create_audit_reader(tmp_path)
     rows: list[dict[str, object]] = []
     reader.export(AuditFilter(), lambda row: rows.append(to_export(row)))
     prev, statements = INITIAL_HASH, list[str]()
@@ -154,12 +154,12 @@ def test_a_chain_that_was_made_anew_is_found_by_the_head(tmp_path: Path) -> None
         statements.append(
             f"UPDATE ledger SET who = 'person', prev = '{row['prev']}', hash = '{prev}' WHERE seq = {row['seq']}"
         )
-    change(tmp_path, *statements)
+    edit_rows(tmp_path, *statements)
     assert findings_of(reader.verify()) == [(ROWS, "head")]
 
 
 def test_a_missing_head_and_missing_triggers_are_findings(tmp_path: Path) -> None:
-    reader = create_audit_log(tmp_path)
+    reader = create_audit_reader(tmp_path)
     (tmp_path / "l.head").unlink()
     with closing(sqlite3.connect(tmp_path / "l.db")) as db:
         db.execute("DROP TRIGGER ledger_is_not_changed")
@@ -167,7 +167,7 @@ def test_a_missing_head_and_missing_triggers_are_findings(tmp_path: Path) -> Non
 
 
 def test_a_trigger_of_the_same_name_that_refuses_nothing_is_found(tmp_path: Path) -> None:
-    reader = create_audit_log(tmp_path)
+    reader = create_audit_reader(tmp_path)
     name = "ledger_is_not_changed"
     with closing(sqlite3.connect(tmp_path / "l.db")) as db:
         db.execute(f"DROP TRIGGER {name}")
@@ -178,19 +178,19 @@ def test_a_trigger_of_the_same_name_that_refuses_nothing_is_found(tmp_path: Path
 
 
 def test_a_first_row_that_follows_something_is_found(tmp_path: Path) -> None:
-    reader = create_audit_log(tmp_path)
+    reader = create_audit_reader(tmp_path)
     row = reader.row(1)
     assert row is not None
     forged = to_export(row) | {"prev": "f" * 64}
     del forged["v"]
-    change(tmp_path, f"UPDATE ledger SET prev = '{forged['prev']}', hash = '{row_hash(forged)}' WHERE seq = 1")
+    edit_rows(tmp_path, f"UPDATE ledger SET prev = '{forged['prev']}', hash = '{row_hash(forged)}' WHERE seq = 1")
     assert findings_of(reader.verify()) == [(1, "unlinked"), (2, "unlinked")]
 
 
 def test_a_break_that_was_recorded_stays_a_finding_also_when_the_chain_is_whole_again(tmp_path: Path) -> None:
-    create_audit_log(tmp_path)
+    create_audit_reader(tmp_path)
     (tmp_path / "l.head").unlink()
-    reader = create_audit_log(tmp_path)
+    reader = create_audit_reader(tmp_path)
     verified = reader.verify()
     assert findings_of(verified) == [(ROWS + 1, "recorded")]
     assert (verified.is_intact, verified.rows) == (False, 2 * ROWS)
@@ -198,12 +198,12 @@ def test_a_break_that_was_recorded_stays_a_finding_also_when_the_chain_is_whole_
 
 def test_a_check_that_was_ended_vouches_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcphost.store.audit_reader.PROGRESS_INTERVAL", 5)
-    verified = create_audit_log(tmp_path).verify(lambda done, total: False)
+    verified = create_audit_reader(tmp_path).verify(lambda done, total: False)
     assert (verified.findings, verified.is_intact, verified.rows) == ((), False, 5)
 
 
 def test_a_head_that_cannot_be_read_counts_as_missing_and_looking_changes_no_file(tmp_path: Path) -> None:
-    reader = create_audit_log(tmp_path)
+    reader = create_audit_reader(tmp_path)
     (tmp_path / "l.head").rename(tmp_path / "other")
     (tmp_path / "l.head").symlink_to(tmp_path / "other")
     before = (tmp_path / "l.db").read_bytes()
@@ -214,7 +214,7 @@ def test_a_head_that_cannot_be_read_counts_as_missing_and_looking_changes_no_fil
 
 
 def test_bytes_edited_in_the_file_are_found(tmp_path: Path) -> None:
-    reader = create_audit_log(tmp_path)
+    reader = create_audit_reader(tmp_path)
     with closing(sqlite3.connect(tmp_path / "l.db")) as db:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     content = (tmp_path / "l.db").read_bytes()
@@ -224,7 +224,7 @@ def test_bytes_edited_in_the_file_are_found(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_database_any_more_is_a_finding_and_no_traceback(tmp_path: Path) -> None:
-    reader = create_audit_log(tmp_path)
+    reader = create_audit_reader(tmp_path)
     for part in tmp_path.glob("l.db-*"):
         part.unlink()
     (tmp_path / "l.db").write_bytes(b"no database" * 1000)
@@ -237,7 +237,7 @@ def test_no_audit_log_is_not_an_error(tmp_path: Path) -> None:
 
 
 def test_an_export_is_checked_by_the_lines_in_the_documentation(tmp_path: Path) -> None:
-    reader = create_audit_log(tmp_path)
+    reader = create_audit_reader(tmp_path)
     page = (Path(__file__).parents[3] / "docs/audit.md").read_text()
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     lines: list[str] = []
@@ -251,7 +251,7 @@ def test_an_export_is_checked_by_the_lines_in_the_documentation(tmp_path: Path) 
 
 
 def test_pages_are_newest_first_and_filters_add_up(tmp_path: Path) -> None:
-    reader = create_audit_log(tmp_path)
+    reader = create_audit_reader(tmp_path)
     assert [row.seq for row in reader.page(AuditFilter(), 3)] == [12, 11, 10]
     assert [row.seq for row in reader.page(AuditFilter(before=4, kind="tool", server="s"), 3)] == [3, 2]
     assert [row.seq for row in reader.page(AuditFilter(text="TOOL-7 decided"), 3)] == [7]

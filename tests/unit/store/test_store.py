@@ -19,13 +19,13 @@ from mcphost.store.grants import GrantStore, TrustedServer
 pytestmark = pytest.mark.anyio
 
 
-def user(text: str, at: float = 1.0) -> Message:
+def stored_user_message(text: str, at: float = 1.0) -> Message:
     return Message(role="user", parts=(TextPart(text),), at=at)
 
 
 async def test_a_conversation_comes_back_as_it_was_saved(tmp_path: Path) -> None:
     messages = (
-        user("hé ✓ 漢"),
+        stored_user_message("hé ✓ 漢"),
         Message(
             role="assistant", parts=(ToolUsePart("u1", "s__t", {"a": [1, {"b": None}]}, "", "prov"),), at=2.0, model="m"
         ),
@@ -49,9 +49,9 @@ async def test_an_unknown_conversation_is_none(tmp_path: Path) -> None:
 
 async def test_conversations_are_listed_newest_first(tmp_path: Path) -> None:
     saved = ConversationStore(Database(tmp_path / "s.db"))
-    await saved.append("old", user("a", 1.0), title="A", model="m")
-    await saved.append("new", user("b", 2.0), title="B", model="m")
-    await saved.append("old", user("c", 3.0), title="ignored later", model="m2")
+    await saved.append("old", stored_user_message("a", 1.0), title="A", model="m")
+    await saved.append("new", stored_user_message("b", 2.0), title="B", model="m")
+    await saved.append("old", stored_user_message("c", 3.0), title="ignored later", model="m2")
     rows = await saved.list_recent(10)
     told = [(row.id, row.title, row.model, row.messages) for row in rows]
     assert told == [("old", "A", "m2", 2), ("new", "B", "m", 1)]
@@ -60,7 +60,7 @@ async def test_conversations_are_listed_newest_first(tmp_path: Path) -> None:
 
 async def test_a_draft_left_by_a_crash_comes_back_as_the_last_message(tmp_path: Path) -> None:
     saved = ConversationStore(Database(tmp_path / "s.db"))
-    await saved.append("c", user("hi"), title="hi", model="m")
+    await saved.append("c", stored_user_message("hi"), title="hi", model="m")
     await saved.save_draft("c", Message(role="assistant", parts=(TextPart("half an ans"),), at=2.0, cut=True))
     loaded = await ConversationStore(Database(tmp_path / "s.db")).load("c")
     assert loaded is not None
@@ -70,7 +70,7 @@ async def test_a_draft_left_by_a_crash_comes_back_as_the_last_message(tmp_path: 
 
 async def test_the_finished_answer_replaces_its_draft(tmp_path: Path) -> None:
     saved = ConversationStore(Database(tmp_path / "s.db"))
-    await saved.append("c", user("hi"), title="hi", model="m")
+    await saved.append("c", stored_user_message("hi"), title="hi", model="m")
     await saved.save_draft("c", Message(role="assistant", parts=(TextPart("half"),), at=2.0, cut=True))
     whole = Message(role="assistant", parts=(TextPart("half and whole"),), at=2.0)
     await saved.append("c", whole, title="hi", model="m")
@@ -82,7 +82,9 @@ def append_many(path: str, name: str, count: int) -> None:
     async def work() -> None:
         database = Database(Path(path))
         for number in range(count):
-            await ConversationStore(database).append("shared", user(f"{name}{number}"), title="t", model="m")
+            await ConversationStore(database).append(
+                "shared", stored_user_message(f"{name}{number}"), title="t", model="m"
+            )
         await database.close()
 
     anyio.run(work)
@@ -131,7 +133,7 @@ async def test_a_file_that_another_process_is_just_making_is_waited_for(
     monkeypatch.setattr(sqlite3, "connect", connect_locked)
     messages: list[str] = []
     await ConversationStore(Database(path, lambda text, hint: messages.append(text))).append(
-        "c", user("hi"), title="hi", model="m"
+        "c", stored_user_message("hi"), title="hi", model="m"
     )
     assert (tries, messages) == (3, [])
     loaded = await ConversationStore(Database(path)).load("c")
@@ -143,7 +145,7 @@ async def test_a_damaged_file_is_moved_aside_and_reported(tmp_path: Path) -> Non
     path.write_bytes(b"this is no database, but it is long enough to be read as one" * 100)
     said: list[tuple[str, str]] = []
     saved = ConversationStore(Database(path, lambda text, hint: said.append((text, hint))))
-    await saved.append("c", user("hi"), title="hi", model="m")
+    await saved.append("c", stored_user_message("hi"), title="hi", model="m")
     assert [row.id for row in await saved.list_recent()] == ["c"]
     asides = moved_aside(tmp_path)
     assert len(asides) == 1
@@ -154,7 +156,7 @@ async def test_a_damaged_file_is_moved_aside_and_reported(tmp_path: Path) -> Non
 
 async def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
-    await ConversationStore(Database(path)).append("c", user("hi"), title="hi", model="m")
+    await ConversationStore(Database(path)).append("c", stored_user_message("hi"), title="hi", model="m")
     with sqlite3.connect(path) as db:
         db.execute("INSERT INTO migrations VALUES ('999_from_the_future', 0)")
     with pytest.raises(StoreError, match="newer mcphost"):
@@ -166,7 +168,7 @@ async def test_an_unwritable_folder_means_memory_and_is_reported(tmp_path: Path)
     blocked.write_text("a file where a folder should be")
     said: list[tuple[str, str]] = []
     saved = ConversationStore(Database(blocked / "s.db", lambda text, hint: said.append((text, hint))))
-    await saved.append("c", user("hi"), title="hi", model="m")
+    await saved.append("c", stored_user_message("hi"), title="hi", model="m")
     assert [row.id for row in await saved.list_recent()] == ["c"]
     assert "Nothing will be saved" in said[0][0]
     assert len(said) == 1
@@ -175,8 +177,8 @@ async def test_an_unwritable_folder_means_memory_and_is_reported(tmp_path: Path)
 async def test_one_unreadable_row_does_not_hide_the_others(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     saved = ConversationStore(Database(path))
-    await saved.append("c", user("one"), title="t", model="m")
-    await saved.append("c", user("two"), title="t", model="m")
+    await saved.append("c", stored_user_message("one"), title="t", model="m")
+    await saved.append("c", stored_user_message("two"), title="t", model="m")
     with sqlite3.connect(path) as db:
         db.execute("UPDATE messages SET body = x'7b' WHERE seq = 1")
     assert [message.text for message in await saved.load("c") or ()] == ["two"]

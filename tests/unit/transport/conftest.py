@@ -13,7 +13,7 @@ from tests.unit.transport.stubborn_process import STUBBORN_SCRIPT
 
 
 @pytest.fixture
-def group() -> Iterator[tuple[int, int]]:
+def process_group() -> Iterator[tuple[int, int]]:
     """The pids of a stubborn leader and its child."""
     with subprocess.Popen(
         [sys.executable, "-c", STUBBORN_SCRIPT], stdout=subprocess.PIPE, start_new_session=True, text=True

@@ -36,11 +36,11 @@ from tests.unit.transport.raw_http import MEGABYTE, ReceivedRequest
 pytestmark = pytest.mark.anyio
 
 
-def answer(result: bytes) -> bytes:
+def response_line(result: bytes) -> bytes:
     return b'{"jsonrpc":"2.0","id":1,"result":' + result + b"}"
 
 
-def peak_memory(line: bytes) -> int:
+def peak_memory_of_line(line: bytes) -> int:
     """The most memory that reading a line took, in bytes."""
     tracemalloc.start()
     try:
@@ -61,7 +61,7 @@ async def response_to_line(line: bytes, warnings: list[str]) -> object:
 
 @pytest.mark.parametrize("item", [b"[]", b"{}", b'""', b"1", b'{"a":1}', b'",,,"'])
 async def test_a_message_of_too_many_values_ends_its_call_with_the_servers_name_and_the_bound(item: bytes) -> None:
-    line = answer(b"[" + b",".join([item] * 2 * MAX_MESSAGE_VALUES) + b"]")
+    line = response_line(b"[" + b",".join([item] * 2 * MAX_MESSAGE_VALUES) + b"]")
     with pytest.raises(
         MalformedMessage, match=r"The server 'peer' sent an invalid response. It holds more than \d{3},\d{3} "
     ):
@@ -70,7 +70,7 @@ async def test_a_message_of_too_many_values_ends_its_call_with_the_servers_name_
 
 @pytest.mark.parametrize("text", [b"1,2,3\\n", b"[{},[", b'{\\"a\\":[1,2]},', b"\\\\,", "ä,".encode()])
 async def test_commas_and_brackets_inside_of_texts_are_no_values(text: bytes) -> None:
-    line = answer(b'{"content":[{"type":"text","text":"' + text * (8 * MEGABYTE // len(text)) + b'"}]}')
+    line = response_line(b'{"content":[{"type":"text","text":"' + text * (8 * MEGABYTE // len(text)) + b'"}]}')
     assert isinstance(await response_to_line(line, []), JsonRpcResponse)
 
 
@@ -91,8 +91,8 @@ def test_plain_values_are_bounded_in_number_and_depth() -> None:
 
 
 def test_half_a_character_in_a_long_text_costs_no_more_than_a_few_copies_of_it() -> None:
-    line = answer(b'{"t":"\\ud800' + b"\\n\\\\" * MEGABYTE + b'\\udfff"}')
-    assert peak_memory(line) < 6 * len(line)
+    line = response_line(b'{"t":"\\ud800' + b"\\n\\\\" * MEGABYTE + b'\\udfff"}')
+    assert peak_memory_of_line(line) < 6 * len(line)
     message = parse_message(line)
     assert isinstance(message, JsonRpcResponse)
     assert loads(message.result) == {"t": "�" + "\n\\" * MEGABYTE + "�"}
@@ -102,22 +102,22 @@ def test_halves_of_characters_are_distinguished_from_pairs_wherever_a_step_ends(
     for shift in range(14):
         text = b"a" * (256 * 1024 - 50 + shift) + b"\\ud83d\\ude00" * 8
         text += b"\\\\ud83d\\ud83d\\ude00\\ude00\\ud83d\\ud83d"
-        message = parse_message(answer(b'{"t":"' + text + b'"}'))
+        message = parse_message(response_line(b'{"t":"' + text + b'"}'))
         assert isinstance(message, JsonRpcResponse)
         assert loads(message.result)["t"].lstrip("a") == "😀" * 8 + "\\ud83d😀���"
 
 
 def test_many_halves_of_characters_are_refused() -> None:
     with pytest.raises(MalformedMessage, match="more than 10,000 lone surrogates"):
-        parse_message(answer(b'"' + b"\\ud800" * (MAX_LONE_SURROGATES + 1) + b'"'))
+        parse_message(response_line(b'"' + b"\\ud800" * (MAX_LONE_SURROGATES + 1) + b'"'))
 
 
 def test_a_long_message_is_read_in_many_steps() -> None:
     def count(steps: Generator[None, None, object]) -> int:
         return sum(1 for _ in steps)
 
-    assert count(parse_message_in_steps(answer(b'"' + b"1,\\n" * 4 * MEGABYTE + b'"'))) > 50
-    assert count(parse_message_in_steps(answer(b'"\\ud800' + b"\\\\" * 4 * MEGABYTE + b'"'))) > 50
+    assert count(parse_message_in_steps(response_line(b'"' + b"1,\\n" * 4 * MEGABYTE + b'"'))) > 50
+    assert count(parse_message_in_steps(response_line(b'"\\ud800' + b"\\\\" * 4 * MEGABYTE + b'"'))) > 50
 
 
 async def test_an_array_of_messages_that_is_too_long_is_left_out_without_being_split() -> None:
@@ -137,8 +137,8 @@ async def test_an_array_of_messages_that_is_too_long_is_left_out_without_being_s
 
 async def test_much_text_that_is_not_utf8_is_refused_and_a_little_replaced() -> None:
     with pytest.raises(MalformedMessage, match="The message is not UTF-8"):
-        await response_to_line(answer(b'"' + b"\xff" * MEGABYTE + b'"'), [])
-    found = await response_to_line(answer(b'"' + b"\xc3\xa4" * MEGABYTE + b'\xff"'), [])
+        await response_to_line(response_line(b'"' + b"\xff" * MEGABYTE + b'"'), [])
+    found = await response_to_line(response_line(b'"' + b"\xc3\xa4" * MEGABYTE + b'\xff"'), [])
     assert isinstance(found, JsonRpcResponse)
     assert loads(found.result) == "ä" * MEGABYTE + "�"
 
@@ -146,7 +146,7 @@ async def test_much_text_that_is_not_utf8_is_refused_and_a_little_replaced() -> 
 async def test_noise_on_standard_output_is_left_out_and_the_answer_is_read() -> None:
     mux = Multiplexer(lambda line: None, None, lambda text: None, "peer")
     async with mux.exchange(JsonRpcRequest(1, "tools/call")) as messages:
-        lines = [b"INFO: something happened"] * 50_000 + [answer(b"{}")]
+        lines = [b"INFO: something happened"] * 50_000 + [response_line(b"{}")]
         for line in mux.filter_flood(lines):
             mux.receive_line(line)
         assert [type(message) async for message in messages] == [JsonRpcResponse]
@@ -160,7 +160,7 @@ async def test_of_a_flood_of_unknown_notifications_only_what_mcp_knows_is_read()
         b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}',
         b'{"jsonrpc":"2.0","id":1,"method":"ping"}',
         b'{"jsonrpc":"2.0","\\u0069d":1,"result":{}}',
-        answer(b"{}"),
+        response_line(b"{}"),
     ]
     flood = [b'{"jsonrpc":"2.0","method":"x"}'] * 50_000
     assert mux.filter_flood([*flood, *known])[1_000:] == known
@@ -268,7 +268,7 @@ async def test_unread_messages_are_bounded_in_bytes() -> None:
             mux.receive_line(
                 notice.replace(b'"x","params":{', b'"notifications/progress","params":{"progressToken":1,')
             )
-        mux.receive_line(answer(b"{}"))
+        mux.receive_line(response_line(b"{}"))
         found = [message async for message in messages]
     assert [type(message) for message in found] == [*[JsonRpcNotification] * 16, JsonRpcResponse]
     assert mux.anomaly_counts["messages left out in a flood"] == 24

@@ -9,7 +9,7 @@ from mcphost.transport.process import build_environment
 
 
 @pytest.fixture(autouse=True)
-def clean(monkeypatch: pytest.MonkeyPatch) -> None:
+def empty_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         monkeypatch.delenv(name)
     monkeypatch.setenv("PATH", "/usr/bin:/bin")

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 
 
 @asynccontextmanager
-async def connected(server: ScriptedSseServer, notes: list[str] | None = None) -> AsyncIterator[Channel]:
+async def open_channel(server: ScriptedSseServer, notes: list[str] | None = None) -> AsyncIterator[Channel]:
     listener = await asyncio.start_server(server.serve, "127.0.0.1", 0)
     server.port = listener.sockets[0].getsockname()[1]
     server.start = server.start.replace(b"PORT", str(server.port).encode())
@@ -36,11 +36,11 @@ async def connected(server: ScriptedSseServer, notes: list[str] | None = None) -
             yield channel
 
 
-def reply(message: dict[str, Any]) -> bytes:
+def sse_reply(message: dict[str, Any]) -> bytes:
     return format_event(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {}})) if "id" in message else b""
 
 
-async def ask(channel: Channel, ident: int) -> JsonRpcMessage:
+async def ping(channel: Channel, ident: int) -> JsonRpcMessage:
     async with channel.exchange(JsonRpcRequest(ident, "ping")) as messages:
         async for message in messages:
             return message
@@ -50,11 +50,11 @@ async def ask(channel: Channel, ident: int) -> JsonRpcMessage:
 @pytest.mark.req("sse.open", "sse.endpoint-uri", "sse.messages")
 @pytest.mark.parametrize("endpoint", ["/message?s=1", "message?s=1", "http://127.0.0.1:PORT/message?s=1"])
 async def test_messages_go_to_the_address_the_server_names_and_answers_come_as_events(endpoint: str) -> None:
-    server = ScriptedSseServer(SSE_HEAD + format_event(endpoint, "endpoint"), reply)
-    async with connected(server) as channel:
-        answers = [await ask(channel, ident) for ident in (1, 2)]
+    server = ScriptedSseServer(SSE_HEAD + format_event(endpoint, "endpoint"), sse_reply)
+    async with open_channel(server) as channel:
+        answers = [await ping(channel, ident) for ident in (1, 2)]
         await channel.send(JsonRpcNotification("notifications/initialized"))
-        assert isinstance(await ask(channel, 3), JsonRpcResponse)
+        assert isinstance(await ping(channel, 3), JsonRpcResponse)
     assert all(isinstance(answer, JsonRpcResponse) for answer in answers)
     assert [message["method"] for message in server.posted] == ["ping", "ping", "notifications/initialized", "ping"]
     assert server.heads[0].startswith("GET /sse ")
@@ -65,9 +65,9 @@ async def test_messages_go_to_the_address_the_server_names_and_answers_come_as_e
 @pytest.mark.req("sse.open")
 async def test_nothing_is_sent_before_the_event_that_names_the_address() -> None:
     early = b": hello\r\n\r\n" + format_event("/other", "ping") + format_event("{}")
-    server = ScriptedSseServer(SSE_HEAD + early + format_event("/m", "endpoint"), reply)
-    async with connected(server) as channel:
-        assert isinstance(await ask(channel, 1), JsonRpcResponse)
+    server = ScriptedSseServer(SSE_HEAD + early + format_event("/m", "endpoint"), sse_reply)
+    async with open_channel(server) as channel:
+        assert isinstance(await ping(channel, 1), JsonRpcResponse)
     assert [head.split(" ")[:2] for head in server.heads] == [["GET", "/sse"], ["POST", "/m"]]
 
 
@@ -75,7 +75,7 @@ async def test_nothing_is_sent_before_the_event_that_names_the_address() -> None
 async def test_an_endpoint_on_another_origin_is_refused_and_nothing_is_sent_there() -> None:
     server = ScriptedSseServer(SSE_HEAD + format_event("http://127.0.0.2:1/message", "endpoint"))
     with pytest.raises(StartupError, match="on another origin"):
-        async with connected(server):
+        async with open_channel(server):
             pass
     assert server.posted == []
 
@@ -85,25 +85,25 @@ async def test_an_endpoint_on_another_origin_is_refused_and_nothing_is_sent_ther
 async def test_a_stream_without_an_endpoint_is_given_up(start: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(legacy_sse, "ENDPOINT_TIMEOUT", 0.2)
     with pytest.raises(StartupError, match="sent no endpoint address"):
-        async with connected(ScriptedSseServer(start)):
+        async with open_channel(ScriptedSseServer(start)):
             pass
 
 
 async def test_an_answer_that_is_no_event_stream_is_reported_with_its_status() -> None:
     with pytest.raises(StartupError, match="404"):
-        async with connected(ScriptedSseServer(b"HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nnope")):
+        async with open_channel(ScriptedSseServer(b"HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nnope")):
             pass
 
 
 @pytest.mark.req("sse.post-failure")
 async def test_a_refused_post_fails_its_own_request_and_no_other() -> None:
     server = ScriptedSseServer(
-        SSE_HEAD + format_event("/m", "endpoint"), lambda message: None if message["id"] == 1 else reply(message)
+        SSE_HEAD + format_event("/m", "endpoint"), lambda message: None if message["id"] == 1 else sse_reply(message)
     )
-    async with connected(server) as channel:
+    async with open_channel(server) as channel:
         with pytest.raises(HttpStatusError, match="400"):
-            await ask(channel, 1)
-        assert isinstance(await ask(channel, 2), JsonRpcResponse)
+            await ping(channel, 1)
+        assert isinstance(await ping(channel, 2), JsonRpcResponse)
 
 
 @pytest.mark.req("sse.stream-lost")
@@ -115,20 +115,20 @@ async def test_the_end_of_the_stream_ends_every_waiting_request() -> None:
         return b""
 
     server.answers = hang_up
-    async with connected(server) as channel:
+    async with open_channel(server) as channel:
         async with asyncio.timeout(5):
             with pytest.raises(ConnectionLost, match="ended its event stream"):
-                await ask(channel, 1)
+                await ping(channel, 1)
             with pytest.raises(ConnectionLost):
-                await ask(channel, 2)
+                await ping(channel, 2)
 
 
 @pytest.mark.req("sse.deprecated-notice")
 async def test_the_transport_is_said_to_be_deprecated_once() -> None:
     notes: list[str] = []
-    async with connected(ScriptedSseServer(SSE_HEAD + format_event("/m", "endpoint"), reply), notes) as channel:
-        await ask(channel, 1)
-        await ask(channel, 2)
+    async with open_channel(ScriptedSseServer(SSE_HEAD + format_event("/m", "endpoint"), sse_reply), notes) as channel:
+        await ping(channel, 1)
+        await ping(channel, 2)
     assert len(notes) == 1
     assert "deprecated since 2025-03-26" in notes[0]
 
@@ -136,10 +136,12 @@ async def test_the_transport_is_said_to_be_deprecated_once() -> None:
 @pytest.mark.req("sse.stick", "sse.messages")
 async def test_events_of_other_kinds_are_ignored_and_a_second_endpoint_changes_nothing() -> None:
     async def asked(kinds: bytes) -> list[str]:
-        server = ScriptedSseServer(SSE_HEAD + format_event("/m", "endpoint"), lambda message: kinds + reply(message))
-        async with connected(server, notes) as channel:
-            assert isinstance(await ask(channel, 1), JsonRpcResponse)
-            assert isinstance(await ask(channel, 2), JsonRpcResponse)
+        server = ScriptedSseServer(
+            SSE_HEAD + format_event("/m", "endpoint"), lambda message: kinds + sse_reply(message)
+        )
+        async with open_channel(server, notes) as channel:
+            assert isinstance(await ping(channel, 1), JsonRpcResponse)
+            assert isinstance(await ping(channel, 2), JsonRpcResponse)
             assert set(channel.anomaly_counts.values()) == {0}
         return [head.split(" ")[1] for head in server.heads]
 
@@ -162,10 +164,10 @@ async def test_what_a_post_answers_confirms_and_means_nothing_else(body: bytes) 
             message = json.loads(await reader.readexactly(int(length.split(":")[1])))
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
             assert self._stream is not None
-            self._stream.write(reply(message))
+            self._stream.write(sse_reply(message))
 
-    async with connected(Chatty(SSE_HEAD + format_event("/m", "endpoint"))) as channel:
-        answer = await ask(channel, 1)
+    async with open_channel(Chatty(SSE_HEAD + format_event("/m", "endpoint"))) as channel:
+        answer = await ping(channel, 1)
     assert isinstance(answer, JsonRpcResponse)
     assert bytes(answer.result) == b"{}"
 
@@ -178,7 +180,7 @@ async def test_endpoints_elsewhere_or_of_no_address_are_refused(endpoint: str) -
     if endpoint == "\xff":
         server.start = server.start.replace("\xff".encode(), b"\xff")
     with pytest.raises(StartupError, match=r"on another origin|invalid endpoint"):
-        async with connected(server):
+        async with open_channel(server):
             pass
     assert server.posted == []
 
@@ -195,13 +197,13 @@ async def test_a_notice_that_is_never_taken_does_not_hold_up_what_comes_after_fo
                 await reader.read()
                 return
             assert self._stream is not None
-            self._stream.write(reply({"id": 1}))
+            self._stream.write(sse_reply({"id": 1}))
             writer.write(b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n")
 
-    async with connected(Stuck(SSE_HEAD + format_event("/m", "endpoint")), notes) as channel:
+    async with open_channel(Stuck(SSE_HEAD + format_event("/m", "endpoint")), notes) as channel:
         await channel.send(JsonRpcNotification("notifications/initialized"))
         async with asyncio.timeout(5):
-            assert isinstance(await ask(channel, 1), JsonRpcResponse)
+            assert isinstance(await ping(channel, 1), JsonRpcResponse)
     assert [text for text in notes if "did not take" in text]
 
 
@@ -210,13 +212,13 @@ async def test_an_event_of_15_mb_is_delivered_and_one_over_16_mb_ends_the_connec
         text = "x" * (15_000_000 if message["id"] == 1 else 17_000_000)
         return format_event(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {"text": text}}))
 
-    async with connected(ScriptedSseServer(SSE_HEAD + format_event("/m", "endpoint"), answers)) as channel:
+    async with open_channel(ScriptedSseServer(SSE_HEAD + format_event("/m", "endpoint"), answers)) as channel:
         async with asyncio.timeout(10):
-            answer = await ask(channel, 1)
+            answer = await ping(channel, 1)
             assert isinstance(answer, JsonRpcResponse)
             assert len(bytes(answer.result)) > 15_000_000
             with pytest.raises(ConnectionLost, match="event over 16 MB"):
-                await ask(channel, 2)
+                await ping(channel, 2)
 
 
 async def test_messages_that_the_server_does_not_take_are_bounded_in_bytes() -> None:
@@ -235,7 +237,7 @@ async def test_messages_that_the_server_does_not_take_are_bounded_in_bytes() -> 
             await anyio.lowlevel.checkpoint()
             sent += 1
 
-    async with connected(Slow(SSE_HEAD + format_event("/m", "endpoint"))) as channel:
+    async with open_channel(Slow(SSE_HEAD + format_event("/m", "endpoint"))) as channel:
         with pytest.raises(ConnectionLost, match="no longer accepts messages"):
             await send()
     assert most - 2 <= sent <= most + 2

@@ -37,7 +37,7 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name.lower(), raising=False)
 
 
-class Proxy:
+class ForwardingProxy:
     """Answers every forwarded request as an MCP server would, and remembers what it was asked."""
 
     def __init__(self) -> None:
@@ -73,15 +73,15 @@ class Proxy:
 
 
 @asynccontextmanager
-async def proxy() -> AsyncIterator[Proxy]:
-    double = Proxy()
+async def proxy() -> AsyncIterator[ForwardingProxy]:
+    double = ForwardingProxy()
     server = await asyncio.start_server(double.serve, "127.0.0.1", 0)
     double.port = server.sockets[0].getsockname()[1]
     async with server:
         yield double
 
 
-async def ask(url: str) -> JsonRpcResponse:
+async def send_through_proxy(url: str) -> JsonRpcResponse:
     dialer = HttpConnector("remote", url, {}, warn=lambda text: None)
     async with dialer.connect() as channel:
         channel.set_revision(Revision.V2026_07_28)
@@ -95,7 +95,7 @@ async def ask(url: str) -> JsonRpcResponse:
 async def test_a_server_behind_a_proxy_is_asked_through_it(monkeypatch: pytest.MonkeyPatch) -> None:
     async with proxy() as double:
         monkeypatch.setenv("HTTP_PROXY", f"http://us%20er:pass@127.0.0.1:{double.port}")
-        answer = await ask("http://mcp.test/mcp")
+        answer = await send_through_proxy("http://mcp.test/mcp")
     assert json.loads(bytes(answer.result)) == {"echo": {"x": "hé"}}
     head = double.heads[0]
     assert head.startswith("POST http://mcp.test/mcp HTTP/1.1\r\n")
@@ -109,7 +109,7 @@ async def test_leaving_an_exchange_drops_the_connection_through_the_proxy(monkey
         double.hangs = True
         monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{double.port}")
         async with anyio.create_task_group() as group:
-            group.start_soon(ask, "http://mcp.test/mcp")
+            group.start_soon(send_through_proxy, "http://mcp.test/mcp")
             with anyio.fail_after(20):
                 await double.asked.wait()
             assert not double.gone.is_set()
@@ -121,7 +121,7 @@ async def test_leaving_an_exchange_drops_the_connection_through_the_proxy(monkey
 async def test_an_unreachable_proxy_is_reported_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     with pytest.raises(ConnectionLost, match=r"through the proxy at 127\.0\.0\.1:9"):
-        await ask("http://mcp.test/mcp")
+        await send_through_proxy("http://mcp.test/mcp")
 
 
 def test_which_addresses_are_proxied(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,8 +248,8 @@ async def test_faults_behind_a_proxy_are_reported_as_without_one(kind: str, monk
     async with server:
         monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
         if not told:
-            assert bytes((await ask("http://mcp.test/mcp")).result) == b"{}"
+            assert bytes((await send_through_proxy("http://mcp.test/mcp")).result) == b"{}"
             return
         with pytest.raises(ServerError, match=told) as exc_info:
-            await ask("http://mcp.test/mcp")
+            await send_through_proxy("http://mcp.test/mcp")
     assert exc_info.value.may_have_run

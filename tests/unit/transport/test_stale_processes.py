@@ -32,9 +32,11 @@ HOST = (
 
 
 @pytest.fixture
-def host(tmp_path: Path, group: tuple[int, int]) -> Iterator["subprocess.Popen[bytes]"]:
+def host(tmp_path: Path, process_group: tuple[int, int]) -> Iterator["subprocess.Popen[bytes]"]:
     """A host that wrote the group down, still alive."""
-    with subprocess.Popen([sys.executable, "-c", HOST, str(tmp_path), str(group[0])], stdout=subprocess.PIPE) as host:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOST, str(tmp_path), str(process_group[0])], stdout=subprocess.PIPE
+    ) as host:
         assert host.stdout is not None
         host.stdout.readline()
         yield host
@@ -43,46 +45,46 @@ def host(tmp_path: Path, group: tuple[int, int]) -> Iterator["subprocess.Popen[b
 
 @pytest.mark.anyio
 async def test_the_groups_of_a_host_that_was_killed_are_ended_with_their_children(
-    tmp_path: Path, group: tuple[int, int], host: "subprocess.Popen[bytes]"
+    tmp_path: Path, process_group: tuple[int, int], host: "subprocess.Popen[bytes]"
 ) -> None:
     host.kill()
     host.wait()
     assert stop_stale_groups(tmp_path) == 1
-    assert await wait_until_gone(*group)
-    assert files(tmp_path) == []
+    assert await wait_until_gone(*process_group)
+    assert record_files(tmp_path) == []
 
 
 def test_the_groups_of_another_host_that_is_alive_are_left_alone(
-    tmp_path: Path, group: tuple[int, int], host: "subprocess.Popen[bytes]"
+    tmp_path: Path, process_group: tuple[int, int], host: "subprocess.Popen[bytes]"
 ) -> None:
     assert stop_stale_groups(tmp_path) == 0
     own = ProcessGroupFile(tmp_path)
-    own.add(group[0])
+    own.add(process_group[0])
     assert stop_stale_groups(tmp_path) == 0  # nor do we end our own
     own.close()
-    assert is_alive(group[0])
+    assert is_alive(process_group[0])
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_a_reused_process_id_is_not_matched(tmp_path: Path, group: tuple[int, int]) -> None:
-    started = process_start_time(group[0])
+def test_a_reused_process_id_is_not_matched(tmp_path: Path, process_group: tuple[int, int]) -> None:
+    started = process_start_time(process_group[0])
     file = tmp_path / f"1-x{GROUP_FILE_SUFFIX}"
     for written in (
-        f"+ {group[0]} {started}1",
-        f"+ {group[0]} ",
-        f"+ {group[0]}",
-        f"+ {group[1]} {process_start_time(group[1])}",  # in the group, but not its leader
-        f"+ {group[0]} {started}\n- {group[0]}",
+        f"+ {process_group[0]} {started}1",
+        f"+ {process_group[0]} ",
+        f"+ {process_group[0]}",
+        f"+ {process_group[1]} {process_start_time(process_group[1])}",  # in the group, but not its leader
+        f"+ {process_group[0]} {started}\n- {process_group[0]}",
     ):
         file.write_text(written + "\n")
         assert stop_stale_groups(tmp_path) == 0, written
         assert not file.exists()
-    assert is_alive(group[0])
-    assert is_alive(group[1])
+    assert is_alive(process_group[0])
+    assert is_alive(process_group[1])
 
 
-def test_files_that_are_none_harm_nothing(tmp_path: Path, group: tuple[int, int]) -> None:
-    good = f"+ {group[0]} {process_start_time(group[0])}\n"
+def test_files_that_are_none_harm_nothing(tmp_path: Path, process_group: tuple[int, int]) -> None:
+    good = f"+ {process_group[0]} {process_start_time(process_group[0])}\n"
     real = tmp_path / "real"
     real.write_text(good)
     (tmp_path / f"link{GROUP_FILE_SUFFIX}").symlink_to(real)
@@ -95,11 +97,11 @@ def test_files_that_are_none_harm_nothing(tmp_path: Path, group: tuple[int, int]
     (tmp_path / "other.txt").write_text(good)
     assert stop_stale_groups(tmp_path) == 0
     assert stop_stale_groups(tmp_path / "missing") == 0
-    assert is_alive(group[0])
+    assert is_alive(process_group[0])
 
 
-def test_a_process_is_distinguished_from_every_other_one_by_its_start(group: tuple[int, int]) -> None:
-    assert process_start_time(group[0]) == process_start_time(group[0]) != ""
+def test_a_process_is_distinguished_from_every_other_one_by_its_start(process_group: tuple[int, int]) -> None:
+    assert process_start_time(process_group[0]) == process_start_time(process_group[0]) != ""
     with subprocess.Popen([sys.executable, "-c", "pass"]) as process:
         process.wait()
     assert process_start_time(process.pid) == ""
@@ -107,7 +109,7 @@ def test_a_process_is_distinguished_from_every_other_one_by_its_start(group: tup
 
 @pytest.mark.anyio
 async def test_a_guardian_writes_its_groups_down_while_they_run_and_sweeps_first(
-    tmp_path: Path, group: tuple[int, int], host: "subprocess.Popen[bytes]"
+    tmp_path: Path, process_group: tuple[int, int], host: "subprocess.Popen[bytes]"
 ) -> None:
     host.kill()
     host.wait()
@@ -115,8 +117,8 @@ async def test_a_guardian_writes_its_groups_down_while_they_run_and_sweeps_first
     sleeping = [sys.executable, "-c", "import time; time.sleep(60)"]
     async with await anyio.open_process(sleeping, start_new_session=True) as server:
         await guardian.watch(server.pid)
-        assert await wait_until_gone(*group)
-        (file,) = files(tmp_path)
+        assert await wait_until_gone(*process_group)
+        (file,) = record_files(tmp_path)
         assert file.read_text().startswith(f"+ {server.pid} ")
         assert file.stat().st_mode & 0o777 == 0o600
         guardian.unwatch(server.pid)
@@ -124,8 +126,8 @@ async def test_a_guardian_writes_its_groups_down_while_they_run_and_sweeps_first
         await guardian.close()
         assert is_alive(server.pid)
         server.kill()
-    assert files(tmp_path) == []
+    assert record_files(tmp_path) == []
 
 
-def files(folder: Path) -> list[Path]:
+def record_files(folder: Path) -> list[Path]:
     return list(folder.iterdir())

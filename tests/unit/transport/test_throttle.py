@@ -17,7 +17,7 @@ from mcphost.transport.line_reader import LineBacklog
 from tests.unit.client.fakes import RecordingObserver
 from tests.unit.client.results import single_text
 from tests.unit.client.scripted_http import handshake_server, open_http_session, stateless_server
-from tests.unit.client.stdio_sessions import faulty_server
+from tests.unit.client.stdio_sessions import faulty_server_config
 from tests.unit.client.stdio_sessions import open_stdio_session as spawned
 from tests.unit.transport.raw_http import ReceivedRequest
 
@@ -55,7 +55,7 @@ async def turns() -> AsyncIterator[list[float]]:
 @pytest.mark.parametrize("line", ["x", "", "{}", "[]", "\\xff"])
 async def test_a_flood_of_tiny_lines_on_a_pipe_holds_nothing_up(line: str) -> None:
     observer = RecordingObserver()
-    async with spawned(faulty_server(era="handshake"), observer) as session, turns() as gaps:
+    async with spawned(faulty_server_config(era="handshake"), observer) as session, turns() as gaps:
         call = CallTool("flood", {"line": line, "count": 80_000})
         assert single_text(await session.request(call)) == "flooded"
     assert max(gaps) < LONGEST
@@ -70,13 +70,13 @@ async def test_a_flood_is_slowed_where_pipes_do_not_tell_whether_they_are_read(m
         return not pipe._paused and not pipe._closing
 
     monkeypatch.setattr(vars(unix_events)["_UnixReadPipeTransport"], "is_reading", is_reading)
-    async with spawned(faulty_server(era="handshake"), RecordingObserver()) as session:
+    async with spawned(faulty_server_config(era="handshake"), RecordingObserver()) as session:
         assert single_text(await session.request(CallTool("flood", {"line": "x", "count": 80_000}))) == "flooded"
 
 
 async def test_a_flood_of_tiny_lines_of_error_output_holds_nothing_up() -> None:
     observer = RecordingObserver()
-    async with spawned(faulty_server(era="handshake"), observer) as session, turns() as gaps:
+    async with spawned(faulty_server_config(era="handshake"), observer) as session, turns() as gaps:
         with pytest.raises(ConnectionLost, match=r"status 8; it last said: x \| x \| the end"):
             await session.request(CallTool("flood errors", {"count": 80_000}))
     assert max(gaps) < LONGEST

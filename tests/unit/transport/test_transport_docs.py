@@ -40,7 +40,7 @@ class Opener(ClientSessionOpener):
         return example()(server.name, server.url, observer.warn)
 
 
-class Peer:
+class UnixSocketServer:
     """A server on a Unix socket that can misbehave."""
 
     def __init__(self) -> None:
@@ -75,8 +75,8 @@ class Peer:
 
 
 @asynccontextmanager
-async def connected(
-    peer: Peer, folder: Path, era: Era = "stateless"
+async def open_unix_session(
+    peer: UnixSocketServer, folder: Path, era: Era = "stateless"
 ) -> AsyncIterator[tuple[Session, RecordingObserver]]:
     observer = RecordingObserver()
     path = str(folder / "socket")
@@ -88,8 +88,8 @@ async def connected(
 
 @pytest.mark.parametrize("era", ["stateless", "handshake"])
 async def test_the_transport_of_the_page_carries_both_eras(era: Era, tmp_path: Path) -> None:
-    peer = Peer()
-    async with connected(peer, tmp_path, era) as (session, notes):
+    peer = UnixSocketServer()
+    async with open_unix_session(peer, tmp_path, era) as (session, notes):
         assert session.facts.revision in (Revision.V2026_07_28, Revision.V2025_11_25)
         results = []
         async with anyio.create_task_group() as group:
@@ -109,7 +109,7 @@ async def test_the_transport_of_the_page_carries_both_eras(era: Era, tmp_path: P
 
 @pytest.mark.parametrize(("tool", "how"), [("leave", "closed the connection"), ("endless", "message over 16 MB")])
 async def test_its_end_ends_every_call_with_the_reason(tool: str, how: str, tmp_path: Path) -> None:
-    async with connected(Peer(), tmp_path) as (session, _):
+    async with open_unix_session(UnixSocketServer(), tmp_path) as (session, _):
         with anyio.fail_after(20), pytest.raises(ConnectionLost, match=how):
             await session.request(CallTool(tool))
         with anyio.fail_after(20):

@@ -31,23 +31,23 @@ HOST = (
 )
 
 
-async def test_a_host_killed_with_nine_takes_a_stubborn_group_along(group: tuple[int, int]) -> None:
-    async with await anyio.open_process([sys.executable, "-c", HOST, str(group[0])], stderr=None) as host:
+async def test_a_host_killed_with_nine_takes_a_stubborn_group_along(process_group: tuple[int, int]) -> None:
+    async with await anyio.open_process([sys.executable, "-c", HOST, str(process_group[0])], stderr=None) as host:
         assert host.stdout is not None
         guardian = int(await host.stdout.receive())
         host.kill()
-        assert await wait_until_gone(*group, guardian)
+        assert await wait_until_gone(*process_group, guardian)
 
 
-async def test_a_forgotten_group_is_left_alone(group: tuple[int, int]) -> None:
+async def test_a_forgotten_group_is_left_alone(process_group: tuple[int, int]) -> None:
     guardian = Watchdog()
-    await guardian.watch(group[0])
+    await guardian.watch(process_group[0])
     pid = guardian.pid
     assert pid is not None
-    guardian.unwatch(group[0])
+    guardian.unwatch(process_group[0])
     await guardian.close()
     assert not is_alive(pid)
-    assert is_alive(group[0])
+    assert is_alive(process_group[0])
 
 
 async def test_closing_without_a_group_ends_and_twice_is_fine() -> None:
@@ -59,21 +59,21 @@ async def test_closing_without_a_group_ends_and_twice_is_fine() -> None:
     assert guardian.pid is None
 
 
-async def test_signals_for_the_terminals_processes_do_not_end_it(group: tuple[int, int]) -> None:
+async def test_signals_for_the_terminals_processes_do_not_end_it(process_group: tuple[int, int]) -> None:
     guardian = Watchdog()
-    await guardian.watch(group[0])
+    await guardian.watch(process_group[0])
     assert guardian.pid is not None
     assert os.getpgid(guardian.pid) != os.getpgid(0)
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         os.kill(guardian.pid, number)
     assert not await wait_until_gone(guardian.pid, seconds=0.2)
     await guardian.close()
-    assert await wait_until_gone(*group)
+    assert await wait_until_gone(*process_group)
 
 
 @pytest.mark.parametrize("shell", ["/bin/sh", "/bin/bash"])
 async def test_a_shell_ends_what_is_left_of_several_groups_and_spares_the_forgotten(
-    shell: str, group: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+    shell: str, process_group: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcphost.transport.watchdog.SHELL", shell)
     guardian = Watchdog()
@@ -82,13 +82,13 @@ async def test_a_shell_ends_what_is_left_of_several_groups_and_spares_the_forgot
         await anyio.open_process(sleeping, start_new_session=True) as kept,
         await anyio.open_process(sleeping, start_new_session=True) as ended,
     ):
-        for watched in (kept.pid, group[0], ended.pid):
+        for watched in (kept.pid, process_group[0], ended.pid):
             await guardian.watch(watched)
         assert guardian.pid is not None
         assert psutil.Process(guardian.pid).memory_info().rss < 5_000_000
         guardian.unwatch(kept.pid)
         await guardian.close()
-        assert await wait_until_gone(*group)
+        assert await wait_until_gone(*process_group)
         assert await ended.wait() == -signal.SIGTERM
         assert is_alive(kept.pid)
         kept.kill()

@@ -57,20 +57,20 @@ class Written:
 
 
 async def test_requests_that_wait_side_by_side_are_queued_to_leave_in_one_write() -> None:
-    it = Written()
+    writes = Written()
     async with anyio.create_task_group() as tasks:
         for ident in (1, 2):
-            tasks.start_soon(it.request, ident)
-        tasks.start_soon(it.request, 3, 3, 2, 1)
-    assert [b'"id":1' in line for line in it.at_once] == [True]
-    assert len(it.queued) == 2
+            tasks.start_soon(writes.request, ident)
+        tasks.start_soon(writes.request, 3, 3, 2, 1)
+    assert [b'"id":1' in line for line in writes.at_once] == [True]
+    assert len(writes.queued) == 2
     # Three answers came together, so three requests follow them; the next answer comes alone.
-    await it.request(4, 4)
-    await it.request(5, 5)
-    assert len(it.queued) == 3
-    assert b'"id":4' in it.queued[-1]
-    assert b'"id":5' in it.at_once[-1]
-    it.mux.connection_lost(ConnectionLost("over"))
+    await writes.request(4, 4)
+    await writes.request(5, 5)
+    assert len(writes.queued) == 3
+    assert b'"id":4' in writes.queued[-1]
+    assert b'"id":5' in writes.at_once[-1]
+    writes.mux.connection_lost(ConnectionLost("over"))
 
 
 async def test_lines_for_a_full_pipe_are_queued_and_arrive_once_and_in_order() -> None:

@@ -13,7 +13,7 @@ from mcphost.tui import editor
 pytestmark = pytest.mark.anyio
 
 
-def script(text: str) -> tuple[str, ...]:
+def write_editor(text: str) -> tuple[str, ...]:
     return (sys.executable, "-c", f"import os, sys\npath = sys.argv[-1]\n{text}")
 
 
@@ -22,7 +22,7 @@ def left(place: Path, *names: str) -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def runtime_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     return tmp_path
 
@@ -45,10 +45,10 @@ def test_the_variables_are_words_and_never_a_line_of_a_shell(
     assert editor.editor_command() == words
 
 
-async def test_what_the_editor_leaves_is_read_and_nothing_of_it_stays(place: Path) -> None:
+async def test_what_the_editor_leaves_is_read_and_nothing_of_it_stays(runtime_folder: Path) -> None:
     text = 'open(path + "~", "w").write("backup"); open(path, "a").write("é")'
-    assert await editor.edit_text("x", script(text), contextlib.nullcontext) == "xé"
-    assert left(place) == []
+    assert await editor.edit_text("x", write_editor(text), contextlib.nullcontext) == "xé"
+    assert left(runtime_folder) == []
 
 
 @pytest.mark.parametrize(
@@ -56,42 +56,42 @@ async def test_what_the_editor_leaves_is_read_and_nothing_of_it_stays(place: Pat
     [
         ((), "was not found"),
         (("no-such-editor", "-w"), "'no-such-editor -w' was not found"),
-        (script("sys.exit(3)"), "ended with status 3"),
-        (script("os.kill(os.getpid(), 9)"), "ended by signal 9"),
-        (script("os.remove(path)"), "No such file"),
-        (script("os.remove(path); os.symlink('/etc/passwd', path)"), "could not be used"),
-        (script("os.remove(path); os.mkfifo(path)"), "left no file"),
-        (script("open(path, 'wb').write(bytes([255, 254, 65]))"), "not UTF-8"),
-        (script("open(path, 'wb').truncate(5_000_000)"), "over 4 MB"),
+        (write_editor("sys.exit(3)"), "ended with status 3"),
+        (write_editor("os.kill(os.getpid(), 9)"), "ended by signal 9"),
+        (write_editor("os.remove(path)"), "No such file"),
+        (write_editor("os.remove(path); os.symlink('/etc/passwd', path)"), "could not be used"),
+        (write_editor("os.remove(path); os.mkfifo(path)"), "left no file"),
+        (write_editor("open(path, 'wb').write(bytes([255, 254, 65]))"), "not UTF-8"),
+        (write_editor("open(path, 'wb').truncate(5_000_000)"), "over 4 MB"),
     ],
 )
 async def test_whatever_goes_wrong_is_one_sentence_and_leaves_nothing(
-    place: Path, words: tuple[str, ...], text: str
+    runtime_folder: Path, words: tuple[str, ...], text: str
 ) -> None:
     with pytest.raises(UsageError, match=text):
         await editor.edit_text("x", words, contextlib.nullcontext)
-    assert left(place) == []
+    assert left(runtime_folder) == []
 
 
 async def test_an_editor_that_returns_at_once_without_changes_gets_a_hint(
-    place: Path, monkeypatch: pytest.MonkeyPatch
+    runtime_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(UsageError, match="returned at once and changed nothing") as exc_info:
-        await editor.edit_text("x", script("pass"), contextlib.nullcontext)
+        await editor.edit_text("x", write_editor("pass"), contextlib.nullcontext)
     assert "code --wait" in exc_info.value.hint
-    assert left(place) == []
+    assert left(runtime_folder) == []
     # Whoever looked and left it as it was is told nothing.
     monkeypatch.setattr(editor, "MIN_EDIT_SECONDS", 0.0)
-    assert await editor.edit_text("x", script("pass"), contextlib.nullcontext) == "x"
+    assert await editor.edit_text("x", write_editor("pass"), contextlib.nullcontext) == "x"
 
 
-async def test_an_abandoned_editor_is_ended(place: Path) -> None:
-    begun = place / "begun"
+async def test_an_abandoned_editor_is_ended(runtime_folder: Path) -> None:
+    begun = runtime_folder / "begun"
     stubborn = f"import signal, time\nsignal.signal(15, signal.SIG_IGN)\nopen({str(begun)!r}, 'w')\ntime.sleep(60)"
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(editor.edit_text, "x", script(stubborn), contextlib.nullcontext)
-            while not left(place, begun.name):  # noqa: ASYNC110 - another process begins
+            tasks.start_soon(editor.edit_text, "x", write_editor(stubborn), contextlib.nullcontext)
+            while not left(runtime_folder, begun.name):  # noqa: ASYNC110 - another process begins
                 await anyio.sleep(0.01)
             tasks.cancel_scope.cancel()
-    assert left(place) == ["begun"]
+    assert left(runtime_folder) == ["begun"]

@@ -10,7 +10,7 @@ from mcphost.host.questions.questions import ApproveTool
 from mcphost.tui.file_diff import FILE_LIMIT, diff_file, diff_replacements, diff_texts, find_file_write
 
 
-def tool_question(tool: str = "write_file", folder: str | None = "/srv", **arguments: Any) -> ApproveTool:
+def write_file_question(tool: str = "write_file", folder: str | None = "/srv", **arguments: Any) -> ApproveTool:
     return ApproveTool(server="files", why="", call="c", tool=tool, arguments=arguments, folder=folder)
 
 
@@ -19,31 +19,31 @@ def proposed_write(question: ApproveTool) -> Any:
 
 
 def test_the_file_is_the_one_path_beside_the_one_text() -> None:
-    found = proposed_write(tool_question(path="src/a.py", content="x", encoding="utf-8"))
+    found = proposed_write(write_file_question(path="src/a.py", content="x", encoding="utf-8"))
     assert (found.path, found.display_path, found.text) == ("/srv/src/a.py", "src/a.py", "x")
-    assert proposed_write(tool_question(file_path="/x/a.py", file_text="/* x */")).path == "/x/a.py"
+    assert proposed_write(write_file_question(file_path="/x/a.py", file_text="/* x */")).path == "/x/a.py"
 
 
 @pytest.mark.parametrize(
     "question",
     [
-        tool_question(folder=None, path="a", content="x"),
-        tool_question(tool="append_to_file", path="a", content="x"),
-        tool_question(tool="search", path="a", text="x"),
-        tool_question(path="a"),
-        tool_question(content="x"),
-        tool_question(path="a", file="b", content="x"),
-        tool_question(path="a", content="x", text="y"),
-        tool_question(path="a", content="x", old_string="1", new_string="2"),
-        tool_question(path="~/a", content="x"),
-        tool_question(path="-a", content="x"),
-        tool_question(path="@a", content="x"),
-        tool_question(path="file:///a", content="x"),
-        tool_question(path="a\n", content="x"),
-        tool_question(path="a\u200b", content="x"),
-        tool_question(path="", content="x"),
-        tool_question(path=["a"], content="x"),
-        tool_question(path="a" * 5_000, content="x"),
+        write_file_question(folder=None, path="a", content="x"),
+        write_file_question(tool="append_to_file", path="a", content="x"),
+        write_file_question(tool="search", path="a", text="x"),
+        write_file_question(path="a"),
+        write_file_question(content="x"),
+        write_file_question(path="a", file="b", content="x"),
+        write_file_question(path="a", content="x", text="y"),
+        write_file_question(path="a", content="x", old_string="1", new_string="2"),
+        write_file_question(path="~/a", content="x"),
+        write_file_question(path="-a", content="x"),
+        write_file_question(path="@a", content="x"),
+        write_file_question(path="file:///a", content="x"),
+        write_file_question(path="a\n", content="x"),
+        write_file_question(path="a\u200b", content="x"),
+        write_file_question(path="", content="x"),
+        write_file_question(path=["a"], content="x"),
+        write_file_question(path="a" * 5_000, content="x"),
     ],
 )
 def test_where_the_file_is_not_certain_none_is_read(question: ApproveTool) -> None:
@@ -51,7 +51,7 @@ def test_where_the_file_is_not_certain_none_is_read(question: ApproveTool) -> No
 
 
 def diff_with(path: Path, text: str) -> Any:
-    return diff_file(proposed_write(tool_question(path=str(path), content=text)))
+    return diff_file(proposed_write(write_file_question(path=str(path), content=text)))
 
 
 def test_a_file_is_compared_by_lines(tmp_path: Path) -> None:

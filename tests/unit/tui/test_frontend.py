@@ -37,12 +37,12 @@ class Stage:
         answered(value)
 
 
-def question(rounds: int = 1) -> ContinueTurn:
+def create_question(rounds: int = 1) -> ContinueTurn:
     return ContinueTurn(server="", why="", rounds=rounds)
 
 
-async def ask(frontend: TuiFrontend, rounds: int, into: list[tuple[int, bool]]) -> None:
-    into.append((rounds, await frontend.ask(question(rounds))))
+async def ask_repeatedly(frontend: TuiFrontend, rounds: int, into: list[tuple[int, bool]]) -> None:
+    into.append((rounds, await frontend.ask(create_question(rounds))))
 
 
 async def test_questions_are_shown_one_at_a_time_in_the_order_they_came() -> None:
@@ -50,7 +50,7 @@ async def test_questions_are_shown_one_at_a_time_in_the_order_they_came() -> Non
     frontend.bind(stage)
     async with anyio.create_task_group() as group:
         for rounds in (1, 2, 3):
-            group.start_soon(ask, frontend, rounds, received)
+            group.start_soon(ask_repeatedly, frontend, rounds, received)
         for rounds in (1, 2, 3):
             await anyio.wait_all_tasks_blocked()
             assert len(stage.open) == 1
@@ -63,7 +63,7 @@ async def test_questions_are_shown_one_at_a_time_in_the_order_they_came() -> Non
 async def test_questions_wait_until_there_is_a_screen() -> None:
     frontend, stage, received = TuiFrontend(), Stage(), []
     async with anyio.create_task_group() as group:
-        group.start_soon(ask, frontend, 1, received)
+        group.start_soon(ask_repeatedly, frontend, 1, received)
         await anyio.wait_all_tasks_blocked()
         assert len(frontend.pending_questions) == 1
         frontend.bind(stage)
@@ -77,9 +77,9 @@ async def test_cancelling_the_asker_withdraws_its_dialog_and_shows_the_next() ->
     async with anyio.create_task_group() as outer:
         with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as group:
-                group.start_soon(ask, frontend, 1, received)
+                group.start_soon(ask_repeatedly, frontend, 1, received)
                 await anyio.wait_all_tasks_blocked()
-                outer.start_soon(ask, frontend, 2, received)
+                outer.start_soon(ask_repeatedly, frontend, 2, received)
                 await anyio.wait_all_tasks_blocked()
                 scope.cancel()
         await anyio.wait_all_tasks_blocked()
@@ -92,7 +92,7 @@ async def test_a_dialog_that_ends_without_an_answer_is_a_refusal() -> None:
     frontend, stage, received = TuiFrontend(), Stage(), []
     frontend.bind(stage)
     async with anyio.create_task_group() as group:
-        group.start_soon(ask, frontend, 1, received)
+        group.start_soon(ask_repeatedly, frontend, 1, received)
         await anyio.wait_all_tasks_blocked()
         stage.answer(None)
     assert received == [(1, False)]
@@ -103,11 +103,11 @@ async def test_closing_refuses_what_waits_and_everything_later() -> None:
     frontend.bind(stage)
     async with anyio.create_task_group() as group:
         for rounds in (1, 2):
-            group.start_soon(ask, frontend, rounds, received)
+            group.start_soon(ask_repeatedly, frontend, rounds, received)
         await anyio.wait_all_tasks_blocked()
         frontend.close()
     assert sorted(received) == [(1, False), (2, False)]
-    assert await frontend.ask(question()) is False
+    assert await frontend.ask(create_question()) is False
 
 
 async def test_a_kind_of_question_the_screen_does_not_know_is_refused() -> None:

@@ -40,7 +40,7 @@ def spans(text: str, width: int, *, is_cleaned: bool) -> list[tuple[int, int]]:
     return found
 
 
-def rows(text: str, width: int) -> list[str]:
+def wrapped_rows(text: str, width: int) -> list[str]:
     drawn, is_cleaned = prepare_text(text)
     return [prepare_row(drawn[a:b], is_cleaned=is_cleaned) for a, b in spans(drawn, width, is_cleaned=is_cleaned)]
 
@@ -51,19 +51,19 @@ def cells(text: str) -> int:
 
 
 def test_lines_are_rows_and_long_lines_wrap() -> None:
-    assert rows("ab\n\ncdefg", 3) == ["ab", "", "cde", "fg"]
+    assert wrapped_rows("ab\n\ncdefg", 3) == ["ab", "", "cde", "fg"]
 
 
 def test_wide_characters_never_overflow_a_row() -> None:
-    assert rows("中文字符中文", 6) == ["中文字", "符中文"]
+    assert wrapped_rows("中文字符中文", 6) == ["中文字", "符中文"]
 
 
 def test_one_unbroken_line_wraps_as_often_as_needed() -> None:
-    assert len(rows("x" * 1_000_000, 100)) == 10_000
+    assert len(wrapped_rows("x" * 1_000_000, 100)) == 10_000
 
 
 def test_an_empty_text_has_one_row() -> None:
-    assert rows("", 10) == [""]
+    assert wrapped_rows("", 10) == [""]
 
 
 def test_nothing_is_lost_between_rows() -> None:
@@ -75,12 +75,12 @@ def test_nothing_is_lost_between_rows() -> None:
 
 def test_marks_and_wide_characters_fill_a_row_and_never_overflow_it() -> None:
     text = "ab\x1b[2J\u202e漢字 plain"
-    assert rows(text, 12) == ["ab␛[2J‹U+202", "E›漢字 plain"]
+    assert wrapped_rows(text, 12) == ["ab␛[2J‹U+202", "E›漢字 plain"]
 
 
 @given(hostile, st.integers(4, 60))
 def test_the_rows_together_show_every_character_and_none_is_wider_than_the_page(text: str, width: int) -> None:
-    shown = rows(text, width)
+    shown = wrapped_rows(text, width)
     assert max(map(cells, shown)) <= width
     assert max(map(cell_len, shown)) <= width
     assert "".join(shown) == clean(text).replace("\t", "    ").replace("\n", "")
@@ -104,7 +104,7 @@ def test_a_value_of_a_question_is_shown_whole_in_rows_that_fit(text: str, width:
     assert "".join("".join(shown).split()) == "name" + "".join(cleaned.split())
 
 
-class Page(App[None]):
+class LongTextApp(App[None]):
     def compose(self) -> ComposeResult:
         yield LongText(id="t")
 
@@ -112,7 +112,7 @@ class Page(App[None]):
 @pytest.mark.anyio
 async def test_what_the_page_draws_is_the_whole_cleaned_text() -> None:
     chance = random.Random(7)
-    app = Page()
+    app = LongTextApp()
     async with app.run_test(size=(44, 12)) as pilot:
         view = app.query_one(LongText)
         for _ in range(150):
@@ -132,7 +132,7 @@ async def test_what_the_page_draws_is_the_whole_cleaned_text() -> None:
 
 @pytest.mark.anyio
 async def test_a_section_that_is_copied_has_neither_bars_nor_marks_of_wrapping() -> None:
-    app = Page()
+    app = LongTextApp()
     async with app.run_test(size=(22, 12)) as pilot:
         view = app.query_one(LongText)
         view.show("", [Section("── one", "x" * 40), Section("── two", "y")])
@@ -148,21 +148,21 @@ async def test_a_section_that_is_copied_has_neither_bars_nor_marks_of_wrapping()
 def test_a_character_and_its_marks_are_never_parted() -> None:
     line = "กำ" * 3 + "ที่" * 30
     for text in (line, line * (MAX_CLEANED_WHOLE // len(line) + 1)):
-        assert not any(measure_character(row[0])[1] for row in rows(text, 20))
+        assert not any(measure_character(row[0])[1] for row in wrapped_rows(text, 20))
 
 
 @pytest.mark.parametrize("wide", ["", "字"])
 def test_a_line_wraps_between_words_and_an_unbroken_run_within(wide: str) -> None:
-    assert rows(f"the quick brown fox{wide}", 12) == ["the quick ", f"brown fox{wide}"]
-    assert rows(f'    "{"k" * 20}{wide}"', 12)[:2] == ['    "kkkkkkk', "k" * 12]  # no row of blanks before it
-    assert rows(f"{'k' * 15} and {wide}", 12) == ["k" * 12, f"kkk and {wide}"]
-    assert "".join(rows(f"a bc  def ghij   k{wide}" * 9, 7)) == f"a bc  def ghij   k{wide}" * 9
+    assert wrapped_rows(f"the quick brown fox{wide}", 12) == ["the quick ", f"brown fox{wide}"]
+    assert wrapped_rows(f'    "{"k" * 20}{wide}"', 12)[:2] == ['    "kkkkkkk', "k" * 12]  # no row of blanks before it
+    assert wrapped_rows(f"{'k' * 15} and {wide}", 12) == ["k" * 12, f"kkk and {wide}"]
+    assert "".join(wrapped_rows(f"a bc  def ghij   k{wide}" * 9, 7)) == f"a bc  def ghij   k{wide}" * 9
 
 
 def test_a_hidden_character_after_a_word_never_overflows_its_row() -> None:
     for width in range(10, 30):
         for text in ("one two th字ree\u202efour five\x1b six " * 5, "ab cd\u202e\u202e字 ef" * 9):
-            assert max(map(cells, rows(text, width))) <= width
+            assert max(map(cells, wrapped_rows(text, width))) <= width
 
 
 @pytest.mark.parametrize("line", ["", "x", "é", "word " * 40, "語" * 90, "\t", "x" * 100, "a\u202e" * 30])
@@ -176,7 +176,7 @@ def test_a_text_of_many_pieces_has_the_rows_of_its_lines(line: str, other: str) 
 
 @pytest.mark.anyio
 async def test_a_very_long_text_is_counted_in_turns() -> None:
-    app = Page()
+    app = LongTextApp()
     async with app.run_test(size=(44, 12)) as pilot:
         view = app.query_one(LongText)
         view.show("語" * 3_000_000 + "needle")

@@ -25,7 +25,7 @@ HOSTILE = {
 
 
 @pytest.fixture
-def parsed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def parsed_sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Record the sizes of the sources that the full Markdown parser receives."""
     sizes: list[int] = []
     parse = MarkdownIt.parse
@@ -40,22 +40,22 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_no_source_that_is_parsed_is_longer_than_the_bound(kind: str, parsed: list[int]) -> None:
+def test_no_source_that_is_parsed_is_longer_than_the_bound(kind: str, parsed_sizes: list[int]) -> None:
     text = HOSTILE[kind]
     blocks = build_markdown_blocks(text)
     for block in blocks:
         block.render(80)
-    assert max(parsed, default=0) <= 2 * MAX_SOURCE
-    assert sum(parsed) <= 6 * len(text) + 4 * MAX_SOURCE
+    assert max(parsed_sizes, default=0) <= 2 * MAX_SOURCE
+    assert sum(parsed_sizes) <= 6 * len(text) + 4 * MAX_SOURCE
 
 
 @pytest.mark.parametrize("kind", ["brackets", "pictures", "stars"])
-def test_a_source_full_of_marks_is_not_parsed_and_shown_as_it_is(kind: str, parsed: list[int]) -> None:
+def test_a_source_full_of_marks_is_not_parsed_and_shown_as_it_is(kind: str, parsed_sizes: list[int]) -> None:
     text = HOSTILE[kind][:6_000]
     assert is_too_complex(text)
     assert "".join(piece.content.plain for piece in render_markdown(text, 80)) == text
     assert split_stream(text) == ([], markdown.MarkdownFragment(text, is_joined=False))
-    assert parsed == []
+    assert parsed_sizes == []
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
@@ -68,11 +68,11 @@ def test_nothing_of_a_long_text_is_lost_where_it_is_cut(kind: str) -> None:
         assert shown.count(letter) >= text.count(letter)
 
 
-def test_the_rest_of_a_very_long_answer_is_shown_as_it_is(parsed: list[int]) -> None:
+def test_the_rest_of_a_very_long_answer_is_shown_as_it_is(parsed_sizes: list[int]) -> None:
     text = "Some **bold** words in a paragraph.\n\n" * 10_000
     blocks = build_markdown_blocks(text)
     plain = [block for block in blocks if isinstance(block, MarkdownBlock) and block.is_plain]
-    assert sum(parsed) < 6 * MAX_MARKDOWN
+    assert sum(parsed_sizes) < 6 * MAX_MARKDOWN
     assert "**bold**" in plain[-1].render(80)[0].content.plain
     assert "**" not in blocks[0].render(80)[0].content.plain
     assert "".join(block.copy_text() for block in blocks).count("bold") == 10_000
