@@ -270,12 +270,12 @@ class EncryptedFileBackend(FileBackend):
         key = self._key
         # Another process may have replaced the file, with another passphrase.
         if key is None or _decode_base64(content.salt) != key.salt or _decode_base64(content.check) != key.check:
-            raise SecretsLocked(f"{self.path} is locked.", "mcphost asks for its pass phrase where it can.")
+            raise SecretsLocked(f"{self.path} is locked.", "mcphost asks for its passphrase where it can.")
         return decode(key.decrypt(content), dict[str, str], "sealed content")
 
     def _encode(self, entries: dict[str, str]) -> bytes:
         if self._key is None:
-            raise SecretsLocked(f"{self.path} is locked.", "mcphost asks for its pass phrase where it can.")
+            raise SecretsLocked(f"{self.path} is locked.", "mcphost asks for its passphrase where it can.")
         return encode(self._key.encrypt(encode(entries)))
 
 

@@ -17,7 +17,7 @@ from mcphost.errors import McpHostError
 StoragePlace = SecretStore
 MAX_PASSPHRASE_ATTEMPTS = 5
 """Wrong passphrases before the question ends."""
-WRONG_PASSPHRASE = "That is not the pass phrase of this file."  # noqa: S105 - a message
+WRONG_PASSPHRASE = "That is not the passphrase of this file."  # noqa: S105 - a message
 
 
 class SecretStorageInteraction(Protocol):
@@ -131,7 +131,7 @@ class SecretStorage:
                 return ""
         except McpHostError as error:
             return f"{error.message} {error.hint}".strip()
-        return WRONG_PASSPHRASE if passphrase else "The pass phrase is empty."
+        return WRONG_PASSPHRASE if passphrase else "The passphrase is empty."
 
     async def _apply_choice(self, place: str) -> None:
         self._has_answered = True

@@ -1,4 +1,4 @@
-"""The front end of commands at a terminal: sign-in, storage of secrets, pass phrases."""
+"""The front end of commands at a terminal: sign-in, storage of secrets, passphrases."""
 
 import sys
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -114,7 +114,7 @@ class TerminalFrontend:
             print_note("Where should it be stored?")
             for line in (
                 "  n  nowhere: it is forgotten when this command ends",
-                f"  e  encrypted under a pass phrase, in {question.sealed_file}",
+                f"  e  encrypted under a passphrase, in {question.sealed_file}",
                 f"  f  in {question.plain_file}, which only you may read; not encrypted",
             ):
                 sys.stderr.write(sanitize(line, keep_newlines=False) + "\n")
@@ -127,8 +127,8 @@ class TerminalFrontend:
                 return KeepInMemory()
 
     async def _enter_new_passphrase(self, question: ChooseSecretStorage) -> SecretStorageVerdict:
-        """Read a pass phrase, twice if it is new; an empty one means no storage."""
-        while phrase := await self._input.read_secret("Pass phrase (empty: keep it nowhere): "):
+        """Read a passphrase, twice if it is new; an empty one means no storage."""
+        while phrase := await self._input.read_secret("Passphrase (empty: keep it nowhere): "):
             if not question.is_new or await self._input.read_secret("The same again: ") == phrase:
                 return KeepInEncryptedFile(phrase)
             print_note("The two differ.")
@@ -137,7 +137,7 @@ class TerminalFrontend:
     async def _enter_passphrase(self, question: UnlockSecrets) -> UnlockVerdict:
         if question.note:
             print_note(question.note)
-        phrase = await self._input.read_secret(f"Pass phrase of {sanitize(question.file, keep_newlines=False)}: ")
+        phrase = await self._input.read_secret(f"Passphrase of {sanitize(question.file, keep_newlines=False)}: ")
         return EnterPassphrase(phrase) if phrase else LeaveLocked()
 
 

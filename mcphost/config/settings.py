@@ -27,7 +27,7 @@ S = TypeVar("S", bound=Struct)
 
 MAX_MODELS = 20
 _GENERAL = ("theme", "system_prompt")
-_TABLES = ("model", "limits", "roots", "secrets", "consent", "ledger", "sampling", "results")
+_TABLES = ("model", "limits", "roots", "secrets", "consent", "audit", "ledger", "sampling", "results")
 _COUNTED_CHARACTERS = "=[{,.\n\\"
 _MAX_COUNTED_CHARACTERS = 12_000
 _MAX_KEY_PARTS = 50
@@ -85,7 +85,7 @@ def parse_settings(text: str, file: str, on_problem: ProblemCallback) -> HostCon
         **top.read_values(HostConfig, _GENERAL),
         model=model,
         limits=_parse_limits(top.get_table("limits")),
-        audit=top.get_table("ledger").read(AuditConfig),
+        audit=top.get_table("audit" if "audit" in document else "ledger").read(AuditConfig),  # "ledger" before 0.1
         sampling=_parse_sampling(top.get_table("sampling")),
         results=top.get_table("results").read(ResultsConfig),
         roots=parse_roots(document["roots"], file, "user", on_problem) if "roots" in document else None,

@@ -225,7 +225,7 @@ class McpHostApp(QuestionApp):
         return self._exception
 
     def _fatal_error(self) -> None:
-        # Textual's traceback prints the values of all variables, which may include a pass phrase. The caller reads
+        # Textual's traceback prints the values of all variables, which may include a passphrase. The caller reads
         # `crash_error` instead.
         self._close_frontend()
         self._close_messages_no_wait()

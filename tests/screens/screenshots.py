@@ -412,7 +412,7 @@ KEEP = ChooseSecretStorage(
     sealed_file="/home/me/.local/share/mcphost/secrets.sealed.json",
 )
 UNLOCK = UnlockSecrets(
-    server="", why="sign-ins are kept in an encrypted file", file=KEEP.sealed_file, note="That is not the pass phrase."
+    server="", why="sign-ins are kept in an encrypted file", file=KEEP.sealed_file, note="That is not the passphrase."
 )
 SIGN_IN_HERE = SignInQuestion(
     server="github",

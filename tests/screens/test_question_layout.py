@@ -106,7 +106,7 @@ async def test_a_line_takes_the_letter_that_opened_it_and_a_secret_left_is_forgo
         await driver.until(lambda: not driver.app.screen.query("#extra.shown"), "the buttons")
         assert box.value == ""
         await driver.pilot.press("p", "p", "e", "p", "enter")
-        await driver.until(lambda: pending.answer is not None, "the pass phrase")
+        await driver.until(lambda: pending.answer is not None, "the passphrase")
         assert pending.answer == EnterPassphrase("pep")
 
 

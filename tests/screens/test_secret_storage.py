@@ -89,11 +89,11 @@ async def test_different_pass_phrases_are_reported_until_the_next_key(run: Run) 
         PendingQuestion(driver, keep())
         await driver.enter_question()
         await driver.pilot.press("e", *"one", "enter", *"two", "enter")
-        assert "new pass phrase  •••" in driver.text()
+        assert "new passphrase  •••" in driver.text()
         assert "the same again" in driver.text()
-        assert "the pass phrases differ" in driver.text()
+        assert "the passphrases differ" in driver.text()
         await driver.pilot.press("backspace")
-        assert "the pass phrases differ" not in driver.text()
+        assert "the passphrases differ" not in driver.text()
 
 
 async def test_a_pass_phrase_is_never_on_the_screen(run: Run) -> None:
@@ -141,5 +141,5 @@ async def test_a_repetition_that_came_too_early_for_its_box_is_compared_all_the_
         pending = PendingQuestion(driver, keep())
         await driver.enter_question()
         driver.press_together("e", *"one", "enter", *"two", "enter")
-        await driver.until(lambda: "the pass phrases differ" in driver.text(), "what is wrong")
+        await driver.until(lambda: "the passphrases differ" in driver.text(), "what is wrong")
         assert pending.answer is None

@@ -14,7 +14,7 @@ def fail_exchange(*given: Any, **more: Any) -> Any:
 
 
 def fail_dialog(*typed: str) -> Any:
-    """Instead of an answer: the pass phrase or the client secret is in `typed`."""
+    """Instead of an answer: the passphrase or the client secret is in `typed`."""
     copy = list(typed)
     raise RuntimeError(f"mistaken about {len(copy)} values")
 

@@ -74,13 +74,13 @@ async def test_ctrl_c_at_any_prompt_of_a_sign_in_leaves_the_terminal_as_it_was_a
             shell.interrupt("Client secret, which is not shown", "half-a-secret")
             assert "half-a" not in left()
             assert peer.asked == []
-            for prompts in ((), (("[n]", "e"),), (("[n]", "e"), ("Pass phrase (empty", "a phrase"))):
+            for prompts in ((), (("[n]", "e"),), (("[n]", "e"), ("Passphrase (empty", "a phrase"))):
                 shell.start(*login)
                 shell.answer("Client id (empty", "by-hand")
                 shell.answer("Client secret, which is not shown", "the-client-secret-7")
                 for prompt, text in prompts:
                     shell.answer(prompt, text)
-                shell.interrupt(("[n]", "Pass phrase (empty", "The same again")[len(prompts)])
+                shell.interrupt(("[n]", "Passphrase (empty", "The same again")[len(prompts)])
                 left()
                 assert kept() == []
                 assert not (tmp_path / "config").exists()
@@ -88,16 +88,16 @@ async def test_ctrl_c_at_any_prompt_of_a_sign_in_leaves_the_terminal_as_it_was_a
             shell.answer("Client id (empty", "by-hand")
             shell.answer("Client secret, which is not shown", "the-client-secret-7")
             shell.answer("[n]", "e")
-            shell.answer("Pass phrase (empty", "a phrase")
+            shell.answer("Passphrase (empty", "a phrase")
             shell.answer("The same again", "a phrase")
             terminal.wait_for("Signed in to tracker at", "secrets.store", seconds=20)
             terminal.wait_for_shell()
             before = (tmp_path / "data" / "secrets.sealed.json").read_bytes()
             shell.start("tools", "tracker", "--mcp-config", config)
-            shell.interrupt("Pass phrase of ")
+            shell.interrupt("Passphrase of ")
             left()
             shell.start("tools", "tracker", "--mcp-config", config)
-            shell.answer("Pass phrase of ", "a phrase")
+            shell.answer("Passphrase of ", "a phrase")
             terminal.wait_for("hello", seconds=20)
             assert (tmp_path / "data" / "secrets.sealed.json").read_bytes() == before
 

@@ -65,7 +65,7 @@ def test_escape_refuses_to_sign_in_at_each_step_and_keeps_nothing(tmp_path: Path
 def test_escape_leaves_the_file_of_sign_ins_locked_and_it_opens_by_keyboard_alone(tmp_path: Path) -> None:
     async def seals() -> None:
         backend = EncryptedFileBackend(tmp_path / "data" / ENCRYPTED_FILE)
-        assert await backend.unlock("a pass phrase")
+        assert await backend.unlock("a passphrase")
         await backend.set("name", "value")
 
     (tmp_path / "config").mkdir()
@@ -89,7 +89,7 @@ def test_escape_leaves_the_file_of_sign_ins_locked_and_it_opens_by_keyboard_alon
         user.start_chat(**servers)
         user.wait_for_dialog(kind, opens)
         user.press_until(["p"], lambda screen: "enter opens the file" in screen, "the line")
-        terminal.type("a pass phrase")
+        terminal.type("a passphrase")
         terminal.press("Enter")
         user.wait_for_dialog(SignInDialog, signs)
-        assert user.answers(0)[-1] == "unlock_secrets pass phrase"
+        assert user.answers(0)[-1] == "unlock_secrets passphrase"

@@ -120,10 +120,10 @@ async def test_a_code_is_entered_elsewhere_the_sign_in_sealed_and_opened_by_the_
             terminal.wait_for_question("Save your sign-in to tracker?", "e encrypted file", seconds=20)
             terminal.press("e")
             terminal.wait_for("enter goes on")
-            terminal.type("the pass phrase")
+            terminal.type("the passphrase")
             terminal.press("Enter")
             terminal.wait_for_cursor("the same again")
-            terminal.type("the pass phrase")
+            terminal.type("the passphrase")
             assert "the pass" not in terminal.screen()
             terminal.press("Enter")
             terminal.wait_until(lambda screen: "Save your" not in screen and "1/1 server" in screen, "ready")
@@ -135,10 +135,10 @@ async def test_a_code_is_entered_elsewhere_the_sign_in_sealed_and_opened_by_the_
             terminal.wait_for("enter opens the file")
             terminal.type("the wrong one")
             terminal.press("Enter")
-            terminal.wait_for_question("That is not the pass phrase of this file.")
+            terminal.wait_for_question("That is not the passphrase of this file.")
             terminal.press("p")
             terminal.wait_for("enter opens the file")
-            terminal.type("the pass phrase")
+            terminal.type("the passphrase")
             terminal.press("Enter")
             terminal.wait_until(lambda screen: "Unlock your" not in screen and "1/1 server" in screen, "ready")
             terminal.press("C-q")
@@ -149,7 +149,7 @@ async def test_a_code_is_entered_elsewhere_the_sign_in_sealed_and_opened_by_the_
         await anyio.to_thread.run_sync(drive, config)
     assert oidc.grants() == ["urn:ietf:params:oauth:grant-type:device_code"]
     assert 'store = "encrypted"' in (tmp_path / "config" / "config.toml").read_text()
-    assert "pass phrase" not in "".join(path.read_text() for path in (tmp_path / "data").glob("*.json"))
+    assert "passphrase" not in "".join(path.read_text() for path in (tmp_path / "data").glob("*.json"))
 
 
 @pytest.mark.peer

@@ -1,6 +1,6 @@
 """The audit log: questions, decisions and effects, recorded before they take effect; its only writer.
 
-A row has digests, sizes and names. Texts and arguments are included only if the user wants that (`[ledger] content`),
+A row has digests, sizes and names. Texts and arguments are included only if the user wants that (`[audit] content`),
 without secrets. Everything costly about a row (hashing, redaction, the disk) runs on the store's thread.
 """
 
@@ -62,11 +62,11 @@ class AuditLog:
     """Writer of audit rows; a row that was awaited survives a power failure.
 
     If the store cannot be written, rows are kept in memory, which is reported, and written later in order. With
-    `[ledger] required`, or when too many rows wait, nothing is allowed that is not on the disk.
+    `[audit] required`, or when too many rows wait, nothing is allowed that is not on the disk.
     """
 
-    def __init__(self, ledger: AuditStore, config: AuditConfig) -> None:
-        self.store = ledger
+    def __init__(self, store: AuditStore, config: AuditConfig) -> None:
+        self.store = store
         self.conversation: ActiveConversation | None = None
         """The conversation whose id is in the rows, None without a host."""
         self._config = config
@@ -188,7 +188,7 @@ class AuditLog:
         """Raise ConsentDenied if the row must be on the disk and is not."""
         if not self._is_acceptable(entry):
             raise ConsentDenied(
-                "It was not done, because the audit ledger cannot be written.",
+                "It was not done, because the audit log cannot be written.",
                 "Free disk space or fix the permissions of the data folder; see: mcphost doctor",
             )
 

@@ -49,7 +49,7 @@ ANSWER_LABELS = {
     "Accept": "accept", "Decline": "decline", "Cancel": "cancel", "AcceptUrl": "visited",
     "SwitchSignInMethod": "other way", "EnteredClient": "entered", "DeclineClient": "deny",
     "KeepInMemory": "for this run", "KeepInPlainFile": "in a file", "KeepInEncryptedFile": "in a sealed file",
-    "EnterPassphrase": "pass phrase", "LeaveLocked": "deny",
+    "EnterPassphrase": "passphrase", "LeaveLocked": "deny",
 }  # fmt: skip
 
 _RECORDED_ANSWERS: tuple[type[Any], ...] = (

@@ -109,7 +109,7 @@ MAX_INVALID_ROUNDS = 3
 MAX_ANSWER_CHARS = 1_000_000
 _UNFINISHED = {
     "length": ("The model stopped at its limit of tokens: the answer is not complete.", "Ask it to go on."),
-    "content_filter": ("The provider's filter ended the answer.", "Say it differently, or choose another model."),
+    "content_filter": ("The provider's filter ended the answer.", "Rephrase it, or choose another model."),
     "unknown": ("The answer was cut off: it ended without its end mark.", "Ask it to go on."),
 }
 STOPPED_TEXT = "The user stopped this call before its result arrived."
@@ -235,7 +235,7 @@ class Turn:
             if invalid_rounds == MAX_INVALID_ROUNDS:
                 raise ModelError(
                     f"The model made {MAX_INVALID_ROUNDS} rounds of tool calls that could not be run.",
-                    "Say it differently, or choose another model.",
+                    "Rephrase it, or choose another model.",
                 )
 
     def _make_outcome(self, outcome: str) -> TurnOutcome:

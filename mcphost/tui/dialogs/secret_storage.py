@@ -68,7 +68,7 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
             ("this session only", "nothing is saved; you sign in again next time"),
             (
                 "encrypted file",
-                clean_line(asked.sealed_file, _MAX_PATH) + "\nyou enter its pass phrase once per session",
+                clean_line(asked.sealed_file, _MAX_PATH) + "\nyou enter its passphrase once per session",
             ),
             ("plain file", clean_line(asked.plain_file, _MAX_PATH) + "\nmode 0600; all your programs can read it"),
         ]
@@ -86,11 +86,11 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
         """Yield the inputs."""
         if self.details.is_new:
             yield LabeledInputGroup(
-                LabeledInput("new pass phrase", "phrase", hidden=True),
+                LabeledInput("new passphrase", "phrase", hidden=True),
                 LabeledInput("the same again", "again", hidden=True),
             )
         else:
-            yield LabeledInputGroup(LabeledInput("pass phrase", "phrase", hidden=True))
+            yield LabeledInputGroup(LabeledInput("passphrase", "phrase", hidden=True))
 
     def action_refuse(self) -> None:
         """Keep secrets in memory; from the open inputs, go back to the buttons first."""
@@ -103,7 +103,7 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
             self.dismiss(KeepInPlainFile())
 
     def action_encrypt(self) -> None:
-        """Open the inputs for the pass phrase."""
+        """Open the inputs for the passphrase."""
         self.open_extra("phrase", self.INPUT_KEYS)
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -113,26 +113,26 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
             self.update_remaining()
 
     def on_labeled_input_group_submitted(self, event: LabeledInputGroup.Submitted) -> None:
-        """Check the pass phrase and its repetition, then answer."""
+        """Check the passphrase and its repetition, then answer."""
         event.stop()
         self._rejected_values = event.values
         phrase, *again = event.values
         if not phrase:
             self.query_one(LabeledInputGroup).focus_input()
-            self.show_hint("enter a pass phrase")
+            self.show_hint("enter a passphrase")
         elif event.index < len(again):
             return
         elif again and again != [phrase]:
-            self.show_hint("the pass phrases differ")
+            self.show_hint("the passphrases differ")
         else:
             self.dismiss(KeepInEncryptedFile(phrase))
 
 
 class UnlockSecretsDialog(Dialog[UnlockVerdict]):
-    """Ask for the pass phrase, once per run."""
+    """Ask for the passphrase, once per run."""
 
-    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Leave it locked"), ("unlock", "Type the pass phrase"))
-    KEYS: ClassVar[str] = "esc/d leave it locked · p type the pass phrase"
+    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Leave it locked"), ("unlock", "Type the passphrase"))
+    KEYS: ClassVar[str] = "esc/d leave it locked · p type the passphrase"
     INPUT_KEYS: ClassVar[str] = "enter opens the file · esc goes back"
     INPUT_ACTIONS: ClassVar[frozenset[str]] = frozenset({"unlock"})
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -168,7 +168,7 @@ class UnlockSecretsDialog(Dialog[UnlockVerdict]):
 
     def compose_extra(self) -> ComposeResult:
         """Yield the inputs."""
-        yield LabeledInputGroup(LabeledInput("pass phrase", "phrase", hidden=True))
+        yield LabeledInputGroup(LabeledInput("passphrase", "phrase", hidden=True))
 
     def action_refuse(self) -> None:
         """Leave the file locked; from the open input, go back to the buttons first."""
@@ -176,11 +176,11 @@ class UnlockSecretsDialog(Dialog[UnlockVerdict]):
             self.dismiss(LeaveLocked())
 
     def action_unlock(self) -> None:
-        """Open the input for the pass phrase."""
+        """Open the input for the passphrase."""
         self.open_extra("phrase", self.INPUT_KEYS)
 
     def on_labeled_input_group_submitted(self, event: LabeledInputGroup.Submitted) -> None:
-        """Answer with the pass phrase."""
+        """Answer with the passphrase."""
         event.stop()
         if event.values[0]:
             self.dismiss(EnterPassphrase(event.values[0]))

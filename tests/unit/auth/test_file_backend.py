@@ -1,4 +1,4 @@
-"""Secrets in a file: for its owner alone, whole after every accident, and sealed unless its pass phrase is given."""
+"""Secrets in a file: for its owner alone, whole after every accident, and sealed unless its passphrase is given."""
 
 import json
 import os
@@ -37,23 +37,23 @@ async def test_a_sealed_file_holds_nothing_readable_and_opens_by_its_pass_phrase
     with pytest.raises(SecretsLocked):
         await backend.set("name-of-it", "tweety-4711")
     assert not path.exists()
-    assert await backend.unlock("a pass phrase")
+    assert await backend.unlock("a passphrase")
     await backend.set("name-of-it", "tweety-4711")
     raw = path.read_bytes()
     assert b"tweety" not in raw
     assert b"name-of-it" not in raw
-    assert b"pass phrase" not in raw
+    assert b"passphrase" not in raw
     assert path.stat().st_mode & 0o777 == 0o600
     other = sealed(path)
     with pytest.raises(SecretsLocked):
         await other.get("name-of-it")
     assert not await other.unlock("wrong")
     assert not other.is_unlocked
-    assert await other.unlock("a pass phrase")
+    assert await other.unlock("a passphrase")
     assert await other.get("name-of-it") == "tweety-4711"
     await other.delete("name-of-it")
     assert await backend.get("name-of-it") is None
-    assert "pass phrase" not in repr(backend.__dict__)
+    assert "passphrase" not in repr(backend.__dict__)
 
 
 async def test_every_write_is_sealed_anew(tmp_path: Path) -> None:

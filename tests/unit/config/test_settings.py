@@ -244,3 +244,11 @@ def test_of_very_many_unknown_keys_the_first_are_named_and_the_others_counted() 
     parse_settings("".join(f"k{n} = 1\n" for n in range(500)), "c", problems.append)
     assert len(problems) == 21
     assert problems[-1] == "c: 480 more keys are not known."
+
+
+@pytest.mark.parametrize("table", ["audit", "ledger"])
+def test_the_audit_table_is_read_by_its_name_and_by_the_former_one(table: str, tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(f"[{table}]\nrequired = true\n")
+    config = load_config(tmp_path)
+    assert config.audit.required
+    assert config.problems == ()
