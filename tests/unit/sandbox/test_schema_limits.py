@@ -102,7 +102,7 @@ def test_what_only_looks_like_such_a_reference_is_none(schema: dict[str, Any]) -
 
 @pytest.mark.req("base.schema.dialect-docs")
 def test_the_documentation_lists_every_dialect_and_limit() -> None:
-    page = Path(__file__).parents[3].joinpath("docs", "schemas.md").read_text(encoding="utf-8")
+    page = Path(__file__).parents[3].joinpath("docs", "servers.md").read_text(encoding="utf-8")
     for dialect in DIALECTS:
         assert dialect in page
         name = f"{dialect}/schema" if dialect.startswith("draft") else f"draft/{dialect}/schema"
