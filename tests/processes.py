@@ -21,7 +21,7 @@ def command_line(process: psutil.Process) -> list[str]:
         return []
 
 
-def marked(name: str, value: str) -> list[psutil.Process]:
+def processes_with_variable(name: str, value: str) -> list[psutil.Process]:
     """Return the processes with this environment variable, which what they start inherits."""
     return [process for process in psutil.process_iter() if _environment(process).get(name) == value]
 

@@ -24,7 +24,7 @@ BOUNDED = {
 """Patterns of others: linear they need not be, because what they may be tried with is short."""
 
 
-def tried(seconds: float, *arguments: str) -> "subprocess.CompletedProcess[str]":
+def run_patterns(seconds: float, *arguments: str) -> "subprocess.CompletedProcess[str]":
     """Try patterns, each for at most this many seconds of CPU time."""
     return subprocess.run(
         [sys.executable, "-m", "tests.architecture.regex_patterns", str(seconds), *arguments],
@@ -33,7 +33,7 @@ def tried(seconds: float, *arguments: str) -> "subprocess.CompletedProcess[str]"
 
 
 def test_every_pattern_of_the_package_takes_linear_time() -> None:
-    child = tried(60, json.dumps(EXAMPLES), json.dumps(BOUNDED))
+    child = run_patterns(60, json.dumps(EXAMPLES), json.dumps(BOUNDED))
     lines = [json.loads(line) for line in child.stdout.splitlines()]
     assert child.returncode == 0, (lines[-1:], child.stderr[-2000:])
     assert [line["slow"] for line in lines if "slow" in line] == []
@@ -57,7 +57,7 @@ def test_no_pattern_can_escape_the_search_for_them() -> None:
     ],
 )
 def test_a_pattern_that_is_not_linear_is_noticed(pattern: str) -> None:
-    child = tried(0.5, "--pattern", pattern)
+    child = run_patterns(0.5, "--pattern", pattern)
     assert "begun" in child.stdout
     assert "slow" in child.stdout or child.returncode == -signal.SIGPROF
 

@@ -18,7 +18,7 @@ from tests.spec.manifest import (
 )
 
 
-def demanded() -> list[ManifestEntry]:
+def required_entries() -> list[ManifestEntry]:
     return [entry for entry in manifest() if entry.row.area in AREAS and entry.row.level in GOALS]
 
 
@@ -69,13 +69,13 @@ def test_a_reason_stands_in_the_file_of_its_area() -> None:
 
 @pytest.mark.parametrize("level", GOALS)
 def test_named_tests_cover_what_the_protocol_demands(level: str) -> None:
-    rows = [item for item in demanded() if item.row.level == level]
+    rows = [item for item in required_entries() if item.row.level == level]
     covered = [row for row in rows if row.state == "covered"]
     assert len(covered) >= GOALS[level] * len(rows), f"{len(covered)} of {len(rows)}"
 
 
 def test_what_no_test_covers_has_a_reason() -> None:
-    assert [item.row.id for item in demanded() if item.state == "open"] == []
+    assert [item.row.id for item in required_entries() if item.state == "open"] == []
 
 
 def test_coverage_is_counted_over_all_requirements_and_claims() -> None:

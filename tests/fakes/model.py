@@ -18,12 +18,12 @@ from mcphost.llm.model import (
 )
 
 
-class Hang:
+class WaitForever:
     """In a round: nothing comes any more, until the stream is closed."""
 
 
-HANG = Hang()
-Event = ModelEvent | Exception | Hang
+HANG = WaitForever()
+Event = ModelEvent | Exception | WaitForever
 Round = Sequence[Event] | Callable[[ModelRequest], Sequence[Event]]
 
 
@@ -78,7 +78,7 @@ class ScriptedModel:
         for event in current(request) if callable(current) else current:
             if isinstance(event, Exception):
                 raise event
-            if isinstance(event, Hang):
+            if isinstance(event, WaitForever):
                 self.hanging.set()
                 await anyio.sleep_forever()
                 return

@@ -40,7 +40,7 @@ def open_host(tmp_path: Path) -> OpenHost:
         *,
         servers: tuple[ServerConfig, ...] = (DEMO,),
         limits: Limits | None = None,
-        journal: AuditLog | None = None,
+        audit_log: AuditLog | None = None,
         open_url: OpenUrl | None = None,
         **more: Any,
     ) -> AsyncIterator[Host]:
@@ -56,7 +56,7 @@ def open_host(tmp_path: Path) -> OpenHost:
             model_factory=lambda _: model or ScriptedModel(),
             frontend=frontend or ScriptedFrontend(),
             open_url=open_url,
-            audit=journal,
+            audit=audit_log,
         )
         async with host:
             yield host

@@ -40,7 +40,7 @@ for line in sys.stdin:
 TOOL = {"name": "t", "inputSchema": {"type": "object"}}
 
 
-def lists(**more: object) -> str:
+def list_results(**more: object) -> str:
     usual = {"tools/list": {"tools": [TOOL]}, "prompts/list": {"prompts": []}, "resources/list": {"resources": []}}
     return json.dumps({**usual, **more})
 
@@ -49,7 +49,7 @@ def lists(**more: object) -> str:
 async def test_a_list_of_prompts_that_cannot_be_read_does_not_cost_the_tools(
     open_host: OpenHost, broken: object
 ) -> None:
-    server = inline_server("s", LISTS, env={"LISTS": lists(**{"prompts/list": broken})})
+    server = inline_server("s", LISTS, env={"LISTS": list_results(**{"prompts/list": broken})})
     async with open_host(None, servers=(server,)) as host:
         assert (await host.tools.call("s", "t", {})).text == "ran"
         assert "list of prompts was left out" in host.servers.view("s").catalog.left_out[0]
@@ -61,7 +61,7 @@ async def test_a_tool_whose_schema_no_model_takes_is_left_out_and_named(open_hos
         deep = {"x": deep}
     tools = [TOOL, {"name": "deep", "inputSchema": deep}, {"name": "big", "inputSchema": {"x": "y" * 300_000}}]
     file = tmp_path / "lists.json"  # one variable of the environment holds 128 kB at most
-    file.write_text(lists(**{"tools/list": {"tools": tools}}))
+    file.write_text(list_results(**{"tools/list": {"tools": tools}}))
     server = inline_server("s", LISTS, env={"LISTS_FILE": str(file)})
     async with open_host(None, servers=(server,)) as host:
         view = await host.servers.ensure_ready("s")
@@ -72,7 +72,7 @@ async def test_a_tool_whose_schema_no_model_takes_is_left_out_and_named(open_hos
 
 async def test_a_changed_list_that_is_refused_does_not_cost_the_running_call(open_host: OpenHost) -> None:
     slow = {**TOOL, "name": "slow"}
-    server = inline_server("s", LISTS, env={"LISTS": lists(**{"tools/list": {"tools": [slow]}})})
+    server = inline_server("s", LISTS, env={"LISTS": list_results(**{"tools/list": {"tools": [slow]}})})
     async with open_host(None, servers=(server,)) as host:
         feed = host.events.subscribe()
         with anyio.fail_after(10):

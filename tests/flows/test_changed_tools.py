@@ -55,7 +55,7 @@ for line in sys.stdin:
 """
 
 
-class Turning(ScriptedFrontend):
+class ToolChangingFrontend(ScriptedFrontend):
     """Before the first answer the tool becomes something else, and the host has seen it."""
 
     def __init__(self, words: Path, then: str, *answers: Any, restart: bool = False, keep: bool = True) -> None:
@@ -95,7 +95,7 @@ async def run_turn_with_change(
     words, ran = tmp_path / "words", tmp_path / "ran"
     words.write_text("kind")
     ran.write_text("")
-    frontend = Turning(words, then, *answers, restart=restart, keep=keep)
+    frontend = ToolChangingFrontend(words, then, *answers, restart=restart, keep=keep)
     model = ScriptedModel(tool_round(("coat__t", {"x": 1})), text_round("ok"))
     server = inline_server("coat", TURNCOAT, env={"WORDS": str(words), "RAN": str(ran)})
     async with open_host(model, frontend, servers=(server,)) as host:

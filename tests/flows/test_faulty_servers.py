@@ -16,7 +16,7 @@ from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.flows.conftest import DEMO, OpenHost, inline_server, read_events
 from tests.flows.inline_servers import HANDSHAKE_SERVER
-from tests.processes import is_alive, marked
+from tests.processes import is_alive, processes_with_variable
 
 pytestmark = pytest.mark.anyio
 
@@ -237,8 +237,8 @@ async def test_leaving_the_host_leaves_no_process(open_host: OpenHost, tmp_path:
         host.start()
         for number in range(5):
             await host.servers.ensure_ready(f"demo{number}")
-        assert len(marked("STARTED_BY", str(tmp_path))) >= 5
-    assert marked("STARTED_BY", str(tmp_path)) == []
+        assert len(processes_with_variable("STARTED_BY", str(tmp_path))) >= 5
+    assert processes_with_variable("STARTED_BY", str(tmp_path)) == []
 
 
 @pytest.mark.req("ping.timeout")

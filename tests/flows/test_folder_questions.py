@@ -138,7 +138,7 @@ def test_a_restarted_server_gets_the_shared_folders_and_a_waiting_one_does_not_b
 def test_a_noninteractive_run_shares_only_permanently_shared_folders(program: Program) -> None:
     (program.work / "here").mkdir()
     servers, here = program.servers(one=roots_server_entry("start")), f"file://{program.work}"
-    assert told_alone(program, servers) is None, "without an answer on record nothing is declared"
+    assert folders_of_one_command(program, servers) is None, "without an answer on record nothing is declared"
     with program.pipe("--mcp-config", servers) as pipe:
         call = pipe.send("call", server="one", tool="ask")
         question = pipe.event("question", kind="share_roots")
@@ -146,10 +146,10 @@ def test_a_noninteractive_run_shares_only_permanently_shared_folders(program: Pr
         assert reported_folders(pipe.result(call)) == [here]
         pipe.ask("roots", add="here", keep="user")
         pipe.end()
-    assert told_alone(program, servers) == [here]
+    assert folders_of_one_command(program, servers) == [here]
 
 
-def told_alone(program: Program, servers: str) -> Any:
+def folders_of_one_command(program: Program, servers: str) -> Any:
     """What the server knows when one command calls it."""
     done = json.loads(program.text("--mcp-config", servers, "call", "one", "where", "--json"))
     found = json.loads(done["text"])

@@ -28,7 +28,7 @@ def test_model_that_cannot_be_reached_exits_7_naming_its_address(program: Progra
     assert b"sk-not-a-key" not in done.stdout + done.stderr
 
 
-class CutOff(BaseHTTPRequestHandler):
+class TruncatingHandler(BaseHTTPRequestHandler):
     """Streams half an answer and ends without a finish reason; a path with `hang` then says nothing more."""
 
     def do_POST(self) -> None:
@@ -56,7 +56,7 @@ def test_an_answer_that_is_not_complete_is_printed_and_exits_7(
     program: Program, path: str, flags: tuple[str, ...], said: bytes
 ) -> None:
     """On a busy machine not even the first word comes within 3 s."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), CutOff) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), TruncatingHandler) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         base = f"http://127.0.0.1:{server.server_address[1]}/{path}"
         done = program.run("run", "hi", "--model", "openai/x", "--api-base", base, *flags, seconds=100)

@@ -14,7 +14,7 @@ from tests.flows.program import PipeClient, Program
 FOUND = {"content": [{"type": "text", "text": "gold"}]}
 
 
-class Mine:
+class TaskHttpServer:
     """A server of 2026-07-28 over HTTP whose every call becomes a task that lasts until it is let."""
 
     def __init__(self) -> None:
@@ -55,8 +55,8 @@ class Mine:
 
 
 @contextmanager
-def mine() -> Iterator[Mine]:
-    server = Mine()
+def run_task_server() -> Iterator[TaskHttpServer]:
+    server = TaskHttpServer()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -84,7 +84,7 @@ def mine() -> Iterator[Mine]:
             http.shutdown()
 
 
-def start_task_call(pipe: PipeClient, server: Mine) -> int:
+def start_task_call(pipe: PipeClient, server: TaskHttpServer) -> int:
     pipe.ask("connect", server="mine")
     call = pipe.send("call", server="mine", tool="dig", arguments={})
     pipe.event("progress")
@@ -94,7 +94,7 @@ def start_task_call(pipe: PipeClient, server: Mine) -> int:
 
 @pytest.mark.req("task.ext.persist")
 def test_a_task_whose_caller_was_killed_is_followed_by_the_next_run_and_by_one_only(program: Program) -> None:
-    with mine() as server:
+    with run_task_server() as server:
         file = program.servers(mine={"url": server.url})
         with program.pipe("--mcp-config", file) as first:
             start_task_call(first, server)
@@ -123,7 +123,7 @@ def test_a_task_whose_caller_was_killed_is_followed_by_the_next_run_and_by_one_o
 
 
 def test_a_task_that_is_followed_again_continues_when_that_run_ends_too(program: Program) -> None:
-    with mine() as server:
+    with run_task_server() as server:
         file = program.servers(mine={"url": server.url})
         with program.pipe("--mcp-config", file) as first:
             start_task_call(first, server)
@@ -140,7 +140,7 @@ def test_a_task_that_is_followed_again_continues_when_that_run_ends_too(program:
 
 
 def test_a_task_that_was_ended_with_its_run_is_forgotten(program: Program) -> None:
-    with mine() as server:
+    with run_task_server() as server:
         file = program.servers(mine={"url": server.url})
         with program.pipe("--mcp-config", file) as first:
             start_task_call(first, server)

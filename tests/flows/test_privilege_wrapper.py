@@ -22,7 +22,7 @@ def server_process() -> psutil.Process:
     return next(item for item in below if "mcphost.demo.server" in command_line(item))
 
 
-def status(process: psutil.Process) -> str:
+def kernel_status(process: psutil.Process) -> str:
     """What the kernel says of it."""
     return Path(f"/proc/{process.pid}/status").read_text()
 
@@ -39,7 +39,7 @@ async def test_a_server_runs_behind_a_wrapper_with_few_rights_and_variables_and_
     async with open_host(servers=(config,)) as host:
         assert (await host.tools.call("boxed", "add", {"a": 2, "b": 40})).text.endswith("42")
         process = server_process()
-        assert "NoNewPrivs:\t1" in status(process)
+        assert "NoNewPrivs:\t1" in kernel_status(process)
         seen = process.environ()
         assert seen["GIVEN"] == "yes"
         assert "OF_OURS" not in seen

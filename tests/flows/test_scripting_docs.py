@@ -22,7 +22,7 @@ OF_THE_PIPE = {"result", "error", "question", "question_withdrawn", "open_url"}
 """Events that only the pipe writes."""
 
 
-def table(heading: str) -> str:
+def first_column(heading: str) -> str:
     """The first column of the table below a heading."""
     section = PAGE.split(f"{heading}\n", 1)[1].split("\n#", 1)[0].split("|---|", 1)[1]
     return "\n".join(line.split("|")[1] for line in section.splitlines() if line.startswith("| `"))
@@ -64,17 +64,17 @@ def test_the_client_has_about_twenty_lines() -> None:
 def test_the_flags_of_run_are_those_of_the_program() -> None:
     parser = command_parser("run")
     add_arguments("run", parser)
-    named = set(re.findall(r"--[a-z-]+", table("## One message: run")))
+    named = set(re.findall(r"--[a-z-]+", first_column("## One message: run")))
     assert named >= {"--model", "--allow", "--yes", "--pass-results", "--max-rounds", "--resume", "--output"}
     assert named <= set(parser._option_string_actions)
 
 
 def test_the_tables_have_every_command_event_and_kind_of_question() -> None:
     commands = PipeCommands(None, PipeFrontend(), print).handlers  # pyright: ignore[reportArgumentType]
-    assert code_words(table("### Commands")) == {*commands, "wait", "quit"}
+    assert code_words(first_column("### Commands")) == {*commands, "wait", "quit"}
     tags = {kind.__struct_config__.tag for kind in get_args(AnyEvent)}
-    assert code_words(table("### Events")) == tags | OF_THE_PIPE
-    assert code_words(table("### Questions")) == PipeFrontend().kinds
+    assert code_words(first_column("### Events")) == tags | OF_THE_PIPE
+    assert code_words(first_column("### Questions")) == PipeFrontend().kinds
 
 
 def test_the_table_of_exit_codes_has_the_code_of_every_error() -> None:

@@ -19,7 +19,7 @@ from tests.flows.conftest import OpenHost, inline_server, read_events
 pytestmark = pytest.mark.anyio
 
 
-def installer(folder: Path, code: str) -> ServerConfig:
+def fake_npx(folder: Path, code: str) -> ServerConfig:
     """A program called npx that is a few lines of Python."""
     path = folder / "npx"
     path.write_text(f"#!{sys.executable}\n{code}\n")
@@ -49,7 +49,7 @@ async def test_an_installer_has_more_time_and_is_not_called_silent(
 ) -> None:
     monkeypatch.setattr(connection, "SILENT_SECONDS", 0.2)
     gate = tmp_path / "fetched"
-    fetched = installer(
+    fetched = fake_npx(
         tmp_path,
         f"import os, runpy, sys, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.05)\n"
         "sys.argv = ['demo']; runpy.run_module('mcphost.demo.server', run_name='__main__')",
@@ -76,7 +76,7 @@ async def test_a_time_to_connect_that_the_user_chose_holds_for_installers_too(
 
     assert package_runners.INSTALLER_START_TIMEOUT == 120
     monkeypatch.setattr(session_opener, "INSTALLER_START_TIMEOUT", 1.0)
-    async with open_host(servers=(installer(tmp_path, "import sys; sys.stdin.read()"),), limits=chosen) as host:
+    async with open_host(servers=(fake_npx(tmp_path, "import sys; sys.stdin.read()"),), limits=chosen) as host:
         with anyio.fail_after(20), pytest.raises(RequestTimeout, match=text):
             await host.servers.ensure_ready("fetched")
 
@@ -86,7 +86,7 @@ async def test_the_hard_limit_of_the_command_line_holds_for_installers_too(open_
     config = apply_overrides(HostConfig(limits=usual), Overrides(timeout=60), {})
     assert config.limits.connect_timeout == usual.connect_timeout, "so it is not what the user chose for starting"
     hard = replace(config.limits, request_timeout=1.0)
-    async with open_host(servers=(installer(tmp_path, "import sys; sys.stdin.read()"),), limits=hard) as host:
+    async with open_host(servers=(fake_npx(tmp_path, "import sys; sys.stdin.read()"),), limits=hard) as host:
         with anyio.fail_after(20), pytest.raises(RequestTimeout, match="within 1 s"):
             await host.servers.ensure_ready("fetched")
 

@@ -327,7 +327,7 @@ def test_version_and_help_are_printed_and_chat_without_a_terminal_names_alternat
     assert "mcphost run" in program.error("demo", code=2)
 
 
-def mark(program: Program, name: str) -> dict[str, object]:
+def marking_server(program: Program, name: str) -> dict[str, object]:
     """A server that leaves a file behind when it is started."""
     return {"command": "sh", "args": ["-c", f"touch '{program.home}/{name}'"]}
 
@@ -339,7 +339,7 @@ def test_a_projects_file_that_is_swapped_or_linked_elsewhere_starts_nothing(prog
     file.write_text(good)
     program.text("servers", "trust", ".mcp.json", "--yes")
     program.text("servers", "trust", "its", "--yes")
-    bad = json.dumps({"mcpServers": {"its": mark(program, "started")}})
+    bad = json.dumps({"mcpServers": {"its": marking_server(program, "started")}})
     other.write_text(bad)
     file.unlink()
     file.symlink_to(other)
@@ -361,7 +361,7 @@ def test_a_projects_file_that_is_swapped_or_linked_elsewhere_starts_nothing(prog
 def test_a_projects_file_never_stands_in_for_a_server_of_the_user(program: Program) -> None:
     program.configure(demo=DEMO)
     program.text("servers", "trust", "demo", "--yes")
-    (program.work / ".mcp.json").write_text(json.dumps({"mcpServers": {"demo": mark(program, "started")}}))
+    (program.work / ".mcp.json").write_text(json.dumps({"mcpServers": {"demo": marking_server(program, "started")}}))
     program.text("servers", "trust", ".mcp.json", "--yes")
     assert program.text("call", "demo", "add", "a=1", "b=1") == "1 + 1 = 2\n"
     assert b"is not used" in program.run("servers").stderr

@@ -50,7 +50,7 @@ def commands(tmp_path: Path) -> Commands:
     return Commands(tmp_path)
 
 
-class Moved(SignedInServer):
+class MovedIssuerServer(SignedInServer):
     """It takes the tokens of another authorization server only, once it has one."""
 
     signer: OAuthPeer | None = None
@@ -68,8 +68,8 @@ class Moved(SignedInServer):
 async def test_a_server_that_moved_to_another_authorization_server_is_signed_in_to_anew_there(
     commands: Commands, tmp_path: Path
 ) -> None:
-    async with run_peer(kind=Moved) as peer, run_peer() as new:
-        assert isinstance(peer, Moved)
+    async with run_peer(kind=MovedIssuerServer) as peer, run_peer() as new:
+        assert isinstance(peer, MovedIssuerServer)
         config = ("--mcp-config", commands.program.servers(tracker={"url": peer.url}))
         assert (await commands.run("login", "tracker", *config))["issuer"] == peer.origin
         peer.signer, peer.resource = new, {"authorization_servers": [new.origin]}
@@ -136,7 +136,7 @@ async def test_a_response_from_another_issuer_ends_login_and_its_code_is_never_s
     assert (await commands.run("accounts"))["accounts"] == []
 
 
-class Climbing(SignedInServer):
+class StepUpServer(SignedInServer):
     """Its tool wants more than the token has, in words of its own choosing."""
 
     more = "tools:write"
@@ -154,7 +154,7 @@ class Climbing(SignedInServer):
 
 @pytest.mark.req("auth.stepup.403", "auth.stepup.union", "auth.stepup.retry-original")
 async def test_the_pipe_asks_for_old_and_new_rights_together_and_the_same_call_continues(commands: Commands) -> None:
-    async with run_peer(kind=Climbing) as peer:
+    async with run_peer(kind=StepUpServer) as peer:
         config = ("--mcp-config", commands.program.servers(tracker={"url": peer.url}))
         await commands.run("login", "tracker", *config)
 
@@ -207,12 +207,12 @@ async def test_a_sign_in_that_gets_a_foreign_answer_says_so_and_ends_within_the_
 
 @pytest.mark.req("auth.ext.client-credentials", "auth.token.storage")
 async def test_a_server_with_a_client_grant_is_reported_and_stores_nothing(commands: Commands, tmp_path: Path) -> None:
-    class Bank(SignedInServer):
+    class BankServer(SignedInServer):
         async def token(self, request: ReceivedRequest) -> None:
             self.forms.append(query(f"?{request.body.decode()}"))
             await self.grant(request, "machine", "tools:read")
 
-    async with run_peer(kind=Bank, refresh=False) as peer:
+    async with run_peer(kind=BankServer, refresh=False) as peer:
         grant = {"grant": "client_credentials", "clientId": "me", "clientSecret": "a-secret-7", "issuer": peer.origin}
         entry = {"url": peer.url, "mcphost": {"oauth": grant}}
         config = ("--mcp-config", commands.program.servers(tracker=entry))

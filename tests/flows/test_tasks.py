@@ -10,7 +10,7 @@ from tests.peers import node
 pytestmark = [pytest.mark.peer, pytest.mark.usefixtures("npm_peers")]
 
 
-def reference(program: Program) -> str:
+def everything_config(program: Program) -> str:
     # It asks for the folders when it likes to, and a call that begins after that waits for a person's answer.
     (program.home / "config").mkdir()
     (program.home / "config" / "config.toml").write_text("roots = []\n")
@@ -19,7 +19,9 @@ def reference(program: Program) -> str:
 
 
 def test_a_tool_that_runs_as_a_task_is_one_call_on_the_command_line(program: Program) -> None:
-    out = program.text("--mcp-config", reference(program), "call", "everything", "simulate-research-query", "topic=tea")
+    out = program.text(
+        "--mcp-config", everything_config(program), "call", "everything", "simulate-research-query", "topic=tea"
+    )
     assert out.startswith("# Research Report: tea\n")
 
 
@@ -30,7 +32,7 @@ def call_tool_over_pipe(pipe: PipeClient, tool: str, **arguments: object) -> int
 
 @pytest.mark.req("task.old.input-required")
 def test_a_tasks_words_are_progress_and_its_question_comes_up_on_the_pipe(program: Program) -> None:
-    with program.pipe("--mcp-config", reference(program)) as pipe:
+    with program.pipe("--mcp-config", everything_config(program)) as pipe:
         call = call_tool_over_pipe(pipe, "simulate-research-query", topic="python", ambiguous=True)
         question = pipe.event("question", kind="fill_form")
         pipe.ask("answer", question=question["question"], answer={"accept": {"interpretation": "snake"}})
@@ -45,7 +47,7 @@ def test_a_tasks_words_are_progress_and_its_question_comes_up_on_the_pipe(progra
 
 @pytest.mark.req("task.old.host")
 def test_questions_of_a_server_are_run_as_tasks_here(program: Program) -> None:
-    with program.pipe("--mcp-config", reference(program), "--model", "demo") as pipe:
+    with program.pipe("--mcp-config", everything_config(program), "--model", "demo") as pipe:
         call = call_tool_over_pipe(pipe, "trigger-elicitation-request-async")
         question = pipe.event("question", kind="fill_form")
         pipe.ask("answer", question=question["question"], answer={"accept": {"name": "Ada"}})
@@ -70,7 +72,7 @@ def test_questions_of_a_server_are_run_as_tasks_here(program: Program) -> None:
 @pytest.mark.req("task.old.list-cancel")
 def test_stopping_a_call_cancels_its_task_at_the_server(program: Program) -> None:
     """The program ends while a task runs; the log shows that the server was notified without a wait."""
-    with program.pipe("--mcp-config", reference(program)) as pipe:
+    with program.pipe("--mcp-config", everything_config(program)) as pipe:
         call_tool_over_pipe(pipe, "simulate-research-query", topic="python")
         pipe.event("progress", message="Gathering sources...")
         started_at = time.monotonic()

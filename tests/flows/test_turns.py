@@ -134,7 +134,7 @@ async def test_no_more_calls_run_side_by_side_than_the_user_allows(open_host: Op
     assert order == ["ToolStarted", "ToolFinished"] * 3
 
 
-class SecondAnswers(ScriptedFrontend):
+class SecondQuestionFrontend(ScriptedFrontend):
     """The first question waits for ever; the second gets the answer."""
 
     async def ask(self, question: Question[Any]) -> Any:
@@ -146,7 +146,7 @@ class SecondAnswers(ScriptedFrontend):
 
 async def test_for_the_session_settles_the_question_about_the_same_tool_that_already_waits(open_host: OpenHost) -> None:
     add = ("demo__add", {"a": 1, "b": 1})
-    frontend = SecondAnswers()
+    frontend = SecondQuestionFrontend()
     async with open_host(ScriptedModel(tool_round(add, add), tool_round(add), text_round("done")), frontend) as host:
         await host.servers.ensure_ready("demo")
         with anyio.fail_after(10):

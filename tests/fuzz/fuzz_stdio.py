@@ -185,7 +185,7 @@ async def exercise(session: Session, rng: random.Random) -> None:
                 message.parse_content()
 
 
-class Trial:
+class FuzzSession:
     """One session's worth of broken lines."""
 
     def __init__(self, report: FuzzReport, seed: str, lines: int) -> None:
@@ -341,7 +341,7 @@ def run(count: int, seed: int, first: int = 0) -> FuzzReport:
         number = first
         while report.inputs < count:
             left = min(LINES_PER_SESSION, count - report.inputs)
-            await Trial(report, f"{seed}:{number}", left).run()
+            await FuzzSession(report, f"{seed}:{number}", left).run()
             number += 1
 
     return run_monitored(report, work)

@@ -24,7 +24,7 @@ PAUSE = 0.1
 """Seconds between two calls: many in the life of a token, and few enough to leave the machine to others."""
 
 
-class Machine:
+class UserMachine:
     """One person's machine: folders, a keyring, and a browser for each of their names."""
 
     def __init__(self, folder: Path, keyring: dict[str, str]) -> None:
@@ -41,12 +41,12 @@ class Machine:
 
 
 @pytest.fixture
-async def machine(npm_peers: Path, tmp_path: Path) -> AsyncIterator[Machine]:
+async def machine(npm_peers: Path, tmp_path: Path) -> AsyncIterator[UserMachine]:
     with secret_service(tmp_path) as keyring:
-        yield Machine(tmp_path, keyring)
+        yield UserMachine(tmp_path, keyring)
 
 
-def accounts(provider: OidcProvider, *names: str) -> dict[str, Any]:
+def account_entries(provider: OidcProvider, *names: str) -> dict[str, Any]:
     """An entry for each account of the one server."""
     return {name: {"url": provider.url, "mcphost": {"oauth": {"account": name}}} for name in names}
 
@@ -56,7 +56,9 @@ def result_text(result: Any) -> str:
 
 
 @pytest.mark.req("auth.token.storage", "auth.signout", "auth.stepup.403", "auth.stepup.union", "auth.refresh.rotation")
-async def test_the_keyring_carries_a_sign_in_from_command_to_command_until_logout_revokes_it(machine: Machine) -> None:
+async def test_the_keyring_carries_a_sign_in_from_command_to_command_until_logout_revokes_it(
+    machine: UserMachine,
+) -> None:
     async with run_oidc_provider(seconds=2) as oidc:
         config = ("--mcp-config", machine.program.servers(oidc={"url": oidc.url}))
         signed = await machine.run("login", "oidc", *config)
@@ -92,7 +94,7 @@ async def test_two_programs_that_renew_at_the_same_moment_never_lose_the_family(
         folder.mkdir()
         with secret_service(folder) as keyring:
             try:
-                return await two_programs_renew(Machine(folder, keyring))
+                return await two_programs_renew(UserMachine(folder, keyring))
             except Exception:
                 if not keyring.aborted:
                     raise
@@ -100,11 +102,11 @@ async def test_two_programs_that_renew_at_the_same_moment_never_lose_the_family(
     pytest.fail("gnome-keyring aborted three times")
 
 
-async def two_programs_renew(machine: Machine) -> None:
+async def two_programs_renew(machine: UserMachine) -> None:
     # The provider counts whole seconds, so three is the least that lives for two. Each account is a race of its own.
     lifetime, names = 3, ("a", "b", "c", "d")
     async with run_oidc_provider(seconds=lifetime) as oidc:
-        config = ("--mcp-config", machine.program.servers(**accounts(oidc, *names)))
+        config = ("--mcp-config", machine.program.servers(**account_entries(oidc, *names)))
         async with anyio.create_task_group() as tasks:
             for name in names:
                 tasks.start_soon(partial(machine.run, "login", name, *config, login=name))
@@ -162,9 +164,9 @@ def abort_on_failure(barrier: threading.Barrier) -> Iterator[None]:
         raise
 
 
-async def test_two_accounts_of_one_server_are_two_people_and_part_one_by_one(machine: Machine) -> None:
+async def test_two_accounts_of_one_server_are_two_people_and_part_one_by_one(machine: UserMachine) -> None:
     async with run_oidc_provider() as oidc:
-        config = ("--mcp-config", machine.program.servers(**accounts(oidc, "work", "personal")))
+        config = ("--mcp-config", machine.program.servers(**account_entries(oidc, "work", "personal")))
         for name, login in (("work", "ada"), ("personal", "bob")):
             signed = await machine.run("login", name, *config, login=login)
             assert signed["account"] == name
@@ -182,7 +184,7 @@ async def test_two_accounts_of_one_server_are_two_people_and_part_one_by_one(mac
 
 
 @pytest.mark.req("auth.callback.manual")
-async def test_on_the_pipe_a_browser_is_changed_for_a_code_that_is_entered_anywhere(machine: Machine) -> None:
+async def test_on_the_pipe_a_browser_is_changed_for_a_code_that_is_entered_anywhere(machine: UserMachine) -> None:
     async with run_oidc_provider() as oidc:
         config = ("--mcp-config", machine.program.servers(oidc={"url": oidc.url}))
 

@@ -85,11 +85,11 @@ async def test_everything_a_server_offers_can_be_listed_and_used(
         ]
         (prompt,) = (await list_prompts(session)).values
         assert [argument.name for argument in prompt.arguments] == ["code"]
-        await use(session)
+        await use_session(session)
     assert observer.warnings == []
 
 
-async def use(session: Session) -> None:
+async def use_session(session: Session) -> None:
     assert single_text(await session.request(CallTool("add", {"a": 2, "b": 40}))) == "42"
     failed = await session.request(CallTool("fail"))
     assert failed.is_error

@@ -238,7 +238,7 @@ async def show_tools(pilot: Any, host: FakeHost) -> None:
     await pilot.pause(1)
 
 
-async def trust(pilot: Any, host: FakeHost) -> None:
+async def show_trust_question(pilot: Any, host: FakeHost) -> None:
     pilot.app.run_worker(
         host.frontend.ask(
             TrustServer(
@@ -254,7 +254,7 @@ async def trust(pilot: Any, host: FakeHost) -> None:
     await _settle(pilot)
 
 
-async def go_on(pilot: Any, host: FakeHost) -> None:
+async def show_continued_turn(pilot: Any, host: FakeHost) -> None:
     pilot.app.run_worker(host.frontend.ask(ContinueTurn(server="", why="The model has used its 25 rounds.", rounds=25)))
     await _settle(pilot)
 
@@ -681,7 +681,7 @@ SCREENS: dict[str, ScreenSetup] = {
     "drawn": image_result,
     "seen": image_resource,
     "asked_of_a_picture": image_sampling,
-    "trust": trust,
+    "trust": show_trust_question,
     "changed": show_question(
         ReviewToolChanges(
             server="files",
@@ -702,7 +702,7 @@ SCREENS: dict[str, ScreenSetup] = {
             ),
         )
     ),
-    "go_on": go_on,
+    "go_on": show_continued_turn,
     "roots": show_question(ROOTS),
     "roots_each": show_question(ROOTS_EACH),
     "roots_chosen": with_keys(show_question(ROOTS_EACH), "f8", "end", "a", "n"),

@@ -21,7 +21,7 @@ from tests.screens.fake_host import sample_server
 pytestmark = pytest.mark.anyio
 
 
-def web(name: str, state: Any = "ready") -> Any:
+def http_server(name: str, state: Any = "ready") -> Any:
     """A server that is reached by an address."""
     one = sample_server(name, state)
     return replace(one, config=replace(one.config, command="", args=(), url=f"https://{name}.example/mcp"))
@@ -106,7 +106,7 @@ async def test_a_dialog_names_the_account_that_the_asking_server_is_used_with(ru
 
 
 async def test_all_accounts_are_shown_which_is_used_and_enter_uses_another(run: Run) -> None:
-    async with run(views=(web("hub"), web("slack", "sign_in")), size=(120, 40)) as driver:
+    async with run(views=(http_server("hub"), http_server("slack", "sign_in")), size=(120, 40)) as driver:
         driver.host.accounts.kept = example_accounts()
         await driver.pilot.press("f12")
         await driver.until(lambda: "● hub · work" in driver.text(), "the one in use")
@@ -121,7 +121,7 @@ async def test_all_accounts_are_shown_which_is_used_and_enter_uses_another(run: 
 
 async def test_accounts_of_a_server_with_a_long_name_are_told_apart_and_found_by_the_whole_name(run: Run) -> None:
     name = "team-document-search.production.eu-central-1"
-    async with run(views=(web(name),), size=(80, 24)) as driver:
+    async with run(views=(http_server(name),), size=(80, 24)) as driver:
         driver.host.accounts.kept = [
             StoredAccount(account=replace(example_account(), server=name, account=account), servers=(name,))
             for account in ("one", "two")
@@ -134,7 +134,7 @@ async def test_accounts_of_a_server_with_a_long_name_are_told_apart_and_found_by
 
 
 async def test_a_name_is_asked_for_and_signed_in_under_and_nothing_else_is_a_name(run: Run) -> None:
-    async with run(views=(web("hub"),), size=(100, 30)) as driver:
+    async with run(views=(http_server("hub"),), size=(100, 30)) as driver:
         driver.host.accounts.kept = example_accounts()
         await driver.pilot.press("f3", "a")
         await driver.until(lambda: "hub · work" in driver.text(), "the accounts of that server")
@@ -152,7 +152,7 @@ async def test_a_name_is_asked_for_and_signed_in_under_and_nothing_else_is_a_nam
 
 
 async def test_where_a_sign_in_is_shows_beside_the_account_and_s_stops_it(run: Run) -> None:
-    async with run(views=(web("hub"),), size=(120, 40)) as driver:
+    async with run(views=(http_server("hub"),), size=(120, 40)) as driver:
         driver.host.accounts.kept = example_accounts()[:2]
         await driver.pilot.press("f12")
         await driver.until(lambda: "hub · work" in driver.text(), "the page")
@@ -164,7 +164,7 @@ async def test_where_a_sign_in_is_shows_beside_the_account_and_s_stops_it(run: R
 
 
 async def test_the_cursor_stays_on_its_account_when_another_comes_before_it(run: Run) -> None:
-    async with run(views=(web("hub"),), size=(120, 40)) as driver:
+    async with run(views=(http_server("hub"),), size=(120, 40)) as driver:
         driver.host.accounts.kept = example_accounts()[1:2]
         await driver.pilot.press("f12")
         await driver.until(lambda: "account  work" in driver.text(), "the only one")
@@ -181,7 +181,7 @@ async def test_the_cursor_stays_on_its_account_when_another_comes_before_it(run:
 
 
 async def test_a_sign_in_of_a_server_that_is_gone_ends_by_two_presses(run: Run) -> None:
-    async with run(views=(web("new", "sign_in"),), size=(80, 24)) as driver:
+    async with run(views=(http_server("new", "sign_in"),), size=(80, 24)) as driver:
         driver.host.accounts.kept = example_accounts()[3:]
         await driver.pilot.press("f12")
         await driver.until(lambda: "◇ old" in driver.text() and "◌ new" in driver.text(), "both")
@@ -205,7 +205,7 @@ async def test_without_an_account_the_page_says_where_they_come_from(run: Run) -
 
 @pytest.mark.parametrize("keys", [("f3", "s"), ("f12", "s")])
 async def test_a_refused_sign_in_names_the_key_that_signs_in_and_the_command(run: Run, keys: tuple[str, str]) -> None:
-    async with run(views=(web("hub", "sign_in"),), size=(80, 24)) as driver:
+    async with run(views=(http_server("hub", "sign_in"),), size=(80, 24)) as driver:
 
         async def refused(server: str, account: str | None = None) -> None:
             raise SignInRequired("You did not sign in to 'hub'.", "Sign in: mcphost login hub", server=server)
@@ -221,7 +221,7 @@ async def test_a_refused_sign_in_names_the_key_that_signs_in_and_the_command(run
 
 
 async def test_a_required_sign_in_is_shown_in_the_chat_with_its_key(run: Run) -> None:
-    async with run(views=(web("hub", "sign_in"),), size=(80, 24)) as driver:
+    async with run(views=(http_server("hub", "sign_in"),), size=(80, 24)) as driver:
         driver.host.put(ServerState("hub", "sign_in", "It wants you to sign in.", hint="Sign in: mcphost login hub"))
         await driver.until(lambda: "Press s on the servers page (F3) to sign in." in driver.transcript(), "the key")
         assert "mcphost login hub" in driver.transcript()

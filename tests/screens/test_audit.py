@@ -84,7 +84,7 @@ async def test_the_check_says_that_all_is_well_or_what_is_wrong_and_where(run: R
         await driver.host.audit.close()
 
 
-def many(folder: Path, count: int) -> None:
+def create_long_audit_log(folder: Path, count: int) -> None:
     """Return an audit log of this length."""
     names = ", ".join(f'"{name}"' for name in FIELDS)
     last = AuditPosition()
@@ -117,7 +117,7 @@ async def test_a_hundred_thousand_rows_open_without_drawing_them_all_and_are_tur
     async with run(size=(80, 24)) as driver:
         driver.host.audit = create_example_audit_log(tmp_path, example_audit_records())
         await driver.host.audit.store.flush()
-        many(tmp_path, 100_000)
+        create_long_audit_log(tmp_path, 100_000)
         started_at = process_time()
         await driver.pilot.press("f10")
         await driver.until(lambda: "tool-100000" in driver.text(), "the newest row")

@@ -71,12 +71,12 @@ async def test_the_arrow_keys_bring_back_earlier_messages_and_the_draft(run: Run
 
 
 async def test_text_is_kept_when_it_cannot_be_sent(run: Run) -> None:
-    class Refusing(FakeConversation):
+    class RefusingConversation(FakeConversation):
         async def send(self, text: str, attachments: Any = ()) -> Any:
             raise UsageError("The model is not ready.", "Wait a moment.")
 
     async with run(turn=echo_reply) as driver:
-        driver.host.conversation.__class__ = Refusing
+        driver.host.conversation.__class__ = RefusingConversation
         await driver.type("keep me")
         await driver.pilot.press("enter")
         await driver.until(lambda: "The model is not ready." in driver.transcript())

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.anyio
 BURST = ("a", "b", "c", "backspace", "x", "left", "y", "home", "z", "end", "ctrl+w", "k")
 
 
-def burst(driver: Any, *keys: str) -> None:
+def press_at_once(driver: Any, *keys: str) -> None:
     """All of these before any of them is heard."""
     for key in keys:
         driver.app.post_message(events.Key(key, key if len(key) == 1 else None))
@@ -21,11 +21,11 @@ def burst(driver: Any, *keys: str) -> None:
 async def test_keys_that_edit_a_message_act_in_the_order_in_which_they_were_pressed(run: Run) -> None:
     async with run() as driver:
         prompt = driver.app.chat.query_one("#prompt")
-        burst(driver, *BURST[:9])
+        press_at_once(driver, *BURST[:9])
         await driver.until(lambda: prompt.text == "zabyx", prompt.text)
-        burst(driver, *BURST[9:])
+        press_at_once(driver, *BURST[9:])
         await driver.until(lambda: prompt.text == "k")
-        burst(driver, "l", "ctrl+u", "m")
+        press_at_once(driver, "l", "ctrl+u", "m")
         await driver.until(lambda: prompt.text == "m")
 
 
@@ -36,7 +36,7 @@ async def test_keys_that_edit_a_line_act_in_the_order_in_which_they_were_pressed
         await driver.pilot.press("r")
         line = dialog.query_one("#reason-text")
         await driver.until(lambda: line.has_focus)
-        burst(driver, *BURST[:9])
+        press_at_once(driver, *BURST[:9])
         await driver.until(lambda: line.value == "zabyx", line.value)
 
 
@@ -46,7 +46,7 @@ async def test_letters_typed_right_behind_enter_begin_the_next_message(run: Run)
 
     async with run(turn=quiet) as driver:
         prompt = driver.app.chat.query_one("#prompt")
-        burst(driver, *"one", "enter", *"two", "enter", *"three")
+        press_at_once(driver, *"one", "enter", *"two", "enter", *"three")
         await driver.until(lambda: prompt.text.endswith("three"), prompt.text)
         await driver.until(lambda: driver.host.sent, "the message")
         assert "".join([text for text, _ in driver.host.sent]) + prompt.text == "onetwothree"

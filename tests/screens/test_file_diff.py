@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 COMPARED = "now, compared with this text"
 
 
-def rows_of(driver: Any) -> list[str]:
+def text_rows(driver: Any) -> list[str]:
     return [line.strip("│ ▐") for line in driver.text().splitlines()]
 
 
@@ -23,7 +23,7 @@ async def test_text_of_several_lines_is_lines_in_the_colours_of_its_file(run: Ru
     async with run(size=(80, 24)) as driver:
         PendingQuestion(driver, tool_question(arguments={"path": "a.py", "content": "def f():\n\treturn 1  \n"}))
         dialog = await driver.enter_question()
-        rows = rows_of(driver)
+        rows = text_rows(driver)
         at = rows.index("content  def f():")
         assert rows[at + 1] == "→   return 1··⏎"
         assert "\\n" not in driver.text()
@@ -36,7 +36,7 @@ async def test_texts_inside_of_lists_and_objects_are_lines_too(run: Run) -> None
         edits = [{"oldText": "a = 1\nb\n", "newText": "a = 2\nb\n", "all": True}]
         PendingQuestion(driver, tool_question(arguments={"path": "a.py", "edits": edits}))
         await driver.enter_question()
-        rows = rows_of(driver)
+        rows = text_rows(driver)
         assert "edits[0].oldText → edits[0].newText: +1 −1 lines" in rows
         assert [row for row in rows if row[:2] in ("- ", "+ ")] == ["- a = 1", "+ a = 2"]
         at = rows.index("edits[0].oldText  a = 1")
@@ -49,7 +49,7 @@ async def test_the_file_that_is_there_is_compared_with_the_text(run: Run, tmp_pa
         arguments = {"path": "a.py", "content": "one\nthree\n"}
         pending = PendingQuestion(driver, tool_question(arguments=arguments, folder=str(tmp_path)))
         await driver.until(lambda: COMPARED in driver.text(), "the difference")
-        rows = rows_of(driver)
+        rows = text_rows(driver)
         assert f"a.py {COMPARED}: +1 −1 lines" in rows
         assert "- two␛[2J" in rows
         assert "+ three" in rows

@@ -35,11 +35,11 @@ pytestmark = pytest.mark.anyio
 def work_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Below a path that is short enough to be one line on every screen."""
     with tempfile.TemporaryDirectory(prefix="f-") as folder:
-        yield world(Path(folder).resolve(), monkeypatch)
+        yield create_folders(Path(folder).resolve(), monkeypatch)
         monkeypatch.undo()
 
 
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def create_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("proj/src", "proj/.hidden", "proj/spare", "notes", "[bold]"):
         (tmp_path / name).mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "proj")
@@ -199,7 +199,7 @@ async def test_no_key_shares_folders_before_all_of_them_were_on_the_screen(run: 
         await driver.until(lambda: pending.answer == ShareSession())
 
 
-def each(*names: str) -> ShareRoots:
+def sharing_question(*names: str) -> ShareRoots:
     """A question about several servers."""
     root = Root("file:///srv/a")
     askers = tuple(RequestingServer(server=name, why=f"why {name}", roots=(root,)) for name in names)
@@ -225,13 +225,13 @@ async def test_each_server_of_a_list_is_answered_by_itself_or_all_by_one_key(
     run: Run, keys: tuple[str, ...], answer: Any
 ) -> None:
     async with run(size=(80, 40)) as driver:
-        assert await ask_and_press(driver, each("one", "two", "three"), *keys) == answer
+        assert await ask_and_press(driver, sharing_question("one", "two", "three"), *keys) == answer
 
 
 async def test_a_list_of_servers_shows_each_reason_and_approves_nothing_unread(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
         names = ("one\x1b[2J", *(f"server{number}" for number in range(12)))
-        pending = PendingQuestion(driver, each(*names))
+        pending = PendingQuestion(driver, sharing_question(*names))
         await driver.enter_question()
         assert "Share your folder paths with 13 servers?" in driver.text()
         assert "why one" in driver.text()

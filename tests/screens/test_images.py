@@ -28,7 +28,7 @@ pytestmark = pytest.mark.anyio
 RED, BLUE = (255, 0, 0), (0, 0, 255)
 
 
-def part(width: int, height: int, *, cut: int = 0) -> ImagePart:
+def image_part(width: int, height: int, *, cut: int = 0) -> ImagePart:
     """Red above, blue below; its colours change in the middle."""
     image = Image.new("RGB", (width, height), RED)
     image.paste(BLUE, (0, height // 2, width, height))
@@ -44,7 +44,7 @@ def _colours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
 
 
-def show(host: FakeHost, *images: ImagePart, call: str = "a") -> None:
+def show_images(host: FakeHost, *images: ImagePart, call: str = "a") -> None:
     """A call whose result has these pictures."""
     host.put(events.ToolProposed(call, "files", "look", {}))
     host.put(events.ToolStarted(call, "files", "look", {}, "once"))
@@ -52,7 +52,7 @@ def show(host: FakeHost, *images: ImagePart, call: str = "a") -> None:
     host.put(events.ToolFinished(call, "files", "look", "ok", text, 0.1, "", images))
 
 
-def blocks(driver: Any) -> list[ImageCard]:
+def image_blocks(driver: Any) -> list[ImageCard]:
     return [block for block in driver.app.chat.presenter.transcript.blocks if isinstance(block, ImageCard)]
 
 
@@ -72,7 +72,7 @@ def colours(driver: Any) -> set[tuple[int, int, int]]:
 
 async def test_a_picture_of_a_result_is_drawn_below_its_card_in_its_own_colours(run: Run) -> None:
     async with run() as driver:
-        show(driver.host, part(40, 20))
+        show_images(driver.host, image_part(40, 20))
         await driver.until(lambda: {RED, BLUE} <= colours(driver), "the picture")
         rows = driver.text().splitlines()
         drawn = [row for row in rows if "▀" in row]
@@ -93,11 +93,11 @@ async def test_its_place_is_kept_before_it_is_decoded_so_that_nothing_jumps(
     monkeypatch.setattr(ImageCache, "decode", never)
     async with run() as driver:
         view = driver.app.chat.presenter.transcript
-        show(driver.host, part(400, 400))
-        await driver.until(lambda: blocks(driver), "the block")
+        show_images(driver.host, image_part(400, 400))
+        await driver.until(lambda: image_blocks(driver), "the block")
         before = view.virtual_size.height
-        assert blocks(driver)[0].estimate_height(view.text_width) == 1 + MAX_ROWS
-        await driver.until(lambda: blocks(driver)[0].failure_reason, "the refusal")
+        assert image_blocks(driver)[0].estimate_height(view.text_width) == 1 + MAX_ROWS
+        await driver.until(lambda: image_blocks(driver)[0].failure_reason, "the refusal")
         await driver.pilot.pause()
         assert view.virtual_size.height == before
         assert "it is not wanted now" in driver.text()
@@ -106,9 +106,9 @@ async def test_its_place_is_kept_before_it_is_decoded_so_that_nothing_jumps(
 
 async def test_a_picture_is_never_wider_than_the_view_nor_higher_than_its_bound(run: Run) -> None:
     async with run(size=(60, 24)) as driver:
-        show(driver.host, part(1000, 100), part(50, 900))
-        await driver.until(lambda: [bool(block.drawing) for block in blocks(driver)] == [True, True], "both")
-        wide, high = blocks(driver)
+        show_images(driver.host, image_part(1000, 100), image_part(50, 900))
+        await driver.until(lambda: [bool(block.drawing) for block in image_blocks(driver)] == [True, True], "both")
+        wide, high = image_blocks(driver)
         assert wide.drawing.width <= driver.app.chat.presenter.transcript.text_width - 4
         assert high.drawing.height <= MAX_ROWS * 2
         await driver.pilot.resize_terminal(100, 30)
@@ -117,7 +117,7 @@ async def test_a_picture_is_never_wider_than_the_view_nor_higher_than_its_bound(
 
 async def test_enter_folds_a_picture_to_one_row_and_unfolds_it(run: Run) -> None:
     async with run() as driver:
-        show(driver.host, part(40, 20))
+        show_images(driver.host, image_part(40, 20))
         await driver.until(lambda: colours(driver), "the picture")
         driver.app.chat.presenter.transcript.focus()
         await driver.pilot.press("enter")
@@ -125,12 +125,12 @@ async def test_enter_folds_a_picture_to_one_row_and_unfolds_it(run: Run) -> None
         assert "▸ picture  image/png, 40 × 20 pixels" in driver.text()
         await driver.pilot.press("enter")
         assert {RED, BLUE} <= colours(driver)
-        assert blocks(driver)[0].copy_text() == "[picture: image/png, 40 × 20 pixels]"
+        assert image_blocks(driver)[0].copy_text() == "[picture: image/png, 40 × 20 pixels]"
 
 
 async def test_a_damaged_picture_says_so_and_the_next_one_is_drawn(run: Run) -> None:
     async with run() as driver:
-        show(driver.host, part(40, 20, cut=30), part(20, 20))
+        show_images(driver.host, image_part(40, 20, cut=30), image_part(20, 20))
         await driver.until(lambda: "damaged" in driver.text() and colours(driver), "both")
 
 
@@ -140,14 +140,16 @@ async def test_calls_side_by_side_each_have_their_picture_below_their_own_card(r
             driver.host.put(events.ToolProposed(call, "files", f"look_{call}", {}))
             driver.host.put(events.ToolStarted(call, "files", f"look_{call}", {}, "once"))
         for call, size in (("b", 8), ("a", 6)):
-            driver.host.put(events.ToolFinished(call, "files", f"look_{call}", "ok", "", 0.1, "", (part(size, size),)))
-        await driver.until(lambda: len(blocks(driver)) == 2, "both")
+            driver.host.put(
+                events.ToolFinished(call, "files", f"look_{call}", "ok", "", 0.1, "", (image_part(size, size),))
+            )
+        await driver.until(lambda: len(image_blocks(driver)) == 2, "both")
         kinds = [type(block).__name__ for block in driver.app.chat.presenter.transcript.blocks]
         assert kinds[-4:] == ["ToolCard", "ImageCard", "ToolCard", "ImageCard"]
-        assert [block.kind.width for block in blocks(driver)] == [6, 8]
+        assert [block.kind.width for block in image_blocks(driver)] == [6, 8]
 
 
-def lines(driver: Any) -> list[str]:
+def notice_rows(driver: Any) -> list[str]:
     """The rows of the notices, in their places, without the scrollbar."""
     return [row[:60] for row in driver.text().splitlines()[2:20]]
 
@@ -162,17 +164,17 @@ async def test_a_picture_that_comes_above_what_is_read_does_not_move_it(run: Run
         await driver.pilot.pause()
         view.scroll_to(y=60, animate=False)
         await driver.pilot.pause()
-        before = lines(driver)
-        driver.host.put(events.ToolFinished("a", "files", "look", "ok", "", 0.1, "", (part(40, 40),)))
-        await driver.until(lambda: blocks(driver), "the block")
+        before = notice_rows(driver)
+        driver.host.put(events.ToolFinished("a", "files", "look", "ok", "", 0.1, "", (image_part(40, 40),)))
+        await driver.until(lambda: image_blocks(driver), "the block")
         await driver.pilot.pause()
-        assert lines(driver) == before
+        assert notice_rows(driver) == before
 
 
 async def test_an_earlier_conversation_shows_its_pictures_again(run: Run) -> None:
     messages = (
         Message(role="assistant", parts=(ToolUsePart("u", "files__look", {}),)),
-        Message(role="tool", parts=(ToolReturnPart("u", "files__look", "[image]", images=(part(12, 12),)),)),
+        Message(role="tool", parts=(ToolReturnPart("u", "files__look", "[image]", images=(image_part(12, 12),)),)),
     )
     async with run() as driver:
         driver.app.chat.presenter.load(messages)
@@ -192,27 +194,27 @@ async def test_images_that_cannot_be_drawn_are_named_and_the_hint_is_shown_once(
         monkeypatch.setenv("TERM", "xterm-256color")
     expected = {"no extra": "mcphost[images]", "NO_COLOR": "NO_COLOR is set", "256 colours": "COLORTERM=truecolor"}[how]
     async with run() as driver:
-        show(driver.host, part(40, 20))
-        show(driver.host, part(40, 20), call="b")
+        show_images(driver.host, image_part(40, 20))
+        show_images(driver.host, image_part(40, 20), call="b")
         await driver.until(lambda: expected in driver.transcript(), "the hint")
         await driver.pilot.pause()
         assert driver.transcript().count("listed by name and not drawn") == 1
-        assert not blocks(driver)
+        assert not image_blocks(driver)
         assert not colours(driver)
 
 
 async def test_what_is_no_picture_or_says_no_size_takes_no_place(run: Run) -> None:
     async with run() as driver:
         bad = (ImagePart("image/png", "bm8gcGljdHVyZQ=="), ImagePart("image/png", "%%%"))
-        show(driver.host, *bad, part(8, 8))
-        await driver.until(lambda: len(blocks(driver)) == 1, "the one")
+        show_images(driver.host, *bad, image_part(8, 8))
+        await driver.until(lambda: len(image_blocks(driver)) == 1, "the one")
 
 
 async def test_a_flood_of_pictures_is_bounded(run: Run) -> None:
     async with run() as driver:
-        show(driver.host, *[part(2, 2)] * 500)
-        await driver.until(lambda: blocks(driver), "some")
-        assert len(blocks(driver)) == 20
+        show_images(driver.host, *[image_part(2, 2)] * 500)
+        await driver.until(lambda: image_blocks(driver), "some")
+        assert len(image_blocks(driver)) == 20
 
 
 async def test_a_resource_that_is_a_picture_is_drawn_and_the_next_one_is_not_covered_by_it(run: Run) -> None:
@@ -223,7 +225,7 @@ async def test_a_resource_that_is_a_picture_is_drawn_and_the_next_one_is_not_cov
             if not uri.endswith("md"):
                 return await read(server, uri)
             return ReadResourceResult(
-                contents=(ResourceContents(uri=uri, mime_type="image/png", blob=part(400, 300).data),)
+                contents=(ResourceContents(uri=uri, mime_type="image/png", blob=image_part(400, 300).data),)
             )
 
         driver.host.features.read_resource = picture
@@ -239,7 +241,10 @@ async def test_a_resource_that_is_a_picture_is_drawn_and_the_next_one_is_not_cov
 async def test_a_picture_that_a_server_wants_the_model_to_see_is_drawn_before_it_is_agreed_to(
     run: Run, size: tuple[int, int]
 ) -> None:
-    content = [{"type": "text", "text": "What is it?"}, {"type": "image", "data": part(30, 20).data, "mimeType": "x"}]
+    content = [
+        {"type": "text", "text": "What is it?"},
+        {"type": "image", "data": image_part(30, 20).data, "mimeType": "x"},
+    ]
     question = ReviewSampling(
         server="files",
         why="its tool runs",
@@ -257,7 +262,7 @@ async def test_a_picture_that_a_server_wants_the_model_to_see_is_drawn_before_it
 
 
 async def test_a_picture_of_a_result_is_drawn_before_the_model_is_given_it(run: Run) -> None:
-    image = part(30, 20)
+    image = image_part(30, 20)
     pieces = (ResultPart(kind="text", text="Look."), ResultPart(kind="image", text="[image]", image=image))
     question = ReviewResult(server="files", why="w", call="c", tool="look", arguments={}, parts=pieces)
     async with run(size=(80, 24)) as driver:
@@ -271,7 +276,7 @@ async def test_where_none_can_be_drawn_a_picture_takes_no_place_in_a_page(
 ) -> None:
     monkeypatch.setattr(image_decoder, "find_spec", lambda name: None)
     async with run() as driver:
-        view = ImageView(part(40, 40))
+        view = ImageView(image_part(40, 40))
         await driver.app.screen.mount(view)
         await driver.pilot.pause()
         assert not view.display
@@ -319,7 +324,7 @@ async def test_a_script_or_mislabelled_icon_is_not_drawn(run: Run) -> None:
 
 async def test_leaving_ends_the_process_that_decodes(run: Run) -> None:
     async with run() as driver:
-        show(driver.host, part(40, 20))
+        show_images(driver.host, image_part(40, 20))
         await driver.until(lambda: colours(driver), "the picture")
         child = driver.app.image_cache.decoder_pid
         assert psutil.pid_exists(child)
@@ -330,7 +335,7 @@ async def test_the_gallery_keeps_a_bounded_part_of_what_it_decoded(monkeypatch: 
     monkeypatch.setattr("mcphost.tui.image_cache.MAX_CACHED_BYTES", 4_000)
     gallery = ImageCache()
     for size in range(10, 30):
-        await gallery.decode(part(size, size).data, 100, 100)
+        await gallery.decode(image_part(size, size).data, 100, 100)
     assert gallery.cached_bytes <= 4_000
     assert gallery.entry_count < 5
     await gallery.close()

@@ -14,11 +14,11 @@ from tests.screens.conftest import Run
 pytestmark = pytest.mark.anyio
 
 
-def cards(driver: Any) -> list[ToolCard]:
+def tool_cards(driver: Any) -> list[ToolCard]:
     return [block for block in driver.app.chat.presenter.transcript.blocks if isinstance(block, ToolCard)]
 
 
-async def forever(call: str) -> None:
+async def never_finish(call: str) -> None:
     del call
     await asyncio.Event().wait()
 
@@ -46,7 +46,7 @@ async def test_a_call_by_hand_is_one_card_with_its_progress_and_its_result(run: 
         assert "running" in line
         done.set()
         await driver.until(lambda: "search_files gave" in driver.transcript(), "the result")
-        assert [card.state for card in cards(driver)] == ["ok"]
+        assert [card.state for card in tool_cards(driver)] == ["ok"]
 
 
 async def test_a_task_that_an_earlier_run_left_has_a_card_until_it_is_over(run: Run) -> None:
@@ -63,18 +63,18 @@ async def test_a_task_that_an_earlier_run_left_has_a_card_until_it_is_over(run: 
         await driver.pilot.press("enter")
         await driver.until(lambda: driver.host.sent and not driver.host.conversation.is_busy, "the answer")
         await driver.pilot.pause(0.05)
-        assert [card.state for card in cards(driver)] == ["running"]  # a turn that ends is none of its
+        assert [card.state for card in tool_cards(driver)] == ["running"]  # a turn that ends is none of its
         driver.host.put(events.ToolFinished("left-1", "files", "index", "ok", "12 files", 3.0))
         await driver.until(lambda: "12 files" in driver.transcript(), "the result")
-        assert [card.state for card in cards(driver)] == ["ok"]
+        assert [card.state for card in tool_cards(driver)] == ["ok"]
 
 
 async def test_escape_stops_a_call_by_hand(run: Run) -> None:
-    async with run(by_hand=forever) as driver:
+    async with run(by_hand=never_finish) as driver:
         await start_manual_call(driver)
         await driver.until(lambda: "running" in driver.transcript())
         await driver.pilot.press("escape")
-        await driver.until(lambda: [card.state for card in cards(driver)] == ["stopped"], "the end of the call")
+        await driver.until(lambda: [card.state for card in tool_cards(driver)] == ["stopped"], "the end of the call")
 
 
 async def test_a_call_by_hand_continues_when_a_turn_ends_or_another_conversation_begins(run: Run) -> None:
@@ -82,18 +82,18 @@ async def test_a_call_by_hand_continues_when_a_turn_ends_or_another_conversation
         del turn, text
         return "yes"
 
-    async with run(by_hand=forever, turn=says) as driver:
+    async with run(by_hand=never_finish, turn=says) as driver:
         await start_manual_call(driver)
         await driver.type("hello")
         await driver.pilot.press("enter")
         await driver.until(lambda: driver.host.sent and not driver.host.conversation.is_busy)
         await driver.pilot.pause(0.05)
-        assert [card.state for card in cards(driver)] == ["running"]
+        assert [card.state for card in tool_cards(driver)] == ["running"]
         await driver.pilot.press("ctrl+n")
-        await driver.until(lambda: not cards(driver), "an empty conversation")
+        await driver.until(lambda: not tool_cards(driver), "an empty conversation")
         driver.host.put(events.ToolFinished("hand-1", "files", "search_files", "ok", "14 matches", 0.1))
         await driver.pilot.pause(0.05)
-        assert not cards(driver)
+        assert not tool_cards(driver)
 
 
 async def test_a_call_by_hand_that_fails_says_what_to_do_once(run: Run) -> None:
@@ -105,7 +105,7 @@ async def test_a_call_by_hand_that_fails_says_what_to_do_once(run: Run) -> None:
         await start_manual_call(driver)
         await driver.until(lambda: "Look again." in driver.transcript(), "the reason")
         await driver.pilot.pause(0.05)
-        assert [card.state for card in cards(driver)] == ["failed"]
+        assert [card.state for card in tool_cards(driver)] == ["failed"]
         assert "Look again." in driver.transcript()
 
 

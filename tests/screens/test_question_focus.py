@@ -29,14 +29,14 @@ def composer_input(driver: Any) -> Any:
     return driver.app.chat.composer_input
 
 
-def clicks(driver: Any, selector: str) -> None:
+def click(driver: Any, selector: str) -> None:
     """A click as the terminal brings it; that of the pilot goes past the app."""
     x, y = driver.app.screen.query_one(selector).region.offset
     for kind in (events.MouseDown, events.MouseUp):
         driver.app.post_message(kind(None, x, y, 0, 0, 1, False, False, False, x, y))
 
 
-async def card(driver: Any, *texts: str) -> Any:
+async def wait_for_card(driver: Any, *texts: str) -> Any:
     """Wait for the question that waits beside the message."""
     await driver.until(
         lambda: driver.app.chat.query("QuestionCard") and all(text in driver.text() for text in texts), "the card"
@@ -53,7 +53,7 @@ async def test_a_question_that_comes_while_a_message_is_written_is_seen_and_take
         await driver.type("thank")
         clock.now += 60
         pending = PendingQuestion(driver, question)
-        await card(driver, "Press F8 or click to open", "1 waiting for you: F8")
+        await wait_for_card(driver, "Press F8 or click to open", "1 waiting for you: F8")
         assert question.server in driver.text()
         assert driver.app.screen is driver.app.chat
         assert driver.app.focused is composer_input(driver)
@@ -80,16 +80,16 @@ async def test_a_click_on_what_waits_enters_it_and_a_second_one_presses_no_butto
     async with run() as driver:
         await driver.type("x")
         pending = PendingQuestion(driver, tool_question())
-        await card(driver, "files wants to run write_file", "path /tmp/x")
-        clicks(driver, "QuestionCard")
+        await wait_for_card(driver, "files wants to run write_file", "path /tmp/x")
+        click(driver, "QuestionCard")
         await driver.until(
             lambda: driver.app.screen is not driver.app.chat and driver.app.screen.guard.is_shown, "the dialog"
         )
-        clicks(driver, "#once")
+        click(driver, "#once")
         await driver.pilot.pause()
         assert pending.answer is None
         clock.now += 1
-        clicks(driver, "#once")
+        click(driver, "#once")
         await driver.until(lambda: pending.answer == AllowOnce(), "the answer")
 
 
@@ -98,7 +98,7 @@ async def test_a_key_that_went_to_the_message_a_moment_ago_keeps_the_focus_there
         await driver.pilot.press("x", "backspace")
         clock.now += 1.9
         first = PendingQuestion(driver, tool_question())
-        await card(driver)
+        await wait_for_card(driver)
         clock.now += 60
         await driver.pilot.pause()
         assert driver.app.screen is driver.app.chat, "nothing takes the focus later by itself"
@@ -152,7 +152,7 @@ async def test_typing_on_during_a_question_writes_a_message(run: Run, clock: Man
         assert NOT_ENTERED_HINT + KEEP_TYPING_HINT in driver.text()
         clock.now += 0.7
         await driver.pilot.press("s")
-        await card(driver, "Press F8 or click to open")
+        await wait_for_card(driver, "Press F8 or click to open")
         await driver.until(lambda: composer_input(driver).text == "as", "both letters")
         await driver.type("k")
         await driver.pilot.press("enter")
@@ -186,7 +186,7 @@ async def test_a_pasted_text_goes_to_the_message(run: Run, clock: ManualClock) -
         pending, _ = await open_guarded_dialog(driver, tool_question())
         clock.now += 60
         driver.app.post_message(events.Paste("a\ns"))
-        await card(driver)
+        await wait_for_card(driver)
         await driver.until(lambda: composer_input(driver).text == "a\ns", "the text")
         assert pending.answer is None
 
@@ -205,7 +205,7 @@ async def test_letters_right_behind_the_key_that_enters_answer_nothing(run: Run,
     async with run() as driver:
         await driver.type("x")
         pending = PendingQuestion(driver, tool_question())
-        await card(driver)
+        await wait_for_card(driver)
         driver.press_together("f8", *"asA", "enter")
         await driver.until(
             lambda: driver.app.screen is not driver.app.chat and driver.app.screen.guard.is_shown, "the dialog"
@@ -248,7 +248,7 @@ async def test_a_question_right_after_another_starts_anew_on_refusing(run: Run, 
     async with run() as driver:
         await driver.type("draft")
         asked = [PendingQuestion(driver, trust_question(url=f"https://{number}.example/mcp")) for number in range(2)]
-        await card(driver, "1 of 2 waiting")
+        await wait_for_card(driver, "1 of 2 waiting")
         await driver.pilot.press("f8")
         await driver.until(
             lambda: driver.app.screen is not driver.app.chat and driver.app.screen.guard.is_shown, "the dialog"
@@ -271,7 +271,7 @@ async def test_several_calls_wait_beside_the_message_as_one(run: Run, clock: Man
     async with run() as driver:
         await driver.type("x")
         asked = [PendingQuestion(driver, replace(CALL, call=f"c{number}")) for number in range(3)]
-        await card(driver, "3 calls wait", "github · create_issue")
+        await wait_for_card(driver, "3 calls wait", "github · create_issue")
         await driver.pilot.press("f8")
         await driver.until(lambda: type(driver.dialog).__name__ == "WaitingCallsDialog" or clock.now, "the list")
         await driver.until(

@@ -33,7 +33,7 @@ SECONDS = 60
 BROWSER = "import sys; open(sys.argv[1], 'a').write(sys.argv[2] + chr(10))"
 
 
-class Real(AppDriver):
+class RealAppDriver(AppDriver):
     """A run of everything; `visited` is what the browser was started with."""
 
     def __init__(self, folder: Path, *run: Run) -> None:
@@ -116,7 +116,7 @@ class Real(AppDriver):
             await self.pilot.press(step)
 
 
-Open = Callable[..., AbstractAsyncContextManager[Real]]
+Open = Callable[..., AbstractAsyncContextManager[RealAppDriver]]
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def open_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
     monkeypatch.setenv("BROWSER", f"{sys.executable} {tmp_path / 'browser.py'} {tmp_path / 'visited'} %s")
 
     @asynccontextmanager
-    async def opened(command: list[str], tools: int, **options: Any) -> AsyncIterator[Real]:
+    async def opened(command: list[str], tools: int, **options: Any) -> AsyncIterator[RealAppDriver]:
         (tmp_path / "servers.json").write_text(
             json.dumps({"mcpServers": {"peer": {"command": command[0], "args": command[1:]}}})
         )
@@ -142,7 +142,7 @@ def open_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
         async with open_host(chosen, frontend, open_url=open_url) as host:
             app = McpHostApp(host, frontend)
             async with app.run_test(size=(100, 40)) as pilot:
-                driver = Real(tmp_path, app, host, frontend, pilot)
+                driver = RealAppDriver(tmp_path, app, host, frontend, pilot)
                 app.run_worker(driver.listen())
                 frontend.bind(app)
                 await driver.ready(tools)
@@ -153,14 +153,14 @@ def open_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
 
 
 @pytest.fixture
-def open_everything(open_app: Open, npm_peers: Path) -> Callable[..., AbstractAsyncContextManager[Real]]:
+def open_everything(open_app: Open, npm_peers: Path) -> Callable[..., AbstractAsyncContextManager[RealAppDriver]]:
     """The same with server-everything, which asks for the folders at once: `roots` are the keys that answer it.
 
     The question comes with the first call.
     """
 
     @asynccontextmanager
-    async def opened(*roots: str) -> AsyncIterator[Real]:
+    async def opened(*roots: str) -> AsyncIterator[RealAppDriver]:
         async with open_app(node.everything_command(), 19) as driver:
             sharing = driver.host.servers.find("peer").request_handler.root_sharing
             await driver.until(lambda: sharing.is_waiting, "that the server asked")
@@ -248,12 +248,12 @@ FILLED: dict[str, tuple[tuple[str, ...], Any]] = {
 """The keys pressed in each field, text typed after a quote or pasted after a plus; and what the server is to get."""
 
 
-async def _form(driver: Real) -> FillFormDialog:
+async def _form(driver: RealAppDriver) -> FillFormDialog:
     await driver.call("trigger-elicitation-request")
     return await driver.asked(FillFormDialog)
 
 
-async def _raw(driver: Real) -> Any:
+async def _raw(driver: RealAppDriver) -> Any:
     given = await driver.result()
     assert given.outcome == "ok"
     return json.loads(given.text.partition("Raw result: ")[2])
@@ -365,7 +365,7 @@ AGREED: dict[type[Any], tuple[str, ...]] = {
 }
 
 
-async def _answered(driver: Real, tool: str, **keys: tuple[str, ...]) -> list[str]:
+async def _answered(driver: RealAppDriver, tool: str, **keys: tuple[str, ...]) -> list[str]:
     """Call a tool and answer whatever it asks, agreeing unless a dialog is named with other keys; the dialogs."""
     await driver.call(tool)
     seen: list[str] = []

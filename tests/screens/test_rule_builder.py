@@ -40,7 +40,7 @@ async def save_rule(driver: Any, pending: PendingQuestion) -> Any:
     return pending.answer
 
 
-async def to(driver: Any, title: str) -> None:
+async def focus_field(driver: Any, title: str) -> None:
     """To the field of that title, by the tab key."""
     for _ in range(20):
         row = driver.app.screen.form.current_row
@@ -51,12 +51,12 @@ async def to(driver: Any, title: str) -> None:
 
 
 async def choose_option(driver: Any, title: str, words: str) -> None:
-    await to(driver, title)
+    await focus_field(driver, title)
     options = [option.value for option in driver.app.screen.form.current_row.field.options]
     await driver.pilot.press("home", *["down"] * options.index(words), "space")
 
 
-async def fill(driver: Any, text: str) -> None:
+async def fill_next_field(driver: Any, text: str) -> None:
     """The field after the one with the focus."""
     await driver.pilot.press("tab", "ctrl+u")
     await driver.type(text)
@@ -176,7 +176,7 @@ async def test_conditions_scope_and_expiry_are_chosen_by_keyboard(run: Run) -> N
         pending, _ = await open_builder(driver)
         await choose_option(driver, "path", "in this folder")
         await choose_option(driver, "lines", "at most")
-        await fill(driver, "100")
+        await fill_next_field(driver, "100")
         await choose_option(driver, "where", "this project")
         await choose_option(driver, "until", "1 hour")
         await wait_for_comparison(driver)
@@ -239,7 +239,7 @@ async def test_a_rule_that_does_not_cover_this_very_call_cannot_be_kept(run: Run
     async with run(size=(80, 24)) as driver:
         pending, _ = await open_builder(driver)
         await choose_option(driver, "lines", "at most")
-        await fill(driver, "10")
+        await fill_next_field(driver, "10")
         await driver.until(lambda: "does not match this call" in driver.text(), "the warning")
         await driver.pilot.press("ctrl+s")
         await driver.pilot.pause()
@@ -276,7 +276,7 @@ async def test_it_says_which_earlier_calls_the_rule_would_have_covered(run: Run)
         await choose_option(driver, "path", "any value")
         await driver.until(lambda: "2 of the 3 earlier calls" in driver.text(), "both")
         await choose_option(driver, "path", "in this folder")
-        await fill(driver, FOLDER)
+        await fill_next_field(driver, FOLDER)
         await driver.until(lambda: "1 of the 3 earlier calls" in driver.text(), "one")
         assert "/home/me/proj/b" in driver.text()
         assert "/etc/passwd" not in driver.text()

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 UNLOCK = UnlockSecrets(server="", why="sign-ins are kept in an encrypted file", file="/data/secrets.sealed.json")
 
 
-def keep(**more: Any) -> ChooseSecretStorage:
+def storage_question(**more: Any) -> ChooseSecretStorage:
     return ChooseSecretStorage(
         server="",
         why="a sign-in worked, and no keyring can keep it",
@@ -36,7 +36,7 @@ def keep(**more: Any) -> ChooseSecretStorage:
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_what_is_wrong_and_every_place_are_shown_whole(run: Run, size: tuple[int, int]) -> None:
     async with run(size=size) as driver:
-        PendingQuestion(driver, keep())
+        PendingQuestion(driver, storage_question())
         await driver.enter_question()
         shown = driver.text()
         for text in ("Save your sign-in to tracker?", "No keyring service answers.", "/data/secrets.json",
@@ -60,12 +60,14 @@ async def test_what_is_wrong_and_every_place_are_shown_whole(run: Run, size: tup
 )
 async def test_a_file_is_used_only_when_it_was_chosen(run: Run, keys: tuple[str, ...], answer: Any) -> None:
     async with run(size=(80, 24)) as driver:
-        assert await ask_and_press(driver, keep(), *keys) == answer
+        assert await ask_and_press(driver, storage_question(), *keys) == answer
 
 
 async def test_the_pass_phrase_of_a_file_that_is_there_is_typed_once(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
-        assert await ask_and_press(driver, keep(is_new=False), "e", "p", "w", "enter") == KeepInEncryptedFile("pw")
+        assert await ask_and_press(
+            driver, storage_question(is_new=False), "e", "p", "w", "enter"
+        ) == KeepInEncryptedFile("pw")
 
 
 @pytest.mark.parametrize(
@@ -86,7 +88,7 @@ async def test_a_file_stays_locked_unless_its_pass_phrase_is_typed(
 
 async def test_different_pass_phrases_are_reported_until_the_next_key(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
-        PendingQuestion(driver, keep())
+        PendingQuestion(driver, storage_question())
         await driver.enter_question()
         await driver.pilot.press("e", *"one", "enter", *"two", "enter")
         assert "new passphrase   •••" in driver.text()
@@ -98,7 +100,7 @@ async def test_different_pass_phrases_are_reported_until_the_next_key(run: Run) 
 
 async def test_a_pass_phrase_is_never_on_the_screen(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
-        PendingQuestion(driver, keep())
+        PendingQuestion(driver, storage_question())
         await driver.enter_question()
         await driver.pilot.press("e", *"hunter2")
         assert "hunter2" not in driver.text()
@@ -120,7 +122,7 @@ async def test_what_is_typed_right_after_enter_is_in_the_second_box(
     run: Run, keys: tuple[str, ...], answer: Any
 ) -> None:
     async with run(size=(80, 24)) as driver:
-        pending = PendingQuestion(driver, keep())
+        pending = PendingQuestion(driver, storage_question())
         await driver.enter_question()
         driver.press_together(*keys)
         await driver.until(lambda: pending.answer is not None, "an answer")
@@ -138,7 +140,7 @@ async def test_a_pass_phrase_that_is_typed_at_once_opens_the_file(run: Run) -> N
 
 async def test_a_repetition_that_came_too_early_for_its_box_is_compared_all_the_same(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
-        pending = PendingQuestion(driver, keep())
+        pending = PendingQuestion(driver, storage_question())
         await driver.enter_question()
         driver.press_together("e", *"one", "enter", *"two", "enter")
         await driver.until(lambda: "the passphrases differ" in driver.text(), "what is wrong")

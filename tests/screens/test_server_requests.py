@@ -141,7 +141,7 @@ DEAR = ModelCandidate(name="m", label="Some model", input_price=1e-5, output_pri
 OTHER = ModelCandidate(name="n", label="Other model")
 
 
-async def edit(driver: Any, question: Question[Any], *keys: str) -> PendingQuestion:
+async def type_into_form(driver: Any, question: Question[Any], *keys: str) -> PendingQuestion:
     """Open the form and type there."""
     pending = PendingQuestion(driver, question)
     dialog = await driver.enter_question()
@@ -158,7 +158,7 @@ async def test_messages_instructions_tokens_and_model_are_edited_by_keyboard_and
     )
     async with run(size=(110, 40)) as driver:
         keys = ("down", "space", "tab", *["backspace"] * 2, "tab", *" Now", "tab", "a", "d", "?", "ctrl+s")
-        answer = await edit(driver, asked, *keys)
+        answer = await type_into_form(driver, asked, *keys)
         await driver.until(lambda: "You chose it." in driver.text() and "France" in driver.text(), "the edited request")
         for words in ("Other model", "12 tokens", "Be brief. Now", "Capital of Francead?"):
             assert words in driver.text(), words
@@ -173,7 +173,7 @@ async def test_messages_instructions_tokens_and_model_are_edited_by_keyboard_and
 @pytest.mark.req("samp.human")
 async def test_tokens_cannot_be_raised_and_nothing_at_all_cannot_be_sent(run: Run) -> None:
     async with run(size=(110, 40)) as driver:
-        answer = await edit(driver, sampling_question("x"), "0", "ctrl+s")
+        answer = await type_into_form(driver, sampling_question("x"), "0", "ctrl+s")
         await driver.until(lambda: "at most 1200" in driver.text(), "the fault")
         await driver.pilot.press("backspace", "tab", "tab", "backspace", "ctrl+s")
         await driver.until(lambda: "Keep at least one message" in driver.text(), "the fault")
@@ -188,7 +188,7 @@ async def test_tokens_cannot_be_raised_and_nothing_at_all_cannot_be_sent(run: Ru
 async def test_a_reply_is_edited_before_it_leaves(run: Run) -> None:
     use = {"type": "tool_use", "id": "1", "name": "look", "input": {}}
     async with run(size=(110, 30)) as driver:
-        answer = await edit(driver, reply_content({"type": "text", "text": "Paris"}, use), "!", "ctrl+s")
+        answer = await type_into_form(driver, reply_content({"type": "text", "text": "Paris"}, use), "!", "ctrl+s")
         await driver.until(lambda: "by you" in driver.text() and "Paris!" in driver.text(), "the edited reply")
         await driver.until(lambda: not driver.app.screen.is_guarded, "ears")
         await driver.pilot.press("a")
@@ -213,7 +213,7 @@ async def test_cost_limits_and_the_reason_are_on_the_question(run: Run) -> None:
 async def test_the_conversation_is_shown_whole_before_it_goes_along(run: Run) -> None:
     asked = sampling_question(include_context="thisServer", conversation="user: my secret")
     async with run(size=(110, 40)) as driver:
-        answer = await edit(driver, asked, "tab", "y", "ctrl+s")
+        answer = await type_into_form(driver, asked, "tab", "y", "ctrl+s")
         await driver.until(lambda: "my secret" in driver.text(), "the conversation")
         await driver.until(lambda: not driver.app.screen.is_guarded, "ears")
         await driver.pilot.press("a")

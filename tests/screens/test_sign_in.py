@@ -201,7 +201,7 @@ def qr_modules(strips: Any) -> list[list[int]]:
     return out
 
 
-def found(seen: list[list[int]], expected: list[list[int]]) -> bool:
+def contains_modules(seen: list[list[int]], expected: list[list[int]]) -> bool:
     """Whether it is there, whole, somewhere."""
     width, height = len(expected[0]), len(expected)
     return any(
@@ -227,7 +227,8 @@ async def test_a_qr_code_is_drawn_whole_in_black_on_white_whatever_the_theme(
         if size == (120, 40):
             expected = [[item for item in row for _ in (1, 2)] for row in expected for _ in (1, 2)]
         await driver.until(
-            lambda: found(qr_modules(driver.app.screen._compositor.render_strips()), expected), "every module"
+            lambda: contains_modules(qr_modules(driver.app.screen._compositor.render_strips()), expected),
+            "every module",
         )
         await driver.pilot.press("escape")
         await driver.enter_question()
@@ -240,7 +241,7 @@ async def test_a_window_too_small_for_a_qr_code_shows_the_needed_size(run: Run) 
         await driver.enter_question()
         await driver.pilot.press("q")
         await driver.until(lambda: "too small for the QR code: it needs" in driver.text(), "a sentence")
-        assert not found(qr_modules(driver.app.screen._compositor.render_strips()), [[1, 1, 1, 1]])
+        assert not contains_modules(qr_modules(driver.app.screen._compositor.render_strips()), [[1, 1, 1, 1]])
 
 
 def test_a_text_that_no_code_holds_well_has_none() -> None:

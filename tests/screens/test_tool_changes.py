@@ -9,7 +9,7 @@ from tests.screens.conftest import Run
 pytestmark = pytest.mark.anyio
 
 
-def changed(*names: str) -> ReviewToolChanges:
+def review_question(*names: str) -> ReviewToolChanges:
     changes = (
         ToolChange(tool=name, digest=name, difference=(f"- description: old {name}", f"+ description: new {name}"))
         for name in names
@@ -21,7 +21,7 @@ def changed(*names: str) -> ReviewToolChanges:
 
 async def test_one_changed_tool_is_shown_and_kept_by_one_key(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
-        pending = PendingQuestion(driver, changed("read"))
+        pending = PendingQuestion(driver, review_question("read"))
         await driver.enter_question()
         assert "- description: old read" in driver.text()
         assert "+ description: new read" in driver.text()
@@ -32,7 +32,7 @@ async def test_one_changed_tool_is_shown_and_kept_by_one_key(run: Run) -> None:
 
 async def test_all_are_kept_only_after_each_was_looked_at(run: Run) -> None:
     async with run(size=(100, 30)) as driver:
-        pending = PendingQuestion(driver, changed("read", "write", "list"))
+        pending = PendingQuestion(driver, review_question("read", "write", "list"))
         await driver.enter_question()
         await driver.pilot.press("K")
         await driver.until(lambda: "2 of them not read yet" in driver.text())
@@ -96,7 +96,7 @@ async def test_a_difference_too_long_for_the_question_is_kept_once_it_was_read_o
 
 async def test_some_tools_are_kept_and_the_rest_is_quarantined(run: Run) -> None:
     async with run(size=(100, 30)) as driver:
-        pending = PendingQuestion(driver, changed("read", "write"))
+        pending = PendingQuestion(driver, review_question("read", "write"))
         await driver.enter_question()
         await driver.pilot.press("n")
         await driver.until(lambda: "new write" in driver.text())
@@ -108,7 +108,7 @@ async def test_some_tools_are_kept_and_the_rest_is_quarantined(run: Run) -> None
 
 async def test_escape_holds_back_also_what_was_marked_to_be_kept(run: Run) -> None:
     async with run(size=(100, 30)) as driver:
-        pending = PendingQuestion(driver, changed("read", "write"))
+        pending = PendingQuestion(driver, review_question("read", "write"))
         await driver.enter_question()
         await driver.pilot.press("k", "escape")
         await driver.until(lambda: pending.answer == AcceptToolChanges())

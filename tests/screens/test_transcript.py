@@ -16,11 +16,12 @@ from mcphost.tui.transcript.blocks import MarkdownBlock, NoticeBlock, ThinkingBl
 from mcphost.tui.transcript.tool_card import ToolCard
 from mcphost.tui.transcript.transcript import LINES_PER_BLOCK, Transcript
 from mcphost.tui.widgets.long_text import LongText
+from tests.fakes.long_text_app import LongTextApp
 
 pytestmark = pytest.mark.anyio
 
 
-class Small(App[None]):
+class TranscriptApp(App[None]):
     """A transcript and nothing else."""
 
     def __init__(self) -> None:
@@ -51,7 +52,7 @@ class Small(App[None]):
 
 
 async def test_a_drag_selects_text_across_blocks_and_copies_it_unwrapped() -> None:
-    app = Small()
+    app = TranscriptApp()
     long = "one two three four five six seven eight nine ten eleven twelve"
     async with app.run_test(size=(40, 20)) as pilot:
         app.view.load([MarkdownBlock(long), MarkdownBlock("second **block**")])
@@ -68,7 +69,7 @@ async def test_a_drag_selects_text_across_blocks_and_copies_it_unwrapped() -> No
 
 
 async def test_selecting_everything_gives_everything_even_what_was_never_drawn() -> None:
-    app = Small()
+    app = TranscriptApp()
     async with app.run_test(size=(40, 10)) as pilot:
         app.view.load([MarkdownBlock(f"block {n}") for n in range(200)])
         await pilot.pause()
@@ -78,7 +79,7 @@ async def test_selecting_everything_gives_everything_even_what_was_never_drawn()
 
 
 async def test_part_of_one_line_is_selected_by_its_characters() -> None:
-    app = Small()
+    app = TranscriptApp()
     async with app.run_test(size=(40, 10)):
         app.view.load([UserMessage("first\nsecond 中文 line")])
         result = app.view.get_selection(Selection(Offset(7, 2), Offset(9, 2)))
@@ -88,7 +89,7 @@ async def test_part_of_one_line_is_selected_by_its_characters() -> None:
 
 
 async def test_clicking_a_link_tells_its_address_and_opens_nothing() -> None:
-    app = Small()
+    app = TranscriptApp()
     async with app.run_test(size=(60, 10)) as pilot:
         app.view.load([MarkdownBlock("go [here](https://example.com/x?a=1) now")])
         await pilot.pause()
@@ -110,7 +111,7 @@ async def test_clicking_a_link_tells_its_address_and_opens_nothing() -> None:
 )
 @pytest.mark.parametrize("width", [20, 41, 80])
 async def test_every_row_is_exactly_as_wide_as_the_view(text: str, width: int) -> None:
-    app = Small()
+    app = TranscriptApp()
     async with app.run_test(size=(width, 30)) as pilot:
         card = ToolCard("c", text, text, {"k": text, "other": text})
         card.finish("ok", text, 1)
@@ -131,7 +132,7 @@ async def test_every_row_is_exactly_as_wide_as_the_view(text: str, width: int) -
 
 
 async def test_a_stream_follows_its_end_and_the_kinds_of_text_stay_apart() -> None:
-    app = Small()
+    app = TranscriptApp()
     async with app.run_test(size=(60, 12)) as pilot:
         view = app.view
         view.stream("first I think", thinking=True)
@@ -149,7 +150,7 @@ async def test_a_stream_follows_its_end_and_the_kinds_of_text_stay_apart() -> No
 
 
 async def test_a_long_history_opens_without_measuring_all_of_it_and_scrolls_through_all_of_it() -> None:
-    app = Small()
+    app = TranscriptApp()
     blocks: list[TranscriptBlock] = [
         UserMessage(f"question {n}") if n % 2 else MarkdownBlock(f"answer *{n}*\n\n" * 5) for n in range(5000)
     ]
@@ -170,7 +171,7 @@ async def test_a_long_history_opens_without_measuring_all_of_it_and_scrolls_thro
 
 
 async def test_scrolling_up_through_unmeasured_blocks_never_skips_a_line() -> None:
-    app = Small()
+    app = TranscriptApp()
     blocks: list[TranscriptBlock] = [MarkdownBlock(f"# head {n}\n\ntext {n}\n\n- a {n}\n- b {n}\n") for n in range(24)]
     async with app.run_test(size=(60, 10)) as pilot:
         app.view.load(blocks)
@@ -187,7 +188,7 @@ async def test_scrolling_up_through_unmeasured_blocks_never_skips_a_line() -> No
 
 
 async def test_thinking_unfolds_and_a_card_opens_by_key() -> None:
-    app = Small()
+    app = TranscriptApp()
     async with app.run_test(size=(60, 20)) as pilot:
         card = ToolCard("c", "s", "t", {})
         card.finish("ok", "\n".join(map(str, range(100))), 1)
@@ -201,7 +202,7 @@ async def test_thinking_unfolds_and_a_card_opens_by_key() -> None:
 
 
 async def test_a_result_can_imitate_no_heading_of_its_page() -> None:
-    app = Small()
+    app = TranscriptApp()
     lie = "done\n\ncalled with path\n/etc/passwd\n" + "more\n" * 50
     async with app.run_test(size=(60, 20)) as pilot:
         card = ToolCard("c", "s", "t", {"path": "/home\ncalled with mode\nread"})
@@ -212,16 +213,9 @@ async def test_a_result_can_imitate_no_heading_of_its_page() -> None:
         assert app.sections == [[Section("result", lie), Section("called with path", "/home\ncalled with mode\nread")]]
 
 
-class Big(App[None]):
-    """The viewer's text and nothing else."""
-
-    def compose(self) -> ComposeResult:
-        yield LongText(id="t")
-
-
 @pytest.mark.parametrize("text", ["a line of text\n" * 700_000, "x" * 10_000_000], ids=["lines", "one line"])
 async def test_ten_megabytes_open_without_measuring_them_all_and_can_be_read_at_both_ends(text: str) -> None:
-    app = Big()
+    app = LongTextApp()
     async with app.run_test(size=(80, 24)) as pilot:
         view = app.query_one(LongText)
         started_at = process_time()
@@ -236,7 +230,7 @@ async def test_ten_megabytes_open_without_measuring_them_all_and_can_be_read_at_
 
 
 async def test_long_text_is_cleaned_row_by_row_and_copied_as_it_was_broken() -> None:
-    app = Big()
+    app = LongTextApp()
     async with app.run_test(size=(22, 10)) as pilot:
         view = app.query_one(LongText)
         view.show("\x1b[31mred\nabcdefghijklmnopqrstuvwxyz\nend")
@@ -263,7 +257,7 @@ def drawn_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 async def test_a_call_that_waits_draws_one_row_of_the_screen_at_each_turn(drawn_rows: list[int]) -> None:
-    app = Small()
+    app = TranscriptApp()
     async with app.run_test(size=(60, 20)) as pilot:
         card = ToolCard("c", "files", "read", {"path": "notes.txt"})
         app.view.load([MarkdownBlock("above\n\n" * 3)])
@@ -280,7 +274,7 @@ async def test_a_call_that_waits_draws_one_row_of_the_screen_at_each_turn(drawn_
 
 
 async def test_a_call_that_is_out_of_view_draws_nothing(drawn_rows: list[int]) -> None:
-    app = Small()
+    app = TranscriptApp()
     async with app.run_test(size=(60, 20)) as pilot:
         card = ToolCard("c", "files", "read", {"path": "notes.txt"})
         app.view.load([MarkdownBlock(f"line {number}") for number in range(200)])
@@ -296,7 +290,7 @@ async def test_a_call_that_is_out_of_view_draws_nothing(drawn_rows: list[int]) -
 
 
 async def test_the_spinner_of_a_long_call_turns_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    app = Small()
+    app = TranscriptApp()
     waits: list[float] = []
     async with app.run_test(size=(60, 20)) as pilot:
         card = ToolCard("c", "files", "read", {})

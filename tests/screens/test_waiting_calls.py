@@ -24,13 +24,13 @@ async def open_call_list(driver: Any, *arguments: dict[str, Any]) -> list[Pendin
     return asked
 
 
-async def on_list(driver: Any) -> Any:
+async def wait_for_list(driver: Any) -> Any:
     await driver.until(lambda: type(driver.dialog).__name__ == "WaitingCallsDialog", "the list")
     await driver.enter()
     return driver.dialog
 
 
-async def on_call(driver: Any) -> Any:
+async def wait_for_call(driver: Any) -> Any:
     await driver.until(lambda: type(driver.dialog).__name__ == "ToolConsentDialog", "a call")
     await driver.enter()
     return driver.dialog
@@ -44,15 +44,15 @@ async def test_calls_that_come_together_are_a_list_and_each_is_opened_to_decide(
         assert "files · write_file" in driver.text()
         assert "○ not read" in driver.text()
         await driver.pilot.press("down", "o")
-        dialog = await on_call(driver)
+        dialog = await wait_for_call(driver)
         assert dialog.details.arguments == {"n": 2}
         await driver.until(lambda: "1 of 3 waiting" in driver.text(), "that it is the first that is looked at")
         await driver.pilot.press("a")
         await driver.until(lambda: asked[1].answer == AllowOnce())
-        await on_list(driver)
+        await wait_for_list(driver)
         await driver.pilot.press("d")
         await driver.until(lambda: asked[2].answer == Deny(), "the cursor went on to the third")
-        dialog = await on_call(driver)
+        dialog = await wait_for_call(driver)
         assert dialog.details.arguments == {"n": 1}
         await driver.pilot.press("escape")
         await driver.until(lambda: asked[0].answer == Deny())
@@ -63,7 +63,7 @@ async def test_calls_of_one_tool_with_a_long_name_are_told_apart_by_their_argume
         for number in (1, 2):
             asked = tool_question(call=f"c{number}", arguments={"path": f"a/{number}"})
             PendingQuestion(driver, replace(asked, server="s" * 60, tool="t" * 60))
-        await on_list(driver)
+        await wait_for_list(driver)
         for number in (1, 2):
             await driver.until(lambda number=number: f"… · {'t' * 25}…  path a/{number}" in driver.text(), "both")
 
@@ -72,23 +72,23 @@ async def test_all_are_allowed_together_only_when_each_was_read_to_its_end(run: 
     async with run(size=(80, 24)) as driver:
         asked = await open_call_list(driver, {"n": 1}, LONG_ARGUMENTS)
         await driver.pilot.press("o")
-        await on_call(driver)
+        await wait_for_call(driver)
         await driver.pilot.press("l")
-        dialog = await on_list(driver)
+        dialog = await wait_for_list(driver)
         await driver.pilot.press("o")
-        await on_call(driver)
+        await wait_for_call(driver)
         await driver.pilot.press("l")
-        dialog = await on_list(driver)
+        dialog = await wait_for_list(driver)
         assert "1 not read yet" in driver.text()
         assert not dialog.query_one("#allow_all").display
         await driver.pilot.press("A")
         assert [question.answer for question in asked] == [None, None]
         await driver.pilot.press("down", "o")
-        await on_call(driver)
+        await wait_for_call(driver)
         await driver.pilot.press("end")
         await driver.until(lambda: driver.dialog.is_read)
         await driver.pilot.press("l")
-        dialog = await on_list(driver)
+        dialog = await wait_for_list(driver)
         assert "all were read to the end" in driver.text()
         await driver.pilot.press("A")
         await driver.until(lambda: [question.answer for question in asked] == [AllowOnce(), AllowOnce()], "both")
@@ -98,15 +98,15 @@ async def test_what_was_edited_is_kept_while_another_call_is_looked_at(run: Run)
     async with run(size=(120, 40)) as driver:
         asked = await open_call_list(driver, {"path": "a"}, {"path": "b"})
         await driver.pilot.press("o")
-        dialog = await on_call(driver)
+        dialog = await wait_for_call(driver)
         await driver.pilot.press("e", "backspace", "c", "ctrl+s")
         await driver.until(lambda: "edited by you" in driver.text())
-        await on_call(driver)
+        await wait_for_call(driver)
         await driver.pilot.press("l")
-        await on_list(driver)
+        await wait_for_list(driver)
         assert "path c" in driver.text()
         await driver.pilot.press("up", "o")
-        dialog = await on_call(driver)
+        dialog = await wait_for_call(driver)
         assert dialog.review.arguments == {"path": "c"}
         await driver.pilot.press("a")
         await driver.until(lambda: asked[0].answer == AllowOnce({"path": "c"}))
@@ -116,7 +116,7 @@ async def test_what_was_edited_is_kept_while_another_call_is_looked_at(run: Run)
 async def test_a_call_that_comes_later_moves_neither_the_focus_nor_the_row_under_the_cursor(run: Run) -> None:
     async with run(size=(100, 30)) as driver:
         asked = await open_call_list(driver, {"n": 1}, {"n": 2}, {"n": 3})
-        dialog = await on_list(driver)
+        dialog = await wait_for_list(driver)
         await driver.pilot.press("down", "down", "up")
         before = dialog.cursor
         PendingQuestion(driver, tool_question(call="late", arguments={"n": 4}))
@@ -128,7 +128,7 @@ async def test_a_call_that_comes_later_moves_neither_the_focus_nor_the_row_under
         await driver.until(lambda: "3 calls wait" in driver.text(), "one less")
         assert dialog.cursor == before
         await driver.pilot.press("o")
-        assert (await on_call(driver)).details.arguments == {"n": 2}
+        assert (await wait_for_call(driver)).details.arguments == {"n": 2}
 
 
 async def test_a_call_that_is_being_read_is_not_taken_away_by_another(run: Run) -> None:
@@ -141,10 +141,10 @@ async def test_a_call_that_is_being_read_is_not_taken_away_by_another(run: Run) 
         )
         assert driver.app.screen is dialog
         await driver.pilot.press("l")
-        await on_list(driver)
+        await wait_for_list(driver)
         assert first.answer is None
         await driver.pilot.press("o")
-        await on_call(driver)
+        await wait_for_call(driver)
         await driver.until(lambda: "1 of 2 waiting" in driver.text(), "that nothing was answered meanwhile")
 
 

@@ -166,7 +166,7 @@ class EveryAnswerServer:
         return {"resultType": "complete", **state} if self.modern else state
 
 
-async def drive(session: Session, peer: ScriptedServer, server: EveryAnswerServer) -> None:
+async def send_everything(session: Session, peer: ScriptedServer, server: EveryAnswerServer) -> None:
     """Send everything there is to send."""
     for read in (list_tools, list_resources, list_resource_templates, list_prompts):
         await read(session)
@@ -187,17 +187,17 @@ async def drive(session: Session, peer: ScriptedServer, server: EveryAnswerServe
         server.polls = -1_000
         await cancel_call(session, CallTool("works"), "tasks/get", peer)
     async with anyio.create_task_group() as group:
-        group.start_soon(listen, session)
+        group.start_soon(listen_for_changes, session)
         expected = "subscriptions/listen" if server.modern else "resources/subscribe"
         await peer.wait_until(lambda: expected in peer.methods())
         group.cancel_scope.cancel()
     if not server.modern:
         await session.request(Subscribe("a:2"))
         await session.request(Unsubscribe("a:2"))
-        await questions(peer, server)
+        await ask_all_questions(peer, server)
 
 
-async def listen(session: Session) -> None:
+async def listen_for_changes(session: Session) -> None:
     async for _ in session.changes(WatchedChanges(tools=True, prompts=True, resources=True, uris=("a:1",))):
         pass
 
@@ -219,7 +219,7 @@ async def cancel_call(session: Session, call: CallTool, until: str = "", peer: S
         group.cancel_scope.cancel()
 
 
-async def questions(peer: ScriptedServer, server: EveryAnswerServer) -> None:
+async def ask_all_questions(peer: ScriptedServer, server: EveryAnswerServer) -> None:
     """Everything a server may ask, twice what has choices, and once each what is refused."""
     asks: list[tuple[str, dict[str, Any]]] = [
         ("ping", {}),
@@ -277,7 +277,7 @@ async def test_every_message_we_write_is_valid_in_its_revision(revision: Revisio
     answers = FakeRequestHandler(dict(REPLIES))
     answers.capabilities = CLIENT
     async with connect_to(peer, answers, revision=revision) as session:
-        await drive(session, peer, server)
+        await send_everything(session, peer, server)
     faults = [
         f"{message.get('method', server.asked.get(message.get('id')))}: {fault}"
         for message in peer.seen

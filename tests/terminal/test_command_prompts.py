@@ -17,7 +17,7 @@ from tests.unit.auth.oauth_peer import run_peer
 pytestmark = pytest.mark.anyio
 
 
-class Shell:
+class ShellTerminal:
     """Runs one command after the other in one terminal, each on an empty screen."""
 
     def __init__(self, terminal: Terminal) -> None:
@@ -64,7 +64,7 @@ async def test_ctrl_c_at_any_prompt_of_a_sign_in_leaves_the_terminal_as_it_was_a
     def drive(config: str) -> None:
         login = ("login", "tracker", "--mcp-config", config)
         with Terminal(tmp_path, environment=environment) as terminal:
-            shell = Shell(terminal)
+            shell = ShellTerminal(terminal)
             left = partial(terminal.wait_for, "code 130", "=echo=")
             shell.start(*login)
             shell.interrupt("Client id (empty")

@@ -70,7 +70,7 @@ def test_every_dialog_and_every_form_is_driven() -> None:
     assert {name for tests in COVERED_ELSEWHERE.values() for name in tests} <= terminal_tests().keys()
 
 
-def void(_: object) -> None:
+def ignore(_: object) -> None:
     """Nothing comes of it."""
 
 
@@ -157,7 +157,7 @@ def test_what_a_server_wants(user: DialogUser) -> None:
 
     def drifts(words: str) -> Callable[[], None]:
         changed = [attack_tool("form", words), attack_tool("visit", words), *tools[2:]]
-        return lambda: void(user.setup.write_plan("peer", *changed, calls=calls, push=[LIST_CHANGED]))
+        return lambda: ignore(user.setup.write_plan("peer", *changed, calls=calls, push=[LIST_CHANGED]))
 
     drift, held = "peer changed 2 of its tools", ["drift held back"]
     user.expect_refusal(ReviewToolChangesDialog, drifts("one"), drift, "+ description: one", ahead=["k"], answers=held)

@@ -40,7 +40,7 @@ def stored_files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in paths if path.suffix in {".toml", ".json"}}
 
 
-def leaves(user: DialogUser, kind: type[Any], key: str, *texts: str, ahead: Sequence[str]) -> None:
+def assert_escape_leaves(user: DialogUser, kind: type[Any], key: str, *texts: str, ahead: Sequence[str]) -> None:
     """What comes with the key that opens it does not confirm it, and Escape leaves it: nothing came of it."""
     (happened, recorded), kept = user.marks, stored_files(user.setup.folder)
     user.terminal.press(key, *ahead)
@@ -52,7 +52,7 @@ def leaves(user: DialogUser, kind: type[Any], key: str, *texts: str, ahead: Sequ
     user.refused.add(kind)
 
 
-def opens(user: DialogUser, key: str, *texts: str) -> Callable[[], None]:
+def postpone(user: DialogUser, key: str, *texts: str) -> Callable[[], None]:
     """To be done later: that page."""
 
     def opened() -> None:
@@ -62,7 +62,7 @@ def opens(user: DialogUser, key: str, *texts: str) -> Callable[[], None]:
     return opened
 
 
-def back(user: DialogUser) -> None:
+def return_to_chat(user: DialogUser) -> None:
     """From a page to the chat."""
     user.press_until(["Escape"], lambda screen: "F6 history" in screen, "the chat")
 
@@ -75,9 +75,11 @@ def test_forms_for_prompts_addresses_folders_and_auto_approval(user: DialogUser)
     user.wait_for_servers()
     terminal = user.terminal
 
-    prompts = opens(user, "F5", "Prompts", "greet", "fill in and insert")
+    prompts = postpone(user, "F5", "Prompts", "greet", "fill in and insert")
     prompts()
-    leaves(user, PromptArgumentsForm, "Enter", "peer · greet", "Insert", ahead=["Enter", "Enter", "Enter"])
+    assert_escape_leaves(
+        user, PromptArgumentsForm, "Enter", "peer · greet", "Insert", ahead=["Enter", "Enter", "Enter"]
+    )
 
     def greets() -> None:
         prompts()
@@ -92,9 +94,11 @@ def test_forms_for_prompts_addresses_folders_and_auto_approval(user: DialogUser)
     terminal.wait_for("hello to you")
     user.type_message("")
 
-    resources = opens(user, "F4", "Resources", "note", "attach to the message")
+    resources = postpone(user, "F4", "Resources", "note", "attach to the message")
     resources()
-    leaves(user, ResourceTemplateForm, "Enter", "peer · note", "attaches at the end", ahead=["Enter", "Enter"])
+    assert_escape_leaves(
+        user, ResourceTemplateForm, "Enter", "peer · note", "attaches at the end", ahead=["Enter", "Enter"]
+    )
 
     def reads_note() -> None:
         terminal.wait_for("attach to the message")
@@ -111,16 +115,16 @@ def test_forms_for_prompts_addresses_folders_and_auto_approval(user: DialogUser)
     terminal.wait_for("@ peer · note://A")
 
     out, page = "Remove a folder", ("Shared folders", "where mcphost was started")
-    opens(user, "C-o", *page)()
-    leaves(user, FolderForm, "x", out, ahead=["Space", "C-s", "Enter"])
-    leaves(user, FolderForm, "a", "Share a folder", ahead=["/", "C-s", "Enter", "C-s"])
+    postpone(user, "C-o", *page)()
+    assert_escape_leaves(user, FolderForm, "x", out, ahead=["Space", "C-s", "Enter"])
+    assert_escape_leaves(user, FolderForm, "a", "Share a folder", ahead=["/", "C-s", "Enter", "C-s"])
     terminal.wait_for(*page)
     user.expect_acceptance(FolderForm, user.key_action("x"), out, keys=["C-s"])
     terminal.wait_for("removed by you")
-    back(user)
+    return_to_chat(user)
 
     unasked = "Auto-approve"
-    leaves(user, AutoApprovalForm, "F9", unasked, "list_notes", ahead=["Down", "Space", "C-s"])
+    assert_escape_leaves(user, AutoApprovalForm, "F9", unasked, "list_notes", ahead=["Down", "Space", "C-s"])
     assert "AUTO-APPROVE ON" not in terminal.wait_for("F6 history")
 
     def picks() -> None:
@@ -141,8 +145,8 @@ def test_a_name_to_sign_in_under(user: DialogUser) -> None:
         signs, under = "Sign in to tracker?", "Sign in to tracker under another name"
         user.press_through(SignInDialog, signs, key="Escape")
         user.terminal.wait_for("F6 history")
-        opens(user, "F12", "Accounts", "tracker")()
-        leaves(user, AccountNameForm, "n", under, ahead=["w", "Enter", "Enter"])
+        postpone(user, "F12", "Accounts", "tracker")()
+        assert_escape_leaves(user, AccountNameForm, "n", under, ahead=["w", "Enter", "Enter"])
         assert peer.asked == []
         user.expect_acceptance(AccountNameForm, user.key_action("n"), under, keys=[*"work", "Enter"])
         user.wait_for_dialog(SignInDialog, signs, "work")

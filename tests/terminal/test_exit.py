@@ -28,7 +28,7 @@ def model_stub() -> Iterator[OpenAiStub]:
         yield stub
 
 
-def talk(
+def run_chat_turn(
     terminal: Terminal,
     model: OpenAiStub | None,
     folder: Path,
@@ -83,7 +83,7 @@ def saved_sessions(folder: Path) -> list[dict[str, object]]:
 def test_a_signal_ends_it_like_quit(
     sent: signal.Signals, terminal: Terminal, model_stub: OpenAiStub, tmp_path: Path
 ) -> None:
-    talk(terminal, model_stub if sent == signal.SIGTERM else None, tmp_path)
+    run_chat_turn(terminal, model_stub if sent == signal.SIGTERM else None, tmp_path)
     processes = terminal.processes()
     terminal.program().send_signal(sent)
     terminal.wait_until(lambda _: terminal.is_plain(), "the terminal as it was", seconds=10)
@@ -93,7 +93,7 @@ def test_a_signal_ends_it_like_quit(
 
 
 def test_a_lost_terminal_ends_it_like_quit(terminal: Terminal, model_stub: OpenAiStub, tmp_path: Path) -> None:
-    talk(terminal, model_stub, tmp_path, program=with_forked_worker())
+    run_chat_turn(terminal, model_stub, tmp_path, program=with_forked_worker())
     processes = terminal.processes()
     terminal.kill_server()
     wait_gone(processes, seconds=10)
@@ -101,7 +101,7 @@ def test_a_lost_terminal_ends_it_like_quit(terminal: Terminal, model_stub: OpenA
 
 
 def test_quitting_keeps_the_conversation(terminal: Terminal, tmp_path: Path) -> None:
-    talk(terminal, None, tmp_path)
+    run_chat_turn(terminal, None, tmp_path)
     processes = terminal.processes()
     terminal.press("C-q")
     terminal.wait_until(lambda _: terminal.is_plain(), "the terminal as it was", seconds=10)
@@ -127,7 +127,7 @@ def test_quitting_while_the_model_answers_keeps_what_it_said(terminal: Terminal,
         thread = Thread(target=model.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         try:
-            talk(terminal, model, tmp_path, answer="The first half", program=with_forked_worker())
+            run_chat_turn(terminal, model, tmp_path, answer="The first half", program=with_forked_worker())
             processes = terminal.processes()
             terminal.press("C-q")
             terminal.wait_until(lambda _: terminal.is_plain(), "the terminal as it was", seconds=10)
@@ -143,8 +143,8 @@ def test_quitting_while_the_model_answers_keeps_what_it_said(terminal: Terminal,
 
 def test_two_instances_at_once_lose_nothing(terminal: Terminal, tmp_path: Path) -> None:
     with Terminal(tmp_path, environment={"OPENAI_API_KEY": "sk-none"}) as other:
-        talk(terminal, None, tmp_path)
-        talk(other, None, tmp_path)
+        run_chat_turn(terminal, None, tmp_path)
+        run_chat_turn(other, None, tmp_path)
         for item in (terminal, other):
             send_second_message(item)
         for item in (terminal, other):

@@ -22,7 +22,7 @@ def secrets_of(peer: OAuthPeer) -> set[str]:
     return {*peer.codes, *(question["state"] for question in peer.asked)}
 
 
-def written(folder: Path) -> str:
+def read_all(folder: Path) -> str:
     files = [path for path in folder.rglob("*") if path.is_file() and "servers-" not in path.name]
     return "".join(path.read_bytes().decode("latin-1") for path in files)
 
@@ -44,7 +44,7 @@ async def test_on_the_command_line(tmp_path: Path, loud: bool) -> None:
     shown = said.decode().replace(url, "")
     assert "mcphost crashed (RuntimeError)" in shown
     assert "Traceback" not in shown
-    log = await anyio.to_thread.run_sync(written, tmp_path)
+    log = await anyio.to_thread.run_sync(read_all, tmp_path)
     assert "fail_exchange" in log
     assert len(secrets_of(peer)) == 2
     assert [secret for secret in secrets_of(peer) if secret in shown + log] == []
@@ -69,7 +69,7 @@ async def test_on_the_pipe(tmp_path: Path) -> None:
             rest += b"".join([chunk async for chunk in process.stderr])
             await process.wait()
     shown = json.dumps(failed) + rest.decode().replace(question["url"], "")
-    log = await anyio.to_thread.run_sync(written, tmp_path)
+    log = await anyio.to_thread.run_sync(read_all, tmp_path)
     assert "fail_exchange" in log
     assert len(secrets_of(peer)) == 2
     assert [secret for secret in secrets_of(peer) if secret in shown + log] == []
@@ -110,7 +110,7 @@ async def test_on_the_screen_while_a_secret_is_typed_and_while_a_code_is_redeeme
             begun("exchange")
             terminal.wait_for_question("Sign in to tracker?", "client_id=by-hand")
             terminal.press("o")
-            terminal.wait_until(lambda _: "fail_exchange" in written(tmp_path), "the mistake in the log")
+            terminal.wait_until(lambda _: "fail_exchange" in read_all(tmp_path), "the mistake in the log")
             seen = terminal.wait_until(lambda screen: "Sign in to tracker?" not in screen, "the end of the question")
             terminal.press("C-q")
             terminal.wait_for_shell()
@@ -120,7 +120,7 @@ async def test_on_the_screen_while_a_secret_is_typed_and_while_a_code_is_redeeme
     async with run_peer(kind=SignedInServer, document=document) as peer:
         config = Program(tmp_path).servers(tracker={"url": peer.url})
         shown = await anyio.to_thread.run_sync(drive, config)
-    log = await anyio.to_thread.run_sync(written, tmp_path)
+    log = await anyio.to_thread.run_sync(read_all, tmp_path)
     assert "fail_dialog" in log
     assert "fail_exchange" in log
     assert "Traceback" not in shown

@@ -13,7 +13,7 @@ from tests.terminal.terminal import Terminal, wait_gone
 FIRST_FRAME = "ype a message"  # the cursor may stand on the first letter
 
 
-def start(terminal: Terminal, folder: Path, *more: str) -> None:
+def start_chat_with_ten_servers(terminal: Terminal, folder: Path, *more: str) -> None:
     """A chat with ten servers and the demo's model, up to its first frame."""
     server = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
     config = folder / "mcp.json"
@@ -23,7 +23,7 @@ def start(terminal: Terminal, folder: Path, *more: str) -> None:
 
 
 def test_a_message_entered_at_the_first_frame_is_answered(terminal: Terminal, tmp_path: Path) -> None:
-    start(terminal, tmp_path)
+    start_chat_with_ten_servers(terminal, tmp_path)
     terminal.type("good morning")
     terminal.press("Enter")
     terminal.wait_for("▌ good morning", "I am a set of rules", seconds=60)
@@ -33,7 +33,7 @@ def test_a_message_entered_at_the_first_frame_is_answered(terminal: Terminal, tm
 def test_a_signal_at_the_first_frame_ends_it_like_quit(
     sent: signal.Signals, terminal: Terminal, tmp_path: Path
 ) -> None:
-    start(terminal, tmp_path)
+    start_chat_with_ten_servers(terminal, tmp_path)
     processes = terminal.processes()
     terminal.program().send_signal(sent)
     terminal.wait_until(lambda _: terminal.is_plain(), "the terminal as it was", seconds=60)
@@ -44,7 +44,7 @@ def test_a_signal_at_the_first_frame_ends_it_like_quit(
 
 
 def test_a_lost_terminal_at_the_first_frame_ends_it(terminal: Terminal, tmp_path: Path) -> None:
-    start(terminal, tmp_path)
+    start_chat_with_ten_servers(terminal, tmp_path)
     processes = terminal.processes()
     terminal.kill_server()
     wait_gone(processes, seconds=60)

@@ -37,4 +37,4 @@ def test_repeating_a_test_that_fails_exits_1_and_leaves_no_burner(tmp_path: Path
     assert done.returncode == 1
     assert "2 of 2, 2 failed" in done.stdout
     assert "the reason" in done.stdout
-    assert processes.marked("REPEATED_IN", str(tmp_path)) == []
+    assert processes.processes_with_variable("REPEATED_IN", str(tmp_path)) == []

@@ -41,7 +41,7 @@ async def broken_arguments(setup: AttackSetup) -> None:
 
 
 @attack("Arguments that do not fit the tool, which was allowed for good.", "tool t")
-async def misfit_arguments(setup: AttackSetup) -> None:
+async def invalid_arguments(setup: AttackSetup) -> None:
     fits = {**attack_tool("t"), "inputSchema": {"type": "object", "properties": {"n": {"type": "integer"}}}}
     await propose_calls(
         setup, SelectiveFrontend(approve_tool=[AllowAlways()]), {"n": 1}, {"n": "1; rm"}, definition=fits
@@ -55,19 +55,19 @@ async def edited_arguments(setup: AttackSetup) -> None:
 
 
 @attack("A yes to a call is used again by the very same call.", "tool t")
-async def yes_used_again(setup: AttackSetup) -> None:
+async def replayed_approval(setup: AttackSetup) -> None:
     await propose_calls(setup, SelectiveFrontend(approve_tool=[AllowOnce()]), {"n": 1}, {"n": 1}, {"n": 1})
 
 
 @attack("A rule for numbers below ten, and numbers that are none: text, true, a list, nothing.", "tool t")
-async def numbers_that_are_none(setup: AttackSetup) -> None:
+async def invalid_numbers(setup: AttackSetup) -> None:
     odd = ("5", True, [5], None, 10, -1e400, {"n": 5})
     frontend = SelectiveFrontend(approve_tool=[AllowRule(parse_rule("s/t?n=<10"))])
     await propose_calls(setup, frontend, {"n": 5}, *({"n": value} for value in odd), {}, {"N": 5}, {"n ": 5})
 
 
 @attack("A rule for paths below a folder, and paths that lead out of it: dots, links, other spellings.", "tool t")
-async def paths_that_lead_out(setup: AttackSetup) -> None:
+async def escaping_paths(setup: AttackSetup) -> None:
     inside = setup.folder / "in"
     inside.mkdir()
     (inside / "link").symlink_to(setup.folder)
@@ -86,7 +86,7 @@ async def paths_that_lead_out(setup: AttackSetup) -> None:
 
 
 @attack("A rule with a pattern, and a text that fits it in its first line only.", "tool t")
-async def more_lines_than_the_pattern(setup: AttackSetup) -> None:
+async def multiline_against_pattern(setup: AttackSetup) -> None:
     frontend = SelectiveFrontend(approve_tool=[AllowRule(parse_rule("s/t?q=re:[a-z]+"))])
     await propose_calls(
         setup, frontend, {"q": "abc"}, {"q": "abc\n"}, {"q": "abc\nrm -rf"}, {"q": "abc;"}, {"q": ["abc"]}
@@ -94,13 +94,13 @@ async def more_lines_than_the_pattern(setup: AttackSetup) -> None:
 
 
 @attack("What is never allowed is allowed for good, and edited into a call that was shown as something else.", "tool t")
-async def never_all_the_same(setup: AttackSetup) -> None:
+async def never_rule_wins(setup: AttackSetup) -> None:
     frontend = SelectiveFrontend(approve_tool=[AllowAlways(), AllowOnce({"force": True})])
     await propose_calls(setup, frontend, {"force": False}, {"force": True}, never_rules=(parse_rule("s/t?force=true"),))
 
 
 @attack("What is never allowed, with its argument spelt in another way that many servers take for the same.")
-async def never_spelt_otherwise(setup: AttackSetup) -> None:
+async def never_rule_with_other_spelling(setup: AttackSetup) -> None:
     frontend = SelectiveFrontend(approve_tool=[AllowOnce() for _ in range(4)])
     names = ("Path", "PATH", "pa_th", "\uff50ath")
     await propose_calls(
@@ -110,14 +110,14 @@ async def never_spelt_otherwise(setup: AttackSetup) -> None:
 
 
 @attack("The answer of a front to a call is no answer: nothing, true, a word, an answer to something else.")
-async def no_answer_to_a_call(setup: AttackSetup) -> None:
+async def unanswered_call_question(setup: AttackSetup) -> None:
     frontend = SelectiveFrontend(approve_tool=[None, True, "once", lambda _: AllowAlways])
     await propose_calls(setup, frontend, *({"n": n} for n in range(4)))
     assert [question.arguments for question in frontend.questions_of(ApproveTool)] == [{"n": n} for n in range(4)]
 
 
 @attack("The front breaks while it shows the call.")
-async def broken_front(setup: AttackSetup) -> None:
+async def failing_frontend(setup: AttackSetup) -> None:
     def broken(_: Any) -> Any:
         raise ValueError("no screen")
 
@@ -125,7 +125,7 @@ async def broken_front(setup: AttackSetup) -> None:
 
 
 @attack("Two calls wait side by side: an answer to one, for the session, is no answer to another tool's.", "tool t")
-async def answered_together(setup: AttackSetup) -> None:
+async def simultaneous_answers(setup: AttackSetup) -> None:
     both = anyio.Event()
 
     async def session(question: ApproveTool) -> Any:
@@ -141,7 +141,7 @@ async def answered_together(setup: AttackSetup) -> None:
 
 
 @attack("Answers typed ahead: a yes that was there before the question is the yes to the question before.", "tool t")
-async def answered_ahead(setup: AttackSetup) -> None:
+async def answer_before_question(setup: AttackSetup) -> None:
     frontend = SelectiveFrontend(approve_tool=[AllowOnce()])
     model = ScriptedModel(tool_round(("s__t", {"n": 1}), ("s__t", {"n": 2}), ("s__t", {"n": 3})), text_round("ok"))
     async with setup.open_host(model, frontend, setup.stdio_server("s", "t")) as host:

@@ -131,11 +131,11 @@ class AttackSetup:
     async def open_host(self, model: Any, frontend: Any, *servers: ServerConfig, **more: Any) -> AsyncIterator[Host]:
         """Open a host on this store and audit log; all servers that may start are ready."""
         required = AuditConfig(required=True)
-        audit_log = more.pop("journal", None) or AuditLog(AuditStore(self.ledger), required)
+        audit_log = more.pop("audit_log", None) or AuditLog(AuditStore(self.ledger), required)
         ready = more.pop("ready", True)
         with anyio.fail_after(30):
             async with self._host_factory(
-                model, frontend, servers=servers, journal=audit_log, open_url=self.open_url, **more
+                model, frontend, servers=servers, audit_log=audit_log, open_url=self.open_url, **more
             ) as host:
                 if ready:
                     for server in servers:

@@ -56,7 +56,7 @@ async def wait_for_relisting(host: Host, turn: Any) -> None:
 
 
 @attack("The words of a tool that was allowed for good change between two runs.", "tool t")
-async def drift_of_words(setup: AttackSetup) -> None:
+async def changed_description(setup: AttackSetup) -> None:
     server = setup.stdio_server("s", "t")
     await allow_in_earlier_run(setup, server, AllowAlways())
     setup.write_plan("s", attack_tool("t", "evil"))
@@ -67,7 +67,7 @@ async def drift_of_words(setup: AttackSetup) -> None:
 
 
 @attack("Only a member nobody reads changes: _meta deep inside of the schema.", "tool t")
-async def drift_of_the_unread(setup: AttackSetup) -> None:
+async def changed_unread_part(setup: AttackSetup) -> None:
     server = setup.stdio_server("s", "t")
     await allow_in_earlier_run(setup, server, AllowAlways())
     schema = {"type": "object", "properties": {"x": {"_meta": {"run": "rm"}}}}
@@ -77,7 +77,7 @@ async def drift_of_the_unread(setup: AttackSetup) -> None:
 
 
 @attack("A tool becomes another one and then again what it was, in the hope that the other one runs.", "tool t")
-async def there_and_back(setup: AttackSetup) -> None:
+async def changed_and_reverted(setup: AttackSetup) -> None:
     server = setup.stdio_server("s", "t")
     await allow_in_earlier_run(setup, server, AllowAlways())
     setup.write_plan("s", attack_tool("t", "evil"))
@@ -91,7 +91,7 @@ async def there_and_back(setup: AttackSetup) -> None:
 @attack(
     "A tool was another one for a while: what was allowed of it counts once the user has seen that.", *["tool t"] * 3
 )
-async def there_and_back_and_kept(setup: AttackSetup) -> None:
+async def changed_reverted_and_kept(setup: AttackSetup) -> None:
     server = setup.stdio_server("s", "t")
     await allow_in_earlier_run(setup, server, AllowAlways())
     setup.write_plan("s", attack_tool("t", "evil"))
@@ -121,7 +121,7 @@ async def list_changed(setup: AttackSetup) -> None:
 
 
 @attack("The tool becomes another one while its question is open: the yes was for what was shown.")
-async def changed_under_the_question(setup: AttackSetup) -> None:
+async def changed_during_question(setup: AttackSetup) -> None:
     hosts: list[Host] = []
 
     async def late(_: ApproveTool) -> AllowOnce:
@@ -142,7 +142,7 @@ async def changed_under_the_question(setup: AttackSetup) -> None:
 async def changed_while_recorded(setup: AttackSetup) -> None:
     hosts: list[Host] = []
 
-    class Late(AuditStore):
+    class SlowAuditStore(AuditStore):
         """A slow one: before it says that a row is written, the server has changed."""
 
         async def append(self, factory: Any, about: Any = None) -> Any:
@@ -153,16 +153,16 @@ async def changed_while_recorded(setup: AttackSetup) -> None:
                 )
             return entry
 
-    audit_log = AuditLog(Late(setup.ledger), AuditConfig(required=True))
+    audit_log = AuditLog(SlowAuditStore(setup.ledger), AuditConfig(required=True))
     frontend = SelectiveFrontend(approve_tool=[AllowOnce(), AllowOnce()])
     model = ScriptedModel(tool_round(("s__t", {})), text_round("ok"))
-    async with setup.open_host(model, frontend, setup.stdio_server("s", "t"), journal=audit_log) as host:
+    async with setup.open_host(model, frontend, setup.stdio_server("s", "t"), audit_log=audit_log) as host:
         hosts.append(host)
         await host.conversation.send("go")
 
 
 @attack("list_changed takes the tool away and brings another one of its name back.", "tool t")
-async def away_and_back(setup: AttackSetup) -> None:
+async def removed_and_restored(setup: AttackSetup) -> None:
     server = setup.stdio_server("s", "t")
     model = ScriptedModel(tool_round(("s__t", {})), text_round("ok"), tool_round(("s__t", {})), text_round("ok"))
     async with setup.open_host(model, SelectiveFrontend(approve_tool=[AllowAlways()]), server) as host:
@@ -175,7 +175,7 @@ async def away_and_back(setup: AttackSetup) -> None:
 
 
 @attack("A tool that was kept out runs by hand all the same.")
-async def by_hand_though_held(setup: AttackSetup) -> None:
+async def manual_call_of_quarantined_tool(setup: AttackSetup) -> None:
     server = setup.stdio_server("s", "t")
     async with setup.open_host(None, SelectiveFrontend(), server):
         pass
@@ -189,7 +189,7 @@ async def by_hand_though_held(setup: AttackSetup) -> None:
 
 
 @attack("The difference that was kept is not the one that stands there when the answer comes.", "tool t")
-async def changed_while_shown(setup: AttackSetup) -> None:
+async def changed_during_manual_question(setup: AttackSetup) -> None:
     server = setup.stdio_server("s", "t")
     await allow_in_earlier_run(setup, server, AllowAlways())
     setup.write_plan("s", attack_tool("t", "odd"))
@@ -268,7 +268,7 @@ async def another_folder(setup: AttackSetup) -> None:
 
 
 @attack("The configuration is swapped, and the user approves the new one: its tool has the old grants?", "tool t")
-async def grants_of_another_command(setup: AttackSetup) -> None:
+async def grants_for_changed_command(setup: AttackSetup) -> None:
     server = setup.stdio_server("s", "t", source="user")
     await allow_in_earlier_run(setup, server, AllowAlways())
     swapped = replace(server, args=(*server.args, "--evil"))
@@ -282,7 +282,7 @@ async def grants_of_another_command(setup: AttackSetup) -> None:
     "By hand, a tool that was allowed for good as another one, by a server that is started in another way now.",
     "tool t",
 )
-async def by_hand_of_another_command(setup: AttackSetup) -> None:
+async def manual_call_with_changed_command(setup: AttackSetup) -> None:
     server = setup.stdio_server("s", "t")
     await allow_in_earlier_run(setup, server, AllowAlways())
     setup.write_plan("s", attack_tool("t", "evil"))
@@ -292,7 +292,7 @@ async def by_hand_of_another_command(setup: AttackSetup) -> None:
 
 
 @attack("A server that nobody approved starts while its question is open.", may_start=False)
-async def started_before_the_answer(setup: AttackSetup) -> None:
+async def server_started_before_answer(setup: AttackSetup) -> None:
     server = setup.stdio_server("s", "t", source="user")
 
     async def late(question: TrustServer) -> Any:
@@ -333,7 +333,7 @@ async def address_not_approved(setup: AttackSetup) -> None:
 
 
 @attack("A front that answers the question about a server with something that is no answer.", may_start=False)
-async def no_answer_about_a_server(setup: AttackSetup) -> None:
+async def unanswered_server_question(setup: AttackSetup) -> None:
     for answer in (None, True, "always", AllowAlways()):
         async with setup.open_host(
             call_twice(),
@@ -346,7 +346,7 @@ async def no_answer_about_a_server(setup: AttackSetup) -> None:
 
 
 @attack("A tool picked to run unasked becomes another one.", "tool t")
-async def picked_and_changed(setup: AttackSetup) -> None:
+async def auto_approved_and_changed(setup: AttackSetup) -> None:
     claims = {"annotations": {"readOnlyHint": True}}
     server = setup.stdio_server("s", attack_tool("t", **claims))
     model = ScriptedModel(tool_round(("s__t", {})), text_round("ok"), tool_round(("s__t", {})), text_round("ok"))
@@ -360,7 +360,7 @@ async def picked_and_changed(setup: AttackSetup) -> None:
 
 
 @attack("More calls side by side than the budget of working on its own has left.", "tool t")
-async def over_budget_at_once(setup: AttackSetup) -> None:
+async def parallel_calls_over_budget(setup: AttackSetup) -> None:
     server = setup.stdio_server("s", attack_tool("t", annotations={"readOnlyHint": True}))
     model = ScriptedModel(tool_round(*(("s__t", {"n": n}) for n in range(5))), text_round("ok"))
     model.rounds[0] = tool_round(("s__t", {}), ("s__t", {}), ("s__t", {}))
@@ -370,14 +370,14 @@ async def over_budget_at_once(setup: AttackSetup) -> None:
 
 
 @attack("A tool claims to read only, and nobody chose to believe that.")
-async def a_claim_alone(setup: AttackSetup) -> None:
+async def read_only_claim_alone(setup: AttackSetup) -> None:
     server = setup.stdio_server("s", attack_tool("t", annotations={"readOnlyHint": True, "destructiveHint": False}))
     async with setup.open_host(call_twice(), SelectiveFrontend(), server) as host:
         await host.conversation.send("go")
 
 
 @attack("A tool claims to read only and to destroy, at a server whose claims are believed.")
-async def a_claim_with_two_tongues(setup: AttackSetup) -> None:
+async def contradictory_claims(setup: AttackSetup) -> None:
     claims = {"annotations": {"readOnlyHint": True, "destructiveHint": True}}
     async with setup.open_host(
         call_twice(),
@@ -388,7 +388,7 @@ async def a_claim_with_two_tongues(setup: AttackSetup) -> None:
 
 
 @attack("Two programs on one store: what one allowed for its session does not hold in the other.", "tool t", "tool t")
-async def two_fronts_session(setup: AttackSetup) -> None:
+async def session_grant_of_second_frontend(setup: AttackSetup) -> None:
     server = setup.stdio_server("s", "t")
     async with (
         setup.open_host(call_twice(), SelectiveFrontend(approve_tool=[AllowSession()]), server) as host,
@@ -399,7 +399,7 @@ async def two_fronts_session(setup: AttackSetup) -> None:
 
 
 @attack("Two programs on one store: a grant that one revoked is used by the other, which runs still.", "tool t")
-async def two_fronts_revoked(setup: AttackSetup) -> None:
+async def grant_revoked_by_second_frontend(setup: AttackSetup) -> None:
     server = setup.stdio_server("s", "t")
     model = ScriptedModel(tool_round(("s__t", {})), text_round("ok"), tool_round(("s__t", {})), text_round("ok"))
     async with (
@@ -413,7 +413,7 @@ async def two_fronts_revoked(setup: AttackSetup) -> None:
 
 
 @attack("Two programs on one store: a rule for this conversation is used in another one.", "tool t", "tool t")
-async def two_fronts_conversation(setup: AttackSetup) -> None:
+async def conversation_grant_of_second_frontend(setup: AttackSetup) -> None:
     server = setup.stdio_server("s", "t")
     rule = AllowRule(replace(parse_rule("s/t"), scope="conversation"))
     async with (
@@ -425,12 +425,12 @@ async def two_fronts_conversation(setup: AttackSetup) -> None:
 
 
 @attack("The ledger cannot be written, and it is demanded: no call and no process goes unrecorded.", may_start=False)
-async def no_ledger(setup: AttackSetup) -> None:
+async def audit_log_unwritable(setup: AttackSetup) -> None:
     (setup.folder / "a file").write_text("")
     audit_log = AuditLog(AuditStore(Path(setup.folder / "a file" / "ledger.db")), AuditConfig(required=True))
     frontend = SelectiveFrontend(approve_tool=[AllowOnce()], trust_server=[TrustAlways()])
     async with setup.open_host(
-        call_twice(), frontend, setup.stdio_server("s", "t"), ready=False, journal=audit_log
+        call_twice(), frontend, setup.stdio_server("s", "t"), ready=False, audit_log=audit_log
     ) as host:
         await expect_not_started(host)
         await host.conversation.send("go")
@@ -438,7 +438,7 @@ async def no_ledger(setup: AttackSetup) -> None:
 
 @attack("The ledger is replaced by an older copy while calls are made: what happens afterwards is in no file.",
      "tool t", "tool t")  # fmt: skip
-async def ledger_replaced(setup: AttackSetup) -> None:
+async def audit_log_replaced(setup: AttackSetup) -> None:
     frontend = SelectiveFrontend(approve_tool=[AllowOnce(), AllowOnce()])
     model = ScriptedModel(tool_round(("s__t", {})), text_round("ok"), tool_round(("s__t", {})), text_round("ok"))
     async with setup.open_host(model, frontend, setup.stdio_server("s", "t")) as host:

@@ -42,7 +42,7 @@ async def same_letters(setup: AttackSetup) -> None:
 
 
 @attack("Server x with tool y__z, and server x__y with tool z: joined they read alike.", "tool z", "tool z")
-async def joined_alike(setup: AttackSetup) -> None:
+async def same_joined_name(setup: AttackSetup) -> None:
     await run_with_one_allowed(
         setup, ("x__y", "z"), AllowSession(), setup.stdio_server("x", "y__z"), setup.stdio_server("x__y", "z")
     )
@@ -50,12 +50,12 @@ async def joined_alike(setup: AttackSetup) -> None:
 
 @attack("A name with a Cyrillic letter that looks like the Latin one of a tool allowed for good.",
      "tool read", "tool read")  # fmt: skip
-async def cyrillic_twin(setup: AttackSetup) -> None:
+async def cyrillic_lookalike(setup: AttackSetup) -> None:
     await run_with_one_allowed(setup, ("s", "read"), AllowAlways(), setup.stdio_server("s", "read", "r\u0435ad"))
 
 
 @attack("A name that only a zero-width character tells from a tool allowed for good.", "tool read", "tool read")
-async def zero_width_twin(setup: AttackSetup) -> None:
+async def zero_width_lookalike(setup: AttackSetup) -> None:
     await run_with_one_allowed(
         setup, ("s", "read"), AllowAlways(), setup.stdio_server("s", "read", "read\u200b", "re\u2060ad")
     )
@@ -69,7 +69,7 @@ async def case_and_form(setup: AttackSetup) -> None:
 
 
 @attack("A tool that is called like the host's own one for skills, which asks in another way.")
-async def the_hosts_own_tool(setup: AttackSetup) -> None:
+async def builtin_tool_name(setup: AttackSetup) -> None:
     frontend = SelectiveFrontend()
     model = ScriptedModel(
         tool_round(("load_skill", {}), ("s__load_skill", {}), ("load_skill", {"name": "x"})), text_round("ok")
@@ -81,7 +81,7 @@ async def the_hosts_own_tool(setup: AttackSetup) -> None:
 
 
 @attack("A tool named like the mark that tells two equal names apart, computed beforehand.", "tool a.b", "tool a.b")
-async def forged_mark(setup: AttackSetup) -> None:
+async def forged_warning(setup: AttackSetup) -> None:
     mark = hashlib.sha256(b"s\0a.b\0").hexdigest()[:8]
     await run_with_one_allowed(
         setup, ("s", "a.b"), AllowSession(), setup.stdio_server("s", "a_b", f"a_b_{mark}", "a.b")
@@ -96,19 +96,19 @@ async def defined_twice(setup: AttackSetup) -> None:
 
 
 @attack("A tool whose name is a pattern for every tool, allowed for good.", "tool *", "tool *")
-async def named_like_a_glob(setup: AttackSetup) -> None:
+async def glob_as_name(setup: AttackSetup) -> None:
     await run_with_one_allowed(setup, ("s", "*"), AllowAlways(), setup.stdio_server("s", "*", "wipe", "[a-z]*", "?"))
 
 
 @attack("A tool whose name holds the rest of a rule: t?x=1&scope=everywhere.", "tool t?n=<9", "tool t?n=<9")
-async def named_like_a_rule(setup: AttackSetup) -> None:
+async def rule_as_name(setup: AttackSetup) -> None:
     await run_with_one_allowed(
         setup, ("s", "t?n=<9"), AllowAlways(), setup.stdio_server("s", "t?n=<9", "t", "s/t", "t?")
     )
 
 
 @attack("Names so long that all that differs is cut off for the model.", f"tool {'n' * 900}a", f"tool {'n' * 900}a")
-async def cut_alike(setup: AttackSetup) -> None:
+async def same_shortened_name(setup: AttackSetup) -> None:
     long = "n" * 900
     await run_with_one_allowed(
         setup, ("s", f"{long}a"), AllowSession(), setup.stdio_server("s", f"{long}a", f"{long}b")
@@ -116,7 +116,7 @@ async def cut_alike(setup: AttackSetup) -> None:
 
 
 @attack("Another server with the same tool, defined the same, byte for byte.", "tool t", "tool t")
-async def same_tool_elsewhere(setup: AttackSetup) -> None:
+async def same_tool_of_another_server(setup: AttackSetup) -> None:
     await run_with_one_allowed(
         setup, ("one", "t"), AllowAlways(), setup.stdio_server("one", "t"), setup.stdio_server("One", "t")
     )
@@ -154,7 +154,7 @@ async def never_offered(setup: AttackSetup) -> None:
 
 
 @attack("Two calls under one id: the yes to the first is no yes to the second.", "tool t")
-async def one_id_for_two(setup: AttackSetup) -> None:
+async def shared_call_id(setup: AttackSetup) -> None:
     uses = [ToolUseReady(ToolUsePart("same", "s__t", {"n": n}, "")) for n in (1, 2)]
     frontend = SelectiveFrontend(
         approve_tool=[lambda q: AllowOnce() if q.arguments == {"n": 1} else q.refusal() for _ in range(2)]

@@ -97,7 +97,7 @@ async def content_that_does_not_fit(setup: AttackSetup) -> None:
 
 
 @attack("A front answers a form, and the model's two reviews, with something that is no answer.", *["tool t"] * 4)
-async def no_answer_to_asks(setup: AttackSetup) -> None:
+async def unanswered_server_requests(setup: AttackSetup) -> None:
     for answer in (None, True, AcceptUrl(), AllowOnce()):
         frontend = SelectiveFrontend(fill_form=[answer], review_sampling=[answer], share_roots=[answer])
         asks = {"a": attack_form_request("x"), "b": attack_sampling_request(), "c": ROOTS}
@@ -112,7 +112,7 @@ async def no_answer_to_asks(setup: AttackSetup) -> None:
 
 
 @attack("One form was filled; the next one comes under the same key and wants the same field.", "tool t", "form")
-async def key_of_an_answered_form(setup: AttackSetup) -> None:
+async def reused_request_key(setup: AttackSetup) -> None:
     frontend = SelectiveFrontend(fill_form=[Accept({"name": "me"})])
     await call_manually(
         setup,
@@ -131,7 +131,7 @@ async def endless_rounds(setup: AttackSetup) -> None:
 
 
 @attack("A state without a question sends the call round and round.", "tool t")
-async def state_alone(setup: AttackSetup) -> None:
+async def state_without_requests(setup: AttackSetup) -> None:
     steps = [{"asks": {}, "state": "x" * 10_000} for _ in range(50)]
     with patch("mcphost.client.input_required.MAX_DELAY", 0.1):  # the ten rounds count here, not the half minute
         await call_manually(setup, SelectiveFrontend(), *steps, revision=MODERN)
@@ -141,7 +141,7 @@ async def state_alone(setup: AttackSetup) -> None:
 @attack(
     "A state that names another call, and more arguments beside it, to be sent back with the call.", "tool t", "form"
 )
-async def state_of_another(setup: AttackSetup) -> None:
+async def foreign_state(setup: AttackSetup) -> None:
     step = {
         "asks": {"a": attack_form_request("x")},
         "state": '{"name": "wipe"}',
@@ -152,13 +152,13 @@ async def state_of_another(setup: AttackSetup) -> None:
 
 
 @attack("The rounds of the stateless era carry requests that are no questions: call a tool, open a page.", "tool t")
-async def requests_that_are_no_questions(setup: AttackSetup) -> None:
+async def unsupported_requests(setup: AttackSetup) -> None:
     asks = {"a": ["tools/call", {"name": "t", "arguments": {}}], "b": ["browser/open", {"url": URL}]}
     await call_manually(setup, SelectiveFrontend(fill_form=[Accept()]), asks, revision=MODERN)
 
 
 @attack("The list of tools itself answers with questions.")
-async def questions_instead_of_a_list(setup: AttackSetup) -> None:
+async def questions_while_listing(setup: AttackSetup) -> None:
     asks = {"a": {"method": "elicitation/create", "params": attack_form_request("x")[1]}}
     answer = {"resultType": "input_required", "inputRequests": asks, "requestState": "1/"}
     frontend = SelectiveFrontend(fill_form=[Accept({"x": "1"})])
@@ -175,7 +175,7 @@ async def address_declined(setup: AttackSetup) -> None:
 
 
 @attack("Addresses that no browser should get: javascript, file, data, a command.", *["tool t"] * 5)
-async def addresses_of_other_kinds(setup: AttackSetup) -> None:
+async def unsupported_addresses(setup: AttackSetup) -> None:
     for url in (
         "javascript:alert(1)",
         "file:///etc/passwd",
@@ -189,7 +189,7 @@ async def addresses_of_other_kinds(setup: AttackSetup) -> None:
 
 
 @attack("The server says that the user is done at an address before anybody agreed to go there.", "tool t")
-async def done_before_agreed(setup: AttackSetup) -> None:
+async def completed_before_consent(setup: AttackSetup) -> None:
     answer = {"error": {"code": -32042, "message": "?", "data": {"elicitations": [
         {"mode": "url", "message": "?", "url": URL, "elicitationId": "e1"}]}}}  # fmt: skip
     done = {"method": "notifications/elicitation/complete", "params": {"elicitationId": "e1"}}
@@ -259,7 +259,7 @@ async def nested_sampling(setup: AttackSetup) -> None:
 
 
 @attack("Folders that were shared once are asked for again.", "tool t", "roots")
-async def folders_again(setup: AttackSetup) -> None:
+async def folders_requested_again(setup: AttackSetup) -> None:
     frontend = SelectiveFrontend(share_roots=[ShareOnce()])
     await call_manually(
         setup, frontend, {"a": ROOTS}, {"a": ROOTS}, revision=MODERN, roots=(RootConfig(path=str(setup.folder)),)
@@ -290,7 +290,7 @@ async def folders_changed_while_asked(setup: AttackSetup) -> None:
 
 @attack("A form in the middle of a sampling in the middle of a call: the yes to the sampling is none to the form.",
      "tool t", "asked", "sampling")  # fmt: skip
-async def form_within_a_sampling(setup: AttackSetup) -> None:
+async def form_during_sampling(setup: AttackSetup) -> None:
     plan = [{"asks": {"a": attack_sampling_request()}}]
 
     async def between(_: ReviewSampling) -> ApproveUnchanged:
@@ -305,7 +305,7 @@ async def form_within_a_sampling(setup: AttackSetup) -> None:
 
 
 @attack("Asks outside of any call, when nobody waits for anything.", "tool t")
-async def asked_out_of_turn(setup: AttackSetup) -> None:
+async def unrelated_request(setup: AttackSetup) -> None:
     asks = [
         {"id": f"x{n}", "method": ask[0], "params": ask[1]}
         for n, ask in enumerate((attack_form_request("x"), attack_sampling_request(), attack_url_request()))
@@ -325,7 +325,7 @@ async def wait_for_refusals(setup: AttackSetup, count: int) -> None:
 
 
 @attack("The server sends requests that are the host's own: call a tool, list, open a page.", "tool t")
-async def the_hosts_own_requests(setup: AttackSetup) -> None:
+async def host_request_methods(setup: AttackSetup) -> None:
     methods = ("tools/call", "tools/list", "browser/open", "process/start", "elicitation/accept")
     asks = [{"id": f"x{n}", "method": name, "params": {"name": "t", "url": URL}} for n, name in enumerate(methods)]
     server = setup.stdio_server("s", "t")
@@ -336,7 +336,7 @@ async def the_hosts_own_requests(setup: AttackSetup) -> None:
 
 
 @attack("A form is taken back while it is shown, and the yes comes after that.", "tool t")
-async def late_yes_to_a_form(setup: AttackSetup) -> None:
+async def late_form_answer(setup: AttackSetup) -> None:
     gone = anyio.Event()
 
     async def late(_: FillForm) -> Accept:
@@ -357,7 +357,7 @@ async def late_yes_to_a_form(setup: AttackSetup) -> None:
 
 
 @attack("The turn is stopped while a call is shown, and the yes comes after that.")
-async def late_yes_to_a_call(setup: AttackSetup) -> None:
+async def late_call_answer(setup: AttackSetup) -> None:
     hosts: list[Any] = []
 
     async def late(_: Any) -> AllowOnce:

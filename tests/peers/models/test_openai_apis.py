@@ -32,28 +32,34 @@ def completion_chunk(delta: Json, reason: str | None = None) -> Json:
     return {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": choices}
 
 
-def event(kind: str, **members: Any) -> Json:
+def responses_event(kind: str, **members: Any) -> Json:
     """One event of Responses."""
     return {"type": f"response.{kind}", "sequence_number": 1, "output_index": 0, **members}
 
 
-def word(text: str, kind: str = "output_text") -> Json:
-    return event(f"{kind}.delta", item_id="i", content_index=0, delta=text)
+def text_delta(text: str, kind: str = "output_text") -> Json:
+    return responses_event(f"{kind}.delta", item_id="i", content_index=0, delta=text)
 
 
-def end(status: str, *output: Json, **members: Any) -> Json:
+def final_event(status: str, *output: Json, **members: Any) -> Json:
     made = {"id": "resp_1", "object": "response", "created_at": 1, "model": "gpt-5", "usage": USAGE}
     settings: Json = {"parallel_tool_calls": True, "tools": [], "tool_choice": "auto"}
-    return event(status, response={**made, **settings, "status": status, "output": list(output), **members})
+    return responses_event(status, response={**made, **settings, "status": status, "output": list(output), **members})
 
 
 def tool_call_events(*pieces: str) -> list[Json]:
     """An answer of Responses that reasons and calls a tool, its arguments in pieces."""
     whole = {**CALL, "arguments": "".join(pieces)}
-    added = event("output_item.added", item={**whole, "arguments": ""})
-    done = event("output_item.done", item=whole)
-    deltas = [event("function_call_arguments.delta", item_id="fc_1", delta=piece) for piece in pieces]
-    return [event("output_item.done", item=ITEM), added, *deltas, done, end("completed", NOTED, ITEM, whole)]
+    added = responses_event("output_item.added", item={**whole, "arguments": ""})
+    done = responses_event("output_item.done", item=whole)
+    deltas = [responses_event("function_call_arguments.delta", item_id="fc_1", delta=piece) for piece in pieces]
+    return [
+        responses_event("output_item.done", item=ITEM),
+        added,
+        *deltas,
+        done,
+        final_event("completed", NOTED, ITEM, whole),
+    ]
 
 
 ENDINGS = {
@@ -64,9 +70,9 @@ ENDINGS = {
         [completion_chunk({"content": "so"}), completion_chunk({}, "content_filter")],
         "content_filter",
     ),
-    "responses completed": ("responses", [word("s"), word("o"), end("completed")], "stop"),
-    "responses incomplete": ("responses", [word("so"), end("incomplete", **TOO_LONG)], "length"),
-    "responses filter": ("responses", [word("so"), end("incomplete", **FILTERED)], "content_filter"),
+    "responses completed": ("responses", [text_delta("s"), text_delta("o"), final_event("completed")], "stop"),
+    "responses incomplete": ("responses", [text_delta("so"), final_event("incomplete", **TOO_LONG)], "length"),
+    "responses filter": ("responses", [text_delta("so"), final_event("incomplete", **FILTERED)], "content_filter"),
 }
 
 
@@ -88,7 +94,7 @@ REFUSALS = {
         completion_chunk({"refusal": "not."}),
         completion_chunk({}, "stop"),
     ],
-    "responses": [word("I can", "refusal"), word("not.", "refusal"), end("completed", REFUSED)],
+    "responses": [text_delta("I can", "refusal"), text_delta("not.", "refusal"), final_event("completed", REFUSED)],
 }
 
 
@@ -108,8 +114,8 @@ async def test_events_of_responses_are_joined_and_unknown_ones_are_ignored(
     worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = raw_provider
-    strange = event("something.new", delta="never shown")
-    ours.script = [word("Let me "), strange, word("look."), *tool_call_events('{"path": ', '"/a"}')]
+    strange = responses_event("something.new", delta="never shown")
+    ours.script = [text_delta("Let me "), strange, text_delta("look."), *tool_call_events('{"path": ', '"/a"}')]
     reply = await ask_model(create_model("responses", base, worker), "hi")
     assert reply.text == "Let me look."
     assert [(use.name, use.arguments) for use in reply.uses] == [("fs__read", {"path": "/a"})]

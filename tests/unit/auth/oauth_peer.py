@@ -249,7 +249,7 @@ class BrowserUser:
 
 
 @dataclass
-class Refused:
+class RefusedRequest:
     """A refused request as a transport reports it."""
 
     status: int = 401
@@ -266,12 +266,12 @@ def create_oauth(peer: OAuthPeer, user: Any, token_store: TokenStore | None = No
     )
 
 
-async def _send(auth: OAuthProvider, peer: OAuthPeer) -> tuple[int, Refused]:
+async def _send(auth: OAuthProvider, peer: OAuthPeer) -> tuple[int, RefusedRequest]:
     async with httpx.AsyncClient(trust_env=False, verify=False) as client:
         headers = dict(await auth.headers("POST", peer.url))
         answer = await client.post(peer.url, json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers=headers)
     challenge, nonce = (answer.headers.get(name, "") for name in ("www-authenticate", "dpop-nonce"))
-    return answer.status_code, Refused(answer.status_code, challenge, headers.get("authorization", ""), nonce)
+    return answer.status_code, RefusedRequest(answer.status_code, challenge, headers.get("authorization", ""), nonce)
 
 
 async def send_request(auth: OAuthProvider, peer: OAuthPeer) -> int:

@@ -13,7 +13,7 @@ URL = "https://mcp.example/mcp"
 ENTRY = Account(server="peer", url=URL, issuer="https://as.example")
 
 
-def aside(folder: Path) -> list[Path]:
+def damaged_copies(folder: Path) -> list[Path]:
     return sorted(folder.glob(f"{INDEX_FILE}.damaged-*"))
 
 
@@ -31,11 +31,11 @@ async def test_a_damaged_list_is_kept_aside_with_all_its_bytes_before_a_new_one_
     assert "is damaged" in messages[0]
     await index.update(ENTRY.identity, ENTRY)
     assert (await index.read()).accounts == (ENTRY,)
-    (kept,) = aside(tmp_path)
+    (kept,) = damaged_copies(tmp_path)
     assert kept.read_bytes() == content
     assert f"was moved to {kept.name}" in messages[-1]
     await index.choose_account(URL, "work")
-    assert len(aside(tmp_path)) == 1
+    assert len(damaged_copies(tmp_path)) == 1
     assert (await index.read()).accounts == (ENTRY,)
 
 
@@ -48,7 +48,7 @@ async def test_a_list_that_cannot_be_opened_is_left_alone(tmp_path: Path) -> Non
     with pytest.raises(OSError, match="directory"):
         await index.update(ENTRY.identity, ENTRY)
     assert (tmp_path / INDEX_FILE).is_dir()
-    assert aside(tmp_path) == []
+    assert damaged_copies(tmp_path) == []
 
 
 async def test_a_list_that_could_not_be_read_again_is_not_written(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from mcphost.errors import SignInRequired
 from tests.unit.auth.oauth_peer import (
     BrowserUser,
     OAuthPeer,
-    Refused,
+    RefusedRequest,
     create_oauth,
     query,
     run_peer,
@@ -522,7 +522,7 @@ async def test_a_403_without_insufficient_scope_is_missing_permission() -> None:
     user = BrowserUser()
     async with run_peer() as peer:
         auth = create_oauth(peer, user)
-        refused = Refused(403, 'Bearer error="invalid_token"')
+        refused = RefusedRequest(403, 'Bearer error="invalid_token"')
         assert not await auth.recover(refused)
         with pytest.raises(SignInFailed, match="does not allow this"):
             await auth.sign_in(refused, 1)

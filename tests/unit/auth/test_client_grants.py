@@ -23,7 +23,7 @@ from mcphost.auth.user_interaction import SignInFailed, SignInTarget
 from mcphost.errors import ConfigError
 from mcphost.host.servers.accounts import describe_storage, describe_validity, validity
 from tests.unit.auth.grant_servers import DpopServer, MachineTokenServer, create_private_key_pem, decode_jwt
-from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, Refused, create_oauth, run_peer, send_request
+from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, RefusedRequest, create_oauth, run_peer, send_request
 from tests.unit.auth.storage import OpenMemoryBackend, StorageUser
 
 pytestmark = pytest.mark.anyio
@@ -164,7 +164,7 @@ async def test_a_machine_gives_up_when_more_scopes_are_wanted() -> None:
     async with run_peer(kind=MachineTokenServer) as peer:
         auth = create_machine_oauth(peer, grant="client_credentials", client_secret="my-secret-7")
         await send_request(auth, peer)
-        refused = Refused(403, 'Bearer error="insufficient_scope", scope="more"', "Bearer x")
+        refused = RefusedRequest(403, 'Bearer error="insufficient_scope", scope="more"', "Bearer x")
         assert not await auth.recover(refused)
         with pytest.raises(SignInFailed):
             await auth.sign_in(refused, 1)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 SECRET = "the-client-secret-7"
 
 
-class Strict(OAuthPeer):
+class KnownClientPeer(OAuthPeer):
     """Knows one client by its id and secret, and its redirect address."""
 
     secret: str = SECRET
@@ -35,7 +35,7 @@ NOBODY = {"registration_endpoint": None, "token_endpoint_auth_methods_supported"
 @pytest.mark.req("auth.reg.preregistered", "auth.reg.preregistered-old", "auth.reg.priority")
 async def test_a_client_id_is_asked_for_used_and_kept_for_the_next_sign_in() -> None:
     token_store, user = TokenStore(MemoryBackend(), None), BrowserUser(clients=[("by-hand", SECRET)])
-    async with run_peer(kind=Strict, document=NOBODY) as peer:
+    async with run_peer(kind=KnownClientPeer, document=NOBODY) as peer:
         assert await send_with_sign_in(create_oauth(peer, user, token_store), peer) == 200
         assert [question["issuer"] for question in user.registering] == [peer.origin]
         shown = user.registering[0]["redirect_uri"]
@@ -55,7 +55,7 @@ async def test_a_client_id_that_no_sign_in_worked_with_is_not_kept() -> None:
         TokenStore(MemoryBackend(), None),
         BrowserUser(clients=[("by-hand", SECRET)], visit=False, answer=None),
     )
-    async with run_peer(kind=Strict, document=NOBODY) as peer:
+    async with run_peer(kind=KnownClientPeer, document=NOBODY) as peer:
         with pytest.raises(SignInRequired):
             await send_with_sign_in(create_oauth(peer, user, token_store), peer)
         assert await token_store.load_client(peer.origin) is None
@@ -63,7 +63,7 @@ async def test_a_client_id_that_no_sign_in_worked_with_is_not_kept() -> None:
 
 async def test_after_a_refused_registration_the_servers_words_are_shown_with_the_question() -> None:
     user = BrowserUser(clients=[("by-hand", SECRET)])
-    async with run_peer(kind=Strict, document=NOBODY | {"registration_endpoint": "/register"}) as peer:
+    async with run_peer(kind=KnownClientPeer, document=NOBODY | {"registration_endpoint": "/register"}) as peer:
         peer.document["registration_endpoint"] = f"{peer.origin}/register"
         body = {"error": "access_denied", "error_description": "ask \x1b[31mthe desk"}
         peer.answers["/register"] = (403, json.dumps(body).encode(), "application/json")
@@ -86,14 +86,14 @@ async def test_a_wrong_secret_is_not_kept_and_asked_for_again() -> None:
         TokenStore(MemoryBackend(), None),
         BrowserUser(clients=[("by-hand", "wrong-secret"), ("by-hand", SECRET)]),
     )
-    async with run_peer(kind=Strict, document=NOBODY) as peer:
+    async with run_peer(kind=KnownClientPeer, document=NOBODY) as peer:
         auth = create_oauth(peer, user, token_store)
         with pytest.raises(SignInRequired, match="invalid_client"):
             await send_with_sign_in(auth, peer)
         assert await token_store.load_client(peer.origin) is None
         assert await send_with_sign_in(auth, peer) == 200
         # Later the secret is changed at the authorization server: what was kept is dropped and asked for anew.
-        assert isinstance(peer, Strict)
+        assert isinstance(peer, KnownClientPeer)
         peer.secret = "the-next-secret-8"
         user.clients = [("by-hand", peer.secret)]
         await auth.login()
@@ -103,7 +103,7 @@ async def test_a_wrong_secret_is_not_kept_and_asked_for_again() -> None:
 @pytest.mark.parametrize("given", [("", ""), ("a b", ""), ("id", "se\ncret"), ("x" * 5000, "")])
 async def test_what_cannot_be_a_client_id_is_asked_for_again_and_not_forever(given: tuple[str, str]) -> None:
     user = BrowserUser(clients=[given] * 9)
-    async with run_peer(kind=Strict, document=NOBODY) as peer:
+    async with run_peer(kind=KnownClientPeer, document=NOBODY) as peer:
         with pytest.raises(RegistrationError):
             await send_with_sign_in(create_oauth(peer, user), peer)
     assert len(user.registering) == 3
@@ -113,7 +113,7 @@ async def test_what_cannot_be_a_client_id_is_asked_for_again_and_not_forever(giv
 
 async def test_another_port_is_taken_when_the_registered_one_is_busy() -> None:
     token_store, user = TokenStore(MemoryBackend(), None), BrowserUser(clients=[("by-hand", SECRET)])
-    async with run_peer(kind=Strict, document=NOBODY) as peer:
+    async with run_peer(kind=KnownClientPeer, document=NOBODY) as peer:
         await send_with_sign_in(create_oauth(peer, user, token_store), peer)
         port = urlsplit(peer.asked[0]["redirect_uri"]).port
         assert port
@@ -125,13 +125,13 @@ async def test_another_port_is_taken_when_the_registered_one_is_busy() -> None:
 
 
 async def test_waiting_for_a_client_id_times_out() -> None:
-    class Away(BrowserUser):
+    class AbsentUser(BrowserUser):
         async def ask_client_id(self, **asked: str) -> tuple[str, str] | None:
             return await anyio.sleep_forever()
 
-    async with run_peer(kind=Strict, document=NOBODY) as peer:
+    async with run_peer(kind=KnownClientPeer, document=NOBODY) as peer:
         with anyio.fail_after(10), pytest.raises(RegistrationError, match="does not register clients"):
-            await send_with_sign_in(create_oauth(peer, Away(), timeout=0.05), peer)
+            await send_with_sign_in(create_oauth(peer, AbsentUser(), timeout=0.05), peer)
 
 
 async def test_a_client_that_was_deleted_there_can_be_dropped_and_is_asked_for_anew() -> None:
@@ -139,7 +139,7 @@ async def test_a_client_that_was_deleted_there_can_be_dropped_and_is_asked_for_a
         TokenStore(MemoryBackend(), None),
         BrowserUser(clients=[("by-hand", SECRET), ("another", SECRET)]),
     )
-    async with run_peer(kind=Strict, document=NOBODY) as peer:
+    async with run_peer(kind=KnownClientPeer, document=NOBODY) as peer:
         auth = create_oauth(peer, user, token_store)
         await send_with_sign_in(auth, peer)
         await auth.logout()
@@ -151,7 +151,7 @@ async def test_a_client_that_was_deleted_there_can_be_dropped_and_is_asked_for_a
 
 async def test_a_timeout_with_a_stored_client_explains_how_to_remove_it() -> None:
     token_store, user = TokenStore(MemoryBackend(), None), BrowserUser(clients=[("by-hand", SECRET)])
-    async with run_peer(kind=Strict, document=NOBODY) as peer:
+    async with run_peer(kind=KnownClientPeer, document=NOBODY) as peer:
         await send_with_sign_in(create_oauth(peer, user, token_store), peer)
         user.visit = False
         with pytest.raises(SignInRequired, match="Nobody signed in") as exc_info:

@@ -17,11 +17,11 @@ QUICK = 14
 """The cheapest scrypt that is accepted: these tests are not about its cost."""
 
 
-def beside(folder: Path, start: str) -> list[Path]:
+def files_starting_with(folder: Path, start: str) -> list[Path]:
     return [path for path in folder.iterdir() if path.name.startswith(start)]
 
 
-def sealed(path: Path) -> EncryptedFileBackend:
+def create_file_backend(path: Path) -> EncryptedFileBackend:
     return EncryptedFileBackend(path, log_n=QUICK)
 
 
@@ -33,7 +33,7 @@ def test_the_pass_phrase_derivation_uses_the_recommended_cost() -> None:
 @pytest.mark.req("auth.token.storage-fallback", "auth.token.storage")
 async def test_a_sealed_file_holds_nothing_readable_and_opens_by_its_pass_phrase_alone(tmp_path: Path) -> None:
     path = tmp_path / "data" / "sealed.json"
-    backend = sealed(path)
+    backend = create_file_backend(path)
     with pytest.raises(SecretsLocked):
         await backend.set("name-of-it", "tweety-4711")
     assert not path.exists()
@@ -44,7 +44,7 @@ async def test_a_sealed_file_holds_nothing_readable_and_opens_by_its_pass_phrase
     assert b"name-of-it" not in raw
     assert b"passphrase" not in raw
     assert path.stat().st_mode & 0o777 == 0o600
-    other = sealed(path)
+    other = create_file_backend(path)
     with pytest.raises(SecretsLocked):
         await other.get("name-of-it")
     assert not await other.unlock("wrong")
@@ -57,7 +57,7 @@ async def test_a_sealed_file_holds_nothing_readable_and_opens_by_its_pass_phrase
 
 
 async def test_every_write_is_sealed_anew(tmp_path: Path) -> None:
-    backend = sealed(tmp_path / "s")
+    backend = create_file_backend(tmp_path / "s")
     await backend.unlock("p")
     nonces: set[str] = set()
     for number in range(3):
@@ -78,21 +78,21 @@ async def test_a_sealed_file_that_was_changed_is_not_believed(tmp_path: Path, pa
     backend.path.write_text(json.dumps(document))
     assert await backend.get("a") is None
     assert "damaged" in messages[0]
-    (aside,) = beside(tmp_path, "s.damaged-")
+    (aside,) = files_starting_with(tmp_path, "s.damaged-")
     assert json.loads(aside.read_bytes()) == document
     await backend.set("a", "again")
     assert await backend.get("a") == "again"
 
 
 async def test_the_cost_of_a_key_is_not_what_a_stranger_wrote(tmp_path: Path) -> None:
-    backend = sealed(tmp_path / "s")
+    backend = create_file_backend(tmp_path / "s")
     await backend.unlock("p")
     await backend.set("a", "secret")
     document = json.loads(backend.path.read_bytes()) | {"log_n": 40}
     backend.path.write_text(json.dumps(document))
     with anyio.fail_after(20):
-        assert await sealed(tmp_path / "s").unlock("p"), "a new file begins"
-    assert beside(tmp_path, "s.damaged-")
+        assert await create_file_backend(tmp_path / "s").unlock("p"), "a new file begins"
+    assert files_starting_with(tmp_path, "s.damaged-")
 
 
 async def test_a_plain_file_is_for_its_owner_alone_and_says_when_it_was_not(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ async def test_a_damaged_file_is_moved_aside_and_reported(tmp_path: Path, conten
     backend.path.write_bytes(content)
     await backend.set("a", "new")
     assert await backend.get("a") == "new"
-    (aside,) = beside(tmp_path, "f.json.damaged-")
+    (aside,) = files_starting_with(tmp_path, "f.json.damaged-")
     assert aside.read_bytes() == content
     assert any(aside.name in text for text in messages)
 

@@ -14,7 +14,7 @@ from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, create_oauth, run
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("fast_device_polling")]
 
 
-class Changing(BrowserUser):
+class SwitchingUser(BrowserUser):
     """A user who switches flows this many times and then uses the current one."""
 
     def __init__(self, times: int) -> None:
@@ -34,7 +34,7 @@ class Changing(BrowserUser):
         return await super().sign_in(**shown)
 
 
-async def signed_in(user: BrowserUser, *, by_code: bool = False, **settings: Any) -> DeviceCodeServer:
+async def sign_in_with(user: BrowserUser, *, by_code: bool = False, **settings: Any) -> DeviceCodeServer:
     async with run_peer(kind=DeviceCodeServer, **settings) as peer:
         assert isinstance(peer, DeviceCodeServer)
         peer.said, peer.code = [], {}
@@ -49,13 +49,13 @@ async def signed_in(user: BrowserUser, *, by_code: bool = False, **settings: Any
     [(1, False, ["", "ABCD-1234"]), (2, False, ["", "ABCD-1234", ""]), (1, True, ["ABCD-1234", ""])],
 )
 async def test_the_person_changes_between_browser_and_code(times: int, begins_by_code: bool, codes: list[str]) -> None:
-    class One(DeviceCodeServer):
+    class SingleFlowPeer(DeviceCodeServer):
         async def token(self, request: Any) -> None:
             self.said = []
             await (DeviceCodeServer.token if b"device_code" in request.body else OAuthPeer.token)(self, request)
 
-    user = Changing(times)
-    async with run_peer(kind=One) as peer:
+    user = SwitchingUser(times)
+    async with run_peer(kind=SingleFlowPeer) as peer:
         peer.said, peer.code = [], {"interval": 0}
         await create_oauth(peer, user).login(use_device_code=begins_by_code)
     assert [shown["code"] for shown in user.shown] == codes
@@ -63,8 +63,8 @@ async def test_the_person_changes_between_browser_and_code(times: int, begins_by
 
 
 async def test_what_is_shown_says_how_long_it_is_waited_for() -> None:
-    user = Changing(1)
-    await signed_in(user)
+    user = SwitchingUser(1)
+    await sign_in_with(user)
     in_browser, by_code = (shown["terms"] for shown in user.shown)
     assert DEFAULT_TIMEOUT - 5 < in_browser.timeout <= DEFAULT_TIMEOUT
     assert by_code.timeout == 60, "as long as the code lasts"
@@ -79,7 +79,7 @@ async def test_a_server_without_codes_offers_no_other_way() -> None:
 
 
 async def test_a_flow_that_cannot_start_returns_to_the_previous_one_with_a_reason() -> None:
-    class Grudging(DeviceCodeServer):
+    class ReluctantPeer(DeviceCodeServer):
         async def handle(self, request: Any) -> None:
             if request.path == "/device":
                 await self.json(request, {"error": "unauthorized_client"}, 400)
@@ -88,47 +88,47 @@ async def test_a_flow_that_cannot_start_returns_to_the_previous_one_with_a_reaso
 
         token = OAuthPeer.token
 
-    user = Changing(1)
-    async with run_peer(kind=Grudging) as peer:
+    user = SwitchingUser(1)
+    async with run_peer(kind=ReluctantPeer) as peer:
         await create_oauth(peer, user).login()
     assert len(user.shown) == 2
     assert user.notes[0] == ""
     assert "issued no code: unauthorized_client" in user.notes[1]
 
 
-async def refusing(answer: Callable[..., Any]) -> SignInRequired:
-    class Refusing(Changing):
+async def sign_in_error(answer: Callable[..., Any]) -> SignInRequired:
+    class RefusingUser(SwitchingUser):
         async def sign_in(self, **shown: Any) -> str | None:
             await super().sign_in(**shown)
             return None if shown["code"] else ""
 
     with pytest.raises(SignInRequired) as exc_info:
-        await answer(Refusing(1))
+        await answer(RefusingUser(1))
     return exc_info.value
 
 
 async def test_who_cancels_after_changing_is_not_led_back() -> None:
-    class Patient(DeviceCodeServer):
+    class SlowPollPeer(DeviceCodeServer):
         async def token(self, request: Any) -> None:
             await self.json(request, {"error": "authorization_pending"}, 400)
 
     async def run(user: BrowserUser) -> None:
-        async with run_peer(kind=Patient) as peer:
+        async with run_peer(kind=SlowPollPeer) as peer:
             peer.code = {}
             await create_oauth(peer, user).login()
 
-    assert isinstance(await refusing(run), SignInFailed)
+    assert isinstance(await sign_in_error(run), SignInFailed)
 
 
 async def test_an_error_for_a_shown_code_ends_the_sign_in() -> None:
-    class Denying(DeviceCodeServer):
+    class DenyingPeer(DeviceCodeServer):
         async def token(self, request: Any) -> None:
             await self.json(request, {"error": "access_denied"}, 400)
 
-    async with run_peer(kind=Denying) as peer:
+    async with run_peer(kind=DenyingPeer) as peer:
         peer.code = {}
         with pytest.raises(TokenError, match="access_denied"):
-            await create_oauth(peer, Changing(1)).login()
+            await create_oauth(peer, SwitchingUser(1)).login()
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ async def test_an_error_for_a_shown_code_ends_the_sign_in() -> None:
     ],
 )
 async def test_the_complete_verification_uri_is_shown_only_on_the_plain_ones_origin(complete: Any, kept: bool) -> None:
-    user = Changing(0)
+    user = SwitchingUser(0)
     async with run_peer(kind=DeviceCodeServer) as peer:
         assert isinstance(peer, DeviceCodeServer)
         given = complete.format(origin=peer.origin) if isinstance(complete, str) else complete

@@ -96,7 +96,7 @@ def test_a_compressed_document_has_one_stream_with_its_end() -> None:
             decompress_body(broken, "https://as.example/x", "document")
 
 
-class Dripping:
+class SlowBody:
     """An answer whose body comes one byte at a time."""
 
     headers: ClassVar[dict[str, str]] = {}
@@ -114,7 +114,7 @@ class Dripping:
 
 @pytest.mark.anyio
 async def test_an_answer_in_very_many_tiny_chunks_ends_the_sign_in_early() -> None:
-    answer = Dripping()
+    answer = SlowBody()
     with pytest.raises(EndpointUnreachable, match="too many small chunks"):
         await read_response(answer, "https://as.example/x", "document")
     assert answer.chunks < 2_000

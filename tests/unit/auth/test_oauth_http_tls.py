@@ -14,7 +14,7 @@ from tests.unit.transport.raw_http import ReceivedRequest
 pytestmark = pytest.mark.anyio
 
 
-async def hello(request: ReceivedRequest) -> None:
+async def answer_hello(request: ReceivedRequest) -> None:
     await request.reply(200, b'{"hello": 1}')
 
 
@@ -33,7 +33,7 @@ def create_tls_requests(port: int, ca_file: Path | str, asked: list[str]) -> OAu
 @pytest.mark.req("auth.ssrf.private")
 async def test_the_certificate_is_checked_for_the_name_while_the_judged_address_is_used(tmp_path: Path) -> None:
     authority, asked = CertificateAuthority(tmp_path), list[str]()
-    async with raw_http.serve(hello, authority.context("as.example")) as server:
+    async with raw_http.serve(answer_hello, authority.context("as.example")) as server:
         reply = await create_tls_requests(server.port, authority.file, asked).get(
             f"https://as.example:{server.port}/x", "document"
         )
@@ -44,7 +44,7 @@ async def test_the_certificate_is_checked_for_the_name_while_the_judged_address_
 
 async def test_a_certificate_for_another_name_is_refused(tmp_path: Path) -> None:
     authority = CertificateAuthority(tmp_path)
-    async with raw_http.serve(hello, authority.context("other.example")) as server:
+    async with raw_http.serve(answer_hello, authority.context("other.example")) as server:
         with pytest.raises(EndpointUnreachable, match="certificate"):
             await create_tls_requests(server.port, authority.file, []).get(
                 f"https://as.example:{server.port}/x", "document"
@@ -54,7 +54,7 @@ async def test_a_certificate_for_another_name_is_refused(tmp_path: Path) -> None
 
 async def test_a_certificate_of_an_unknown_authority_is_refused(tmp_path: Path) -> None:
     authority = CertificateAuthority(tmp_path)
-    async with raw_http.serve(hello, authority.context("as.example")) as server:
+    async with raw_http.serve(answer_hello, authority.context("as.example")) as server:
         with pytest.raises(EndpointUnreachable, match="certificate"):
             await create_tls_requests(server.port, "", []).get(f"https://as.example:{server.port}/x", "document")
     assert server.seen == []

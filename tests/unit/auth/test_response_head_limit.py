@@ -37,7 +37,7 @@ class HeadFloodServer:
 
 
 @asynccontextmanager
-async def flooding(flood: HeadFloodServer, tls: ssl.SSLContext | None = None) -> AsyncIterator[HeadFloodServer]:
+async def serve_flood(flood: HeadFloodServer, tls: ssl.SSLContext | None = None) -> AsyncIterator[HeadFloodServer]:
     server = await asyncio.start_server(flood.serve, "127.0.0.1", 0, ssl=tls)
     flood.port = server.sockets[0].getsockname()[1]
     async with server:
@@ -60,27 +60,27 @@ def create_requests(flood: HeadFloodServer, *, ca_file: str = "", proxy: str = "
     ],
 )
 async def test_interim_answers_without_end_end_the_sign_in_early(before: bytes, reason: str) -> None:
-    async with flooding(HeadFloodServer(before)) as flood:
+    async with serve_flood(HeadFloodServer(before)) as flood:
         with pytest.raises(EndpointUnreachable, match=reason):
             await create_requests(flood).get(f"http://127.0.0.1:{flood.port}/x", "document")
 
 
 async def test_interim_answers_without_end_are_stopped_in_tls_as_well(tmp_path: Path) -> None:
     authority = CertificateAuthority(tmp_path)
-    async with flooding(HeadFloodServer(EARLY), authority.context("as.example")) as flood:
+    async with serve_flood(HeadFloodServer(EARLY), authority.context("as.example")) as flood:
         url, asking = f"https://as.example:{flood.port}/x", create_requests(flood, ca_file=str(authority.file))
         with pytest.raises(EndpointUnreachable, match="interim answers"):
             await asking.get(url, "document")
 
 
 async def test_interim_answers_of_a_proxy_without_end_are_stopped() -> None:
-    async with flooding(HeadFloodServer(EARLY)) as flood:
+    async with serve_flood(HeadFloodServer(EARLY)) as flood:
         asking = create_requests(flood, proxy=f"http://127.0.0.1:{flood.port}")
         with pytest.raises(EndpointUnreachable, match="interim answers"):
             await asking.get("https://as.example/x", "document")
 
 
 async def test_some_interim_answers_come_before_a_good_one() -> None:
-    async with flooding(HeadFloodServer(EARLY, MAX_INTERIM_RESPONSES)) as flood:
+    async with serve_flood(HeadFloodServer(EARLY, MAX_INTERIM_RESPONSES)) as flood:
         reply = await create_requests(flood).get(f"http://127.0.0.1:{flood.port}/x", "document")
     assert reply.json_members() == {"hello": 1}

@@ -58,14 +58,14 @@ async def test_a_hundred_scopes_are_asked_for_and_each_is_shown() -> None:
     scopes = [f"scope-{n}" for n in range(MAX_SCOPES)]
     shown: list[tuple[str, ...]] = []
 
-    class Reading(BrowserUser):
+    class ReadingUser(BrowserUser):
         async def sign_in(self, **asked: Any) -> str | None:
             shown.append(asked["scopes"])
             return None
 
     async with run_peer(resource={"scopes_supported": scopes}) as peer:
         with pytest.raises(Exception, match="did not sign in"):
-            await send_with_sign_in(create_oauth(peer, Reading()), peer)
+            await send_with_sign_in(create_oauth(peer, ReadingUser()), peer)
     assert shown == [tuple(scopes)]
 
 

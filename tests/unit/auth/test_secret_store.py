@@ -23,7 +23,7 @@ from tests.unit.auth.storage import OpenMemoryBackend, StorageUser, read_all_fil
 pytestmark = pytest.mark.anyio
 
 
-class Backend:
+class FailingBackend:
     """A keyring's back end that fails in one way; what it was given is in `kept`."""
 
     def __init__(self, fault: str) -> None:
@@ -50,7 +50,7 @@ class Backend:
         del self.kept[name]
 
 
-class Hanging(Backend):
+class HangingBackend(FailingBackend):
     """A backend that answers on demand."""
 
     def __init__(self) -> None:
@@ -77,12 +77,12 @@ FAULTS = ["locked", "bytes", "forgets", "full", "none", "hangs"]
 
 @pytest.fixture
 def create_faulty_backend() -> Any:
-    made: list[Hanging] = []
+    made: list[HangingBackend] = []
 
     def make(fault: str) -> Any:
         if fault != "hangs":
-            return None if fault == "none" else Backend(fault)
-        made.append(Hanging())
+            return None if fault == "none" else FailingBackend(fault)
+        made.append(HangingBackend())
         return made[-1]
 
     yield make
@@ -192,12 +192,12 @@ async def test_who_answered_and_quits_at_once_has_decided_all_the_same(tmp_path:
         remembered.append(place)
         return ""
 
-    class Leaving(StorageUser):
+    class LeavingUser(StorageUser):
         async def choose_storage(self, **asked: Any) -> tuple[str, str]:
             tasks.cancel_scope.cancel()
             return "encrypted", "pw"
 
-    token_store = TokenStore(create_storage(None, tmp_path, Leaving(), save_choice=remember), tmp_path)
+    token_store = TokenStore(create_storage(None, tmp_path, LeavingUser(), save_choice=remember), tmp_path)
     async with run_peer() as peer:
         await send_with_sign_in(create_oauth(peer, BrowserUser(), token_store), peer)
         async with anyio.create_task_group() as tasks:
@@ -232,7 +232,7 @@ async def test_a_sign_in_that_moves_leaves_nothing_behind(tmp_path: Path) -> Non
 @pytest.mark.req("auth.signout")
 async def test_an_unreadable_secret_is_not_reported_as_missing(tmp_path: Path) -> None:
     async with run_peer() as peer:
-        backend = Backend("")
+        backend = FailingBackend("")
         await send_with_sign_in(
             create_oauth(peer, BrowserUser(), TokenStore(create_storage(backend, tmp_path, None), tmp_path)), peer
         )
@@ -248,7 +248,7 @@ async def test_an_unreadable_secret_is_not_reported_as_missing(tmp_path: Path) -
 
 
 async def test_a_keyring_that_hangs_is_waited_for_once_and_used_once_it_answers(tmp_path: Path) -> None:
-    backend = Hanging()
+    backend = HangingBackend()
     vault = KeyringBackend(find_backend=lambda: backend, timeout=0.3)
     with pytest.raises(McpHostError, match="did not answer"):
         await vault.get("a")
@@ -267,7 +267,7 @@ async def test_a_keyring_that_hangs_is_waited_for_once_and_used_once_it_answers(
     assert await vault.get("a") == "b"
 
 
-class Windows(Backend):
+class SmallBackend(FailingBackend):
     """As much as Windows' keyring takes: 2560 bytes of UTF-16."""
 
     def set_password(self, service: str, name: str, value: str) -> None:
@@ -276,12 +276,12 @@ class Windows(Backend):
         super().set_password(service, name, value)
 
 
-Windows.__module__ = "keyring.backends.Windows"
+SmallBackend.__module__ = "keyring.backends.Windows"
 
 
 @pytest.mark.parametrize("secret", ["short", "x" * 1_281, "tök€n😀" * 900, "mcphost-parts:a:1:b"])
 async def test_a_secret_too_long_for_the_keyring_is_kept_in_parts_that_are_removed_with_it(secret: str) -> None:
-    backend = Windows("")
+    backend = SmallBackend("")
     vault = KeyringBackend(find_backend=lambda: backend)
     for value in (secret, secret[::-1], secret):
         await vault.set("a", value)
@@ -291,7 +291,7 @@ async def test_a_secret_too_long_for_the_keyring_is_kept_in_parts_that_are_remov
     assert backend.kept == {}
 
 
-class Losing(Backend):
+class LosingBackend(FailingBackend):
     """One whose collection is gone for the next `left` calls, as gnome-keyring's is while other processes write."""
 
     def __init__(self, left: int, slowly: float = 0) -> None:
@@ -308,14 +308,14 @@ class Losing(Backend):
 
 
 async def test_a_keyring_that_fails_for_a_moment_is_tried_again() -> None:
-    backend = Losing(1)
+    backend = LosingBackend(1)
     vault = KeyringBackend(find_backend=lambda: backend)
     await vault.set("a", "kept")
     assert await vault.get("a") == "kept"
 
 
 async def test_a_keyring_that_keeps_failing_is_not_tried_again_before_it_answers() -> None:
-    backend = Losing(6)
+    backend = LosingBackend(6)
     vault = KeyringBackend(find_backend=lambda: backend)
     for calls in (4, 5, 6):
         with pytest.raises(McpHostError, match="refused: RuntimeError"):
@@ -328,13 +328,13 @@ async def test_a_keyring_that_keeps_failing_is_not_tried_again_before_it_answers
 
 async def test_what_a_person_may_have_refused_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcphost.auth.keyring_backend.IMMEDIATE_FAILURE", 0.0)
-    backend = Losing(1, slowly=0.01)
+    backend = LosingBackend(1, slowly=0.01)
     with pytest.raises(McpHostError, match="refused"):
         await KeyringBackend(find_backend=lambda: backend).get("a")
     assert backend.calls == 1
 
 
-class Meeting(Backend):
+class OverlapBackend(FailingBackend):
     """One that sees whether two callers are in it at once."""
 
     def __init__(self) -> None:
@@ -353,7 +353,7 @@ class Meeting(Backend):
 async def test_the_system_keyring_is_used_by_one_mcphost_of_a_login_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_login: bool
 ) -> None:
-    backend = Meeting()
+    backend = OverlapBackend()
     monkeypatch.setattr("mcphost.auth.keyring_backend.find_secure_backend", lambda: backend)
     async with anyio.create_task_group() as tasks:
         for login in ("1", "1" if one_login else "2"):
@@ -363,7 +363,7 @@ async def test_the_system_keyring_is_used_by_one_mcphost_of_a_login_at_a_time(
 
 
 async def test_parts_that_do_not_belong_together_are_no_secret() -> None:
-    backend = Windows("")
+    backend = SmallBackend("")
     vault = KeyringBackend(find_backend=lambda: backend)
     await vault.set("a", "y" * 5_000)
     part = next(name for name in backend.kept if name.endswith(".1"))
@@ -377,4 +377,4 @@ async def test_parts_that_do_not_belong_together_are_no_secret() -> None:
 
 async def test_a_secret_without_bound_is_refused() -> None:
     with pytest.raises(McpHostError, match="too long"):
-        await KeyringBackend(find_backend=lambda: Backend("")).set("a", "x" * 300_000)
+        await KeyringBackend(find_backend=lambda: FailingBackend("")).set("a", "x" * 300_000)

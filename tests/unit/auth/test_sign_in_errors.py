@@ -131,14 +131,14 @@ async def test_contradictory_metadata_is_reported_with_both_values(settings: dic
     ],
 )
 async def test_a_metadata_redirect_is_reported_with_its_target(place: str, target: str, reason: str) -> None:
-    class Redirecting(OAuthPeer):
+    class RedirectingPeer(OAuthPeer):
         async def handle(self, request: ReceivedRequest) -> None:
             if request.path == place:
                 await request.reply(302, b"", location=target)
             else:
                 await super().handle(request)
 
-    async with run_peer(Redirecting) as peer:
+    async with run_peer(RedirectingPeer) as peer:
         error_text = await sign_in_error_text(peer)
     assert reason in error_text
     assert target in error_text or target == "/elsewhere"

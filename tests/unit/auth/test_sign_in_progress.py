@@ -24,7 +24,7 @@ from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, run_peer
 pytestmark = pytest.mark.anyio
 
 
-def watched(peer: OAuthPeer, user: Any, progress: list[SignInProgress]) -> OAuthProvider:
+def create_watched_oauth(peer: OAuthPeer, user: Any, progress: list[SignInProgress]) -> OAuthProvider:
     target = SignInTarget(server="peer", url=peer.url, account="work")
     return OAuthProvider(
         target,
@@ -38,7 +38,7 @@ def watched(peer: OAuthPeer, user: Any, progress: list[SignInProgress]) -> OAuth
 async def test_a_browser_sign_in_reports_its_steps_in_order() -> None:
     progress: list[SignInProgress] = []
     async with run_peer() as peer:
-        await watched(peer, BrowserUser(), progress).login()
+        await create_watched_oauth(peer, BrowserUser(), progress).login()
     assert [now.step for now in progress] == ["resource", "issuer", "client", "person", "code", "done", "over"]
     assert {(now.server, now.account) for now in progress} == {("peer", "work")}
     assert all(now.text for now in progress[:-1])
@@ -55,7 +55,7 @@ async def test_each_poll_and_each_slow_down_is_reported(
     async with run_peer(kind=DeviceCodeServer) as peer:
         assert isinstance(peer, DeviceCodeServer)
         peer.said, peer.code = ["authorization_pending", "slow_down", "authorization_pending"], {}
-        await watched(peer, DeviceCodeUser(), progress).login(use_device_code=True)
+        await create_watched_oauth(peer, DeviceCodeUser(), progress).login(use_device_code=True)
     waits = [(now.polls, round(now.interval, 2), now.slowed) for now in progress if now.step == "person"]
     assert waits == [(0, 0.01, False), (1, 0.01, False), (2, 0.06, True), (3, 0.06, True)]
     left = [now.seconds for now in progress if now.step == "person"]
@@ -68,25 +68,25 @@ async def test_what_fails_and_what_is_cancelled_is_over() -> None:
     progress: list[SignInProgress] = []
     async with run_peer() as peer:
         with pytest.raises(SignInRequired):
-            await watched(peer, BrowserUser(visit=False, answer=None), progress).login()
+            await create_watched_oauth(peer, BrowserUser(visit=False, answer=None), progress).login()
         assert progress.pop().step == "over"
         user = BrowserUser(visit=False)
         with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(watched(peer, user, progress).login)
+                tasks.start_soon(create_watched_oauth(peer, user, progress).login)
                 await user.asked.wait()
                 scope.cancel()
         assert [now.step for now in progress[-2:]] == ["person", "over"]
 
 
-class Screen(io.StringIO):
+class RecordingTerminal(io.StringIO):
     """A terminal that remembers."""
 
     def isatty(self) -> bool:
         return True
 
 
-def story() -> list[SignInProgress]:
+def example_progress() -> list[SignInProgress]:
     def wait(**more: Any) -> SignInProgress:
         return SignInProgress(server="s", step="person", text="waiting for you", interval=5, seconds=272, **more)
 
@@ -106,7 +106,7 @@ def story() -> list[SignInProgress]:
     ("output", "text"),
     [
         (
-            Screen(),
+            RecordingTerminal(),
             "mcphost: Reading the authorization server's metadata…\n"
             "⠋ Asked once, again in 5 s; 4:32 left."
             "⠋ Asked 2 times, again in 10 s (slowed down); 4:22 left.\n"
@@ -127,7 +127,7 @@ def test_the_command_line_writes_a_line_a_step_and_one_that_is_written_anew(
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
     steps = SignInProgressPrinter()
-    for now in story():
+    for now in example_progress():
         steps.update(now)
     shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "", output.getvalue())
     frames = re.sub("[\u2800-\u28ff]", "⠋", shown)  # the spinner turns with time
@@ -137,7 +137,7 @@ def test_the_command_line_writes_a_line_a_step_and_one_that_is_written_anew(
 async def test_a_waiting_sign_in_reports_nothing_but_its_steps() -> None:
     progress: list[SignInProgress] = []
     async with run_peer() as peer:
-        auth = watched(peer, None, progress)
+        auth = create_watched_oauth(peer, None, progress)
         with pytest.raises(SignInFailed):
             await auth.login()
     assert [now.step for now in progress] == ["over"]

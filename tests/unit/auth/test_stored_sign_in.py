@@ -13,7 +13,7 @@ from mcphost.auth.token_store import StoredSignIn, TokenStore, make_entry_name
 from mcphost.auth.tokens import TokenSet
 from mcphost.errors import McpHostError
 from mcphost.serialization import encode, replace
-from tests.unit.auth.oauth_peer import BrowserUser, Refused, create_oauth, run_peer, send_with_sign_in
+from tests.unit.auth.oauth_peer import BrowserUser, RefusedRequest, create_oauth, run_peer, send_with_sign_in
 
 pytestmark = pytest.mark.anyio
 
@@ -77,7 +77,7 @@ async def test_a_client_id_that_was_used_at_one_issuer_is_not_sent_to_another_th
         sent = f"Bearer {next(iter(peer.valid))}"
         peer.resource = {"authorization_servers": [other.origin]}
         with pytest.raises(UntrustedMetadata, match="belongs to the authorization server"):
-            await auth.sign_in(Refused(401, "", sent), 1)
+            await auth.sign_in(RefusedRequest(401, "", sent), 1)
         assert not any(b"mine" in seen.body or "mine" in seen.path for seen in other.seen)
     assert len(user.urls) == 1
 

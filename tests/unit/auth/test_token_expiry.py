@@ -128,7 +128,7 @@ async def test_a_refusal_of_an_old_token_is_about_its_age_also_when_the_clock_wa
         assert not user.urls
 
 
-class Seconds(OAuthPeer):
+class WholeSecondsPeer(OAuthPeer):
     """Counts whole seconds, as many servers do: what was issued at 0.9 for one second is over at 1.0."""
 
     ends: dict[str, int]
@@ -160,7 +160,7 @@ async def test_a_token_that_lives_for_a_second_works_renewed_each_time(
         ran[0] += seconds
 
     user = BrowserUser()
-    async with run_peer(kind=Seconds, lifetime=lifetime) as peer:
+    async with run_peer(kind=WholeSecondsPeer, lifetime=lifetime) as peer:
         auth = create_oauth(peer, user)
         await auth.login()
         for _ in range(5):

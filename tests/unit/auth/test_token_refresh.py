@@ -20,7 +20,7 @@ from mcphost.serialization import replace
 from tests.unit.auth.oauth_peer import (
     BrowserUser,
     OAuthPeer,
-    Refused,
+    RefusedRequest,
     create_oauth,
     run_peer,
     send_request,
@@ -31,7 +31,7 @@ from tests.unit.auth.storage import OpenMemoryBackend, SharedFolderBackend, age_
 pytestmark = pytest.mark.anyio
 
 
-class Broken(MemoryBackend):
+class ReadOnlyBackend(MemoryBackend):
     """A keyring that takes nothing."""
 
     async def set(self, name: str, secret: str) -> None:
@@ -92,12 +92,12 @@ async def test_a_token_that_expired_in_transit_is_refreshed_without_the_user() -
         for attempt in (1, 2):
             sent = (await auth.headers("POST", peer.url))["authorization"]
             await age_sign_in(auth, token_store)
-            await auth.sign_in(Refused(401, "", sent), attempt)
+            await auth.sign_in(RefusedRequest(401, "", sent), attempt)
             assert (await auth.headers("POST", peer.url))["authorization"] != sent
         sent = (await auth.headers("POST", peer.url))["authorization"]
         await age_sign_in(auth, token_store)
         with pytest.raises(SignInFailed):
-            await auth.sign_in(Refused(401, "", sent), 3)
+            await auth.sign_in(RefusedRequest(401, "", sent), 3)
     assert [form["grant_type"] for form in peer.forms] == ["authorization_code", "refresh_token", "refresh_token"]
     assert len(user.urls) == 1
 
@@ -227,7 +227,7 @@ async def test_when_the_server_moved_to_another_issuer_nothing_of_the_old_one_go
         peer.live.clear()
         peer.resource = {"authorization_servers": [other.origin]}
         other.resource = {"resource": peer.url}
-        await auth.sign_in(Refused(401, "", f"Bearer {old[0]}"), 1)
+        await auth.sign_in(RefusedRequest(401, "", f"Bearer {old[0]}"), 1)
         assert other.clients
         assert len(user.urls) == 2, "the person is asked anew"
         assert user.urls[1].startswith(other.origin)
@@ -246,13 +246,13 @@ async def test_more_scopes_are_asked_for_together_with_the_old_ones_and_not_fore
         await send_with_sign_in(auth, peer)
         for attempt in range(1, MAX_STEP_UPS + 1):
             sent = dict(await auth.headers("POST", peer.url))["authorization"]
-            refused = Refused(403, 'Bearer error="insufficient_scope", scope="tools:write"', sent)
+            refused = RefusedRequest(403, 'Bearer error="insufficient_scope", scope="tools:write"', sent)
             assert not await auth.recover(refused)
             await auth.sign_in(refused, attempt)
         assert {question["scope"] for question in peer.asked[1:]} == {"tools:read tools:write"}
         assert [client["scope"] for client in peer.clients.values()] == ["tools:read", "tools:read tools:write"]
         sent = dict(await auth.headers("POST", peer.url))["authorization"]
-        refused = Refused(403, 'Bearer error="insufficient_scope", scope="tools:write"', sent)
+        refused = RefusedRequest(403, 'Bearer error="insufficient_scope", scope="tools:write"', sent)
         for attempt in (MAX_STEP_UPS + 1, 1):
             with pytest.raises(SignInFailed, match="still requires scopes"):
                 await auth.sign_in(refused, attempt)
@@ -271,7 +271,7 @@ async def test_more_scopes_are_asked_for_together_with_the_old_ones_and_not_fore
 )
 async def test_a_noninteractive_step_up_explains_the_command_safely_quoted(scope: str, hint: str) -> None:
     async with run_peer() as peer:
-        refused = Refused(403, f'Bearer error="insufficient_scope", scope="{scope}"', "Bearer x")
+        refused = RefusedRequest(403, f'Bearer error="insufficient_scope", scope="{scope}"', "Bearer x")
         with pytest.raises(SignInFailed, match="requires more scopes") as exc_info:
             await create_oauth(peer, None).sign_in(refused)
     assert exc_info.value.hint == f"Grant them: {hint}"
@@ -313,7 +313,7 @@ async def test_a_server_of_the_same_name_at_another_address_gets_nothing(tmp_pat
 @pytest.mark.req("auth.token.storage-fallback")
 async def test_a_failing_secret_store_is_reported_and_the_next_start_signs_in_again(tmp_path: Path) -> None:
     messages: list[str] = []
-    token_store = TokenStore(Broken(), tmp_path, messages.append)
+    token_store = TokenStore(ReadOnlyBackend(), tmp_path, messages.append)
     async with run_peer() as peer:
         auth = create_oauth(peer, BrowserUser(), token_store)
         assert await send_with_sign_in(auth, peer) == 200
@@ -448,7 +448,7 @@ async def test_what_another_process_stored_meanwhile_is_never_deleted(tmp_path: 
         assert kept.tokens.refresh == "newer-refresh"
 
 
-class Shut(SharedFolderBackend):
+class LockedBackend(SharedFolderBackend):
     """A keyring that nothing can be read from while it is locked."""
 
     locked = False
@@ -464,7 +464,7 @@ class Shut(SharedFolderBackend):
 async def test_a_keyring_locked_meanwhile_never_has_an_old_refresh_token_used(
     tmp_path: Path, renewed_elsewhere: bool
 ) -> None:
-    backend = Shut(tmp_path / "vault")
+    backend = LockedBackend(tmp_path / "vault")
     token_store, user = TokenStore(backend, tmp_path), BrowserUser()
     async with run_peer() as peer:
         auth = create_oauth(peer, user, token_store)

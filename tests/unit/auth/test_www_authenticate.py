@@ -57,9 +57,9 @@ def test_no_header_is_an_error(header: str) -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize(("status", "counts"), [(401, True), (200, False), (403, False), (500, False)])
 async def test_a_challenge_counts_only_with_the_refusal_it_belongs_to(status: int, counts: bool) -> None:
-    class Said:
+    class ParsedHeader:
         async def post_json(self, url: str, *given: Any) -> OAuthResponse:
             return OAuthResponse(url, status, {"www-authenticate": "Bearer scope=a"}, b"")
 
-    refusal = await probe_server(cast("Any", Said()), "https://mcp.example/mcp")
+    refusal = await probe_server(cast("Any", ParsedHeader()), "https://mcp.example/mcp")
     assert (refusal.status, bool(refusal.www_authenticate), refusal.authorization) == (status, counts, "")

@@ -31,7 +31,7 @@ def open_screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
     return stream.getvalue
 
 
-def plain(text: str) -> list[str]:
+def plain_lines(text: str) -> list[str]:
     """Return the lines without escape sequences and trailing blanks."""
     return [line.rstrip() for line in SEQUENCE.sub("", text).splitlines()]
 
@@ -43,7 +43,7 @@ def test_a_terminal_gets_headers_and_cuts_the_last_column_and_excerpts(monkeypat
         ("Server", "Tool", "Description"),
     )
     output.print_table([("1", Excerpt("a subject that does not fit " * 3), "ok")], ("Row", "Subject", "Details"))
-    lines = plain(screen())
+    lines = plain_lines(screen())
     assert lines[0].split() == ["Server", "Tool", "Description"]
     assert "…" in lines[1]
     assert "".join(line[8:].split()[0] for line in lines[1:3] if line[8:].split())[:6] == "a-rath"
@@ -89,7 +89,7 @@ def test_markdown_shows_the_address_of_a_link_and_hides_no_control_characters(mo
     shown = screen()
     assert "\x1b[2J" not in shown
     assert "\x1b]8" not in shown
-    lines = plain(shown)
+    lines = plain_lines(shown)
     assert lines[0] == "A"
     assert "bank (http://evil.example)" in " ".join(lines)
     assert "  import os" in lines
@@ -105,7 +105,7 @@ def test_streamed_markdown_prints_each_block_once(monkeypatch: pytest.MonkeyPatc
         stream.write(letter)
     stream.end_line()
     # Every redrawn piece is erased before it is drawn again; what stays is printed after the last erasure.
-    final = "\n".join(plain(screen().split("Title")[-1]))
+    final = "\n".join(plain_lines(screen().split("Title")[-1]))
     assert final.count("The end") == 1
     from mcphost.cli.terminal_output import finished_length
 

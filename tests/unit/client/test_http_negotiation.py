@@ -31,7 +31,7 @@ from tests.unit.transport.raw_http import ReceivedRequest, serve
 pytestmark = pytest.mark.anyio
 
 
-class Token:
+class TokenAuthorizer:
     """An Authorizer that has a token after it was asked for one."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Token:
         return True
 
 
-def guarded(inner: RequestHandler) -> RequestHandler:
+def require_token(inner: RequestHandler) -> RequestHandler:
     async def handler(request: ReceivedRequest) -> object:
         if request.headers.get("authorization") != "Bearer t-1":
             return await request.reply(401, b"who are you?", "text/plain", www_authenticate="Bearer")
@@ -65,8 +65,8 @@ async def test_a_401_to_the_probe_says_nothing_of_the_era_and_the_probe_is_repea
     async def call(request: ReceivedRequest) -> object:
         return await request.result(text_answer())
 
-    token, observer = Token(), RecordingObserver()
-    async with serve(guarded(stateless_server(call) if era == "stateless" else handshake_server(call))) as server:
+    token, observer = TokenAuthorizer(), RecordingObserver()
+    async with serve(require_token(stateless_server(call) if era == "stateless" else handshake_server(call))) as server:
         dialer = HttpConnector("peer", server.url, {}, warn=observer.warn, authorizer=token)
         async with dialer.connect() as channel:
             negotiation = Negotiation(channel, RequestSender(channel, "peer", Timeouts()), FakeRequestHandler())
@@ -78,7 +78,7 @@ async def test_a_401_to_the_probe_says_nothing_of_the_era_and_the_probe_is_repea
 
 @pytest.mark.req("life.era.http-401-first")
 async def test_an_unanswerable_401_does_not_fall_back_to_the_handshake() -> None:
-    async with serve(guarded(handshake_server())) as server:
+    async with serve(require_token(handshake_server())) as server:
         dialer = HttpConnector("peer", server.url, {}, warn=RecordingObserver().warn)
         async with dialer.connect() as channel:
             negotiation = Negotiation(channel, RequestSender(channel, "peer", Timeouts()), FakeRequestHandler())

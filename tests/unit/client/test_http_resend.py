@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 BOTH = ["stateless", "handshake"]
 
 
-class Renewing:
+class RenewingAuthorizer:
     """An Authorizer whose token can be renewed, quietly or by a person only."""
 
     def __init__(self, *, quietly: bool = True) -> None:
@@ -69,7 +69,9 @@ def refuse_other_tokens(era: str, wants: list[str]) -> RequestHandler:
 
 
 @asynccontextmanager
-async def open_sender(era: str, token: Renewing) -> AsyncIterator[tuple[RawServer, RequestSender, Mapping[str, str]]]:
+async def open_sender(
+    era: str, token: RenewingAuthorizer
+) -> AsyncIterator[tuple[RawServer, RequestSender, Mapping[str, str]]]:
     """A caller that was let in as t-0, at a server whose tools want t-1."""
     async with serve(refuse_other_tokens(era, ["t-1"])) as server:
         dialer = HttpConnector("peer", server.url, {}, warn=RecordingObserver().warn, authorizer=token)
@@ -92,7 +94,7 @@ def headers_without(request: ReceivedRequest, *names: str) -> dict[str, str]:
 @pytest.mark.req("auth.stepup.retry-original")
 @pytest.mark.parametrize("era", BOTH)
 async def test_a_token_that_is_renewed_quietly_changes_the_token_and_nothing_else(era: str) -> None:
-    async with open_sender(era, Renewing()) as (server, caller, headers):
+    async with open_sender(era, RenewingAuthorizer()) as (server, caller, headers):
         await caller.send(CallTool("tool", {"n": 1}), headers=headers, on_notification=lambda notice: None)
         first, second = tool_calls(server)
     assert (first.headers["authorization"], second.headers["authorization"]) == ("Bearer t-0", "Bearer t-1")
@@ -105,7 +107,7 @@ async def test_a_token_that_is_renewed_quietly_changes_the_token_and_nothing_els
 @pytest.mark.req("auth.stepup.retry-original")
 @pytest.mark.parametrize("era", BOTH)
 async def test_after_a_person_signed_in_the_request_is_a_new_one_with_the_same_in_it(era: str) -> None:
-    async with open_sender(era, Renewing(quietly=False)) as (server, caller, headers):
+    async with open_sender(era, RenewingAuthorizer(quietly=False)) as (server, caller, headers):
         await caller.send(CallTool("tool", {"n": 1}), headers=headers, on_notification=lambda notice: None)
         first, second = tool_calls(server)
     said: list[Any] = [json.loads(item.body) for item in (first, second)]
@@ -120,7 +122,7 @@ async def test_after_a_person_signed_in_the_request_is_a_new_one_with_the_same_i
 @pytest.mark.parametrize("quietly", [True, False])
 @pytest.mark.parametrize("era", BOTH)
 async def test_a_call_that_is_cancelled_while_its_token_is_renewed_is_not_sent_again(era: str, quietly: bool) -> None:
-    token = Renewing(quietly=quietly)
+    token = RenewingAuthorizer(quietly=quietly)
     token.renewed = anyio.Event()
     async with open_sender(era, token) as (server, caller, headers):
         async with anyio.create_task_group() as tasks:

@@ -21,7 +21,7 @@ from tests.unit.transport.raw_http import ReceivedRequest
 pytestmark = pytest.mark.anyio
 
 
-def answering(ident: str, *, retry: bytes = b"") -> tuple[RequestHandler, list[str], list[float]]:
+def answer_resumption(ident: str, *, retry: bytes = b"") -> tuple[RequestHandler, list[str], list[float]]:
     """A GET that answers the call of the first POST when it is asked after `ident`; what it heard, and when."""
     heard: list[str] = []
     times: list[float] = []
@@ -55,7 +55,7 @@ def answering(ident: str, *, retry: bytes = b"") -> tuple[RequestHandler, list[s
 @pytest.mark.req("http.resume.last-event-id")
 @pytest.mark.req("http.resume.post-streams")
 async def test_a_stream_closed_after_an_event_with_an_id_is_resumed_by_get_until_the_answer() -> None:
-    both, heard, _ = answering("second", retry=b"retry: 10\n")
+    both, heard, _ = answer_resumption("second", retry=b"retry: 10\n")
     observer = RecordingObserver()
     async with open_http_session(handshake_server(both, on_get=both), observer) as (session, server):
         with anyio.fail_after(20):
@@ -71,7 +71,7 @@ async def test_a_stream_closed_after_an_event_with_an_id_is_resumed_by_get_until
 
 @pytest.mark.req("http.sse.retry-field")
 async def test_the_servers_retry_is_waited_for_and_not_much_longer() -> None:
-    both, _, times = answering("first", retry=b"retry: 1500\n")
+    both, _, times = answer_resumption("first", retry=b"retry: 1500\n")
     async with open_http_session(handshake_server(both, on_get=both)) as (session, _):
         started_at = anyio.current_time()
         with anyio.fail_after(20):
@@ -131,7 +131,7 @@ async def test_a_stateless_stream_is_never_resumed() -> None:
 @pytest.mark.req("http.sse.disconnect-not-cancel")
 async def test_leaving_while_a_stream_is_waited_for_cancels_in_words() -> None:
     called, cancelled = anyio.Event(), anyio.Event()
-    both, _, _ = answering("never", retry=b"retry: 30000\n")
+    both, _, _ = answer_resumption("never", retry=b"retry: 30000\n")
 
     async def handler(request: ReceivedRequest) -> object:
         if request.body and request.message.get("method") == "notifications/cancelled":

@@ -37,7 +37,7 @@ def _no_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
 TOOLS = {"resultType": "complete", "tools": [{"name": "x", "inputSchema": {"type": "object"}}], "ttlMs": 0}
 
 
-def first_then(*refusals: RequestHandler, then: RequestHandler) -> RequestHandler:
+def refuse_then_answer(*refusals: RequestHandler, then: RequestHandler) -> RequestHandler:
     """Refuses in turn, and then answers."""
     left = list(refusals)
 
@@ -59,7 +59,7 @@ async def test_a_busy_server_is_asked_again_after_the_time_it_names_with_a_count
     monkeypatch.setattr(requests, "MIN_WAIT", 0.2)
     notifications: list[Notification] = []
     observer = RecordingObserver()
-    handler = first_then(refuse_with_retry_after(status, "0"), then=lambda item: item.result(text_answer()))
+    handler = refuse_then_answer(refuse_with_retry_after(status, "0"), then=lambda item: item.result(text_answer()))
     async with open_http_session(serving(handler), observer) as (session, server):
         started_at = time.monotonic()
         assert single_text(await session.request(CallTool("x"), on_notification=notifications.append)) == "ok"
@@ -77,7 +77,7 @@ async def test_a_date_to_wait_for_is_understood() -> None:
     until = int(time.time()) + 2
     refused = refuse_with_retry_after(503, formatdate(until, usegmt=True))
     async with open_http_session(
-        stateless_server(first_then(refused, then=lambda item: item.result(text_answer())))
+        stateless_server(refuse_then_answer(refused, then=lambda item: item.result(text_answer())))
     ) as (
         session,
         _,
@@ -124,7 +124,7 @@ async def test_a_permanently_busy_server_is_reported_after_a_minute(monkeypatch:
     assert server.calls().count("POST tools/call") == 5
 
 
-async def cut(request: ReceivedRequest) -> bool:
+async def cut_response(request: ReceivedRequest) -> bool:
     await request.send(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{")
     return False
 
@@ -134,11 +134,13 @@ async def close_without_response(request: ReceivedRequest) -> bool:
 
 
 @pytest.mark.parametrize(
-    "fault", [cut, close_without_response, lambda item: item.reply(502, b"bad gateway", "text/html")]
+    "fault", [cut_response, close_without_response, lambda item: item.reply(502, b"bad gateway", "text/html")]
 )
 async def test_a_list_is_asked_for_three_times(fault: RequestHandler, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requests, "FIRST_DELAY", 0.01)
-    async with open_http_session(stateless_server(first_then(fault, fault, then=lambda item: item.result(TOOLS)))) as (
+    async with open_http_session(
+        stateless_server(refuse_then_answer(fault, fault, then=lambda item: item.result(TOOLS)))
+    ) as (
         session,
         _,
     ):
@@ -159,7 +161,7 @@ async def test_a_list_that_is_refused_for_good_is_asked_for_once() -> None:
     assert server.calls().count("POST tools/list") == 1
 
 
-async def garbage(request: ReceivedRequest) -> bool:
+async def send_garbage(request: ReceivedRequest) -> bool:
     await request.send(b"\x00\x01 this is not HTTP\r\n\r\n")
     return False
 
@@ -179,7 +181,7 @@ async def answer_slowly(request: ReceivedRequest) -> bool:
 
 @pytest.mark.req("http.resume.removed-side-effects")
 @pytest.mark.parametrize("serving", [stateless_server, handshake_server])
-@pytest.mark.parametrize("fault", [cut, close_without_response, garbage, ended_stream, answer_slowly])
+@pytest.mark.parametrize("fault", [cut_response, close_without_response, send_garbage, ended_stream, answer_slowly])
 async def test_a_call_that_breaks_off_is_never_repeated_and_may_have_run(fault: RequestHandler, serving: type) -> None:
     async with open_http_session(serving(fault)) as (session, server):
         with anyio.fail_after(20), pytest.raises(ServerError) as exc_info:

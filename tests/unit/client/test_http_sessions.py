@@ -46,7 +46,7 @@ async def test_a_forgotten_session_is_opened_anew_and_the_refused_call_repeated(
     assert [text for text in observer.warnings if "forgot our session" in text]
 
 
-class Stubborn(SessionForgettingServer):
+class StubbornServer(SessionForgettingServer):
     """Its calls never end, and it answers a DELETE in a way of its own."""
 
     def __init__(self, status: int | None = 202) -> None:
@@ -75,7 +75,7 @@ class Stubborn(SessionForgettingServer):
 
 @pytest.mark.parametrize("whole", [True, False], ids=["the call first", "all at once"])
 async def test_leaving_while_a_call_runs_cancels_it_before_the_session_is_ended(whole: bool) -> None:
-    server = Stubborn()
+    server = StubbornServer()
     async with anyio.create_task_group() as outer:
 
         async def visit() -> None:
@@ -96,7 +96,7 @@ async def test_leaving_while_a_call_runs_cancels_it_before_the_session_is_ended(
 @pytest.mark.req("http.session.delete", "http.session.delete-405")
 @pytest.mark.parametrize("status", [405, 401, 404, 500, None])
 async def test_a_session_is_closed_whatever_the_server_answers_to_delete(status: int | None) -> None:
-    server, observer = Stubborn(status), RecordingObserver()
+    server, observer = StubbornServer(status), RecordingObserver()
     with anyio.fail_after(20):
         async with open_http_session(server, observer) as (session, _):
             assert session.facts.info.name == "server 1"

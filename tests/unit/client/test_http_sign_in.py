@@ -24,7 +24,7 @@ from tests.unit.transport.raw_http import ReceivedRequest
 pytestmark = pytest.mark.anyio
 
 
-class Notebook(OAuthPeer):
+class NotebookServer(OAuthPeer):
     """Speaks 2026-07-28; its one resource is private, and another for each token."""
 
     scope_of_cache = "private"
@@ -64,7 +64,7 @@ async def test_connecting_signs_in_and_a_call_steps_up_and_is_sent_again() -> No
     assert {"GET", "DELETE", "POST"} >= {seen.method for seen in after} >= {"GET", "POST"}
 
 
-class AnyRevision(OAuthPeer):
+class RevisionServer(OAuthPeer):
     """Speaks the revision of the test, with sessions where the revision has them, and demands an account always."""
 
     revision = Revision.V2025_11_25
@@ -91,7 +91,7 @@ class AnyRevision(OAuthPeer):
 @pytest.mark.parametrize("revision", [item for item in Revision if item > Revision.V2024_11_05])
 async def test_a_401_to_any_request_is_signed_in_to_and_every_request_carries_the_token(revision: Revision) -> None:
     user = BrowserUser()
-    async with run_peer(kind=AnyRevision) as peer:
+    async with run_peer(kind=RevisionServer) as peer:
         peer.revision = revision
         server = ServerConfig(name="peer", url=peer.url, revision=revision)
         async with create_opener(user).open(server, FakeRequestHandler(), RecordingObserver()) as session:
@@ -107,7 +107,7 @@ async def test_a_401_to_any_request_is_signed_in_to_and_every_request_carries_th
 
 
 async def test_a_person_may_take_longer_than_the_server_may() -> None:
-    class Slow(BrowserUser):
+    class SlowUser(BrowserUser):
         async def sign_in(self, **asked: Any) -> str | None:
             await anyio.sleep(1)
             return await super().sign_in(**asked)
@@ -116,56 +116,58 @@ async def test_a_person_may_take_longer_than_the_server_may() -> None:
         peer.free = ("initialize", "notifications/initialized", "server/discover")
         server = ServerConfig(name="peer", url=peer.url, timeout=0.8)
         limits = {"connect_timeout": 0.8, "request_timeout": 0.8, "request_timeout_max": 0.8}
-        async with create_opener(Slow(), **limits).open(server, FakeRequestHandler(), RecordingObserver()) as session:
+        async with create_opener(SlowUser(), **limits).open(
+            server, FakeRequestHandler(), RecordingObserver()
+        ) as session:
             await session.request(ListTools())
 
 
-async def notes(session: Any) -> str:
+async def read_notes(session: Any) -> str:
     result = await session.request(ReadResource("me://notes"))
     return str(result.contents[0].text)
 
 
 @pytest.mark.req("cache.private")
 async def test_what_one_account_was_given_is_never_given_to_the_one_that_signs_in_after_it() -> None:
-    async with run_peer(kind=Notebook) as peer:
+    async with run_peer(kind=NotebookServer) as peer:
         server, opens = ServerConfig(name="peer", url=peer.url), create_opener(BrowserUser())
         async with opens.open(server, FakeRequestHandler(), RecordingObserver()) as session:
-            await notes(session)
-            first = await notes(session)
+            await read_notes(session)
+            first = await read_notes(session)
             asked = len(peer.seen)
-            assert await notes(session) == first
+            assert await read_notes(session) == first
             assert len(peer.seen) == asked  # remembered for whoever asked
             await opens.sign_in(server, RecordingObserver())
-            second = await notes(session)
+            second = await read_notes(session)
             assert second != first
             assert second.removeprefix("notes of ") == [*peer.valid][-1]
 
 
 @pytest.mark.req("cache.private")
 async def test_anonymous_results_are_fetched_again_after_a_sign_in() -> None:
-    async with run_peer(kind=Notebook) as peer:
+    async with run_peer(kind=NotebookServer) as peer:
         peer.resource["open"] = True
         server, opens = ServerConfig(name="peer", url=peer.url), create_opener(BrowserUser())
         async with opens.open(server, FakeRequestHandler(), RecordingObserver()) as session:
-            assert await notes(session) == "notes of nobody"
+            assert await read_notes(session) == "notes of nobody"
             peer.answers["/mcp"] = (401, b"", "application/json")
             await opens.sign_in(server, RecordingObserver())
             del peer.answers["/mcp"]
-            assert await notes(session) == f"notes of {[*peer.valid][-1]}"
+            assert await read_notes(session) == f"notes of {[*peer.valid][-1]}"
 
 
 @pytest.mark.req("cache.public")
 async def test_what_everybody_may_have_is_remembered_over_a_sign_in() -> None:
-    async with run_peer(kind=Notebook) as peer:
+    async with run_peer(kind=NotebookServer) as peer:
         peer.scope_of_cache = "public"
         server, opens = ServerConfig(name="peer", url=peer.url), create_opener(BrowserUser())
         async with opens.open(server, FakeRequestHandler(), RecordingObserver()) as session:
-            first = await notes(session)
+            first = await read_notes(session)
             await opens.sign_in(server, RecordingObserver())
-            assert await notes(session) == first
+            assert await read_notes(session) == first
 
 
-class Sessions(ToolsPeer):
+class SessionServer(ToolsPeer):
     """A server whose sessions end after a sign-in; its authorization server can be silenced."""
 
     ended: tuple[str, ...] = ()
@@ -189,7 +191,7 @@ class Sessions(ToolsPeer):
 
 
 async def test_the_end_of_a_session_carries_the_token_and_waits_for_no_renewal() -> None:
-    async with run_peer(kind=Sessions) as peer:
+    async with run_peer(kind=SessionServer) as peer:
         peer.free, peer.lifetime = ("server/discover",), 0  # over at once, so that it is renewed before each use
         with anyio.fail_after(20):
             async with create_opener(BrowserUser()).open(
@@ -229,7 +231,7 @@ async def test_a_call_that_was_taken_is_not_sent_again_because_its_rest_wants_an
 
 
 @pytest.mark.req("http.403-origin")
-@pytest.mark.parametrize(("kind", "call"), [(ToolsPeer, ListTools()), (Notebook, ReadResource("me://notes"))])
+@pytest.mark.parametrize(("kind", "call"), [(ToolsPeer, ListTools()), (NotebookServer, ReadResource("me://notes"))])
 async def test_a_403_without_a_challenge_is_reported_without_a_sign_in(
     kind: type[OAuthPeer], call: ClientRequest[Any]
 ) -> None:
@@ -281,11 +283,11 @@ async def test_a_configured_authorization_header_replaces_the_sign_in() -> None:
 def test_a_program_on_this_machine_is_never_signed_in_to() -> None:
     made: list[Callable[..., Any]] = []
 
-    class Spy(OAuthRegistry):
+    class RecordingRegistry(OAuthRegistry):
         def get_provider(self, *arguments: Any, **more: Any) -> None:
             made.append(self.get_provider)
 
-    opening = ClientSessionOpener(expand=str, accounts=Spy(TokenStore(MemoryBackend(), None), None))
+    opening = ClientSessionOpener(expand=str, accounts=RecordingRegistry(TokenStore(MemoryBackend(), None), None))
     assert opening.oauth_provider(ServerConfig(name="local", command="true"), RecordingObserver()) is None
     assert made == []
 
@@ -301,7 +303,7 @@ def test_the_grants_of_a_configuration_become_machines() -> None:
     assert make_client_grant(user, make_target(user)) is None
 
 
-class OldTools(ToolsPeer):
+class SseToolsServer(ToolsPeer):
     """The same over HTTP+SSE: the stream itself needs an account."""
 
     def __init__(self, **settings: Any) -> None:
@@ -327,7 +329,7 @@ class OldTools(ToolsPeer):
 
 async def test_a_stream_of_2024_11_05_is_signed_in_to_as_well() -> None:
     user = BrowserUser()
-    async with run_peer(kind=OldTools) as peer:
+    async with run_peer(kind=SseToolsServer) as peer:
         server = ServerConfig(name="peer", url=peer.url, transport="sse")
         async with create_opener(user).open(server, FakeRequestHandler(), RecordingObserver()) as session:
             await session.request(ListTools())

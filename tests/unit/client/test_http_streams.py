@@ -36,7 +36,7 @@ pytestmark = pytest.mark.anyio
 MEGABYTE = 1_000_000
 
 
-def streaming(*pieces: bytes) -> RequestHandler:
+def stream_reply(*pieces: bytes) -> RequestHandler:
     """Answers a call with these pieces of an event stream, %ID% being the call's id."""
 
     async def call(request: ReceivedRequest) -> object:
@@ -59,13 +59,13 @@ async def call_over_http(handler: RequestHandler, observer: RecordingObserver | 
 
 
 async def test_an_event_of_15_mb_is_delivered_at_default_limits() -> None:
-    assert len(await call_over_http(streaming(tool_reply("x" * 15 * MEGABYTE)))) == 15 * MEGABYTE
+    assert len(await call_over_http(stream_reply(tool_reply("x" * 15 * MEGABYTE)))) == 15 * MEGABYTE
 
 
 @pytest.mark.req("sec.size-limits")
 async def test_an_event_over_16_mb_is_refused() -> None:
     with pytest.raises(MalformedMessage, match="event over 16 MB"):
-        await call_over_http(streaming(tool_reply("x" * 17 * MEGABYTE)))
+        await call_over_http(stream_reply(tool_reply("x" * 17 * MEGABYTE)))
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])
@@ -105,7 +105,7 @@ async def test_events_of_other_kinds_and_fields_we_do_not_know_are_ignored(end: 
         b"\xef\xbb\xbf: hello\n\nevent: ping\ndata: 2026-01-01\n\nevent: error\ndata: {}\n\nfoo: bar\ndatax: 1\n\n"
         b"id: 1\0\nevent: message\n" + tool_reply()
     )
-    assert await call_over_http(streaming(stream.replace(b"\n", end)), observer) == "ok"
+    assert await call_over_http(stream_reply(stream.replace(b"\n", end)), observer) == "ok"
     assert observer.warnings == []
 
 

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 OFTEN = Limits(request_timeout=5, connect_timeout=5, ping_interval=0.05)
 
 
-def pings(peer: ScriptedServer) -> int:
+def count_pings(peer: ScriptedServer) -> int:
     return peer.methods().count("ping")
 
 
@@ -32,7 +32,7 @@ def pings(peer: ScriptedServer) -> int:
 async def test_a_silent_server_is_pinged_and_whatever_it_answers_is_a_sign_of_life(reply: Any) -> None:
     peer = ScriptedServer(lambda peer, method, params: reply if method == "ping" else {})
     async with connect_to(peer, limits=OFTEN, era="handshake") as session:
-        await peer.wait_until(lambda: pings(peer) == 5)
+        await peer.wait_until(lambda: count_pings(peer) == 5)
         await session.request(ListTools())
     assert peer.observer.warnings == []
 
@@ -45,7 +45,7 @@ async def test_a_server_is_left_alone_while_it_speaks_and_where_pings_are_switch
             for _ in range(10):
                 await session.request(ListTools())
                 await anyio.sleep(0.05)
-        assert pings(peer) == 0
+        assert count_pings(peer) == 0
 
 
 @pytest.mark.req("ping.timeout")
@@ -67,7 +67,7 @@ async def test_a_ping_that_is_answered_again_forgives_the_ones_before(monkeypatc
     missing = iter([True, True, False, True, True, False] + [False] * 1_000)
     peer = ScriptedServer(lambda peer, method, params: NO_REPLY if next(missing) else {})
     async with connect_to(peer, limits=OFTEN, era="handshake") as session:
-        await peer.wait_until(lambda: pings(peer) == 8)
+        await peer.wait_until(lambda: count_pings(peer) == 8)
         assert session.anomaly_counts["pings missed"] == 4
         await session.request(ListTools())
 
@@ -86,7 +86,7 @@ async def test_a_server_busy_with_a_call_is_not_pinged_and_not_given_up() -> Non
         await peer.wait_until(lambda: bool(busy))
         await anyio.sleep(0.4)
         peer.say(id=busy[0], result={"content": []})
-    assert pings(peer) == 0
+    assert count_pings(peer) == 0
 
 
 @pytest.mark.req("ping.timeout")
@@ -114,14 +114,14 @@ async def test_over_http_a_ping_that_finds_the_session_forgotten_opens_the_next_
 
 @pytest.mark.req("ping.answer")
 async def test_a_ping_is_answered_at_once_while_a_question_is_open() -> None:
-    class Undecided(FakeRequestHandler):
+    class UndecidedHandler(FakeRequestHandler):
         async def answer(self, request: ServerRequest, context: ServerRequestContext) -> ClientResult:
             await decided.wait()
             return await super().answer(request, context)
 
     decided = anyio.Event()
     peer = ScriptedServer()
-    async with connect_to(peer, Undecided({"elicitation/create": ElicitResult("decline")}), era="handshake"):
+    async with connect_to(peer, UndecidedHandler({"elicitation/create": ElicitResult("decline")}), era="handshake"):
         peer.say(id="q", method="elicitation/create", params={"message": "?", "requestedSchema": {}})
         peer.say(id="p", method="ping")
         await peer.wait_until(lambda: bool(peer.answers()))

@@ -14,7 +14,7 @@ from tests.unit.client.roots_requests import answer_requests
 pytestmark = pytest.mark.anyio
 
 
-class Fewer(FakeRequestHandler):
+class FewerFoldersHandler(FakeRequestHandler):
     """A handler that shares only the first folder once the others were removed."""
 
     left = False
@@ -26,7 +26,7 @@ class Fewer(FakeRequestHandler):
 
 @pytest.mark.req("roots.permissions")
 async def test_a_folder_that_left_the_list_while_the_answer_waited_to_be_sent_is_not_in_it() -> None:
-    answers = Fewer({"roots/list": ListRootsResult((Root("file:///a"), Root("file:///b")))})
+    answers = FewerFoldersHandler({"roots/list": ListRootsResult((Root("file:///a"), Root("file:///b")))})
     go = anyio.Event()
     async with answer_requests(answers, held=go) as requests:
         for number in range(MAX_CONCURRENT_SENDS + 1):

@@ -45,7 +45,7 @@ async def test_no_id_and_no_progress_token_is_ever_used_twice(revision: str) -> 
     ids = [message["id"] for message in peer.seen if "id" in message]
     assert all(type(ident) is int for ident in ids)
     assert len(set(ids)) == len(ids) > 100
-    tokens = [token for message in peer.seen if (token := meta(message).get("progressToken")) is not None]
+    tokens = [token for message in peer.seen if (token := request_meta(message).get("progressToken")) is not None]
     assert len(set(tokens)) == len(tokens) == 50
 
 
@@ -53,7 +53,7 @@ async def ask_with_progress(session: Session) -> None:
     await session.request(CallTool("x"), on_notification=lambda notice: None)
 
 
-def meta(message: dict[str, Any]) -> dict[str, Any]:
+def request_meta(message: dict[str, Any]) -> dict[str, Any]:
     return message.get("params", {}).get("_meta", {})
 
 
@@ -187,12 +187,12 @@ async def test_an_error_of_a_server_cannot_be_taken_for_one_of_ours() -> None:
 @pytest.mark.req("base.error.never-emit-reserved")
 @pytest.mark.parametrize("code", [-32002, -32020, -32021, -32042, -32099, 2**70])
 async def test_no_code_is_sent_that_the_specification_keeps_for_itself(code: int) -> None:
-    class Odd(FakeRequestHandler):
+    class OddHandler(FakeRequestHandler):
         async def answer(self, request: ServerRequest, context: ServerRequestContext) -> ClientResult:
             return ServerRequestRejection("no", code)
 
     peer = ScriptedServer()
-    async with connect_to(peer, Odd({"elicitation/create": ElicitResult("decline")}), era="handshake"):
+    async with connect_to(peer, OddHandler({"elicitation/create": ElicitResult("decline")}), era="handshake"):
         peer.say(id=1, method="elicitation/create", params=FORM)
         await peer.wait_until(lambda: bool(peer.answers()))
     assert peer.answers()[0]["error"] == {"code": -1, "message": "no"}
@@ -201,12 +201,14 @@ async def test_no_code_is_sent_that_the_specification_keeps_for_itself(code: int
 
 @pytest.mark.req("base.request.bad-params")
 async def test_a_mistake_of_ours_while_answering_is_an_internal_error_and_the_session_continues() -> None:
-    class Broken(FakeRequestHandler):
+    class FailingHandler(FakeRequestHandler):
         async def answer(self, request: ServerRequest, context: ServerRequestContext) -> ClientResult:
             raise ZeroDivisionError("secret detail")
 
     peer = ScriptedServer()
-    async with connect_to(peer, Broken({"elicitation/create": ElicitResult("decline")}), era="handshake") as session:
+    async with connect_to(
+        peer, FailingHandler({"elicitation/create": ElicitResult("decline")}), era="handshake"
+    ) as session:
         peer.say(id=1, method="elicitation/create", params=FORM)
         await peer.wait_until(lambda: bool(peer.answers()))
         await session.request(ListTools())
@@ -291,11 +293,11 @@ async def test_meta_holds_the_specifications_own_keys_and_none_we_made_up(
         await session.request(CallTool("x"), on_notification=lambda notice: None)
         await session.request(ReadResource("a:b"))
         await session.request(GetPrompt("p"))
-    keys = {key for message in peer.seen for key in meta(message)}
+    keys = {key for message in peer.seen for key in request_meta(message)}
     assert keys == SPECIFIED[revision]
     if revision == "2026-07-28":
         assert all(
-            meta(message)[name.lower()] == value
+            request_meta(message)[name.lower()] == value
             for message in peer.seen
             if message["method"] != "server/discover"
             for name, value in TRACE.items()
@@ -322,7 +324,7 @@ def test_a_trace_is_passed_on_only_when_it_is_whole(environ: dict[str, str], kep
 
 
 # -- progress
-def values(notifications: list[Notification]) -> list[tuple[float, float | None, str | None]]:
+def progress_values(notifications: list[Notification]) -> list[tuple[float, float | None, str | None]]:
     return [
         (event.progress, event.total, event.message)
         for event in notifications
@@ -355,7 +357,7 @@ async def test_progress_is_reported_in_order_and_never_decreases(monkeypatch: py
     async with connect_to(ScriptedServer(script), era="handshake") as session:
         await session.request(CallTool("x"), on_notification=notifications.append)
         assert session.anomaly_counts["progress left out"] == 2
-    assert values(notifications) == [(0.5, 4, "begun"), (2.25, 4, None), (2.25, None, "back?"), (9, 4.5, None)]
+    assert progress_values(notifications) == [(0.5, 4, "begun"), (2.25, 4, None), (2.25, None, "back?"), (9, 4.5, None)]
 
 
 @pytest.mark.req("prog.flood")
@@ -373,8 +375,8 @@ async def test_progress_is_reported_ten_times_a_second_and_always_at_the_end() -
     meter.put(ProgressNotification(1, 2e9))
     await anyio.sleep(0.15)
     assert 2 <= len(notifications) <= 8
-    assert values(notifications)[0][0] == 1
-    assert values(notifications)[-1][0] == 1e9
+    assert progress_values(notifications)[0][0] == 1
+    assert progress_values(notifications)[-1][0] == 1e9
     assert meter.dropped_count >= count - 8
 
 

@@ -223,13 +223,13 @@ async def test_a_declined_input_ends_the_call_here() -> None:
 
 
 async def test_a_mistake_of_ours_in_an_answer_ends_its_call_with_an_error_people_understand() -> None:
-    class Broken(FakeRequestHandler):
+    class FailingHandler(FakeRequestHandler):
         async def answer(self, request: ServerRequest, context: ServerRequestContext) -> ClientResult:
             raise KeyError("a mistake")
 
     question = {"method": "roots/list"}
     asked = {"resultType": "input_required", "inputRequests": {"a": question, "b": question}}
-    async with open_scripted_session(lambda *_: asked, answers=Broken({"roots/list": ListRootsResult(())})) as (
+    async with open_scripted_session(lambda *_: asked, answers=FailingHandler({"roots/list": ListRootsResult(())})) as (
         session,
         _,
         _,

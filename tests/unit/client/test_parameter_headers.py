@@ -21,7 +21,7 @@ def header_tool(properties: dict[str, Any], **more: Any) -> Raw:
     return Raw(encode({"name": "t", "inputSchema": {"type": "object", "properties": properties, **more}}))
 
 
-def headers(definition: Raw, arguments: dict[str, Any]) -> dict[str, str]:
+def headers_for(definition: Raw, arguments: dict[str, Any]) -> dict[str, str]:
     return parse_parameter_headers(definition)[1].header_values(CallTool("t", arguments))
 
 
@@ -43,7 +43,7 @@ ALL = header_tool(
 @pytest.mark.req("hdr.param.prefix")
 def test_annotated_arguments_become_headers_and_no_others() -> None:
     given = {"region": "eu", "count": -7, "dry": False, "deep": {"id": "x"}, "plain": "p", "x-mcp-header": "q"}
-    assert headers(ALL, given) == {
+    assert headers_for(ALL, given) == {
         "Mcp-Param-Region": "eu",
         "Mcp-Param-Count": "-7",
         "Mcp-Param-Dry": "false",
@@ -54,16 +54,16 @@ def test_annotated_arguments_become_headers_and_no_others() -> None:
 @pytest.mark.req("hdr.param.omit")
 @pytest.mark.req("hdr.param.empty")
 def test_absent_and_null_give_no_header_and_an_empty_text_gives_an_empty_one() -> None:
-    assert headers(ALL, {"region": None, "deep": {}}) == {}
-    assert headers(ALL, {"region": ""}) == {"Mcp-Param-Region": ""}
+    assert headers_for(ALL, {"region": None, "deep": {}}) == {}
+    assert headers_for(ALL, {"region": ""}) == {"Mcp-Param-Region": ""}
 
 
 @pytest.mark.req("hdr.tool.integer-range")
 def test_what_no_header_can_hold_is_refused_before_anything_is_sent() -> None:
-    assert headers(ALL, {"count": SAFE_INTEGER}) == {"Mcp-Param-Count": str(SAFE_INTEGER)}
+    assert headers_for(ALL, {"count": SAFE_INTEGER}) == {"Mcp-Param-Count": str(SAFE_INTEGER)}
     for value in (SAFE_INTEGER + 1, -SAFE_INTEGER - 1, 1.5, [1]):
         with pytest.raises(MalformedMessage, match="Mcp-Param-Count") as exc_info:
-            headers(ALL, {"count": value})
+            headers_for(ALL, {"count": value})
         assert not exc_info.value.may_have_run
 
 

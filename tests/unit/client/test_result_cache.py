@@ -45,7 +45,7 @@ def cache_clock(monkeypatch: pytest.MonkeyPatch) -> CacheClock:
     return made
 
 
-def living(ttl: Any, scope: str = "private", **more: Any) -> dict[str, Any]:
+def cacheable_result(ttl: Any, scope: str = "private", **more: Any) -> dict[str, Any]:
     return {"resultType": "complete", "ttlMs": ttl, "cacheScope": scope, **more}
 
 
@@ -56,7 +56,7 @@ def living(ttl: Any, scope: str = "private", **more: Any) -> dict[str, Any]:
 async def test_a_result_is_used_again_until_its_time_ran_out_and_then_asked_for_once(
     call: ClientRequest[Any], cache_clock: CacheClock
 ) -> None:
-    async with open_scripted_session(lambda *_: living(5000)) as (session, seen, _):
+    async with open_scripted_session(lambda *_: cacheable_result(5000)) as (session, seen, _):
         first = await session.request(call)
         cache_clock.now += 4.9
         assert await session.request(call) is first
@@ -72,7 +72,7 @@ async def test_a_result_is_used_again_until_its_time_ran_out_and_then_asked_for_
 @pytest.mark.req("cache.zero")
 @pytest.mark.parametrize("ttl", [0, -1, -1e9, None, 0.0])
 async def test_without_time_to_live_every_use_asks(ttl: Any) -> None:
-    answer = living(ttl)
+    answer = cacheable_result(ttl)
     if ttl is None:
         del answer["ttlMs"]
     async with open_scripted_session(lambda *_: answer) as (session, seen, _):
@@ -84,7 +84,7 @@ async def test_without_time_to_live_every_use_asks(ttl: Any) -> None:
 @pytest.mark.req("cache.key")
 async def test_another_address_cursor_or_method_gets_its_own_answer() -> None:
     def server(method: str, params: dict[str, Any]) -> Any:
-        return living(60_000, contents=[{"uri": params.get("uri", ""), "text": str(params.get("uri"))}])
+        return cacheable_result(60_000, contents=[{"uri": params.get("uri", ""), "text": str(params.get("uri"))}])
 
     calls: list[ClientRequest[Any]] = [ReadResource("a:1"), ReadResource("a:2"), ReadResource("A:1"), ListTools(),
                               ListTools(cursor=""), ListTools(cursor="x"), ListPrompts()]  # fmt: skip
@@ -105,8 +105,8 @@ async def test_what_took_input_is_never_remembered() -> None:
 
     def server(method: str, params: dict[str, Any]) -> Any:
         if "inputResponses" in params:
-            return living(60_000, contents=[])
-        return {**living(60_000), "resultType": "input_required", "inputRequests": {"a": question}}
+            return cacheable_result(60_000, contents=[])
+        return {**cacheable_result(60_000), "resultType": "input_required", "inputRequests": {"a": question}}
 
     answers = FakeRequestHandler({"elicitation/create": ElicitResult("accept", {})})
     async with open_scripted_session(server, answers=answers) as (session, seen, _):
@@ -138,7 +138,7 @@ async def test_a_private_result_is_never_shared_and_a_public_one_may_be() -> Non
 
 @pytest.mark.req("cache.notification")
 async def test_an_announced_change_makes_stale_what_it_is_about_and_nothing_else() -> None:
-    server = SubscriptionServer(lambda *_: living(60_000))
+    server = SubscriptionServer(lambda *_: cacheable_result(60_000))
     reads: list[ClientRequest[Any]] = [ReadResource("a://1"), ReadResource("a://2")]
     lists: list[ClientRequest[Any]] = [
         ListTools(),
@@ -172,7 +172,7 @@ async def test_an_announced_change_makes_stale_what_it_is_about_and_nothing_else
 @pytest.mark.parametrize("how", ["told", "forgotten"])
 async def test_a_list_that_was_on_its_way_when_it_changed_is_not_remembered(how: str) -> None:
     late: list[bool] = []
-    server = SubscriptionServer(lambda *_: None if not late else living(60_000))
+    server = SubscriptionServer(lambda *_: None if not late else cacheable_result(60_000))
     async with open_scripted_session(server) as (session, seen, pipe):
         await session.watch(WatchedChanges(tools=True))
         await server.until(1)
@@ -186,14 +186,14 @@ async def test_a_list_that_was_on_its_way_when_it_changed_is_not_remembered(how:
             await anyio.wait_all_tasks_blocked()
             late.append(True)
             asked = next(message for message in seen if message["method"] == "tools/list")
-            pipe.send(JsonRpcResponse(asked["id"], Raw(encode(living(60_000)))))
+            pipe.send(JsonRpcResponse(asked["id"], Raw(encode(cacheable_result(60_000)))))
         assert not session.is_cached(ListTools())
         await session.request(ListTools())
         assert session.is_cached(ListTools())
 
 
 async def test_what_is_forgotten_is_asked_for_again() -> None:
-    async with open_scripted_session(lambda *_: living(60_000)) as (session, seen, _):
+    async with open_scripted_session(lambda *_: cacheable_result(60_000)) as (session, seen, _):
         for call in (ListTools(), ListPrompts()):
             await session.request(call)
         session.invalidate("tools/list")
@@ -211,7 +211,7 @@ async def test_a_list_of_which_a_page_ran_out_is_read_from_the_start(cache_clock
         page = params.get("cursor", "1")
         name = f"{page} of version {version}"
         tool = {"name": name, "inputSchema": {"type": "object"}}
-        return living({"1": 9000, "2": 3000, "3": 9000}[page], tools=[tool], **(
+        return cacheable_result({"1": 9000, "2": 3000, "3": 9000}[page], tools=[tool], **(
             {} if page == "3" else {"nextCursor": str(int(page) + 1)}))  # fmt: skip
 
     async with open_scripted_session(server) as (session, seen, _):
@@ -233,9 +233,9 @@ async def test_a_cursor_that_is_not_good_any_more_starts_the_list_anew_and_not_f
     def server(method: str, params: dict[str, Any]) -> Any:
         nonlocal refusals
         if "cursor" not in params:
-            return living(60_000, tools=[{"name": "a"}], nextCursor="next")
+            return cacheable_result(60_000, tools=[{"name": "a"}], nextCursor="next")
         refusals += 1
-        return ErrorData(-32602, "expired") if refusals <= times else living(0, tools=[{"name": "b"}])
+        return ErrorData(-32602, "expired") if refusals <= times else cacheable_result(0, tools=[{"name": "b"}])
 
     async with open_scripted_session(server) as (session, seen, _):
         found = await list_tools(session)
@@ -250,7 +250,7 @@ async def test_a_cursor_that_is_not_good_any_more_starts_the_list_anew_and_not_f
 
 @pytest.mark.req("cache.legacy-none")
 async def test_a_server_of_the_handshake_era_is_always_asked_when_a_list_is_wanted() -> None:
-    async with open_scripted_session(lambda *_: living(60_000), Revision.V2025_11_25) as (session, seen, _):
+    async with open_scripted_session(lambda *_: cacheable_result(60_000), Revision.V2025_11_25) as (session, seen, _):
         await session.request(ListTools())
         await session.request(ListTools())
         assert not session.is_cached(ListTools())

@@ -197,7 +197,7 @@ async def test_a_cancelled_task_withdraws_the_question_and_stays_cancelled() -> 
 
 @pytest.mark.parametrize("how", ["declined", "raised", "broken"])
 async def test_what_is_declined_or_breaks_is_a_failed_task_with_the_requests_own_error(how: str) -> None:
-    class Refusing(SlowHandler):
+    class RefusingHandler(SlowHandler):
         async def answer(self, request: ServerRequest, context: ServerRequestContext) -> ClientResult:
             if how == "broken":
                 raise RuntimeError("a bug with a secret")
@@ -207,7 +207,7 @@ async def test_what_is_declined_or_breaks_is_a_failed_task_with_the_requests_own
 
     peer = ScriptedServer()
     server = TaskRequestServer(peer)
-    async with connect_to(peer, Refusing(), era="handshake"):
+    async with connect_to(peer, RefusingHandler(), era="handshake"):
         made = await server.created()
         state = await server.until(made["taskId"], "failed")
         error = (await server.ask("tasks/result", taskId=made["taskId"]))["error"]
@@ -349,7 +349,7 @@ async def test_requests_of_running_tasks_are_bounded_in_bytes(monkeypatch: pytes
         assert (await server.created(**big))["status"] == "working", "what is over counts no more"
 
 
-class Work:
+class TaskWork:
     """The work of a task; a weak reference shows whether it is still alive."""
 
     async def __call__(self) -> JsonRpcMessage:
@@ -364,7 +364,7 @@ async def test_a_task_that_is_over_keeps_its_result_and_not_its_request() -> Non
 
     async with anyio.create_task_group() as group:
         tasks = ServerTaskRunner(declared, send, group, "peer")
-        work = Work()
+        work = TaskWork()
         kept = weakref.ref(work)
         tasks.create(JsonRpcRequest(1, "sampling/createMessage", Raw(b'{"task":{}}')), work)
         del work

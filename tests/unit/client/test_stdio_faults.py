@@ -28,7 +28,7 @@ pytestmark = pytest.mark.anyio
 RESULT = '{"jsonrpc":"2.0","id":@,"result":{"content":[{"type":"text","text":"fine"}]}}'
 
 
-async def raw(session: Session, *lines: str, deadline: float = 5) -> str:
+async def send_raw_lines(session: Session, *lines: str, deadline: float = 5) -> str:
     return single_text(await session.request(CallTool("raw", {"lines": list(lines)}), deadline=deadline))
 
 
@@ -49,7 +49,7 @@ async def raw(session: Session, *lines: str, deadline: float = 5) -> str:
 async def test_odd_lines_around_an_answer_do_not_cost_it(lines: tuple[str, ...]) -> None:
     observer = RecordingObserver()
     async with open_stdio_session(faulty_server_config(era="handshake"), observer) as session:
-        assert await raw(session, *lines) == "fine"
+        assert await send_raw_lines(session, *lines) == "fine"
         assert await call_echo(session) == "hi"
     assert len(observer.warnings) <= 1
 
@@ -73,14 +73,14 @@ async def test_a_broken_answer_fails_its_call_before_the_deadline_and_no_other(l
     async with open_stdio_session(faulty_server_config(era="handshake")) as session:
         started_at = time.monotonic()
         with pytest.raises(MalformedMessage, match=r"invalid response|not valid"):
-            await raw(session, line, deadline=20)
+            await send_raw_lines(session, line, deadline=20)
         assert time.monotonic() - started_at < 15
         assert await call_echo(session) == "hi"
 
 
 async def test_half_a_character_is_shown_as_replaced() -> None:
     async with open_stdio_session(faulty_server_config(era="handshake")) as session:
-        assert await raw(session, RESULT.replace("fine", "\\ud83d!")) == "\ufffd!"
+        assert await send_raw_lines(session, RESULT.replace("fine", "\\ud83d!")) == "\ufffd!"
 
 
 @pytest.mark.req("stdio.framing.large")
@@ -214,13 +214,13 @@ async def test_a_killed_server_is_reported_with_its_signal() -> None:
 
 @pytest.mark.req("stdio.no-oauth")
 async def test_a_program_is_never_signed_in_to_and_gets_its_credentials_from_its_environment(tmp_path: Path) -> None:
-    class Nobody(OAuthRegistry):
+    class UnusedRegistry(OAuthRegistry):
         def get_provider(self, server: ServerConfig, **more: Any) -> OAuthProvider | None:
             raise AssertionError("a program was signed in to")
 
     note = tmp_path / "seen"
     server = faulty_server_config(note=str(note), era="handshake", env={"THE_TOKEN": "t-0-k-e-n"})
-    identities = Nobody.__new__(Nobody)
+    identities = UnusedRegistry.__new__(UnusedRegistry)
     async with ClientSessionOpener(expand=str, accounts=identities).open(
         server, FakeRequestHandler(), RecordingObserver()
     ) as session:

@@ -63,7 +63,7 @@ async def test_what_the_first_request_needs_is_prepared_while_the_server_starts(
     server = NegotiationServer(tmp_path, "modern")
     steps: list[str] = []
 
-    class Memory(NullEraStore):
+    class EraMemory(NullEraStore):
         def get(self, server: str, digest: str) -> ServerEras | None:
             steps.append("era")
             return None
@@ -75,7 +75,7 @@ async def test_what_the_first_request_needs_is_prepared_while_the_server_starts(
         steps.append(await notes.read_text())
 
     with anyio.fail_after(60):
-        opener = ClientSessionOpener(expand=str, eras=Memory())
+        opener = ClientSessionOpener(expand=str, eras=EraMemory())
         async with opener.open(server.config, FakeRequestHandler(), RecordingObserver(), prepare) as session:
             assert session.facts.era == "stateless"
     assert steps == ["started\n", "era"]

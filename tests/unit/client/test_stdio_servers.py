@@ -98,7 +98,7 @@ async def test_a_server_that_is_not_of_the_pinned_era_is_refused_with_both_lists
 
 @pytest.mark.req("life.era.cache")
 async def test_the_era_is_remembered_for_the_next_start(tmp_path: Path) -> None:
-    class Memory:
+    class EraMemory:
         eras: dict[tuple[str, str], Era] = {}  # noqa: RUF012
 
         def get(self, server: str, digest: str) -> Era | None:
@@ -109,17 +109,17 @@ async def test_the_era_is_remembered_for_the_next_start(tmp_path: Path) -> None:
 
     note = tmp_path / "seen"
     server = faulty_server_config(note=str(note))
-    opener = ClientSessionOpener(expand=lambda value: value, eras=Memory())
+    opener = ClientSessionOpener(expand=lambda value: value, eras=EraMemory())
     for _ in range(2):
         async with opener.open(server, FakeRequestHandler(), RecordingObserver()) as session:
             await call_echo(session)
     assert note.read_text().count("server/discover") == 1
-    assert list(Memory.eras.values()) == ["handshake"]
+    assert list(EraMemory.eras.values()) == ["handshake"]
 
 
 @pytest.mark.req("life.era.persist")
 async def test_a_server_that_dies_of_the_handshake_it_spoke_last_time_is_met_anew() -> None:
-    class Memory:
+    class EraMemory:
         era: Era = "handshake"
 
         def get(self, server: str, digest: str) -> Era | None:
@@ -128,7 +128,7 @@ async def test_a_server_that_dies_of_the_handshake_it_spoke_last_time_is_met_ane
         def put(self, server: str, digest: str, era: Era) -> None:
             self.era = era
 
-    memory = Memory()
+    memory = EraMemory()
     opener = ClientSessionOpener(expand=lambda value: value, eras=memory)
     async with opener.open(
         faulty_server_config("modern, dies of initialize"), FakeRequestHandler(), RecordingObserver()

@@ -38,7 +38,7 @@ def short_delays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subscriptions, "MAX_DELAY", 0.02)
 
 
-async def first(session: Session, want: WatchedChanges, count: int) -> list[Notification]:
+async def first_changes(session: Session, want: WatchedChanges, count: int) -> list[Notification]:
     """The next changes; the reader leaves then."""
     changes: AsyncIterator[Notification] = session.changes(want)
     out = [await anext(changes) for _ in range(count)]
@@ -94,7 +94,7 @@ async def test_a_refused_resource_costs_only_itself() -> None:
         assert session.watched == WatchedChanges(tools=True, uris=("a:2",))
         for uri in (b"a:1", b"a:2"):
             pipe.send(JsonRpcNotification(UPDATED, Raw(b'{"uri":"%s"}' % uri)))
-        assert await first(session, WatchedChanges(uris=("a:2",)), 1) == [ResourceUpdatedNotification("a:2")]
+        assert await first_changes(session, WatchedChanges(uris=("a:2",)), 1) == [ResourceUpdatedNotification("a:2")]
 
 
 @pytest.mark.req("res.updated.sub-resource")
@@ -107,7 +107,7 @@ async def test_what_is_below_a_watched_resource_counts_and_a_longer_name_does_no
         for uri in ("a://xy", "b://x", "a://x/y", "a://x#z"):
             server.say(ident, UPDATED, uri=uri)
         del pipe
-        assert await first(session, WatchedChanges(uris=("a://x",)), 2) == [
+        assert await first_changes(session, WatchedChanges(uris=("a://x",)), 2) == [
             ResourceUpdatedNotification("a://x/y"),
             ResourceUpdatedNotification("a://x#z"),
         ]
@@ -217,7 +217,7 @@ async def test_watching_more_opens_the_new_subscription_before_the_old_one_is_cl
         server.say(new, UPDATED, uri="a:2")
         server.say(lists, TOOLS)
         server.say(new, UPDATED, uri="a:1")
-        told = await first(session, WatchedChanges(tools=True, uris=("a:1", "a:2")), 3)
+        told = await first_changes(session, WatchedChanges(tools=True, uris=("a:1", "a:2")), 3)
         assert set(told) == {
             ResourceUpdatedNotification("a:2"),
             ToolListChangedNotification(),
@@ -360,7 +360,7 @@ async def test_a_subscription_outlives_the_deadline_of_requests() -> None:
         await server.until(1)
         await anyio.sleep(0.15)
         server.say(server.opened[0]["id"], TOOLS)
-        assert await first(session, WatchedChanges(tools=True), 1) == [ToolListChangedNotification()]
+        assert await first_changes(session, WatchedChanges(tools=True), 1) == [ToolListChangedNotification()]
         assert len(server.opened) == 1
 
 
@@ -377,14 +377,14 @@ async def test_an_acknowledgement_of_far_more_than_was_asked_for_is_refused_befo
 
 
 def test_each_acknowledged_address_is_looked_at_once() -> None:
-    class Counted(str):
+    class CountedText(str):
         __slots__ = ()
         hashed = 0
 
         def __hash__(self) -> int:
-            Counted.hashed += 1
+            CountedText.hashed += 1
             return super().__hash__()
 
-    both = SubscriptionFilter(resource_subscriptions=tuple(Counted(f"a:{number}") for number in range(500)))
+    both = SubscriptionFilter(resource_subscriptions=tuple(CountedText(f"a:{number}") for number in range(500)))
     assert intersect_filters(both, both) == both
-    assert Counted.hashed <= 1_000
+    assert CountedText.hashed <= 1_000

@@ -80,7 +80,7 @@ def methods_after_lists(peer: ScriptedServer) -> list[str]:
     return peer.methods()[peer.methods().index("tools/list") + 1 :]
 
 
-def params(peer: ScriptedServer, method: str) -> dict[str, Any]:
+def params_of(peer: ScriptedServer, method: str) -> dict[str, Any]:
     return next(message["params"] for message in peer.seen if message.get("method") == method)
 
 
@@ -101,8 +101,8 @@ async def test_a_tool_that_requires_a_task_is_created_polled_and_its_result_take
         result = await session.request(CallTool("dig", {"deep": 1}), on_notification=notifications.append)
     assert single_text(result) == "found"
     assert methods_after_lists(peer) == ["tools/call", "tasks/get", "tasks/get", "tasks/get", "tasks/result"]
-    assert params(peer, "tools/call")["task"] == {"ttl": 3_600_000}
-    assert params(peer, "tools/call")["arguments"] == {"deep": 1}
+    assert params_of(peer, "tools/call")["task"] == {"ttl": 3_600_000}
+    assert params_of(peer, "tools/call")["arguments"] == {"deep": 1}
     changes = [event.task for event in notifications if isinstance(event, TaskStatusNotification)]
     assert [change.status_message for change in changes] == [None, "digging", "sifting", None]
 
@@ -131,7 +131,7 @@ async def test_without_the_servers_and_the_tools_word_a_call_is_a_plain_one(
         await list_tools(session)
         assert single_text(await session.request(CallTool("dig"))) == "found"
     assert methods_after_lists(peer) == ["tools/call"]
-    assert "task" not in params(peer, "tools/call")
+    assert "task" not in params_of(peer, "tools/call")
 
 
 async def test_a_tool_that_stops_requiring_a_task_is_called_plainly_from_then_on() -> None:
@@ -244,7 +244,7 @@ async def test_progress_keeps_its_token_for_the_life_of_the_task_and_not_longer(
     notifications: list[Notification] = []
 
     def progress(peer: ScriptedServer) -> Any:
-        token = params(peer, "tools/call")["_meta"]["progressToken"]
+        token = params_of(peer, "tools/call")["_meta"]["progressToken"]
         peer.say(method="notifications/progress", params={"progressToken": token, "progress": 1, "total": 2})
         peer.say(method="notifications/progress", params={"progressToken": "other", "progress": 9})
         peer.say(method="notifications/progress", params={"progressToken": [], "progress": 9})
@@ -257,7 +257,7 @@ async def test_progress_keeps_its_token_for_the_life_of_the_task_and_not_longer(
         progress(peer)
         await session.request(GetTask("t-1"))
     assert [event.progress for event in notifications if isinstance(event, ProgressNotification)] == [1]
-    assert "_meta" not in params(peer, "tasks/get")
+    assert "_meta" not in params_of(peer, "tasks/get")
 
 
 @pytest.mark.req("task.old.log")
@@ -577,7 +577,7 @@ async def test_a_task_that_is_made_after_its_caller_left_is_cancelled_then() -> 
         peer.say(id=peer.ident, result={"task": task_entry()})
         await peer.wait_until(lambda: "tasks/cancel" in peer.methods())
     assert methods_after_lists(peer) == ["tools/call", "tasks/cancel"]
-    assert params(peer, "tasks/cancel") == {"taskId": "t-1"}
+    assert params_of(peer, "tasks/cancel") == {"taskId": "t-1"}
 
 
 @pytest.mark.req("cancel.tasks", revisions=("2025-11-25",))

@@ -60,7 +60,7 @@ def extension_task(
     return state | times | ends | more
 
 
-def handle(status: str = "working", **more: Any) -> dict[str, Any]:
+def task_handle(status: str = "working", **more: Any) -> dict[str, Any]:
     return {name: value for name, value in extension_task(status, "task", **more).items() if name != "result"}
 
 
@@ -69,7 +69,7 @@ class ExtensionTaskServer:
 
     def __init__(self, *states: Any, created: Any = None, update: Any = None) -> None:
         self.states = list(states) or [extension_task("completed")]
-        self.created = handle() if created is None else created
+        self.created = task_handle() if created is None else created
         self.update = update
         self.updates: list[dict[str, Any]] = []
         self.polled: list[float] = []
@@ -210,7 +210,7 @@ async def test_the_kind_of_a_polled_state_is_not_looked_at(kind: str | None) -> 
 async def test_a_handle_that_is_over_already_is_asked_once_for_its_outcome() -> None:
     """A CreateTaskResult carries no result, whatever a server puts there."""
     jobs = ExtensionTaskServer(
-        created=handle("completed") | {"result": {"content": [{"type": "text", "text": "not this"}]}}
+        created=task_handle("completed") | {"result": {"content": [{"type": "text", "text": "not this"}]}}
     )
     said, peer = await call_dig(jobs)
     assert said == "found"
@@ -240,7 +240,7 @@ async def test_a_poll_that_got_lost_is_sent_again() -> None:
             case "server/discover":
                 return await request.result(DISCOVERY)
             case "tools/call":
-                return await request.result(handle())
+                return await request.result(task_handle())
             case _:
                 gets += 1
                 if gets in (1, 2):
@@ -258,7 +258,9 @@ async def test_a_server_whose_polls_all_fail_is_given_up() -> None:
     async def handler(request: ReceivedRequest) -> object:
         if request.message["method"] == "server/discover":
             return await request.result(DISCOVERY)
-        return await (request.result(handle()) if request.message["method"] == "tools/call" else request.reply(503))
+        return await (
+            request.result(task_handle()) if request.message["method"] == "tools/call" else request.reply(503)
+        )
 
     async with over_http(handler) as (session, server):
         with pytest.raises(RequestRefused, match="503"):
@@ -275,7 +277,7 @@ async def test_each_request_about_a_task_carries_its_id_as_name_over_http() -> N
             case "server/discover":
                 return await request.result(DISCOVERY)
             case "tools/call":
-                return await request.result(handle())
+                return await request.result(task_handle())
             case "tasks/get":
                 return await request.result(input_required_task("who"))
             case _:
@@ -291,7 +293,7 @@ async def test_each_request_about_a_task_carries_its_id_as_name_over_http() -> N
 
 
 # -- inputs
-class Thinking(FakeRequestHandler):
+class SilentUserHandler(FakeRequestHandler):
     """A user who never answers."""
 
     gone = False
@@ -329,7 +331,7 @@ async def test_each_input_is_asked_for_once_however_often_it_is_listed() -> None
 
 @pytest.mark.req("task.ext.input")
 async def test_polling_continues_while_a_person_thinks_and_the_question_goes_with_the_task() -> None:
-    answers = Thinking(ANSWERS)
+    answers = SilentUserHandler(ANSWERS)
     jobs = ExtensionTaskServer(*[input_required_task("who")] * 4, extension_task("completed"))
     said, _ = await call_dig(jobs, answers, deadline=0.05)
     assert (said, answers.gone, jobs.updates) == ("found", True, [])
@@ -342,7 +344,7 @@ async def test_rounds_of_input_may_come_before_the_task_and_their_keys_mean_noth
     jobs = ExtensionTaskServer(
         input_required_task("who"),
         extension_task("completed"),
-        created=lambda params: handle() if "requestState" in params else first,
+        created=lambda params: task_handle() if "requestState" in params else first,
     )
     said, _ = await call_dig(jobs, answers)
     assert said == "found"
@@ -404,11 +406,11 @@ async def test_giving_up_cancels_the_task_and_forgets_it() -> None:
 
 
 # -- notices
-class Telling(ExtensionTaskServer):
+class NotifyingTaskServer(ExtensionTaskServer):
     """A server that reports the end of a task on its subscription; polls would take a minute."""
 
     def __init__(self, granted: Any = None, *, end: bool = True) -> None:
-        super().__init__(extension_task(pollIntervalMs=60_000), created=handle(pollIntervalMs=60_000))
+        super().__init__(extension_task(pollIntervalMs=60_000), created=task_handle(pollIntervalMs=60_000))
         self.granted = {"taskIds": ["t/1 ü"]} if granted is None else granted
         self.end = end
 
@@ -430,7 +432,7 @@ class Telling(ExtensionTaskServer):
 @pytest.mark.req("task.ext.notifications")
 async def test_a_task_that_is_seldom_polled_is_listened_to() -> None:
     with anyio.fail_after(20):
-        said, peer = await call_dig(Telling())
+        said, peer = await call_dig(NotifyingTaskServer())
     assert said == "found"
     # Its end is the end of the subscription, too.
     assert peer.methods()[1:] == ["tools/call", "subscriptions/listen", "notifications/cancelled"]
@@ -445,7 +447,7 @@ async def test_a_task_is_listened_to_over_http_on_a_stream_of_its_own() -> None:
             case "server/discover":
                 return await request.result(DISCOVERY | {"capabilities": CAPABILITIES})
             case "tools/call":
-                return await request.result(handle(pollIntervalMs=60_000))
+                return await request.result(task_handle(pollIntervalMs=60_000))
             case "subscriptions/listen":
                 about = {"io.modelcontextprotocol/subscriptionId": request.message["id"]}
                 granted = {"notifications": {"taskIds": ["t/1 ü"]}, "_meta": about}
@@ -469,7 +471,7 @@ async def test_a_task_is_listened_to_over_http_on_a_stream_of_its_own() -> None:
 
 @pytest.mark.parametrize("granted", [{}, {"taskIds": ["another"]}, {"taskIds": 5}])
 async def test_a_subscription_that_was_not_granted_is_given_up_and_polls_go_on(granted: Any) -> None:
-    peer = create_extension_peer(Telling(granted, end=False))
+    peer = create_extension_peer(NotifyingTaskServer(granted, end=False))
     async with connect_to(peer) as session, anyio.create_task_group() as group:
         group.start_soon(session.request, CallTool("dig"))
         await peer.wait_until(lambda: "notifications/cancelled" in peer.methods())
@@ -481,8 +483,8 @@ async def test_a_server_that_did_not_declare_the_extension_is_not_asked_to_tell(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(tasks, "MIN_STREAM_POLL_SECONDS", 0.0)
-    jobs = Telling()
-    jobs.created = handle(pollIntervalMs=20)
+    jobs = NotifyingTaskServer()
+    jobs.created = task_handle(pollIntervalMs=20)
     jobs.states = [extension_task("completed")]
     peer = ScriptedServer(jobs, "2026-07-28", {"tools": {}})
     async with connect_to(peer) as session:
@@ -511,7 +513,9 @@ async def test_a_cancellation_that_is_refused_or_not_answered_changes_nothing(
 async def test_a_task_past_its_lifetime_is_given_up_and_a_longer_one_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "EXPIRY_GRACE_SECONDS", 0.02)
     said, _ = await call_dig(
-        ExtensionTaskServer(*[extension_task(ttlMs=60_000)] * 6, extension_task("completed"), created=handle(ttlMs=10))
+        ExtensionTaskServer(
+            *[extension_task(ttlMs=60_000)] * 6, extension_task("completed"), created=task_handle(ttlMs=10)
+        )
     )
     assert said == "found"
     with pytest.raises(RequestTimeout, match="that its server gave it"):
@@ -553,18 +557,18 @@ async def test_a_task_for_anything_but_a_tool_is_an_invalid_answer(call: ClientR
 @pytest.mark.parametrize(
     ("created", "state"),
     [
-        (handle(ident=""), extension_task()),
-        (handle(ident="x" * 2_000), extension_task()),
+        (task_handle(ident=""), extension_task()),
+        (task_handle(ident="x" * 2_000), extension_task()),
         ({"resultType": "task"}, extension_task()),
-        (handle(), extension_task(ident="another")),
-        (handle(), {"resultType": "complete", "status": "working"}),
-        (handle(), extension_task("completed", result=None)),
-        (handle(), extension_task("completed", result="text")),
-        (handle(), extension_task("completed", result={"resultType": "input_required"})),
-        (handle(), extension_task("failed")),
-        (handle(), extension_task("failed", error="text")),
-        (handle(), extension_task(pollIntervalMs="soon")),
-        (handle(), extension_task("input_required", inputRequests=[1])),
+        (task_handle(), extension_task(ident="another")),
+        (task_handle(), {"resultType": "complete", "status": "working"}),
+        (task_handle(), extension_task("completed", result=None)),
+        (task_handle(), extension_task("completed", result="text")),
+        (task_handle(), extension_task("completed", result={"resultType": "input_required"})),
+        (task_handle(), extension_task("failed")),
+        (task_handle(), extension_task("failed", error="text")),
+        (task_handle(), extension_task(pollIntervalMs="soon")),
+        (task_handle(), extension_task("input_required", inputRequests=[1])),
     ],
 )
 async def test_a_task_that_cannot_be_one_ends_the_call(created: Any, state: Any) -> None:
@@ -577,7 +581,7 @@ async def test_a_task_that_waits_for_input_without_asking_ends_some_time(monkeyp
         await call_dig(ExtensionTaskServer(input_required_task()), deadline=0.05)
     monkeypatch.setattr(tasks, "MAX_INPUT_SECONDS", 0.1)
     with pytest.raises(RequestTimeout, match="for input"):
-        await call_dig(ExtensionTaskServer(input_required_task("who")), Thinking(ANSWERS), deadline=0.01)
+        await call_dig(ExtensionTaskServer(input_required_task("who")), SilentUserHandler(ANSWERS), deadline=0.01)
 
 
 async def test_a_refused_update_ends_the_call() -> None:

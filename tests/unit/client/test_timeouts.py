@@ -19,16 +19,16 @@ pytestmark = pytest.mark.anyio
 UNTIL = 1_000_000.0
 
 
-class Scope:
+class DeadlineScope:
     """Something with a deadline."""
 
     def __init__(self) -> None:
         self.deadline = UNTIL
 
 
-def running(calls: dict[int, PausableDeadline], ident: int) -> Scope:
+def create_call(calls: dict[int, PausableDeadline], ident: int) -> DeadlineScope:
     """A call that was just sent."""
-    scope = Scope()
+    scope = DeadlineScope()
     calls[ident] = PausableDeadline(scope, UNTIL, UNTIL, 60)
     return scope
 
@@ -36,7 +36,7 @@ def running(calls: dict[int, PausableDeadline], ident: int) -> Scope:
 async def test_a_question_of_one_call_leaves_the_time_of_the_others_alone() -> None:
     calls: dict[int, PausableDeadline] = {}
     pauses = UserPauses(calls, includes_user_time=False)
-    asks, other = running(calls, 1), running(calls, 2)
+    asks, other = create_call(calls, 1), create_call(calls, 2)
     with pauses.pause_for_user(1):
         assert asks.deadline == UNTIL + MAX_PAUSED_SECONDS
         assert other.deadline == UNTIL
@@ -46,16 +46,16 @@ async def test_a_question_of_one_call_leaves_the_time_of_the_others_alone() -> N
 async def test_a_question_of_no_known_call_is_of_those_that_run_and_not_of_later_ones() -> None:
     calls: dict[int, PausableDeadline] = {}
     pauses = UserPauses(calls, includes_user_time=False)
-    first, second = running(calls, 1), running(calls, 2)
+    first, second = create_call(calls, 1), create_call(calls, 2)
     with pauses.pause_for_user(0):
-        later = running(calls, 3)
+        later = create_call(calls, 3)
         assert (first.deadline, second.deadline, later.deadline) == (*(UNTIL + MAX_PAUSED_SECONDS,) * 2, UNTIL)
 
 
 async def test_two_questions_of_a_call_hold_it_until_both_are_answered() -> None:
     calls: dict[int, PausableDeadline] = {}
     pauses = UserPauses(calls, includes_user_time=False)
-    call = running(calls, 1)
+    call = create_call(calls, 1)
     with pauses.pause_for_user(1):
         with pauses.pause_for_user(1):
             pass
@@ -66,7 +66,7 @@ async def test_two_questions_of_a_call_hold_it_until_both_are_answered() -> None
 async def test_a_call_that_ended_while_its_person_was_asked_has_no_clock_to_set() -> None:
     calls: dict[int, PausableDeadline] = {}
     pauses = UserPauses(calls, includes_user_time=False)
-    call = running(calls, 1)
+    call = create_call(calls, 1)
     with pauses.pause_for_user(1):
         del calls[1]
         call.deadline = UNTIL
@@ -76,13 +76,13 @@ async def test_a_call_that_ended_while_its_person_was_asked_has_no_clock_to_set(
 async def test_a_hard_limit_counts_the_time_of_a_person_too() -> None:
     calls: dict[int, PausableDeadline] = {}
     pauses = UserPauses(calls, includes_user_time=True)
-    call = running(calls, 1)
+    call = create_call(calls, 1)
     with pauses.pause_for_user(1):
         assert call.deadline == UNTIL
 
 
 async def test_the_time_of_a_call_stands_still_a_thousand_times_and_for_four_hours_at_most() -> None:
-    often, long = Scope(), Scope()
+    often, long = DeadlineScope(), DeadlineScope()
     call = PausableDeadline(often, UNTIL, UNTIL, 60)
     for _ in range(MAX_PAUSES):
         call.pause(0)
@@ -100,7 +100,7 @@ async def test_the_time_of_a_call_stands_still_a_thousand_times_and_for_four_hou
     assert long.deadline == UNTIL + MAX_PAUSED_SECONDS
 
 
-class Flood(FakeRequestHandler):
+class FloodHandler(FakeRequestHandler):
     """Refuses each roots/list, the one sooner than the other, and asks a person for a form."""
 
     count = 0
@@ -131,7 +131,7 @@ async def test_only_while_a_person_is_asked_the_time_of_a_call_stands_still(meth
         return len(peer.answers()) >= count
 
     calls: list[Any] = []
-    people = Flood({"roots/list": ServerRequestRejection(""), "elicitation/create": ServerRequestRejection("")})
+    people = FloodHandler({"roots/list": ServerRequestRejection(""), "elicitation/create": ServerRequestRejection("")})
     peer = ScriptedServer(script)
     async with connect_to(peer, people, limits=Limits(request_timeout=0.2), era="handshake") as session:
 

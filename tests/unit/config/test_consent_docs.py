@@ -13,7 +13,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "consent.md").read_text(encoding="u
 RULES = re.findall(r"^\| `([^`]+)` \| ", PAGE, re.MULTILINE)
 
 
-def block(kind: str) -> str:
+def code_block(kind: str) -> str:
     found = re.search(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL)
     assert found
     return found[1]
@@ -52,8 +52,8 @@ def test_it_explains_the_risks_and_the_readme_links_to_it() -> None:
 
 
 def test_its_files_are_read(tmp_path: Path) -> None:
-    (tmp_path / "config.toml").write_text(block("toml"))
-    (tmp_path / "mcp.json").write_text(block("json"))
+    (tmp_path / "config.toml").write_text(code_block("toml"))
+    (tmp_path / "mcp.json").write_text(code_block("json"))
     config = load_config(tmp_path)
     assert config.problems == ()
     assert {format_rule(rule) for rule in config.never_rules} >= {"git/push?force=true", "fs/delete*", "shell"}

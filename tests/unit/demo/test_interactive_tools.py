@@ -12,7 +12,7 @@ CAN: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}}
 ERAS = ["handshake", "stateless"]
 
 
-class Client:
+class InteractiveClient:
     """Calls a tool, answers what it asks, and keeps the question."""
 
     def __init__(self, peer: DemoClient, era: str, can: Any = None) -> None:
@@ -52,24 +52,24 @@ class Client:
 
 
 @pytest.fixture(params=ERAS)
-def client(request: pytest.FixtureRequest, peer: DemoClient) -> Client:
-    return Client(peer, request.param)
+def client(request: pytest.FixtureRequest, peer: DemoClient) -> InteractiveClient:
+    return InteractiveClient(peer, request.param)
 
 
-def text(result: Any) -> str:
+def text_of(result: Any) -> str:
     assert not result.get("isError"), result
     return result["content"][0]["text"]
 
 
-def test_tea_is_ordered_with_a_form(client: Client) -> None:
+def test_tea_is_ordered_with_a_form(client: InteractiveClient) -> None:
     content = {"name": "Ada", "cups": 2, "tea": "mint", "with": ["sugar", "lemon"], "hot": False, "day": "2026-07-28"}
     result = client.call("order_tea", {"action": "accept", "content": content})
-    assert text(result) == "2 cups of iced fresh mint tea with sugar and lemon for Ada on 2026-07-28."
+    assert text_of(result) == "2 cups of iced fresh mint tea with sugar and lemon for Ada on 2026-07-28."
     assert client.asked["method"] == "elicitation/create"
     kinds = [field["type"] for field in client.asked["params"]["requestedSchema"]["properties"].values()]
     assert kinds == ["string", "integer", "string", "array", "string", "boolean"]
-    assert text(client.call("order_tea", {"action": "decline"})) == "You declined."
-    assert text(client.call("order_tea", {"action": "cancel"})) == "You cancelled the question."
+    assert text_of(client.call("order_tea", {"action": "decline"})) == "You declined."
+    assert text_of(client.call("order_tea", {"action": "cancel"})) == "You cancelled the question."
 
 
 def visit_url(asked: Any) -> Any:
@@ -84,8 +84,10 @@ def visit_url(asked: Any) -> Any:
     return {"action": "accept"}
 
 
-def test_a_page_is_there_until_it_was_visited(client: Client) -> None:
-    assert text(client.call("open_page", visit_url)) == "You visited the page. The server knows that and nothing else."
+def test_a_page_is_there_until_it_was_visited(client: InteractiveClient) -> None:
+    assert (
+        text_of(client.call("open_page", visit_url)) == "You visited the page. The server knows that and nothing else."
+    )
     assert client.asked["params"]["mode"] == "url"
     if not client.modern:
         ident = client.asked["params"]["elicitationId"]
@@ -96,22 +98,22 @@ def test_a_page_is_there_until_it_was_visited(client: Client) -> None:
         build_opener(ProxyHandler({})).open(client.asked["params"]["url"], timeout=5).close()
 
 
-def test_the_page_of_a_declined_url_is_closed(client: Client) -> None:
-    assert text(client.call("open_page", {"action": "decline"})) == "You declined."
+def test_the_page_of_a_declined_url_is_closed(client: InteractiveClient) -> None:
+    assert text_of(client.call("open_page", {"action": "decline"})) == "You declined."
     with pytest.raises(OSError, match="refused"):
         build_opener(ProxyHandler({})).open(client.asked["params"]["url"], timeout=5).close()
 
 
-def test_the_clients_model_is_asked(client: Client) -> None:
+def test_the_clients_model_is_asked(client: InteractiveClient) -> None:
     reply = {"role": "assistant", "content": {"type": "text", "text": "Paris"}, "model": "m"}
-    assert text(client.call("ask_model", reply, question="Capital of France?")) == "m answered: Paris"
+    assert text_of(client.call("ask_model", reply, question="Capital of France?")) == "m answered: Paris"
     assert client.asked["method"] == "sampling/createMessage"
     assert client.asked["params"]["messages"][0]["content"]["text"] == "Capital of France?"
     assert client.asked["params"]["maxTokens"] == 60
 
 
 def test_a_client_error_is_reported_by_the_tool(peer: DemoClient) -> None:
-    client = Client(peer, "handshake")
+    client = InteractiveClient(peer, "handshake")
     refused = client.call("ask_model", {"error": {"code": -1, "message": "User rejected it"}})
     assert refused["isError"]
     assert "User rejected it" in refused["content"][0]["text"]
@@ -123,7 +125,7 @@ def test_a_client_error_is_reported_by_the_tool(peer: DemoClient) -> None:
     [("order_tea", {}), ("open_page", {"elicitation": {}}), ("ask_model", {"elicitation": {"form": {}}})],
 )
 def test_what_a_client_did_not_offer_is_not_asked(peer: DemoClient, era: str, tool: str, can: Any) -> None:
-    client = Client(peer, era, can)
+    client = InteractiveClient(peer, era, can)
     refused = client.call(tool, {})
     assert refused["isError"]
     assert "did not declare that it can" in refused["content"][0]["text"]
@@ -131,7 +133,7 @@ def test_what_a_client_did_not_offer_is_not_asked(peer: DemoClient, era: str, to
 
 
 def test_a_call_that_is_cancelled_takes_its_question_back(peer: DemoClient) -> None:
-    Client(peer, "handshake")
+    InteractiveClient(peer, "handshake")
     peer.write({"id": "c", "method": "tools/call", "params": {"name": "order_tea", "arguments": {}}})
     asked = peer.read()
     peer.write({"method": "notifications/cancelled", "params": {"requestId": "c"}})
@@ -141,7 +143,7 @@ def test_a_call_that_is_cancelled_takes_its_question_back(peer: DemoClient) -> N
 
 
 def test_a_page_of_another_call_is_not_waited_for(peer: DemoClient) -> None:
-    client = Client(peer, "stateless")
+    client = InteractiveClient(peer, "stateless")
     forged = {"name": "open_page", "arguments": {}, "requestState": "x", **client.meta}
     forged["inputResponses"] = {"asked": {"action": "accept"}}
     result = peer.ask("tools/call", forged, modern=True)["result"]

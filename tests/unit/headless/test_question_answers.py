@@ -91,7 +91,7 @@ CHANGED = ReviewToolChanges(
 )
 
 
-def here(text: str) -> Rule:
+def rule_with_scope(text: str) -> Rule:
     """What a rule without a scope stands for."""
     return replace(parse_rule(text), scope="conversation")
 
@@ -117,9 +117,13 @@ PASTED = {"accept": {"redirect_url": "http://127.0.0.1:1/?code=c"}}
         (APPROVE, {"accept": {"a": 2}}, AllowOnce({"a": 2})),
         (APPROVE, {"accept": {"a": 1}}, AllowOnce()),
         (APPROVE, {"accept": {"a": True}}, AllowOnce({"a": True})),
-        (APPROVE, {"rule": {"text": "s/t?a=2", "arguments": {"a": 2}}}, AllowRule(here("s/t?a=2"), {"a": 2})),
-        (APPROVE, {"rule": "s/t"}, AllowRule(here("s/t"))),
-        (APPROVE, {"rule": "s"}, AllowRule(here("s"))),
+        (
+            APPROVE,
+            {"rule": {"text": "s/t?a=2", "arguments": {"a": 2}}},
+            AllowRule(rule_with_scope("s/t?a=2"), {"a": 2}),
+        ),
+        (APPROVE, {"rule": "s/t"}, AllowRule(rule_with_scope("s/t"))),
+        (APPROVE, {"rule": "s"}, AllowRule(rule_with_scope("s"))),
         (APPROVE, {"rule": {"text": "s/t", "scope": "everywhere"}}, AllowRule(parse_rule("s/t"))),
         (
             APPROVE,
@@ -235,7 +239,7 @@ def test_a_rule_about_another_call_is_no_answer_to_this_one(text: str) -> None:
 def test_a_rule_for_some_seconds_ends_then(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.time", lambda: 1000.0)
     verdict = parse_answer(APPROVE, {"rule": {"text": "s/t", "seconds": 60.5}})
-    assert verdict == AllowRule(replace(here("s/t"), expires=1060.5))
+    assert verdict == AllowRule(replace(rule_with_scope("s/t"), expires=1060.5))
 
 
 @pytest.mark.parametrize("answer", ["once", "deny", {"deny": "x"}, {"accept": []}, {}])

@@ -204,7 +204,7 @@ class TokenRecordingTracker(Tracker):
         return [token for method, token in self.came if method == "tools/call"]
 
 
-async def tokens(host: Host, token_store: TokenStore, peer: OAuthPeer) -> dict[str, str]:
+async def access_tokens(host: Host, token_store: TokenStore, peer: OAuthPeer) -> dict[str, str]:
     """The token of each account."""
     found = [await token_store.load(peer.url, kept.account.account) for kept in await host.accounts.list_accounts()]
     return {signed.account: signed.tokens.access for signed in found if signed is not None}
@@ -238,7 +238,7 @@ async def test_switching_connects_anew_as_the_other_account_and_says_so(tmp_path
         open_host_with_two_accounts(tmp_path, peer, ScriptedFrontend()) as (host, token_store),
     ):
         feed = host.events.subscribe()
-        secret = await tokens(host, token_store, peer)
+        secret = await access_tokens(host, token_store, peer)
         connection = host.servers.find("tracker")
         await (await connection.get_watcher()).watch("file:///of-work")
         await host.accounts.sign_in("tracker", "work")
@@ -272,7 +272,7 @@ async def test_a_call_that_was_allowed_for_one_account_is_asked_about_again_for_
 
         async with open_host_with_two_accounts(tmp_path, peer, CallbackFrontend(answered)) as (host, token_store):
             hosts = [host]
-            secret = await tokens(host, token_store, peer)
+            secret = await access_tokens(host, token_store, peer)
             await host.conversation.send("close it")
         assert asked == ["work", "home"]
         assert peer.calls() == [secret["home"]]
@@ -299,7 +299,7 @@ async def test_signing_out_of_one_account_leaves_the_other_and_its_connection_al
         run_peer(kind=TokenRecordingTracker) as peer,
         open_host_with_two_accounts(tmp_path, peer, ScriptedFrontend()) as (host, token_store),
     ):
-        secret = await tokens(host, token_store, peer)
+        secret = await access_tokens(host, token_store, peer)
         assert await host.accounts.sign_out("tracker", "home")
         assert secret["home"] not in peer.valid
         assert [kept.account.name for kept in await host.accounts.list_accounts()] == ["work"]
@@ -318,7 +318,7 @@ async def test_after_signing_out_no_other_account_is_used_before_one_is_chosen(t
         # The one without a name is nobody's choice either.
         for name in ("default", "work"):
             await host.accounts.sign_in("tracker", name)
-        secret, feed = await tokens(host, token_store, peer), host.events.subscribe()
+        secret, feed = await access_tokens(host, token_store, peer), host.events.subscribe()
         assert await host.accounts.unused_accounts("tracker") == ()
         assert await host.accounts.sign_out("tracker")
         assert await host.accounts.unused_accounts("tracker") == ("default", "home")
@@ -379,7 +379,7 @@ async def test_a_sign_in_under_another_name_that_is_refused_leaves_everything_as
         run_peer(kind=TokenRecordingTracker) as peer,
         open_host_with_two_accounts(tmp_path, peer, ScriptedFrontend(), user=user) as (host, token_store),
     ):
-        secret = await tokens(host, token_store, peer)
+        secret = await access_tokens(host, token_store, peer)
         user.answer = None
         user.visit = False
         with pytest.raises(SignInRequired):
@@ -394,7 +394,7 @@ async def test_another_programs_choice_counts_when_the_server_is_started_again(t
         run_peer(kind=TokenRecordingTracker) as peer,
         open_host_with_two_accounts(tmp_path, peer, ScriptedFrontend()) as (host, token_store),
     ):
-        secret = await tokens(host, token_store, peer)
+        secret = await access_tokens(host, token_store, peer)
         await TokenStore(MemoryBackend(), tmp_path).choose_account(peer.url, "home")
         await host.tools.call("tracker", "close", {})
         host.servers.restart("tracker")
@@ -408,7 +408,7 @@ async def test_a_kept_sign_in_of_a_server_that_is_gone_is_shown_and_can_be_ended
         open_host_with_two_accounts(tmp_path, peer, ScriptedFrontend()) as (host, token_store),
     ):
         opener = ClientSessionOpener(expand=str, accounts=OAuthRegistry(token_store, BrowserUser()))
-        secret = await tokens(host, token_store, peer)
+        secret = await access_tokens(host, token_store, peer)
         config = HostConfig(servers=(ServerConfig(name="other", url=f"{peer.url}/other"),))
         database = Database(tmp_path / "second.db")
         later = build_host(
@@ -423,7 +423,7 @@ async def test_a_kept_sign_in_of_a_server_that_is_gone_is_shown_and_can_be_ended
         await database.close()
 
 
-class Waits(BrowserUser):
+class WaitingUser(BrowserUser):
     """A person who never answers; a sign-in waits for them."""
 
     async def sign_in(self, **asked: Any) -> str | None:
@@ -433,10 +433,10 @@ class Waits(BrowserUser):
 
 
 @asynccontextmanager
-async def open_waiting_host(folder: Path, peer: OAuthPeer) -> AsyncIterator[tuple[Host, Waits]]:
+async def open_waiting_host(folder: Path, peer: OAuthPeer) -> AsyncIterator[tuple[Host, WaitingUser]]:
     """A host that receives the steps, and a user whom the sign-in waits for."""
     hosts: list[Host] = []
-    user = Waits(visit=False)
+    user = WaitingUser(visit=False)
 
     def told(progress: Any) -> None:
         hosts[0].servers.update_sign_in(progress)

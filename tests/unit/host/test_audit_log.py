@@ -46,7 +46,7 @@ ASKED = ApproveTool(
 TOOL = AuditSubject(kind="tool", server="files", name="write")
 
 
-def journal(folder: Path, **config: bool) -> AuditLog:
+def create_log(folder: Path, **config: bool) -> AuditLog:
     return AuditLog(AuditStore(folder / "l.db", folder / "l.head"), AuditConfig(**config))
 
 
@@ -55,7 +55,7 @@ def stored_rows(folder: Path) -> tuple[AuditRow, ...]:
 
 
 async def test_an_answer_is_recorded_on_disk_before_it_is_returned(tmp_path: Path) -> None:
-    audit_log = journal(tmp_path)
+    audit_log = create_log(tmp_path)
     answer = await audit_log.wrap_frontend(ScriptedFrontend(AllowOnce({"path": "/b"}))).ask(ASKED)
     # Another connection sees it now, and nothing was flushed or closed.
     (row,) = stored_rows(tmp_path)
@@ -74,7 +74,7 @@ async def test_what_an_authorization_server_calls_its_token_never_blanks_a_row(t
         parse_token_response(reply, "https://as.example")
     question = replace(ASKED, server=secret, tool=secret)
     act = AuditSubject(kind="tool", server=secret, name=secret)
-    audit_log = journal(tmp_path)
+    audit_log = create_log(tmp_path)
     await audit_log.wrap_frontend(ScriptedFrontend(AllowOnce())).ask(question)
     await audit_log.record_decision(act, "allow", who="grant", grant=secret)
     await audit_log.record_event(act, "kept", detail={secret: "x"})
@@ -88,7 +88,7 @@ async def test_what_an_authorization_server_calls_its_token_never_blanks_a_row(t
 
 @pytest.mark.parametrize("name", ["sk-delete-everything-of-you-0001", "token:production-db", "AKIAABCDEFGHIJKLMNOP"])
 async def test_names_that_look_like_secrets_stay_in_rows_and_are_found(tmp_path: Path, name: str) -> None:
-    audit_log = journal(tmp_path)
+    audit_log = create_log(tmp_path)
     await audit_log.wrap_frontend(ScriptedFrontend(AllowOnce())).ask(replace(ASKED, server=name, tool=name))
     effect = await audit_log.start_span(
         AuditSubject(kind="tool", server=name, name=name), who="rule", grant=f"{name}/{name}?a=b"
@@ -108,7 +108,7 @@ async def test_names_that_look_like_secrets_stay_in_rows_and_are_found(tmp_path:
 async def test_a_name_with_a_value_of_the_user_in_it_is_masked_and_still_found(tmp_path: Path) -> None:
     register_secret("my-own-password-of-2026")
     name = "x-my-own-password-of-2026"
-    audit_log = journal(tmp_path)
+    audit_log = create_log(tmp_path)
     await audit_log.wrap_frontend(ScriptedFrontend(AllowOnce())).ask(replace(ASKED, server=name, tool="write"))
     await audit_log.close()
     (row,) = stored_rows(tmp_path)
@@ -118,7 +118,7 @@ async def test_a_name_with_a_value_of_the_user_in_it_is_masked_and_still_found(t
 
 
 async def test_a_command_in_a_row_loses_its_secrets(tmp_path: Path) -> None:
-    audit_log = journal(tmp_path)
+    audit_log = create_log(tmp_path)
     effect = await audit_log.start_span(
         AuditSubject(kind="process", server="s", name="run --api-key=abcdefgh12345"), who="flag"
     )
@@ -133,7 +133,7 @@ async def test_a_command_in_a_row_loses_its_secrets(tmp_path: Path) -> None:
 async def test_which_changed_tools_were_kept_is_recorded(tmp_path: Path, kept: tuple[str, ...], decision: str) -> None:
     names = ("a", "sk-abcdefghijklmnopqrstu")
     changes = tuple(ToolChange(tool=name, digest="d", difference=()) for name in names)
-    audit_log = journal(tmp_path)
+    audit_log = create_log(tmp_path)
     await audit_log.wrap_frontend(ScriptedFrontend(AcceptToolChanges(kept))).ask(
         ReviewToolChanges(server="s", why="w", changes=changes)
     )
@@ -154,7 +154,7 @@ def test_every_kind_of_answer_has_words_of_its_own() -> None:
 
 
 async def test_a_question_that_is_withdrawn_is_recorded_too(tmp_path: Path) -> None:
-    audit_log, frontend = journal(tmp_path), ScriptedFrontend()
+    audit_log, frontend = create_log(tmp_path), ScriptedFrontend()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(audit_log.wrap_frontend(frontend).ask, ASKED)
         await frontend.asked_now.wait()
@@ -165,7 +165,7 @@ async def test_a_question_that_is_withdrawn_is_recorded_too(tmp_path: Path) -> N
 
 async def test_what_must_be_recorded_and_cannot_be_is_refused(tmp_path: Path) -> None:
     (tmp_path / "no").write_text("a file where a folder should be")
-    audit_log = journal(tmp_path / "no", required=True)
+    audit_log = create_log(tmp_path / "no", required=True)
     assert await audit_log.wrap_frontend(ScriptedFrontend(AllowOnce())).ask(ASKED) == Deny()
     with pytest.raises(ConsentDenied, match="ledger"):
         await audit_log.start_span(TOOL, who="grant")
@@ -175,7 +175,7 @@ async def test_what_must_be_recorded_and_cannot_be_is_refused(tmp_path: Path) ->
 
 async def test_otherwise_work_continues_and_rows_are_written_later(tmp_path: Path) -> None:
     (tmp_path / "no").write_text("a file where a folder should be")
-    audit_log = journal(tmp_path / "no")
+    audit_log = create_log(tmp_path / "no")
     assert await audit_log.wrap_frontend(ScriptedFrontend(AllowOnce())).ask(ASKED) == AllowOnce()
     effect = await audit_log.start_span(TOOL, who="once")
     (tmp_path / "no").unlink()
@@ -187,7 +187,7 @@ async def test_otherwise_work_continues_and_rows_are_written_later(tmp_path: Pat
 
 
 async def test_without_the_wish_for_content_no_word_of_arguments_or_answers_is_kept(tmp_path: Path) -> None:
-    audit_log = journal(tmp_path)
+    audit_log = create_log(tmp_path)
     await audit_log.wrap_frontend(ScriptedFrontend(Deny("because of my reasons"))).ask(ASKED)
     act = replace(TOOL, arguments={"path": "/a"})
     await audit_log.record_decision(act, "allow", who="grant")
@@ -200,7 +200,7 @@ async def test_without_the_wish_for_content_no_word_of_arguments_or_answers_is_k
 
 
 async def test_no_row_holds_a_secret_wherever_it_stands(tmp_path: Path) -> None:
-    audit_log, key = journal(tmp_path, content=True), "sk-abcdefghijklmnopqrstuvwxyz0123"
+    audit_log, key = create_log(tmp_path, content=True), "sk-abcdefghijklmnopqrstuvwxyz0123"
     act = AuditSubject(kind="process", server="s", name=f"run --token {key}", arguments={"x": key})
     await audit_log.wrap_frontend(ScriptedFrontend(AllowOnce())).ask(replace(ASKED, server="s", tool="t", why=key))
     await audit_log.record_decision(act, "allow", who="rule", grant=f"s/t?k={key}")
@@ -213,7 +213,7 @@ async def test_no_row_holds_a_secret_wherever_it_stands(tmp_path: Path) -> None:
 
 
 async def test_a_browser_is_recorded_before_it_opens_by_the_place_alone(tmp_path: Path) -> None:
-    audit_log, seen = journal(tmp_path), list[tuple[str, str]]()
+    audit_log, seen = create_log(tmp_path), list[tuple[str, str]]()
 
     async def browse(url: str) -> bool:
         seen.append((url, stored_rows(tmp_path)[-1].subject))
@@ -225,7 +225,7 @@ async def test_a_browser_is_recorded_before_it_opens_by_the_place_alone(tmp_path
     assert seen == [("https://me:hunter2@example.com/pay?card=4711", "https://example.com")]
     await audit_log.close()
     (tmp_path / "no").write_text("a file where a folder should be")
-    strict = journal(tmp_path / "no", required=True).wrap_open_url(browse)
+    strict = create_log(tmp_path / "no", required=True).wrap_open_url(browse)
     assert strict is not None
     with pytest.raises(ConsentDenied, match="ledger"):
         await strict("https://example.com/other")
@@ -237,7 +237,7 @@ async def test_rows_that_wait_in_memory_are_not_endless_and_beyond_them_nothing_
 ) -> None:
     monkeypatch.setattr("mcphost.store.audit_store.MAX_PENDING_ROWS", 3)
     (tmp_path / "no").write_text("a file where a folder should be")
-    audit_log = journal(tmp_path / "no")
+    audit_log = create_log(tmp_path / "no")
     frontend = audit_log.wrap_frontend(ScriptedFrontend(AllowOnce(), AllowOnce(), AllowOnce()))
     assert [await frontend.ask(ASKED) for _ in range(3)] == [AllowOnce(), AllowOnce(), Deny()]
     with pytest.raises(ConsentDenied, match="ledger"):
@@ -264,7 +264,7 @@ FORM = FillForm(server="s", why="w", message="m", fields=FIELDS)
 async def test_the_row_of_a_form_is_about_what_was_sent_defaults_included(
     tmp_path: Path, given: dict[str, Any], sent: dict[str, Any] | None
 ) -> None:
-    audit_log = journal(tmp_path, content=True)
+    audit_log = create_log(tmp_path, content=True)
     await audit_log.wrap_frontend(ScriptedFrontend(Accept(given))).ask(FORM)
     await audit_log.close()
     (row,) = stored_rows(tmp_path)
@@ -294,7 +294,7 @@ async def test_the_row_of_a_form_is_about_what_was_sent_defaults_included(
 async def test_with_it_words_are_kept_and_still_no_secret(
     tmp_path: Path, question: Any, answer: Any, secret: str
 ) -> None:
-    audit_log = journal(tmp_path, content=True)
+    audit_log = create_log(tmp_path, content=True)
     await audit_log.wrap_frontend(ScriptedFrontend(answer)).ask(question)
     await audit_log.close()
     (row,) = stored_rows(tmp_path)

@@ -35,7 +35,7 @@ def offered_tool(name: str = "t", claims: ToolAnnotations | None = READS, **more
     return SimpleNamespace(connection=connection, definition=listed)
 
 
-class Mode:
+class AutoApprovalSetup:
     """The mode with one tool on offer."""
 
     def __init__(self, audit_file: Path | None = None) -> None:
@@ -55,9 +55,9 @@ class Mode:
 
 
 @asynccontextmanager
-async def run_auto_approval(audit_file: Path | None = None, **budget: Any) -> AsyncIterator[Mode]:
+async def run_auto_approval(audit_file: Path | None = None, **budget: Any) -> AsyncIterator[AutoApprovalSetup]:
     """On; whatever is still to be waited for when it was stopped shows as a test that hangs."""
-    mode = Mode(audit_file)
+    mode = AutoApprovalSetup(audit_file)
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             mode.lifetime.is_open, mode.lifetime.start_soon = True, tasks.start_soon
@@ -103,7 +103,7 @@ async def test_what_is_started_anew_is_not_ended_with_what_it_replaced_and_all_o
 
 
 async def test_the_time_of_what_was_replaced_ends_nothing_when_it_is_over() -> None:
-    mode = Mode()
+    mode = AutoApprovalSetup()
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             async with anyio.create_task_group() as earlier:

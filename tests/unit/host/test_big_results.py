@@ -21,13 +21,13 @@ pytestmark = pytest.mark.anyio
 BIG = "".join(f"line {number}\n" for number in range(60_000))
 
 
-def last(request: ModelRequest) -> ToolReturnPart:
+def last_return(request: ModelRequest) -> ToolReturnPart:
     (part,) = request.messages[-1].parts
     assert isinstance(part, ToolReturnPart)
     return part
 
 
-async def exchange(folder: Path, kept: Path | None, *rounds: Any, big: str = BIG) -> tuple[ScriptedModel, Any]:
+async def run_conversation(folder: Path, kept: Path | None, *rounds: Any, big: str = BIG) -> tuple[ScriptedModel, Any]:
     peer = create_peer("2026-07-28", tools__list=tools_result(tool_definition("it")), tools__call=text_result(big))
     model = ScriptedModel(tool_round(("peer__it", {})), *rounds, text_round("ok"))
     frontend = ScriptedFrontend(AllowOnce())
@@ -43,11 +43,11 @@ async def exchange(folder: Path, kept: Path | None, *rounds: Any, big: str = BIG
 @pytest.mark.req("llm.big-results")
 async def test_the_model_reads_on_where_the_beginning_ended(tmp_path: Path) -> None:
     def read_on(request: ModelRequest) -> Any:
-        name = Path(last(request).kept).stem
+        name = Path(last_return(request).kept).stem
         return tool_round((READ_RESULT, {"result": name, "offset": MODEL_TEXT_LIMIT, "limit": 100_000}))(request)
 
-    model, finished = await exchange(tmp_path, tmp_path / "results", read_on)
-    first, second = (last(request) for request in model.requests[1:3])
+    model, finished = await run_conversation(tmp_path, tmp_path / "results", read_on)
+    first, second = (last_return(request) for request in model.requests[1:3])
     path = Path(first.kept)
     assert path.read_text() == BIG
     assert [item.stored_file for item in finished] == [str(path), ""]
@@ -68,32 +68,34 @@ async def test_the_model_reads_on_where_the_beginning_ended(tmp_path: Path) -> N
 )  # fmt: skip
 async def test_nothing_but_results_of_the_conversation_can_be_read(tmp_path: Path, given: Any) -> None:
     def read_on(request: ModelRequest) -> Any:
-        mine = Path(last(request).kept).stem
+        mine = Path(last_return(request).kept).stem
         asked = {**given, "result": mine} if given and given.get("result") == "mine" else given
         return tool_round((READ_RESULT, asked))(request)
 
-    model, finished = await exchange(tmp_path, tmp_path / "results", read_on)
+    model, finished = await run_conversation(tmp_path, tmp_path / "results", read_on)
     assert finished[-1].outcome == "failed"
-    assert last(model.requests[2]).is_error
+    assert last_return(model.requests[2]).is_error
 
 
 async def test_a_result_of_another_conversation_cannot_be_read(tmp_path: Path) -> None:
     strange = Path(await ResultStore(tmp_path / "results").save("of another conversation"))
-    model, _ = await exchange(tmp_path, tmp_path / "results", tool_round((READ_RESULT, {"result": strange.stem})))
-    assert "of another" not in last(model.requests[2]).text
-    assert last(model.requests[2]).is_error
+    model, _ = await run_conversation(
+        tmp_path, tmp_path / "results", tool_round((READ_RESULT, {"result": strange.stem}))
+    )
+    assert "of another" not in last_return(model.requests[2]).text
+    assert last_return(model.requests[2]).is_error
 
 
 async def test_a_result_that_could_not_be_stored_is_reported_to_user_and_model(tmp_path: Path) -> None:
-    model, finished = await exchange(tmp_path, None)
+    model, finished = await run_conversation(tmp_path, None)
     assert "was not stored" in finished[0].text
-    told = last(model.requests[1])
+    told = last_return(model.requests[1])
     assert (told.kept, READ_RESULT in told.text) == ("", False)
     assert "was not stored" in told.text
     assert told.text.endswith("The rest is left out]")
 
 
 async def test_a_result_of_usual_size_is_not_stored(tmp_path: Path) -> None:
-    model, _ = await exchange(tmp_path, tmp_path / "results", big="x" * MODEL_TEXT_LIMIT)
-    assert last(model.requests[1]).text == "x" * MODEL_TEXT_LIMIT
+    model, _ = await run_conversation(tmp_path, tmp_path / "results", big="x" * MODEL_TEXT_LIMIT)
+    assert last_return(model.requests[1]).text == "x" * MODEL_TEXT_LIMIT
     assert not (tmp_path / "results").exists()

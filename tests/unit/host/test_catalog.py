@@ -14,7 +14,7 @@ from mcphost.serialization import Raw, decode, encode
 pytestmark = pytest.mark.anyio
 
 
-def listed(count: int) -> Listing[Tool]:
+def create_listing(count: int) -> Listing[Tool]:
     raws = [Raw(encode({"name": f"t{number}", "inputSchema": {"type": "object"}})) for number in range(count)]
     return Listing[Tool](entries=tuple(ListEntry(decode(raw, Tool), raw) for raw in raws))
 
@@ -32,7 +32,7 @@ async def test_others_have_their_turn_while_many_tools_are_looked_at(monkeypatch
     found: Any = None
     async with anyio.create_task_group() as group:
         group.start_soon(other)
-        found, left_out = await catalog.run_in_slices(catalog.parse_tools(listed(500)))
+        found, left_out = await catalog.run_in_slices(catalog.parse_tools(create_listing(500)))
         group.cancel_scope.cancel()
     assert (len(found), left_out) == (500, [])
     assert turns >= 400

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.anyio
 CHANGED = "notifications/{}/list_changed"
 
 
-class Listed:
+class ListServer:
     """A server whose lists the test changes; `ttl` in milliseconds, `refuse` by method."""
 
     def __init__(self, revision: str = "2025-11-25", **lists: list[str]) -> None:
@@ -95,7 +95,7 @@ def short_refresh(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_changed_list_is_read_again_and_the_others_are_not(
     kind: str, again: list[str], revision: str, tmp_path: Path
 ) -> None:
-    server = Listed(revision)
+    server = ListServer(revision)
     async with open_peer_host(tmp_path, server.peer) as host:
         await host.servers.ensure_ready("peer")
         if revision == "2026-07-28":
@@ -109,7 +109,7 @@ async def test_a_changed_list_is_read_again_and_the_others_are_not(
 
 
 async def test_a_burst_of_changes_costs_one_listing_and_the_last_state_counts(tmp_path: Path) -> None:
-    server = Listed(tools=["a"])
+    server = ListServer(tools=["a"])
     async with open_peer_host(tmp_path, server.peer) as host:
         await host.servers.ensure_ready("peer")
         feed = host.events.subscribe()
@@ -125,7 +125,7 @@ async def test_a_flood_of_changes_is_answered_four_times_a_second_at_most(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.undo()
-    server = Listed(tools=["a"])
+    server = ListServer(tools=["a"])
     async with open_peer_host(tmp_path, server.peer) as host:
         await host.servers.ensure_ready("peer")
         started_at, told = anyio.current_time(), 0
@@ -137,7 +137,7 @@ async def test_a_flood_of_changes_is_answered_four_times_a_second_at_most(
         assert 1 <= server.count("tools/list") - 1 <= 5
 
 
-async def slowly(server: Listed) -> None:
+async def answer_slowly(server: ListServer) -> None:
     """Answer each list after `server.seconds`."""
     while True:
         await server.peer.wait_until(lambda: bool(server.late))
@@ -150,12 +150,12 @@ async def test_a_listing_that_takes_long_is_repeated_more_rarely(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(change_watcher, "LISTING_ALLOWANCE", 0)
-    server = Listed(tools=["a"])
+    server = ListServer(tools=["a"])
     async with open_peer_host(tmp_path, server.peer) as host:
         await host.servers.ensure_ready("peer")
         server.seconds = 0.05
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(slowly, server)
+            tasks.start_soon(answer_slowly, server)
             with anyio.move_on_after(0.8):
                 while True:
                     server.tell(CHANGED.format("tools"))
@@ -171,10 +171,10 @@ async def test_a_change_after_a_long_first_listing_is_read_without_a_pause(
 ) -> None:
     monkeypatch.setattr(change_watcher, "LISTING_ALLOWANCE", allowance)
     monkeypatch.setattr(change_watcher, "IDLE_RATIO", 1_000)  # a pause would be longer than a test may take
-    server = Listed(tools=["a"])
+    server = ListServer(tools=["a"])
     server.seconds = 0.05
     async with open_peer_host(tmp_path, server.peer) as host, anyio.create_task_group() as tasks:
-        tasks.start_soon(slowly, server)
+        tasks.start_soon(answer_slowly, server)
         await host.servers.ensure_ready("peer")
         feed = host.events.subscribe()
         server.lists["tools"] = ["b"]
@@ -185,7 +185,7 @@ async def test_a_change_after_a_long_first_listing_is_read_without_a_pause(
 
 @pytest.mark.req("cache.stale-on-error")
 async def test_a_list_that_cannot_be_read_again_leaves_the_old_one(tmp_path: Path) -> None:
-    server = Listed(tools=["a"])
+    server = ListServer(tools=["a"])
     async with open_peer_host(tmp_path, server.peer) as host:
         await host.servers.ensure_ready("peer")
         feed = host.events.subscribe()
@@ -215,7 +215,7 @@ async def test_before_a_call_tools_are_listed_again_when_their_time_ran_out(
 ) -> None:
     now = 1_000.0
     monkeypatch.setattr(change_watcher, "now", lambda: now)
-    server = Listed(revision, tools=["t"])
+    server = ListServer(revision, tools=["t"])
     server.ttl, server.acknowledges = ttl, told
     async with open_peer_host(tmp_path, server.peer) as host:
         await host.tools.call("peer", "t", {})
@@ -234,7 +234,7 @@ async def test_a_tool_that_became_another_without_a_word_is_found_out_before_it_
 ) -> None:
     now = 1_000.0
     monkeypatch.setattr(change_watcher, "now", lambda: now)
-    server = Listed("2026-07-28", tools=["t"])
+    server = ListServer("2026-07-28", tools=["t"])
     server.ttl = 5_000
     async with open_peer_host(tmp_path, server.peer) as host:
         await host.tools.call("peer", "t", {})
@@ -250,7 +250,7 @@ async def test_a_list_that_is_refused_before_a_call_does_not_stop_the_call(
 ) -> None:
     now = 1_000.0
     monkeypatch.setattr(change_watcher, "now", lambda: now)
-    server = Listed("2026-07-28", tools=["t"])
+    server = ListServer("2026-07-28", tools=["t"])
     server.ttl = 5_000
     async with open_peer_host(tmp_path, server.peer) as host:
         await host.servers.ensure_ready("peer")
@@ -266,7 +266,7 @@ async def test_a_call_refused_for_what_it_asks_makes_the_next_one_look_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(change_watcher, "IDLE_RATIO", 0)
-    server = Listed("2026-07-28", tools=["t"])
+    server = ListServer("2026-07-28", tools=["t"])
     server.ttl = 3_600_000
     async with open_peer_host(tmp_path, server.peer) as host:
         await host.tools.call("peer", "t", {})
@@ -287,7 +287,7 @@ async def test_an_unsubscribed_change_makes_the_next_call_list_first(
     monkeypatch.setattr(
         change_watcher, "REFRESH_SECONDS", 1_000
     )  # else it would be listed anew a moment later in any case
-    server = Listed("2026-07-28", tools=["t"])
+    server = ListServer("2026-07-28", tools=["t"])
     server.ttl, server.acknowledges = 3_600_000, False
     async with open_peer_host(tmp_path, server.peer) as host:
         await host.tools.call("peer", "t", {})
@@ -307,13 +307,13 @@ async def test_a_flood_of_changes_costs_no_listing_for_each_call_and_the_calls_a
     monkeypatch.setattr(change_watcher, "REFRESH_SECONDS", 1_000)
     monkeypatch.setattr(change_watcher, "LISTING_TIMEOUT", 0.01)
 
-    class Slow(Listed):
+    class SlowListServer(ListServer):
         def script(self, peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
             nonlocal now
             now += method == "tools/list"
             return super().script(peer, method, params)
 
-    server = Slow("2026-07-28", tools=["t"])
+    server = SlowListServer("2026-07-28", tools=["t"])
     server.ttl, server.acknowledges = 3_600_000, False
     async with open_peer_host(tmp_path, server.peer) as host:
         await host.tools.call("peer", "t", {})
@@ -336,7 +336,7 @@ async def test_a_call_waits_for_the_list_that_its_server_announced_as_changed(
     revision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(change_watcher, "REFRESH_SECONDS", 1_000)  # the pause, whose length the server may choose
-    server = Listed(revision, tools=["t"])
+    server = ListServer(revision, tools=["t"])
     server.ttl = 3_600_000
     model = ScriptedModel(tool_round(("peer__t", {})), text_round("ok"))
     async with open_peer_host(tmp_path, server.peer, model=model) as host:
@@ -363,7 +363,7 @@ async def test_a_call_is_refused_when_the_changed_list_cannot_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(change_watcher, "REFRESH_SECONDS", 1_000)
-    server = Listed(tools=["t"])
+    server = ListServer(tools=["t"])
     async with open_peer_host(tmp_path, server.peer) as host:
         await host.servers.ensure_ready("peer")
         server.refuse["tools/list"] = ErrorData(-32603, "busy")
@@ -382,7 +382,7 @@ async def test_a_call_is_refused_when_the_changed_list_cannot_be_read(
 async def test_a_watched_resource_is_reported_and_watched_again_after_a_reconnect(
     revision: str, tmp_path: Path
 ) -> None:
-    first, second = Listed(revision), Listed(revision)
+    first, second = ListServer(revision), ListServer(revision)
     stateless = revision == "2026-07-28"
     async with open_peer_host(tmp_path, first.peer, second.peer) as host:
         feed = host.events.subscribe()
@@ -413,7 +413,7 @@ async def test_a_watched_resource_is_reported_and_watched_again_after_a_reconnec
 
 
 async def test_a_resource_that_is_refused_is_not_watched_for_after_a_reconnect(tmp_path: Path) -> None:
-    server = Listed()
+    server = ListServer()
     server.refuse["resources/subscribe"] = ErrorData(-32002, "not here")
     async with open_peer_host(tmp_path, server.peer) as host:
         with pytest.raises(RequestRefused, match="not here"):
@@ -424,7 +424,7 @@ async def test_a_resource_that_is_refused_is_not_watched_for_after_a_reconnect(t
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 async def test_a_subscription_that_is_given_up_is_taken_back(revision: str, tmp_path: Path) -> None:
-    server = Listed(revision)
+    server = ListServer(revision)
     server.acknowledges = False
     answer = server.peer.script
 
@@ -451,7 +451,7 @@ async def test_more_resources_than_anybody_can_follow_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(change_watcher, "WATCH_LIMIT", 3)
-    server = Listed()
+    server = ListServer()
     async with open_peer_host(tmp_path, server.peer) as host:
         for number in range(3):
             await host.features.subscribe("peer", f"a://{number}")
@@ -460,7 +460,7 @@ async def test_more_resources_than_anybody_can_follow_are_refused(
 
 
 async def test_a_flood_of_updates_is_a_few_events(tmp_path: Path) -> None:
-    server = Listed()
+    server = ListServer()
     async with open_peer_host(tmp_path, server.peer) as host:
         await host.features.subscribe("peer", "a://1")
         feed = host.events.subscribe()

@@ -36,7 +36,7 @@ def create_definition(name: str, words: str = "") -> ToolDefinition:
     return ToolDefinition(name, raw)
 
 
-def subject(tool: str = "t", words: str = "", **more: Any) -> ToolIdentity:
+def create_identity(tool: str = "t", words: str = "", **more: Any) -> ToolIdentity:
     now = create_definition(tool, words)
     beside = {name: create_definition(name) for name in ("a", "b", "t")}
     given: dict[str, Any] = {"server": "s", "server_digest": "sd", "folder": "/", **more}
@@ -100,89 +100,89 @@ Make = Callable[..., ConsentProgram]
 NO = Deny("no")
 
 
-def rule(text: str, **more: Any) -> AllowRule:
+def allow_rule(text: str, **more: Any) -> AllowRule:
     return AllowRule(replace(parse_rule(text), **more))
 
 
 async def test_a_rule_allows_what_it_covers_from_then_on_and_in_the_next_run(open_consent: Make) -> None:
-    consent = open_consent(rule("s/t?n=<10"), NO)
-    first = await consent.decide(subject(), n=5)
+    consent = open_consent(allow_rule("s/t?n=<10"), NO)
+    first = await consent.decide(create_identity(), n=5)
     assert isinstance(first, Approval)
     assert (first.source, bool(first.grant_id)) == ("grant", True)
-    assert await consent.decide(subject(), n=6) == replace(first, arguments={"n": 6})
-    assert await consent.decide(subject(), n=50) == NO
+    assert await consent.decide(create_identity(), n=6) == replace(first, arguments={"n": 6})
+    assert await consent.decide(create_identity(), n=50) == NO
     after = consent.again(NO)
-    assert await after.decide(subject(), n=7) == replace(first, arguments={"n": 7})
-    assert await after.decide(subject(), n=10) == NO
+    assert await after.decide(create_identity(), n=7) == replace(first, arguments={"n": 7})
+    assert await after.decide(create_identity(), n=10) == NO
 
 
 @pytest.mark.parametrize("text", ["s/t?n=<5", "s/other", "x/t", "s/t?m=1", "s/t?n=re:5", "s/t?n=under:/"])
 async def test_a_rule_that_does_not_cover_its_own_call_is_refused_and_not_stored(open_consent: Make, text: str) -> None:
-    consent = open_consent(rule(text))
-    assert await consent.decide(subject(), n=5) == Deny(RULE_MISMATCH)
+    consent = open_consent(allow_rule(text))
+    assert await consent.decide(create_identity(), n=5) == Deny(RULE_MISMATCH)
     assert await consent.grants.list_all(include_revoked=True) == ()
 
 
 async def test_a_rule_that_is_over_before_it_is_given_allows_nothing(open_consent: Make) -> None:
-    consent = open_consent(rule("s/t", expires=time.time() - 1))
-    assert await consent.decide(subject()) == Deny(RULE_MISMATCH)
+    consent = open_consent(allow_rule("s/t", expires=time.time() - 1))
+    assert await consent.decide(create_identity()) == Deny(RULE_MISMATCH)
 
 
 @pytest.mark.parametrize("text", ["s", "s/*"])
 async def test_a_grant_for_a_whole_server_holds_for_the_tools_it_had_then(open_consent: Make, text: str) -> None:
-    consent = open_consent(rule(text), NO)
-    assert isinstance(await consent.decide(subject("t")), Approval)
-    assert isinstance(await consent.decide(subject("a")), Approval)
-    assert await consent.decide(subject("new")) == NO
+    consent = open_consent(allow_rule(text), NO)
+    assert isinstance(await consent.decide(create_identity("t")), Approval)
+    assert isinstance(await consent.decide(create_identity("a")), Approval)
+    assert await consent.decide(create_identity("new")) == NO
     assert consent.frontend.asked[-1].has_changed is False
 
 
 async def test_a_changed_tool_suspends_its_grants_for_good(open_consent: Make) -> None:
     consent = open_consent(AllowAlways(), NO, NO, AllowAlways())
-    await consent.decide(subject())
-    assert await consent.decide(subject(words="evil")) == NO
+    await consent.decide(create_identity())
+    assert await consent.decide(create_identity(words="evil")) == NO
     assert (consent.frontend.asked[-1].has_changed, consent.frontend.asked[-1].first_use) == (True, False)
     assert (await consent.grants.list_for_server("s"))[0].suspended == CHANGED_REASON
-    assert await consent.decide(subject()) == NO
+    assert await consent.decide(create_identity()) == NO
     assert consent.frontend.asked[-1].has_changed is False
-    await consent.decide(subject())
-    assert isinstance(await consent.again().decide(subject()), Approval)
+    await consent.decide(create_identity())
+    assert isinstance(await consent.again().decide(create_identity()), Approval)
 
 
 async def test_a_server_that_is_started_in_another_way_is_asked_about_and_the_first_one_keeps_its_grants(
     open_consent: Make,
 ) -> None:
     consent = open_consent(AllowAlways(), NO)
-    await consent.decide(subject())
-    assert await consent.decide(subject(server_digest="other")) == NO
-    assert isinstance(await consent.decide(subject()), Approval)
+    await consent.decide(create_identity())
+    assert await consent.decide(create_identity(server_digest="other")) == NO
+    assert isinstance(await consent.decide(create_identity()), Approval)
 
 
 async def test_a_grant_is_for_the_account_it_was_given_with(open_consent: Make) -> None:
     consent = open_consent(AllowAlways(), NO, NO)
-    await consent.decide(subject(account="me"))
-    assert await consent.decide(subject(account="you")) == NO
-    assert await consent.decide(subject()) == NO
-    assert isinstance(await consent.decide(subject(account="me")), Approval)
+    await consent.decide(create_identity(account="me"))
+    assert await consent.decide(create_identity(account="you")) == NO
+    assert await consent.decide(create_identity()) == NO
+    assert isinstance(await consent.decide(create_identity(account="me")), Approval)
 
 
 async def test_a_rule_of_a_conversation_ends_with_it_and_comes_back_with_it(open_consent: Make) -> None:
-    consent = open_consent(rule("s/t", scope="conversation"), NO)
-    await consent.decide(subject())
+    consent = open_consent(allow_rule("s/t", scope="conversation"), NO)
+    await consent.decide(create_identity())
     consent.conversation.id = "c2"
-    assert await consent.decide(subject()) == NO
+    assert await consent.decide(create_identity()) == NO
     consent.conversation.id = "c1"
-    assert isinstance(await consent.decide(subject()), Approval)
+    assert isinstance(await consent.decide(create_identity()), Approval)
 
 
 async def test_a_rule_of_a_project_holds_only_where_mcphost_was_started(
     open_consent: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    consent = open_consent(rule("s/t", scope="project"))
-    await consent.decide(subject())
-    assert isinstance(await consent.again().decide(subject()), Approval)
+    consent = open_consent(allow_rule("s/t", scope="project"))
+    await consent.decide(create_identity())
+    assert isinstance(await consent.again().decide(create_identity()), Approval)
     monkeypatch.chdir(tmp_path)
-    assert await consent.again(NO).decide(subject()) == NO
+    assert await consent.again(NO).decide(create_identity()) == NO
 
 
 class SteppingClock:
@@ -197,14 +197,14 @@ async def test_a_grant_ends_when_it_expires_also_when_the_clock_is_set_back_afte
     open_consent: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = SteppingClock(monkeypatch)
-    consent = open_consent(rule("s/t", expires=clock.now + 3600), NO, NO)
-    await consent.decide(subject())
+    consent = open_consent(allow_rule("s/t", expires=clock.now + 3600), NO, NO)
+    await consent.decide(create_identity())
     clock.now += 3599
-    assert isinstance(await consent.decide(subject()), Approval)
+    assert isinstance(await consent.decide(create_identity()), Approval)
     clock.now += 1
-    assert await consent.decide(subject()) == NO
+    assert await consent.decide(create_identity()) == NO
     clock.now -= 1800
-    assert await consent.decide(subject()) == NO
+    assert await consent.decide(create_identity()) == NO
 
 
 @pytest.mark.parametrize("seen", ["used", "another"])
@@ -212,61 +212,61 @@ async def test_what_expires_does_not_count_while_the_clock_is_before_what_is_kno
     open_consent: Make, monkeypatch: pytest.MonkeyPatch, seen: str
 ) -> None:
     clock = SteppingClock(monkeypatch)
-    consent = open_consent(rule("s/t", expires=clock.now + 3600), AllowAlways(), NO)
-    await consent.decide(subject())
+    consent = open_consent(allow_rule("s/t", expires=clock.now + 3600), AllowAlways(), NO)
+    await consent.decide(create_identity())
     clock.now += 3000
-    await consent.decide(subject("t" if seen == "used" else "a"))
+    await consent.decide(create_identity("t" if seen == "used" else "a"))
     await consent.grants.write_uses()
     clock.now -= 2000
     consent.frontend.answers = [NO]
-    assert await consent.decide(subject()) == NO
+    assert await consent.decide(create_identity()) == NO
     clock.now += 1900  # within what clocks differ by
-    assert isinstance(await consent.decide(subject()), Approval)
+    assert isinstance(await consent.decide(create_identity()), Approval)
 
 
 async def test_what_expires_does_not_count_while_the_clock_is_before_the_grant(
     open_consent: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = SteppingClock(monkeypatch)
-    consent = open_consent(rule("s/t", expires=clock.now + 3600), AllowAlways(), NO)
-    await consent.decide(subject())
-    await consent.decide(subject("a"))
+    consent = open_consent(allow_rule("s/t", expires=clock.now + 3600), AllowAlways(), NO)
+    await consent.decide(create_identity())
+    await consent.decide(create_identity("a"))
     clock.now -= 86_400
-    assert isinstance(await consent.decide(subject("a")), Approval)
-    assert await consent.decide(subject()) == NO
+    assert isinstance(await consent.decide(create_identity("a")), Approval)
+    assert await consent.decide(create_identity()) == NO
     clock.now += 86_400
-    assert isinstance(await consent.decide(subject()), Approval)
+    assert isinstance(await consent.decide(create_identity()), Approval)
 
 
 @pytest.mark.req("sec.consent.tools", "ui.rules")
 async def test_a_grant_that_is_revoked_elsewhere_counts_no_more_at_once(open_consent: Make) -> None:
     consent = open_consent(AllowAlways(), NO)
-    given = await consent.decide(subject())
+    given = await consent.decide(create_identity())
     assert isinstance(given, Approval)
     await consent.again().grants.revoke(given.grant_id)
-    assert await consent.decide(subject()) == NO
+    assert await consent.decide(create_identity()) == NO
     assert consent.frontend.asked[-1].first_use is True
 
 
 async def test_where_there_is_no_place_nothing_is_allowed_for_it(open_consent: Make) -> None:
-    consent = open_consent(rule("s/t", scope="conversation"), NO)
+    consent = open_consent(allow_rule("s/t", scope="conversation"), NO)
     consent.conversation.id = ""
-    assert await consent.decide(subject()) == Deny(RULE_MISMATCH)
-    assert await consent.decide(subject()) == NO
+    assert await consent.decide(create_identity()) == Deny(RULE_MISMATCH)
+    assert await consent.decide(create_identity()) == NO
 
 
 async def test_another_way_to_start_a_server_with_another_tool_suspends_nothing_of_the_first(
     open_consent: Make,
 ) -> None:
     consent = open_consent(AllowAlways(), NO)
-    await consent.decide(subject())
-    assert await consent.decide(subject(server_digest="other", words="evil")) == NO
-    assert isinstance(await consent.decide(subject()), Approval)
+    await consent.decide(create_identity())
+    assert await consent.decide(create_identity(server_digest="other", words="evil")) == NO
+    assert isinstance(await consent.decide(create_identity()), Approval)
 
 
 async def test_what_was_allowed_for_the_session_moves_on_with_exactly_what_was_kept(open_consent: Make) -> None:
-    consent, now = open_consent(AllowSession()), subject(words="new")
-    before = subject()
+    consent, now = open_consent(AllowSession()), create_identity(words="new")
+    before = create_identity()
     await consent.decide(before)
     for server, server_digest, digest in (("x", "sd", before.digest), ("s", "other", before.digest), ("s", "sd", "d")):
         await consent.active_grants.carry_over(server, server_digest, "t", digest, now.digest)
@@ -280,30 +280,30 @@ async def test_what_was_allowed_for_the_session_moves_on_with_exactly_what_was_k
 @pytest.mark.req("sec.consent.tools")
 async def test_a_revoked_grant_of_this_session_asks_again(open_consent: Make) -> None:
     consent = open_consent(AllowSession(), NO)
-    given = await consent.decide(subject())
+    given = await consent.decide(create_identity())
     assert isinstance(given, Approval)
-    assert await consent.decide(subject()) == Approval("session", {}, given.grant_id)
+    assert await consent.decide(create_identity()) == Approval("session", {}, given.grant_id)
     assert [(grant.id, grant.uses) for grant in consent.active_grants.session_grants()] == [(given.grant_id, 1)]
     assert consent.active_grants.revoke_session(given.grant_id) is not None
-    assert await consent.decide(subject()) == NO
+    assert await consent.decide(create_identity()) == NO
     assert consent.active_grants.revoke_session(given.grant_id) is None
 
 
 async def test_the_same_answer_for_this_session_is_one_grant(open_consent: Make) -> None:
     consent = open_consent()
-    grant = make_grant(subject(), parse_rule("s/t"))
+    grant = make_grant(create_identity(), parse_rule("s/t"))
     first, second = consent.active_grants.grant_session(grant), consent.active_grants.grant_session(grant)
     assert first.id != second.id
     assert consent.active_grants.session_grants() == (second,)
-    consent.active_grants.grant_session(make_grant(subject(), parse_rule("s/t?n=1")))
+    consent.active_grants.grant_session(make_grant(create_identity(), parse_rule("s/t?n=1")))
     assert len(consent.active_grants.session_grants()) == 2
 
 
 async def test_the_session_ends_with_the_program(open_consent: Make) -> None:
     consent = open_consent(AllowSession())
-    given = await consent.decide(subject())
-    assert await consent.decide(subject()) == given
-    assert await consent.again(NO).decide(subject()) == NO
+    given = await consent.decide(create_identity())
+    assert await consent.decide(create_identity()) == given
+    assert await consent.again(NO).decide(create_identity()) == NO
 
 
 async def test_a_grant_settles_the_waiting_questions_that_it_covers_and_no_other(open_consent: Make) -> None:
@@ -311,7 +311,7 @@ async def test_a_grant_settles_the_waiting_questions_that_it_covers_and_no_other
     done: dict[int, Approval | Deny] = {}
 
     async def ask(number: int) -> None:
-        done[number] = await consent.decide(subject(), n=number)
+        done[number] = await consent.decide(create_identity(), n=number)
 
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
@@ -319,8 +319,8 @@ async def test_a_grant_settles_the_waiting_questions_that_it_covers_and_no_other
                 tasks.start_soon(ask, number)
             while consent.frontend.waiting < 3:
                 await consent.frontend.asked_now.wait()
-            consent.frontend.answers = [rule("s/t?n=<10")]
-            await consent.decide(subject(), n=4)
+            consent.frontend.answers = [allow_rule("s/t?n=<10")]
+            await consent.decide(create_identity(), n=4)
             while len(done) < 2:
                 await anyio.lowlevel.checkpoint()
             assert sorted(done) == [1, 2]
@@ -333,10 +333,10 @@ async def test_a_grant_settles_the_waiting_questions_that_it_covers_and_no_other
 async def test_nothing_overrides_the_never_list(open_consent: Make, never: str) -> None:
     forbidding = ConfigRules(allow=(parse_rule("s"),), never=(parse_rule(never),))
     consent = open_consent(AllowAlways())
-    await consent.decide(subject(is_read_only_trusted=True), p="/etc/passwd")
-    for answer in (AllowOnce(), AllowAlways(), rule("s")):
+    await consent.decide(create_identity(is_read_only_trusted=True), p="/etc/passwd")
+    for answer in (AllowOnce(), AllowAlways(), allow_rule("s")):
         strict = consent.again(answer, written=forbidding)
-        verdict = await strict.decide(subject(is_read_only_trusted=True), p="/etc/passwd")
+        verdict = await strict.decide(create_identity(is_read_only_trusted=True), p="/etc/passwd")
         assert isinstance(verdict, Deny)
         assert "never allows" in verdict.reason
         assert strict.frontend.asked == []
@@ -346,7 +346,7 @@ async def test_arguments_that_the_user_edits_are_held_against_the_never_list_too
     consent = open_consent(
         AllowOnce({"p": "/etc/passwd"}), written=ConfigRules(never=(parse_rule("s/t?p=under:/etc"),))
     )
-    verdict = await consent.decide(subject(), p="/tmp/x")
+    verdict = await consent.decide(create_identity(), p="/tmp/x")
     assert isinstance(verdict, Deny)
     assert "s/t?p=under:/etc" in verdict.reason
 
@@ -355,17 +355,17 @@ async def test_a_rule_that_comes_with_edited_arguments_is_about_those_and_not_ab
     open_consent: Make,
 ) -> None:
     consent = open_consent(AllowRule(parse_rule("s/t?n=<10"), {"n": 5}), NO)
-    verdict = await consent.decide(subject(), n=50)
+    verdict = await consent.decide(create_identity(), n=50)
     assert isinstance(verdict, Approval)
     assert (verdict.source, verdict.arguments) == ("grant", {"n": 5})
-    assert await consent.decide(subject(), n=50) == NO
-    assert isinstance(await consent.decide(subject(), n=6), Approval)
+    assert await consent.decide(create_identity(), n=50) == NO
+    assert isinstance(await consent.decide(create_identity(), n=6), Approval)
     other = open_consent(AllowRule(parse_rule("s/t?n=>40"), {"n": 5}))
-    assert await other.decide(subject("a"), n=50) == Deny(RULE_MISMATCH)
+    assert await other.decide(create_identity("a"), n=50) == Deny(RULE_MISMATCH)
     strict = open_consent(
         AllowRule(parse_rule("s/b"), {"p": "/etc/x"}), written=ConfigRules(never=(parse_rule("s/b?p=under:/etc"),))
     )
-    assert isinstance(await strict.decide(subject("b"), p="/tmp"), Deny)
+    assert isinstance(await strict.decide(create_identity("b"), p="/tmp"), Deny)
 
 
 async def test_no_rule_is_kept_with_edited_arguments_that_the_tool_does_not_take(open_consent: Make) -> None:
@@ -373,14 +373,14 @@ async def test_no_rule_is_kept_with_edited_arguments_that_the_tool_does_not_take
         return arguments["n"] != 5
 
     consent = open_consent(AllowRule(parse_rule("s/t"), {"n": 5}))
-    assert await consent.decide(subject(), fits=fits, n=50) == Approval("once", {"n": 5})
+    assert await consent.decide(create_identity(), fits=fits, n=50) == Approval("once", {"n": 5})
     assert await consent.grants.list_all() == ()
 
 
 @pytest.mark.parametrize("answer", [AllowOnce({"n": 5}), AllowRule(parse_rule("s/t"), {"n": 5})])
 async def test_a_call_that_cannot_be_edited_does_not_run_with_other_arguments(open_consent: Make, answer: Any) -> None:
     consent = open_consent(answer)
-    assert isinstance(await consent.decide(subject(), editable=False, n=50), Deny)
+    assert isinstance(await consent.decide(create_identity(), editable=False, n=50), Deny)
     assert await consent.grants.list_all() == ()
 
 
@@ -388,15 +388,15 @@ async def test_an_undecidable_value_is_refused_by_the_never_list_and_asked_about
     open_consent: Make,
 ) -> None:
     strict = open_consent(written=ConfigRules(never=(parse_rule("s/t?p=under:/etc"),)))
-    assert isinstance(await strict.decide(subject(), p="file:///etc/passwd"), Deny)
-    consent = open_consent(rule("s/t?p=under:/tmp"), NO)
-    await consent.decide(subject(), p="/tmp/x")
-    assert await consent.decide(subject(), p="file:///tmp/x") == NO
+    assert isinstance(await strict.decide(create_identity(), p="file:///etc/passwd"), Deny)
+    consent = open_consent(allow_rule("s/t?p=under:/tmp"), NO)
+    await consent.decide(create_identity(), p="/tmp/x")
+    assert await consent.decide(create_identity(), p="file:///tmp/x") == NO
     told = open_consent(NO, written=ConfigRules(allow=(parse_rule("s/t?p=under:/tmp"),)))
-    assert await told.decide(subject("b"), p="/tmp/x") == NO
+    assert await told.decide(create_identity("b"), p="/tmp/x") == NO
     assert (
         await told.again(NO, written=ConfigRules(allow=(parse_rule("s/a?p=under:/tmp"),))).decide(
-            subject("a"), p="file:///tmp/x"
+            create_identity("a"), p="file:///tmp/x"
         )
         == NO
     )
@@ -406,11 +406,11 @@ async def test_a_rule_of_the_command_allows_and_a_tool_that_changed_since_a_gran
     open_consent: Make,
 ) -> None:
     written = ConfigRules(allow=(parse_rule("s/t?n=<10"),))
-    assert await open_consent(written=written).decide(subject(), n=1) == Approval("rule", {"n": 1})
-    assert await open_consent(NO, written=written).decide(subject(), n=10) == NO
-    await open_consent(AllowAlways()).decide(subject())
-    assert await open_consent(NO, written=written).decide(subject(words="evil"), n=1) == NO
-    assert await open_consent(NO, written=written).decide(subject("a"), n=1, changed=True) == NO
+    assert await open_consent(written=written).decide(create_identity(), n=1) == Approval("rule", {"n": 1})
+    assert await open_consent(NO, written=written).decide(create_identity(), n=10) == NO
+    await open_consent(AllowAlways()).decide(create_identity())
+    assert await open_consent(NO, written=written).decide(create_identity(words="evil"), n=1) == NO
+    assert await open_consent(NO, written=written).decide(create_identity("a"), n=1, changed=True) == NO
 
 
 async def test_what_no_question_was_asked_about_is_denied_where_it_must_be_recorded_and_cannot_be(
@@ -425,7 +425,7 @@ async def test_what_no_question_was_asked_about_is_denied_where_it_must_be_recor
         ConfigRules(allow=(parse_rule("s/t"),)),
         audit_log,
     )
-    verdict = await strict.decide(subject())
+    verdict = await strict.decide(create_identity())
     assert isinstance(verdict, Deny)
     assert "ledger" in verdict.reason
 
@@ -433,8 +433,8 @@ async def test_what_no_question_was_asked_about_is_denied_where_it_must_be_recor
 async def test_a_grant_is_bound_to_the_definition_that_was_shown_and_not_to_what_the_server_lists_by_then(
     open_consent: Make,
 ) -> None:
-    shown, listed_since = subject(), subject(words="evil")
-    for answer in (AllowAlways(), AllowSession(), rule("s/t"), rule("s")):
+    shown, listed_since = create_identity(), create_identity(words="evil")
+    for answer in (AllowAlways(), AllowSession(), allow_rule("s/t"), allow_rule("s")):
         consent = open_consent(answer, NO)
         assert isinstance(await consent.decide(replace(shown, server_tools=listed_since.server_tools)), Approval)
         assert await consent.decide(listed_since) == NO
@@ -443,11 +443,11 @@ async def test_a_grant_is_bound_to_the_definition_that_was_shown_and_not_to_what
 
 
 async def test_a_claim_counts_only_where_configured_and_not_for_changed_tools(open_consent: Make) -> None:
-    assert await open_consent().decide(subject(is_read_only_trusted=True)) == Approval("claim", {})
-    assert await open_consent(NO).decide(subject(is_read_only_trusted=False)) == NO
-    assert await open_consent(NO).decide(subject(is_read_only_trusted=True), changed=True) == NO
-    await open_consent(AllowAlways()).decide(subject())
-    assert await open_consent(NO).decide(subject(words="evil", is_read_only_trusted=True)) == NO
+    assert await open_consent().decide(create_identity(is_read_only_trusted=True)) == Approval("claim", {})
+    assert await open_consent(NO).decide(create_identity(is_read_only_trusted=False)) == NO
+    assert await open_consent(NO).decide(create_identity(is_read_only_trusted=True), changed=True) == NO
+    await open_consent(AllowAlways()).decide(create_identity())
+    assert await open_consent(NO).decide(create_identity(words="evil", is_read_only_trusted=True)) == NO
 
 
 def manual_tool(tool: str, words: str = "") -> Any:
@@ -463,7 +463,7 @@ def manual_tool(tool: str, words: str = "") -> Any:
 async def test_what_the_user_calls_runs_unless_it_is_forbidden_or_was_allowed_as_something_else(
     open_consent: Make,
 ) -> None:
-    await open_consent(AllowAlways()).decide(subject())
+    await open_consent(AllowAlways()).decide(create_identity())
     consent = open_consent(written=ConfigRules(never=(parse_rule("s/a?n=<5"),)))
     await consent.consent.check_manual_call(manual_tool("t"), {})
     await consent.consent.check_manual_call(manual_tool("b"), {})
@@ -483,26 +483,26 @@ async def test_auto_approval_is_checked_last_and_applies_only_when_nothing_else_
         return True
 
     first = open_consent(AllowAlways())
-    await first.decide(subject("a"))
+    await first.decide(create_identity("a"))
     written = ConfigRules(allow=(parse_rule("s/b"),), never=(parse_rule("s/n"),))
     now = first.again(NO, NO, written=written, unasked=unasked)
-    assert (await now.decide(subject("a"))).source == "grant"
-    assert await now.decide(subject("b")) == Approval("rule", {})
-    assert await now.decide(subject("c", is_read_only_trusted=True)) == Approval("claim", {})
-    assert isinstance(await now.decide(subject("n")), Deny)
-    assert await now.decide(subject("a", "evil")) == NO
-    assert await now.decide(subject("t"), changed=True) == NO
+    assert (await now.decide(create_identity("a"))).source == "grant"
+    assert await now.decide(create_identity("b")) == Approval("rule", {})
+    assert await now.decide(create_identity("c", is_read_only_trusted=True)) == Approval("claim", {})
+    assert isinstance(await now.decide(create_identity("n")), Deny)
+    assert await now.decide(create_identity("a", "evil")) == NO
+    assert await now.decide(create_identity("t"), changed=True) == NO
     assert counted == []
-    assert await now.decide(subject("t")) == Approval("autonomy", {})
+    assert await now.decide(create_identity("t")) == Approval("autonomy", {})
     assert counted == ["t"]
 
 
 async def test_without_anybody_to_ask_what_no_rule_covers_is_refused(open_consent: Make, tmp_path: Path) -> None:
     consent = open_consent(AllowAlways())
-    await consent.decide(subject())
+    await consent.decide(create_identity())
     alone = ConsentProgram(tmp_path / "s.db", RefusingFrontend(), consent.checker)
-    assert isinstance(await alone.decide(subject()), Approval)
-    assert await alone.decide(subject("a")) == Deny()
+    assert isinstance(await alone.decide(create_identity()), Approval)
+    assert await alone.decide(create_identity("a")) == Deny()
 
 
 async def test_uses_are_counted_and_written_after_the_calls(open_consent: Make) -> None:
@@ -510,7 +510,7 @@ async def test_uses_are_counted_and_written_after_the_calls(open_consent: Make) 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(consent.active_grants.write_uses)
         for _ in range(4):
-            await consent.decide(subject())
+            await consent.decide(create_identity())
         tasks.cancel_scope.cancel()
     assert [grant.uses for grant in await consent.grants.list_for_server("s")] == [3]
 
@@ -518,14 +518,14 @@ async def test_uses_are_counted_and_written_after_the_calls(open_consent: Make) 
 async def test_a_store_that_fails_allows_nothing_that_was_stored_and_keeps_new_answers_for_the_run(
     open_consent: Make, tmp_path: Path
 ) -> None:
-    consent = open_consent(AllowAlways(), rule("s/t?n=1"), NO)
-    await consent.decide(subject())
+    consent = open_consent(AllowAlways(), allow_rule("s/t?n=1"), NO)
+    await consent.decide(create_identity())
     with sqlite3.connect(tmp_path / "s.db") as db:
         db.execute("DROP TABLE grants")
-    assert isinstance(await consent.decide(subject(), n=1), Approval)
+    assert isinstance(await consent.decide(create_identity(), n=1), Approval)
     assert consent.frontend.answers == [NO]
-    assert (await consent.decide(subject(), n=1)).source == "session"  # type: ignore[union-attr]
-    assert await consent.decide(subject(), n=2) == NO
+    assert (await consent.decide(create_identity(), n=1)).source == "session"  # type: ignore[union-attr]
+    assert await consent.decide(create_identity(), n=2) == NO
     assert "no such table" in consent.told[0]
 
 
@@ -533,13 +533,13 @@ async def test_what_is_kept_for_the_run_because_the_store_fails_expires_all_the_
     open_consent: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = SteppingClock(monkeypatch)
-    consent = open_consent(AllowOnce(), rule("s/t", expires=clock.now + 3600), NO, NO)
-    await consent.decide(subject())
+    consent = open_consent(AllowOnce(), allow_rule("s/t", expires=clock.now + 3600), NO, NO)
+    await consent.decide(create_identity())
     with sqlite3.connect(tmp_path / "s.db") as db:
         db.execute("DROP TABLE grants")
-    await consent.decide(subject())
-    assert (await consent.decide(subject())).source == "session"  # type: ignore[union-attr]
+    await consent.decide(create_identity())
+    assert (await consent.decide(create_identity())).source == "session"  # type: ignore[union-attr]
     clock.now -= 86_400
-    assert await consent.decide(subject()) == NO
+    assert await consent.decide(create_identity()) == NO
     clock.now += 86_400 + 3600
-    assert await consent.decide(subject()) == NO
+    assert await consent.decide(create_identity()) == NO

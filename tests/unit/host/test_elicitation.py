@@ -151,7 +151,7 @@ async def test_each_revision_declares_the_elicitation_modes_it_has(revision: str
         assert "-32601" in outcome.text
 
 
-class Only(ScriptedFrontend):
+class FormFrontend(ScriptedFrontend):
     """Can be asked for forms and nothing else."""
 
     kinds = frozenset({FillForm.KIND})
@@ -163,7 +163,7 @@ class Only(ScriptedFrontend):
 async def test_a_mode_that_was_not_declared_is_refused_without_a_question(
     ask: tuple[str, dict[str, Any]], tmp_path: Path
 ) -> None:
-    peer, frontend = AskingServer("2025-11-25", {"a": ask}), Only()
+    peer, frontend = AskingServer("2025-11-25", {"a": ask}), FormFrontend()
     async with open_asking_host(tmp_path, peer, frontend) as host:
         assert peer.declared["elicitation"] == {"form": {}}
         assert '"code": -32602' in (await host.tools.call("peer", "ask", {})).text
@@ -281,7 +281,7 @@ async def test_a_completion_notice_is_reported_once_and_unknown_ids_are_ignored(
     assert [event.text for event in events] == ["peer reports that you are done in the browser."]  # type: ignore[attr-defined]
 
 
-def elicitation(frontend: ScriptedFrontend) -> tuple[ElicitationHandler, list[str]]:
+def create_elicitation(frontend: ScriptedFrontend) -> tuple[ElicitationHandler, list[str]]:
     """An elicitation with its message to the user."""
     messages: list[str] = []
     return ElicitationHandler("peer", frontend, lambda text, hint: messages.append(text)), messages
@@ -290,7 +290,7 @@ def elicitation(frontend: ScriptedFrontend) -> tuple[ElicitationHandler, list[st
 @pytest.mark.parametrize("verdict", [Decline(), Cancel()])
 @pytest.mark.parametrize("needed", [True, False], ids=["a call needs it", "asked by itself"])
 async def test_completion_of_an_unvisited_url_is_not_reported(verdict: Any, needed: bool) -> None:
-    one, told = elicitation(ScriptedFrontend(verdict))
+    one, told = create_elicitation(ScriptedFrontend(verdict))
     ask, context = Elicit(message="Go.", mode="url", url=PAGE, elicitation_id="e1"), ServerRequestContext()
     await (
         one.visit_required_urls(UrlElicitationRequired((ask,)), "", context) if needed else one.answer(ask, "", context)
@@ -300,7 +300,7 @@ async def test_completion_of_an_unvisited_url_is_not_reported(verdict: Any, need
 
 
 async def test_a_server_that_sends_to_address_after_address_is_remembered_with_the_newest_of_them() -> None:
-    one, told = elicitation(ScriptedFrontend(*[AcceptUrl()] * (MAX_PENDING + 1)))
+    one, told = create_elicitation(ScriptedFrontend(*[AcceptUrl()] * (MAX_PENDING + 1)))
     for number in range(MAX_PENDING + 1):
         await one.answer(
             Elicit(message="Go.", mode="url", url=PAGE, elicitation_id=f"e{number}"), "", ServerRequestContext()
@@ -311,7 +311,7 @@ async def test_a_server_that_sends_to_address_after_address_is_remembered_with_t
     assert told == ["peer reports that you are done in the browser."]
 
 
-class Gate(AskingServer):
+class UrlGateServer(AskingServer):
     """Its tool needs addresses visited before it works; `open` says whether they were."""
 
     def __init__(self, *urls: str) -> None:
@@ -334,7 +334,7 @@ class Gate(AskingServer):
 async def test_a_call_that_needs_addresses_visited_asks_for_each_and_is_repeated_when_the_user_is_done(
     tmp_path: Path,
 ) -> None:
-    peer = Gate("https://a.example/", "https://b.example/")
+    peer = UrlGateServer("https://a.example/", "https://b.example/")
 
     def done(question: RetryCall) -> bool:
         peer.open = True
@@ -352,7 +352,7 @@ async def test_a_call_that_needs_addresses_visited_asks_for_each_and_is_repeated
 
 @pytest.mark.req("elic.url.complete")
 async def test_the_call_is_repeated_by_itself_when_the_server_says_that_it_is_done(tmp_path: Path) -> None:
-    peer = Gate(PAGE)
+    peer = UrlGateServer(PAGE)
     frontend = ScriptedFrontend(AcceptUrl())  # the question whether to repeat it is never answered
     async with open_asking_host(tmp_path, peer, frontend) as host, anyio.create_task_group() as group:
 
@@ -369,7 +369,7 @@ async def test_the_call_is_repeated_by_itself_when_the_server_says_that_it_is_do
 
 @pytest.mark.parametrize("verdicts", [(Decline(),), (Cancel(),), (AcceptUrl(), False)])
 async def test_a_call_whose_address_is_not_visited_is_not_repeated(verdicts: Any, tmp_path: Path) -> None:
-    peer = Gate(PAGE)
+    peer = UrlGateServer(PAGE)
     async with open_asking_host(tmp_path, peer, ScriptedFrontend(*verdicts)) as host:
         with pytest.raises(
             ConsentDenied, match=r"[^.]\. You did not visit the address, or cancelled, so the call was not repeated\.$"
@@ -379,7 +379,7 @@ async def test_a_call_whose_address_is_not_visited_is_not_repeated(verdicts: Any
 
 
 async def test_endless_url_requests_are_reported_as_a_refusal(tmp_path: Path) -> None:
-    peer = Gate(PAGE)
+    peer = UrlGateServer(PAGE)
     async with open_asking_host(tmp_path, peer, ScriptedFrontend(*(AcceptUrl(), True) * 3)) as host:
         with pytest.raises(RequestRefused, match="Not yet"):
             await host.tools.call("peer", "ask", {})
@@ -388,14 +388,14 @@ async def test_endless_url_requests_are_reported_as_a_refusal(tmp_path: Path) ->
 
 @pytest.mark.parametrize("url", ["ftp://x", "http://example.com"])
 async def test_an_error_with_addresses_that_cannot_be_shown_stays_an_error(url: str, tmp_path: Path) -> None:
-    peer = Gate(url)
+    peer = UrlGateServer(url)
     frontend = ScriptedFrontend()
     async with open_asking_host(tmp_path, peer, frontend) as host:
         with pytest.raises(RequestRefused, match="Not yet"):
             await host.tools.call("peer", "ask", {})
-    peer = Gate(PAGE)
+    peer = UrlGateServer(PAGE)
     (tmp_path / "other").mkdir()
-    async with open_asking_host(tmp_path / "other", peer, Only()) as host:
+    async with open_asking_host(tmp_path / "other", peer, FormFrontend()) as host:
         with pytest.raises(RequestRefused, match="Not yet"):
             await host.tools.call("peer", "ask", {})
     assert frontend.asked == []
@@ -439,12 +439,12 @@ async def test_a_server_whose_questions_were_answered_may_ask_as_many_again(tmp_
 async def test_the_time_a_person_is_asked_counts_for_no_deadline(tmp_path: Path) -> None:
     peer = AskingServer("2025-11-25", {"a": form_request(NAME)})
 
-    class Slow(ScriptedFrontend):
+    class SlowFrontend(ScriptedFrontend):
         async def ask(self, question: Any) -> Any:
             await anyio.sleep(0.4)
             return Decline()
 
-    async with open_asking_host(tmp_path, peer, Slow()) as host:
+    async with open_asking_host(tmp_path, peer, SlowFrontend()) as host:
         session = await host.servers.find("peer").session()  # pyright: ignore[reportPrivateUsage]
         result = await session.request(CallTool("ask"), deadline=0.2)
     assert b"decline" in bytes(result.content[0])
@@ -520,7 +520,7 @@ async def test_questions_of_one_call_share_a_number_and_unsolicited_ones_have_no
 
 
 async def test_unshowable_forms_are_reported_once_per_reason_and_bounded() -> None:
-    one, told = elicitation(ScriptedFrontend())
+    one, told = create_elicitation(ScriptedFrontend())
     context = ServerRequestContext(revision=Revision.V2025_11_25)
     for number in range(200):
         for name in ("same", f"other{number}"):

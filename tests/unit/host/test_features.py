@@ -299,7 +299,7 @@ async def test_a_refused_level_leaves_the_session_intact(code: int, tmp_path: Pa
     assert peer.methods().count("initialize") == 1
 
 
-def levels(peer: ScriptedServer, method: str) -> list[Any]:
+def requested_levels(peer: ScriptedServer, method: str) -> list[Any]:
     """The log level that each request of that method asked for."""
     asked = [message["params"]["_meta"] for message in peer.seen if message.get("method") == method]
     return [meta.get("io.modelcontextprotocol/logLevel") for meta in asked]
@@ -315,8 +315,8 @@ async def test_a_stateless_server_is_asked_for_logs_with_every_request_and_only_
         await host.features.get_prompt("peer", "p", {})
         await host.features.set_log_level("peer", "")
         await host.features.get_prompt("peer", "p", {})
-    assert levels(peer, "prompts/get") == [None, "error", None]
-    assert levels(peer, "prompts/list") == [None]
+    assert requested_levels(peer, "prompts/get") == [None, "error", None]
+    assert requested_levels(peer, "prompts/list") == [None]
     assert "logging/setLevel" not in peer.methods()
 
 

@@ -20,13 +20,13 @@ def only_field(schema: dict[str, Any]) -> Field:
     return field
 
 
-def sent(schema: dict[str, Any], value: Any) -> Any:
+def validated_value(schema: dict[str, Any], value: Any) -> Any:
     return validate_content(form_fields({"x": schema}), {"x": value})["x"]
 
 
 def field_problem(schema: dict[str, Any], value: Any) -> str:
     with pytest.raises(UsageError) as exc_info:
-        sent(schema, value)
+        validated_value(schema, value)
     return exc_info.value.message
 
 
@@ -49,7 +49,7 @@ def field_problem(schema: dict[str, Any], value: Any) -> str:
 )
 def test_texts_keep_to_their_length_and_format(schema: dict[str, Any], good: Any, bad: Any) -> None:
     for value in good:
-        assert sent({"type": "string", **schema}, value) == value
+        assert validated_value({"type": "string", **schema}, value) == value
     for value in bad:
         assert field_problem({"type": "string", **schema}, value).startswith("The form has invalid values: 'x' must")
 
@@ -59,12 +59,12 @@ def test_texts_keep_to_their_length_and_format(schema: dict[str, Any], good: Any
 )
 def test_a_slow_or_invalid_pattern_is_ignored(pattern: str) -> None:
     started_at = time.process_time()
-    assert sent({"type": "string", "pattern": pattern}, "a" * 400 + "!")
+    assert validated_value({"type": "string", "pattern": pattern}, "a" * 400 + "!")
     assert time.process_time() - started_at < 2
 
 
 def test_no_text_is_endless_and_a_choice_is_exactly_one_of_those_on_offer() -> None:
-    assert sent({"type": "string", "maxLength": 10**9}, "x" * MAX_TEXT)
+    assert validated_value({"type": "string", "maxLength": 10**9}, "x" * MAX_TEXT)
     assert f"at most {MAX_TEXT}" in field_problem({"type": "string", "maxLength": 10**9}, "x" * (MAX_TEXT + 1))
     assert f"at most {MAX_TEXT}" in field_problem({"type": "string"}, "x" * (MAX_TEXT + 1))
     for other in ("A", "a ", "\u0430", 1, True, ["a"]):
@@ -93,16 +93,16 @@ def test_an_out_of_range_number_is_ignored(kind: str) -> None:
 @pytest.mark.req("elic.form.number")
 def test_numbers_keep_to_their_range_and_are_sent_as_numbers() -> None:
     whole = {"type": "integer", "minimum": 1, "maximum": 100}
-    assert (sent(whole, 1), sent(whole, 100), sent(whole, 7.0)) == (1, 100, 7)
-    assert type(sent(whole, 7.0)) is int
-    assert sent({"type": "number", "maximum": 1000}, 95.5) == 95.5
+    assert (validated_value(whole, 1), validated_value(whole, 100), validated_value(whole, 7.0)) == (1, 100, 7)
+    assert type(validated_value(whole, 7.0)) is int
+    assert validated_value({"type": "number", "maximum": 1000}, 95.5) == 95.5
     for value in (0, 101, 1.5, "5", True, float("inf"), float("nan")):
         assert "must be" in field_problem(whole, value)
 
 
 @pytest.mark.req("elic.form.boolean")
 def test_booleans_are_sent_as_booleans() -> None:
-    assert sent({"type": "boolean"}, False) is False
+    assert validated_value({"type": "boolean"}, False) is False
     for value in ("true", 1, 0):
         assert "true or false" in field_problem({"type": "boolean"}, value)
 
@@ -121,7 +121,7 @@ def test_booleans_are_sent_as_booleans() -> None:
 def test_a_choice_shows_titles_and_sends_values(schema: dict[str, Any], titles: tuple[str, str]) -> None:
     field = only_field({"type": "string", **schema})
     assert field.options == (Option("r", titles[0]), Option("g", titles[1]))
-    assert sent({"type": "string", **schema}, "r") == "r"
+    assert validated_value({"type": "string", **schema}, "r") == "r"
     assert "must be one of 'r', 'g'" in field_problem({"type": "string", **schema}, "Red")
 
 
@@ -135,7 +135,7 @@ def test_a_choice_shows_titles_and_sends_values(schema: dict[str, Any], titles: 
 )
 def test_several_choices_keep_to_their_number_and_are_sent_as_a_list(items: dict[str, Any]) -> None:
     schema = {"type": "array", "items": items, "minItems": 1, "maxItems": 2}
-    assert sent(schema, ["r", "b"]) == ["r", "b"]
+    assert validated_value(schema, ["r", "b"]) == ["r", "b"]
     for value in (["r", "g", "b"], ["x"], ["r", "r"], "r", [5]):
         assert "must" in field_problem(schema, value)
     assert validate_content(form_fields({"x": schema}), {"x": []}) == {}

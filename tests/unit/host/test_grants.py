@@ -31,7 +31,7 @@ from tests.unit.host.audit_rows import create_audit_log, read_rows
 pytestmark = pytest.mark.anyio
 
 
-class Known:
+class ConfiguredServers:
     """The servers that are configured."""
 
     def __init__(self) -> None:
@@ -54,7 +54,11 @@ class ProgramGrants:
 
     def __init__(self, path: Path, checker: SchemaValidator) -> None:
         database = Database(path)
-        self.grants, self.conversations, self.servers = GrantStore(database), ConversationStore(database), Known()
+        self.grants, self.conversations, self.servers = (
+            GrantStore(database),
+            ConversationStore(database),
+            ConfiguredServers(),
+        )
         self.audit_log, servers = create_audit_log(path.parent), self.servers
         self.folders = FolderAnswerStore(database)
         matching = RuleMatcher(checker)

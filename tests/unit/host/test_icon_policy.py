@@ -42,7 +42,7 @@ def test_only_pictures_in_the_message_or_of_the_same_origin_pass(src: str, serve
     assert bool(allowed_icons((Icon(src),), server)) is passes
 
 
-def data(kind: str, claimed: str = "") -> str:
+def image_data_url(kind: str, claimed: str = "") -> str:
     body = io.BytesIO()
     Image.new("RGB", (8, 8), (1, 2, 3)).save(body, kind)
     return f"data:{claimed or f'image/{kind.lower()}'};base64,{base64.b64encode(body.getvalue()).decode()}"
@@ -51,7 +51,7 @@ def data(kind: str, claimed: str = "") -> str:
 @pytest.mark.req("icon.mime", "icon.content")
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
 def test_a_correctly_labelled_icon_can_be_drawn(kind: str) -> None:
-    found = find_drawable((Icon(data(kind)),), dark=True)
+    found = find_drawable((Icon(image_data_url(kind)),), dark=True)
     assert found is not None
     assert found.mime_type == f"image/{kind.lower()}"
 
@@ -63,9 +63,9 @@ SCRIPT = base64.b64encode(b"<svg xmlns='http://www.w3.org/2000/svg'><script>aler
 @pytest.mark.parametrize(
     "src",
     [
-        data("GIF", "image/png"),
-        data("PNG", "image/jpeg"),
-        data("GIF"),
+        image_data_url("GIF", "image/png"),
+        image_data_url("PNG", "image/jpeg"),
+        image_data_url("GIF"),
         f"data:image/svg+xml;base64,{SCRIPT}",
         f"data:image/png;base64,{SCRIPT}",
         "data:image/png;base64,%%%",
@@ -76,12 +76,16 @@ SCRIPT = base64.b64encode(b"<svg xmlns='http://www.w3.org/2000/svg'><script>aler
 )
 def test_a_mislabelled_icon_is_skipped_for_the_next_one(src: str) -> None:
     assert find_drawable((Icon(src),), dark=True) is None
-    good = Icon(data("PNG"))
+    good = Icon(image_data_url("PNG"))
     assert find_drawable((Icon(src), good), dark=True) == find_drawable((good,), dark=True)
 
 
 def test_an_icon_for_this_theme_comes_before_one_for_any_and_that_before_one_for_the_other() -> None:
-    light, dark, any_ = Icon(data("PNG"), theme="light"), Icon(data("JPEG"), theme="dark"), Icon(data("WEBP"))
+    light, dark, any_ = (
+        Icon(image_data_url("PNG"), theme="light"),
+        Icon(image_data_url("JPEG"), theme="dark"),
+        Icon(image_data_url("WEBP")),
+    )
 
     def kind(*icons: Icon) -> str:
         found = find_drawable(icons, dark=True)

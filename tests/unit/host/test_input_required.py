@@ -33,7 +33,7 @@ from tests.unit.host.scripted_host import create_peer, open_host_with
 pytestmark = pytest.mark.anyio
 
 
-class Parallel(AskingServer):
+class ParallelServer(AskingServer):
     """Asks each call for its own number, every other one under the same key, and with a state of its own."""
 
     @staticmethod
@@ -54,9 +54,9 @@ class Parallel(AskingServer):
 @pytest.mark.req("mrtr.isolation")
 async def test_answers_and_states_go_into_their_own_call_and_into_no_parallel_one(tmp_path: Path) -> None:
     count = 8
-    peer = Parallel(STATELESS)
+    peer = ParallelServer(STATELESS)
 
-    class Together(ScriptedFrontend):
+    class SimultaneousFrontend(ScriptedFrontend):
         """Answers when all are asked, the last one first."""
 
         async def ask(self, question: Question[Any]) -> Any:
@@ -70,7 +70,7 @@ async def test_answers_and_states_go_into_their_own_call_and_into_no_parallel_on
                 await anyio.lowlevel.checkpoint()
             return Accept()
 
-    async with open_asking_host(tmp_path, peer, Together()) as host, anyio.create_task_group() as group:
+    async with open_asking_host(tmp_path, peer, SimultaneousFrontend()) as host, anyio.create_task_group() as group:
         for number in range(count):
             group.start_soon(host.tools.call, "peer", "ask", {"n": number})
         group.start_soon(host.tools.call, "peer", "plain", {})
@@ -79,7 +79,7 @@ async def test_answers_and_states_go_into_their_own_call_and_into_no_parallel_on
         number = params["arguments"].get("n")
         if "inputResponses" in params:
             answer = {"action": "accept", "content": {"n": number}}
-            assert params["inputResponses"] == {Parallel.key(number): answer}
+            assert params["inputResponses"] == {ParallelServer.key(number): answer}
             assert params["requestState"] == f"state of {number}"
         else:
             assert "requestState" not in params
@@ -93,14 +93,14 @@ async def test_every_kind_of_input_of_one_round_gets_its_own_question(tmp_path: 
     asks = {"login": form_request({"name": {"type": "string"}}), "ask": sampling_request(), "dirs": ROOTS}
     peer = AskingServer(STATELESS, asks)
 
-    class ByKind(ScriptedFrontend):
+    class FrontendByKind(ScriptedFrontend):
         async def ask(self, question: Question[Any]) -> Any:
             self.asked.append(question)
             if isinstance(question, FillForm):
                 return Accept({"name": "octocat"})
             return ShareOnce() if isinstance(question, ShareRoots) else ApproveUnchanged()
 
-    frontend = ByKind()
+    frontend = FrontendByKind()
     roots = (RootConfig(str(tmp_path), "here"),)
     async with open_asking_host(tmp_path, peer, frontend, ScriptedModel(text_round("Paris")), roots=roots) as host:
         result = json.loads((await host.tools.call("peer", "ask", {})).text)

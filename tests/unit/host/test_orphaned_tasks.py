@@ -15,7 +15,7 @@ from mcphost.store.tasks import StoredTask, TaskStore
 pytestmark = pytest.mark.anyio
 
 
-class Counted(TaskStore):
+class CountingTaskStore(TaskStore):
     """The tasks of a real database, and how often one was written."""
 
     writes = 0
@@ -26,7 +26,7 @@ class Counted(TaskStore):
 
 
 async def test_endless_lifetime_updates_store_the_newest(tmp_path: Path) -> None:
-    stored = Counted(Database(tmp_path / "store.db"))
+    stored = CountingTaskStore(Database(tmp_path / "store.db"))
     async with anyio.create_task_group() as group:
         left = OrphanedTasks(stored, EventBus(), SimpleNamespace(id="c"), group)  # type: ignore[arg-type]
         kept = left.track("mine", "d", "dig")
@@ -38,7 +38,7 @@ async def test_endless_lifetime_updates_store_the_newest(tmp_path: Path) -> None
 
 
 async def test_a_finished_task_is_forgotten_after_its_result(tmp_path: Path) -> None:
-    stored = Counted(Database(tmp_path / "store.db"))
+    stored = CountingTaskStore(Database(tmp_path / "store.db"))
     async with anyio.create_task_group() as group:
         left = OrphanedTasks(stored, EventBus(), SimpleNamespace(id="c"), group)  # type: ignore[arg-type]
         kept, other = left.track("mine", "d", "dig"), left.track("mine", "d", "dig")

@@ -30,7 +30,7 @@ def write_program(folder: Path, name: str = "its-server") -> Path:
     return path
 
 
-def warned(config: ServerConfig) -> str:
+def warnings_of(config: ServerConfig) -> str:
     return "\n".join(make_question(config, None).warnings)
 
 
@@ -39,22 +39,22 @@ def test_a_path_entry_inside_the_project_and_the_program_in_it_are_pointed_out(t
     write_program(clone / "bin")
     (tmp_path / "x").mkdir()
     for path in (f"{clone}/bin:/usr/bin", "/usr/bin:bin", f"/usr/bin:{tmp_path}/x/../clone/bin"):
-        told = warned(project_server(clone, command="its-server", env={"PATH": path}))
+        told = warnings_of(project_server(clone, command="its-server", env={"PATH": path}))
         assert "sets PATH to places in the project's folder, where files can change without a new approval" in told
         assert "runs a program in the project's folder (" in told
         assert "clone/bin/its-server)" in told
-    assert "project's folder" not in warned(project_server(clone, command="ls", env={"PATH": "/usr/bin:/bin"}))
+    assert "project's folder" not in warnings_of(project_server(clone, command="ls", env={"PATH": "/usr/bin:/bin"}))
     own = project_server(clone, source="user", command="its-server", env={"PATH": f"{clone}/bin"})
-    assert "project's folder" not in warned(own)
+    assert "project's folder" not in warnings_of(own)
 
 
 def test_a_project_program_found_through_path_is_flagged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clone = tmp_path / "clone"
     write_program(clone / "node_modules" / ".bin")
     monkeypatch.setenv("PATH", f"{clone}/node_modules/.bin:/usr/bin:/bin")
-    assert "runs a program in the project's folder" in warned(project_server(clone, command="its-server"))
-    assert "runs a program in the project's folder" in warned(project_server(clone, command="./run.sh"))
-    assert "project's folder" not in warned(project_server(clone, command="ls"))
+    assert "runs a program in the project's folder" in warnings_of(project_server(clone, command="its-server"))
+    assert "runs a program in the project's folder" in warnings_of(project_server(clone, command="./run.sh"))
+    assert "project's folder" not in warnings_of(project_server(clone, command="ls"))
 
 
 def test_a_link_out_of_the_project_and_one_into_it_are_both_pointed_out(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_a_link_out_of_the_project_and_one_into_it_are_both_pointed_out(tmp_path
     (clone / "out").symlink_to(elsewhere)
     (elsewhere / "into").symlink_to(clone / "bin")
     for path in (clone / "out", elsewhere / "into"):
-        assert "sets PATH to places" in warned(project_server(clone, command="ls", env={"PATH": str(path)}))
+        assert "sets PATH to places" in warnings_of(project_server(clone, command="ls", env={"PATH": str(path)}))
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_risky_variable_that_points_into_the_project_is_flagged(
     clone.mkdir()
     monkeypatch.setenv("CLONE", str(clone))
     one = project_server(clone, command="ls", env={name: value.replace("{clone}", str(clone))})
-    assert (f"sets {name} to places in the project's folder" in warned(one)) is told
+    assert (f"sets {name} to places in the project's folder" in warnings_of(one)) is told
 
 
 def test_another_content_of_a_projects_ca_file_is_another_server(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_another_content_of_a_projects_ca_file_is_another_server(tmp_path: Path)
     web = project_server(tmp_path, url="https://mcp.example/mcp", ca_file=str(file))
     own = project_server(tmp_path, source="user", url="https://mcp.example/mcp", ca_file=str(file))
     before, shown, mine = server_digest(web), describe_server(web), server_digest(own)
-    assert "trusts certificates in the project's folder" in warned(web)
+    assert "trusts certificates in the project's folder" in warnings_of(web)
     file.write_text("second")
     assert server_digest(web) != before
     assert describe_server(web) != shown
@@ -112,7 +112,7 @@ def test_what_is_too_much_to_look_at_is_pointed_out(tmp_path: Path) -> None:
     value = " ".join(["/x/y"] * 200_000)
     many = {f"NAME_{n}_OPTS": "/a /b /c" for n in range(10_000)}
     for env in ({"NODE_OPTIONS": value}, {"PATH": value.replace(" ", ":")}, many):
-        assert "to places in the project's folder" in warned(project_server(tmp_path, command="ls", env=env))
+        assert "to places in the project's folder" in warnings_of(project_server(tmp_path, command="ls", env=env))
 
 
 async def test_a_ca_file_that_changes_while_the_question_is_open_is_asked_about_again(tmp_path: Path) -> None:

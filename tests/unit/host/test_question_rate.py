@@ -28,7 +28,7 @@ def create_request_handler(audit_log: AuditLog, frontend: Any) -> ServerRequestH
     )
 
 
-async def taken_back(handler: ServerRequestHandler, frontend: ScriptedFrontend) -> Any:
+async def ask_and_withdraw(handler: ServerRequestHandler, frontend: ScriptedFrontend) -> Any:
     """Ask, and take it back as soon as it is open; the reply when it was refused."""
     replies: list[Any] = []
 
@@ -48,7 +48,7 @@ async def taken_back(handler: ServerRequestHandler, frontend: ScriptedFrontend) 
 async def test_questions_that_are_taken_back_without_end_are_refused_and_folded_into_one_row(tmp_path: Path) -> None:
     audit_log, frontend = create_audit_log(tmp_path), ScriptedFrontend()
     handler = create_request_handler(audit_log, frontend)
-    replies = [await taken_back(handler, frontend) for _ in range(BURST + 30)]
+    replies = [await ask_and_withdraw(handler, frontend) for _ in range(BURST + 30)]
     assert replies[:BURST] == [None] * BURST
     assert all(
         isinstance(reply, ServerRequestRejection) and "ask again in" in reply.message for reply in replies[BURST + 2 :]
@@ -72,8 +72,8 @@ async def test_refusals_that_follow_are_counted_in_the_next_row(
     handler = create_request_handler(audit_log, frontend)
     monkeypatch.setattr(request_handler, "BURST", 0)
     for _ in range(5):
-        await taken_back(handler, frontend)
+        await ask_and_withdraw(handler, frontend)
     monkeypatch.setattr(request_handler, "AUDIT_INTERVAL", 0)
-    await taken_back(handler, frontend)
+    await ask_and_withdraw(handler, frontend)
     refused = [json.loads(row.detail) for row in await read_rows(audit_log) if row.event == "refused"]
     assert refused == [{"questions": 1}, {"questions": 5}]

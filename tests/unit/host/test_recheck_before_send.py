@@ -27,7 +27,7 @@ async def redefine_tool(host: Host, peer: AskingServer) -> None:
     await host.features.refresh("peer")
 
 
-async def switched_off(host: Host, _peer: AskingServer) -> None:
+async def switch_tool_off(host: Host, _peer: AskingServer) -> None:
     await host.servers.set_tool_enabled("peer", "ask", enabled=False)
 
 
@@ -40,7 +40,7 @@ CHANGES = pytest.mark.parametrize(
     ("change", "why", "told"),
     [
         (redefine_tool, "the tool changed", "is quarantined"),
-        (switched_off, "the tool changed", "turned this tool off"),
+        (switch_tool_off, "the tool changed", "turned this tool off"),
         (revoke_grant, "its grant was revoked", "declined"),
     ],
 )

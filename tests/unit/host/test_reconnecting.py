@@ -41,7 +41,7 @@ pytestmark = pytest.mark.anyio
 
 
 @asynccontextmanager
-async def hosting(folder: Path, server: ServerConfig, limits: Limits | None = None) -> AsyncIterator[Host]:
+async def open_server_host(folder: Path, server: ServerConfig, limits: Limits | None = None) -> AsyncIterator[Host]:
     database = Database(folder / "store.db")
     limits = limits or Limits()
     host = build_host(
@@ -56,7 +56,7 @@ async def hosting(folder: Path, server: ServerConfig, limits: Limits | None = No
     await database.close()
 
 
-def faulty(fault: str, note: Path | None = None, **more: object) -> ServerConfig:
+def faulty_config(fault: str, note: Path | None = None, **more: object) -> ServerConfig:
     arguments = (FAULTY_SERVER, fault, str(note or ""))
     return ServerConfig(name="peer", command=sys.executable, args=arguments, source="flag", **more)  # type: ignore[arg-type]
 
@@ -65,8 +65,8 @@ async def test_the_tools_of_a_server_that_is_closed_as_soon_as_it_is_ready_are_r
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tool_changes, "SAVE_SECONDS", 3_600)
-    server = faulty("")
-    async with hosting(tmp_path, server) as host:
+    server = faulty_config("")
+    async with open_server_host(tmp_path, server) as host:
         tools = {tool.name for tool in (await host.servers.ensure_ready(server.name)).catalog.tools}
     database = Database(tmp_path / "store.db")
     assert set(await ToolFingerprintStore(database).load_all(server.name, server_digest(server))) == tools
@@ -81,7 +81,7 @@ async def test_a_crash_loop_is_tried_five_times_more_and_then_left_to_the_user(
     assert connection.BACK_OFF == (1, 2, 4, 8, 16)
     monkeypatch.setattr(connection, "BACK_OFF", (0.01,) * 5)
     note = tmp_path / "seen"
-    async with hosting(tmp_path, faulty("dies after its list", note, era="handshake")) as host:
+    async with open_server_host(tmp_path, faulty_config("dies after its list", note, era="handshake")) as host:
         host.start()
         await wait_until(lambda: note.exists() and note.read_text().count('"method":"initialize"') == 6)
         await wait_until(lambda: host.servers.view("peer").state == "failed")
@@ -97,7 +97,7 @@ async def test_a_server_that_dies_in_a_call_is_started_again_and_the_call_is_not
 ) -> None:
     monkeypatch.setattr(connection, "BACK_OFF", (0.01,) * 5)
     note = tmp_path / "seen"
-    async with hosting(tmp_path, faulty("", note, era="handshake")) as host:
+    async with open_server_host(tmp_path, faulty_config("", note, era="handshake")) as host:
         await host.servers.ensure_ready("peer")
         session = await host.servers.find("peer").session()
         started_at = time.monotonic()
@@ -163,7 +163,7 @@ async def test_a_server_that_worked_is_tried_again_while_it_cannot_start(
 ) -> None:
     monkeypatch.setattr(connection, "BACK_OFF", (0.01,) * 5)
     note = tmp_path / "seen"
-    async with hosting(tmp_path, faulty("missing for a while", note, era="handshake")) as host:
+    async with open_server_host(tmp_path, faulty_config("missing for a while", note, era="handshake")) as host:
         await host.servers.ensure_ready("peer")
         (tmp_path / "seen.gone").touch()
         session = await host.servers.find("peer").session()
@@ -179,7 +179,7 @@ async def test_a_server_that_never_worked_is_not_tried_again_by_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "BACK_OFF", (0.01,) * 5)
-    async with hosting(tmp_path, faulty("dies at start", era="stateless")) as host:
+    async with open_server_host(tmp_path, faulty_config("dies at start", era="stateless")) as host:
         with pytest.raises(ServerError):
             await host.servers.ensure_ready("peer")
         with anyio.move_on_after(0.3) as scope:
@@ -205,7 +205,7 @@ async def test_after_a_forgotten_session_the_lists_are_fetched_anew(tmp_path: Pa
 
     async with (
         serve(handler) as http,
-        hosting(tmp_path, ServerConfig(name="peer", url=http.url, source="flag")) as host,
+        open_server_host(tmp_path, ServerConfig(name="peer", url=http.url, source="flag")) as host,
     ):
         await host.servers.ensure_ready("peer")
         assert names() == ["tool", "tool-1"]
@@ -231,7 +231,7 @@ async def test_a_lost_event_stream_is_opened_again_with_a_new_handshake(
     async with await asyncio.start_server(server.serve, "127.0.0.1", 0) as listening:
         url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/sse"
         config = ServerConfig(name="peer", url=url, transport="sse", source="flag")
-        async with hosting(tmp_path, config) as host:
+        async with open_server_host(tmp_path, config) as host:
             await host.servers.ensure_ready("peer")
             server.drop()
             await wait_until(lambda: [message["method"] for message in server.posted].count("initialize") == 2)
@@ -256,7 +256,7 @@ async def test_a_list_that_breaks_off_leaves_the_old_one_and_the_connection(
 
     async with (
         serve(stateless_server(call)) as http,
-        hosting(tmp_path, ServerConfig(name="peer", url=http.url, source="flag")) as host,
+        open_server_host(tmp_path, ServerConfig(name="peer", url=http.url, source="flag")) as host,
     ):
         await host.servers.ensure_ready("peer")
         fine = False
@@ -292,7 +292,7 @@ async def test_a_failed_call_says_whether_its_tool_may_have_run(
     limits = Limits(request_timeout=0.5, request_timeout_max=0.5)
     async with (
         serve(stateless_server(call)) as http,
-        hosting(tmp_path, ServerConfig(name="peer", url=http.url, source="flag"), limits) as host,
+        open_server_host(tmp_path, ServerConfig(name="peer", url=http.url, source="flag"), limits) as host,
     ):
         await host.servers.ensure_ready("peer")
         feed = host.events.subscribe()

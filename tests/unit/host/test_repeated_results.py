@@ -16,13 +16,13 @@ from tests.unit.host.tool_results import call_tool_once
 pytestmark = pytest.mark.anyio
 
 
-def noise(size: int) -> bytes:
+def random_bytes(size: int) -> bytes:
     return random.Random(size).randbytes(size)
 
 
 def random_png(size: int) -> str:
     head = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 20, 10) + b"\x08\x02\0\0\0"
-    return base64.b64encode(head + noise(size - len(head))).decode()
+    return base64.b64encode(head + random_bytes(size - len(head))).decode()
 
 
 def image_part(data: str) -> dict[str, Any]:
@@ -80,7 +80,7 @@ async def test_the_text_and_the_bytes_of_an_embedded_resource_are_not_repeated_e
 async def test_base64_that_only_the_structured_content_has_is_named_by_its_size(
     tmp_path: Path, size: int, prefix: str
 ) -> None:
-    data = prefix + base64.b64encode(noise(size)).decode()
+    data = prefix + base64.b64encode(random_bytes(size)).decode()
     part, finished = await call_tool_once(
         tmp_path, {"content": [], "structuredContent": {"name": "a.zip", "data": data}}
     )
@@ -89,7 +89,7 @@ async def test_base64_that_only_the_structured_content_has_is_named_by_its_size(
 
 
 async def test_base64_inside_texts_and_unknown_blocks_is_named_by_its_size(tmp_path: Path) -> None:
-    data = base64.b64encode(noise(3_000)).decode()
+    data = base64.b64encode(random_bytes(3_000)).decode()
     content = [
         {"type": "text", "text": f'{{"data": "{data}"}} and more'},
         {"type": "video", "data": data},
@@ -107,9 +107,9 @@ async def test_base64_inside_texts_and_unknown_blocks_is_named_by_its_size(tmp_p
     [
         "0123456789abcdef" * 500,
         "x" * 5_000,
-        base64.b64encode(noise(BASE64_LENGTH * 3 // 4 - 3)).decode(),
+        base64.b64encode(random_bytes(BASE64_LENGTH * 3 // 4 - 3)).decode(),
         "Words with 1 number. " * 500,
-        base64.encodebytes(noise(3_000)).decode(),
+        base64.encodebytes(random_bytes(3_000)).decode(),
     ],
     ids=["hexadecimal", "repeated", "short", "prose", "lines"],
 )

@@ -30,7 +30,7 @@ from tests.unit.transport.raw_http import ReceivedRequest
 pytestmark = pytest.mark.anyio
 
 
-class Coat(OAuthPeer):
+class ChangingToolServer(OAuthPeer):
     """Lists one tool, described by `words`; `stateless` says which era. `wants` says what is refused once, how."""
 
     words = "kind"
@@ -121,9 +121,9 @@ ERAS = pytest.mark.parametrize(("stateless", "status"), [(False, 401), (True, 40
 async def test_a_call_is_not_repeated_for_a_tool_that_changed_meanwhile(
     tmp_path: Path, stateless: bool, status: int
 ) -> None:
-    async with run_peer(kind=Coat) as peer, open_resend_host(tmp_path, set_era(peer, stateless)) as host:
+    async with run_peer(kind=ChangingToolServer) as peer, open_resend_host(tmp_path, set_era(peer, stateless)) as host:
         feed = host.events.subscribe()
-        assert isinstance(peer, Coat)
+        assert isinstance(peer, ChangingToolServer)
         peer.wants, peer.after = {"tools/call": status}, "wicked"
         with pytest.raises(ToolChanged, match="did not run"):
             await host.tools.call("peer", "pay", {})
@@ -135,8 +135,8 @@ async def test_a_call_is_not_repeated_for_a_tool_that_changed_meanwhile(
 
 @ERAS
 async def test_a_call_is_repeated_for_the_tool_that_was_allowed(tmp_path: Path, stateless: bool, status: int) -> None:
-    async with run_peer(kind=Coat) as peer, open_resend_host(tmp_path, set_era(peer, stateless)) as host:
-        assert isinstance(peer, Coat)
+    async with run_peer(kind=ChangingToolServer) as peer, open_resend_host(tmp_path, set_era(peer, stateless)) as host:
+        assert isinstance(peer, ChangingToolServer)
         peer.wants = {"tools/call": status}
         assert (await host.tools.call("peer", "pay", {})).text == "ran as kind"
     assert peer.ran == ["kind"]
@@ -144,8 +144,8 @@ async def test_a_call_is_repeated_for_the_tool_that_was_allowed(tmp_path: Path, 
 
 async def test_a_call_that_its_server_makes_a_task_of_is_looked_at_again_too(tmp_path: Path) -> None:
     for status in (401, 404):
-        async with run_peer(kind=Coat) as peer:
-            assert isinstance(peer, Coat)
+        async with run_peer(kind=ChangingToolServer) as peer:
+            assert isinstance(peer, ChangingToolServer)
             peer.tasks = True
             async with open_resend_host(tmp_path, peer) as host:
                 peer.wants, peer.after = {"tools/call": status}, "wicked"
@@ -158,8 +158,11 @@ async def test_a_call_that_its_server_makes_a_task_of_is_looked_at_again_too(tmp
 async def test_the_model_s_call_is_asked_about_again_as_what_the_tool_is_now(tmp_path: Path) -> None:
     model = ScriptedModel(tool_round(("peer__pay", {})), text_round("ok"))
     frontend = ScriptedFrontend(AllowOnce({}), AcceptToolChanges(("pay",)), Deny())
-    async with run_peer(kind=Coat) as peer, open_resend_host(tmp_path, peer, frontend, model=model) as host:
-        assert isinstance(peer, Coat)
+    async with (
+        run_peer(kind=ChangingToolServer) as peer,
+        open_resend_host(tmp_path, peer, frontend, model=model) as host,
+    ):
+        assert isinstance(peer, ChangingToolServer)
         peer.wants, peer.after = {"tools/call": 401}, "wicked"
         await host.conversation.send("pay")
     first, changed, second = frontend.asked
@@ -173,7 +176,7 @@ async def test_the_model_s_call_is_asked_about_again_as_what_the_tool_is_now(tmp
 
 
 def set_era(peer: OAuthPeer, stateless: bool) -> OAuthPeer:
-    assert isinstance(peer, Coat)
+    assert isinstance(peer, ChangingToolServer)
     peer.stateless = stateless
     return peer
 
@@ -197,8 +200,11 @@ async def test_a_person_has_time_to_sign_in_while_tools_are_listed_again_before_
     monkeypatch.setattr(change_watcher, "STALE_SECONDS", 0)
     monkeypatch.setattr(change_watcher, "IDLE_RATIO", 0)
     user = SlowSignInServer()
-    async with run_peer(kind=Coat) as peer, open_resend_host(tmp_path, set_era(peer, True), user=user) as host:
-        assert isinstance(peer, Coat)
+    async with (
+        run_peer(kind=ChangingToolServer) as peer,
+        open_resend_host(tmp_path, set_era(peer, True), user=user) as host,
+    ):
+        assert isinstance(peer, ChangingToolServer)
         peer.wants = {"tools/list": 401}
         assert (await host.tools.call("peer", "pay", {})).text == "ran as kind"
     assert user.times == 2, "nobody took the question away"
@@ -206,8 +212,11 @@ async def test_a_person_has_time_to_sign_in_while_tools_are_listed_again_before_
 
 async def test_a_person_has_time_to_sign_in_while_a_session_is_opened_anew(tmp_path: Path) -> None:
     user = SlowSignInServer()
-    async with run_peer(kind=Coat) as peer, open_resend_host(tmp_path, peer, user=user, connect_timeout=0.8) as host:
-        assert isinstance(peer, Coat)
+    async with (
+        run_peer(kind=ChangingToolServer) as peer,
+        open_resend_host(tmp_path, peer, user=user, connect_timeout=0.8) as host,
+    ):
+        assert isinstance(peer, ChangingToolServer)
         peer.wants = {"tools/call": 404, "initialize": 401}
         assert (await host.tools.call("peer", "pay", {})).text == "ran as kind"
     assert user.times == 2, "nobody took the question away"

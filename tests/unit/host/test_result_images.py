@@ -19,7 +19,7 @@ from tests.unit.host.scripted_host import create_peer, open_host_with, tool_defi
 pytestmark = pytest.mark.anyio
 
 
-def picture(size: int = 4) -> str:
+def png_base64(size: int = 4) -> str:
     body = io.BytesIO()
     Image.new("RGB", (size, size)).save(body, "PNG")
     return base64.b64encode(body.getvalue()).decode()
@@ -42,7 +42,7 @@ async def show_result(tmp_path: Path, *content: dict[str, Any]) -> tuple[events.
 
 
 async def test_people_get_the_picture_that_was_meant_for_them_alone_and_the_model_does_not(tmp_path: Path) -> None:
-    mine, ours = picture(3), picture(5)
+    mine, ours = png_base64(3), png_base64(5)
     event, part = await show_result(
         tmp_path, image_content(mine, annotations={"audience": ["user"]}), image_content(ours)
     )
@@ -62,7 +62,7 @@ def embedded_image(data: str, **members: Any) -> dict[str, Any]:
 
 
 async def test_a_picture_inside_a_resource_is_one_like_any_other(tmp_path: Path) -> None:
-    mine, ours = picture(3), picture(5)
+    mine, ours = png_base64(3), png_base64(5)
     event, part = await show_result(
         tmp_path,
         embedded_image(mine, mimeType="application/octet-stream") | {"annotations": {"audience": ["user"]}},
@@ -83,7 +83,7 @@ async def test_a_picture_inside_a_resource_is_one_like_any_other(tmp_path: Path)
 
 
 async def test_all_pictures_of_a_result_together_are_bounded(tmp_path: Path) -> None:
-    body = base64.b64decode(picture()) + bytes(MODEL_IMAGE_LIMIT // 3)
+    body = base64.b64decode(png_base64()) + bytes(MODEL_IMAGE_LIMIT // 3)
     data = base64.b64encode(body).decode()
     event, part = await show_result(tmp_path, *[image_content(data), embedded_image(data)] * 3)
     assert len(event.images) == len(part.images) == 2

@@ -58,7 +58,7 @@ PNG = base64.b64encode(
 GO = tool_round(("peer__it", {"n": 1}))
 
 
-class Reader(ScriptedFrontend):
+class ReviewFrontend(ScriptedFrontend):
     """A front that allows every call and answers reviews from a list; with nothing left it waits for ever."""
 
     def __init__(self, *answers: Any) -> None:
@@ -99,7 +99,7 @@ async def review_result(folder: Path, answer: Any, frontend: Any, **more: Any) -
 
 # -- one result
 async def test_a_result_is_passed_on_as_it_was_shown(tmp_path: Path) -> None:
-    frontend = Reader(PassResult())
+    frontend = ReviewFrontend(PassResult())
     part, events = await review_result(tmp_path, text_result(SECRET), frontend)
     (asked,) = frontend.reviews
     assert (asked.server, asked.tool, asked.arguments) == ("peer", "it", {"n": 1})
@@ -111,7 +111,7 @@ async def test_a_result_is_passed_on_as_it_was_shown(tmp_path: Path) -> None:
 
 
 async def test_the_model_gets_exactly_the_edited_texts_and_the_original_is_on_no_disk(tmp_path: Path) -> None:
-    frontend = Reader(PassEditedResult(("the key is [redacted]",)))
+    frontend = ReviewFrontend(PassEditedResult(("the key is [redacted]",)))
     part, events = await review_result(tmp_path, text_result(SECRET), frontend)
     assert part.text == "the key is [redacted]"
     assert events[1].outcome == "changed"
@@ -124,14 +124,14 @@ async def test_the_model_gets_exactly_the_edited_texts_and_the_original_is_on_no
     [WithholdResult(), None, True, ApproveUnchanged(), AllowOnce(), PassEditedResult(()), PassEditedResult((None,))],
 )
 async def test_whatever_does_not_give_a_result_withholds_it(tmp_path: Path, answer: Any) -> None:
-    part, events = await review_result(tmp_path, text_result(SECRET), Reader(answer))
+    part, events = await review_result(tmp_path, text_result(SECRET), ReviewFrontend(answer))
     assert (part.text, part.is_error, part.images, part.kept) == (WITHHELD, False, (), "")
     assert (events[0].outcome, events[1].outcome, events[1].text) == ("ok", "withheld", "")
     assert b"hunter2" not in read_all_files(tmp_path)
 
 
 async def test_the_model_reads_why_a_result_was_withheld(tmp_path: Path) -> None:
-    part, _ = await review_result(tmp_path, text_result(SECRET), Reader(WithholdResult("it has keys in it")))
+    part, _ = await review_result(tmp_path, text_result(SECRET), ReviewFrontend(WithholdResult("it has keys in it")))
     assert part.text == f"{WITHHELD} The user says: it has keys in it"
 
 
@@ -140,7 +140,7 @@ async def test_a_result_that_can_no_longer_be_reviewed_is_withheld(
 ) -> None:
     monkeypatch.setattr("mcphost.host.questions.frontend.MAX_TOTAL_BYTES", 100)
     part, events = await review_result(
-        tmp_path, {"content": [{"type": "text", "text": "word " * 100}]}, Reader(PassResult())
+        tmp_path, {"content": [{"type": "text", "text": "word " * 100}]}, ReviewFrontend(PassResult())
     )
     assert part.text.startswith(REVIEW_UNAVAILABLE)
     assert "word" not in part.text
@@ -149,7 +149,7 @@ async def test_a_result_that_can_no_longer_be_reviewed_is_withheld(
 
 async def test_a_picture_that_is_left_out_goes_with_nothing_of_it(tmp_path: Path) -> None:
     answer = {"content": [{"type": "text", "text": "see"}, {"type": "image", "mimeType": "image/png", "data": PNG}]}
-    frontend = Reader(PassEditedResult(("see", None)))
+    frontend = ReviewFrontend(PassEditedResult(("see", None)))
     part, _ = await review_result(tmp_path, answer, frontend)
     assert [(part.kind, part.mime_type, part.image is not None) for part in frontend.reviews[0].parts] == [
         ("text", "", False),
@@ -165,15 +165,15 @@ async def test_structured_content_is_a_part_of_its_own_and_stays_json(tmp_path: 
     def edited(question: ReviewResult) -> PassEditedResult:
         return PassEditedResult(("two", question.parts[1].text.replace("hunter2", "-")))
 
-    part, _ = await review_result(tmp_path, answer, Reader(edited))
+    part, _ = await review_result(tmp_path, answer, ReviewFrontend(edited))
     assert part.text == 'two\nstructured content:\n{\n  "key": "-"\n}'
-    broken, _ = await review_result(tmp_path, answer, Reader(PassEditedResult(("two", "{"))))
+    broken, _ = await review_result(tmp_path, answer, ReviewFrontend(PassEditedResult(("two", "{"))))
     assert broken.text == WITHHELD
 
 
 async def test_redacted_text_does_not_reappear_in_structured_content(tmp_path: Path) -> None:
     both = text_result(json.dumps({"key": "hunter2"}), structuredContent={"key": "hunter2"})
-    frontend = Reader(PassEditedResult(("{}",)))
+    frontend = ReviewFrontend(PassEditedResult(("{}",)))
     part, _ = await review_result(tmp_path, both, frontend)
     assert len(frontend.reviews[0].parts) == 1
     assert part.text == "{}"
@@ -181,14 +181,14 @@ async def test_redacted_text_does_not_reappear_in_structured_content(tmp_path: P
 
 async def test_what_was_meant_for_the_user_alone_is_not_offered(tmp_path: Path) -> None:
     answer = {"content": [{"type": "text", "text": SECRET, "annotations": {"audience": ["user"]}}]}
-    frontend = Reader(PassResult())
+    frontend = ReviewFrontend(PassResult())
     part, _ = await review_result(tmp_path, answer, frontend)
     assert SECRET not in frontend.reviews[0].parts[0].text
     assert SECRET not in part.text
 
 
 async def test_an_error_of_the_tool_is_shown_as_one_and_stays_one(tmp_path: Path) -> None:
-    frontend = Reader(PassResult())
+    frontend = ReviewFrontend(PassResult())
     part, _ = await review_result(tmp_path, text_result("no such key", isError=True), frontend)
     assert frontend.reviews[0].is_error
     assert (part.is_error, part.text) == (True, "no such key")
@@ -196,7 +196,7 @@ async def test_an_error_of_the_tool_is_shown_as_one_and_stays_one(tmp_path: Path
 
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25", "2026-07-28"])
 async def test_the_words_of_a_refused_call_are_the_servers_and_are_read_first(tmp_path: Path, revision: str) -> None:
-    frontend, model = Reader(WithholdResult()), ScriptedModel(GO, text_round("ok"))
+    frontend, model = ReviewFrontend(WithholdResult()), ScriptedModel(GO, text_round("ok"))
     peer = review_server(ErrorData(code=-32000, message=SECRET), revision)
     async with open_host_with(tmp_path, peer, model, frontend, reviewed=("peer",)) as host:
         await host.conversation.send("go")
@@ -209,7 +209,7 @@ async def test_what_we_say_about_a_result_can_quote_it_and_is_withheld_with_it(t
     peer = create_peer(tools__list=tools_result(tool_definition("it", outputSchema=schema)),
                      tools__call=text_result("x", structuredContent={"key": "hunter2"}))  # fmt: skip
     frontend, model = (
-        Reader(PassEditedResult((None, "x", None)), WithholdResult()),
+        ReviewFrontend(PassEditedResult((None, "x", None)), WithholdResult()),
         ScriptedModel(GO, GO, text_round("ok")),
     )
     async with open_host_with(tmp_path, peer, model, frontend, reviewed=("peer",)) as host:
@@ -219,7 +219,7 @@ async def test_what_we_say_about_a_result_can_quote_it_and_is_withheld_with_it(t
 
 
 async def test_a_result_with_nothing_in_it_needs_no_question(tmp_path: Path) -> None:
-    frontend = Reader()
+    frontend = ReviewFrontend()
     part, _ = await review_result(tmp_path, {"content": []}, frontend)
     assert frontend.reviews == []
     assert part.text == "(the tool returned nothing)"
@@ -233,7 +233,7 @@ def numbered_secret(params: dict[str, Any]) -> dict[str, Any]:
 async def test_results_that_wait_hold_up_no_other_call_and_each_gets_its_own_answer(tmp_path: Path) -> None:
     """There are more of them than calls that may run side by side."""
 
-    class Late(Reader):
+    class LateReviewFrontend(ReviewFrontend):
         async def ask(self, question: Question[Any]) -> Any:
             if isinstance(question, ApproveTool):
                 return AllowOnce()
@@ -245,7 +245,7 @@ async def test_results_that_wait_hold_up_no_other_call_and_each_gets_its_own_ans
             return PassEditedResult((f"of {question.arguments['n']}",))
 
     many = tool_round(*(("peer__it", {"n": n}) for n in range(12)))
-    frontend, model = Late(), ScriptedModel(many, text_round("ok"))
+    frontend, model = LateReviewFrontend(), ScriptedModel(many, text_round("ok"))
     with anyio.fail_after(10):
         async with open_host_with(
             tmp_path, review_server(numbered_secret), model, frontend, reviewed=("peer",)
@@ -261,7 +261,7 @@ async def test_results_that_wait_hold_up_no_other_call_and_each_gets_its_own_ans
 
 async def test_stopping_the_turn_ends_the_review_and_the_call_counts_as_one_that_ran(tmp_path: Path) -> None:
     frontend, model, audit_log = (
-        Reader(),
+        ReviewFrontend(),
         ScriptedModel(GO, text_round("ok")),
         AuditLog(AuditStore(tmp_path / "l.db"), AuditConfig()),
     )
@@ -299,7 +299,12 @@ async def audited_reviews(folder: Path, *answers: Any, content: bool = False) ->
     audit_log = AuditLog(AuditStore(folder / "ledger.db"), AuditConfig(content=content))
     model = ScriptedModel(*[GO for _ in answers], text_round("ok"))
     async with open_host_with(
-        folder, review_server(text_result(SECRET)), model, Reader(*answers), reviewed=("peer",), audit_log=audit_log
+        folder,
+        review_server(text_result(SECRET)),
+        model,
+        ReviewFrontend(*answers),
+        reviewed=("peer",),
+        audit_log=audit_log,
     ) as host:
         await host.conversation.send("go")
         return list(reversed(await audit_log.read_page(AuditFilter(kind="result"))))
@@ -329,7 +334,7 @@ async def test_a_big_result_is_kept_as_it_was_given_and_read_on_without_another_
         name = Path(tool_returns_of(request)[0].kept).stem
         return tool_round((READ_RESULT, {"result": name, "limit": 20}))(request)
 
-    frontend, model = Reader(edited), ScriptedModel(GO, read_on, text_round("ok"))
+    frontend, model = ReviewFrontend(edited), ScriptedModel(GO, read_on, text_round("ok"))
     async with open_host_with(tmp_path, review_server(text_result(big)), model, frontend, reviewed=("peer",)) as host:
         await host.conversation.send("go")
     assert len(frontend.reviews) == 1
@@ -340,7 +345,11 @@ async def test_a_big_result_is_kept_as_it_was_given_and_read_on_without_another_
 async def test_a_big_result_that_was_withheld_cannot_be_read_on(tmp_path: Path) -> None:
     model = ScriptedModel(GO, text_round("ok"))
     async with open_host_with(
-        tmp_path, review_server(text_result(SECRET * 50_000)), model, Reader(WithholdResult()), reviewed=("peer",)
+        tmp_path,
+        review_server(text_result(SECRET * 50_000)),
+        model,
+        ReviewFrontend(WithholdResult()),
+        reviewed=("peer",),
     ) as host:
         await host.conversation.send("go")
     assert tool_returns_of(model.requests[1])[0].kept == ""
@@ -352,14 +361,16 @@ async def test_the_rest_of_a_result_from_before_is_read_first_too(tmp_path: Path
     """The user turned reviewing on after the model had the beginning."""
     peer = review_server(text_result("x" * 300_000 + SECRET))
     kept = ResultStore(tmp_path / "results")
-    async with open_host_with(tmp_path, peer, ScriptedModel(GO, text_round("ok")), Reader(), results=kept) as host:
+    async with open_host_with(
+        tmp_path, peer, ScriptedModel(GO, text_round("ok")), ReviewFrontend(), results=kept
+    ) as host:
         await host.conversation.send("go")
         ident = host.conversation.id
         name = next(
             Path(part.kept).stem for part in host.conversation.messages[2].parts if isinstance(part, ToolReturnPart)
         )
     frontend, model = (
-        Reader(WithholdResult()),
+        ReviewFrontend(WithholdResult()),
         ScriptedModel(tool_round((READ_RESULT, {"result": name, "offset": 299_999})), text_round("")),
     )
     async with open_host_with(
@@ -376,13 +387,13 @@ async def test_a_resumed_conversation_has_what_the_model_got(tmp_path: Path) -> 
         tmp_path,
         review_server(text_result(SECRET)),
         ScriptedModel(GO, text_round("ok")),
-        Reader(WithholdResult()),
+        ReviewFrontend(WithholdResult()),
         reviewed=("peer",),
     ) as host:
         await host.conversation.send("go")
         ident = host.conversation.id
     model = ScriptedModel(text_round("ok"))
-    async with open_host_with(tmp_path, review_server(text_result("")), model, Reader()) as host:
+    async with open_host_with(tmp_path, review_server(text_result("")), model, ReviewFrontend()) as host:
         await host.conversation.open(ident)
         await host.conversation.send("and now?")
     assert SECRET not in repr(model.requests[0].messages)
@@ -393,7 +404,7 @@ async def test_a_skill_is_read_before_the_model_follows_it(tmp_path: Path) -> No
     asked = {"server": "peer", "skill": "pdf"}
     more = {**asked, "file": "references/FORMS.md"}
     model = ScriptedModel(tool_round((LOAD_SKILL, asked)), tool_round((LOAD_SKILL, more)), text_round("ok"))
-    frontend = Reader(WithholdResult(), PassEditedResult(("Forms are easy.",)))
+    frontend = ReviewFrontend(WithholdResult(), PassEditedResult(("Forms are easy.",)))
     async with open_host_with(tmp_path, skilled(), model, frontend, reviewed=("peer",)) as host:
         await host.conversation.send("go")
     assert ["FORMS.md first" in review.parts[0].text for review in frontend.reviews] == [True, False]
@@ -402,7 +413,7 @@ async def test_a_skill_is_read_before_the_model_follows_it(tmp_path: Path) -> No
     assert second.endswith("\n\nForms are easy.")
 
 
-class Filling(Reader):
+class FormReviewFrontend(ReviewFrontend):
     """It fills the servers' forms in, too."""
 
     async def ask(self, question: Question[Any]) -> Any:
@@ -411,7 +422,10 @@ class Filling(Reader):
 
 @pytest.mark.parametrize("revision", BOTH_ERAS)
 async def test_a_result_that_came_after_questions_of_the_server_is_read_first(tmp_path: Path, revision: str) -> None:
-    frontend, model = Filling(WithholdResult()), ScriptedModel(tool_round(("peer__ask", {})), text_round("ok"))
+    frontend, model = (
+        FormReviewFrontend(WithholdResult()),
+        ScriptedModel(tool_round(("peer__ask", {})), text_round("ok")),
+    )
     peer = AskingServer(revision, {"a": form_request({"n": {"type": "string"}})})
     async with open_host_with(tmp_path, peer, model, frontend, reviewed=("peer",)) as host:
         await host.conversation.send("go")
@@ -426,7 +440,7 @@ async def test_the_result_of_a_task_is_read_first(tmp_path: Path) -> None:
     done = {**task, "resultType": "complete", "status": "completed", "result": text_result(SECRET)}
     peer = create_peer(capabilities={"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}},
                      tools__list=tools_result(tool_definition("it")), tools__call=task, tasks__get=done)  # fmt: skip
-    frontend, model = Reader(WithholdResult()), ScriptedModel(GO, text_round("ok"))
+    frontend, model = ReviewFrontend(WithholdResult()), ScriptedModel(GO, text_round("ok"))
     async with open_host_with(tmp_path, peer, model, frontend, reviewed=("peer",)) as host:
         await host.conversation.send("go")
     assert frontend.reviews[0].parts[0].text == SECRET
@@ -443,7 +457,7 @@ async def attach_resource(host: Host) -> ResourcePart:
     (PassResult(), SECRET), (WithholdResult(), ATTACHMENT_WITHHELD), (PassEditedResult(("the key",)), "the key"),
 ])  # fmt: skip
 async def test_a_resource_that_is_attached_is_read_before_it_goes(tmp_path: Path, answer: Any, text: str) -> None:
-    frontend, model = Reader(answer), ScriptedModel(text_round("ok"))
+    frontend, model = ReviewFrontend(answer), ScriptedModel(text_round("ok"))
     async with open_host_with(tmp_path, review_server(text_result("")), model, frontend, reviewed=("peer",)) as host:
         assert (await attach_resource(host)).text == text
     assert frontend.reviews[0].arguments == {"uri": "x://1"}
@@ -451,7 +465,7 @@ async def test_a_resource_that_is_attached_is_read_before_it_goes(tmp_path: Path
 
 
 async def test_stopping_while_a_resource_is_shown_gives_none_and_asks_no_model(tmp_path: Path) -> None:
-    frontend, model, parts = Reader(), ScriptedModel(text_round("ok")), list[ResourcePart]()
+    frontend, model, parts = ReviewFrontend(), ScriptedModel(text_round("ok")), list[ResourcePart]()
     async with open_host_with(tmp_path, review_server(text_result("")), model, frontend, reviewed=("peer",)) as host:
         async with anyio.create_task_group() as tasks:
 
@@ -467,7 +481,7 @@ async def test_stopping_while_a_resource_is_shown_gives_none_and_asks_no_model(t
 
 
 async def test_servers_without_review_ask_nothing_more(tmp_path: Path) -> None:
-    frontend, model = Reader(), ScriptedModel(tool_round(("peer__it", {}), ("other__it", {})), text_round("ok"))
+    frontend, model = ReviewFrontend(), ScriptedModel(tool_round(("peer__it", {}), ("other__it", {})), text_round("ok"))
     async with open_host_with(
         tmp_path,
         {"peer": review_server(text_result("a")), "other": review_server(text_result("b"))},
@@ -481,7 +495,7 @@ async def test_servers_without_review_ask_nothing_more(tmp_path: Path) -> None:
 
 
 async def test_a_call_by_hand_is_seen_by_the_user_and_by_no_model(tmp_path: Path) -> None:
-    frontend = Reader()
+    frontend = ReviewFrontend()
     async with open_host_with(
         tmp_path, review_server(text_result(SECRET)), ScriptedModel(text_round("ok")), frontend, reviewed=("peer",)
     ) as host:
@@ -499,7 +513,11 @@ async def test_a_call_by_hand_is_seen_by_the_user_and_by_no_model(tmp_path: Path
 async def test_a_rule_of_the_run_passes_results_of_the_calls_it_covers(tmp_path: Path, rule: str, passes: bool) -> None:
     audit_log = AuditLog(AuditStore(tmp_path / "ledger.db"), AuditConfig())
     part, _ = await review_result(
-        tmp_path, text_result(SECRET), Reader(WithholdResult()), passes=parse_rules((rule,)), journal=audit_log
+        tmp_path,
+        text_result(SECRET),
+        ReviewFrontend(WithholdResult()),
+        passes=parse_rules((rule,)),
+        audit_log=audit_log,
     )
     assert part.text == (SECRET if passes else WITHHELD)
     (row,) = await AuditLog(AuditStore(tmp_path / "ledger.db"), AuditConfig()).read_page(AuditFilter(kind="result"))
@@ -509,11 +527,11 @@ async def test_a_rule_of_the_run_passes_results_of_the_calls_it_covers(tmp_path:
 
 
 async def test_a_call_that_is_allowed_for_longer_has_each_result_reviewed(tmp_path: Path) -> None:
-    class Session(Reader):
+    class SessionReviewFrontend(ReviewFrontend):
         async def ask(self, question: Question[Any]) -> Any:
             return AllowSession() if isinstance(question, ApproveTool) else await super().ask(question)
 
-    frontend, model = Session(PassResult(), WithholdResult()), ScriptedModel(GO, GO, text_round("ok"))
+    frontend, model = SessionReviewFrontend(PassResult(), WithholdResult()), ScriptedModel(GO, GO, text_round("ok"))
     async with open_host_with(
         tmp_path, review_server(text_result(SECRET)), model, frontend, reviewed=("peer",)
     ) as host:

@@ -72,7 +72,7 @@ def create_sharing(
     return RootSharing("s", roots, frontend, audit_log), roots, audit_log, frontend
 
 
-def uris(reply: ListRootsResult | ServerRequestRejection) -> list[str]:
+def root_uris(reply: ListRootsResult | ServerRequestRejection) -> list[str]:
     assert isinstance(reply, ListRootsResult)
     return [root.uri for root in reply.roots]
 
@@ -83,7 +83,7 @@ async def test_a_folder_deleted_before_the_answer_is_not_shared(folders: tuple[P
         return ShareOnce()
 
     sharing, _, audit_log, _ = create_sharing(folders, gone)
-    assert uris(await sharing.answer("")) == [folders[0].as_uri()]
+    assert root_uris(await sharing.answer("")) == [folders[0].as_uri()]
     assert audit_log.told == [("1 folder", {"roots": [folders[0].as_uri()]})]
 
 
@@ -95,7 +95,7 @@ async def test_a_folder_removed_while_the_disclosure_is_recorded_is_not_shared(f
 
     audit_log.before = out
     reply = await sharing.answer("")
-    assert uris(reply) == [folders[0].as_uri()]
+    assert root_uris(reply) == [folders[0].as_uri()]
     assert sharing.known_roots.roots == (reply.roots if isinstance(reply, ListRootsResult) else None)
 
 
@@ -125,22 +125,22 @@ async def test_what_is_no_answer_shares_nothing(folders: tuple[Path, Path], answ
 async def test_once_is_for_once_and_this_run_for_what_was_shown_and_less(folders: tuple[Path, Path]) -> None:
     sharing, roots, _, frontend = create_sharing(folders, ShareOnce(), ShareSession(), ShareOnce())
     for _ in range(4):
-        assert len(uris(await sharing.answer(""))) == 2
+        assert len(root_uris(await sharing.answer(""))) == 2
     assert len(frontend.asked) == 2
     await roots.remove(str(folders[1]))
-    assert uris(await sharing.answer("")) == [folders[0].as_uri()]
+    assert root_uris(await sharing.answer("")) == [folders[0].as_uri()]
     assert len(frontend.asked) == 2
     await roots.add(str(folders[1].parent))
-    assert len(uris(await sharing.answer(""))) == 2
+    assert len(root_uris(await sharing.answer(""))) == 2
     assert len(frontend.asked) == 3
 
 
 async def test_what_cannot_be_kept_is_out_for_this_run_all_the_same(folders: tuple[Path, Path], tmp_path: Path) -> None:
-    class Broken(FolderEditStore):
+    class FailingEditStore(FolderEditStore):
         async def save(self, place: str, edit: FolderEdit) -> None:
             raise StoreError("The disk is full.")
 
-    roots = Roots((RootConfig(str(folders[0])),), Broken(Database(tmp_path / "s.db")))
+    roots = Roots((RootConfig(str(folders[0])),), FailingEditStore(Database(tmp_path / "s.db")))
     with pytest.raises(StoreError):
         await roots.remove(str(folders[0]), "user")
     assert (await roots.refresh()).available == ()
@@ -170,7 +170,7 @@ async def test_the_number_of_shared_folders_is_bounded(folders: tuple[Path, Path
 async def test_an_unreadable_folder_is_not_shared(folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     sharing, _, _, frontend = create_sharing(folders, ShareOnce())
     monkeypatch.setattr("os.access", lambda path, mode: str(path) != str(folders[1]))
-    assert uris(await sharing.answer("")) == [folders[0].as_uri()]
+    assert root_uris(await sharing.answer("")) == [folders[0].as_uri()]
     question = frontend.asked[0]
     assert isinstance(question, ShareRoots)
     assert question.gone == (str(folders[1]),)
@@ -196,10 +196,10 @@ async def test_an_answer_for_good_holds_in_later_runs_and_for_this_server_alone(
     folders: tuple[Path, Path], tmp_path: Path
 ) -> None:
     first, _, _ = create_stored_sharing(tmp_path, folders, ShareAlways())
-    assert len(uris(await first.answer(""))) == 2
+    assert len(root_uris(await first.answer(""))) == 2
     assert first.known_roots.is_permanent
     later, audit_log, frontend = create_stored_sharing(tmp_path, folders)
-    assert len(uris(await later.answer(""))) == 2
+    assert len(root_uris(await later.answer(""))) == 2
     assert frontend.asked == []
     assert audit_log.told == [("2 folders", {"roots": [item.as_uri() for item in folders]})]
     changed, _, frontend = create_stored_sharing(tmp_path, folders, DoNotShare(), digest="another")
@@ -211,9 +211,9 @@ async def test_a_folder_that_a_server_may_never_know_is_left_out_without_a_quest
     folders: tuple[Path, Path], tmp_path: Path
 ) -> None:
     first, _, _ = create_stored_sharing(tmp_path, (folders[0], folders[0]), NeverShare())
-    assert uris(await first.answer("")) == []
+    assert root_uris(await first.answer("")) == []
     later, _, frontend = create_stored_sharing(tmp_path, folders, ShareOnce())
-    assert uris(await later.answer("")) == [folders[1].as_uri()]
+    assert root_uris(await later.answer("")) == [folders[1].as_uri()]
     (question,) = frontend.asked
     assert isinstance(question, ShareRoots)
     assert [root.uri for root in question.roots] == [folders[1].as_uri()], "only what nothing was said about"
@@ -225,7 +225,7 @@ async def test_a_new_folder_is_asked_about_alone_and_refusing_it_leaves_what_was
     first, _, _ = create_stored_sharing(tmp_path, (folders[0], folders[0]), ShareAlways())
     await first.answer("")
     later, _, frontend = create_stored_sharing(tmp_path, folders, DoNotShare())
-    assert uris(await later.answer("")) == [folders[0].as_uri()]
+    assert root_uris(await later.answer("")) == [folders[0].as_uri()]
     (question,) = frontend.asked
     assert isinstance(question, ShareRoots)
     assert [root.uri for root in question.roots] == [folders[1].as_uri()]
@@ -234,7 +234,7 @@ async def test_a_new_folder_is_asked_about_alone_and_refusing_it_leaves_what_was
 async def test_a_permanent_answer_that_cannot_be_stored_lasts_for_this_run_and_is_reported(
     folders: tuple[Path, Path],
 ) -> None:
-    class Broken(FolderAnswerStore):
+    class FailingEditStore(FolderAnswerStore):
         async def save(self, *given: Any, **more: Any) -> None:
             raise StoreError("The disk is full.")
 
@@ -243,7 +243,7 @@ async def test_a_permanent_answer_that_cannot_be_stored_lasts_for_this_run_and_i
 
     messages: list[str] = []
     roots, frontend = Roots((RootConfig(str(folders[0])),)), ScriptedFrontend(ShareAlways())
-    broken = Broken(Database(folders[0] / "s.db"))
+    broken = FailingEditStore(Database(folders[0] / "s.db"))
     sharing = RootSharing(
         "s",
         roots,
@@ -252,7 +252,7 @@ async def test_a_permanent_answer_that_cannot_be_stored_lasts_for_this_run_and_i
         folder_questions=FolderQuestions(answers=broken),
         notify=lambda text, hint: messages.append(text),
     )
-    assert len(uris(await sharing.answer(""))) == len(uris(await sharing.answer(""))) == 1
+    assert len(root_uris(await sharing.answer(""))) == len(root_uris(await sharing.answer(""))) == 1
     assert (len(frontend.asked), messages) == (1, ["The disk is full."])
     assert not sharing.known_roots.is_permanent
 
@@ -297,7 +297,7 @@ async def test_a_server_that_asks_by_itself_is_asked_about_with_its_first_call(f
             with servers.servers["s"].track_request("tools/call"):
                 assert await servers.servers["s"].prepare("its tool t is about to run")
     assert [question.why for question in servers.frontend.asked] == ["its tool t is about to run"]
-    assert [len(uris(reply)) for reply in servers.replies["s"]] == [2] * MAX_HELD_REQUESTS
+    assert [len(root_uris(reply)) for reply in servers.replies["s"]] == [2] * MAX_HELD_REQUESTS
     assert not await servers.servers["s"].prepare("again")
     servers.frontend.answers.append(DoNotShare())
     with servers.servers["s"].track_request("tools/call"):
@@ -317,7 +317,7 @@ async def test_at_most_five_requests_of_a_server_wait_and_the_next_gets_an_empty
                 await anyio.lowlevel.checkpoint()
             await servers.waiting("s", count=MAX_HELD_REQUESTS)
             tasks.cancel_scope.cancel()
-    assert [uris(reply) for reply in servers.replies["s"]] == [[]] * 3
+    assert [root_uris(reply) for reply in servers.replies["s"]] == [[]] * 3
     assert servers.frontend.asked == []
 
 
@@ -329,13 +329,13 @@ async def test_a_server_that_may_not_wait_gets_an_empty_list_without_a_question(
     servers = RootsServers(folders)
     with anyio.fail_after(20), servers.servers["s"].track_request(method) if method else nullcontext():
         await servers.ask("s")
-    assert [uris(reply) for reply in servers.replies["s"]] == [[]]
+    assert [root_uris(reply) for reply in servers.replies["s"]] == [[]]
     assert servers.frontend.asked == []
     assert servers.servers["s"].known_roots.roots is None
     assert servers.audit_log.told == []
 
 
-class Told:
+class RecordingSession:
     """A session that records notifications and requests the roots again, as servers do."""
 
     facts = SimpleNamespace(era="handshake")
@@ -353,7 +353,7 @@ async def test_a_request_that_was_taken_back_is_asked_about_with_the_first_call_
     folders: tuple[Path, Path],
 ) -> None:
     servers = RootsServers(folders, ShareOnce())
-    told = Told(servers)
+    told = RecordingSession(servers)
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(servers.servers["s"].send_list_changes, cast("Any", told), print)
@@ -365,7 +365,7 @@ async def test_a_request_that_was_taken_back_is_asked_about_with_the_first_call_
             with servers.servers["s"].track_request("tools/call"):
                 assert await servers.servers["s"].prepare("its tool t is about to run")
                 assert told.notices == ["notifications/roots/list_changed"]
-                assert [len(uris(reply)) for reply in servers.replies["s"]] == [2], "told again before the call"
+                assert [len(root_uris(reply)) for reply in servers.replies["s"]] == [2], "told again before the call"
             tasks.cancel_scope.cancel()
     assert len(servers.frontend.asked) == 1
 
@@ -400,26 +400,26 @@ async def test_a_call_that_is_stopped_withdraws_the_question_and_the_next_one_as
             servers.frontend.answers.append(ShareSession())
             assert await server.prepare("two")
     assert [question.why for question in servers.frontend.asked] == ["one", "two"]
-    assert len(uris(servers.replies["s"][0])) == 2
+    assert len(root_uris(servers.replies["s"][0])) == 2
 
 
 async def test_a_server_keeps_what_it_may_know_while_a_new_folder_waits_for_its_next_call(
     folders: tuple[Path, Path],
 ) -> None:
     servers = RootsServers(folders, ShareSession(), ShareSession())
-    told, server = Told(servers), servers.servers["s"]
+    told, server = RecordingSession(servers), servers.servers["s"]
     with anyio.fail_after(20):
-        assert len(uris(await server.answer(""))) == 2
+        assert len(root_uris(await server.answer(""))) == 2
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.send_list_changes, cast("Any", told), print)
             await servers.roots.add(str(folders[0].parent))
             while not servers.replies["s"]:
                 await anyio.lowlevel.checkpoint()
-            assert len(uris(servers.replies["s"][0])) == 2, "what was agreed to, at once"
+            assert len(root_uris(servers.replies["s"][0])) == 2, "what was agreed to, at once"
             assert len(servers.frontend.asked) == 1
             with server.track_request("tools/call"):
                 await server.prepare("its tool t is about to run")
-            assert len(uris(servers.replies["s"][-1])) == 3
+            assert len(root_uris(servers.replies["s"][-1])) == 3
             tasks.cancel_scope.cancel()
     assert len(servers.frontend.asked) == 2
 
@@ -439,7 +439,7 @@ async def test_servers_that_wait_at_the_same_moment_are_one_question_with_an_ans
     (question,) = servers.frontend.asked
     assert isinstance(question, ShareRoots)
     assert (question.server, sorted(asker.server for asker in question.askers)) == ("b", list(names))
-    assert [len(uris(servers.replies[name][0])) for name in ("a", "b", "d")] == [2, 2, 0]
+    assert [len(root_uris(servers.replies[name][0])) for name in ("a", "b", "d")] == [2, 2, 0]
     assert isinstance(servers.replies["c"][0], ServerRequestRejection)
 
 
@@ -472,7 +472,7 @@ async def test_a_refusal_answers_for_a_minute_or_until_the_list_changes(folders:
     assert isinstance(await server.answer(""), ServerRequestRejection)
     assert len(servers.frontend.asked) == 2
     await servers.roots.remove(str(folders[1]))
-    assert len(uris(await server.answer(""))) == 1
+    assert len(root_uris(await server.answer(""))) == 1
     assert len(servers.frontend.asked) == 3
 
 
@@ -480,8 +480,8 @@ async def test_the_same_telling_is_recorded_once(folders: tuple[Path, Path]) -> 
     servers = RootsServers(folders, ShareSession())
     server = servers.servers["s"]
     for _ in range(20):
-        assert len(uris(await server.answer(""))) == 2
+        assert len(root_uris(await server.answer(""))) == 2
     assert len(servers.audit_log.told) == 1
     await servers.roots.remove(str(folders[1]))
-    assert len(uris(await server.answer(""))) == 1
+    assert len(root_uris(await server.answer(""))) == 1
     assert [decision for decision, _ in servers.audit_log.told] == ["2 folders", "1 folder"]

@@ -126,7 +126,7 @@ async def test_another_server_tool_or_account_is_another_rule(rule_matcher: Rule
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """`me/proj` with a file in it and links out of it and into it, and `outside`; `me` is the home folder."""
     proj = tmp_path / "me" / "proj"
     (proj / "src").mkdir(parents=True)
@@ -195,22 +195,26 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 async def test_a_path_is_under_a_folder_by_every_way_of_reading_it(
-    rule_matcher: RuleMatcher, home: Path, path: Any, answer: str
+    rule_matcher: RuleMatcher, home_folder: Path, path: Any, answer: str
 ) -> None:
-    value = path.replace("{home}", str(home)).replace("{{", "{").replace("}}", "}") if isinstance(path, str) else path
-    proj = f"{home}/me/proj"
-    for folder in (proj, "~/proj", f"{home}/outside/back"):
+    value = (
+        path.replace("{home}", str(home_folder)).replace("{{", "{").replace("}}", "}")
+        if isinstance(path, str)
+        else path
+    )
+    proj = f"{home_folder}/me/proj"
+    for folder in (proj, "~/proj", f"{home_folder}/outside/back"):
         assert await rule_matcher.match(parse_rule(f"fs/t?p=under:{folder}"), rule_input(proj, p=value)) == answer, (
             folder
         )
 
 
-async def test_relative_paths_are_read_where_the_server_runs(rule_matcher: RuleMatcher, home: Path) -> None:
-    rule = parse_rule(f"fs/t?p=under:{home}/me/proj")
-    assert await rule_matcher.match(rule, rule_input(f"{home}/me", p="proj/src")) == "yes"
-    assert await rule_matcher.match(rule, rule_input(f"{home}/me", p="src/a.py")) == "no"
-    assert await rule_matcher.match(rule, rule_input(f"{home}/me/proj", p="~/proj")) == "yes"
-    assert await rule_matcher.match(rule, rule_input(f"{home}/outside", p="~/proj")) == "unsure"
+async def test_relative_paths_are_read_where_the_server_runs(rule_matcher: RuleMatcher, home_folder: Path) -> None:
+    rule = parse_rule(f"fs/t?p=under:{home_folder}/me/proj")
+    assert await rule_matcher.match(rule, rule_input(f"{home_folder}/me", p="proj/src")) == "yes"
+    assert await rule_matcher.match(rule, rule_input(f"{home_folder}/me", p="src/a.py")) == "no"
+    assert await rule_matcher.match(rule, rule_input(f"{home_folder}/me/proj", p="~/proj")) == "yes"
+    assert await rule_matcher.match(rule, rule_input(f"{home_folder}/outside", p="~/proj")) == "unsure"
 
 
 @pytest.mark.parametrize("path", ["file:///etc/passwd", "/etc*", "$X/passwd", "\\etc\\passwd", " /x", "/%65tc"])
@@ -219,9 +223,12 @@ async def test_a_path_outside_that_can_be_read_otherwise_may_be_inside(rule_matc
 
 
 async def test_an_unreadable_or_slow_path_is_undecidable(
-    rule_matcher: RuleMatcher, home: Path, monkeypatch: pytest.MonkeyPatch
+    rule_matcher: RuleMatcher, home_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rule, inside = parse_rule(f"fs/t?p=under:{home}/me/proj"), rule_input("/", p=f"{home}/me/proj/not-there")
+    rule, inside = (
+        parse_rule(f"fs/t?p=under:{home_folder}/me/proj"),
+        rule_input("/", p=f"{home_folder}/me/proj/not-there"),
+    )
     assert await rule_matcher.match(rule, inside) == "yes"
     with monkeypatch.context() as patch:
         patch.setattr("os.access", lambda *_: False)
@@ -230,16 +237,18 @@ async def test_an_unreadable_or_slow_path_is_undecidable(
     assert await rule_matcher.match(rule, inside) == "unsure"
 
 
-async def test_paths_of_a_server_on_another_machine_cannot_be_judged(rule_matcher: RuleMatcher, home: Path) -> None:
-    rule = parse_rule(f"fs/t?p=under:{home}/me/proj")
-    assert await rule_matcher.match(rule, rule_input(None, p=f"{home}/me/proj/src")) == "unsure"
+async def test_paths_of_a_server_on_another_machine_cannot_be_judged(
+    rule_matcher: RuleMatcher, home_folder: Path
+) -> None:
+    rule = parse_rule(f"fs/t?p=under:{home_folder}/me/proj")
+    assert await rule_matcher.match(rule, rule_input(None, p=f"{home_folder}/me/proj/src")) == "unsure"
 
 
-async def test_a_symlinked_folder_counts_as_its_target(rule_matcher: RuleMatcher, home: Path) -> None:
-    link = home / "link"
-    link.symlink_to(home / "me" / "proj")
+async def test_a_symlinked_folder_counts_as_its_target(rule_matcher: RuleMatcher, home_folder: Path) -> None:
+    link = home_folder / "link"
+    link.symlink_to(home_folder / "me" / "proj")
     rule = parse_rule(f"fs/t?p=under:{link}")
-    assert await rule_matcher.match(rule, rule_input(p=f"{home}/me/proj/src")) == "yes"
+    assert await rule_matcher.match(rule, rule_input(p=f"{home_folder}/me/proj/src")) == "yes"
     os.remove(link)
-    link.symlink_to(home / "outside")
-    assert await rule_matcher.match(rule, rule_input(p=f"{home}/me/proj/src")) == "no"
+    link.symlink_to(home_folder / "outside")
+    assert await rule_matcher.match(rule, rule_input(p=f"{home_folder}/me/proj/src")) == "no"

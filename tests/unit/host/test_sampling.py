@@ -535,7 +535,7 @@ async def test_cancelling_the_call_withdraws_the_review_and_closes_the_models_st
 
 
 # -- one within another
-class Nester(AskingServer):
+class NestedSamplingServer(AskingServer):
     """Each reply to a sampling makes it send the next one of its list, within the same call."""
 
     def __init__(self, revision: str, *samplings: Any) -> None:
@@ -582,7 +582,7 @@ def request_tool(request: Any) -> Any:
     return tool_round((request.tools[0].name, {"city": "Paris"}))(request)
 
 
-def goes_on(reply: Any) -> Any:
+def tool_results_of(reply: Any) -> Any:
     """The results of the calls that were in the reply."""
     content = reply["result"]["content"]
     blocks = content if isinstance(content, list) else [content]
@@ -596,8 +596,11 @@ AGAIN = sampling_request(tools=[TOOL])
 
 async def run_nested_sampling(
     folder: Path, revision: str, *samplings: Any, limits: Any = None
-) -> tuple[Nester, ScriptedFrontend, Any]:
-    peer, frontend = Nester(revision, *samplings), ScriptedFrontend(*[ApproveUnchanged()] * 2 * len(samplings))
+) -> tuple[NestedSamplingServer, ScriptedFrontend, Any]:
+    peer, frontend = (
+        NestedSamplingServer(revision, *samplings),
+        ScriptedFrontend(*[ApproveUnchanged()] * 2 * len(samplings)),
+    )
     model, failed = ScriptedModel(*[request_tool] * len(samplings)), None
     more = {"sampling": SamplingConfig(limits=limits)} if limits else {}
     async with open_asking_host(folder, peer, frontend, model, **more) as host:
@@ -626,7 +629,15 @@ async def test_a_sampling_within_the_tool_of_a_sampling_is_refused_beyond_two(re
 @pytest.mark.parametrize("revision", BOTH_ERAS)
 async def test_a_loop_of_tool_calls_and_their_results_is_as_deep_as_it_began(revision: str, tmp_path: Path) -> None:
     peer, frontend, failed = await run_nested_sampling(
-        tmp_path, revision, AGAIN, goes_on, goes_on, goes_on, AGAIN, goes_on, goes_on
+        tmp_path,
+        revision,
+        AGAIN,
+        tool_results_of,
+        tool_results_of,
+        tool_results_of,
+        AGAIN,
+        tool_results_of,
+        tool_results_of,
     )
     assert failed is None
     assert len(peer.got) == 7
@@ -643,7 +654,7 @@ async def test_how_deep_is_the_users_to_say(tmp_path: Path, most: int, answered:
 
 
 async def test_another_call_begins_anew(tmp_path: Path) -> None:
-    peer = Nester("2025-11-25", AGAIN, AGAIN)
+    peer = NestedSamplingServer("2025-11-25", AGAIN, AGAIN)
     frontend, model = ScriptedFrontend(*[ApproveUnchanged()] * 8), ScriptedModel(*[request_tool] * 4)
     async with open_asking_host(tmp_path, peer, frontend, model) as host:
         for _ in range(2):
@@ -653,7 +664,7 @@ async def test_another_call_begins_anew(tmp_path: Path) -> None:
     assert all("result" in message for message in peer.got)
 
 
-class Holding(AskingServer):
+class HoldingServer(AskingServer):
     """A server that holds all calls until released."""
 
     def _call(self, ident: Any, params: dict[str, Any]) -> None:
@@ -663,7 +674,7 @@ class Holding(AskingServer):
 @pytest.mark.req("samp.tools.loop-limit", "samp.association")
 async def test_of_calls_side_by_side_a_sampling_counts_for_each_and_later_for_none(tmp_path: Path) -> None:
     peer, frontend, model = (
-        Holding("2025-11-25"),
+        HoldingServer("2025-11-25"),
         ScriptedFrontend(*[ApproveUnchanged()] * 8),
         ScriptedModel(*[request_tool] * 8),
     )

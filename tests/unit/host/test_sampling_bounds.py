@@ -162,10 +162,10 @@ async def test_whatever_the_user_writes_the_model_may_write_something_and_no_mor
 async def test_where_only_one_of_the_two_reviews_can_be_put_to_anybody_sampling_is_not_declared(
     kind: str, revision: str, tmp_path: Path
 ) -> None:
-    class Half(ScriptedFrontend):
+    class HalfFrontend(ScriptedFrontend):
         kinds = ScriptedFrontend.kinds - {kind}
 
     peer = AskingServer(revision)
-    async with open_asking_host(tmp_path, peer, Half()):
+    async with open_asking_host(tmp_path, peer, HalfFrontend()):
         assert "sampling" not in peer.declared
         assert "roots" in peer.declared

@@ -13,7 +13,7 @@ from mcphost.protocol.notifications import LoggingMessageNotification
 from mcphost.serialization import Raw, encode
 
 
-def message(data: Any, level: str = "info", logger: str | None = None) -> LoggingMessageNotification:
+def log_message(data: Any, level: str = "info", logger: str | None = None) -> LoggingMessageNotification:
     return LoggingMessageNotification(level, logger, Raw(encode(data)))
 
 
@@ -33,7 +33,7 @@ def message(data: Any, level: str = "info", logger: str | None = None) -> Loggin
 )
 def test_data_of_any_kind_is_shown(data: Any, text: str) -> None:
     log = ServerLogBuffer("s", EventBus())
-    log.add_message(message(data, logger="db"))
+    log.add_message(log_message(data, logger="db"))
     (line,) = log.lines()
     assert (line.text, line.logger, line.level, line.source) == (text, "db", "info", "server")
 
@@ -43,7 +43,7 @@ def test_levels_have_an_order_and_an_unknown_one_counts_as_info() -> None:
     assert [severity(level) for level in LEVELS] == list(range(8))
     log = ServerLogBuffer("s", EventBus())
     for level in ("trace", "", "WARNING"):
-        log.add_message(message("x", level))
+        log.add_message(log_message("x", level))
     assert [line.level for line in log.lines()] == ["info"] * 3
 
 
@@ -52,7 +52,7 @@ def test_unsubscribed_notifications_are_ignored() -> None:
     log = ServerLogBuffer("s", EventBus())
     log.level = "warning"
     for level in (*LEVELS, "fatal"):
-        log.add_message(message(level, level))
+        log.add_message(log_message(level, level))
     assert [line.text for line in log.lines()] == ["warning", "error", "critical", "alert", "emergency"]
 
 
@@ -64,7 +64,7 @@ def test_a_flood_is_bounded_and_counted(monkeypatch: pytest.MonkeyPatch) -> None
     feed = event_bus.subscribe()
     log = ServerLogBuffer("s", event_bus)
     for number in range(50_000):
-        log.add_message(message(number))
+        log.add_message(log_message(number))
     log.add("warning", "our own word", "client")
     assert len(log.lines()) == MAX_LINES_PER_SECOND + 1
     now += 1
@@ -76,7 +76,7 @@ def test_a_flood_is_bounded_and_counted(monkeypatch: pytest.MonkeyPatch) -> None
     for _ in range(20):
         now += 1
         for number in range(MAX_LINES_PER_SECOND):
-            log.add_message(message(number))
+            log.add_message(log_message(number))
     assert len(log.lines()) == MAX_LINES
     assert len(feed.drain()) <= MAX_LINES
 
@@ -85,5 +85,5 @@ def test_a_flood_is_bounded_and_counted(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_secret_that_a_server_logs_is_masked() -> None:
     redact.register_secret("hunter2-and-more")
     log = ServerLogBuffer("s", EventBus())
-    log.add_message(message({"password": "hunter2-and-more"}))
+    log.add_message(log_message({"password": "hunter2-and-more"}))
     assert "hunter2" not in log.lines()[0].text

@@ -305,7 +305,7 @@ async def test_odd_icons_cost_at_most_their_tool(tmp_path: Path, icons: Any) -> 
         assert "good" in [tool.name for tool in host.servers.view("peer").catalog.tools]
 
 
-def declarations(peer: InProcessServer) -> str:
+def declared_capabilities(peer: InProcessServer) -> str:
     return str([params for method, params in peer.seen if method in ("initialize", "tools/list")])
 
 
@@ -320,5 +320,5 @@ async def test_apps_are_not_declared_and_their_tools_are_tools(tmp_path: Path, r
     peer = create_peer(revision, tools__list=tools_result(app), tools__call={"content": [html]})
     async with open_host_with(tmp_path, peer) as host:
         assert (await host.tools.call("peer", "chart", {})).text == "<b>x</b>"
-    assert "modelcontextprotocol/ui" not in declarations(peer)
-    assert "mcp-app" not in declarations(peer)
+    assert "modelcontextprotocol/ui" not in declared_capabilities(peer)
+    assert "mcp-app" not in declared_capabilities(peer)

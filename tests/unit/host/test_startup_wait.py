@@ -131,7 +131,7 @@ async def test_a_server_that_still_hangs_is_reported_once(tmp_path: Path) -> Non
         assert notice_texts(feed.drain()) == ["Starting without the server 'late', which is not ready."]
 
 
-class TogetherPeer(InProcessServer):
+class AllListsPeer(InProcessServer):
     """Answers its lists once it was asked for all of them."""
 
     LISTS = frozenset({"tools/list", "resources/list", "resources/templates/list", "prompts/list"})
@@ -154,5 +154,5 @@ class TogetherPeer(InProcessServer):
 
 async def test_the_lists_of_a_server_are_asked_for_side_by_side(tmp_path: Path) -> None:
     with anyio.fail_after(20):
-        async with open_host_with(tmp_path, TogetherPeer()) as host:
+        async with open_host_with(tmp_path, AllListsPeer()) as host:
             assert [tool.name for tool in host.servers.view("peer").catalog.tools] == ["it"]

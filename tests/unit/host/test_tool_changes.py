@@ -61,7 +61,7 @@ async def list_and_save(tracker: ToolChangeTracker, listed: ServerListing) -> No
     await tracker.save()
 
 
-class Bench:
+class TrackerSetup:
     """One server's drift on a real file; `again` is the next run of the program."""
 
     def __init__(self, path: Path, frontend: Any = None) -> None:
@@ -92,12 +92,12 @@ class Bench:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def database_path(tmp_path: Path) -> Path:
     return tmp_path / "store.db"
 
 
-async def test_the_first_sight_of_a_tool_is_taken_and_a_new_tool_asks_nothing(path: Path) -> None:
-    bench = Bench(path)
+async def test_the_first_sight_of_a_tool_is_taken_and_a_new_tool_asks_nothing(database_path: Path) -> None:
+    bench = TrackerSetup(database_path)
     await list_and_save(bench.tracker, server_listing({"name": "a"}))
     bench.tracker.compare(server_listing({"name": "a"}, {"name": "b"}))
     assert bench.tracker.quarantined == frozenset()
@@ -112,13 +112,13 @@ async def test_the_first_sight_of_a_tool_is_taken_and_a_new_tool_asks_nothing(pa
         {"name": "a", "description": "x", "inputSchema": {"type": "object", "properties": {"bcc": {}}}},
     ],
 )
-async def test_any_field_that_changes_holds_a_tool_back_also_in_the_next_run(path: Path, changed: Any) -> None:
-    bench = Bench(path)
+async def test_any_field_that_changes_holds_a_tool_back_also_in_the_next_run(database_path: Path, changed: Any) -> None:
+    bench = TrackerSetup(database_path)
     await list_and_save(bench.tracker, server_listing({"name": "a", "description": "x"}, {"name": "b"}))
     bench.tracker.compare(server_listing(changed, {"name": "b"}))
     assert bench.tracker.quarantined == {"a"}
     await bench.database.close()
-    again = Bench(path)
+    again = TrackerSetup(database_path)
     await list_and_save(again.tracker, server_listing(changed, {"name": "b"}))
     assert again.tracker.quarantined == {"a"}
     assert not await again.tracker.wait_for_decision("a")
@@ -127,18 +127,18 @@ async def test_any_field_that_changes_holds_a_tool_back_also_in_the_next_run(pat
 @pytest.mark.req("tools.list-changed.review")
 @pytest.mark.parametrize("restarts", [False, True])
 async def test_a_tool_that_changed_back_stays_quarantined_until_the_user_has_seen_the_change(
-    path: Path, restarts: bool
+    database_path: Path, restarts: bool
 ) -> None:
     kind, evil = (
         server_listing({"name": "a", "description": "kind"}),
         server_listing({"name": "a", "description": "evil"}),
     )
-    bench = Bench(path)
+    bench = TrackerSetup(database_path)
     await list_and_save(bench.tracker, kind)
     for seen in (evil, kind):
         if restarts:
             await bench.database.close()
-            bench = Bench(path)
+            bench = TrackerSetup(database_path)
             await list_and_save(bench.tracker, seen)
         else:
             bench.tracker.compare(seen)
@@ -150,46 +150,46 @@ async def test_a_tool_that_changed_back_stays_quarantined_until_the_user_has_see
     bench.tracker.compare(kind)
     assert bench.tracker.quarantined == frozenset()
     await bench.database.close()
-    again = Bench(path)
+    again = TrackerSetup(database_path)
     await list_and_save(again.tracker, kind)
     assert again.tracker.quarantined == frozenset()
     again.tracker.compare(evil)
     assert again.tracker.quarantined == {"a"}
 
 
-async def test_a_tool_that_was_kept_as_something_else_is_only_that(path: Path) -> None:
+async def test_a_tool_that_was_kept_as_something_else_is_only_that(database_path: Path) -> None:
     kind, other = (
         server_listing({"name": "a", "description": "kind"}),
         server_listing({"name": "a", "description": "other"}),
     )
-    bench = Bench(path)
+    bench = TrackerSetup(database_path)
     await list_and_save(bench.tracker, kind)
     bench.tracker.compare(other)
     await bench.tracker.accept({"a": other.tools["a"].digest})
     await bench.database.close()
-    again = Bench(path)
+    again = TrackerSetup(database_path)
     await list_and_save(again.tracker, other)
     assert again.tracker.quarantined == frozenset()
 
 
-async def test_a_tool_kept_before_it_was_stored_is_not_quarantined_in_the_next_run(path: Path) -> None:
+async def test_a_tool_kept_before_it_was_stored_is_not_quarantined_in_the_next_run(database_path: Path) -> None:
     kind, evil = (
         server_listing({"name": "a", "description": "kind"}),
         server_listing({"name": "a", "description": "evil"}),
     )
-    bench = Bench(path)
+    bench = TrackerSetup(database_path)
     await list_and_save(bench.tracker, kind)
     bench.tracker.compare(evil)
     bench.tracker.compare(kind)
     assert await bench.tracker.accept({"a": kind.tools["a"].digest}) == ("a",)
     await bench.database.close()
-    again = Bench(path)
+    again = TrackerSetup(database_path)
     await list_and_save(again.tracker, kind)
     assert again.tracker.quarantined == frozenset()
 
 
-async def test_each_change_and_each_acceptance_is_audited_once(path: Path) -> None:
-    bench = Bench(path)
+async def test_each_change_and_each_acceptance_is_audited_once(database_path: Path) -> None:
+    bench = TrackerSetup(database_path)
     evil = server_listing({"name": "a", "description": "evil"})
     await list_and_save(bench.tracker, server_listing({"name": "a"}))
     for seen in (evil, evil, server_listing({"name": "a", "description": "worse"}), evil):
@@ -200,8 +200,8 @@ async def test_each_change_and_each_acceptance_is_audited_once(path: Path) -> No
 
 
 @pytest.mark.parametrize("answer", [None, True, "a", ["a"], AcceptToolChanges(("b",))])
-async def test_an_answer_that_names_no_tool_that_was_shown_keeps_none(path: Path, answer: Any) -> None:
-    bench = Bench(path, ScriptedFrontend(answer))
+async def test_an_answer_that_names_no_tool_that_was_shown_keeps_none(database_path: Path, answer: Any) -> None:
+    bench = TrackerSetup(database_path, ScriptedFrontend(answer))
     await list_and_save(bench.tracker, server_listing({"name": "a"}))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(bench.tracker.run)
@@ -212,9 +212,11 @@ async def test_an_answer_that_names_no_tool_that_was_shown_keeps_none(path: Path
     assert bench.tracker.quarantined == {"a"}
 
 
-async def test_what_was_refused_is_asked_about_again_when_it_changed_or_when_the_user_wants_that(path: Path) -> None:
+async def test_what_was_refused_is_asked_about_again_when_it_changed_or_when_the_user_wants_that(
+    database_path: Path,
+) -> None:
     frontend = ScriptedFrontend(AcceptToolChanges(), AcceptToolChanges())
-    bench = Bench(path, frontend)
+    bench = TrackerSetup(database_path, frontend)
     await list_and_save(bench.tracker, server_listing({"name": "a"}))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(bench.tracker.run)
@@ -231,23 +233,23 @@ async def test_what_was_refused_is_asked_about_again_when_it_changed_or_when_the
     assert not bench.tracker.ask_again()
 
 
-async def test_another_order_of_keys_is_the_same_tool(path: Path) -> None:
-    bench = Bench(path)
+async def test_another_order_of_keys_is_the_same_tool(database_path: Path) -> None:
+    bench = TrackerSetup(database_path)
     await list_and_save(bench.tracker, server_listing(b'{"name":"t","inputSchema":{"type":"object"}}'))
     bench.tracker.compare(server_listing(b'{ "inputSchema": {"type": "object"}, "name": "t" }'))
     assert bench.tracker.quarantined == frozenset()
 
 
-async def test_going_away_and_coming_back_as_something_else_is_a_change(path: Path) -> None:
-    bench = Bench(path)
+async def test_going_away_and_coming_back_as_something_else_is_a_change(database_path: Path) -> None:
+    bench = TrackerSetup(database_path)
     await list_and_save(bench.tracker, server_listing({"name": "a"}))
     bench.tracker.compare(server_listing())
     bench.tracker.compare(server_listing({"name": "a", "description": "now evil"}))
     assert bench.tracker.quarantined == {"a"}
 
 
-async def test_another_command_under_the_same_name_is_another_server(path: Path) -> None:
-    bench = Bench(path)
+async def test_another_command_under_the_same_name_is_another_server(database_path: Path) -> None:
+    bench = TrackerSetup(database_path)
     await list_and_save(bench.tracker, server_listing({"name": "a"}))
     other = bench.of(ServerConfig(name="s", command="other"))
     await list_and_save(other, server_listing({"name": "a", "description": "x"}))
@@ -257,9 +259,9 @@ async def test_another_command_under_the_same_name_is_another_server(path: Path)
     assert back.quarantined == {"a"}, "what was seen of the first one is forgotten"
 
 
-async def test_what_is_kept_is_offered_again_and_its_grants_follow(path: Path) -> None:
+async def test_what_is_kept_is_offered_again_and_its_grants_follow(database_path: Path) -> None:
     frontend = ScriptedFrontend(AcceptToolChanges(("a",)))
-    bench = Bench(path, frontend)
+    bench = TrackerSetup(database_path, frontend)
     seen = server_listing({"name": "a"}, {"name": "b"})
     await list_and_save(bench.tracker, seen)
     changed = server_listing({"name": "a", "description": "x"}, {"name": "b", "description": "x"})
@@ -278,14 +280,16 @@ async def test_what_is_kept_is_offered_again_and_its_grants_follow(path: Path) -
     assert (server, tool, before, after) == ("s", "a", seen.tools["a"].digest, changed.tools["a"].digest)
     assert bench.settled == 1
     await bench.database.close()
-    again = Bench(path)
+    again = TrackerSetup(database_path)
     await list_and_save(again.tracker, changed)
     assert again.tracker.quarantined == {"b"}
 
 
-async def test_a_tool_that_changes_once_more_while_its_question_is_open_is_asked_about_as_it_is_now(path: Path) -> None:
+async def test_a_tool_that_changes_once_more_while_its_question_is_open_is_asked_about_as_it_is_now(
+    database_path: Path,
+) -> None:
     frontend = ScriptedFrontend()
-    bench = Bench(path, frontend)
+    bench = TrackerSetup(database_path, frontend)
     await list_and_save(bench.tracker, server_listing({"name": "a"}))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(bench.tracker.run)
@@ -301,8 +305,8 @@ async def test_a_tool_that_changes_once_more_while_its_question_is_open_is_asked
     assert ["+ description: harmless" in shown[0], "+ description: evil" in shown[1]] == [True, True]
 
 
-async def test_an_answer_about_what_a_tool_was_does_not_keep_what_it_is(path: Path) -> None:
-    bench = Bench(path)
+async def test_an_answer_about_what_a_tool_was_does_not_keep_what_it_is(database_path: Path) -> None:
+    bench = TrackerSetup(database_path)
     await list_and_save(bench.tracker, server_listing({"name": "a"}))
     shown = server_listing({"name": "a", "description": "harmless"})
     bench.tracker.compare(shown)
@@ -314,14 +318,14 @@ async def test_an_answer_about_what_a_tool_was_does_not_keep_what_it_is(path: Pa
 
 async def test_a_failing_store_is_reported_and_quarantine_lasts_for_this_run(tmp_path: Path) -> None:
     (tmp_path / "store.db").mkdir()
-    bench = Bench(tmp_path / "store.db")
+    bench = TrackerSetup(tmp_path / "store.db")
     await list_and_save(bench.tracker, server_listing({"name": "a"}))
     bench.tracker.compare(server_listing({"name": "a", "description": "x"}))
     assert bench.tracker.quarantined == {"a"}
 
 
-async def test_a_file_that_cannot_be_read_forgets_nothing_of_this_run(path: Path) -> None:
-    bench = Bench(path)
+async def test_a_file_that_cannot_be_read_forgets_nothing_of_this_run(database_path: Path) -> None:
+    bench = TrackerSetup(database_path)
     await bench.database.run(lambda db: db.execute("DROP TABLE pins"))
     await list_and_save(bench.tracker, server_listing({"name": "a"}))
     assert bench.told
@@ -330,9 +334,9 @@ async def test_a_file_that_cannot_be_read_forgets_nothing_of_this_run(path: Path
     assert not await bench.tracker.wait_for_decision("a")
 
 
-async def test_what_another_program_kept_meanwhile_does_not_turn_with_what_this_one_knew(path: Path) -> None:
+async def test_what_another_program_kept_meanwhile_does_not_turn_with_what_this_one_knew(database_path: Path) -> None:
     pins, old, new = (
-        ToolFingerprintStore(Database(path)),
+        ToolFingerprintStore(Database(database_path)),
         ToolFingerprint("a", "r1", "d1"),
         ToolFingerprint("a", "r2", "d2"),
     )
@@ -345,8 +349,10 @@ async def test_what_another_program_kept_meanwhile_does_not_turn_with_what_this_
     assert await pins.load_all("s", "other") == await pins.load_all("x", "sd") == {}
 
 
-async def test_ways_to_start_a_server_that_were_not_used_for_longest_are_forgotten_and_no_other(path: Path) -> None:
-    pins = ToolFingerprintStore(Database(path))
+async def test_ways_to_start_a_server_that_were_not_used_for_longest_are_forgotten_and_no_other(
+    database_path: Path,
+) -> None:
+    pins = ToolFingerprintStore(Database(database_path))
     for number in range(MAX_SERVER_DIGESTS + 2):
         await pins.save("s", f"d{number}", [(ToolFingerprint("a", "r", "d"), b"{}")])
         await pins.save("s", "d1", [(ToolFingerprint("a", "r", "d"), b"{}")])
@@ -354,8 +360,8 @@ async def test_ways_to_start_a_server_that_were_not_used_for_longest_are_forgott
     assert known == [1, *range(3, MAX_SERVER_DIGESTS + 2)]
 
 
-async def test_a_definition_that_grows_when_it_is_unpacked_is_cut(path: Path) -> None:
-    database = Database(path)
+async def test_a_definition_that_grows_when_it_is_unpacked_is_cut(database_path: Path) -> None:
+    database = Database(database_path)
     pins = ToolFingerprintStore(database)
     await pins.save("s", "sd", [(ToolFingerprint("a", "r", "d"), b"{}")])
     bomb = zlib.compress(b"x" * 10_000_000)
@@ -365,8 +371,8 @@ async def test_a_definition_that_grows_when_it_is_unpacked_is_cut(path: Path) ->
     assert await pins.load_definition("s", "sd", "a") == b""
 
 
-async def test_by_hand_only_what_was_shown_is_kept_once_the_server_is_there(path: Path) -> None:
-    bench, waited = Bench(path), list[str]()
+async def test_by_hand_only_what_was_shown_is_kept_once_the_server_is_there(database_path: Path) -> None:
+    bench, waited = TrackerSetup(database_path), list[str]()
 
     async def session() -> None:
         waited.append("ready")
@@ -392,10 +398,10 @@ def test_what_is_no_json_is_another_definition_with_every_byte() -> None:
 
 
 async def test_a_server_that_names_new_tools_forever_cannot_push_out_what_was_seen(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+    database_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcphost.host.servers.tool_changes.MAX_REMEMBERED_TOOLS", 10)
-    bench = Bench(path)
+    bench = TrackerSetup(database_path)
     await list_and_save(bench.tracker, server_listing({"name": "a"}))
     for number in range(30):
         bench.tracker.compare(server_listing({"name": f"n{number}"}))
@@ -439,10 +445,10 @@ def test_a_difference_of_hostile_shape_raises_nothing() -> None:
 
 
 async def test_the_definitions_of_one_server_take_a_bounded_part_of_the_disk(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+    database_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcphost.store.tool_fingerprints.MAX_SERVER_BYTES", 200_000)
-    database = Database(path)
+    database = Database(database_path)
     pins = ToolFingerprintStore(database)
     for number in range(30):
         fingerprint = ToolFingerprint(f"t{number}", f"r{number}", f"d{number}")
@@ -463,10 +469,10 @@ async def test_the_definitions_of_one_server_take_a_bounded_part_of_the_disk(
 
 
 async def test_a_tool_that_was_forgotten_is_asked_about_when_it_comes_back(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+    database_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcphost.host.servers.tool_changes.MAX_REMEMBERED_TOOLS", 3)
-    bench = Bench(path, ScriptedFrontend(AcceptToolChanges(("new",)), AcceptToolChanges(())))
+    bench = TrackerSetup(database_path, ScriptedFrontend(AcceptToolChanges(("new",)), AcceptToolChanges(())))
     await list_and_save(bench.tracker, server_listing({"name": "old"}))
     bench.tracker.compare(server_listing({"name": "a"}, {"name": "b"}))
     bench.tracker.compare(server_listing({"name": "b"}, {"name": "new"}))
@@ -481,16 +487,16 @@ async def test_a_tool_that_was_forgotten_is_asked_about_when_it_comes_back(
     reason = [question.why for question in bench.frontend.asked]
     assert reason == ["one of its tools is not known; only 3 tools of a server are remembered"] * 2
     assert bench.followed == []
-    again = Bench(path)
+    again = TrackerSetup(database_path)
     await list_and_save(again.tracker, server_listing({"name": "a"}, {"name": "new"}, {"name": "old"}))
     assert again.tracker.quarantined == {"old"}
 
 
 async def test_after_a_refusal_new_names_beyond_the_limit_ask_nothing_until_the_user_wants_it(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+    database_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcphost.host.servers.tool_changes.MAX_REMEMBERED_TOOLS", 1)
-    bench = Bench(path, ScriptedFrontend(AcceptToolChanges(()), AcceptToolChanges(("n9",))))
+    bench = TrackerSetup(database_path, ScriptedFrontend(AcceptToolChanges(()), AcceptToolChanges(("n9",))))
     await list_and_save(bench.tracker, server_listing({"name": "a"}))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(bench.tracker.run)
@@ -505,10 +511,10 @@ async def test_after_a_refusal_new_names_beyond_the_limit_ask_nothing_until_the_
 
 
 async def test_a_tool_that_cannot_be_accepted_stays_quarantined_without_another_question(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+    database_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcphost.host.servers.tool_changes.MAX_REMEMBERED_TOOLS", 1)
-    bench = Bench(path, ScriptedFrontend(AcceptToolChanges(("b",))))
+    bench = TrackerSetup(database_path, ScriptedFrontend(AcceptToolChanges(("b",))))
     await list_and_save(bench.tracker, server_listing({"name": "a"}, {"name": "b"}))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(bench.tracker.run)
@@ -518,10 +524,10 @@ async def test_a_tool_that_cannot_be_accepted_stays_quarantined_without_another_
     assert len(bench.frontend.asked) == 1
 
 
-async def test_many_quarantined_tools_share_one_audit_row(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_quarantined_tools_share_one_audit_row(database_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcphost.host.servers.tool_changes.MAX_REMEMBERED_TOOLS", 1)
     monkeypatch.setattr("mcphost.host.servers.tool_changes.MAX_AUDITED_TOOLS", 5)
-    bench = Bench(path)
+    bench = TrackerSetup(database_path)
     await list_and_save(bench.tracker, server_listing({"name": "a"}))
     for number in range(50):
         bench.tracker.compare(server_listing({"name": f"n{number}"}))
@@ -531,7 +537,7 @@ async def test_many_quarantined_tools_share_one_audit_row(path: Path, monkeypatc
 
 @pytest.mark.parametrize("long", [True, False])
 async def test_long_definitions_are_hashed_off_the_event_loop_and_short_ones_at_once(
-    path: Path, monkeypatch: pytest.MonkeyPatch, long: bool
+    database_path: Path, monkeypatch: pytest.MonkeyPatch, long: bool
 ) -> None:
     threads: set[int] = set()
     hashed = hashlib.sha256
@@ -540,7 +546,7 @@ async def test_long_definitions_are_hashed_off_the_event_loop_and_short_ones_at_
         threads.add(threading.get_ident())
         return hashed(data)
 
-    bench = Bench(path)
+    bench = TrackerSetup(database_path)
     monkeypatch.setattr("mcphost.host.servers.tool_changes.hashlib", SimpleNamespace(sha256=counting))
     monkeypatch.setattr("mcphost.host.servers.catalog.hashlib", SimpleNamespace(sha256=counting))
     description = "d" * (INLINE_DIGEST_BYTES if long else 1)
@@ -553,11 +559,11 @@ async def test_long_definitions_are_hashed_off_the_event_loop_and_short_ones_at_
 
 
 async def test_what_was_seen_is_read_once_also_when_that_is_begun_before_the_list(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+    database_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = Bench(path)
+    first = TrackerSetup(database_path)
     await list_and_save(first.tracker, server_listing({"name": "a"}))
-    bench, reads = Bench(path), 0
+    bench, reads = TrackerSetup(database_path), 0
     every = ToolFingerprintStore.load_all
 
     async def counting(store: ToolFingerprintStore, *words: str) -> dict[str, ToolFingerprint]:
@@ -573,10 +579,10 @@ async def test_what_was_seen_is_read_once_also_when_that_is_begun_before_the_lis
 
 
 async def test_new_tools_are_written_down_a_moment_after_the_server_is_ready(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+    database_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(drift_module, "SAVE_SECONDS", 0)
-    bench = Bench(path)
+    bench = TrackerSetup(database_path)
     await bench.tracker.compare_first(server_listing({"name": "a"}))
     pins = ToolFingerprintStore(bench.database)
     key = (SERVER.name, server_digest(SERVER))

@@ -15,7 +15,7 @@ CHARACTERS = 'abc"\\/\x7f<>&é\u2028😀e.E0123456789- \t\n$'
 NUMBERS = [0, -1, 2**31, 2**53, 2**63 - 1, 2**64 - 1, 2**64, -(2**63), 10**17, 10**18, 0.1, 1e5, 1e-7, 1e22, -2.5, -0.0]
 
 
-def by_definition(raw: bytes) -> str:
+def canonical_hash(raw: bytes) -> str:
     try:
         canonical = json.dumps(loads(raw), sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
     except (MalformedMessage, ValueError):
@@ -23,7 +23,7 @@ def by_definition(raw: bytes) -> str:
     return hashlib.sha256(canonical).hexdigest()
 
 
-def value(chance: random.Random, depth: int = 0) -> Any:
+def random_value(chance: random.Random, depth: int = 0) -> Any:
     def text() -> str:
         return "".join(chance.choices(CHARACTERS, k=chance.randrange(6)))
 
@@ -35,9 +35,9 @@ def value(chance: random.Random, depth: int = 0) -> Any:
         case 2 | 3 | 4:
             return text()
         case 5 if depth < 4:
-            return [value(chance, depth + 1) for _ in range(chance.randrange(4))]
+            return [random_value(chance, depth + 1) for _ in range(chance.randrange(4))]
         case _ if depth < 4:
-            return {text(): value(chance, depth + 1) for _ in range(chance.randrange(5))}
+            return {text(): random_value(chance, depth + 1) for _ in range(chance.randrange(5))}
         case _:
             return 1
 
@@ -45,9 +45,9 @@ def value(chance: random.Random, depth: int = 0) -> Any:
 def test_the_digest_is_that_of_the_canonical_form_for_any_definition() -> None:
     chance = random.Random(7)
     for _ in range(20_000):
-        made = json.dumps(value(chance), ensure_ascii=chance.random() < 0.5)
+        made = json.dumps(random_value(chance), ensure_ascii=chance.random() < 0.5)
         raw = made.encode()
-        assert fingerprint(raw) == by_definition(raw), raw
+        assert fingerprint(raw) == canonical_hash(raw), raw
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_the_digest_is_that_of_the_canonical_form_for_any_definition() -> None:
     ],
 )
 def test_the_digest_of_odd_json_is_that_of_its_canonical_form_or_of_its_bytes(raw: bytes) -> None:
-    assert fingerprint(raw) == by_definition(raw)
+    assert fingerprint(raw) == canonical_hash(raw)
 
 
 def test_the_digest_of_a_known_definition_never_changes() -> None:

@@ -27,7 +27,7 @@ STRUCTURED = ("2025-06-18", "2025-11-25", "2026-07-28")
 WEATHER = {"type": "object", "properties": {"degrees": {"type": "number"}}, "required": ["degrees"]}
 
 
-def weather(result: dict[str, Any], revision: str = "2026-07-28", schema: Any = WEATHER) -> InProcessServer:
+def create_weather_peer(result: dict[str, Any], revision: str = "2026-07-28", schema: Any = WEATHER) -> InProcessServer:
     return create_peer(
         revision,
         tools__list=tools_result(tool_definition("weather", outputSchema=schema)),
@@ -38,7 +38,7 @@ def weather(result: dict[str, Any], revision: str = "2026-07-28", schema: Any = 
 @pytest.mark.req("tools.output-schema.validate")
 @pytest.mark.parametrize("revision", STRUCTURED)
 async def test_a_result_that_keeps_its_tools_promise_is_a_result(tmp_path: Path, revision: str) -> None:
-    peer = weather(text_result('{"degrees": 7}', structuredContent={"degrees": 7}), revision)
+    peer = create_weather_peer(text_result('{"degrees": 7}', structuredContent={"degrees": 7}), revision)
     async with open_host_with(tmp_path, peer) as host:
         called = await host.tools.call("peer", "weather", {})
     assert called.validation.outcome == "fits"
@@ -50,7 +50,7 @@ async def test_a_result_that_keeps_its_tools_promise_is_a_result(tmp_path: Path,
 async def test_a_schema_violation_is_reported_with_its_location_to_user_and_model(
     tmp_path: Path, revision: str
 ) -> None:
-    peer = weather(text_result("warm", structuredContent={"degrees": "warm"}), revision)
+    peer = create_weather_peer(text_result("warm", structuredContent={"degrees": "warm"}), revision)
     model = ScriptedModel(tool_round(("peer__weather", {})), text_round("ok"))
     async with open_host_with(tmp_path, peer, model, ScriptedFrontend(AllowOnce())) as host:
         called = await host.tools.call("peer", "weather", {})
@@ -69,7 +69,7 @@ async def test_a_schema_violation_is_reported_with_its_location_to_user_and_mode
 
 @pytest.mark.req("tools.output-schema.validate")
 async def test_a_promised_structure_that_is_missing_is_the_servers_fault(tmp_path: Path) -> None:
-    async with open_host_with(tmp_path, weather(text_result("7 degrees"))) as host:
+    async with open_host_with(tmp_path, create_weather_peer(text_result("7 degrees"))) as host:
         called = await host.tools.call("peer", "weather", {})
     assert called.validation.outcome == "misfit"
     assert "no structured content" in called.validation.text
@@ -78,14 +78,14 @@ async def test_a_promised_structure_that_is_missing_is_the_servers_fault(tmp_pat
 
 @pytest.mark.req("tools.output-schema.validate")
 async def test_an_error_promises_no_structure(tmp_path: Path) -> None:
-    async with open_host_with(tmp_path, weather(text_result("no such city", isError=True))) as host:
+    async with open_host_with(tmp_path, create_weather_peer(text_result("no such city", isError=True))) as host:
         called = await host.tools.call("peer", "weather", {})
     assert called.validation.outcome == "none"
     assert called.text == "no such city"
 
 
 async def test_before_2025_06_18_there_are_no_promises(tmp_path: Path) -> None:
-    async with open_host_with(tmp_path, weather(text_result("7"), "2025-03-26")) as host:
+    async with open_host_with(tmp_path, create_weather_peer(text_result("7"), "2025-03-26")) as host:
         assert (await host.tools.call("peer", "weather", {})).validation.outcome == "none"
 
 
@@ -100,7 +100,7 @@ async def test_before_2025_06_18_there_are_no_promises(tmp_path: Path) -> None:
     ],
 )
 async def test_a_promise_of_2026_07_28_may_have_any_root(tmp_path: Path, schema: Any, good: Any, bad: Any) -> None:
-    peer = weather({"content": [], "structuredContent": good}, schema=schema)
+    peer = create_weather_peer({"content": [], "structuredContent": good}, schema=schema)
     async with open_host_with(tmp_path, peer) as host:
         assert (await host.tools.call("peer", "weather", {})).validation.outcome == "fits"
         peer.answers["tools/call"] = {"content": [], "structuredContent": bad}
@@ -170,7 +170,7 @@ DOUBLING = {
 async def test_a_promise_that_cannot_be_checked_marks_the_result_and_loses_nothing(
     tmp_path: Path, schema: Any, reason: str
 ) -> None:
-    peer = weather(text_result("7", structuredContent={"degrees": "x"}), schema=schema)
+    peer = create_weather_peer(text_result("7", structuredContent={"degrees": "x"}), schema=schema)
     async with open_host_with(tmp_path, peer) as host:
         started_at = time.monotonic()
         called = await host.tools.call("peer", "weather", {})

@@ -243,7 +243,7 @@ async def test_of_too_many_switches_the_newest_are_kept(
 
 
 async def test_an_unreadable_or_unstorable_toggle_is_reported_and_lasts_for_this_run() -> None:
-    class Failing(ToolToggleStore):
+    class FailingToggleStore(ToolToggleStore):
         def __init__(self) -> None:
             pass
 
@@ -255,7 +255,7 @@ async def test_an_unreadable_or_unstorable_toggle_is_reported_and_lasts_for_this
 
     messages: list[str] = []
     switches = ToolToggles(
-        Failing(), create_in_memory_log(), lambda event: None, lambda error: messages.append(error.message)
+        FailingToggleStore(), create_in_memory_log(), lambda event: None, lambda error: messages.append(error.message)
     )
     server = ServerConfig(name="s", command="x")
     await switches.set_enabled(server, "burn", enabled=False)

@@ -109,7 +109,7 @@ def test_words_are_bounded_whatever_arrives() -> None:
     assert len(extract_provider_message("x" * 100_000)) <= 600
 
 
-class WithStatus(Exception):
+class StatusError(Exception):
     status_code = 429
     litellm_response_headers = {"retry-after": "7"}  # noqa: RUF012
 
@@ -121,7 +121,7 @@ class MidStreamFallbackError(Exception):
 
 
 def test_an_exception_is_flattened_with_what_lies_behind_it() -> None:
-    inner = WithStatus("slow down")
+    inner = StatusError("slow down")
     inner.__cause__ = ConnectionResetError("reset")
     failure = make_failure(MidStreamFallbackError(inner))
     assert failure.status == 429
@@ -138,6 +138,6 @@ def test_a_circle_of_causes_ends() -> None:
 
 @pytest.mark.parametrize("value", ["soon", "-1", "nan", "999999999", None])
 def test_a_strange_retry_after_is_ignored(value: object) -> None:
-    error = WithStatus("x")
+    error = StatusError("x")
     error.litellm_response_headers = {"retry-after": value}  # pyright: ignore[reportAttributeAccessIssue]
     assert make_failure(error).retry_after is None

@@ -10,24 +10,24 @@ from mcphost.llm.worker_client import worker_environment
 pytestmark = pytest.mark.anyio
 
 
-async def ring(name: str) -> str | None:
+async def read_keyring(name: str) -> str | None:
     return {"OPENAI_API_KEY": "from-ring", "MINE": "mine-from-ring"}.get(name)
 
 
-async def locked(name: str) -> str | None:
+async def locked_keyring(name: str) -> str | None:
     raise McpHostError("The keyring is locked.", "Unlock it.")
 
 
 async def test_the_environment_comes_before_the_keyring() -> None:
     config = ModelConfig(name="openai/gpt-4o")
-    assert (await find_key(config, {"OPENAI_API_KEY": "env"}, ring)).value == "env"
-    assert (await find_key(config, {}, ring)).value == "from-ring"
+    assert (await find_key(config, {"OPENAI_API_KEY": "env"}, read_keyring)).value == "env"
+    assert (await find_key(config, {}, read_keyring)).value == "from-ring"
 
 
 async def test_a_named_variable_is_the_only_one_looked_at() -> None:
     config = ModelConfig(name="openai/gpt-4o", api_key_env="MINE")
     assert (await find_key(config, {"OPENAI_API_KEY": "no", "MINE": "yes"}, None)).value == "yes"
-    assert (await find_key(config, {"OPENAI_API_KEY": "no"}, ring)).value == "mine-from-ring"
+    assert (await find_key(config, {"OPENAI_API_KEY": "no"}, read_keyring)).value == "mine-from-ring"
     with pytest.raises(ModelError, match="MINE"):
         await find_key(config, {"OPENAI_API_KEY": "no"}, None)
 
@@ -45,16 +45,18 @@ async def test_a_missing_key_is_reported_before_anything_starts(name: str, varia
 
 async def test_a_locked_keyring_is_reported_as_such() -> None:
     with pytest.raises(ModelError, match="locked"):
-        await find_key(ModelConfig(name="openai/x"), {}, locked)
+        await find_key(ModelConfig(name="openai/x"), {}, locked_keyring)
 
 
 async def test_local_servers_need_no_key_and_get_none_by_accident() -> None:
     environ = {"OPENAI_API_KEY": "precious"}
-    assert (await find_key(ModelConfig(name="ollama_chat/llama3"), environ, ring)).value == ""
+    assert (await find_key(ModelConfig(name="ollama_chat/llama3"), environ, read_keyring)).value == ""
     for base in ("http://127.0.0.1:1234/v1", "http://localhost:1234/v1", "http://[::1]:1/v1"):
-        assert (await find_key(ModelConfig(name="openai/x", api_base=base), environ, ring)).value == PLACEHOLDER_KEY
+        assert (
+            await find_key(ModelConfig(name="openai/x", api_base=base), environ, read_keyring)
+        ).value == PLACEHOLDER_KEY
     named = ModelConfig(name="openai/x", api_base="http://127.0.0.1:1/v1", api_key_env="OPENAI_API_KEY")
-    assert (await find_key(named, environ, ring)).value == "precious"
+    assert (await find_key(named, environ, read_keyring)).value == "precious"
 
 
 async def test_a_gateway_without_a_key_gets_a_placeholder() -> None:

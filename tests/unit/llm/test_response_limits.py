@@ -25,11 +25,11 @@ from mcphost.llm.response_limits import (
 CALLS = b'data: {"tool_calls":[' + b",".join([b'{"function":{}}'] * MAX_LINE_OBJECTS) + b"]}\n\n"
 
 
-class Answer(httpx.Response):
+class CustomResponse(httpx.Response):
     """A class of its own, so that no other test is changed."""
 
 
-limit_responses(Answer)
+limit_responses(CustomResponse)
 
 
 def answer_of(body: bytes, encoding: str) -> httpx.Response:
@@ -39,7 +39,7 @@ def answer_of(body: bytes, encoding: str) -> httpx.Response:
 
     headers = {"content-type": "text/event-stream", "content-encoding": encoding}
     request = httpx.Request("POST", "http://provider.example/")
-    return Answer(200, headers=headers, content=stream(), request=request)
+    return CustomResponse(200, headers=headers, content=stream(), request=request)
 
 
 def feed_meter(data: bytes, step: int) -> None:
@@ -85,7 +85,7 @@ def test_some_empty_lines_and_short_lines_are_fine() -> None:
     feed_meter(b'event: a\ndata: {"delta":"the"}\n\n: ping\n\n' * 50_000, 64 * 1024)
 
 
-def passed_on(data: bytes, step: int) -> list[bytes]:
+def relayed_pieces(data: bytes, step: int) -> list[bytes]:
     lines = EventLineBuffer()
     return [*(lines.feed(data[at : at + step]) for at in range(0, len(data), step)), lines.flush()]
 
@@ -94,13 +94,13 @@ def passed_on(data: bytes, step: int) -> list[bytes]:
 @pytest.mark.parametrize("step", [3, 1_000, 10**6])
 def test_an_event_of_very_many_lines_is_refused(end: bytes, step: int) -> None:
     with pytest.raises(AnswerTooLong, match="more than 500 lines"):
-        passed_on((b"data: something" + end) * 600 + b"\n", step)
+        relayed_pieces((b"data: something" + end) * 600 + b"\n", step)
 
 
 @pytest.mark.parametrize("step", [1, 7, 1_000])
 def test_lines_of_an_event_stream_are_passed_on_whole(step: int) -> None:
     data = b"data: " + b"a" * 3_000 + b"\n\n" + b"data: b\r\n\r\n" * 400 + b"data: the end"
-    pieces = passed_on(data, step)
+    pieces = relayed_pieces(data, step)
     assert b"".join(pieces) == data
     assert all(not piece or piece.endswith(b"\n") for piece in pieces[:-1])
 
@@ -132,16 +132,16 @@ async def test_an_encoding_that_was_not_asked_for_is_refused() -> None:
 
 @pytest.mark.anyio
 async def test_every_request_asks_for_an_answer_that_is_not_compressed() -> None:
-    class Client(httpx.AsyncClient):
+    class CustomClient(httpx.AsyncClient):
         """A class of its own, so that no other test is changed."""
 
-    disable_compression(Client)
+    disable_compression(CustomClient)
     asked: list[str] = []
 
     def handle(request: httpx.Request) -> httpx.Response:
         asked.append(request.headers["accept-encoding"])
         return httpx.Response(200)
 
-    async with Client(transport=httpx.MockTransport(handle), headers={"accept-encoding": "br"}) as client:
+    async with CustomClient(transport=httpx.MockTransport(handle), headers={"accept-encoding": "br"}) as client:
         await client.post("http://provider.example/", json={})
     assert asked == ["identity"]

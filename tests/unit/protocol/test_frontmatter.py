@@ -38,7 +38,7 @@ WRITTEN = [
 ]
 
 
-def front(text: str) -> str:
+def with_frontmatter(text: str) -> str:
     return f"---\n{text}\n---\n\n# Body\n"
 
 
@@ -54,8 +54,8 @@ def as_json(value: Any) -> Any:
 @pytest.mark.parametrize("text", WRITTEN, ids=range(len(WRITTEN)))
 def test_what_people_write_is_read_as_other_readers_read_it(text: str) -> None:
     said = as_json(yaml.safe_load(text))
-    assert find_difference(parse_frontmatter(front(text)), said) == ""
-    assert find_difference(parse_frontmatter(front(text).replace("\n", "\r\n")), said) == ""
+    assert find_difference(parse_frontmatter(with_frontmatter(text)), said) == ""
+    assert find_difference(parse_frontmatter(with_frontmatter(text).replace("\n", "\r\n")), said) == ""
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_what_people_write_is_read_as_other_readers_read_it(text: str) -> None:
     ],
 )
 def test_versions_of_yaml_may_read_a_plain_scalar_differently(text: str, said: dict[str, Any]) -> None:
-    assert find_difference(parse_frontmatter(front(text)), said) == ""
+    assert find_difference(parse_frontmatter(with_frontmatter(text)), said) == ""
 
 
 @pytest.mark.parametrize(
@@ -91,35 +91,35 @@ def test_versions_of_yaml_may_read_a_plain_scalar_differently(text: str, said: d
     ],
 )
 def test_a_field_that_differs_is_named(text: str, said: dict[str, Any], where: str) -> None:
-    assert find_difference(parse_frontmatter(front(text)), said) == where
+    assert find_difference(parse_frontmatter(with_frontmatter(text)), said) == where
 
 
 HOSTILE = {
     "no fence": "name: a\n---",
     "no end": "---\nname: a\n" + "x: y\n" * 30_000,
-    "alias": front("a: &x [1]\nb: *x"),
-    "laughs": front("a: &a [l,l]\nb: &b [*a,*a]\nc: [*b,*b]"),
-    "tag": front("a: !!python/object/apply:os.system ['true']"),
-    "tag in a list": front("a: [!!x y]"),
-    "merge": front("a: 1\n<<: {b: 2}"),
-    "twice": front("name: a\nname: b"),
-    "twice in braces": front("m: {a: 1, a: 2}"),
-    "complex key": front("? a\n: b"),
-    "deep flow": front("a: " + "[" * 5_000 + "]" * 5_000),
-    "deep dashes": front("- " * 5_000 + "x"),
-    "deep blocks": front("\n".join(" " * n + "k:" for n in range(200))),
-    "many": front("a: [" + "1," * 5_000 + "]"),
-    "tabs": front("a:\n\tb: 1"),
-    "open quote": front('a: "never closed'),
-    "open bracket": front("a: [1, 2"),
-    "behind": front('a: "x" y'),
-    "escape": front(r'a: "\q"'),
-    "big escape": front(r'a: "\UFFFFFFFF"'),
-    "no fields": front("just text"),
-    "list": front("- a\n- b"),
-    "empty": front(""),
-    "too far in": front("a: 1\n   b: 2"),
-    "nul": front("a\0"),
+    "alias": with_frontmatter("a: &x [1]\nb: *x"),
+    "laughs": with_frontmatter("a: &a [l,l]\nb: &b [*a,*a]\nc: [*b,*b]"),
+    "tag": with_frontmatter("a: !!python/object/apply:os.system ['true']"),
+    "tag in a list": with_frontmatter("a: [!!x y]"),
+    "merge": with_frontmatter("a: 1\n<<: {b: 2}"),
+    "twice": with_frontmatter("name: a\nname: b"),
+    "twice in braces": with_frontmatter("m: {a: 1, a: 2}"),
+    "complex key": with_frontmatter("? a\n: b"),
+    "deep flow": with_frontmatter("a: " + "[" * 5_000 + "]" * 5_000),
+    "deep dashes": with_frontmatter("- " * 5_000 + "x"),
+    "deep blocks": with_frontmatter("\n".join(" " * n + "k:" for n in range(200))),
+    "many": with_frontmatter("a: [" + "1," * 5_000 + "]"),
+    "tabs": with_frontmatter("a:\n\tb: 1"),
+    "open quote": with_frontmatter('a: "never closed'),
+    "open bracket": with_frontmatter("a: [1, 2"),
+    "behind": with_frontmatter('a: "x" y'),
+    "escape": with_frontmatter(r'a: "\q"'),
+    "big escape": with_frontmatter(r'a: "\UFFFFFFFF"'),
+    "no fields": with_frontmatter("just text"),
+    "list": with_frontmatter("- a\n- b"),
+    "empty": with_frontmatter(""),
+    "too far in": with_frontmatter("a: 1\n   b: 2"),
+    "nul": with_frontmatter("a\0"),
     "nothing": "",
 }
 
@@ -156,7 +156,7 @@ def test_reading_takes_time_in_proportion_to_the_text(piece: str) -> None:
     started_at = time.process_time()
     for begin in ("", "a: ", "a: [", 'a: "'):
         with suppress(MalformedMessage):
-            parse_frontmatter(front(begin + piece * (64_000 // len(piece))))
+            parse_frontmatter(with_frontmatter(begin + piece * (64_000 // len(piece))))
     assert time.process_time() - started_at < 8
 
 
@@ -184,7 +184,7 @@ def test_random_texts_are_read_or_refused_and_never_disagree_with_another_reader
     for _ in range(6_000):
         text = "k: " + "".join(dice.choices(pieces, k=dice.randrange(1, 14)))
         try:
-            ours = parse_frontmatter(front(text))
+            ours = parse_frontmatter(with_frontmatter(text))
         except MalformedMessage:
             continue
         try:
@@ -198,7 +198,7 @@ def test_random_texts_are_read_or_refused_and_never_disagree_with_another_reader
 
 def test_the_depth_that_is_allowed_is_read() -> None:
     levels = MAX_DEPTH - 2
-    assert parse_frontmatter(front("a: " + "[" * levels + "]" * levels))
+    assert parse_frontmatter(with_frontmatter("a: " + "[" * levels + "]" * levels))
 
 
 def test_front_matter_of_very_many_lines_is_refused() -> None:

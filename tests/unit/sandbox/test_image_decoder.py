@@ -31,17 +31,17 @@ async def decoder() -> AsyncIterator[ImageDecoder]:
     await decoder.close()
 
 
-def encoded(body: bytes) -> str:
+def to_base64(body: bytes) -> str:
     return base64.b64encode(body).decode()
 
 
-def saved(image: Image.Image, kind: str, **options: Any) -> bytes:
+def save_image(image: Image.Image, kind: str, **options: Any) -> bytes:
     body = io.BytesIO()
     image.save(body, kind, **options)
     return body.getvalue()
 
 
-def halves(width: int = 40, height: int = 20) -> Image.Image:
+def two_colour_image(width: int = 40, height: int = 20) -> Image.Image:
     """Red at the left, blue at the right."""
     image = Image.new("RGB", (width, height), RED)
     image.paste(BLUE, (width // 2, 0, width, height))
@@ -68,7 +68,7 @@ def is_near_colour(found: tuple[int, ...], expected: tuple[int, ...]) -> bool:
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "WEBP"])
 async def test_each_kind_is_decoded_small_with_its_sides_in_proportion(decoder: ImageDecoder, kind: str) -> None:
-    drawing = await decoder.decode(encoded(saved(halves(400, 200), kind)), 40, 40)
+    drawing = await decoder.decode(to_base64(save_image(two_colour_image(400, 200), kind)), 40, 40)
     assert isinstance(drawing, DecodedImage), drawing
     assert (drawing.width, drawing.height) == (40, 20)
     assert is_near_colour(pixel_at(drawing, 3, 10), (*RED, 255))
@@ -77,14 +77,14 @@ async def test_each_kind_is_decoded_small_with_its_sides_in_proportion(decoder: 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "I;16"])
 async def test_every_way_of_holding_colours_is_read(decoder: ImageDecoder, mode: str) -> None:
-    drawing = await decoder.decode(encoded(saved(halves().convert("L").convert(mode), "PNG")), 40, 40)
+    drawing = await decoder.decode(to_base64(save_image(two_colour_image().convert("L").convert(mode), "PNG")), 40, 40)
     assert isinstance(drawing, DecodedImage), drawing
 
 
 async def test_what_cannot_be_seen_stays_so_and_a_small_picture_is_not_enlarged(decoder: ImageDecoder) -> None:
     image = Image.new("RGBA", (6, 4), (0, 0, 0, 0))
     image.putpixel((1, 2), (*GREEN, 255))
-    drawing = await decoder.decode(encoded(saved(image, "PNG")), 100, 100)
+    drawing = await decoder.decode(to_base64(save_image(image, "PNG")), 100, 100)
     assert isinstance(drawing, DecodedImage)
     assert (drawing.width, drawing.height) == (6, 4)
     assert (pixel_at(drawing, 0, 0)[3], pixel_at(drawing, 1, 2)) == (0, (*GREEN, 255))
@@ -93,8 +93,8 @@ async def test_what_cannot_be_seen_stays_so_and_a_small_picture_is_not_enlarged(
 async def test_of_a_moving_picture_the_first_frame_is_drawn(decoder: ImageDecoder) -> None:
     frames = [Image.new("RGB", (8, 8), colour) for colour in (GREEN, RED, BLUE)]
     for kind in ("GIF", "WEBP", "PNG"):
-        body = saved(frames[0], kind, save_all=True, append_images=frames[1:])
-        drawing = await decoder.decode(encoded(body), 8, 8)
+        body = save_image(frames[0], kind, save_all=True, append_images=frames[1:])
+        drawing = await decoder.decode(to_base64(body), 8, 8)
         assert isinstance(drawing, DecodedImage), drawing
         assert is_near_colour(pixel_at(drawing, 4, 4), GREEN)
 
@@ -102,7 +102,7 @@ async def test_of_a_moving_picture_the_first_frame_is_drawn(decoder: ImageDecode
 async def test_a_photograph_that_was_taken_sideways_stands_upright(decoder: ImageDecoder) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6  # its right side is up
-    drawing = await decoder.decode(encoded(saved(halves(400, 200), "JPEG", exif=exif)), 40, 40)
+    drawing = await decoder.decode(to_base64(save_image(two_colour_image(400, 200), "JPEG", exif=exif)), 40, 40)
     assert isinstance(drawing, DecodedImage), drawing
     assert (drawing.width, drawing.height) == (20, 40)
     assert is_near_colour(pixel_at(drawing, 10, 4), RED)
@@ -110,8 +110,8 @@ async def test_a_photograph_that_was_taken_sideways_stands_upright(decoder: Imag
 
 
 async def test_of_a_picture_that_is_cut_short_the_part_that_is_there_is_drawn(decoder: ImageDecoder) -> None:
-    body = saved(halves(400, 200), "PNG", compress_level=0)
-    drawing = await decoder.decode(encoded(body[: len(body) // 2]), 40, 40)
+    body = save_image(two_colour_image(400, 200), "PNG", compress_level=0)
+    drawing = await decoder.decode(to_base64(body[: len(body) // 2]), 40, 40)
     assert isinstance(drawing, DecodedImage), drawing
     assert is_near_colour(pixel_at(drawing, 3, 2), RED)
     assert is_near_colour(pixel_at(drawing, 36, 2), BLUE)
@@ -120,16 +120,16 @@ async def test_of_a_picture_that_is_cut_short_the_part_that_is_there_is_drawn(de
 
 async def test_a_wrong_checksum_of_what_is_no_pixel_keeps_no_picture_from_being_drawn(decoder: ImageDecoder) -> None:
     """As in the picture of the reference server."""
-    body = saved(halves(), "PNG")
+    body = save_image(two_colour_image(), "PNG")
     profile = png_chunk(b"iCCP", b"ICC Profile\0\0" + zlib.compress(b"x" * 300))
-    drawing = await decoder.decode(encoded(body[:33] + profile[:-1] + b"!" + body[33:]), 40, 40)
+    drawing = await decoder.decode(to_base64(body[:33] + profile[:-1] + b"!" + body[33:]), 40, 40)
     assert isinstance(drawing, DecodedImage), drawing
     assert drawing.is_complete
     assert is_near_colour(pixel_at(drawing, 3, 10), RED)
 
 
 @cache
-def bomb() -> bytes:
+def decompression_bomb() -> bytes:
     """Return 36 million pixels in 35 kB. Made when a test needs it: every test worker imports this file."""
     return encode_png(6000, 6000, zlib.compress(bytes(6001 * 6000), 9))
 
@@ -138,11 +138,11 @@ MUCH = "much more in it than it claims"
 HOSTILE = {
     "more pixels than anybody should decode": (encode_png(50_000, 50_000, b""), "too many pixels"),
     "the most a header can say": (encode_png(2**31 - 1, 2**31 - 1, b""), "too many pixels"),
-    "cut in the middle": (saved(halves(400, 200), "JPEG")[:900], "is_complete=False"),
+    "cut in the middle": (save_image(two_colour_image(400, 200), "JPEG")[:900], "is_complete=False"),
     "rows that are no rows": (encode_png(100, 100, b"\x00" * 50), "is_complete=False"),
     "no pixels": (encode_png(0, 5, b""), "damaged"),
-    "another kind inside": (b"\x89PNG\r\n\x1a\n" + saved(halves(), "GIF"), "damaged"),
-    "a kind nobody asked for": (saved(halves(), "TIFF"), "not supported"),
+    "another kind inside": (b"\x89PNG\r\n\x1a\n" + save_image(two_colour_image(), "GIF"), "damaged"),
+    "a kind nobody asked for": (save_image(two_colour_image(), "TIFF"), "not supported"),
     "a program to be run by another": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "not supported"),
     "markup": (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "not supported"),
     "nothing": (b"", "not supported"),
@@ -156,24 +156,24 @@ async def test_a_hostile_picture_is_refused_in_words_and_the_next_one_is_drawn(
     much = encode_png(10, 10, zlib.compress(bytes(200_000_000), 9)) if what == MUCH else b""
     body, said = (much, "height=10") if what == MUCH else HOSTILE[what]
     with anyio.fail_after(20):
-        found = await decoder.decode(encoded(body), 60, 60)
+        found = await decoder.decode(to_base64(body), 60, 60)
     assert said in str(found)
-    assert isinstance(await decoder.decode(encoded(saved(halves(), "PNG")), 20, 20), DecodedImage)
+    assert isinstance(await decoder.decode(to_base64(save_image(two_colour_image(), "PNG")), 20, 20), DecodedImage)
 
 
 async def test_many_pixels_in_few_bytes_are_decoded_within_the_bounds(decoder: ImageDecoder) -> None:
     with anyio.fail_after(20):
-        assert isinstance(await decoder.decode(encoded(bomb()), 60, 60), DecodedImage | str)
-    assert isinstance(await decoder.decode(encoded(saved(halves(), "PNG")), 20, 20), DecodedImage)
+        assert isinstance(await decoder.decode(to_base64(decompression_bomb()), 60, 60), DecodedImage | str)
+    assert isinstance(await decoder.decode(to_base64(save_image(two_colour_image(), "PNG")), 20, 20), DecodedImage)
 
 
 async def test_decoding_that_takes_too_long_is_killed_and_the_next_one_works() -> None:
     quick = ImageDecoder(timeout=0.05)
     while (child := quick.pid) is None:  # on a busy machine a small picture takes too long as well
-        await quick.decode(encoded(saved(halves(), "PNG")), 8, 8)
-    assert await quick.decode(encoded(bomb()), 60, 60) == "decoding it took over 0.05 s"
+        await quick.decode(to_base64(save_image(two_colour_image(), "PNG")), 8, 8)
+    assert await quick.decode(to_base64(decompression_bomb()), 60, 60) == "decoding it took over 0.05 s"
     assert not psutil.pid_exists(child)
-    while not isinstance(await quick.decode(encoded(saved(halves(), "PNG")), 8, 8), DecodedImage):
+    while not isinstance(await quick.decode(to_base64(save_image(two_colour_image(), "PNG")), 8, 8), DecodedImage):
         assert quick.pid is None
     await quick.close()
 
@@ -186,16 +186,16 @@ async def test_what_is_too_big_or_no_base64_starts_nothing_or_is_refused(decoder
 
 
 async def test_a_child_that_dies_costs_one_picture_at_most(decoder: ImageDecoder) -> None:
-    await decoder.decode(encoded(saved(halves(), "PNG")), 8, 8)
+    await decoder.decode(to_base64(save_image(two_colour_image(), "PNG")), 8, 8)
     assert decoder.pid is not None
     os.kill(decoder.pid, signal.SIGKILL)
-    await decoder.decode(encoded(saved(halves(), "PNG")), 8, 8)
-    assert isinstance(await decoder.decode(encoded(saved(halves(), "PNG")), 8, 8), DecodedImage)
+    await decoder.decode(to_base64(save_image(two_colour_image(), "PNG")), 8, 8)
+    assert isinstance(await decoder.decode(to_base64(save_image(two_colour_image(), "PNG")), 8, 8), DecodedImage)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 async def test_the_child_has_little_memory_and_opens_no_file_and_no_socket(decoder: ImageDecoder) -> None:
-    await decoder.decode(encoded(saved(halves(), "PNG")), 8, 8)
+    await decoder.decode(to_base64(save_image(two_colour_image(), "PNG")), 8, 8)
     limits = await anyio.Path(f"/proc/{decoder.pid}/limits").read_text()
     said = {line[:25].strip(): line[26:46].strip() for line in limits.splitlines()}
     assert said["Max open files"] == said["Max file size"] == said["Max core file size"] == "0"
@@ -203,7 +203,7 @@ async def test_the_child_has_little_memory_and_opens_no_file_and_no_socket(decod
 
 
 async def test_closing_ends_the_child(decoder: ImageDecoder) -> None:
-    await decoder.decode(encoded(saved(halves(), "PNG")), 8, 8)
+    await decoder.decode(to_base64(save_image(two_colour_image(), "PNG")), 8, 8)
     child = decoder.pid
     await decoder.close()
     assert child is not None

@@ -45,20 +45,20 @@ def test_kind_and_size_are_read_from_the_first_bytes(kind: str) -> None:
         assert cut is None or cut.mime_type == expected.mime_type
 
 
-def shown(body: bytes, claimed: str) -> RenderedResult:
+def render_image(body: bytes, claimed: str) -> RenderedResult:
     block = {"type": "image", "data": base64.b64encode(body).decode(), "mimeType": claimed}
     return render(decode(encode({"content": [block]}), CallToolResult))
 
 
 def test_a_media_type_that_does_not_match_is_reported() -> None:
-    assert shown(png_header(640, 480), "image/png").text == "[image: image/png, 640 × 480 pixels, 29 bytes]"
-    told = shown(png_header(640, 480), "image/jpeg")
+    assert render_image(png_header(640, 480), "image/png").text == "[image: image/png, 640 × 480 pixels, 29 bytes]"
+    told = render_image(png_header(640, 480), "image/jpeg")
     assert told.text.endswith("29 bytes; the server calls it image/jpeg]")
     assert told.images[0].mime_type == "image/png"
 
 
 def test_a_picture_of_too_many_pixels_is_sent_to_no_model() -> None:
-    bomb = shown(png_header(100_000, 100_000), "image/png")
+    bomb = render_image(png_header(100_000, 100_000), "image/png")
     assert bomb.images == ()
     assert "100,000 × 100,000 pixels" in bomb.text
     assert "too many pixels" in bomb.text

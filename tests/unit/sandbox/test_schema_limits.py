@@ -18,15 +18,15 @@ from mcphost.serialization import Raw
 from tests.unit.sandbox.schemas import encode_schema
 
 
-def nested(levels: int) -> Raw:
+def nested_schema(levels: int) -> Raw:
     return Raw(b'{"not":' * (levels - 1) + b"{}" + b"}" * (levels - 1))
 
 
 @pytest.mark.req("base.schema.bounds")
 def test_a_schema_that_is_too_large_too_deep_or_of_too_many_parts_is_not_looked_into() -> None:
     assert "256 kB" in find_schema_problem(encode_schema({"description": "x" * 10_000_000}))
-    assert find_schema_problem(nested(MAX_SCHEMA_DEPTH)) == ""
-    assert f"{MAX_SCHEMA_DEPTH} levels" in find_schema_problem(nested(MAX_SCHEMA_DEPTH + 1))
+    assert find_schema_problem(nested_schema(MAX_SCHEMA_DEPTH)) == ""
+    assert f"{MAX_SCHEMA_DEPTH} levels" in find_schema_problem(nested_schema(MAX_SCHEMA_DEPTH + 1))
     assert f"{MAX_SCHEMA_DEPTH} levels" in find_schema_problem(Raw(b"[" * 100_000))
     assert f"{MAX_SCHEMA_NODES:,} parts" in find_schema_problem(encode_schema({"enum": [0] * MAX_SCHEMA_NODES}))
     assert find_size_problem(encode_schema({"description": "x" * (MAX_SCHEMA_SIZE + 1)}))

@@ -29,13 +29,13 @@ async def checker() -> AsyncIterator[SchemaValidator]:
     await validator.close()
 
 
-def doubling(levels: int) -> Raw:
+def doubling_schema(levels: int) -> Raw:
     """Each level asks for the next one twice: 2^levels checks."""
     steps = {f"a{n}": {"anyOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(levels)}
     return encode_schema({"$ref": "#/$defs/a0", "$defs": {**steps, f"a{levels}": {"type": "integer"}}})
 
 
-FROZEN = doubling(40)
+FROZEN = doubling_schema(40)
 
 
 @pytest.mark.req("base.schema.default-dialect")

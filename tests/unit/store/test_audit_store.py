@@ -26,7 +26,7 @@ from mcphost.store.audit_store import (
 from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
 from mcphost.store.migrations import MIGRATIONS, migrate
-from tests.unit.store.audit_writer import record
+from tests.unit.store.audit_writer import create_record
 
 pytestmark = pytest.mark.anyio
 
@@ -45,7 +45,7 @@ def create_audit_store(folder: Path, said: list[str] | None = None, **more: Any)
 async def test_a_chain_can_be_checked_with_a_few_lines_that_know_nothing_of_us(tmp_path: Path) -> None:
     audit_store = create_audit_store(tmp_path)
     for subject in ("add", 'é😀\x00\x1f"\\ ', "\ud800 half"):
-        assert (await audit_store.append(lambda subject=subject: record(subject, size=5))).seq > 0
+        assert (await audit_store.append(lambda subject=subject: create_record(subject, size=5))).seq > 0
     await audit_store.close()
     prev = "0" * 64
     for number, row in enumerate(ledger_rows(tmp_path / "l.db"), 1):
@@ -71,7 +71,7 @@ async def test_a_chain_can_be_checked_with_a_few_lines_that_know_nothing_of_us(t
 async def test_the_file_itself_refuses_every_other_change(tmp_path: Path, statement: str) -> None:
     audit_store = create_audit_store(tmp_path)
     for subject in "abc":
-        await audit_store.append(lambda subject=subject: record(subject))
+        await audit_store.append(lambda subject=subject: create_record(subject))
     await audit_store.close()
     before = ledger_rows(tmp_path / "l.db")
     with closing(sqlite3.connect(tmp_path / "l.db")) as db, pytest.raises(sqlite3.IntegrityError, match="the ledger"):
@@ -85,7 +85,7 @@ async def test_a_row_that_does_not_follow_the_last_one_is_refused_by_the_file(
 ) -> None:
     audit_store = create_audit_store(tmp_path)
     for subject in "abc":
-        await audit_store.append(lambda subject=subject: record(subject))
+        await audit_store.append(lambda subject=subject: create_record(subject))
     await audit_store.close()
     before = ledger_rows(tmp_path / "l.db")
     hashes = {"last": before[-1]["hash"], "first": before[0]["hash"]}
@@ -101,7 +101,7 @@ async def test_the_head_is_there_before_the_first_row_and_a_cancelled_writer_wai
 
     def made() -> AuditRecord:
         there.append((tmp_path / "state" / "l.head").exists())
-        return record()
+        return create_record()
 
     with anyio.CancelScope() as scope:
         scope.cancel()
@@ -113,7 +113,7 @@ async def test_the_head_is_there_before_the_first_row_and_a_cancelled_writer_wai
 
 async def test_what_was_acknowledged_is_synced_and_not_only_written(tmp_path: Path) -> None:
     audit_store = create_audit_store(tmp_path)
-    await audit_store.append(record)
+    await audit_store.append(create_record)
     modes = await audit_store._database.run(
         lambda db: (db.execute("PRAGMA synchronous").fetchone()[0], db.execute("PRAGMA journal_mode").fetchone()[0])
     )
@@ -123,9 +123,9 @@ async def test_what_was_acknowledged_is_synced_and_not_only_written(tmp_path: Pa
 
 async def test_what_was_handed_over_goes_in_one_commit_in_its_order_and_knows_what_it_is_about(tmp_path: Path) -> None:
     audit_store = create_audit_store(tmp_path)
-    first = audit_store.enqueue(lambda: record("first"))
-    second = audit_store.enqueue(lambda: record("second"), first)
-    third = await audit_store.append(lambda: record("third"), second)
+    first = audit_store.enqueue(lambda: create_record("first"))
+    second = audit_store.enqueue(lambda: create_record("second"), first)
+    third = await audit_store.append(lambda: create_record("third"), second)
     await audit_store.close()
     assert [entry.seq for entry in (first, second, third)] == [2, 3, 4]
     assert [(row["subject"], row["about"]) for row in ledger_rows(tmp_path / "l.db")[1:]] == [
@@ -164,12 +164,12 @@ async def test_an_unwritable_audit_file_is_reported_once_and_its_rows_follow_in_
     (tmp_path / "at").write_text("a file where a folder should be")
     messages: list[str] = []
     audit_store = create_audit_store(tmp_path / "at", messages)
-    first = await audit_store.append(lambda: record("first"))
-    await audit_store.append(lambda: record("second"))
+    first = await audit_store.append(lambda: create_record("first"))
+    await audit_store.append(lambda: create_record("second"))
     assert (first.seq, audit_store.pending_count, len(messages)) == (0, 2, 1)
     assert "kept in memory only" in messages[0]
     (tmp_path / "at").unlink()
-    third = await audit_store.append(lambda: record("third"))
+    third = await audit_store.append(lambda: create_record("third"))
     await audit_store.close()
     assert (first.seq, third.seq, audit_store.pending_count) == (2, 4, 0)
     assert "written again" in messages[1]
@@ -183,7 +183,7 @@ async def test_a_row_that_cannot_be_described_is_still_written(tmp_path: Path) -
         raise ValueError("a bug")
 
     await audit_store.append(broken)
-    await audit_store.append(lambda: record("next"))
+    await audit_store.append(lambda: create_record("next"))
     await audit_store.close()
     assert [(row["event"], row["subject"]) for row in ledger_rows(tmp_path / "l.db")[1:]] == [
         ("undescribed", ""), ("decided", "next"),
@@ -192,7 +192,7 @@ async def test_a_row_that_cannot_be_described_is_still_written(tmp_path: Path) -
 
 async def test_no_text_is_endless_and_no_number_is_beyond_what_readers_of_json_take(tmp_path: Path) -> None:
     audit_store = create_audit_store(tmp_path)
-    await audit_store.append(lambda: record("x" * 5_000, detail="y" * 500_000, size=2**70, duration=-5))
+    await audit_store.append(lambda: create_record("x" * 5_000, detail="y" * 500_000, size=2**70, duration=-5))
     await audit_store.close()
     row = ledger_rows(tmp_path / "l.db")[-1]
     assert (len(row["subject"]), len(row["detail"])) == (1_001, MAX_DETAIL_LENGTH + 1)
@@ -205,15 +205,15 @@ async def test_rows_that_are_gone_from_the_end_are_in_the_chain_for_good_once_it
 ) -> None:
     audit_store = create_audit_store(tmp_path)
     for subject in "abc":
-        await audit_store.append(lambda subject=subject: record(subject))
+        await audit_store.append(lambda subject=subject: create_record(subject))
     await audit_store.close()
     with closing(sqlite3.connect(tmp_path / "l.db")) as db:
         db.execute("DROP TRIGGER ledger_is_not_shortened")
         db.execute("DELETE FROM ledger WHERE seq > ?", (cut,))
         db.commit()
     again = create_audit_store(tmp_path)
-    await again.append(lambda: record("after"))
-    await again.append(lambda: record("and after"))
+    await again.append(lambda: create_record("after"))
+    await again.append(lambda: create_record("and after"))
     await again.close()
     broken = [row for row in ledger_rows(tmp_path / "l.db") if row["event"] == "broken"]
     assert [(row["decision"], json.loads(row["detail"])["reached"]) for row in broken] == [(found, 4)]
@@ -221,12 +221,12 @@ async def test_rows_that_are_gone_from_the_end_are_in_the_chain_for_good_once_it
 
 async def test_a_head_that_is_gone_is_recorded_and_begun_anew(tmp_path: Path) -> None:
     audit_store = create_audit_store(tmp_path)
-    await audit_store.append(record)
+    await audit_store.append(create_record)
     await audit_store.close()
     (tmp_path / "state" / "l.head").unlink()
     again = create_audit_store(tmp_path)
-    await again.append(record)
-    await again.append(record)
+    await again.append(create_record)
+    await again.append(create_record)
     await again.close()
     assert [row["decision"] for row in ledger_rows(tmp_path / "l.db") if row["event"] == "broken"] == ["head missing"]
 
@@ -236,15 +236,15 @@ async def test_a_file_that_is_replaced_or_taken_away_while_it_is_written_loses_n
     tmp_path: Path, older: bool
 ) -> None:
     audit_store, path = create_audit_store(tmp_path), tmp_path / "l.db"
-    await audit_store.append(lambda: record("before"))
+    await audit_store.append(lambda: create_record("before"))
     with closing(sqlite3.connect(path)) as db:
         db.execute("VACUUM INTO ?", (str(tmp_path / "copy.db"),))
-    await audit_store.append(lambda: record("lost"))
+    await audit_store.append(lambda: create_record("lost"))
     for suffix in ("", "-wal", "-shm"):
         (tmp_path / f"l.db{suffix}").unlink()
     if older:
         (tmp_path / "copy.db").rename(path)
-    entry = await audit_store.append(lambda: record("after"))
+    entry = await audit_store.append(lambda: create_record("after"))
     await audit_store.close()
     there = ledger_rows(path)
     assert [row["subject"] for row in there if row["kind"] == "tool"] == (["before"] if older else []) + ["after"]
@@ -264,10 +264,10 @@ async def test_an_audit_log_begins_with_what_an_earlier_version_allowed(tmp_path
     database = Database(path)
     await ConversationStore(database).append("c", Message(role="user", parts=(TextPart("hi"),)), title="hi", model="m")
     audit_store = create_audit_store(tmp_path, initial_records=lambda: load_legacy_records(database))
-    await audit_store.append(lambda: record("first"))
+    await audit_store.append(lambda: create_record("first"))
     await audit_store.close()
     again = create_audit_store(tmp_path, initial_records=lambda: load_legacy_records(database))
-    await again.append(lambda: record("second"))
+    await again.append(lambda: create_record("second"))
     await again.close()
     await database.close()
     found = [(row["kind"], row["event"], row["server"], row["grant"]) for row in ledger_rows(tmp_path / "l.db")]

@@ -18,7 +18,7 @@ from mcphost.store.tool_fingerprints import ToolFingerprint, ToolFingerprintStor
 pytestmark = pytest.mark.anyio
 
 
-def grant(text: str = "fs/read", digest: str = "d1", **more: object) -> Grant:
+def create_grant(text: str = "fs/read", digest: str = "d1", **more: object) -> Grant:
     return Grant(rule=parse_rule(text), server_digest="s1", tools={"read": digest}, **more)  # type: ignore[arg-type]
 
 
@@ -34,9 +34,9 @@ async def test_a_grant_comes_back_as_it_was_given(tmp_path: Path) -> None:
 
 async def test_the_same_rule_given_again_replaces_the_older_grant(tmp_path: Path) -> None:
     grants = GrantStore(Database(tmp_path / "s.db"))
-    first = await grants.add(grant())
-    second = await grants.add(grant(digest="d2"))
-    other = await grants.add(grant(account="me"))
+    first = await grants.add(create_grant())
+    second = await grants.add(create_grant(digest="d2"))
+    other = await grants.add(create_grant(account="me"))
     assert {item.id for item in await grants.list_for_server("fs")} == {second.id, other.id}
     assert [
         item.revoked is not None for item in await grants.list_all(include_revoked=True) if item.id == first.id
@@ -45,7 +45,7 @@ async def test_the_same_rule_given_again_replaces_the_older_grant(tmp_path: Path
 
 async def test_a_revoked_grant_is_gone_for_every_program_that_shares_the_file(tmp_path: Path) -> None:
     here, there = GrantStore(Database(tmp_path / "s.db")), GrantStore(Database(tmp_path / "s.db"))
-    given = await here.add(grant())
+    given = await here.add(create_grant())
     assert await there.list_for_server("fs") == (given,)
     revoked = await there.revoke(given.id[:6])
     assert revoked.id == given.id
@@ -60,8 +60,8 @@ async def test_an_approval_is_carried_with_all_that_belongs_to_it_and_only_from_
 ) -> None:
     database = Database(tmp_path / "s.db")
     grants, pins = GrantStore(database), ToolFingerprintStore(database)
-    given = await grants.add(grant())
-    await grants.add(replace(grant(), server_digest="elsewhere"))
+    given = await grants.add(create_grant())
+    await grants.add(replace(create_grant(), server_digest="elsewhere"))
     await grants.save_trusted(TrustedServer("fs", "s1", "as it was"))
     await grants.save_eras("s1", "stateless")
     await pins.save("fs", "s1", [(ToolFingerprint("read", "r", "d1"), b"{}")])
@@ -86,7 +86,7 @@ async def test_an_approval_is_carried_with_all_that_belongs_to_it_and_only_from_
 async def test_only_one_grant_that_is_named_is_revoked(tmp_path: Path, ident: str) -> None:
     grants = GrantStore(Database(tmp_path / "s.db"))
     for number in range(40):
-        await grants.add(grant(f"fs/t{number}"))
+        await grants.add(create_grant(f"fs/t{number}"))
     with pytest.raises(UsageError, match=r"no grant|begin with"):
         await grants.revoke(ident)
     assert len(await grants.list_all()) == 40
@@ -94,7 +94,7 @@ async def test_only_one_grant_that_is_named_is_revoked(tmp_path: Path, ident: st
 
 async def test_a_beginning_that_several_grants_share_revokes_none(tmp_path: Path) -> None:
     grants = GrantStore(Database(tmp_path / "s.db"))
-    starts = [(await grants.add(grant(f"fs/t{number}"))).id[0] for number in range(17)]
+    starts = [(await grants.add(create_grant(f"fs/t{number}"))).id[0] for number in range(17)]
     twice = next(start for start in starts if starts.count(start) > 1)
     with pytest.raises(UsageError, match="grants begin with"):
         await grants.revoke(twice)
@@ -102,7 +102,7 @@ async def test_a_beginning_that_several_grants_share_revokes_none(tmp_path: Path
 
 async def test_uses_of_two_programs_add_up(tmp_path: Path) -> None:
     here, there = GrantStore(Database(tmp_path / "s.db")), GrantStore(Database(tmp_path / "s.db"))
-    given = await here.add(grant())
+    given = await here.add(create_grant())
     for grants, times in ((here, 3), (there, 2)):
         for _ in range(times):
             grants.count_use(given.id)
@@ -119,7 +119,7 @@ async def test_uses_of_two_programs_add_up(tmp_path: Path) -> None:
 async def test_uses_that_could_not_be_written_are_written_later(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     grants = GrantStore(Database(path))
-    given = await grants.add(grant())
+    given = await grants.add(create_grant())
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("ALTER TABLE grants RENAME TO elsewhere")
         grants.count_use(given.id)
@@ -133,7 +133,7 @@ async def test_uses_that_could_not_be_written_are_written_later(tmp_path: Path) 
 
 async def test_a_suspended_grant_says_why_and_counts_again_once_the_user_keeps_the_tool(tmp_path: Path) -> None:
     grants = GrantStore(Database(tmp_path / "s.db"))
-    given = await grants.add(grant())
+    given = await grants.add(create_grant())
     await grants.suspend([given.id], CHANGED_REASON)
     await grants.suspend([given.id], "another reason")
     assert (await grants.list_for_server("fs"))[0].suspended == CHANGED_REASON
@@ -147,7 +147,7 @@ async def test_a_suspended_grant_says_why_and_counts_again_once_the_user_keeps_t
 
 async def test_keeping_a_changed_tool_does_not_bring_back_what_expired(tmp_path: Path) -> None:
     grants = GrantStore(Database(tmp_path / "s.db"))
-    given = await grants.add(grant())
+    given = await grants.add(create_grant())
     await grants.suspend([given.id], EXPIRED_REASON)
     await grants.carry_over_tool("fs", "s1", "read", "d1", "d2")
     assert (await grants.list_for_server("fs"))[0].suspended == EXPIRED_REASON
@@ -157,7 +157,7 @@ async def test_keeping_a_changed_tool_does_not_bring_back_what_expired(tmp_path:
 async def test_a_row_that_cannot_be_read_allows_nothing_and_hides_no_other(tmp_path: Path, row: str) -> None:
     path = tmp_path / "s.db"
     grants = GrantStore(Database(path))
-    broken, whole = await grants.add(grant("fs/a")), await grants.add(grant("fs/b"))
+    broken, whole = await grants.add(create_grant("fs/a")), await grants.add(create_grant("fs/b"))
     with sqlite3.connect(path) as db:
         db.execute(f"UPDATE grants SET {row} WHERE id = ?", (broken.id,))
     assert await grants.list_for_server("fs") == (whole,)

@@ -106,7 +106,7 @@ async def test_two_processes_append_to_one_conversation_without_loss(tmp_path: P
     assert [text for text in texts if text[0] == "b"] == [f"b{n}" for n in range(60)]
 
 
-def moved_aside(folder: Path) -> list[Path]:
+def damaged_copies(folder: Path) -> list[Path]:
     return list(folder.glob("s.db.damaged-*"))
 
 
@@ -147,7 +147,7 @@ async def test_a_damaged_file_is_moved_aside_and_reported(tmp_path: Path) -> Non
     saved = ConversationStore(Database(path, lambda text, hint: said.append((text, hint))))
     await saved.append("c", stored_user_message("hi"), title="hi", model="m")
     assert [row.id for row in await saved.list_recent()] == ["c"]
-    asides = moved_aside(tmp_path)
+    asides = damaged_copies(tmp_path)
     assert len(asides) == 1
     assert asides[0].read_bytes().startswith(b"this is no database")
     assert "damaged" in said[0][0]

@@ -176,7 +176,7 @@ async def test_broken_messages_without_end_end_the_connection() -> None:
         await mux.send(JsonRpcRequest(1, "ping"))
 
 
-def body(data: bytes, coding: str) -> RequestHandler:
+def reply_with_body(data: bytes, coding: str) -> RequestHandler:
     async def call(request: ReceivedRequest) -> object:
         whole = data.replace(b"%ID%", b"%d" % request.message["id"])
         packed = whole if not coding else gzip.compress(whole)
@@ -201,16 +201,16 @@ def body(data: bytes, coding: str) -> RequestHandler:
 async def test_a_compressed_answer_has_one_stream_with_its_end(coding: str, reason: str) -> None:
     data = b'{"jsonrpc":"2.0","id":%ID%,"result":{"resultType":"complete","content":[]}}'
     with anyio.fail_after(20):
-        async with open_http_session(stateless_server(body(data, "whole"))) as (session, _):
+        async with open_http_session(stateless_server(reply_with_body(data, "whole"))) as (session, _):
             assert (await session.request(CallTool("x"))).content == ()
-        async with open_http_session(stateless_server(body(data, coding))) as (session, _):
+        async with open_http_session(stateless_server(reply_with_body(data, coding))) as (session, _):
             with pytest.raises(MalformedMessage, match=reason):
                 await session.request(CallTool("x"))
 
 
 async def test_a_body_of_too_many_values_is_refused_with_the_servers_name_and_the_bound() -> None:
     data = b'{"jsonrpc":"2.0","id":%ID%,"result":[' + b"[]," * MAX_MESSAGE_VALUES * 2 + b"1]}"
-    async with open_http_session(stateless_server(body(data, ""))) as (session, _):
+    async with open_http_session(stateless_server(reply_with_body(data, ""))) as (session, _):
         with (
             anyio.fail_after(20),
             pytest.raises(JsonLimitExceeded, match="'peer' sent a message that is too large"),

@@ -22,34 +22,34 @@ EVENTS = [
 ]
 
 
-def decoded(*chunks: bytes) -> list[ServerSentEvent]:
+def decode_chunks(*chunks: bytes) -> list[ServerSentEvent]:
     decoder = EventDecoder()
     return [event for chunk in chunks for event in decoder.feed(chunk)]
 
 
 @pytest.mark.req("http.sse.parse")
 def test_a_stream_split_at_every_byte_gives_the_same_events() -> None:
-    assert decoded(STREAM) == EVENTS
-    assert decoded(*(STREAM[at : at + 1] for at in range(len(STREAM)))) == EVENTS
+    assert decode_chunks(STREAM) == EVENTS
+    assert decode_chunks(*(STREAM[at : at + 1] for at in range(len(STREAM)))) == EVENTS
     for at in range(len(STREAM)):
-        assert decoded(STREAM[:at], STREAM[at:]) == EVENTS, at
+        assert decode_chunks(STREAM[:at], STREAM[at:]) == EVENTS, at
 
 
 @pytest.mark.req("http.sse.parse")
 def test_a_byte_order_mark_is_removed_at_the_start_of_the_stream_alone() -> None:
     mark = b"\xef\xbb\xbf"
-    assert decoded(mark + b"data: x\n\n" + mark + b"data: y\n\n") == [ServerSentEvent("message", b"x", "")]
+    assert decode_chunks(mark + b"data: x\n\n" + mark + b"data: y\n\n") == [ServerSentEvent("message", b"x", "")]
 
 
 @given(st.lists(st.integers(0, len(STREAM)), max_size=6))
 def test_a_stream_split_anywhere_gives_the_same_events(cuts: list[int]) -> None:
     edges = [0, *sorted(cuts), len(STREAM)]
-    assert decoded(*(STREAM[a:b] for a, b in pairwise(edges))) == EVENTS
+    assert decode_chunks(*(STREAM[a:b] for a, b in pairwise(edges))) == EVENTS
 
 
 @given(st.binary(max_size=300), st.integers(0, 300))
 def test_any_bytes_split_anywhere_mean_the_same(data: bytes, at: int) -> None:
-    assert decoded(data) == decoded(data[:at], data[at:])
+    assert decode_chunks(data) == decode_chunks(data[:at], data[at:])
 
 
 @pytest.mark.req("http.sse.retry-field")

@@ -158,7 +158,7 @@ def test_no_input_bytes_raise_inside_the_event_loop(data: bytes) -> None:
         connection.connection_lost(None)
 
 
-async def post(pool: HttpConnectionPool, url: str, body: bytes = b"{}") -> tuple[int, bytes]:
+async def post_body(pool: HttpConnectionPool, url: str, body: bytes = b"{}") -> tuple[int, bytes]:
     connection = await pool.request("POST", url, [("x", "y")], body)
     answer = b""
     while (chunk := await connection.read_chunk()) is not None:
@@ -184,7 +184,7 @@ async def with_pool(handler: Handler, use: Callable[[HttpConnectionPool, RawServ
 async def test_connections_are_kept_and_used_again() -> None:
     async def use(pool: HttpConnectionPool, server: RawServer) -> None:
         for _ in range(5):
-            assert await post(pool, server.url) == (200, b"ok")
+            assert await post_body(pool, server.url) == (200, b"ok")
 
     server = await with_pool(lambda item: item.reply(200, b"ok"), use)
     assert len({id(message.writer) for message in server.seen}) == 1
@@ -198,7 +198,7 @@ async def test_a_kept_connection_the_server_closed_is_replaced_without_anyone_no
 
     async def use(pool: HttpConnectionPool, server: RawServer) -> None:
         for _ in range(10):
-            assert await post(pool, server.url) == (200, b"ok")
+            assert await post_body(pool, server.url) == (200, b"ok")
 
     server = await with_pool(handler, use)
     assert len(server.seen) == 10
@@ -210,7 +210,7 @@ async def test_a_fresh_connection_that_is_closed_without_an_answer_is_not_tried_
 
     async def use(pool: HttpConnectionPool, server: RawServer) -> None:
         with pytest.raises(ConnectionLost):
-            await post(pool, server.url)
+            await post_body(pool, server.url)
 
     assert len((await with_pool(handler, use)).seen) == 1
 
@@ -249,7 +249,7 @@ async def test_a_header_cannot_bring_another_header_along() -> None:
 
 async def test_paths_are_sent_escaped() -> None:
     async def use(pool: HttpConnectionPool, server: RawServer) -> None:
-        await post(pool, f"http://127.0.0.1:{server.port}/a b/ü?q=x y%20&z=1")
+        await post_body(pool, f"http://127.0.0.1:{server.port}/a b/ü?q=x y%20&z=1")
 
     server = await with_pool(lambda item: item.reply(), use)
     assert server.seen[0].path == "/a%20b/%C3%BC?q=x%20y%20&z=1"

@@ -158,7 +158,7 @@ async def test_events_of_other_kinds_are_ignored_and_a_second_endpoint_changes_n
 @pytest.mark.parametrize("body", [b"", b"Accepted", b'{"jsonrpc":"2.0","id":1,"result":{"forged":true}}'])
 @pytest.mark.req("sse.messages")
 async def test_what_a_post_answers_confirms_and_means_nothing_else(body: bytes) -> None:
-    class Chatty(ScriptedSseServer):
+    class ChattyServer(ScriptedSseServer):
         async def _post(self, head: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             length = next(line for line in head.lower().split("\r\n") if line.startswith("content-length"))
             message = json.loads(await reader.readexactly(int(length.split(":")[1])))
@@ -166,7 +166,7 @@ async def test_what_a_post_answers_confirms_and_means_nothing_else(body: bytes) 
             assert self._stream is not None
             self._stream.write(sse_reply(message))
 
-    async with open_channel(Chatty(SSE_HEAD + format_event("/m", "endpoint"))) as channel:
+    async with open_channel(ChattyServer(SSE_HEAD + format_event("/m", "endpoint"))) as channel:
         answer = await ping(channel, 1)
     assert isinstance(answer, JsonRpcResponse)
     assert bytes(answer.result) == b"{}"
@@ -191,7 +191,7 @@ async def test_a_notice_that_is_never_taken_does_not_hold_up_what_comes_after_fo
     monkeypatch.setattr(legacy_sse, "SEND_TIMEOUT", 0.2)
     notes: list[str] = []
 
-    class Stuck(ScriptedSseServer):
+    class StuckServer(ScriptedSseServer):
         async def _post(self, head: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             if b"notifications/" in await reader.read(70):
                 await reader.read()
@@ -200,7 +200,7 @@ async def test_a_notice_that_is_never_taken_does_not_hold_up_what_comes_after_fo
             self._stream.write(sse_reply({"id": 1}))
             writer.write(b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n")
 
-    async with open_channel(Stuck(SSE_HEAD + format_event("/m", "endpoint")), notes) as channel:
+    async with open_channel(StuckServer(SSE_HEAD + format_event("/m", "endpoint")), notes) as channel:
         await channel.send(JsonRpcNotification("notifications/initialized"))
         async with asyncio.timeout(5):
             assert isinstance(await ping(channel, 1), JsonRpcResponse)
@@ -222,7 +222,7 @@ async def test_an_event_of_15_mb_is_delivered_and_one_over_16_mb_ends_the_connec
 
 
 async def test_messages_that_the_server_does_not_take_are_bounded_in_bytes() -> None:
-    class Slow(ScriptedSseServer):
+    class SlowSseServer(ScriptedSseServer):
         async def _post(self, head: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.read()  # until the client closes
 
@@ -237,7 +237,7 @@ async def test_messages_that_the_server_does_not_take_are_bounded_in_bytes() -> 
             await anyio.lowlevel.checkpoint()
             sent += 1
 
-    async with open_channel(Slow(SSE_HEAD + format_event("/m", "endpoint"))) as channel:
+    async with open_channel(SlowSseServer(SSE_HEAD + format_event("/m", "endpoint"))) as channel:
         with pytest.raises(ConnectionLost, match="no longer accepts messages"):
             await send()
     assert most - 2 <= sent <= most + 2

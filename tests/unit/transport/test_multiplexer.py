@@ -21,7 +21,7 @@ from mcphost.transport.in_memory import InMemoryChannel
 pytestmark = pytest.mark.anyio
 
 
-async def seen(
+async def received_messages(
     pipe: InMemoryChannel, count: int
 ) -> list[JsonRpcRequest | JsonRpcNotification | JsonRpcResponse | JsonRpcErrorResponse]:
     with anyio.fail_after(20):
@@ -48,7 +48,9 @@ async def test_an_exchange_yields_its_progress_and_ends_with_its_answer() -> Non
     assert [type(message) for message in received] == [JsonRpcNotification, JsonRpcResponse]
     assert isinstance(received[1], JsonRpcResponse)
     assert bytes(received[1].result) == b'{"a":1}'
-    assert [message.method for message in await seen(pipe, 1) if isinstance(message, JsonRpcRequest)] == ["tools/call"]
+    assert [message.method for message in await received_messages(pipe, 1) if isinstance(message, JsonRpcRequest)] == [
+        "tools/call"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +78,7 @@ async def test_leaving_early_notifies_the_server_once_and_drops_a_late_response(
     async with pipe.channel.exchange(JsonRpcRequest(7, "tools/call")):
         pass
     pipe.send(JsonRpcResponse(7, Raw(b"{}")))
-    _, told = await seen(pipe, 2)
+    _, told = await received_messages(pipe, 2)
     assert isinstance(told, JsonRpcNotification)
     assert (told.method, bytes(told.params)) == ("notifications/cancelled", b'{"requestId":7}')
     assert pipe.multiplexer.unmatched_count == 1
@@ -89,7 +91,10 @@ async def test_the_opening_requests_are_never_cancelled(method: str) -> None:
     async with pipe.channel.exchange(JsonRpcRequest(1, method)):
         pass
     await pipe.channel.send(JsonRpcNotification("notifications/initialized"))
-    assert [type(message).__name__ for message in await seen(pipe, 2)] == ["JsonRpcRequest", "JsonRpcNotification"]
+    assert [type(message).__name__ for message in await received_messages(pipe, 2)] == [
+        "JsonRpcRequest",
+        "JsonRpcNotification",
+    ]
 
 
 @pytest.mark.req("cancel.race")
@@ -106,7 +111,7 @@ async def test_an_answer_and_a_cancellation_at_the_same_moment_are_one_or_the_ot
         scope = anyio.CancelScope()
         async with anyio.create_task_group() as group:
             group.start_soon(call, scope)
-            await seen(pipe, 1)
+            await received_messages(pipe, 1)
             if order == "answer first":
                 pipe.send(JsonRpcResponse(1, Raw(b"{}")))
                 scope.cancel()
@@ -141,7 +146,7 @@ async def test_the_end_of_the_pipe_ends_every_exchange_and_the_inbox() -> None:
     async with anyio.create_task_group() as group:
         for ident in range(5):
             group.start_soon(call, ident)
-        await seen(pipe, 5)
+        await received_messages(pipe, 5)
         pipe.disconnect("exited with status 3")
     assert failures == ["exited with status 3"] * 5
     with pytest.raises(ConnectionLost, match="status 3"):
@@ -254,7 +259,7 @@ async def test_a_flood_fills_a_bounded_queue_and_requests_in_it_are_refused() ->
     for number in range(MAX_QUEUED + 50):
         pipe.send(JsonRpcRequest(number, "ping"))
     assert len(warnings) == 1
-    refused = await seen(pipe, 50)
+    refused = await received_messages(pipe, 50)
     assert {message.id for message in refused if isinstance(message, JsonRpcErrorResponse)} == set(
         range(MAX_QUEUED, MAX_QUEUED + 50)
     )

@@ -32,7 +32,7 @@ HOST = (
 
 
 @pytest.fixture
-def host(tmp_path: Path, process_group: tuple[int, int]) -> Iterator["subprocess.Popen[bytes]"]:
+def host_record(tmp_path: Path, process_group: tuple[int, int]) -> Iterator["subprocess.Popen[bytes]"]:
     """A host that wrote the group down, still alive."""
     with subprocess.Popen(
         [sys.executable, "-c", HOST, str(tmp_path), str(process_group[0])], stdout=subprocess.PIPE
@@ -45,17 +45,17 @@ def host(tmp_path: Path, process_group: tuple[int, int]) -> Iterator["subprocess
 
 @pytest.mark.anyio
 async def test_the_groups_of_a_host_that_was_killed_are_ended_with_their_children(
-    tmp_path: Path, process_group: tuple[int, int], host: "subprocess.Popen[bytes]"
+    tmp_path: Path, process_group: tuple[int, int], host_record: "subprocess.Popen[bytes]"
 ) -> None:
-    host.kill()
-    host.wait()
+    host_record.kill()
+    host_record.wait()
     assert stop_stale_groups(tmp_path) == 1
     assert await wait_until_gone(*process_group)
     assert record_files(tmp_path) == []
 
 
 def test_the_groups_of_another_host_that_is_alive_are_left_alone(
-    tmp_path: Path, process_group: tuple[int, int], host: "subprocess.Popen[bytes]"
+    tmp_path: Path, process_group: tuple[int, int], host_record: "subprocess.Popen[bytes]"
 ) -> None:
     assert stop_stale_groups(tmp_path) == 0
     own = ProcessGroupFile(tmp_path)
@@ -109,10 +109,10 @@ def test_a_process_is_distinguished_from_every_other_one_by_its_start(process_gr
 
 @pytest.mark.anyio
 async def test_a_guardian_writes_its_groups_down_while_they_run_and_sweeps_first(
-    tmp_path: Path, process_group: tuple[int, int], host: "subprocess.Popen[bytes]"
+    tmp_path: Path, process_group: tuple[int, int], host_record: "subprocess.Popen[bytes]"
 ) -> None:
-    host.kill()
-    host.wait()
+    host_record.kill()
+    host_record.wait()
     guardian = Watchdog(tmp_path)
     sleeping = [sys.executable, "-c", "import time; time.sleep(60)"]
     async with await anyio.open_process(sleeping, start_new_session=True) as server:

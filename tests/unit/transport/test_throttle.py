@@ -34,7 +34,7 @@ def _no_collection() -> Iterator[None]:
 
 
 @asynccontextmanager
-async def turns() -> AsyncIterator[list[float]]:
+async def measure_turns() -> AsyncIterator[list[float]]:
     """How much CPU time went by between two turns of this task."""
     gaps: list[float] = []
 
@@ -55,7 +55,7 @@ async def turns() -> AsyncIterator[list[float]]:
 @pytest.mark.parametrize("line", ["x", "", "{}", "[]", "\\xff"])
 async def test_a_flood_of_tiny_lines_on_a_pipe_holds_nothing_up(line: str) -> None:
     observer = RecordingObserver()
-    async with spawned(faulty_server_config(era="handshake"), observer) as session, turns() as gaps:
+    async with spawned(faulty_server_config(era="handshake"), observer) as session, measure_turns() as gaps:
         call = CallTool("flood", {"line": line, "count": 80_000})
         assert single_text(await session.request(call)) == "flooded"
     assert max(gaps) < LONGEST
@@ -76,7 +76,7 @@ async def test_a_flood_is_slowed_where_pipes_do_not_tell_whether_they_are_read(m
 
 async def test_a_flood_of_tiny_lines_of_error_output_holds_nothing_up() -> None:
     observer = RecordingObserver()
-    async with spawned(faulty_server_config(era="handshake"), observer) as session, turns() as gaps:
+    async with spawned(faulty_server_config(era="handshake"), observer) as session, measure_turns() as gaps:
         with pytest.raises(ConnectionLost, match=r"status 8; it last said: x \| x \| the end"):
             await session.request(CallTool("flood errors", {"count": 80_000}))
     assert max(gaps) < LONGEST
@@ -111,7 +111,7 @@ async def test_a_flood_of_tiny_events_holds_nothing_up(event: bytes, where: str)
 
     # Such a stream costs many times what it takes to send it, so it is given up: with its call, or by itself.
     answered = nullcontext() if where == "get" else pytest.raises(MalformedMessage, match="almost empty lines")
-    async with open_http_session(handshake_server(call, on_get=get)) as (session, _), turns() as gaps:
+    async with open_http_session(handshake_server(call, on_get=get)) as (session, _), measure_turns() as gaps:
         with answered:
             assert single_text(await session.request(CallTool("x"), deadline=20)) == "ok"
     assert max(gaps) < LONGEST
@@ -127,7 +127,7 @@ async def test_a_flood_of_tiny_chunks_holds_nothing_up() -> None:
         await request.send(b"1\r\n:\r\n" * 100_000 + b"".join(b"1\r\n%c\r\n" % byte for byte in b"\n" + body))
         return False
 
-    async with open_http_session(stateless_server(call)) as (session, _), turns() as gaps:
+    async with open_http_session(stateless_server(call)) as (session, _), measure_turns() as gaps:
         with pytest.raises(MalformedMessage, match="server 'peer' is broken: chunks of almost no bytes"):
             await session.request(CallTool("x"), deadline=20)
     assert max(gaps) < LONGEST

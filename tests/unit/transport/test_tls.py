@@ -159,7 +159,7 @@ async def test_only_the_certificates_that_were_approved_are_believed(authority: 
         assert len(server.seen) == before
 
 
-class Swapping(ClientSessionOpener):
+class FileSwappingOpener(ClientSessionOpener):
     """Another content is in the file by the time that the server is reached."""
 
     def __init__(self, file: anyio.Path, content: bytes) -> None:
@@ -185,7 +185,7 @@ async def test_certificates_added_after_approval_are_not_used(
 ) -> None:
     file = anyio.Path(authority.file)
     right = await file.read_bytes()
-    opener = Swapping(file, right)
+    opener = FileSwappingOpener(file, right)
     if is_swapped:
         await file.write_bytes(b"# what was approved\n" + right)
     database, frontend = Database(tmp_path / "s.db"), ScriptedFrontend(TrustOnce())

@@ -26,18 +26,18 @@ pytestmark = pytest.mark.anyio
 PAGE = Path(__file__).parents[3] / "docs" / "transports.md"
 
 
-def example() -> Any:
+def documented_connector() -> Any:
     (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     names: dict[str, Any] = {}
     exec(compile(code, str(PAGE), "exec"), names)
     return names["UnixConnector"]
 
 
-class Opener(ClientSessionOpener):
+class UnixSocketOpener(ClientSessionOpener):
     """Reaches servers whose address is a path by the transport of the page."""
 
     def _create_connector(self, server: ServerConfig, observer: SessionObserver) -> Connector:
-        return example()(server.name, server.url, observer.warn)
+        return documented_connector()(server.name, server.url, observer.warn)
 
 
 class UnixSocketServer:
@@ -82,7 +82,7 @@ async def open_unix_session(
     path = str(folder / "socket")
     async with await asyncio.start_unix_server(peer.serve, path):
         config = ServerConfig(name="peer", url=path, era=era)
-        async with Opener(expand=str).open(config, FakeRequestHandler(), observer) as session:
+        async with UnixSocketOpener(expand=str).open(config, FakeRequestHandler(), observer) as session:
             yield session, observer
 
 
@@ -119,5 +119,5 @@ async def test_its_end_ends_every_call_with_the_reason(tool: str, how: str, tmp_
 async def test_an_unreachable_server_is_reported_in_a_sentence(tmp_path: Path) -> None:
     config = ServerConfig(name="peer", url=str(tmp_path / "nobody"))
     with pytest.raises(StartupError, match="cannot be reached"):
-        async with Opener(expand=str).open(config, FakeRequestHandler(), RecordingObserver()):
+        async with UnixSocketOpener(expand=str).open(config, FakeRequestHandler(), RecordingObserver()):
             pass

@@ -116,13 +116,13 @@ async def test_groups_that_start_together_are_written_down_together(
             for process in started:
                 tasks.start_soon(guardian.watch, process.pid)
         assert len(changes) <= 4  # the start of the guardian, the first group, all others, what an earlier run left
-        written = written_in(tmp_path)
+        written = read_when_written(tmp_path)
         assert all(f"+ {process.pid} " in written for process in started)
         await guardian.close()
         for process in started:
             assert await process.wait() == -signal.SIGTERM
 
 
-def written_in(folder: Path) -> str:
+def read_when_written(folder: Path) -> str:
     (file,) = folder.iterdir()
     return file.read_text()

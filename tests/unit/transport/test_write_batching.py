@@ -39,7 +39,7 @@ async def test_a_lone_request_reaches_its_server_before_the_event_loop_turns(tmp
         os.close(end)
 
 
-class Written:
+class RecordingMultiplexer:
     """A multiplexer that records which ids were written at once and which were queued."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Written:
 
 
 async def test_requests_that_wait_side_by_side_are_queued_to_leave_in_one_write() -> None:
-    writes = Written()
+    writes = RecordingMultiplexer()
     async with anyio.create_task_group() as tasks:
         for ident in (1, 2):
             tasks.start_soon(writes.request, ident)

@@ -17,7 +17,7 @@ def write_editor(text: str) -> tuple[str, ...]:
     return (sys.executable, "-c", f"import os, sys\npath = sys.argv[-1]\n{text}")
 
 
-def left(place: Path, *names: str) -> list[str]:
+def remaining_files(place: Path, *names: str) -> list[str]:
     return [item.name for item in place.iterdir() if not names or item.name in names]
 
 
@@ -48,7 +48,7 @@ def test_the_variables_are_words_and_never_a_line_of_a_shell(
 async def test_what_the_editor_leaves_is_read_and_nothing_of_it_stays(runtime_folder: Path) -> None:
     text = 'open(path + "~", "w").write("backup"); open(path, "a").write("é")'
     assert await editor.edit_text("x", write_editor(text), contextlib.nullcontext) == "xé"
-    assert left(runtime_folder) == []
+    assert remaining_files(runtime_folder) == []
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ async def test_whatever_goes_wrong_is_one_sentence_and_leaves_nothing(
 ) -> None:
     with pytest.raises(UsageError, match=text):
         await editor.edit_text("x", words, contextlib.nullcontext)
-    assert left(runtime_folder) == []
+    assert remaining_files(runtime_folder) == []
 
 
 async def test_an_editor_that_returns_at_once_without_changes_gets_a_hint(
@@ -79,7 +79,7 @@ async def test_an_editor_that_returns_at_once_without_changes_gets_a_hint(
     with pytest.raises(UsageError, match="returned at once and changed nothing") as exc_info:
         await editor.edit_text("x", write_editor("pass"), contextlib.nullcontext)
     assert "code --wait" in exc_info.value.hint
-    assert left(runtime_folder) == []
+    assert remaining_files(runtime_folder) == []
     # Whoever looked and left it as it was is told nothing.
     monkeypatch.setattr(editor, "MIN_EDIT_SECONDS", 0.0)
     assert await editor.edit_text("x", write_editor("pass"), contextlib.nullcontext) == "x"
@@ -91,7 +91,7 @@ async def test_an_abandoned_editor_is_ended(runtime_folder: Path) -> None:
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(editor.edit_text, "x", write_editor(stubborn), contextlib.nullcontext)
-            while not left(runtime_folder, begun.name):  # noqa: ASYNC110 - another process begins
+            while not remaining_files(runtime_folder, begun.name):  # noqa: ASYNC110 - another process begins
                 await anyio.sleep(0.01)
             tasks.cancel_scope.cancel()
-    assert left(runtime_folder) == ["begun"]
+    assert remaining_files(runtime_folder) == ["begun"]

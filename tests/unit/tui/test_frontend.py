@@ -14,7 +14,7 @@ from mcphost.tui.frontend import OpenMode, TuiFrontend
 pytestmark = pytest.mark.anyio
 
 
-class Stage:
+class RecordingStage:
     """Remembers what it was asked to show."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ async def ask_repeatedly(frontend: TuiFrontend, rounds: int, into: list[tuple[in
 
 
 async def test_questions_are_shown_one_at_a_time_in_the_order_they_came() -> None:
-    frontend, stage, received = TuiFrontend(), Stage(), []
+    frontend, stage, received = TuiFrontend(), RecordingStage(), []
     frontend.bind(stage)
     async with anyio.create_task_group() as group:
         for rounds in (1, 2, 3):
@@ -61,7 +61,7 @@ async def test_questions_are_shown_one_at_a_time_in_the_order_they_came() -> Non
 
 
 async def test_questions_wait_until_there_is_a_screen() -> None:
-    frontend, stage, received = TuiFrontend(), Stage(), []
+    frontend, stage, received = TuiFrontend(), RecordingStage(), []
     async with anyio.create_task_group() as group:
         group.start_soon(ask_repeatedly, frontend, 1, received)
         await anyio.wait_all_tasks_blocked()
@@ -72,7 +72,7 @@ async def test_questions_wait_until_there_is_a_screen() -> None:
 
 
 async def test_cancelling_the_asker_withdraws_its_dialog_and_shows_the_next() -> None:
-    frontend, stage, received = TuiFrontend(), Stage(), []
+    frontend, stage, received = TuiFrontend(), RecordingStage(), []
     frontend.bind(stage)
     async with anyio.create_task_group() as outer:
         with anyio.CancelScope() as scope:
@@ -89,7 +89,7 @@ async def test_cancelling_the_asker_withdraws_its_dialog_and_shows_the_next() ->
 
 
 async def test_a_dialog_that_ends_without_an_answer_is_a_refusal() -> None:
-    frontend, stage, received = TuiFrontend(), Stage(), []
+    frontend, stage, received = TuiFrontend(), RecordingStage(), []
     frontend.bind(stage)
     async with anyio.create_task_group() as group:
         group.start_soon(ask_repeatedly, frontend, 1, received)
@@ -99,7 +99,7 @@ async def test_a_dialog_that_ends_without_an_answer_is_a_refusal() -> None:
 
 
 async def test_closing_refuses_what_waits_and_everything_later() -> None:
-    frontend, stage, received = TuiFrontend(), Stage(), []
+    frontend, stage, received = TuiFrontend(), RecordingStage(), []
     frontend.bind(stage)
     async with anyio.create_task_group() as group:
         for rounds in (1, 2):
@@ -111,19 +111,19 @@ async def test_closing_refuses_what_waits_and_everything_later() -> None:
 
 
 async def test_a_kind_of_question_the_screen_does_not_know_is_refused() -> None:
-    class Strange(Question[str], frozen=True, kw_only=True):
+    class UnknownQuestion(Question[str], frozen=True, kw_only=True):
         KIND = "strange"
 
         def refusal(self) -> str:
             return "no"
 
     frontend = TuiFrontend()
-    frontend.bind(Stage())
-    assert await frontend.ask(Strange(server="", why="")) == "no"
+    frontend.bind(RecordingStage())
+    assert await frontend.ask(UnknownQuestion(server="", why="")) == "no"
 
 
 async def test_all_at_once_runs_what_was_read_with_what_was_edited_and_nothing_that_was_not_read() -> None:
-    frontend, stage = TuiFrontend(), Stage()
+    frontend, stage = TuiFrontend(), RecordingStage()
     frontend.bind(stage)
     answers: dict[str, Any] = {}
 

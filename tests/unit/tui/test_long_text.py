@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from textual._cells import cell_len
-from textual.app import App, ComposeResult
 from textual.selection import Selection
 
 from mcphost.tui.messages import Section
@@ -16,6 +15,7 @@ from mcphost.tui.screen_text import clean, measure_character
 from mcphost.tui.widgets.key_values import layout_pairs
 from mcphost.tui.widgets.long_text import MAX_CLEANED_WHOLE, LongText, prepare_row, prepare_text
 from mcphost.tui.widgets.row_index import RowIndex
+from tests.fakes.long_text_app import LongTextApp
 
 PIECES = [
     "word ", "  ", "x", "rm -rf /", "\t", "\n", "\r\n", "\r", "漢", "語字", "\x1b[2J", "\x00", "\u202e", "\u200b",
@@ -28,7 +28,7 @@ PIECES = [
 hostile = st.lists(st.sampled_from(PIECES) | st.characters(), max_size=60).map("".join)
 
 
-def spans(text: str, width: int, *, is_cleaned: bool) -> list[tuple[int, int]]:
+def wrapped_spans(text: str, width: int, *, is_cleaned: bool) -> list[tuple[int, int]]:
     index = RowIndex(text, width, is_cleaned=is_cleaned)
     while not index.advance():
         pass
@@ -42,10 +42,12 @@ def spans(text: str, width: int, *, is_cleaned: bool) -> list[tuple[int, int]]:
 
 def wrapped_rows(text: str, width: int) -> list[str]:
     drawn, is_cleaned = prepare_text(text)
-    return [prepare_row(drawn[a:b], is_cleaned=is_cleaned) for a, b in spans(drawn, width, is_cleaned=is_cleaned)]
+    return [
+        prepare_row(drawn[a:b], is_cleaned=is_cleaned) for a, b in wrapped_spans(drawn, width, is_cleaned=is_cleaned)
+    ]
 
 
-def cells(text: str) -> int:
+def cell_count(text: str) -> int:
     """Whatever the terminal: letters joined by a joiner count, and marks that take a cell in some."""
     return sum(measure_character(character)[0] for character in text)
 
@@ -68,7 +70,7 @@ def test_an_empty_text_has_one_row() -> None:
 
 def test_nothing_is_lost_between_rows() -> None:
     text = "abc\r\n" * 50 + "中" * 40 + "\n\n" + "x" * 33
-    found = spans(text, 10, is_cleaned=False)
+    found = wrapped_spans(text, 10, is_cleaned=False)
     assert "".join(text[a:b] for a, b in found) == text
     assert all(a < b for a, b in found)
 
@@ -81,18 +83,18 @@ def test_marks_and_wide_characters_fill_a_row_and_never_overflow_it() -> None:
 @given(hostile, st.integers(4, 60))
 def test_the_rows_together_show_every_character_and_none_is_wider_than_the_page(text: str, width: int) -> None:
     shown = wrapped_rows(text, width)
-    assert max(map(cells, shown)) <= width
+    assert max(map(cell_count, shown)) <= width
     assert max(map(cell_len, shown)) <= width
     assert "".join(shown) == clean(text).replace("\t", "    ").replace("\n", "")
 
 
 @given(hostile, st.integers(20, 60))
 def test_no_row_of_a_long_text_is_wider_than_the_page_and_none_leaves_anything_out(text: str, width: int) -> None:
-    pieces = [text[a:b] for a, b in spans(text, width, is_cleaned=False)]
+    pieces = [text[a:b] for a, b in wrapped_spans(text, width, is_cleaned=False)]
     assert "".join(pieces) == text
     for piece in pieces:
         row = prepare_row(piece, is_cleaned=False)
-        assert cells(row) <= width
+        assert cell_count(row) <= width
         assert row == clean(piece).removesuffix("\n").replace("\t", "    ")
 
 
@@ -100,13 +102,8 @@ def test_no_row_of_a_long_text_is_wider_than_the_page_and_none_leaves_anything_o
 def test_a_value_of_a_question_is_shown_whole_in_rows_that_fit(text: str, width: int) -> None:
     cleaned = clean(text)
     shown = layout_pairs([("name", cleaned)], width).plain.split("\n")
-    assert max(map(cells, shown)) <= width
+    assert max(map(cell_count, shown)) <= width
     assert "".join("".join(shown).split()) == "name" + "".join(cleaned.split())
-
-
-class LongTextApp(App[None]):
-    def compose(self) -> ComposeResult:
-        yield LongText(id="t")
 
 
 @pytest.mark.anyio
@@ -125,7 +122,7 @@ async def test_what_the_page_draws_is_the_whole_cleaned_text() -> None:
                 shown_here = range(top, min(top + view.size.height, view.rows))
                 drawn.extend(view.render_line(y - view.scroll_offset.y) for y in shown_here)
             assert all(strip.cell_length <= view.size.width for strip in drawn)
-            assert all(cells(strip.text.rstrip()) < view.size.width for strip in drawn)
+            assert all(cell_count(strip.text.rstrip()) < view.size.width for strip in drawn)
             shown = "".join("".join(strip.text.split()) for strip in drawn)
             assert shown == "".join(clean(text).split())
 
@@ -162,7 +159,7 @@ def test_a_line_wraps_between_words_and_an_unbroken_run_within(wide: str) -> Non
 def test_a_hidden_character_after_a_word_never_overflows_its_row() -> None:
     for width in range(10, 30):
         for text in ("one two th字ree\u202efour five\x1b six " * 5, "ab cd\u202e\u202e字 ef" * 9):
-            assert max(map(cells, wrapped_rows(text, width))) <= width
+            assert max(map(cell_count, wrapped_rows(text, width))) <= width
 
 
 @pytest.mark.parametrize("line", ["", "x", "é", "word " * 40, "語" * 90, "\t", "x" * 100, "a\u202e" * 30])
@@ -170,8 +167,8 @@ def test_a_hidden_character_after_a_word_never_overflows_its_row() -> None:
 def test_a_text_of_many_pieces_has_the_rows_of_its_lines(line: str, other: str) -> None:
     lines = [line] * (40_000 // (len(line) + 1)) + [other] + [line] * 3
     text = "\n".join(lines) + "\n"
-    of_lines = {item: len(spans(item, 100, is_cleaned=False)) for item in (line, other)}
-    assert len(spans(text, 100, is_cleaned=False)) == sum(of_lines[line] for line in lines) + 1
+    of_lines = {item: len(wrapped_spans(item, 100, is_cleaned=False)) for item in (line, other)}
+    assert len(wrapped_spans(text, 100, is_cleaned=False)) == sum(of_lines[line] for line in lines) + 1
 
 
 @pytest.mark.anyio

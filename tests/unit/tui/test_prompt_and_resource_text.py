@@ -13,7 +13,7 @@ from mcphost.tui.screens.resources import describe_annotations, describe_type
 from mcphost.tui.screens.resources import render_read_result as resource_text
 
 
-def filled(*contents: dict[str, Any]) -> GetPromptResult:
+def prompt_result(*contents: dict[str, Any]) -> GetPromptResult:
     roles = ("user", "assistant")
     messages = [{"role": roles[number % 2], "content": content} for number, content in enumerate(contents)]
     return decode(encode({"messages": messages}), GetPromptResult)
@@ -24,7 +24,7 @@ def filled(*contents: dict[str, Any]) -> GetPromptResult:
 @pytest.mark.req("prompts.validate")
 def test_a_filled_prompt_names_roles_origins_and_what_is_no_text() -> None:
     text = prompt_text(
-        filled(
+        prompt_result(
             {"type": "text", "text": "Look at \x1b[31mthis"},
             {"type": "text", "text": "I will."},
             {"type": "resource", "resource": {"uri": "file:///a.md", "text": "# A"}},
@@ -48,7 +48,7 @@ def test_a_filled_prompt_names_roles_origins_and_what_is_no_text() -> None:
 
 
 def test_a_prompt_of_one_message_is_its_text_alone() -> None:
-    assert prompt_text(filled({"type": "text", "text": "Review this."})) == "Review this."
+    assert prompt_text(prompt_result({"type": "text", "text": "Review this."})) == "Review this."
 
 
 @pytest.mark.req("res.read.many")

@@ -43,7 +43,7 @@ def test_what_a_terminal_takes_arrives_unchanged() -> None:
     os.close(master)
 
 
-class Watched(ResilientDriver):
+class RecordingDriver(ResilientDriver):
     """Knows whether it was to start the screen again."""
 
     def __init__(self, fileno: int) -> None:
@@ -56,7 +56,7 @@ class Watched(ResilientDriver):
 
 def test_a_screen_is_not_started_again_on_a_lost_terminal_or_after_its_end() -> None:
     master, slave = pty.openpty()
-    driver = Watched(slave)
+    driver = RecordingDriver(slave)
     driver._sigcont_application()
     assert driver.resumed == 1
     os.close(master)
@@ -64,7 +64,7 @@ def test_a_screen_is_not_started_again_on_a_lost_terminal_or_after_its_end() -> 
     assert driver.resumed == 1, "the terminal is lost"
     os.close(slave)
     master, slave = pty.openpty()
-    driver = Watched(slave)
+    driver = RecordingDriver(slave)
     driver.close()
     driver._sigcont_application()
     assert driver.resumed == 0, "the app has ended"

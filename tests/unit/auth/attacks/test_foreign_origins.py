@@ -43,14 +43,14 @@ ASM = "/.well-known/oauth-authorization-server"
 
 
 @contextmanager
-def nobody_comes(where: ForbiddenOrigin) -> Iterator[None]:
+def expect_no_connection(where: ForbiddenOrigin) -> Iterator[None]:
     """Whatever happens inside: not one connection reached that origin."""
     yield
     assert where.received_text == ""
     assert where.connections == 0
 
 
-class Leading(OAuthPeer):
+class RedirectingPeer(OAuthPeer):
     """Answers the paths in `lead` with a redirect."""
 
     def __init__(self, **settings: Any) -> None:
@@ -73,7 +73,7 @@ class Leading(OAuthPeer):
 @pytest.mark.req("auth.ssrf.https")
 async def test_metadata_on_another_origin_named_by_a_challenge_is_not_fetched() -> None:
     async with forbidden_origin() as forbidden, run_peer() as peer:
-        with nobody_comes(forbidden):
+        with expect_no_connection(forbidden):
             for place in (f"{forbidden.origin}{PRM}", f"{forbidden.origin.replace('http:', 'HTTP:')}{PRM}"):
                 peer.challenge = f'Bearer resource_metadata="{place}"'
                 user = BrowserUser()
@@ -86,10 +86,10 @@ async def test_metadata_on_another_origin_named_by_a_challenge_is_not_fetched() 
 @pytest.mark.parametrize("path", [PRM, ASM])
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 async def test_metadata_redirects_to_another_origin_are_not_followed(path: str, status: int) -> None:
-    async with forbidden_origin() as forbidden, run_peer(kind=Leading) as peer:
-        assert isinstance(peer, Leading)
+    async with forbidden_origin() as forbidden, run_peer(kind=RedirectingPeer) as peer:
+        assert isinstance(peer, RedirectingPeer)
         user = BrowserUser()
-        with nobody_comes(forbidden):
+        with expect_no_connection(forbidden):
             # Also not by a step that is still at home.
             peer.lead = {path: (status, "/step"), "/step": (status, f"{forbidden.origin}{path}")}
             with pytest.raises(UnsafeUrl, match="another origin"):
@@ -101,10 +101,10 @@ async def test_metadata_redirects_to_another_origin_are_not_followed(path: str, 
 @pytest.mark.parametrize("path", ["/register", "/token", "/device"])
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_what_is_posted_with_a_secret_is_never_redirected(path: str, status: int) -> None:
-    async with forbidden_origin() as forbidden, run_peer(kind=Leading) as peer:
-        assert isinstance(peer, Leading)
+    async with forbidden_origin() as forbidden, run_peer(kind=RedirectingPeer) as peer:
+        assert isinstance(peer, RedirectingPeer)
         peer.lead = {path: (status, f"{forbidden.origin}{path}")}
-        with nobody_comes(forbidden), pytest.raises(SignInRequired):
+        with expect_no_connection(forbidden), pytest.raises(SignInRequired):
             await create_oauth(peer, BrowserUser()).login(use_device_code=path == "/device")
         peer.lead = {path: (status, f"{peer.origin}/other")}
         with pytest.raises(SignInRequired):
@@ -116,12 +116,12 @@ async def test_what_is_posted_with_a_secret_is_never_redirected(path: str, statu
 @pytest.mark.parametrize("path", ["/token", "/revoke"])
 async def test_neither_renewal_nor_revocation_is_redirected(path: str) -> None:
     token_store = TokenStore(MemoryBackend(), None)
-    async with forbidden_origin() as forbidden, run_peer(kind=Leading, lifetime=0) as peer:
-        assert isinstance(peer, Leading)
+    async with forbidden_origin() as forbidden, run_peer(kind=RedirectingPeer, lifetime=0) as peer:
+        assert isinstance(peer, RedirectingPeer)
         auth = create_oauth(peer, BrowserUser(), token_store)
         await auth.login()
         peer.lead = {path: (307, f"{forbidden.origin}{path}")}
-        with nobody_comes(forbidden):
+        with expect_no_connection(forbidden):
             if path == "/token":
                 await auth.headers("POST", peer.url)
             else:
@@ -174,12 +174,12 @@ async def test_a_code_that_another_server_or_page_brings_is_not_redeemed() -> No
                     answer = await page.get(asked["redirect_uri"], params={"code": "injected", "state": state})
                     assert answer.status_code == 400
 
-        class Attacked(BrowserUser):
+        class AttackedUser(BrowserUser):
             async def sign_in(self, **asked: Any) -> str | None:
                 await inject(asked["url"])
                 return await super().sign_in(**asked)
 
-        auth = create_oauth(peer, Attacked())
+        auth = create_oauth(peer, AttackedUser())
         await auth.login()
         await auth.login()
     assert len(states) == 2
@@ -252,7 +252,7 @@ async def test_a_server_that_redirects_its_requests_elsewhere_takes_no_token_the
                 await seen.reply(status, b"", location=forbidden.url)
 
             peer.mcp = away  # type: ignore[method-assign]
-            with nobody_comes(forbidden), pytest.raises(ServerError):
+            with expect_no_connection(forbidden), pytest.raises(ServerError):
                 await session.request(ListTools())
 
 
@@ -268,7 +268,7 @@ async def test_a_machine_s_key_signs_for_the_configured_issuer_and_no_other() ->
         auth = OAuthProvider(
             target, OAuthHttpClient(UrlPolicy(peer.url)), TokenStore(MemoryBackend(), None), None, made
         )
-        with nobody_comes(evil):
+        with expect_no_connection(evil):
             await auth.login()
         assert decode_jwt(bank.forms[0]["client_assertion"])[1]["aud"] == bank.origin
 
@@ -323,7 +323,7 @@ async def test_a_document_that_drips_ends_with_the_time_and_one_that_inflates_wi
 async def test_a_server_that_never_has_enough_is_asked_a_few_times_and_not_forever() -> None:
     """Reconnect storms with 401: calls, and an event stream that is refused whatever token it comes with."""
 
-    class Never(ToolsPeer):
+    class UnreachedPeer(ToolsPeer):
         async def mcp(self, request: ReceivedRequest) -> None:
             if request.method == "GET":
                 await request.reply(401, b"", www_authenticate='Bearer error="invalid_token"')
@@ -331,7 +331,7 @@ async def test_a_server_that_never_has_enough_is_asked_a_few_times_and_not_forev
                 await super().mcp(request)
 
     user = BrowserUser()
-    async with run_peer(kind=Never) as peer:
+    async with run_peer(kind=UnreachedPeer) as peer:
         opener = ClientSessionOpener(expand=str, accounts=OAuthRegistry(TokenStore(MemoryBackend(), None), user))
         async with opener.open(
             ServerConfig(name="peer", url=peer.url), FakeRequestHandler(), RecordingObserver()

@@ -36,7 +36,7 @@ from tests.unit.transport.raw_http import ReceivedRequest
 pytestmark = pytest.mark.anyio
 
 
-class Browser(Browsing):
+class SocketBrowser(Browsing):
     """Goes there without the library whose log is read here."""
 
     async def sign_in(self, **asked: Any) -> str | None:
@@ -84,14 +84,14 @@ def sinks(caplog: pytest.LogCaptureFixture) -> Iterator[Sinks]:
     logging.getLogger().setLevel(logging.WARNING)
 
 
-def nothing_leaked(sinks: Sinks, *peers: OAuthPeer, more: tuple[str, ...] = (), least: int) -> None:
+def assert_no_secrets(sinks: Sinks, *peers: OAuthPeer, more: tuple[str, ...] = (), least: int) -> None:
     text = sinks.text()
     secrets = {*more}.union(*(collect_secrets(peer) for peer in peers))
     assert len(secrets) >= least, secrets
     assert sorted(secret for secret in secrets if secret in text) == []
 
 
-def inside(auth: OAuthProvider, signed: StoredSignIn, token_store: TokenStore) -> list[object]:
+def internal_values(auth: OAuthProvider, signed: StoredSignIn, token_store: TokenStore) -> list[object]:
     """Every value of ours that holds one of them."""
     parts = (part for part in vars(auth).values() if type(part).__module__.startswith("mcphost."))
     return [auth, signed, signed.tokens, signed.client, signed.to_account("memory"), token_store, *parts]
@@ -132,7 +132,7 @@ async def test_the_authorization_code_flow_with_renewal_and_sign_out(sinks: Sink
     token_store = TokenStore(MemoryBackend(), None, warnings.append)
     document = {"token_endpoint_auth_methods_supported": ["client_secret_post"]}
     async with run_peer(lifetime=1, document=document) as peer:
-        user = Browser()
+        user = SocketBrowser()
         auth = create_oauth(
             peer, user, token_store, client_id="me", client_secret="a-configured-secret", issuer=peer.origin
         )
@@ -140,30 +140,30 @@ async def test_the_authorization_code_flow_with_renewal_and_sign_out(sinks: Sink
         peer.valid.clear()
         assert await send_request(auth, peer) in (200, 401)
         signed = await auth.login()
-        sinks.show(*inside(auth, signed, token_store), *warnings, user.page, user.notes)
+        sinks.show(*internal_values(auth, signed, token_store), *warnings, user.page, user.notes)
         secrets = collect_secrets(peer)
         peer.answers["/token"] = (400, b'{"error": "invalid_grant"}', "application/json")
         with pytest.raises(McpHostError) as exc_info:
             await auth.login()
         sinks.show(exc_info.value)
         await auth.logout()
-    nothing_leaked(sinks, peer, more=(*secrets, "a-configured-secret"), least=10)
+    assert_no_secrets(sinks, peer, more=(*secrets, "a-configured-secret"), least=10)
 
 
 @pytest.mark.req("auth.token.storage", "sec.logs-redact")
 async def test_a_server_that_says_the_secrets_back(sinks: Sinks) -> None:
     """An error that repeats the code, the verifier or a token is shown and logged without them."""
 
-    class Parrot(OAuthPeer):
+    class EchoingPeer(OAuthPeer):
         async def token(self, request: ReceivedRequest) -> None:
             self.forms.append(query(f"?{request.body.decode()}"))
             await self.json(
                 request, {"error": "invalid_request", "error_description": request.body.decode()[:250]}, 400
             )
 
-    async with run_peer(kind=Parrot) as peer:
+    async with run_peer(kind=EchoingPeer) as peer:
         with pytest.raises(McpHostError) as exc_info:
-            await create_oauth(peer, Browser()).login()
+            await create_oauth(peer, SocketBrowser()).login()
     (form,) = peer.forms
     shown = redact.redact(f"{exc_info.value} {exc_info.value.message}")
     assert form["code"] not in shown
@@ -175,15 +175,15 @@ async def test_a_server_that_says_the_secrets_back(sinks: Sinks) -> None:
 
 @pytest.mark.req("auth.token.storage", "sec.logs-redact")
 async def test_a_secret_that_is_cut_off_in_an_error_is_gone_as_well() -> None:
-    class Parrot(OAuthPeer):
+    class EchoingPeer(OAuthPeer):
         async def token(self, request: ReceivedRequest) -> None:
             self.forms.append(query(f"?{request.body.decode()}"))
             verifier = self.forms[-1]["code_verifier"]
             await self.json(request, {"error": "no", "error_description": "x" * 280 + verifier}, 400)
 
-    async with run_peer(kind=Parrot) as peer:
+    async with run_peer(kind=EchoingPeer) as peer:
         with pytest.raises(McpHostError) as exc_info:
-            await create_oauth(peer, Browser()).login()
+            await create_oauth(peer, SocketBrowser()).login()
     (form,) = peer.forms
     assert form["code_verifier"][:12] not in redact.redact(exc_info.value.message)
 
@@ -198,12 +198,12 @@ async def test_the_paste_flow(sinks: Sinks) -> None:
             state = asked["state"] if len(user.urls) > 1 else "not-the-state"
             return f"{asked['redirect_uri']}?code=a-pasted-code&state={state}"
 
-        user = Browser(visit=False, answer=pasted)
+        user = SocketBrowser(visit=False, answer=pasted)
         token_store = TokenStore(MemoryBackend(), None)
         auth = create_oauth(peer, user, token_store)
         signed = await auth.login()
-        sinks.show(*inside(auth, signed, token_store), user.notes)
-    nothing_leaked(sinks, peer, more=("a-pasted-code", query(user.urls[0])["state"]), least=4)
+        sinks.show(*internal_values(auth, signed, token_store), user.notes)
+    assert_no_secrets(sinks, peer, more=("a-pasted-code", query(user.urls[0])["state"]), least=4)
 
 
 @pytest.mark.req("auth.token.storage", "sec.logs-redact")
@@ -214,10 +214,10 @@ async def test_the_device_flow(sinks: Sinks, monkeypatch: pytest.MonkeyPatch) ->
         peer.said, peer.code = ["authorization_pending"], {"device_code": "a-device-code-77"}
         token_store = TokenStore(MemoryBackend(), None)
         auth = create_oauth(peer, DeviceCodeUser(), token_store)
-        sinks.show(*inside(auth, await auth.login(use_device_code=True), token_store))
+        sinks.show(*internal_values(auth, await auth.login(use_device_code=True), token_store))
         code = device_flow.DeviceAuthorization("a-device-code-77", "AB-CD", peer.origin, 1, 1)
         sinks.show(code)
-    nothing_leaked(sinks, peer, more=("a-device-code-77",), least=3)
+    assert_no_secrets(sinks, peer, more=("a-device-code-77",), least=3)
 
 
 @pytest.mark.req("auth.token.storage", "sec.logs-redact")
@@ -247,7 +247,7 @@ async def test_every_flow_of_a_machine(sinks: Sinks, grant: str) -> None:
             client_secret="a-configured-secret", key=key, assertion="the.work.load", idp_token="the.id.token"
         )
         sinks.show(
-            *inside(auth, signed, TokenStore(MemoryBackend(), None)),
+            *internal_values(auth, signed, TokenStore(MemoryBackend(), None)),
             machine,
             config,
             ServerConfig(name="p", oauth=config),
@@ -257,16 +257,16 @@ async def test_every_flow_of_a_machine(sinks: Sinks, grant: str) -> None:
             await auth.login()
         sinks.show(exc_info.value)
     private = ("a-configured-secret", "the.work.load", "the.id.token", "the-id-jag-assertion", key, key.split("\n")[1])
-    nothing_leaked(sinks, peer, company, more=private, least=7)
+    assert_no_secrets(sinks, peer, company, more=private, least=7)
 
 
 @pytest.mark.req("auth.token.storage", "sec.logs-redact")
 async def test_a_token_that_is_bound_to_a_key(sinks: Sinks) -> None:
     token_store = TokenStore(MemoryBackend(), None)
     async with run_peer(kind=DpopServer) as peer:
-        auth = create_oauth(peer, Browser(), token_store, client_id="me")
+        auth = create_oauth(peer, SocketBrowser(), token_store, client_id="me")
         signed = await auth.login()
         assert await send_request(auth, peer) == 200
-        sinks.show(*inside(auth, signed, token_store))
+        sinks.show(*internal_values(auth, signed, token_store))
         private = json.loads(signed.dpop_key)["d"]
-    nothing_leaked(sinks, peer, more=(private, signed.dpop_key), least=6)
+    assert_no_secrets(sinks, peer, more=(private, signed.dpop_key), least=6)
