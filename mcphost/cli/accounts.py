@@ -173,9 +173,7 @@ async def _logout(options: "Options", args: argparse.Namespace) -> int:
     if left:
         print_note(" ".join(describe_other_accounts(args.server, left)))
     if args.forget_client:
-        print_text(
-            "The next sign-in there introduces mcphost anew." if forgotten else "mcphost was not registered there."
-        )
+        print_text("The next sign-in registers mcphost again." if forgotten else "mcphost was not registered there.")
     return 0
 
 

@@ -153,9 +153,9 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
         for warning in server_warnings(server):
             review.show(f"  Warning: {warning}")
         if server.trust_annotations:
-            review.show("  trustAnnotations: what it claims to be read-only runs without a question")
+            review.show("  trustAnnotations: tools that it declares read-only run without a question")
         if server.review_results and server.source != "project":  # else it is one of the lines
-            review.show("  reviewResults: you read what it gives before the model does")
+            review.show("  reviewResults: you review its results before the model gets them")
         earlier = await grants.find_trusted(name)
         if earlier and earlier.digest != server_digest(server):
             review.show("It is not what was approved before:")

@@ -89,7 +89,7 @@ def make_model_error(failure: CallFailure, context: ErrorContext) -> ModelError:
     reason = remove_keys(extract_provider_message(failure.message), context.secret)
     message, hint = DESCRIPTIONS[kind](failure, context)
     if reason and kind not in ("network", "context", "other") and not _is_complete(failure.message):
-        message = f"{message} It said: {reason}{'' if reason.endswith(('.', '!', '?')) else '.'}"
+        message = f"{message} The provider said: {reason}{'' if reason.endswith(('.', '!', '?')) else '.'}"
     return ModelError(
         message,
         hint,

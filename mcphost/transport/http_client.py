@@ -380,6 +380,7 @@ def create_client(
         ) from error
     if scheme == "http" and not is_loopback(host):
         warn(
-            f"The server {name!r} is reached without encryption: everybody on the way can read and change what is said."
+            f"The server {name!r} is reached without encryption: anyone on the network path can read and change the "
+            "messages."
         )
     return HttpClient(name, url, headers, pool=pool, warn=warn, authorizer=authorizer)

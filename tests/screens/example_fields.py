@@ -31,9 +31,7 @@ WATCH_FIELD = Field(name="watch", kind="boolean")
 
 
 def form_question(*fields: Field, **more: Any) -> FillForm:
-    return FillForm(
-        server="quiz", why="its tool ask runs and asks for it", message="Who are you?", fields=fields, **more
-    )
+    return FillForm(server="quiz", why="requested by its tool ask", message="Who are you?", fields=fields, **more)
 
 
 def result_question(*parts: str | ResultPart, **more: Any) -> ReviewResult:

@@ -224,7 +224,7 @@ CHANGED = ReviewToolChanges(
 )
 ROOTS = ShareRoots(
     server=SERVER,
-    why=f"its tool {TOOL} runs and asks for it",
+    why=f"requested by its tool {TOOL}",
     account=ACCOUNT,
     roots=tuple(
         Root(f"file:///mnt/shared/%E6%9D%B1%E4%BA%AC/projects/number-{n}/with/a/long/path/in/it", f"{WIDE_TEXT} {n}")
@@ -245,7 +245,7 @@ ROOTS_EACH = replace(
 )
 SAMPLING = ReviewSampling(
     server=SERVER,
-    why=f"its tool {TOOL} runs and asks for it",
+    why=f"requested by its tool {TOOL}",
     account=ACCOUNT,
     messages=tuple(
         {"role": ("user", "assistant")[n % 2], "content": {"type": "text", "text": f"{MIXED_TEXT}\n{LINES[:900]}"}}
@@ -271,7 +271,7 @@ SAMPLING = ReviewSampling(
 )
 REPLY = ReviewReply(
     server=SERVER,
-    why=f"its tool {TOOL} runs and asks for it",
+    why=f"requested by its tool {TOOL}",
     account=ACCOUNT,
     content=(
         {"type": "text", "text": f"{MIXED_TEXT}\n\n{LINES}"},
@@ -282,7 +282,7 @@ REPLY = ReviewReply(
 )
 FORM = FillForm(
     server=SERVER,
-    why=f"its tool {TOOL} runs and asks for it",
+    why=f"requested by its tool {TOOL}",
     account=ACCOUNT,
     message=f"{MIXED_TEXT} Please fill in all of this, and do not forget what was said before. " * 4,
     fields=(
@@ -320,7 +320,7 @@ FORM = FillForm(
 )
 VISIT = VisitUrl(
     server=SERVER,
-    why=f"its tool {TOOL} runs and asks for it",
+    why=f"requested by its tool {TOOL}",
     account=ACCOUNT,
     message=f"{MIXED_TEXT} Go there and sign in. " * 6,
     url=ADDRESS,

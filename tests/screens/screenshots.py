@@ -287,13 +287,13 @@ ROOTS_EACH = replace(
             server="files", account="work", why="it asked for them, and its tool read_file is about to run",
             roots=ROOTS.roots,
         ),
-        RequestingServer(server="git", why="it asked by itself, while no call of it ran", roots=ROOTS.roots[:1]),
-        RequestingServer(server="中文-search", why="it asked by itself, while no call of it ran", roots=ROOTS.roots),
+        RequestingServer(server="git", why="it asked on its own; no call was running", roots=ROOTS.roots[:1]),
+        RequestingServer(server="中文-search", why="it asked on its own; no call was running", roots=ROOTS.roots),
     ),
 )  # fmt: skip
 SAMPLING = ReviewSampling(
     server="github",
-    why="its tool summarize_issue runs and asks for it",
+    why="requested by its tool summarize_issue",
     messages=(
         {"role": "user", "content": {"type": "text", "text": "Summarize this issue:\n" + "A line of it.\n" * 12}},
         {"role": "assistant", "content": {"type": "text", "text": "It is about 中文 paths."}},
@@ -321,7 +321,7 @@ SAMPLING = ReviewSampling(
 )
 FORM = FillForm(
     server="github",
-    why="its tool create_issue runs and asks for it",
+    why="requested by its tool create_issue",
     message="Who should be named as the reporter?",
     fields=(
         Field(name="name", kind="text", title="Your name", required=True, min_length=2),
@@ -333,13 +333,13 @@ FORM = FillForm(
 )
 LONG_FORM = FillForm(
     server="everything",
-    why="its tool trigger-elicitation-request runs and asks for it",
+    why="requested by its tool trigger-elicitation-request",
     message="Please provide inputs for the following fields:",
     fields=everything_fields(),
 )
 SECRET_FORM = FillForm(
     server="github",
-    why="its tool create_issue runs and asks for it",
+    why="requested by its tool create_issue",
     message="Sign in.",
     fields=(
         Field(name="user", kind="text", title="User", required=True),
@@ -350,7 +350,7 @@ SECRET_FORM = FillForm(
 )
 VISIT = VisitUrl(
     server="github",
-    why="its tool summarize_issue runs and asks for it",
+    why="requested by its tool summarize_issue",
     message="Connect your account so that private issues can be read.",
     url="https://xn--gthub-cta.com/login/oauth/authorize?client_id=Iv1.8a61f9b3a7aba766&state=" + "k3" * 40,
     host="xn--gthub-cta.com",
@@ -358,7 +358,7 @@ VISIT = VisitUrl(
 )
 REPLY = ReviewReply(
     server="github",
-    why="its tool summarize_issue runs and asks for it",
+    why="requested by its tool summarize_issue",
     content=(
         {"type": "text", "text": "Paths with **wide** letters are cut one cell too early."},
         {"type": "tool_use", "id": "1", "name": "read_comment", "input": {"number": 4}},

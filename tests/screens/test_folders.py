@@ -66,7 +66,7 @@ async def test_the_page_says_of_each_folder_where_it_comes_from_and_which_server
             replace(driver.host.views[1], known_roots=KnownRoots(is_refused=True)),
         )
         await driver.pilot.press("f3")
-        await driver.until(lambda: "was told 1 folder; updated without" in driver.text(), "the servers' page says it")
+        await driver.until(lambda: "received 1 folder; updated without" in driver.text(), "the servers' page says it")
         assert "asking for folders is deprecated" in " ".join(driver.text().split())
         await driver.pilot.press("f")
         await driver.until(lambda: "files: knows it" in driver.text(), "the folder of the start")
@@ -79,7 +79,7 @@ async def test_the_page_says_of_each_folder_where_it_comes_from_and_which_server
         driver.host.views = (replace(driver.host.views[0], known_roots=KnownRoots(())),)
         driver.host.put(RootsShared("files", ()))
         await driver.pilot.press("up", "up")
-        await driver.until(lambda: "does not know it, was told there are none" in driver.text(), "the news")
+        await driver.until(lambda: "does not know it, received none" in driver.text(), "the news")
 
 
 async def test_a_folder_is_added_with_suggestions_and_for_as_long_as_the_person_says(

@@ -40,13 +40,13 @@ pytestmark = pytest.mark.anyio
 
 def roots_question(**more: Any) -> ShareRoots:
     shared = (Root("file:///home/me/al%20pha", "alpha"), Root("file:///srv/data"))
-    return ShareRoots(server="files", why="its tool list runs and asks for it", roots=shared, **more)
+    return ShareRoots(server="files", why="requested by its tool list", roots=shared, **more)
 
 
 def sampling_question(text: str = "Capital of France?", **more: Any) -> ReviewSampling:
     message = {"role": "user", "content": {"type": "text", "text": text}}
     return ReviewSampling(
-        server="quiz", why="its tool ask runs and asks for it", messages=(message,), model="m", label="Some model",
+        server="quiz", why="requested by its tool ask", messages=(message,), model="m", label="Some model",
         max_tokens=1200, **more,
     )  # fmt: skip
 
@@ -58,12 +58,12 @@ def reply_content(*blocks: dict[str, Any]) -> ReviewReply:
 
 def url_question(**more: Any) -> VisitUrl:
     given = {"url": "https://example.com/in?x=1", "host": "example.com", **more}
-    return VisitUrl(server="quiz", why="its tool ask runs and asks for it", message="Sign in there.", **given)
+    return VisitUrl(server="quiz", why="requested by its tool ask", message="Sign in there.", **given)
 
 
 def quiz_question(*more: Field) -> FillForm:
     age = Field(name="age", kind="integer", title="Your age", minimum=1, maximum=150, default=30)
-    return FillForm(server="quiz", why="its tool ask runs and asks for it", message="Who are you?", fields=(age, *more))
+    return FillForm(server="quiz", why="requested by its tool ask", message="Who are you?", fields=(age, *more))
 
 
 def retry_question() -> RetryCall:
@@ -337,7 +337,7 @@ async def test_a_call_that_waits_for_the_user_shows_for_how_long(run: Run) -> No
 
 
 async def test_a_question_says_when_the_call_that_it_was_for_has_ended_and_keeps_what_was_typed(run: Run) -> None:
-    ended = "its tool ask runs and asks for it (that call has ended)"
+    ended = "requested by its tool ask (that call has ended)"
     async with run(size=(100, 30)) as driver:
         first, second = (
             PendingQuestion(driver, replace(quiz_question(), number=7)),

@@ -25,7 +25,7 @@ from mcphost.host.server_requests.root_list import RootFolder
 from mcphost.serialization import Struct
 from mcphost.store.roots import FolderAnswerStore
 
-UNSOLICITED_REASON = "it asked by itself, while no call of it ran"
+UNSOLICITED_REASON = "it asked on its own; no call was running"
 _VERDICTS: dict[str, RootsVerdict] = {
     "once": ShareOnce(), "session": ShareSession(), "always": ShareAlways(), "never": NeverShare(),
     "deny": DoNotShare(),

@@ -288,12 +288,12 @@ def _reason(context: ServerRequestContext) -> str:
     name = sanitize(context.target[:200], keep_newlines=False)
     match context.method:
         case "tools/call":
-            return f"its tool {name} runs and asks for it"
+            return f"requested by its tool {name}"
         case "resources/read":
-            return f"it asks for it before it gives {name}"
+            return f"requested before it returns {name}"
         case "prompts/get":
-            return f"it asks for it to fill the prompt {name}"
+            return f"requested to fill in its prompt {name}"
         case _:
             if context.candidate_calls:
-                return f"one of its {len(context.candidate_calls)} calls that run asks for it, without saying which"
+                return f"requested by one of its {len(context.candidate_calls)} running calls; it did not say which"
             return "asked on its own; no tool is running"

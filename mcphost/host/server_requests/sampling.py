@@ -364,7 +364,7 @@ class SamplingHandler:
         if model is None:
             return ServerRequestRejection("The edited request names an unknown model.", INTERNAL_ERROR)
         for note in request.unsupported_content(model.facts):
-            self._notify(f"{self._server} sent the model {note}", "The model was told.")
+            self._notify(f"{self._server} sent the model {note}", "The model was notified.")
         answer = await self._ask_model(model, request, tokens)
         if isinstance(answer, ServerRequestRejection):
             return answer

@@ -125,7 +125,7 @@ class ToolExecutor:
             raise
         except BaseException as error:
             tracked_task.finish(error)
-            pending.finish("stopped", RenderedResult("Stopped; the server was told."))
+            pending.finish("stopped", RenderedResult("Stopped; the server was notified."))
             raise
         rendered, stored_file = join_parts(parts), ""
         # The user's own calls are not for the model; reviewed results are stored after the review.

@@ -56,7 +56,7 @@ def describe_known_roots(known: KnownRoots) -> str:
     """Return what a server knows about the folders."""
     if known.roots is None:
         return "you refused" if known.is_refused else "has not asked"
-    told = f"was told {pluralize(len(known.roots), 'folder')}" if known.roots else "was told there are none"
+    told = f"received {pluralize(len(known.roots), 'folder')}" if known.roots else "received none"
     again = "; updated without a question" if known.is_approved else ""
     again += " in this run" if known.is_approved and not known.is_permanent else ""
     return told + ("; refused since" if known.is_refused else again)

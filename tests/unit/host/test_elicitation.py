@@ -70,7 +70,7 @@ async def test_the_question_says_who_asks_for_what_and_why(revision: str, tmp_pa
     assert question == FillForm(
         server="peer",
         number=1,
-        why="its tool ask runs and asks for it",
+        why="requested by its tool ask",
         message="Who are you?",
         fields=(Field(name="name", kind="text", description="Your name"),),
     )

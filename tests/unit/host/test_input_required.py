@@ -156,8 +156,8 @@ async def test_reading_a_resource_and_filling_a_prompt_may_ask_first(tmp_path: P
         assert (await host.features.read_resource("peer", "a:b")).contents[0].text == "hello"
         assert len((await host.features.get_prompt("peer", "p", {"x": "y"})).messages) == 1
     assert [question.why for question in frontend.asked] == [
-        "it asks for it before it gives a:b",
-        "it asks for it to fill the prompt p",
+        "requested before it returns a:b",
+        "requested to fill in its prompt p",
     ]
     read, again = peer.asked("resources/read")
     assert (again["uri"], again["inputResponses"]) == (read["uri"], {"k": {"action": "decline"}})

@@ -127,7 +127,7 @@ async def test_request_and_reply_are_shown_whole_before_they_go_on(revision: str
     assert asked == [
         ReviewSampling(
             server="peer", number=1,
-            why="its tool ask runs and asks for it",
+            why="requested by its tool ask",
             messages=(user_message_with(text_block("Capital of France?")),),
             model="scripted",
             label="scripted",
@@ -147,7 +147,7 @@ async def test_request_and_reply_are_shown_whole_before_they_go_on(revision: str
             tokens=request.tokens,
         ),
         ReviewReply(
-            server="peer", number=1, why="its tool ask runs and asks for it", content=(text_block("Paris"),),
+            server="peer", number=1, why="requested by its tool ask", content=(text_block("Paris"),),
             model="scripted", stop_reason="endTurn", usage=Usage(input_tokens=10, output_tokens=5, cost=0.001),
         ),
     ]  # fmt: skip
@@ -693,7 +693,7 @@ async def test_of_calls_side_by_side_a_sampling_counts_for_each_and_later_for_no
         assert "at most 2 nested sampling requests" in peer.results[2][1]["error"]["message"]
         assert "It counts for each concurrent call." in peer.results[2][1]["error"]["message"]
         shown = [question.why for question in frontend.asked if isinstance(question, ReviewSampling)]
-        assert shown[0] == "one of its 2 calls that run asks for it, without saying which"
+        assert shown[0] == "requested by one of its 2 running calls; it did not say which"
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(host.tools.call, "peer", "ask", {})
             while len(peer.calls) < 3:
@@ -704,7 +704,7 @@ async def test_of_calls_side_by_side_a_sampling_counts_for_each_and_later_for_no
         assert "result" in peer.results[3][1]
         assert [question.why for question in frontend.asked if isinstance(question, ReviewSampling)][
             -1
-        ] == "its tool ask runs and asks for it"
+        ] == "requested by its tool ask"
 
 
 def test_how_deep_a_sampling_is_that_may_belong_to_several_calls() -> None:
