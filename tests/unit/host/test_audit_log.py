@@ -167,9 +167,9 @@ async def test_what_must_be_recorded_and_cannot_be_is_refused(tmp_path: Path) ->
     (tmp_path / "no").write_text("a file where a folder should be")
     audit_log = create_log(tmp_path / "no", required=True)
     assert await audit_log.wrap_frontend(ScriptedFrontend(AllowOnce())).ask(ASKED) == Deny()
-    with pytest.raises(ConsentDenied, match="ledger"):
+    with pytest.raises(ConsentDenied, match="audit log"):
         await audit_log.start_span(TOOL, who="grant")
-    with pytest.raises(ConsentDenied, match="ledger"):
+    with pytest.raises(ConsentDenied, match="audit log"):
         await audit_log.record_decision(TOOL, "allow", who="grant")
 
 
@@ -227,7 +227,7 @@ async def test_a_browser_is_recorded_before_it_opens_by_the_place_alone(tmp_path
     (tmp_path / "no").write_text("a file where a folder should be")
     strict = create_log(tmp_path / "no", required=True).wrap_open_url(browse)
     assert strict is not None
-    with pytest.raises(ConsentDenied, match="ledger"):
+    with pytest.raises(ConsentDenied, match="audit log"):
         await strict("https://example.com/other")
     assert len(seen) == 1
 
@@ -240,7 +240,7 @@ async def test_rows_that_wait_in_memory_are_not_endless_and_beyond_them_nothing_
     audit_log = create_log(tmp_path / "no")
     frontend = audit_log.wrap_frontend(ScriptedFrontend(AllowOnce(), AllowOnce(), AllowOnce()))
     assert [await frontend.ask(ASKED) for _ in range(3)] == [AllowOnce(), AllowOnce(), Deny()]
-    with pytest.raises(ConsentDenied, match="ledger"):
+    with pytest.raises(ConsentDenied, match="audit log"):
         await audit_log.record_decision(TOOL, "allow", who="grant")
 
 

@@ -427,7 +427,7 @@ async def test_what_no_question_was_asked_about_is_denied_where_it_must_be_recor
     )
     verdict = await strict.decide(create_identity())
     assert isinstance(verdict, Deny)
-    assert "ledger" in verdict.reason
+    assert "audit log" in verdict.reason
 
 
 async def test_a_grant_is_bound_to_the_definition_that_was_shown_and_not_to_what_the_server_lists_by_then(

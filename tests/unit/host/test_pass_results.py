@@ -65,7 +65,7 @@ async def test_what_must_be_recorded_and_cannot_be_is_withheld(rule_matcher: Rul
     )
     assert result.parts == ()
     assert result.replacement.startswith(WITHHELD)
-    assert "ledger" in result.replacement
+    assert "audit log" in result.replacement
 
 
 async def test_an_unconfigured_server_needs_no_review(rule_matcher: RuleMatcher) -> None:
