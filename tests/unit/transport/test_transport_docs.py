@@ -23,7 +23,7 @@ from tests.unit.client.results import single_text
 from tests.unit.client.scripted_http import DISCOVERY
 
 pytestmark = pytest.mark.anyio
-PAGE = Path(__file__).parents[3] / "docs" / "transports.md"
+PAGE = Path(__file__).parents[3] / "mcphost" / "transport" / "README.md"
 
 
 def documented_connector() -> Any:
