@@ -1,1 +1,1 @@
-"""Tests, by kind: unit mirrors the package; flows, screens and terminal see it whole; peers are programs of others."""
+"""Tests, by kind: unit mirrors the package; flows, screens and terminal test the whole; peers are foreign programs."""

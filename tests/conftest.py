@@ -1,4 +1,4 @@
-"""Shared by all tests: their order, what is quick, and peers that are skipped loudly or, in CI, missed as failures."""
+"""Configuration of all tests: their order, what is quick, and missing peers, which are skipped or, in CI, failures."""
 
 import gc
 import os
@@ -19,20 +19,20 @@ from tests.peers import node
 HERE = Path(__file__).parent
 T = TypeVar("T")
 
-# Hundreds of processes start here. One that may not keep its bytecode compiles every module it imports, which costs the
-# worker with litellm nine seconds instead of five.
+# Hundreds of processes start here. Without bytecode caches each would compile every module it imports: the
+# worker with litellm would take nine seconds instead of five.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# Imports leave nothing to collect. What the tests leave is collected seldom: it was a third of a worker's time.
+# Imports create no garbage. Garbage of the tests is collected seldom: it took a third of a worker's time.
 gc.disable()
 
-# What an example takes says how busy the machine is, and nothing about us.
+# The duration of an example depends on the load of the machine, not on the product.
 settings.register_profile("mcphost", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("mcphost")
 
 
-# Long files that one worker gets as a whole start first, or the last of them would run alone at the end.
+# Long files that run on one worker start first, or the last of them would run alone at the end.
 LONGEST_FIRST = (
     "peers/test_survey",
     "packaging/",
@@ -120,7 +120,7 @@ def interleave_tests(items: list[T], nodeid: Callable[[T], str]) -> list[T]:
 
 
 def pytest_collection_finish() -> None:
-    """Collect garbage from here on, but never look at modules again."""
+    """Collect garbage from here on, but never examine modules again."""
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
     gc.enable()
@@ -128,7 +128,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a worker where the fork servers are."""
+    """Pass the addresses of the fork servers to a worker."""
     node.workerinput["fork_folder"] = str(fork_sockets.socket_folder())
 
 
@@ -150,7 +150,7 @@ SPLIT_FILES = ("flows/", "peers/test_interop.py", "peers/test_oidc", "screens/",
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Keep a file together, but for those of SPLIT: none of them is what the last worker does alone at the end."""
+    """Keep a file on one worker unless it is in SPLIT, so that no worker runs it alone at the end."""
     if config.getoption("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadScopeScheduling
@@ -169,7 +169,7 @@ SYNTAX_TREE_TESTS = ("command_hints", "docstrings_and_links", "file_sizes", "tex
 
 
 def scheduling_scope(nodeid: str) -> str:
-    """Return what a worker gets as a whole: the test's file or the test; of MODEL_SERVERS and PARSING, all files."""
+    """Return the unit that one worker gets: the test's file or the test; all files of MODEL_SERVERS and PARSING."""
     path = nodeid.partition("::")[0]
     if path.endswith(tuple(f"architecture/test_{name}.py" for name in SYNTAX_TREE_TESTS)):
         return "tests/architecture"
@@ -195,7 +195,7 @@ def _rank(path: str) -> int:
 
 @pytest.fixture(autouse=True)
 def _forget_secrets() -> Iterator[None]:
-    """Values that one test registers are not redacted in the next one."""
+    """Do not redact values that an earlier test registered."""
     redact.forget_secrets()
     yield
     redact.forget_secrets()
@@ -203,7 +203,7 @@ def _forget_secrets() -> Iterator[None]:
 
 @pytest.fixture
 def program(tmp_path: Path) -> Program:
-    """The command line with folders of its own."""
+    """Return the command line with folders of its own."""
     return Program(tmp_path)
 
 
@@ -213,7 +213,7 @@ def anyio_backend() -> str:
 
 
 def skip_or_fail(reason: str) -> NoReturn:
-    """Skip the test and say why in the summary; with $CI set this machine must have everything, so fail."""
+    """Skip the test with the reason in the summary; fail instead if $CI is set, because CI must have every peer."""
     if os.environ.get("CI"):
         pytest.fail(f"needed in CI: {reason}", pytrace=False)
     pytest.skip(reason)
@@ -221,7 +221,7 @@ def skip_or_fail(reason: str) -> NoReturn:
 
 @pytest.fixture(scope="session")
 def npm_peers() -> Path:
-    """The directory with the installed npm programs; `tests.peers.node` has the commands."""
+    """Return the directory with the installed npm programs; `tests.peers.node` has the commands."""
     try:
         return node.package_root()
     except node.PeersMissing as error:

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def run_in_new_thread(work: Callable[..., Awaitable[T]], *args: Any, **options: Any) -> T:
-    """Return the result of `work(*args)`, run on a new thread: anyio's pytest plugin changes this one's context."""
+    """Return the result of `work(*args)`, run on a new thread: anyio's pytest plugin changes this context."""
     with ThreadPoolExecutor(1) as threads:
         return threads.submit(partial(anyio.run, work, *args, **options)).result()
 
@@ -19,7 +19,7 @@ def run_in_new_thread(work: Callable[..., Awaitable[T]], *args: Any, **options: 
 async def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
     """Wait until `condition()` is true, sleeping between two checks.
 
-    Raises TimeoutError after so many seconds.
+    Raises TimeoutError after *seconds*.
     """
     with anyio.fail_after(seconds):
         while not condition():  # noqa: ASYNC110 - processes and sockets set no event of ours

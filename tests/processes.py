@@ -22,7 +22,7 @@ def command_line(process: psutil.Process) -> list[str]:
 
 
 def processes_with_variable(name: str, value: str) -> list[psutil.Process]:
-    """Return the processes with this environment variable, which what they start inherits."""
+    """Return the processes with this environment variable; child processes inherit it."""
     return [process for process in psutil.process_iter() if _environment(process).get(name) == value]
 
 
@@ -34,7 +34,7 @@ def _environment(process: psutil.Process) -> dict[str, str]:
 
 
 def descendants(pid: int) -> list[psutil.Process]:
-    """Return every process below this one; none when it is gone."""
+    """Return every process below this one; none if it has ended."""
     try:
         return psutil.Process(pid).children(recursive=True)
     except psutil.NoSuchProcess:
@@ -42,7 +42,7 @@ def descendants(pid: int) -> list[psutil.Process]:
 
 
 def kill(processes: Iterable[psutil.Process]) -> None:
-    """Kill those that still run. psutil checks the start time, so a reused pid is left alone."""
+    """Kill those that still run. psutil checks the start time, so a reused pid is spared."""
     for process in processes:
         try:
             process.kill()

@@ -1,6 +1,7 @@
 """Repeat tests under load to show a race: `uv run python -m tests.repeat_under_load TEST...`.
 
-`--times N` says how often (50 by default). Exits 1 when a run failed, and prints the end of the first failure.
+`--times N` sets the number of runs (50 by default). Exits with 1 if a run failed, and prints the end of the first
+failure.
 """
 
 import argparse
@@ -26,7 +27,7 @@ def busy_cores(cores: int) -> Iterator[None]:
 
 
 def run_once(tests: list[str]) -> str | None:
-    """Run the tests alone, one after the other; return their output when one fails."""
+    """Run the tests alone, one after another; return their output if one fails."""
     command = [sys.executable, "-m", "pytest", "-n", "0", "-q", *tests]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     return done.stdout if done.returncode else None

@@ -1,6 +1,6 @@
-"""Runs the real program in a pseudo-terminal and notes `sys.modules` at the moment its first frame is written.
+"""Run the real program in a pseudo-terminal and record `sys.modules` when its first frame is written.
 
-Run as a script it is the spy inside the program: `python -m tests.architecture.first_frame NOTES ARGUMENT...`.
+As a script it is the recorder inside the program: `python -m tests.architecture.first_frame NOTES ARGUMENT...`.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ FRAME_BYTES = 1000
 
 
 def modules_at_first_frame(folder: Path) -> set[str]:
-    """The modules loaded when `mcphost chat` drew its first frame, by their full names."""
+    """Return the full names of the modules loaded when `mcphost chat` drew its first frame."""
     notes = folder / "modules.json"
     server = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
     servers = {f"server{number}": server for number in range(SERVERS)}
@@ -75,7 +75,7 @@ def _kill(process: subprocess.Popen[bytes], master: int) -> None:
     process.send_signal(signal.SIGTERM)
     deadline = time.monotonic() + 10
     while process.poll() is None and time.monotonic() < deadline:
-        _read(master, 0.1)  # a full pseudo-terminal would hold up its exit
+        _read(master, 0.1)  # a full pseudo-terminal would delay its exit
     if process.poll() is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -100,7 +100,7 @@ def _record_modules(notes: Path) -> None:
 
 
 if __name__ == "__main__":
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # the new session's terminal, so that the program is where it expects to be
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # a session of its own, so that the program has a controlling terminal
     notes_path, *program_arguments = sys.argv[1:]
     _record_modules(Path(notes_path))
     sys.argv = ["mcphost", *program_arguments]

@@ -22,7 +22,7 @@ class Hop(NamedTuple):
 
     @property
     def label(self) -> str:
-        """What a diagram shows: the function's own name, or the class whose block is entered."""
+        """Return the label in a diagram: the function's own name, or the class whose block is entered."""
         name = self.function.removesuffix(".__aenter__")
         return name.rpartition(".")[2]
 

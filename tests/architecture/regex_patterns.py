@@ -1,8 +1,8 @@
 """Every regular expression of the package, found in its syntax trees, and inputs that make a backtracking matcher slow.
 
-Run as a program it reads nothing and prints one JSON line for each pattern: `{"begun": name}` before it is tried, and
+As a program it reads nothing and prints one JSON line for each pattern: `{"begun": name}` before it is tried, and
 `{"slow": …}` for an input whose cost grows faster than its length. Its first argument is the CPU time in seconds that a
-pattern may take before the kernel ends the program, because a pattern that is exponential never ends.
+pattern may take before the kernel ends the program, because an exponential pattern never ends.
 """
 
 import ast
@@ -52,11 +52,11 @@ class RegexPattern:
 
 
 class DynamicPattern(Exception):
-    """A pattern that is made while the program runs: the test needs an example of it."""
+    """A pattern that is built at run time: the test needs an example of it."""
 
 
 def find_patterns(examples: dict[str, list[str]]) -> list[RegexPattern]:
-    """Every pattern. `examples` gives those that are made at run time, by `module:line's function`."""
+    """Return every pattern. `examples` has those that are built at run time, by `module:line's function`."""
     result: list[RegexPattern] = []
     used = _methods_by_name()
     for path in _modules_containing(r"\bre\."):
@@ -66,7 +66,7 @@ def find_patterns(examples: dict[str, list[str]]) -> list[RegexPattern]:
             continue
         module = importlib.import_module(module_name(path))
         names = _assigned_names(tree)
-        # `split` is a method of texts, too.
+        # `split` is also a method of str
         here = {
             node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in METHODS - {"split"}
         }
@@ -92,7 +92,7 @@ def _modules_containing(*parts: str) -> list[Path]:
 
 
 def find_indirect_imports() -> list[str]:
-    """Imports by which a pattern could escape: another name of `re`, its functions alone, another library."""
+    """Return imports that hide a pattern: another name for `re`, its functions alone, another library."""
     ways: list[str] = []
     for path in _modules_containing(r"\bre\b", *LIBRARIES):
         for node in ast.walk(parse(path)):
@@ -130,7 +130,7 @@ def _owner_name(tree: ast.Module, call: ast.Call) -> str:
 
 
 def _assigned_names(tree: ast.Module) -> dict[int, str]:
-    """By the id of a call node: the name that its pattern is assigned to."""
+    """Map the id of a call node to the name that its pattern is assigned to."""
     names: dict[int, str] = {}
     for node in ast.walk(tree):
         targets = (
@@ -146,7 +146,7 @@ def _assigned_names(tree: ast.Module) -> dict[int, str]:
 
 
 def _methods_by_name() -> dict[str, set[str]]:
-    """The methods of patterns that are called on each name, anywhere: names that several modules use are one here."""
+    """Return the pattern methods called on each name; a name used by several modules counts once."""
     used: dict[str, set[str]] = {}
     for path in _modules_containing(rf"\.(?:{'|'.join(METHODS)})\b"):
         for node in ast.walk(parse(path)):
@@ -171,7 +171,7 @@ def _flags(call: ast.Call, module: Any) -> int:
 
 # -- inputs
 def attack_inputs(pattern: str, flags: int) -> Iterator[tuple[str, str, str]]:
-    """Beginnings, pieces to repeat and ends that keep a matcher trying."""
+    """Yield prefixes, repeated pieces and suffixes that keep a matcher busy."""
     tree = _PARSER.parse(pattern, flags)
     literals: dict[str, None] = {}
     beginnings = list(dict.fromkeys(["", *_beginnings(tree, "", literals)]))[:80]
@@ -186,7 +186,7 @@ def attack_inputs(pattern: str, flags: int) -> Iterator[tuple[str, str, str]]:
 
 
 def _beginnings(tree: Any, before: str, literals: dict[str, None]) -> Iterator[str]:
-    """What may stand before each part of a pattern, in examples."""
+    """Return examples of the text before each part of a pattern."""
     for op, value in tree:
         kind = str(op)
         if kind in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
@@ -213,7 +213,7 @@ def _beginnings(tree: Any, before: str, literals: dict[str, None]) -> Iterator[s
 
 
 def _matching_text(tree: Any, literals: dict[str, None]) -> str:
-    """One text that fits a part of a pattern, or nearly."""
+    """Return one text that matches a part of a pattern, or nearly does."""
     text = ""
     for op, value in tree:
         kind = str(op)
@@ -256,12 +256,12 @@ def _class_member(members: Any, literals: dict[str, None]) -> str:
 
 
 def count_texts(pattern: str, flags: int = 0) -> float:
-    """How many texts, by kinds of characters, a pattern fits at most."""
+    """Return how many texts, by kinds of characters, a pattern matches at most."""
     return _count_texts(_PARSER.parse(pattern, flags))
 
 
 def _count_texts(tree: Any) -> float:
-    """How many texts, by kinds of characters, a part of a pattern fits at most; infinite where a repetition is."""
+    """Return how many texts, by kinds of characters, a part of a pattern matches at most; infinite for a repetition."""
     product = 1.0
     for op, value in tree:
         kind = str(op)
@@ -280,7 +280,7 @@ def _count_texts(tree: Any) -> float:
 
 # -- measuring
 def find_slow_input(pattern: RegexPattern) -> str:
-    """An input whose cost grows faster than its length, described; empty when none was found."""
+    """Describe an input whose cost grows faster than its length; empty if none was found."""
     compiled = re.compile(pattern.pattern, pattern.flags)
     text = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
     flags = pattern.flags & ~re.ASCII if isinstance(pattern.pattern, bytes) else pattern.flags
@@ -311,7 +311,7 @@ def distinct_methods(methods: set[str]) -> list[str]:
 
 
 def _growth(run: Callable[[Any], object], made: Callable[[int], str | bytes]) -> float:
-    """How many times more the long input costs than the short; measured again where it looks bad, but not hopeless."""
+    """Return the ratio of the costs of a long and a short input; measured again if it is bad, but not hopeless."""
     growth = 0.0
     for _ in range(3):
         short = max(min(_measure(run, made(SHORT)) for _ in range(5)), 20e-6)

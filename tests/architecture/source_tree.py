@@ -10,30 +10,30 @@ PACKAGE = ROOT / "mcphost"
 
 
 def module_paths() -> list[Path]:
-    """Every module of the package."""
+    """Yield every module of the package."""
     return sorted(PACKAGE.rglob("*.py"))
 
 
 def module_name(path: Path) -> str:
-    """`mcphost.host.conversation.turn` for its file; a package's own name for its `__init__`."""
+    """Return the module name of a file, such as `mcphost.host.conversation.turn`; a package's own for `__init__`."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 @cache
 def parse(path: Path) -> ast.Module:
-    """The syntax tree of one file."""
+    """Return the syntax tree of one file."""
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
 def docstring_summary(path: Path) -> str:
-    """The first paragraph of a module's docstring on one line, or nothing."""
+    """Return the first paragraph of a module's docstring on one line, or an empty string."""
     docstring = ast.get_docstring(parse(path)) or ""
     return " ".join(docstring.split("\n\n")[0].split())
 
 
 def tracked_files() -> list[Path]:
-    """Every file that git carries; in an unpacked source archive, every file there is."""
+    """Return every file that git tracks; in an unpacked source archive, every file."""
     try:
         listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True).stdout
     except (OSError, subprocess.CalledProcessError):

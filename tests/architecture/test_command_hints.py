@@ -13,7 +13,7 @@ _COMMAND = re.compile(
 
 
 def unquoted_lines(tree: ast.Module) -> list[int]:
-    """The lines where a value stands in a command and is not quoted."""
+    """Return the lines where a value stands unquoted in a command."""
     found: list[int] = []
     for node in ast.walk(tree):
         if not isinstance(node, ast.JoinedStr):
@@ -30,7 +30,7 @@ def unquoted_lines(tree: ast.Module) -> list[int]:
 
 
 def _is_quoted(value: ast.expr) -> bool:
-    """Whether something in it quotes; `rule` is made by `quote_rule`, `usage` and `command` are our own words."""
+    """Return whether it is quoted; `rule` comes from `quote_rule`, `usage` and `command` are literals."""
     names = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
     return bool(names & {"quote", "quote_rule", "rule", "usage", "command"})
 

@@ -1,4 +1,4 @@
-"""Commit subjects are short and imperative (CONTRIBUTING.md); older commits than the rule are left alone."""
+"""Commit subjects are short and imperative (CONTRIBUTING.md); commits older than the rule are exempt."""
 
 import re
 import subprocess

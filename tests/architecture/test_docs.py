@@ -1,4 +1,4 @@
-"""The documents for users: every link leads somewhere, every command and setting they show is valid, in plain words."""
+"""The user documentation: every link resolves, every command and setting shown is valid, and the words are plain."""
 
 import re
 import shlex
@@ -20,7 +20,7 @@ PRIVATE_WORDS = re.compile(r"\b(house|houses|floor|floors|door|doors|ledgers?|pa
 
 
 def shown_commands(page: Path) -> list[str]:
-    """The lines of a page's plain code blocks that start mcphost, without comments."""
+    """Return the lines of a page's plain code blocks that start mcphost, without comments."""
     lines = [line for language, block in BLOCK.findall(page.read_text(encoding="utf-8")) if not language
              for line in block.splitlines()]  # fmt: skip
     found = [re.sub(r"\s+#.*", "", line) for line in lines]
@@ -73,7 +73,7 @@ def test_it_uses_no_private_words(page: Path) -> None:
 
 
 def source_text() -> str:
-    """The program's source with adjacent string literals joined."""
+    """Return the program's source with adjacent string literals joined."""
     text = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "mcphost").rglob("*.py"))
     return re.sub(r'"\s*\n\s*f?"', "", text)
 

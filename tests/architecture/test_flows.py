@@ -13,7 +13,7 @@ MAX_MODULES = {"message": 28}
 
 @pytest.fixture(scope="module")
 def traces() -> dict[str, FlowTrace]:
-    """Both flows, traced once."""
+    """Trace both flows, once."""
     return trace_flows.trace_all()
 
 

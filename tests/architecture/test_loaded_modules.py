@@ -1,6 +1,6 @@
 """What is loaded when: the core runs without screen and model libraries; nothing heavy comes before the first frame.
 
-import-linter sees what a module may import; only a process of its own shows what it does import, and when.
+import-linter checks what a module may import; only a separate process shows what it does import, and when.
 """
 
 import json
@@ -22,7 +22,7 @@ SCREEN_AND_MODELS = (
     "PIL",
 )
 
-# The rooms that may see the screen, and the one module that may see litellm.
+# The packages that may import the screen library, and the one module that may import litellm.
 OUTSIDE_THE_CORE = (
     "mcphost.tui",
     "mcphost.cli.chat",
@@ -31,7 +31,7 @@ OUTSIDE_THE_CORE = (
     "mcphost.__main__",
 )
 
-# What the first frame may not wait for: libraries, the host and everything below it, dialogs and pages.
+# What the first frame must not wait for: libraries, the host and everything below it, dialogs and pages.
 HEAVY = {"litellm", "openai", "keyring", "httpx", "pydantic", "jsonschema", "jsonschema_rs", "mcp", "PIL", "anyio",
          "msgspec", "sqlite3", "hashlib", "markdown_it", "pygments", "yaml"}  # fmt: skip
 SHELL = {
@@ -57,7 +57,7 @@ AFTER_THE_FRAME = (
     "mcphost.tui.transcript.presenter",
 )
 
-# What the host needs only with the first message, form, skill, sampling or look at the grants or into the audit.
+# What the host needs only with the first message, form, skill, sampling request, or view of grants or the audit log.
 WITH_THE_FIRST_USE = {
     "httpx",
     "keyring",
@@ -116,7 +116,7 @@ def run_python(*arguments: str, stdin: str = "") -> str:
 
 
 def loaded_by(*arguments: str) -> set[str]:
-    """The top-level packages in `sys.modules` when `mcphost ARGUMENTS` ends."""
+    """Return the top-level packages in `sys.modules` when `mcphost ARGUMENTS` ends."""
     program = (
         "import atexit, sys\n"
         "tops = lambda: {name.partition('.')[0] for name in sys.modules}\n"
@@ -162,7 +162,7 @@ def test_a_table_for_a_file_is_written_without_rich(tmp_path: Path) -> None:
 
 
 def test_nothing_heavy_is_loaded_when_the_first_frame_is_drawn(tmp_path: Path) -> None:
-    """The real program in a pseudo-terminal, ten servers configured, a litellm model chosen."""
+    """Start the real program in a pseudo-terminal with ten servers and a litellm model configured."""
     from tests.architecture import first_frame
 
     modules = first_frame.modules_at_first_frame(tmp_path)
@@ -177,7 +177,7 @@ def test_nothing_heavy_is_loaded_when_the_first_frame_is_drawn(tmp_path: Path) -
 
 
 def test_the_garbage_of_the_first_frame_is_freed_before_the_host_is_loaded(tmp_path: Path) -> None:
-    """Nothing is collected until then, and what stays must not be looked at again by every later collection."""
+    """Garbage collection is off until the first frame, and what remains is frozen."""
     program = """
 import gc, os, sys, weakref
 os.environ["MCPHOST_STATE_DIR"] = sys.argv[1]
@@ -199,7 +199,7 @@ print(freed and all(freed), gc.isenabled(), gc.get_freeze_count() > 0)
 
 
 def test_the_host_is_loaded_without_what_only_some_runs_use() -> None:
-    """Each module costs memory for as long as the program runs, and time while the person already types."""
+    """Each module costs memory for the whole run, and time while the user already types."""
     names = ("mcphost.cli.bootstrap", "mcphost.tui.frontend", "mcphost.tui.transcript.presenter",
              "mcphost.tui.screens.status_model", "mcphost.client.connect", "mcphost.transport.stdio",
              "mcphost.llm.litellm_model")  # fmt: skip

@@ -18,7 +18,7 @@ EXAMPLES = {
 }
 """Patterns that are no literals, by module and function: examples of what they are."""
 BOUNDED = {
-    # A form's pattern is a server's; it is tried only when it and the text have at most 500 characters.
+    # A form's pattern comes from a server; it is tried only if it and the text have at most 500 characters.
     "mcphost.host.questions.form_fields:_matches_pattern": [r"^[a-z]*[a-z]*\Z", r"[a-z]*\Z", r"a{0,999}\Z"],
 }
 """Patterns of others: linear they need not be, because what they may be tried with is short."""

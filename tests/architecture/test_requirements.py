@@ -1,4 +1,4 @@
-"""The manifest of requirements is true in both directions: what tests claim exists, and what exists is claimed."""
+"""The manifest of requirements is complete: claimed tests exist, and tests claim existing requirements."""
 
 import pytest
 
@@ -53,7 +53,7 @@ def test_every_reason_belongs_to_a_requirement_that_no_test_claims_and_is_a_sent
             assert revision in (*rows[ident].row.applicable_revisions, "*"), f"{ident} does not apply to {revision}"
             assert reason.endswith("."), f"{ident}: a reason is a sentence"
         both = [at for at in rows[ident].reasons if rows[ident].tests[at]]
-        # A reason without a revision stands for those that tests leave over, so it must be needed somewhere.
+        # A reason without a revision covers the requirements that tests leave open, so it must be needed somewhere.
         needed = [at for at in rows[ident].reasons if not rows[ident].tests[at]]
         assert needed, f"{ident} has a test and a reason: remove one"
         assert not set(both) & set(given), f"{ident} has a test and a reason at {both}"
@@ -79,7 +79,7 @@ def test_what_no_test_covers_has_a_reason() -> None:
 
 
 def test_coverage_is_counted_over_all_requirements_and_claims() -> None:
-    """The last row adds up: covered, reasoned and open requirements are all there are."""
+    """The last row is the sum of covered, reasoned and open requirements."""
     *_, covered, _, _, reasoned, left = coverage_table().splitlines()[-1].split()
     claimed, total = covered.split("/")
     assert int(total) == len(requirements()) == int(claimed) + int(reasoned) + int(left)

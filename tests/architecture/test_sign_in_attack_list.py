@@ -1,4 +1,4 @@
-"""Every row of the list of attacks on sign-in has tests, and they are there."""
+"""Every row of the list of sign-in attacks names tests that exist."""
 
 import ast
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Rules for the test modules themselves: where helpers are defined, and what tests may reach for."""
+"""Rules for the test modules themselves: where helpers are defined, and which names tests may use."""
 
 import ast
 import re
@@ -16,7 +16,7 @@ PRIVATE_USES = {
     "screens/rendering.py": ["_callbacks", "_ready"],
     "screens/test_chat.py": ["_on_key"],
     "unit/tui/test_terminal_driver.py": ["_sigcont_application"],
-    # A layout that is late, and a removal of a folder that is interrupted: the moments that these tests are about.
+    # A late layout and an interrupted removal of a folder: the moments that these tests are about.
     "screens/test_file_diff.py": ["_body_version", "_mark_shown"],
     "unit/host/test_root_sharing.py": ["_remove_folder"],
     # State that must stay bounded or must be reached, and that shows nowhere else.
@@ -114,7 +114,7 @@ def _helpers(tree: ast.Module, *, constants: bool) -> Iterator[tuple[str, str]]:
         name = node.targets[0].id if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) else ""
         name = name or getattr(node, "name", "_")
         decorators = [ast.unparse(item) for item in getattr(node, "decorator_list", [])]
-        registered = any(item.startswith("server.") for item in decorators)  # a tool of a program, not a helper
+        registered = any(item.startswith("server.") for item in decorators)  # a tool of a server program, not a helper
         if registered or name.startswith(("_", "test_")) or name == "pytestmark":
             continue
         if isinstance(node, ast.Assign):

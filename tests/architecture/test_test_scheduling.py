@@ -1,4 +1,4 @@
-"""What tests/conftest.py says about files holds: what is quick, what runs first, and what may be split."""
+"""What tests/conftest.py states about files is true: what is quick, what runs first, and what may be split."""
 
 import re
 import subprocess
@@ -49,7 +49,7 @@ def test_a_quick_test_cannot_start_a_process(request: pytest.FixtureRequest) -> 
 
 
 def _sources(file: Path) -> Iterator[Path]:
-    """Where a file's own fixtures are: the file, and the conftest files between it and the one for all tests."""
+    """Yield the files that define a file's fixtures: the file and the conftest files above it."""
     yield file
     for folder in file.parents:
         if folder == HERE:

@@ -1,4 +1,4 @@
-"""Textual's workers get functions: a coroutine of a worker that is cancelled before it begins is never awaited."""
+"""Textual's workers receive functions: the coroutine of a worker cancelled before its start would never be awaited."""
 
 import ast
 

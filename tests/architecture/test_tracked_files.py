@@ -1,10 +1,10 @@
-"""No tracked file names a package registry's host or a path of the machine it was written on."""
+"""No tracked file names a package registry's host or a path of the machine on which it was written."""
 
 import re
 
 from tests.architecture.source_tree import ROOT, tracked_files
 
-# Classes such as [p] keep this file from finding itself.
+# Classes such as [p] keep this file from matching itself.
 FORBIDDEN = {
     "a resolved address in a lock file": re.compile(r'"resolved": *"http'),
     "a registry of a lock file": re.compile(r'registry = "h[t]tp'),
@@ -27,5 +27,5 @@ def test_tracked_files_name_no_registry_and_no_workplace() -> None:
 
 
 def test_no_python_lock_file_is_tracked() -> None:
-    """It would carry the registry's address; the ranges in pyproject.toml are what is supported."""
+    """uv.lock would contain the registry's address; the version ranges in pyproject.toml are what is supported."""
     assert [path.name for path in tracked_files() if path.name in {"uv.lock", "poetry.lock", "Pipfile.lock"}] == []

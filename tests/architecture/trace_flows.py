@@ -154,7 +154,7 @@ async def trace_message() -> FlowTrace:
 
 
 async def trace_sign_in() -> tuple[FlowTrace, FlowTrace]:
-    """Trace a tool call over HTTP that is answered with 401: with no token yet, and with one that can be refreshed."""
+    """Trace a tool call over HTTP that is answered with 401: without a token, and with one that can be refreshed."""
     sign_in, refresh = FlowTrace(SIGN_IN_LANDMARKS), FlowTrace(REFRESH_LANDMARKS)
     registry = OAuthRegistry(TokenStore(MemoryBackend(), None), BrowserUser())
     opener = ClientSessionOpener(expand=str, accounts=registry, limits=Limits())

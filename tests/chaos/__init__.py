@@ -1,1 +1,1 @@
-"""Real programs killed at random moments, again and again; each part runs for itself as a script, too."""
+"""Real programs killed at random moments; each module also runs as a script."""

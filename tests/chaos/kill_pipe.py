@@ -1,7 +1,7 @@
-"""Kills a real `mcphost pipe` with -9 at seeded moments while it decides: no acknowledged decision may be lost.
+"""Kill a real `mcphost pipe` with -9 at seeded moments: no acknowledged decision may be lost.
 
-`python -m tests.chaos.kill_pipe --count 1000` runs it longer than the tests do. What a decision allowed is seen from
-outside: in the log that the tool server keeps by itself, and in the results that the pipe gave.
+`python -m tests.chaos.kill_pipe --count 1000` runs it longer than the tests do. What a decision allowed is observed
+from outside: in the log of the tool server, and in the results of the pipe.
 """
 
 import argparse
@@ -47,13 +47,13 @@ MAX_KILL_DELAY = 0.6
 
 
 class PipeRun:
-    """One life of the program."""
+    """One run of the program, until it is killed."""
 
     def __init__(self, program: Program, servers: str, number: int) -> None:
         self._program = program
         self._servers = servers
         self._number = number
-        # Two threads send: the one that calls and the one that answers.
+        # Two threads send: one makes calls, the other answers.
         self._ids = itertools.count(1)
         self.called: dict[int, dict[str, Any]] = {}
         self.acknowledged: list[dict[str, Any]] = []
@@ -62,7 +62,7 @@ class PipeRun:
         self._process: subprocess.Popen[bytes] | None = None
 
     def run(self, wait: float) -> None:
-        """From the start to the kill, `wait` seconds after the server was ready."""
+        """Run from the start to the kill, `wait` seconds after the server was ready."""
         process = subprocess.Popen(
             [*MCPHOST, "pipe", "--model", "demo", "--mcp-config", self._servers],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=self._program.env,
@@ -82,7 +82,7 @@ class PipeRun:
                 self.called[self._send("call", server="log", tool="add", arguments=arguments)] = arguments
                 if number % 10 == 0:
                     self._send("send", text=f"add {self._number} and {number}")
-                # Not to flood it: the queue of a pipe is no decision.
+                # Do not flood it: a full queue of the pipe is no decision.
                 self._progress(number, until)
         finally:
             process.send_signal(signal.SIGKILL)
@@ -114,7 +114,7 @@ class PipeRun:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if not line.endswith(b"\n"):
-                return  # cut by the kill
+                return  # cut off by the kill
             event = json.loads(line)
             if event["event"] == "question" and event["kind"] == "approve_tool":
                 self.allowed.append(event["arguments"])
@@ -128,7 +128,7 @@ class PipeRun:
 
 
 def find_lost_calls(ran: list[dict[str, Any]], rows: tuple[AuditRow, ...]) -> list[dict[str, Any]]:
-    """What ran and has no row that says it was about to."""
+    """Return the calls that ran without a row that announces them."""
     started = {row.arguments for row in rows if (row.kind, row.event) == ("tool", "started")}
     return [arguments for arguments in ran if arguments_digest(arguments) not in started]
 
@@ -165,7 +165,7 @@ def run_rounds(folder: Path, count: int, seed: int) -> dict[str, int]:
 
 
 def main() -> None:
-    """The script."""
+    """Run the script."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--count", type=int, default=1_000)
     parser.add_argument("--seed", type=int, default=1)

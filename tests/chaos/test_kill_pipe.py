@@ -1,4 +1,4 @@
-"""A few lives of tests/chaos/kill_pipe.py, and what it would do if a decision were lost."""
+"""A few runs of tests/chaos/kill_pipe.py, and its verdict if a decision were lost."""
 
 from pathlib import Path
 

@@ -1,7 +1,7 @@
 """Every pair of scenario and revision of the official suite.
 
-The suite's only scenarios that are named for backward compatibility are about OAuth of 2025-03-26; what it has of older
-revisions besides are the pairs at 2025-06-18, and `sse-retry`, whose server answers 2025-03-26.
+The only scenarios named for backward compatibility are about OAuth of 2025-03-26; other pairs with older revisions are
+those at 2025-06-18, and `sse-retry`, whose server answers 2025-03-26.
 """
 
 from typing import NamedTuple

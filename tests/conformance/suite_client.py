@@ -1,6 +1,6 @@
-"""The adapter the official conformance suite runs: `python tests/conformance/suite_client.py URL`, with the real Host.
+"""The adapter that the official conformance suite runs, with the real Host: `suite_client.py URL`.
 
-What to do comes from the environment, as the suite sets it: MCP_CONFORMANCE_SCENARIO and MCP_CONFORMANCE_CONTEXT.
+The suite sets its input in the environment: MCP_CONFORMANCE_SCENARIO and MCP_CONFORMANCE_CONTEXT.
 """
 
 import json
@@ -59,16 +59,16 @@ STUB_VALUES: dict[str, Any] = {
 
 
 class AcceptingFrontend:
-    """Sends every form back as it came, with its defaults, signs in where asked to, and refuses everything else."""
+    """A frontend that accepts every form with its defaults, signs in when asked, and refuses everything else."""
 
     kinds = frozenset({FillForm.KIND, SignInQuestion.KIND})
     who = "person"
 
     async def ask(self, question: Question[A]) -> A:
-        """At once."""
+        """Answer at once."""
         if isinstance(question, SignInQuestion):
             if question.note:
-                await anyio.sleep_forever()  # the browser has it
+                await anyio.sleep_forever()  # the browser received it
             return cast("A", OpenInBrowser())
         if not isinstance(question, FillForm):
             return question.refusal()
@@ -79,13 +79,13 @@ class AcceptingFrontend:
 
 
 def stub_arguments(tool: Tool) -> dict[str, Any]:
-    """Something of the right type for every parameter."""
+    """Return a value of the right type for every parameter."""
     properties = loads(tool.input_schema).get("properties", {})
     return {name: STUB_VALUES.get(str(schema.get("type")), "text") for name, schema in properties.items()}
 
 
 async def list_features(host: Host, view: ServerView) -> None:
-    """Being connected and having listed everything is all."""
+    """Connect and list everything."""
 
 
 async def use_everything(host: Host, view: ServerView) -> None:
@@ -101,13 +101,13 @@ async def use_everything(host: Host, view: ServerView) -> None:
 
 
 async def call_context_tools(host: Host, view: ServerView) -> None:
-    """The calls of the scenario's context."""
+    """Make the calls of the scenario's context."""
     for call in CONTEXT["toolCalls"]:
         await host.tools.call(SERVER_NAME, call["name"], call["arguments"])
 
 
 async def add_numbers(host: Host, view: ServerView) -> None:
-    """One call with two numbers."""
+    """Make one call with two numbers."""
     await host.tools.call(SERVER_NAME, "add_numbers", {"a": 5, "b": 3})
 
 
@@ -118,7 +118,7 @@ async def echo_schema(host: Host, view: ServerView) -> None:
 
 
 async def list_skills(host: Host, view: ServerView) -> None:
-    """Skills are listed and none is loaded."""
+    """List skills and load none."""
     assert view.catalog.skills, view.catalog.left_out
 
 
@@ -145,13 +145,13 @@ SCENARIOS: dict[str, Callable[[Host, ServerView], Awaitable[None]]] = {
 
 
 async def browse(url: str) -> bool:
-    """The browser: follows the redirects of the authorization server to our own loopback listener."""
+    """Act as the browser: follow the authorization server's redirects to the loopback listener."""
     async with httpx.AsyncClient(follow_redirects=True, trust_env=False, verify=False) as browser:
         return (await browser.get(url)).is_success
 
 
 def create_oauth_registry() -> OAuthRegistry:
-    """Everything about sign-in is the product's own but the browser and where secrets are kept."""
+    """Create the product's OAuth registry; only the browser and the secret storage are replaced."""
     return OAuthRegistry(
         TokenStore(MemoryBackend(), None), SignInPrompts(AcceptingFrontend(), browse), client_metadata_url=DOCUMENT_URL
     )
@@ -169,7 +169,7 @@ def issuer_url(url: str) -> str:
 
 
 def oauth_config(scenario: str, url: str) -> OAuthConfig:
-    """What a user would have written into mcp.json."""
+    """Return what a user would write into mcp.json."""
     known = OAuthConfig(client_id=CONTEXT.get("client_id", ""), client_secret=CONTEXT.get("client_secret", ""))
     if scenario.removeprefix("auth/") in MACHINE_SCENARIOS:
         known = replace(known, issuer=issuer_url(url))
@@ -194,7 +194,7 @@ def oauth_config(scenario: str, url: str) -> OAuthConfig:
 
 
 async def main(url: str) -> int:
-    """Connect, do what the scenario wants, and leave."""
+    """Connect, run the scenario, and leave."""
     scenario = os.environ.get("MCP_CONFORMANCE_SCENARIO", "initialize")
     server = ServerConfig(name=SERVER_NAME, url=url, source="flag", oauth=oauth_config(scenario, url))
     with tempfile.TemporaryDirectory() as folder:

@@ -34,7 +34,7 @@ CASES = [
 
 
 class Suite:
-    """The suite's program, in a process that runs it again and again (`suite.mjs`)."""
+    """The suite's program, in a process that runs it repeatedly (`suite.mjs`)."""
 
     def __init__(self) -> None:
         self._process = self._start()
@@ -49,7 +49,7 @@ class Suite:
         )
 
     def run(self, *arguments: str, environment: dict[str, str], folder: Path) -> tuple[int, str]:
-        """Return the exit status of one run, and what it said."""
+        """Return the exit status and the output of one run."""
         if self._process.poll() is not None:
             self._process = self._start()
         assert self._process.stdin
@@ -86,13 +86,13 @@ def test_the_official_suite_passes(pair: SuiteCase, suite: Suite, tmp_path: Path
         adapter = LAUNCHER
         environment["MCPHOST_TEST_FORKS"] = ForkServer.for_environment(environment).address
         environment["MCPHOST_TEST_SCRIPT"] = str(ADAPTER)
-    # The suite splits the command at spaces and knows no quotes.
+    # The suite splits the command at spaces and does not support quotes.
     command = f"{sys.executable} {adapter}"
     assert command.count(" ") == 1, "no folder with a space in its name"
     flags = ("--command", command, *pair.arguments, "--timeout", "40000", "-o", str(tmp_path))
     code, said = suite.run("client", *flags, environment=environment, folder=tmp_path)
     assert code == 0, said
-    # The suite alone also says "passed" of a client that did nothing, and of a pair that it skipped.
+    # The suite also prints "passed" for a client that did nothing, and for a pair that it skipped.
     score = SCORE.search(said)
     assert score, said
     assert int(score[1]) == int(score[2]) >= 1, said

@@ -19,7 +19,7 @@ from mcphost.llm.model import (
 
 
 class WaitForever:
-    """In a round: nothing comes any more, until the stream is closed."""
+    """A round that sends nothing until the stream is closed."""
 
 
 HANG = WaitForever()
@@ -33,12 +33,12 @@ def user_message(text: str) -> Message:
 
 
 def text_round(text: str) -> list[ModelEvent]:
-    """A round of text."""
+    """Return a round of text."""
     return [TextDelta(text), StreamFinished("stop", Usage(input_tokens=10, output_tokens=5, cost=0.001))]
 
 
 def tool_round(*uses: tuple[str, dict[str, Any] | None], text: str = "") -> Callable[[ModelRequest], list[ModelEvent]]:
-    """A round that calls tools by model-facing name."""
+    """Return a round that calls tools by model-facing name."""
 
     def round_(request: ModelRequest) -> list[ModelEvent]:
         count = sum(len(message.tool_uses) for message in request.messages)
@@ -52,7 +52,7 @@ def tool_round(*uses: tuple[str, dict[str, Any] | None], text: str = "") -> Call
 
 
 class ScriptedModel:
-    """Plays its rounds in order."""
+    """A model that plays its rounds in order."""
 
     name = "scripted"
     label = "scripted"
@@ -86,13 +86,13 @@ class ScriptedModel:
             await anyio.lowlevel.checkpoint()
 
     async def load_facts(self) -> None:
-        """Nothing more is known."""
+        """Return nothing; no facts are known."""
 
     async def prepare(self) -> None:
-        """Always ready."""
+        """Do nothing; the model is always ready."""
 
     async def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""
 
 
 def tool_return(model: ScriptedModel, request: int = -1) -> ToolReturnPart:

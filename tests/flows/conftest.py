@@ -1,4 +1,4 @@
-"""A Host with real parts: store on disk, the product's opener, real server processes; model and front are scripted."""
+"""A Host with real parts: store on disk, product opener, real server processes; model and frontend are scripted."""
 
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -25,13 +25,13 @@ OpenHost = Callable[..., AbstractAsyncContextManager[Host]]
 
 
 def inline_server(name: str, code: str, **more: object) -> ServerConfig:
-    """A server that is a few lines of Python."""
+    """Return the entry of a server that is a few lines of Python."""
     return ServerConfig(name=name, command=sys.executable, args=("-c", code), source="flag", **more)  # type: ignore[arg-type]
 
 
 @pytest.fixture
 def open_host(tmp_path: Path) -> OpenHost:
-    """`open_host(model, front, servers=…, limits=…, …)`; the same test may open several hosts on one store."""
+    """Return `open_host(model, frontend, servers=…, limits=…, …)`; one test may open several hosts on one store."""
 
     @asynccontextmanager
     async def opened(
@@ -67,7 +67,7 @@ def open_host(tmp_path: Path) -> OpenHost:
 
 
 async def read_events(feed: EventQueue, is_last: Callable[[HostEvent], bool]) -> list[HostEvent]:
-    """Everything up to and including the first event that `until` accepts."""
+    """Return every event up to and including the first one that `until` accepts."""
     events: list[HostEvent] = []
     async for event in feed:
         events.append(event)

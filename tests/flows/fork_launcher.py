@@ -1,7 +1,7 @@
-"""Run by a program that starts commands itself: lets a fork server start one with these streams and arguments.
+"""Started by a program that runs commands itself: let a fork server start one with these streams and arguments.
 
-The server's address and the script are in the environment: MCPHOST_TEST_FORKS, MCPHOST_TEST_SCRIPT. A command that gets
-none of ours has the address as its argument, and no script.
+The server's address and the script are in the environment: MCPHOST_TEST_FORKS, MCPHOST_TEST_SCRIPT. A command without
+these variables has the address as its argument, and no script.
 """
 
 import json

@@ -1,16 +1,16 @@
 """Start mcphost without its start-up: each command is a fork of a process that has its modules loaded.
 
-`ForkedProgram` stands in for `subprocess.Popen([python, "-m", "mcphost", ...])`. The server is this file run as a
+`ForkedProgram` replaces `subprocess.Popen([python, "-m", "mcphost", ...])`. The server is this file run as a
 program: for each connection it receives a line of JSON and three file descriptors, forks, and writes the new process's
 pid and later its exit status. It ends, and kills what it started, when its standard input ends. All workers of a test
 run use the same servers.
 
 A program that starts commands itself, as the conformance suite does, runs `fork_launcher.py`, which asks the
-server to run a script in its place. A fork ends when its launcher does.
+server to run a script instead. A fork ends when its launcher does.
 
 A second kind of server has litellm imported; its forks are the model worker (`model_worker`), without the two to five
 seconds that the import takes each time. A third one has the official SDK imported, and runs servers of the tests; a
-fourth the screen.
+fourth has the screen's modules.
 """
 
 import atexit
@@ -68,12 +68,12 @@ MCPHOST = [sys.executable, "-m", "mcphost"]
 
 
 def can_fork() -> bool:
-    """Whether fork is safe here: it is on Linux."""
+    """Return whether fork is safe here: it is on Linux."""
     return sys.platform == "linux"
 
 
 class ForkServer:
-    """A server of one kind (a name of KINDS) with these variables of OWN_START. Ask `fitting` for one."""
+    """A server of one kind (a name of KINDS) with these variables of OWN_START. Use `fitting` to get one."""
 
     _servers: ClassVar[dict[str, "ForkServer"]] = {}
 
@@ -115,7 +115,7 @@ class ForkServer:
 
 
 def model_worker_command() -> tuple[str, ...]:
-    """Return the command that forks a model worker; where fork is not safe, the real one."""
+    """Return the command that forks a model worker; the real command where fork is not safe."""
     return launcher_command({}, "model worker") if can_fork() else worker_client.WORKER_COMMAND
 
 
@@ -135,7 +135,7 @@ def launcher_command(environment: dict[str, str], kind: str = "mcphost") -> tupl
 
 
 class ForkedProgram(subprocess.Popen[bytes]):
-    """A running mcphost, a child of a fork server; `worker` is the command of its model worker."""
+    """A running mcphost, forked by a fork server; `worker` is the command of its model worker."""
 
     def __init__(
         self, arguments: list[str], *, env: dict[str, str], cwd: Path, worker: tuple[str, ...] = (), **streams: Any
@@ -190,7 +190,7 @@ def _read_line(source: socket.socket) -> bytes:
 
 
 class ForkingServer:
-    """What a fork server has open; a child closes all of it."""
+    """The open descriptors of a fork server; a child closes all of them."""
 
     def __init__(self, listener: socket.socket) -> None:
         self._listener = listener
@@ -202,7 +202,7 @@ class ForkingServer:
             self._ready.register(source, selectors.EVENT_READ)
 
     def serve(self) -> dict[str, Any] | None:
-        """Start what is asked for until the standard input ends; return a request in the child that has to do it."""
+        """Start what is requested until the standard input ends; return a request in the child that has to serve it."""
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
         while True:
@@ -214,7 +214,7 @@ class ForkingServer:
                 self._close()
                 return None
             for pid, connection in self._running.items():
-                if connection in sources:  # it says nothing more, so this is its end
+                if connection in sources:  # it sends nothing more: its end
                     self._ready.unregister(connection)
                     os.kill(pid, signal.SIGKILL)
             if self._wake in sources:
@@ -259,7 +259,7 @@ class ForkingServer:
 
 
 def load_mcphost(*, screen: bool = False) -> None:
-    """Import what commands import, once; with a screen, what the chat imports, too."""
+    """Import what commands import, once; for a server with a screen, also what the chat imports."""
     gc.disable()
     package = importlib.import_module("mcphost")
     for module in pkgutil.walk_packages(package.__path__, "mcphost."):
@@ -273,7 +273,7 @@ def load_mcphost(*, screen: bool = False) -> None:
 
 
 def load_model_worker() -> None:
-    """Import litellm as the worker does: in a thread, because that gets a low priority."""
+    """Import litellm as the worker does: in a thread, because the import lowers a thread's priority."""
     from mcphost.llm import worker
 
     os.environ.update(worker.LITELLM_ENVIRONMENT)
@@ -301,7 +301,7 @@ LOADERS = {
 
 
 def adopt_request(request: dict[str, Any], files: list[int]) -> None:
-    """Give this process the streams, the folder and the environment of a new one."""
+    """Give this process the streams, the folder and the environment of a request."""
     for number, (name, file) in enumerate(zip(("stdin", "stdout", "stderr"), files, strict=True)):
         os.dup2(file, number)
         os.close(file)
@@ -343,9 +343,9 @@ def exit_process(code: Any) -> NoReturn:
     if code is not None and not isinstance(code, int):
         print(code, file=sys.stderr)
         code = 1
-    cast("Any", threading)._shutdown()  # waits for threads that are no daemons
+    cast("Any", threading)._shutdown()  # wait for threads that are no daemons
     cast("Any", atexit)._run_exitfuncs()
-    gc.collect()  # warns of what is still open
+    gc.collect()  # warn about open resources
     try:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -1,6 +1,7 @@
 """The folder with the sockets of the fork servers, which all workers of a test run share.
 
-Who makes it holds the named pipe `alive` open. A fork server reads it as its standard input, and so ends with the run.
+Its creator keeps the named pipe `alive` open. A fork server reads the pipe as its standard input, and so ends with the
+run.
 """
 
 import atexit
@@ -13,7 +14,7 @@ _folders: list[Path] = []
 
 
 def socket_folder() -> Path:
-    """Return the folder of this run; make it unless `use` named one."""
+    """Return the folder of this run; create it unless `use_folder` named one."""
     if not _folders:
         _folders.append(_create_folder())
     return _folders[0]

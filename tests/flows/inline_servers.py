@@ -1,6 +1,6 @@
 """Source code of small servers that run with python -c."""
 
-# A small server of the handshake era; CALL says what tools/call does, START what happens first.
+# A small server of the handshake era; CALL is the code of tools/call, START runs first.
 HANDSHAKE_SERVER = """
 import json, os, signal, sys, time
 def send(m): sys.stdout.write(json.dumps(m) + "\\n"); sys.stdout.flush()

@@ -20,7 +20,7 @@ FAULTY_SERVER = str(Path(__file__).parents[1] / "peers" / "faulty_server.py")
 
 
 def faulty_server(fault: str, *more: str) -> dict[str, Any]:
-    """The entry of a server with that fault."""
+    """Return the entry of a server with that fault."""
     return {"command": sys.executable, "args": [FAULTY_SERVER, fault, *more]}
 
 
@@ -35,7 +35,7 @@ def start_mcphost(
 
 
 class Program:
-    """Runs commands in one empty world: its folders are below `home`, and so is its working directory."""
+    """A runner of commands with folders below `home`, among them the working directory."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -47,17 +47,17 @@ class Program:
         self.env = {**kept, **places, "HOME": str(home), **PYTHON_ENVIRONMENT}
 
     def fork_model_workers(self) -> None:
-        """Have the commands from here on fork their model worker, too, where that can be."""
+        """Let later commands also fork their model worker, where fork is safe."""
         self.model_worker = model_worker_command()
 
     def servers(self, **entries: Any) -> str:
-        """A file for --mcp-config."""
+        """Write a file for --mcp-config."""
         path = self.home / f"servers-{len(list(self.home.glob('servers-*')))}.json"
         path.write_text(json.dumps({"mcpServers": entries}))
         return str(path)
 
     def configure(self, **entries: Any) -> Path:
-        """The user's own mcp.json."""
+        """Write the user's own mcp.json."""
         (self.home / "config").mkdir(exist_ok=True)
         path = self.home / "config" / "mcp.json"
         path.write_text(json.dumps({"mcpServers": entries}))
@@ -67,7 +67,7 @@ class Program:
     def run(
         self, *arguments: str, stdin: str | bytes = b"", seconds: float = 20, **env: str
     ) -> "subprocess.CompletedProcess[bytes]":
-        """One command to its end."""
+        """Run one command to its end."""
         given = stdin.encode() if isinstance(stdin, str) else stdin
         with self._start(*arguments, **env) as process:
             try:
@@ -91,7 +91,7 @@ class Program:
         return [*launcher_command(self.env), *arguments] if can_fork() else [*MCPHOST, *arguments]
 
     def text(self, *arguments: str, code: int = 0, **more: Any) -> str:
-        """The standard output of a command that ends with that code."""
+        """Return the standard output of a command that ends with that code."""
         done = self.run(*arguments, **more)
         assert done.returncode == code, done.stderr.decode()
         if code == 0:
@@ -99,7 +99,7 @@ class Program:
         return done.stdout.decode()
 
     def error(self, *arguments: str, code: int, **more: Any) -> str:
-        """The one paragraph of a command that fails with that code."""
+        """Return the one-paragraph error of a command that fails with that code."""
         done = self.run(*arguments, **more)
         told = done.stderr.decode()
         assert done.returncode == code, told + done.stdout.decode()
@@ -110,7 +110,7 @@ class Program:
 
     @contextmanager
     def pipe(self, *arguments: str, **env: str) -> Iterator["PipeClient"]:
-        """`mcphost pipe`; killed at the end if the test did not end it."""
+        """Run `mcphost pipe`; it is killed at the end if the test did not end it."""
         with self._start("pipe", *arguments, **env) as process:
             try:
                 yield PipeClient(process)
@@ -119,7 +119,7 @@ class Program:
 
 
 class PipeClient:
-    """Writes commands and reads events; every event read is kept."""
+    """A client that writes commands and reads events; every event read is kept."""
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self.process = process
@@ -130,7 +130,7 @@ class PipeClient:
         self._ids = 0
 
     def send(self, do: str, **fields: Any) -> int:
-        """Write one command; its id."""
+        """Write one command and return its id."""
         self._ids += 1
         self.write(json.dumps({"id": self._ids, "do": do, **fields}).encode() + b"\n")
         return self._ids
@@ -142,7 +142,7 @@ class PipeClient:
         self.process.stdin.flush()
 
     def wait(self, expected: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """The first event that fits, read or yet to come."""
+        """Return the first matching event, read already or still to come."""
         for event in self.events:
             if expected(event):
                 return event
@@ -152,7 +152,7 @@ class PipeClient:
         raise AssertionError(f"the output ended; it was: {self.events}")
 
     def read(self) -> dict[str, Any]:
-        """The next event; empty at the end of the output. Fails when none comes for a minute."""
+        """Return the next event; empty at the end of the output. Fails when none comes for a minute."""
         assert self.process.stdout
         while b"\n" not in self._unread:
             ready, _, _ = select.select([self.process.stdout], [], [], READ_TIMEOUT)
@@ -170,11 +170,11 @@ class PipeClient:
         return event
 
     def event(self, name: str, /, **fields: Any) -> dict[str, Any]:
-        """The first event of that name with those fields."""
+        """Return the first event of that name with those fields."""
         return self.wait(lambda event: event["event"] == name and fields.items() <= event.items())
 
     def result(self, ident: int) -> dict[str, Any]:
-        """The result of a command."""
+        """Return the result of a command."""
         return self.event("result", id=ident)
 
     def ask(self, do: str, **fields: Any) -> dict[str, Any]:
@@ -182,7 +182,7 @@ class PipeClient:
         return self.result(self.send(do, **fields))
 
     def end(self) -> list[dict[str, Any]]:
-        """Close the input and read to the end; everything there was."""
+        """Close the input, read to the end, and return everything."""
         assert self.process.stdin
         self.process.stdin.close()
         while self.read():

@@ -1,8 +1,8 @@
-"""A server that wants to know the user's folders.
+"""A server that requests the user's folders.
 
-`start` asks right after the handshake, `list` lists again when told of a change, `withdraw` takes its first request
-back, `stubborn` lists its tools only once that was answered. Its tool `where` answers with the folders that it knows,
-`ask` asks for them first, `flood` asks 200 times, `die` ends the program.
+`start` asks right after the handshake, `list` lists again when notified of a change, `withdraw` cancels its first
+request, `stubborn` lists its tools only after an answer to it. Its tool `where` returns the known folders,
+`ask` requests them first, `flood` requests them 200 times, `die` ends the program.
 """
 
 import json
@@ -39,7 +39,7 @@ class RootsServer:
         self.send(id=f"r{self.count}", method="roots/list")
 
     def answer(self, call: int) -> None:
-        """End a call with what is known."""
+        """End a call with the known folders."""
         self.reply(call, self.known)
 
     def reply(self, call: int, what: Any) -> None:
@@ -75,7 +75,7 @@ class RootsServer:
                 self.ask()
 
     def handle(self, message: dict[str, Any]) -> None:
-        """Read one message."""
+        """Handle one message."""
         method, ident = message.get("method"), message.get("id")
         if method == "initialize":
             info = {"name": "folders", "version": "1"}

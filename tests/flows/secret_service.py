@@ -1,4 +1,4 @@
-"""A Secret Service of a test's own: gnome-keyring, unlocked, behind a private D-Bus."""
+"""A Secret Service for one test: gnome-keyring, unlocked, on a private D-Bus."""
 
 import shutil
 import signal
@@ -20,13 +20,13 @@ REQUIRED_PROGRAMS = ("dbus-daemon", "gnome-keyring-daemon")
 
 
 class SecretServiceEnvironment(dict[str, str]):
-    """The variables that lead a program to a secret service."""
+    """The variables that make a program use a secret service."""
 
     daemon: "subprocess.Popen[bytes]"
 
     @property
     def aborted(self) -> bool:
-        """Whether the daemon has ended itself.
+        """Return whether the daemon aborted.
 
         gnome-keyring 42 aborts now and then, with "GLib-GIO:ERROR: invoke_get_property_in_idle_cb: assertion failed".
         """
@@ -35,7 +35,7 @@ class SecretServiceEnvironment(dict[str, str]):
 
 @contextmanager
 def secret_service(folder: Path) -> Iterator[SecretServiceEnvironment]:
-    """Start a keyring of its own; it ends with the block."""
+    """Start a separate keyring; it ends with the block."""
     if sys.platform != "linux":
         pytest.skip("a Secret Service exists on Linux only")
     if absent := [name for name in REQUIRED_PROGRAMS if shutil.which(name) is None]:
@@ -68,7 +68,7 @@ def secret_service(folder: Path) -> Iterator[SecretServiceEnvironment]:
 
 
 def _wait_until_unlocked(address: str) -> None:
-    """Wait until it is unlocked: an earlier request makes the bus start another one, which is locked."""
+    """Wait until it is unlocked: an earlier request makes the bus start another daemon, which is locked."""
     # On Linux only.
     import secretstorage
     from jeepney.bus_messages import message_bus

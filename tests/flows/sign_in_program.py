@@ -1,4 +1,4 @@
-"""The program while it signs in, and the server that it signs in to."""
+"""The program during a sign-in, and the server that it signs in to."""
 
 import json
 import re
@@ -42,7 +42,7 @@ async def visit_authorization_page(url: str) -> None:
 
 
 async def read_authorization_url(process: Process, said: bytearray) -> str:
-    """The address it prints."""
+    """Return the address that it prints."""
     assert process.stderr
     while not (found := AUTHORIZATION_URL.search(said)):
         said += await process.stderr.receive()
@@ -54,7 +54,7 @@ def start_program(program: Program, *arguments: str) -> Any:
 
 
 async def events_until(process: Process, name: str, rest: bytes, **fields: Any) -> tuple[dict[str, Any], bytes]:
-    """The first event of that name from here on, and what was read beyond it."""
+    """Return the next event of that name, and what was read beyond it."""
     assert process.stdout
     while True:
         line, ended, left = rest.partition(b"\n")

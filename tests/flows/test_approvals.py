@@ -1,4 +1,4 @@
-"""An approval of a server holds for exactly what it covered: whatever else would run is asked about again."""
+"""An approval of a server covers exactly what was shown: anything else that would run is asked about again."""
 
 import json
 import shlex
@@ -15,14 +15,14 @@ SERVES = "import runpy; runpy.run_module('mcphost.demo.server', run_name='__main
 
 
 def write_server(folder: Path, mark: Path | None = None) -> None:
-    """The module `its_server` in that folder; with `mark` it leaves that file when it is run."""
+    """Write the module `its_server` into that folder; with `mark` it creates that file when it runs."""
     folder.mkdir(parents=True, exist_ok=True)
     planted = "" if mark is None else f"open({str(mark)!r}, 'w').close()\n"
     (folder / "its_server.py").write_text(planted + SERVES)
 
 
 def write_project(program: Program, **entry: Any) -> None:
-    """The `.mcp.json` of the folder that the program runs in, trusted as a file; its server is not."""
+    """Write the `.mcp.json` of the folder that the program runs in; the file is trusted, its server is not."""
     entry = {"command": sys.executable, "args": ["-P", "-m", "its_server"], **entry}
     (program.work / ".mcp.json").write_text(json.dumps({"mcpServers": {"its": entry}}))
     program.text("servers", "trust", ".mcp.json", "--yes")
@@ -169,6 +169,6 @@ def test_a_projects_entry_for_a_server_of_mine_keeps_what_i_restricted(program: 
     assert "never allows this: its/add" in program.error("call", "its", "add", "a=1", "b=2", code=5)
     tools = json.loads(program.text("tools", "its", "--json"))["tools"]
     assert [tool["name"] for tool in tools if tool.get("off")] == ["add_note"]
-    # Another restriction of mine is another thing that the approval covers.
+    # A different restriction of the user is a different subject of approval.
     (program.home / "config" / "config.toml").write_text("")
     assert "not approved" in program.error("call", "its", "add", "a=1", "b=2", code=5)

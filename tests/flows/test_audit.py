@@ -1,4 +1,4 @@
-"""`mcphost audit`, and the audit log as the pipe and the other commands fill it."""
+"""`mcphost audit`, and the audit log as written by the pipe and the other commands."""
 
 import json
 import sqlite3

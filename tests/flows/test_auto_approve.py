@@ -1,4 +1,4 @@
-"""Auto-approval: picked read-only tools run without questions in one conversation, within a budget."""
+"""Auto-approval: selected read-only tools run without questions in one conversation, within a budget."""
 
 import time
 from typing import Any
@@ -25,7 +25,7 @@ PICKED = [("demo", "add"), ("demo", "list_notes")]
 
 
 async def run_turn(host: Host, text: str = "go") -> list[tuple[str, str]]:
-    """One turn; what ran in it, and what allowed it."""
+    """Run one turn; return what ran in it, and what allowed it."""
     feed = host.events.subscribe()
     with anyio.fail_after(20):
         await host.conversation.send(text)

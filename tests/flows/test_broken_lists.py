@@ -1,4 +1,4 @@
-"""Lists that are broken cost what is in them, never the server, its calls or the chat."""
+"""Broken lists cost their own entries, never the server, its calls or the chat."""
 
 import json
 from pathlib import Path
@@ -60,7 +60,7 @@ async def test_a_tool_whose_schema_no_model_takes_is_left_out_and_named(open_hos
     for _ in range(500):
         deep = {"x": deep}
     tools = [TOOL, {"name": "deep", "inputSchema": deep}, {"name": "big", "inputSchema": {"x": "y" * 300_000}}]
-    file = tmp_path / "lists.json"  # one variable of the environment holds 128 kB at most
+    file = tmp_path / "lists.json"  # one environment variable holds 128 kB at most
     file.write_text(list_results(**{"tools/list": {"tools": tools}}))
     server = inline_server("s", LISTS, env={"LISTS_FILE": str(file)})
     async with open_host(None, servers=(server,)) as host:

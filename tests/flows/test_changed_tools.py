@@ -1,4 +1,4 @@
-"""A tool that becomes another one while a question about it is open: what was allowed is what runs, or nothing."""
+"""A tool that changes while a question about it is open: what was allowed is what runs, or nothing."""
 
 import os
 from pathlib import Path
@@ -56,7 +56,7 @@ for line in sys.stdin:
 
 
 class ToolChangingFrontend(ScriptedFrontend):
-    """Before the first answer the tool becomes something else, and the host has seen it."""
+    """A frontend before whose first answer the tool changes, and the host has listed it again."""
 
     def __init__(self, words: Path, then: str, *answers: Any, restart: bool = False, keep: bool = True) -> None:
         super().__init__(*answers)
@@ -91,7 +91,7 @@ class ToolChangingFrontend(ScriptedFrontend):
 async def run_turn_with_change(
     open_host: OpenHost, tmp_path: Path, then: str, *answers: Any, restart: bool = False, keep: bool = True
 ) -> Any:
-    """One turn in which the tool turns; the questions, what ran, the last request's results, and the changes seen."""
+    """Run one turn in which the tool changes; return questions, calls, last results and the changes seen."""
     words, ran = tmp_path / "words", tmp_path / "ran"
     words.write_text("kind")
     ran.write_text("")

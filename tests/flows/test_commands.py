@@ -66,7 +66,7 @@ def test_missing_command_exits_4_naming_it_before_the_connect_limit(program: Pro
     file = program.servers(gone={"command": "no-such-program"}, demo=DEMO)
     started_at = time.monotonic()
     assert "no-such-program" in program.error("--mcp-config", file, "call", "gone", "x", code=4)
-    assert time.monotonic() - started_at < 25  # a wait for the server would be the connect limit, 30 s
+    assert time.monotonic() - started_at < 25  # waiting for the server would take the connect limit, 30 s
 
 
 def test_server_that_dies_at_start_exits_4_with_its_last_output(program: Program) -> None:
@@ -119,7 +119,7 @@ def test_output_for_a_file_is_as_it_came_and_for_a_terminal_is_cleaned(program: 
 
 
 def in_terminal(program: Program, *arguments: str) -> str:
-    """What a command writes when its standard output is a terminal."""
+    """Return what a command writes when its standard output is a terminal."""
     import pty
     import subprocess
 
@@ -131,7 +131,7 @@ def in_terminal(program: Program, *arguments: str) -> str:
             while part := os.read(master, 65536):
                 parts.append(part)
         except OSError:
-            pass  # Linux says EIO at the end
+            pass  # Linux reports EIO at the end
         os.close(master)
         assert process.wait(10) == 0
     return b"".join(parts).decode()
@@ -154,7 +154,7 @@ def test_a_file_that_read_writes_goes_through_no_link_and_keeps_its_permissions(
     file = program.servers(demo=DEMO)
     other = program.home / "other"
     other.write_text("mine")
-    # The program replaces the shell, so a link can stand where its process id leads.
+    # The program replaces the shell, so that a link can use its process id.
     for name in ("fresh.md", "old.md"):
         if name == "old.md":
             (program.work / name).write_text("old")

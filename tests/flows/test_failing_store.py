@@ -1,4 +1,4 @@
-"""A store that fails in the middle costs what it would have kept, never the turn."""
+"""A store that fails midway loses what it would have stored, never the turn."""
 
 import sqlite3
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Good, slow, dead and hostile servers beside each other: one clear message each, and the others never notice."""
+"""Good, slow, dead and hostile servers side by side: one clear message each, and the others are not affected."""
 
 from pathlib import Path
 
@@ -109,7 +109,7 @@ async def test_a_server_that_ignores_everything_is_gone_after_the_ladder_with_it
         " child = subprocess.Popen([sys.executable, '-c', 'import signal, time; signal.signal(signal.SIGTERM,"
         f" signal.SIG_IGN); time.sleep(300)']); open({str(pids)!r}, 'w').write(f'{{os.getpid()}} {{child.pid}}')",
     )
-    # After end of input it goes on for ever.
+    # It goes on forever after the end of input.
     stubborn = replace(stubborn, args=("-c", stubborn.args[1] + "\ntime.sleep(300)"))
     async with open_host(servers=(stubborn,)) as host:
         await host.servers.ensure_ready("stubborn")
@@ -117,7 +117,7 @@ async def test_a_server_that_ignores_everything_is_gone_after_the_ladder_with_it
         processes = [psutil.Process(pid) for pid in started]
         before = anyio.current_time()
     assert anyio.current_time() - before < 6
-    psutil.wait_procs(processes, timeout=5)  # SIGKILL was sent; a busy kernel takes a process away a moment later
+    psutil.wait_procs(processes, timeout=5)  # SIGKILL was sent; a busy kernel removes a process a moment later
     assert not [pid for pid in started if is_alive(pid)]
 
 
@@ -231,7 +231,7 @@ async def test_what_a_server_logs_is_in_its_log_with_its_level(open_host: OpenHo
 
 
 async def test_leaving_the_host_leaves_no_process(open_host: OpenHost, tmp_path: Path) -> None:
-    # By a mark they inherit: this worker's fork servers may start programs for other tests meanwhile.
+    # By an inherited mark: this worker's fork servers may start programs for other tests meanwhile.
     mark = {"STARTED_BY": str(tmp_path)}
     async with open_host(servers=tuple(replace(DEMO, name=f"demo{n}", env=mark) for n in range(5))) as host:
         host.start()
@@ -245,7 +245,7 @@ async def test_leaving_the_host_leaves_no_process(open_host: OpenHost, tmp_path:
 async def test_pings_detect_a_stalled_process_which_is_reported_and_restarted(
     open_host: OpenHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is alive and its pipes are open: nothing but a ping finds out that it hangs."""
+    """The process lives and its pipes are open: only a ping detects that it hangs."""
     monkeypatch.setattr(keepalive, "MIN_PING_TIMEOUT", 0.2)
     mark = tmp_path / "hung"
     hangs_once = inline_server(

@@ -1,4 +1,4 @@
-"""Whether a server may know a folder: asked when it is needed, answered for good, revoked; with real servers."""
+"""Consent to share a folder with a server: asked when needed, stored, revoked; with real servers."""
 
 import json
 import sys
@@ -150,7 +150,7 @@ def test_a_noninteractive_run_shares_only_permanently_shared_folders(program: Pr
 
 
 def folders_of_one_command(program: Program, servers: str) -> Any:
-    """What the server knows when one command calls it."""
+    """Return the folders that the server knows when one command calls it."""
     done = json.loads(program.text("--mcp-config", servers, "call", "one", "where", "--json"))
     found = json.loads(done["text"])
     return None if isinstance(found, str) else found

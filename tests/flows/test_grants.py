@@ -1,4 +1,4 @@
-"""Grants as a user meets them: given by a rule, counted, previewed, listed, searched and revoked, without a screen."""
+"""Grants in use: created by a rule, counted, previewed, listed, searched and revoked, without a screen."""
 
 import json
 from pathlib import Path
@@ -110,7 +110,7 @@ def test_a_rule_that_does_not_cover_the_call_it_answers_declines_it(program: Pro
 
 
 def create_grant(program: Program) -> str:
-    """An "always" of an earlier run; its id."""
+    """Store an "always" of an earlier run and return its id."""
     with program.pipe("--model", "demo") as pipe:
         pipe.ask("connect", server="demo")
         sent, question = send_and_wait_for_question(pipe, "what is 2 + 40?")

@@ -1,4 +1,4 @@
-"""mcphost killed without a chance to clean up: nothing it started stays."""
+"""mcphost killed without a chance to clean up: no process that it started remains."""
 
 import time
 from pathlib import Path
@@ -53,7 +53,7 @@ def test_the_next_start_ends_what_was_left_when_the_guardian_was_killed_too(tmp_
         stubborn = [int(pid) for pid in pids.read_text().split()]
         others = [child for child in psutil.Process(pipe.process.pid).children() if child.pid not in stubborn]
         pipe.process.kill()
-        kill(others)  # the guardian is one of them
+        kill(others)  # the watchdog is one of them
     assert all(is_alive(pid) for pid in stubborn)
     with program.pipe("--mcp-config", file) as pipe:
         assert pipe.result(pipe.send("connect", server="quiet"))["ok"]

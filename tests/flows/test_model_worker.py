@@ -1,4 +1,4 @@
-"""mcphost run with the real model worker and a loopback server in the place of a provider."""
+"""mcphost run with the real model worker and a loopback server instead of a provider."""
 
 import json
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,7 +18,7 @@ def program(tmp_path: Path) -> Program:
     return program
 
 
-@pytest.mark.timeout(240)  # litellm is imported, for seconds on a busy machine
+@pytest.mark.timeout(240)  # importing litellm takes seconds on a busy machine
 def test_model_that_cannot_be_reached_exits_7_naming_its_address(program: Program) -> None:
     flags = ("--model", "openai/x", "--api-base", "http://127.0.0.1:9/v1", "--api-key-env", "K")
     done = program.run("run", "hi", *flags, "--output", "events", seconds=100, K="sk-not-a-key")
@@ -29,7 +29,7 @@ def test_model_that_cannot_be_reached_exits_7_naming_its_address(program: Progra
 
 
 class TruncatingHandler(BaseHTTPRequestHandler):
-    """Streams half an answer and ends without a finish reason; a path with `hang` then says nothing more."""
+    """A provider that streams half an answer without a finish reason; a path with `hang` then sends nothing more."""
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
@@ -44,7 +44,7 @@ class TruncatingHandler(BaseHTTPRequestHandler):
             self.connection.recv(1)
 
     def log_message(self, *_args: object) -> None:
-        """Nothing."""
+        """Log nothing."""
 
 
 @pytest.mark.timeout(240)
@@ -55,7 +55,7 @@ class TruncatingHandler(BaseHTTPRequestHandler):
 def test_an_answer_that_is_not_complete_is_printed_and_exits_7(
     program: Program, path: str, flags: tuple[str, ...], said: bytes
 ) -> None:
-    """On a busy machine not even the first word comes within 3 s."""
+    """On a busy machine not even the first word arrives within 3 s."""
     with ThreadingHTTPServer(("127.0.0.1", 0), TruncatingHandler) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         base = f"http://127.0.0.1:{server.server_address[1]}/{path}"

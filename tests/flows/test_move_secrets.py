@@ -1,4 +1,4 @@
-"""`mcphost servers secure`: a secret leaves the user's mcp.json for the keyring, and the server still gets it."""
+"""`mcphost servers secure`: a secret moves from the user's mcp.json to the keyring, and the server still gets it."""
 
 import json
 import os
@@ -18,7 +18,7 @@ runpy.run_module("mcphost.demo.server", run_name="__main__")
 
 
 def write_commented_config(program: Program, told: Path) -> Path:
-    """Written by hand: with a comment, and a mode of its own."""
+    """Write a configuration with a comment and a file mode of its own."""
     path = program.configure()
     arguments = json.dumps(["-c", SERVER, str(told)])
     path.write_text(
@@ -47,7 +47,7 @@ def test_a_secret_is_moved_and_the_server_gets_it_from_the_keyring(tmp_path: Pat
         assert path.read_text() == before.replace(CANARY, "${keyring:demo-the_token}")
         assert path.stat().st_mode & 0o777 == 0o640
         assert "secret" not in program.run("servers", "list", **env).stderr.decode()
-        program.text("tools", "demo", **env)  # it stays approved
+        program.text("tools", "demo", **env)  # the approval remains
         assert told.read_text() == CANARY
         assert "has no plaintext secret" in program.text("servers", "secure", "demo", "--yes", **env)
     kept = b"".join(
@@ -87,7 +87,7 @@ def test_only_what_was_approved_stays_approved_and_only_while_nothing_but_the_se
     env = {"DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
     assert "stays approved" not in program.text("servers", "secure", "demo", "--yes", **env)
     program.error("tools", "demo", code=5, **env)
-    # Approved for what it was; somebody adds an argument; then its secret is moved.
+    # Approved as it was; an argument is added; then its secret is moved.
     path.write_text(path.read_text().replace("${keyring:demo-the_token}", CANARY))
     program.text("servers", "trust", "demo", "--yes", **env)
     path.write_text(path.read_text().replace('"env"', '"cwd": "/", "env"'))

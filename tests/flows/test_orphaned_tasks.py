@@ -1,4 +1,4 @@
-"""Tasks that outlive mcphost: killed in the middle, started again, and the result is there."""
+"""Tasks that outlive mcphost: it is killed, started again, and fetches the result."""
 
 import json
 import threading
@@ -15,7 +15,7 @@ FOUND = {"content": [{"type": "text", "text": "gold"}]}
 
 
 class TaskHttpServer:
-    """A server of 2026-07-28 over HTTP whose every call becomes a task that lasts until it is let."""
+    """A server of 2026-07-28 over HTTP; every call becomes a task that lasts until it is released."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -49,7 +49,7 @@ class TaskHttpServer:
         return state | times
 
     def wait(self, method: str, times: int = 1) -> None:
-        """Until that many such requests came."""
+        """Wait until that many such requests arrived."""
         with self.more:
             assert self.more.wait_for(lambda: self.seen.count(method) >= times, 10), self.seen
 
@@ -71,7 +71,7 @@ def run_task_server() -> Iterator[TaskHttpServer]:
             self.wfile.write(body.encode())
 
         def log_message(self, *args: Any) -> None:
-            """Silent."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
         http.daemon_threads = True
@@ -88,7 +88,7 @@ def start_task_call(pipe: PipeClient, server: TaskHttpServer) -> int:
     pipe.ask("connect", server="mine")
     call = pipe.send("call", server="mine", tool="dig", arguments={})
     pipe.event("progress")
-    server.wait("tasks/get", 3)  # it is stored by now: that began before the first poll
+    server.wait("tasks/get", 3)  # it is stored by now: storing began before the first poll
     return call
 
 
@@ -129,7 +129,7 @@ def test_a_task_that_is_followed_again_continues_when_that_run_ends_too(program:
             start_task_call(first, server)
             first.process.kill()
             first.process.wait()
-        assert "dig" in program.text("--mcp-config", file, "tools", "mine")  # a short command leaves it alone
+        assert "dig" in program.text("--mcp-config", file, "tools", "mine")  # a short command does not resume it
         for _ in range(2):
             with program.pipe("--mcp-config", file) as again:
                 again.ask("connect", server="mine")

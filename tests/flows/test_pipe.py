@@ -1,4 +1,4 @@
-"""mcphost pipe: the contract of the front end for programs, with real servers and the demo model."""
+"""mcphost pipe: the contract of the frontend for programs, with real servers and the demo model."""
 
 import json
 import os
@@ -373,7 +373,7 @@ def test_input_from_a_file_waits_at_wait_lines(program: Program) -> None:
 
 
 def assert_processes_ended(note: Path) -> None:
-    """Every process that wrote its number there has ended."""
+    """Assert that every process listed in the file has ended."""
     for pid in map(int, note.read_text().split()):
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)

@@ -1,4 +1,4 @@
-"""A server behind a program that takes rights away from it."""
+"""A server started by a program that drops privileges."""
 
 import os
 import shutil
@@ -17,13 +17,13 @@ pytestmark = pytest.mark.anyio
 
 
 def server_process() -> psutil.Process:
-    """The demo server below this process."""
+    """Return the demo server below this process."""
     below = psutil.Process().children(recursive=True)
     return next(item for item in below if "mcphost.demo.server" in command_line(item))
 
 
 def kernel_status(process: psutil.Process) -> str:
-    """What the kernel says of it."""
+    """Return the kernel's status of a process."""
     return Path(f"/proc/{process.pid}/status").read_text()
 
 

@@ -23,7 +23,7 @@ OF_THE_PIPE = {"result", "error", "question", "question_withdrawn", "open_url"}
 
 
 def first_column(heading: str) -> str:
-    """The first column of the table below a heading."""
+    """Return the first column of the table below a heading."""
     section = PAGE.split(f"{heading}\n", 1)[1].split("\n#", 1)[0].split("|---|", 1)[1]
     return "\n".join(line.split("|")[1] for line in section.splitlines() if line.startswith("| `"))
 

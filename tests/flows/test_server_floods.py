@@ -1,4 +1,4 @@
-"""Servers that say too much, over a real pipe: what is left out is counted, memory stays, the call gets its answer."""
+"""Servers that send too much, over a real pipe: omissions are counted, memory stays, the call gets its answer."""
 
 import time
 
@@ -70,7 +70,7 @@ def flood_server(lists: str = "") -> ServerConfig:
 
 
 def megabytes_since(before: int) -> float:
-    """Megabytes more than before."""
+    """Return how many megabytes more than before are in use."""
     return (psutil.Process().memory_info().rss - before) / 1e6
 
 
@@ -134,7 +134,7 @@ async def test_changes_without_end_cost_four_listings_a_second_at_most(open_host
         await host.servers.ensure_ready("flood")
         listed = int(
             await call_flooding_tool(host, "changes")
-        )  # one at the start; while it floods, the server lists nothing
+        )  # one at the start; during the flood the server lists nothing
         await anyio.sleep(0.6)
         assert listed == 1
         assert 2 <= int(await call_flooding_tool(host, "count")) <= 4

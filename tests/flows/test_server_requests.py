@@ -1,4 +1,4 @@
-"""What a server asks for in the middle of a command: refused there, with a word about who can answer."""
+"""Server requests during a command: refused, with a message about where they can be answered."""
 
 import json
 import sys

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 def fake_npx(folder: Path, code: str) -> ServerConfig:
-    """A program called npx that is a few lines of Python."""
+    """Create a program called npx that is a few lines of Python."""
     path = folder / "npx"
     path.write_text(f"#!{sys.executable}\n{code}\n")
     path.chmod(0o700)

@@ -1,4 +1,4 @@
-"""servers, doctor, and configuration as users break it, through the real program."""
+"""The commands servers and doctor, and broken configuration, through the real program."""
 
 import json
 import os
@@ -123,7 +123,7 @@ def at_terminal(
         open(stdout or os.devnull, "wb") as file,
         program.start(*arguments, stdin=slave, stdout=slave if stdout is None else file, stderr=slave) as process,
     ):
-        os.close(slave)  # so that reading fails when the command ends without a question
+        os.close(slave)  # so that reading fails if the command ends without a question
         while b"[y/N]" not in seen:
             seen += os.read(master, 4096)
         os.write(master, typed)
@@ -145,11 +145,11 @@ def test_resuming_what_is_not_there_says_so_once_the_terminal_is_restored(progra
 
     nothing = resuming()
     assert nothing.returncode == 2
-    assert nothing.stderr.startswith(b"mcphost: There is no conversation yet.")  # before anything was painted
+    assert nothing.stderr.startswith(b"mcphost: There is no conversation yet.")  # before anything was drawn
     program.text("run", "--model", "demo", "hello")
     wrong = resuming("zzz")
     assert wrong.returncode == 2
-    # The shell was painted while the conversation was looked for; the error stands after all that undoes it.
+    # The shell was drawn while the conversation was loaded; the error follows the sequences that restore the screen.
     assert b"\x1b[?1049l" in wrong.stderr
     assert b"There is no conversation 'zzz'" in wrong.stderr.rpartition(b"\x1b")[2]
 
@@ -328,7 +328,7 @@ def test_version_and_help_are_printed_and_chat_without_a_terminal_names_alternat
 
 
 def marking_server(program: Program, name: str) -> dict[str, object]:
-    """A server that leaves a file behind when it is started."""
+    """Return a server that creates a file when it starts."""
     return {"command": "sh", "args": ["-c", f"touch '{program.home}/{name}'"]}
 
 
@@ -347,10 +347,10 @@ def test_a_projects_file_that_is_swapped_or_linked_elsewhere_starts_nothing(prog
     for command in (("tools",), ("run", "hi", "--model", "demo", "--yes"), ("servers", "check")):
         program.run(*command)
     assert not (program.home / "started").exists()
-    # The link is followed, and what it leads to is trusted by its bytes: the same ones count, wherever they are.
+    # The link is followed, and its target is trusted by content: the same bytes are trusted in any place.
     other.write_text(good)
     assert program.text("call", "its", "add", "a=1", "b=1") == "1 + 1 = 2\n"
-    # What was trusted as a file still needs each of its servers approved as it is now.
+    # In a trusted file each server still needs an approval as it is now.
     other.write_text(bad)
     program.text("servers", "trust", ".mcp.json", "--yes")
     assert "not approved" in program.error("tools", "its", code=5)

@@ -1,4 +1,4 @@
-"""Signing in with the real program: on the command line, and through the pipe, against a server that wants it."""
+"""Sign-in with the real program: on the command line and through the pipe, against a server that requires it."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""Servers that move, that are old, that answer for another or want more: at the command line and through the pipe."""
+"""Servers that move, are outdated, name a wrong issuer or require more scopes: by command line and pipe."""
 
 import json
 import re
@@ -24,7 +24,7 @@ STRAYED = f"waiting for you; {FOREIGN_RESPONSE}"
 
 
 class Commands:
-    """The program with a browser that follows whatever it is given, keeping sign-ins in a file."""
+    """The program with a browser that follows every URL, and with sign-ins in a file."""
 
     def __init__(self, folder: Path) -> None:
         self.program = Program(folder)
@@ -36,12 +36,12 @@ class Commands:
         (folder / "config" / "config.toml").write_text('[secrets]\nstore = "file"\n')
 
     async def run(self, *arguments: str) -> Any:
-        """The document of one command that works."""
+        """Return the document of a command that succeeds."""
         work = partial(self.program.text, *arguments, "--json")
         return json.loads(await anyio.to_thread.run_sync(work))
 
     async def refused(self, *arguments: str) -> str:
-        """What one says that ends for want of a sign-in, on one line."""
+        """Return the one-line error of a command that lacks a sign-in."""
         return " ".join((await anyio.to_thread.run_sync(partial(self.program.error, *arguments, code=6))).split())
 
 
@@ -51,7 +51,7 @@ def commands(tmp_path: Path) -> Commands:
 
 
 class MovedIssuerServer(SignedInServer):
-    """It takes the tokens of another authorization server only, once it has one."""
+    """A server that, once it names another authorization server, accepts only tokens of that one."""
 
     signer: OAuthPeer | None = None
 
@@ -76,7 +76,7 @@ async def test_a_server_that_moved_to_another_authorization_server_is_signed_in_
         file = tmp_path / "data" / "secrets.json"
         file.write_text(re.sub(r'(expires\\*":)[1-9][\d.]+', r"\g<1>1", file.read_text()))  # an hour later
         assert "mcphost login tracker" in await commands.refused("tools", "tracker", *config)
-        # The refresh token went to whoever gave it, and nowhere else.
+        # The refresh token was sent only to the server that issued it.
         assert {form["grant_type"] for form in peer.forms} == {"authorization_code", "refresh_token"}
         assert new.seen == []
         assert (await commands.run("login", "tracker", *config))["issuer"] == new.origin
@@ -137,7 +137,7 @@ async def test_a_response_from_another_issuer_ends_login_and_its_code_is_never_s
 
 
 class StepUpServer(SignedInServer):
-    """Its tool wants more than the token has, in words of its own choosing."""
+    """A server whose tool requires more scopes than the token has, with an error text of its own."""
 
     more = "tools:write"
 

@@ -1,4 +1,4 @@
-"""A sign-in kept in a real Secret Service: found by the next command, listed, and gone after logout."""
+"""A sign-in in a real Secret Service: found by the next command, listed, and gone after logout."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from tests.unit.auth.oauth_peer import run_peer
 
 pytestmark = pytest.mark.anyio
 NEEDED = ("dbus-run-session", "gnome-keyring-daemon")
-# Each line is a command of the program; what it prints goes to a file of its own.
+# Each line is a command of the program; its output goes to a file of its own.
 COMMANDS = """
 import json, os, subprocess, sys
 config, *mcphost = sys.argv[1:]

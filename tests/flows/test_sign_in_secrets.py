@@ -1,4 +1,4 @@
-"""The real program signs in, renews and fails at its loudest, and no secret of that is anywhere outside its memory."""
+"""The real program signs in, refreshes and fails with full logging; no secret is found outside its memory."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ from tests.unit.auth.attacks.leaked_secrets import collect_secrets
 from tests.unit.auth.oauth_peer import query, run_peer
 
 pytestmark = pytest.mark.anyio
-# A local server of the same configuration: what it was started with is what every process of ours could have seen.
+# A local server of the same configuration: every process of ours could have seen its arguments.
 CURIOUS = """
 import json, os, sys
 open(sys.argv[1], "a").write(repr(sys.argv) + repr(dict(os.environ)) + open("/proc/self/environ").read())
@@ -29,7 +29,7 @@ for line in sys.stdin:
 
 
 class ShortLivedTokenServer(SignedInServer):
-    """Its tokens live for a second."""
+    """A server whose tokens live for a second."""
 
     @property
     def renewed(self) -> bool:
@@ -37,7 +37,7 @@ class ShortLivedTokenServer(SignedInServer):
 
 
 def processes() -> str:
-    """The arguments and the environment of every process there is, of us, our children and theirs."""
+    """Return the arguments and the environment of every process, ours and all others."""
     seen = ""
     for process in Path("/proc").glob("[0-9]*"):
         for file in ("cmdline", "environ"):
@@ -118,7 +118,7 @@ async def test_no_secret_of_a_sign_in_leaves_the_program(tmp_path: Path) -> None
         "a child": note.read_text(),
         **{str(path): path.read_bytes().decode("latin-1") for path in files},
     }
-    # The user's own environment has what the user wrote there; the address with the state is what a person is shown.
+    # The user's own environment has the user's values; the URL with the state is shown to the user.
     sinks["processes"] = running.replace("a-secret-of-the-user", "")
     sinks["events"] = sinks["events"].replace(question["url"], "")
     assert len(secrets) >= 8

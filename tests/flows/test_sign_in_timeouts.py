@@ -1,4 +1,4 @@
-"""Every wait of a sign-in on the command line ends, no browser is tried where none can be, a client id is typed."""
+"""Every wait of a sign-in on the command line ends; without a browser none is tried; a client id can be typed."""
 
 import json
 import signal

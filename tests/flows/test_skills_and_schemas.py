@@ -1,4 +1,4 @@
-"""Skills and broken promises of tools, through the real program: words, documents and exit codes."""
+"""Skills and tools that violate their schemas, through the real program: texts, documents and exit codes."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Tasks from the command line and the pipe, with the reference server: both sides run them, and questions come up."""
+"""Tasks from the command line and the pipe, with the reference server: both sides run them, and questions are asked."""
 
 import time
 
@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.peer, pytest.mark.usefixtures("npm_peers")]
 
 
 def everything_config(program: Program) -> str:
-    # It asks for the folders when it likes to, and a call that begins after that waits for a person's answer.
+    # It requests the folders at any time, and a call that starts after that waits for the user's answer.
     (program.home / "config").mkdir()
     (program.home / "config" / "config.toml").write_text("roots = []\n")
     command, *arguments = node.everything_command()
@@ -39,7 +39,7 @@ def test_a_tasks_words_are_progress_and_its_question_comes_up_on_the_pipe(progra
         called = pipe.result(call)
         assert called["result"]["text"].startswith("# Research Report: python (snake)\n")
         said = [event["message"] for event in pipe.events if event["event"] == "progress"]
-        # The server announces its tools once more when it is ready: the call waits for the new list, and says so.
+        # The server announces its tools once more when it is ready: the call waits for the new list and reports that.
         assert said.index("Gathering sources...") <= 1
         assert "Generating report..." in said
         assert pipe.ask("quit")["ok"]
@@ -81,4 +81,4 @@ def test_stopping_a_call_cancels_its_task_at_the_server(program: Program) -> Non
     assert time.monotonic() - started_at < 20
     log = "".join(path.read_text() for path in program.home.rglob("*.log"))
     about = [line for line in log.splitlines() if "simulate-research-query" in line and ": task " in line]
-    assert about[-1].endswith("we cancel it")  # and no word of its having failed
+    assert about[-1].endswith("we cancel it")  # and no message about a failure

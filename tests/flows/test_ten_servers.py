@@ -1,4 +1,4 @@
-"""Ten servers at once, over real sockets: good, slow, silent and dead ones; none holds up another."""
+"""Ten servers at once, over real sockets: good, slow, silent and dead ones; none delays another."""
 
 import time
 from collections.abc import AsyncIterator
@@ -34,7 +34,7 @@ async def never_answer(request: ReceivedRequest) -> object:
 
 
 def answer_late(seconds: float) -> RequestHandler:
-    """Answers nothing before its time."""
+    """Answer nothing before its time."""
     ready = handshake_server(answer_tools_list)
     started_at = time.monotonic()
 
@@ -167,7 +167,7 @@ async def test_a_stateless_process_serves_every_call_of_every_conversation(open_
 
 @pytest.mark.req("base.isolation")
 async def test_nothing_of_one_server_reaches_another(open_host: OpenHost) -> None:
-    """Neither arguments nor headers nor what the first one said; and two calls of one server share nothing hidden."""
+    """Neither arguments nor headers nor earlier results are shared; two calls of one server share no hidden state."""
 
     async def answer(request: ReceivedRequest) -> object:
         if request.message["method"] == "tools/call":

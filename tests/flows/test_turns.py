@@ -1,4 +1,4 @@
-"""A turn from the user's message to the model's last word, with a real server process in between."""
+"""A turn from the user's message to the model's last text, with a real server process in between."""
 
 from pathlib import Path
 from typing import Any
@@ -135,7 +135,7 @@ async def test_no_more_calls_run_side_by_side_than_the_user_allows(open_host: Op
 
 
 class SecondQuestionFrontend(ScriptedFrontend):
-    """The first question waits for ever; the second gets the answer."""
+    """A frontend that never answers the first question; the second gets the answer."""
 
     async def ask(self, question: Question[Any]) -> Any:
         if not self.asked:
@@ -175,7 +175,7 @@ async def test_a_tool_that_changed_since_it_was_allowed_is_quarantined_until_it_
     server = inline_server("shape", CHANGING_TOOL_SERVER, env={"WORDS": str(words)})
 
     async def turn(text: str, *answers: Any) -> tuple[list[Any], list[str], str]:
-        """The questions of one run of the program, the tools the model was offered, and what it heard of its call."""
+        """Return the questions of one run, the tools offered to the model, and the result of its call."""
         words.write_text(text)
         frontend = ScriptedFrontend(*answers)
         model = ScriptedModel(tool_round(("shape__t", {})), text_round("ok"))
@@ -197,7 +197,7 @@ async def test_a_tool_that_changed_since_it_was_allowed_is_quarantined_until_it_
     async with open_host(None, servers=(server,)) as host:
         with pytest.raises(ConsentDenied, match="is quarantined"):
             await host.tools.call("shape", "t", {})
-    # Nobody was asked there, and it is still held back: keeping it moves "always" along.
+    # Nothing was asked there, and the tool is still quarantined: keeping it carries "always" over.
     asked, _, said = await turn("kind, now with a hook", AcceptToolChanges(("t",)))
     assert ([type(question) for question in asked], said) == ([ReviewToolChanges], "ran")
     assert await turn("kind, now with a hook") == ([], ["shape__t"], "ran")
@@ -261,7 +261,7 @@ async def test_stopping_in_a_call_tells_the_server_and_closes_every_open_call(op
         assert any(isinstance(event, ToolFinished) and event.outcome == "stopped" for event in events)
         parts = host.conversation.messages[-1].parts
         assert [part.use_id for part in parts if isinstance(part, ToolReturnPart)] == ["use-1", "use-2"]
-        # The session is still good.
+        # The session still works.
         assert "5" in (await host.tools.call("demo", "add", {"a": 2, "b": 3})).text
 
 

@@ -1,1 +1,1 @@
-"""Seeded mutations of what servers send: `python -m tests.fuzz lines|streams`; a short run is part of the tests."""
+"""Seeded mutations of server messages: `python -m tests.fuzz lines|streams`; a short run is part of the tests."""

@@ -1,4 +1,4 @@
-"""Valid messages of servers, of both eras, from which the mutations are made."""
+"""Valid server messages of both eras, from which the mutations are made."""
 
 from typing import Any
 
@@ -103,18 +103,18 @@ INPUT_REQUIRED: list[JsonObject] = [
 
 
 def initialize_result(revision: str) -> JsonObject:
-    """The answer to `initialize`."""
+    """Return the answer to `initialize`."""
     return {"protocolVersion": revision, "capabilities": CAPABILITIES, "serverInfo": INFO, "instructions": "Be kind."}
 
 
 def discover_result() -> JsonObject:
-    """The answer to `server/discover`."""
+    """Return the answer to `server/discover`."""
     return {"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": CAPABILITIES, **PAGE,
             "_meta": {"io.modelcontextprotocol/serverInfo": INFO}}  # fmt: skip
 
 
 def result_for(method: str, *, stateless: bool, which: int = 0) -> JsonObject:
-    """A valid result for a request."""
+    """Return a valid result for a request."""
     choices = RESULTS.get(method, [{}])
     body = dict(choices[which % len(choices)])
     if stateless:

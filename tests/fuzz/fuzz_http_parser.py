@@ -1,4 +1,4 @@
-"""Mutated HTTP/1.1 answers through our parser and h11: what h11 refuses is refused, the rest reads alike."""
+"""Mutated HTTP/1.1 responses through our parser and h11: what h11 refuses is refused, the rest is read alike."""
 
 import asyncio
 import random
@@ -63,7 +63,7 @@ ODD_BYTES = b'\x00\x01\t\n\x0b\x0c\r\x1f !",:;\\_0a\x7f\x80\x85\xa0\xb2\xff'
 
 
 class ParsedResponse(NamedTuple):
-    """What a parser accepted."""
+    """A response as a parser accepted it."""
 
     status: int
     headers: dict[str, str]
@@ -71,7 +71,7 @@ class ParsedResponse(NamedTuple):
 
 
 async def parse_ours(pieces: list[bytes]) -> ParsedResponse | None:
-    """Return what our connection reads before the server closes it, None if it refuses."""
+    """Return what our connection reads before the server closes it; None if it refuses."""
     connection = HttpConnection()
     connection.send_request(b"")
     for piece in pieces:
@@ -88,7 +88,7 @@ async def parse_ours(pieces: list[bytes]) -> ParsedResponse | None:
 
 
 def parse_h11(data: bytes) -> ParsedResponse | None:
-    """Return what h11 reads before the server closes the connection, None if it refuses."""
+    """Return what h11 reads before the server closes the connection; None if it refuses."""
     connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_LIMIT)
     connection.send(h11.Request(method="POST", target="/", headers=[("host", "x"), ("content-length", "0")]))
     connection.send(h11.EndOfMessage())
@@ -114,13 +114,13 @@ def parse_h11(data: bytes) -> ParsedResponse | None:
 
 
 class AnswerGenerator:
-    """Answers that are almost right; the same seed gives the same bytes."""
+    """A generator of almost valid responses; the same seed gives the same bytes."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
 
     def answer(self) -> bytes:
-        """Return one answer, now and then with interim ones before it and mutated bytes."""
+        """Return one response, sometimes with interim ones before it and with mutated bytes."""
         rng = self.rng
         data = b"".join(self._interim() for _ in range(rng.choice((0, 0, 0, 0, 1, 2)))) + self._final()
         if rng.random() < 0.2:
@@ -197,7 +197,7 @@ class AnswerGenerator:
 
 
 class ParserReport(NamedTuple):
-    """How many answers were compared, with which outcomes, and the first differences."""
+    """The number of compared responses, the outcomes, and the first differences."""
 
     outcomes: Counter[str]
     differences: list[tuple[str, bytes]]

@@ -1,7 +1,7 @@
-"""Mutated event streams through the real HTTP client, event decoder, exchange and session; only the socket is missing.
+"""Mutated event streams through the real HTTP client, event decoder, exchange and session; only the socket is fake.
 
-Requests and answers travel through `transport.http1` as bytes. Each trial opens a session with a server that behaves,
-makes calls whose answers are broken streams, and then asks once more a server that behaves.
+Requests and answers travel through `transport.http1` as bytes. Each trial opens a session with a well-behaved server,
+makes calls whose answers are broken streams, and then calls a well-behaved server again.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ STATUS_LINES = (b"200 OK",) * 120 + (
 
 
 class FakeTransport(asyncio.Transport):
-    """The other end of one connection: reads requests, gives the peer's bytes to the protocol piece by piece."""
+    """The server end of one connection: it reads requests and feeds the peer's bytes to the protocol piece by piece."""
 
     def __init__(self, peer: "StreamServer", connection: http1.HttpConnection) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class FakeTransport(asyncio.Transport):
         self._planned = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Bytes of a request; the answer follows when it is whole."""
+        """Receive bytes of a request; answer it when it is complete."""
         self._request += bytes(data)
         while (end := self._request.find(b"\r\n\r\n")) >= 0:
             head = self._request[:end].decode("latin-1")
@@ -113,7 +113,7 @@ class FakeTransport(asyncio.Transport):
 
 
 class StreamServer:
-    """The server: behaves, or answers with broken streams."""
+    """A server that is well-behaved or answers with broken streams."""
 
     def __init__(self, report: FuzzReport, seed: str, most: int) -> None:
         self.report = report
@@ -126,7 +126,7 @@ class StreamServer:
         self.left = most
 
     def respond(self, verb: str, fields: dict[str, str], body: bytes) -> tuple[bytes, bool]:
-        """The bytes of an answer, and whether the connection ends after them."""
+        """Return the bytes of an answer, and whether the connection ends after them."""
         if verb == "DELETE":
             return _http_response(b"200 OK", b"", b""), False
         if verb == "GET":
@@ -147,7 +147,7 @@ class StreamServer:
         return self._broken(self._stream(message["id"], answer))
 
     def _get(self, fields: dict[str, str]) -> tuple[bytes, bool]:
-        """What comes after an event, or the stream of what belongs to no request."""
+        """Return what follows an event, or the stream of unsolicited messages."""
         last = fields.get("last-event-id", "")
         if last.startswith("r") and last[1:].isdigit() and self.rng.random() < 0.7:
             message = valid_answer_for(int(last[1:]), "tools/list", self.revision, 0)
@@ -161,7 +161,7 @@ class StreamServer:
         return self._broken(self._stream(0, {"jsonrpc": "2.0", **self.rng.choice(corpus.NOTIFICATIONS)}))
 
     def _stream(self, ident: int, answer: dict[str, Any]) -> bytes:
-        """Events around the answer, some of them broken."""
+        """Return events around the answer, some of them broken."""
         rng = self.rng
         events: list[bytes] = []
         end = rng.choice(LINE_ENDS)
@@ -200,7 +200,7 @@ class StreamServer:
         return end.join(lines)
 
     def _broken(self, body: bytes) -> tuple[bytes, bool]:
-        """The stream as an HTTP answer, framed in any way, some of them broken, too."""
+        """Return the stream as an HTTP response, framed in any way, sometimes broken."""
         self._check_chunking(body)
         rng = self.rng
         status = rng.choice(STATUS_LINES)
@@ -242,7 +242,7 @@ def _http_response(status: bytes, kind: bytes, body: bytes, more: bytes = b"") -
 
 
 async def run_session(report: FuzzReport, seed: str, most: int) -> None:
-    """One session."""
+    """Run one session."""
     peer = StreamServer(report, seed, most)
 
     async def connect(origin: HttpConnectionPool) -> http1.HttpConnection:
@@ -266,7 +266,7 @@ async def run_session(report: FuzzReport, seed: str, most: int) -> None:
                     for _ in range(CONCURRENT_SESSIONS):
                         callers.start_soon(_call_again, session, peer)
                 peer.behaves = True
-                await anyio.sleep(1)  # what a broken answer left on its connection has arrived by then
+                await anyio.sleep(1)  # the rest of a broken answer on its connection has arrived by then
                 await _check_session(session, peer)
                 group.cancel_scope.cancel()
     finally:
@@ -290,7 +290,7 @@ async def _call_again(session: Session, peer: StreamServer) -> None:
         if (took := anyio.current_time() - started_at) > LONGEST_CALL:
             peer.report.add_fault(peer.where, f"a call took {took:.0f} s of its clock")
         if left == peer.left:
-            peer.left -= 1  # nothing was sent: never for ever
+            peer.left -= 1  # nothing was sent, so nothing will come
 
 
 async def _watch(session: Session, report: FuzzReport) -> None:

@@ -1,7 +1,7 @@
-"""Mutated lines through the real line reader, the real mux and the real session, thousands of sessions in one process.
+"""Mutated lines through the real line reader, multiplexer and session, thousands of sessions in one process.
 
-A session is opened with a peer that behaves, then the peer sends broken lines while calls wait for answers, then it
-behaves again. Whatever came between: every call ends with a result or an error of ours, and the session still works.
+A session is opened with a well-behaved peer, then the peer sends broken lines while calls wait for answers, then it
+behaves again. In any case every call ends with a result or an error of ours, and the session still works.
 """
 
 import asyncio
@@ -51,8 +51,8 @@ LINE_LIMIT = 1024 * 1024
 LINES_PER_SESSION = 200
 CONCURRENT_SESSIONS = 6
 REQUEST_TIMEOUT = 5.0
-# Ten input rounds, each with its own time limit and a wait before it, is the longest a call may take.
-FLOODED = "without reading the responses"  # a thousand requests in one array, twice: such a server is stopped
+# The longest call: ten input rounds, each with its own time limit and a wait before it.
+FLOODED = "without reading the responses"  # a thousand requests in one array, twice: the client stops this server
 LONGEST_CALL = 11 * (REQUEST_TIMEOUT + 5.0) + 1.0
 ARGUMENT = CompletionArgument("x", "a")
 CALLS: tuple[ClientRequest[Any], ...] = (
@@ -75,7 +75,7 @@ VALID_REQUEST = ReadResource("demo://asked/once")
 
 
 class PipePeer:
-    """The server's end and the pipe: collects what the client writes, and is read as a child's output is."""
+    """The server's end and the pipe: it collects what the client writes, and is read as a child's output is."""
 
     def __init__(self, revision: str) -> None:
         self.revision = revision
@@ -95,7 +95,7 @@ class PipePeer:
             self.mux.connection_lost(ConnectionLost("closed"))
 
     def _receive(self, line: bytes) -> None:
-        message = parse_message(line)  # what we write is always a message
+        message = parse_message(line)  # what the client writes is always a message
         if isinstance(message, JsonRpcRequest):
             self.open[message.id] = message.method
             if self.behaves:
@@ -104,24 +104,24 @@ class PipePeer:
             self.open.clear()
 
     def answer(self, ident: int | str, which: int = 0) -> None:
-        """The right answer to a request; none to a subscription, which stays open."""
+        """Return the right answer to a request; none to a subscription, which stays open."""
         method = self.open.pop(ident)
         if method == "subscriptions/listen":
             return
-        # A task that went on for ever would be followed for ever.
+        # An endless task would be followed forever.
         message = self.valid_answer(ident, method, 1 if method == "tasks/get" else which)
         self.write_later(Mutator(random.Random(0)).encode(message) + b"\n")
 
     def valid_answer(self, ident: int | str, method: str, which: int = 0) -> dict[str, Any]:
-        """A request's right answer."""
+        """Return the right answer to a request."""
         return valid_answer_for(ident, method, self.revision, which)
 
     def write_later(self, data: bytes) -> None:
-        """Say it in the next turn of the loop, as a pipe would."""
+        """Write it in the next turn of the loop, as a pipe would."""
         asyncio.get_running_loop().call_soon(self.feed, data)
 
     def feed(self, data: bytes) -> None:
-        """Bytes as they come from a child's output; see `transport.stdio`."""
+        """Feed bytes as they arrive from a child's output; see `transport.stdio`."""
         if self.lost:
             return
         try:
@@ -135,7 +135,7 @@ class PipePeer:
 
 
 def valid_answer_for(ident: int | str, method: str, revision: str, which: int) -> dict[str, Any]:
-    """What a server of that revision answers, one of several."""
+    """Return one of several valid answers of a server of that revision."""
     stateless = revision == REVISIONS[-1]
     if method == "server/discover" and not stateless:
         return {"jsonrpc": "2.0", "id": ident, "error": {"code": -32601, "message": "Method not found"}}
@@ -147,7 +147,7 @@ def valid_answer_for(ident: int | str, method: str, revision: str, which: int) -
 
 
 class FuzzOpener(ClientSessionOpener):
-    """The product's opener with the pipe of a peer in it."""
+    """The product's opener with the pipe of a peer."""
 
     def __init__(self, peer: PipePeer) -> None:
         super().__init__(
@@ -160,7 +160,7 @@ class FuzzOpener(ClientSessionOpener):
 
 
 def request_handler() -> FakeRequestHandler:
-    """Answers everything that can be asked."""
+    """Answer every request."""
     return FakeRequestHandler(
         {
             "roots/list": ListRootsResult((Root("file:///project", "project"),)),
@@ -171,7 +171,7 @@ def request_handler() -> FakeRequestHandler:
 
 
 async def exercise(session: Session, rng: random.Random) -> None:
-    """Ask for something and look into what comes, as the host does."""
+    """Make a request and inspect the result, as the host does."""
     if rng.random() < 0.2:
         listing = await rng.choice(LISTINGS)(session)
         assert len(listing.entries) + len(listing.problems) <= MAX_ITEMS + 1
@@ -186,7 +186,7 @@ async def exercise(session: Session, rng: random.Random) -> None:
 
 
 class FuzzSession:
-    """One session's worth of broken lines."""
+    """The broken lines of one session."""
 
     def __init__(self, report: FuzzReport, seed: str, lines: int) -> None:
         self.report = report
@@ -211,12 +211,12 @@ class FuzzSession:
             async with FuzzOpener(peer).open(config, request_handler(), RecordingObserver()) as session:
                 await self.break_and_recover(session)
         except McpHostError as error:
-            # Lines before the handshake may spoil it; afterwards nothing may end the block with an error.
+            # Lines before the handshake may break it; afterwards nothing may end the block with an error.
             self.report.outcomes[f"not opened ({type(error).__name__})"] += 1
         self.report.sessions += 1
 
     async def break_and_recover(self, session: Session) -> None:
-        """The part with the broken lines."""
+        """Send the broken lines."""
         async with anyio.create_task_group() as group:
             group.start_soon(self.watch, session)
             await list_tools(session)  # or it would not be known which of them are tasks
@@ -235,9 +235,7 @@ class FuzzSession:
             left -= some
             self.report.inputs += some
             data = b"".join(self.broken_line() + b"\n" for _ in range(some))
-            for _ in range(
-                CONCURRENT_SESSIONS - self.calls
-            ):  # and no further ones: they may all fail at once, for ever
+            for _ in range(CONCURRENT_SESSIONS - self.calls):  # and no more: all of them may fail at once, forever
                 self.calls += 1
                 group.start_soon(self.call, session)
                 await anyio.lowlevel.checkpoint()
@@ -248,7 +246,7 @@ class FuzzSession:
                 self.report.add_duration(self.where, time.perf_counter() - started_at)
 
     def broken_line(self) -> bytes:
-        """One broken line, or one that is whole and does not belong here."""
+        """Return one broken line, or a complete line that does not belong here."""
         rng, peer = self.rng, self.peer
         roll = rng.random()
         if roll < 0.0002:
@@ -275,7 +273,7 @@ class FuzzSession:
         return self.mutator.encode_mutated(message)
 
     async def call(self, session: Session) -> None:
-        """One call to its end, whichever that is."""
+        """Make one call and wait for its end."""
         started_at = anyio.current_time()
         try:
             await exercise(session, self.rng)
@@ -292,7 +290,7 @@ class FuzzSession:
             self.report.add_fault(self.where, f"a call took {took:.0f} s of its clock")
 
     async def watch(self, session: Session) -> None:
-        """Watch for changes as well."""
+        """Watch for changes, too."""
         try:
             async for _ in session.changes(
                 WatchedChanges(tools=True, resources=True, prompts=True, uris=("demo://a",))
@@ -315,7 +313,7 @@ class FuzzSession:
                 return
 
     async def check_session(self, session: Session) -> None:
-        """A whole answer after all of this is taken as such, and nothing is left over."""
+        """Check that a valid answer is accepted afterwards, and that nothing is left over."""
         mux = self.peer.mux
         try:
             result = await session.request(VALID_REQUEST)

@@ -28,7 +28,7 @@ class SkippingSelector(selectors.DefaultSelector):
         if ready or timeout == 0:
             return ready
         if timeout is None:
-            return super().select(HANG_SECONDS)  # nothing is planned: only another thread can go on
+            return super().select(HANG_SECONDS)  # nothing is scheduled: only another thread can continue
         self.skipped += timeout
         return []
 
@@ -41,7 +41,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         super().__init__(self.skipping)
 
     def time(self) -> float:
-        """The clock, with what was not waited for."""
+        """Return the clock including the skipped waits."""
         return super().time() + self.skipping.skipped
 
 
@@ -59,18 +59,18 @@ class FuzzReport:
     memory_growth: int = 0
 
     def add_fault(self, where: str, what: str) -> None:
-        """Something that must not happen."""
+        """Record something that must not happen."""
         if len(self.faults) < 20:
             self.faults.append(f"{where}: {what}")
 
     def add_duration(self, where: str, seconds: float) -> None:
-        """How long one input was worked on."""
+        """Record how long one input took."""
         self.slowest = max(self.slowest, seconds)
         if seconds > HANG_SECONDS:
             self.add_fault(where, f"{seconds:.2f} s for one input")
 
     def summary(self, noun: str) -> str:
-        """The report for a person."""
+        """Return the report as text."""
         outcomes = ", ".join(f"{count:,} {name}" for name, count in self.outcomes.most_common())
         return "\n".join([
             f"{self.inputs:,} mutated {noun} in {self.sessions:,} sessions, seed {self.seed}: {self.seconds:.0f} s, "
@@ -81,7 +81,7 @@ class FuzzReport:
 
 
 def peak_memory() -> int:
-    """The most memory this process ever had, in bytes."""
+    """Return the peak memory of this process in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
@@ -99,7 +99,7 @@ def run_monitored(report: FuzzReport, work: Callable[[], Coroutine[Any, Any, Non
 
     before, started = peak_memory(), time.perf_counter()
     try:
-        # Ids of requests begin at random, and mutations name them: the same seed shall give the same lines.
+        # Request ids begin at random, and mutations contain them: the same seed must give the same lines.
         with patch.object(secrets, "randbelow", lambda most: 999):
             run_in_new_thread(main, backend_options={"loop_factory": VirtualTimeLoop})
     except Exception:  # noqa: BLE001 - the very thing this is about

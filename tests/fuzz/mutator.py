@@ -1,4 +1,4 @@
-"""Breaks messages, in their JSON and in their bytes; everything follows from the random generator it is given."""
+"""Mutations of messages, in their JSON and in their bytes; all follow from one random generator."""
 
 import json
 import random
@@ -20,7 +20,7 @@ BYTE_PIECES = (
     b"}", b"[", b"]", b",", b":", b"null", b"NaN", b"-Infinity", b"1e999", b"9" * 400, b"//", b"/*", b" " * 50, b"\t",
     b'"id":', b'"result":{}', b"\x1b]0;x\x07",
 )  # fmt: skip
-CHUNK = 256 * 1024  # the most that a pipe or a socket gives at once
+CHUNK = 256 * 1024  # the most that a pipe or a socket returns at once
 DEPTHS = (10, 100, 200, 1_000, 5_000)
 
 
@@ -31,7 +31,7 @@ class Mutator:
         self.rng = rng
 
     def encode_mutated(self, value: Any, most: int = 3) -> bytes:
-        """A message as JSON with up to `most` changes in its values and now and then some in its bytes."""
+        """Return a message as JSON with up to `most` changed values and sometimes changed bytes."""
         rng = self.rng
         for _ in range(rng.randrange(most + 1)):
             value = self.mutate_value(value)
@@ -42,7 +42,7 @@ class Mutator:
         return raw
 
     def encode(self, value: Any) -> bytes:
-        """JSON as different programs write it."""
+        """Return JSON as different programs write it."""
         rng = self.rng
         style = rng.randrange(6)
         separators = (",", ":") if style else (", ", ": ")
@@ -52,7 +52,7 @@ class Mutator:
         return text.encode("utf-8", "surrogatepass")
 
     def mutate_value(self, value: Any) -> Any:
-        """The value with one change somewhere inside."""
+        """Return the value with one change somewhere inside."""
         rng = self.rng
         if isinstance(value, dict) and value and rng.random() < 0.9:
             key = rng.choice(list(value))
@@ -84,7 +84,7 @@ class Mutator:
         return rng.choice(ODD_VALUES)
 
     def mutate_bytes(self, raw: bytes) -> bytes:
-        """The bytes with one change."""
+        """Return the bytes with one change."""
         rng = self.rng
         at, to = sorted((rng.randrange(len(raw) + 1), rng.randrange(len(raw) + 1)))
         match rng.randrange(9):
@@ -110,7 +110,7 @@ class Mutator:
                 return raw[:at] + opener * deep + b"1" + closer * rng.choice((deep, deep - 1, 0)) + raw[at:]
 
     def split(self, data: bytes, most: int = 8) -> list[bytes]:
-        """The data cut somewhere."""
+        """Return the data in pieces."""
         cuts = sorted(self.rng.randrange(len(data) + 1) for _ in range(self.rng.randrange(most)))
         parts = [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True) if a < b]
         return [part[at : at + CHUNK] for part in parts for at in range(0, len(part), CHUNK)]

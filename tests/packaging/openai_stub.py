@@ -9,7 +9,7 @@ from typing import Any
 
 
 class OpenAiStub(ThreadingHTTPServer):
-    """`requests` holds every body it was sent; it wants the tool whose name ends with `tool`, or, empty, just talks."""
+    """A model server; `requests` has every body. It calls the tool whose name ends with `tool`; empty means text."""
 
     daemon_threads = True
 
@@ -21,11 +21,11 @@ class OpenAiStub(ThreadingHTTPServer):
 
     @property
     def api_base(self) -> str:
-        """What goes after --api-base."""
+        """Return the value for --api-base."""
         return f"http://127.0.0.1:{self.server_address[1]}/v1"
 
     def stream_deltas(self, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """The deltas of one turn: the tool call, or the text once the conversation ends with a tool's result."""
+        """Return the deltas of one turn: the tool call, or the text once the conversation ends with a tool's result."""
         last = body["messages"][-1]
         if last["role"] == "tool":
             yield {"role": "assistant", "content": "The tool said: "}
@@ -66,7 +66,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def run_openai_stub(tool: str, arguments: dict[str, Any]) -> Iterator[OpenAiStub]:
-    """The server, running until the block ends."""
+    """Run the server until the block ends."""
     with OpenAiStub(tool, arguments) as stub:
         thread = Thread(target=stub.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()

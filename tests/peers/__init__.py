@@ -1,1 +1,1 @@
-"""Meetings with real programs of other people: the official SDK, npm servers, model servers."""
+"""Tests with foreign programs: the official SDK, npm servers, model servers."""

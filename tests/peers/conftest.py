@@ -1,4 +1,4 @@
-"""Servers that several tests with other people's programs share."""
+"""Servers that several tests with foreign programs share."""
 
 from pathlib import Path
 
@@ -10,6 +10,6 @@ from tests.peers import node
 
 @pytest.fixture
 def everything_config(program: Program, npm_peers: Path) -> str:
-    """The configuration file with server-everything over stdio."""
+    """Return the configuration file with server-everything over stdio."""
     command, *arguments = node.everything_command()
     return program.servers(everything={"command": command, "args": arguments})

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 FAULT = sys.argv[1] if len(sys.argv) > 1 else ""
-NOTE = sys.argv[2] if len(sys.argv) > 2 else ""  # a file to write things into
+NOTE = sys.argv[2] if len(sys.argv) > 2 else ""  # a file for notes
 
 
 def write_bytes(data: bytes) -> None:
@@ -48,7 +48,7 @@ def on_start() -> None:
     if FAULT == "ignores SIGTERM":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if FAULT == "leaves a grandchild":
-        # It holds our standard output open and does not care about signals to its parent.
+        # It holds our standard output open and ignores signals to its parent.
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(120)"])
         write_note(str(child.pid))
     if FAULT == "banner":
@@ -92,7 +92,7 @@ def discover(message: dict[str, Any]) -> None:
         print("unknown method, giving up", file=sys.stderr, flush=True)
         os._exit(9)
     if FAULT.startswith("modern"):
-        time.sleep(0.4)  # later than the hedge
+        time.sleep(0.4)  # later than the hedged opening
         send_result(
             message["id"],
             {
@@ -126,7 +126,7 @@ def tool(message: dict[str, Any]) -> None:  # noqa: C901 - one branch for each f
         os.close(0)
         time.sleep(60)
     elif name == "leave input open":
-        # Somebody else keeps the full pipe open when we go.
+        # Another process keeps the full pipe open when this one ends.
         child = subprocess.Popen([sys.executable, "-c", "import os, time; os.setsid(); time.sleep(120)"])
         write_note(f"daemon {child.pid}")
         while not Path(NOTE + ".go").exists():
@@ -177,7 +177,7 @@ def tool(message: dict[str, Any]) -> None:  # noqa: C901 - one branch for each f
         for byte in json.dumps({"jsonrpc": "2.0", "id": ident, "result": text_result("dripped")}).encode() + b"\n":
             write_bytes(bytes([byte]))
     elif name == "daemon":
-        # It leaves the process group, keeps our standard output open, and stays when we go.
+        # It leaves the process group, keeps our standard output open, and outlives this process.
         code = "import os, time; os.setsid(); time.sleep(120)"
         child = subprocess.Popen([sys.executable, "-c", code])
         write_note(f"daemon {child.pid}")

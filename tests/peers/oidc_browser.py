@@ -1,6 +1,6 @@
-"""A person in a browser, for oidc-provider: `python oidc_browser.py LOGIN ADDRESS [CODE]` signs in there and agrees.
+"""A user in a browser, for oidc-provider: `python oidc_browser.py LOGIN ADDRESS [CODE]` signs in and consents.
 
-As a program it is what $BROWSER names; it needs no more than an address to follow, as any browser.
+As a program it is the value of $BROWSER; like any browser it needs only a URL.
 """
 
 import re
@@ -17,11 +17,11 @@ PROMPT = re.compile(r'name="prompt" value="(\w+)"')
 
 
 class _OtherMachine(Exception):
-    """The browser was sent to a machine that it is not on."""
+    """The browser was redirected to a machine on which it does not run."""
 
 
 def visit_elsewhere(address: str, login: str) -> str:
-    """The same in a browser on another machine: the address that it ended at, where no page can be shown."""
+    """Return the final URL of a browser on another machine, where the page cannot be shown."""
 
     def elsewhere(request: httpx.Request) -> None:
         if request.url.path.startswith("/callback"):
@@ -35,7 +35,7 @@ def visit_elsewhere(address: str, login: str) -> str:
 
 
 def complete_sign_in(address: str, login: str, code: str = "", hooks: Sequence[Hook] = ()) -> str:
-    """Follow the address, enter the code of a device where there is one, log in, agree: the last page."""
+    """Follow the URL, enter the device code if any, log in, consent; return the last page."""
     with httpx.Client(
         follow_redirects=True, trust_env=False, verify=False, event_hooks={"request": [*hooks]}
     ) as browser:

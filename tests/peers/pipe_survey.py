@@ -1,4 +1,4 @@
-"""One `mcphost pipe` per server that answers questions as they come, and one-shot commands beside it."""
+"""One `mcphost pipe` per server with prepared answers, and separate commands for the same server."""
 
 import json
 from collections.abc import Iterator
@@ -8,12 +8,12 @@ from typing import Any
 from tests.flows.program import PipeClient, Program
 
 SERVER = "peer"
-# The reference server asks for roots by itself, a third of a second after the handshake.
+# The reference server requests roots on its own, a third of a second after the handshake.
 DEFAULT_ANSWERS = {"share_roots": "session"}
 
 
 class PipeSurvey:
-    """Commands on a pipe; questions that come meanwhile get the prepared answers, by their kind."""
+    """Commands on a pipe; questions meanwhile get the prepared answers of their kind."""
 
     def __init__(self, program: Program, pipe: PipeClient, config: str) -> None:
         self.program = program
@@ -22,7 +22,7 @@ class PipeSurvey:
         self.questions: list[dict[str, Any]] = []
 
     def run(self, do: str, answers: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
-        """A command's result; a question with no answer prepared fails the test."""
+        """Return a command's result; a question without a prepared answer fails the test."""
         self.questions = []
         ident = self.pipe.send(do, server=SERVER, **fields)
         while event := self.pipe.read():
@@ -42,27 +42,27 @@ class PipeSurvey:
         return result["result"]
 
     def call_failing(self, tool: str, **arguments: Any) -> str:
-        """The text of a tool that ran and reported an error."""
+        """Return the text of a tool that reported an error."""
         result = self.run("call", tool=tool, arguments=arguments)
         assert (result["ok"], result["exit"], result["result"]["isError"]) == (True, 8, True), result
         return result["result"]["text"]
 
     def list_names(self, kind: str, *, refresh: bool = True) -> list[str]:
-        """What is offered of a kind, read anew or as it is known."""
+        """Return the names of a kind, listed again or as cached."""
         offered = self.run("list", kind=kind, refresh=refresh)["result"][kind]
         return [item.get("name") or item["uri"] for item in offered]
 
     def run_command(self, command: str, *arguments: str, code: int = 0) -> Any:
-        """A command of its own, which starts or reaches the server anew; its JSON."""
+        """Return the JSON of a separate command, which starts or reaches the server anew."""
         flags = ("--mcp-config", self.config, "--json")
         return json.loads(self.program.text(command, *arguments, *flags, code=code))
 
     def events_since(self, mark: int) -> list[dict[str, Any]]:
-        """The events read after there were `mark` of them."""
+        """Return the events read after the first `mark` ones."""
         return self.pipe.events[mark:]
 
     def wait_for_event(self, mark: int, **expected: Any) -> dict[str, Any]:
-        """The first event with these fields after there were `mark` of them, read already or yet to come."""
+        """Return the first event with these fields after the first `mark` ones, read already or still to come."""
         while True:
             for event in self.events_since(mark):
                 if expected.items() <= event.items():
@@ -71,19 +71,19 @@ class PipeSurvey:
 
     @property
     def mark(self) -> int:
-        """How many events were read."""
+        """Return how many events were read."""
         return len(self.pipe.events)
 
     @contextmanager
     def second_pipe(self, *flags: str) -> Iterator["PipeSurvey"]:
-        """Another pipe with the same server."""
+        """Open another pipe with the same server."""
         with self.program.pipe("--mcp-config", self.config, *flags) as pipe:
             yield PipeSurvey(self.program, pipe, self.config)
 
 
 @contextmanager
 def open_survey(program: Program, entry: dict[str, Any], *flags: str) -> Iterator[PipeSurvey]:
-    """A pipe with one server, named `peer`, and the demo model."""
+    """Open a pipe with one server, named `peer`, and the demo model."""
     config = program.servers(**{SERVER: entry})
     with program.pipe("--model", "demo", "--mcp-config", config, *flags) as pipe:
         survey = PipeSurvey(program, pipe, config)

@@ -1,4 +1,4 @@
-"""Our client against @modelcontextprotocol/server-everything, the TypeScript SDK's reference server."""
+"""The client against @modelcontextprotocol/server-everything, the TypeScript SDK's reference server."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -29,14 +29,14 @@ pytestmark = [pytest.mark.anyio, pytest.mark.peer, pytest.mark.usefixtures("npm_
 
 @pytest.fixture(scope="module")
 def everything_url(npm_peers: Path) -> Iterator[str]:
-    """The server over Streamable HTTP."""
+    """Run the server over Streamable HTTP."""
     with serve_everything("streamableHttp") as origin:
         yield f"{origin}/mcp"
 
 
 @pytest.fixture(scope="module")
 def sse_address(npm_peers: Path) -> Iterator[str]:
-    """The server over HTTP+SSE."""
+    """Run the server over HTTP+SSE."""
     with serve_everything("sse") as origin:
         yield f"{origin}/sse"
 

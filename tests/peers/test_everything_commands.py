@@ -51,7 +51,7 @@ def test_templates_are_filled_in_and_read(program: Program, everything_config: s
 def test_updates_of_a_subscribed_resource_are_events(program: Program, everything_config: str) -> None:
     uri = "demo://resource/static/document/features.md"
     with program.pipe("--mcp-config", everything_config) as pipe:
-        pipe.answers["share_roots"] = "deny"  # it asks after the handshake, sometimes before the first call
+        pipe.answers["share_roots"] = "deny"  # it requests roots after the handshake, sometimes before the first call
         assert pipe.ask("subscribe", server="everything", uri=uri)["ok"]
         pipe.ask("call", server="everything", tool="toggle-subscriber-updates")
         assert pipe.event("resource_updated", server="everything")["uri"] == uri

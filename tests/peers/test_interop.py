@@ -1,4 +1,4 @@
-"""A part of the interop matrix that is always run; `python -m tests.peers.interop` runs all of it."""
+"""The part of the interop matrix that always runs; `python -m tests.peers.interop` runs all of it."""
 
 import pytest
 
@@ -34,5 +34,5 @@ async def test_a_peer_that_read_both_openings_at_once_is_used_in_the_era_that_it
     (cell,) = (cell for cell in always_run_cells() if str(cell) == f"{name} stdio")
     outcomes = await probes.run(cell)
     assert [outcome for outcome in outcomes if not outcome.is_good] == []
-    # The TypeScript SDK obeys the later opening, the Python SDK refuses it.
+    # The TypeScript SDK accepts the later opening, the Python SDK refuses it.
     assert ("dual" in outcomes[0].note) == name.startswith("TypeScript")

@@ -1,4 +1,4 @@
-"""The npm programs start, as the lock file pins them."""
+"""The npm programs start, as pinned by the lock file."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""mcphost processes, a real authorization server, a real keyring: kept, raced for, split by account, revoked."""
+"""mcphost processes, a real authorization server and a real keyring: stored, contested, per account, revoked."""
 
 import json
 import threading
@@ -25,7 +25,7 @@ PAUSE = 0.1
 
 
 class UserMachine:
-    """One person's machine: folders, a keyring, and a browser for each of their names."""
+    """One user's machine: folders, a keyring, and a browser for each of their accounts."""
 
     def __init__(self, folder: Path, keyring: dict[str, str]) -> None:
         self.folder = folder
@@ -33,7 +33,7 @@ class UserMachine:
         self.program.env |= keyring
 
     async def run(self, *arguments: str, code: int = 0, login: str = "ada") -> Any:
-        """The document of one command."""
+        """Return the document of one command."""
         env = {"BROWSER": create_oidc_browser(self.folder, login)}
         work = partial(self.program.text, *arguments, "--json", code=code, seconds=60, **env)
         out = await anyio.to_thread.run_sync(work)
@@ -47,7 +47,7 @@ async def machine(npm_peers: Path, tmp_path: Path) -> AsyncIterator[UserMachine]
 
 
 def account_entries(provider: OidcProvider, *names: str) -> dict[str, Any]:
-    """An entry for each account of the one server."""
+    """Return an entry for each account of the server."""
     return {name: {"url": provider.url, "mcphost": {"oauth": {"account": name}}} for name in names}
 
 
@@ -66,7 +66,7 @@ async def test_the_keyring_carries_a_sign_in_from_command_to_command_until_logou
         assert signed["scopes"] == ["tools:read"]
         listed = await machine.run("tools", "oidc", *config)
         assert [tool["name"] for tool in listed["tools"]] == ["whoami", "peek"]
-        # Nobody can be asked for more rights here, so it says how to give them; the union of old and new is asked for.
+        # No user can be asked for more scopes here, so the error explains it; old and new scopes are requested.
         refused = partial(machine.program.error, "call", "oidc", "whoami", *config, code=6)
         assert "mcphost login oidc --scope tools:write" in " ".join((await anyio.to_thread.run_sync(refused)).split())
         more = await machine.run("login", "oidc", "--scope", "tools:write", *config)
@@ -103,7 +103,7 @@ async def test_two_programs_that_renew_at_the_same_moment_never_lose_the_family(
 
 
 async def two_programs_renew(machine: UserMachine) -> None:
-    # The provider counts whole seconds, so three is the least that lives for two. Each account is a race of its own.
+    # The provider counts whole seconds, so a token of three lives at least two. Each account is a race of its own.
     lifetime, names = 3, ("a", "b", "c", "d")
     async with run_oidc_provider(seconds=lifetime) as oidc:
         config = ("--mcp-config", machine.program.servers(**account_entries(oidc, *names)))
@@ -113,7 +113,7 @@ async def two_programs_renew(machine: UserMachine) -> None:
         started_at, calls = time.monotonic(), list[int]()
 
         def result(pipe: PipeClient, ident: int) -> dict[str, Any]:
-            # Nobody is asked to sign in again; whoever waited for that would wait for ever.
+            # Nothing asks the user to sign in again; waiting for that would never end.
             found = pipe.wait(lambda event: event["event"] == "question" or event.get("id") == ident)
             assert found["event"] == "result", found
             return found
@@ -125,7 +125,7 @@ async def two_programs_renew(machine: UserMachine) -> None:
                 renewed.set()
             renewed.wait(PAUSE)
 
-        # Both send their calls at once, so whenever a token has run out both need another one.
+        # Both send their calls at once, so both need a new token whenever one expires.
         start = threading.Barrier(2, look, timeout=60)
 
         def one_program() -> None:
@@ -148,7 +148,7 @@ async def two_programs_renew(machine: UserMachine) -> None:
     assert oidc.grants("grant.error") == []
     assert oidc.grants("grant.revoked") == []
     assert oidc.grants().count("authorization_code") == len(names)
-    # Who comes second reads what the first one stored: one renewal for each life of a token, not two.
+    # The second process reads what the first one stored: one refresh for each token, not two.
     assert oidc.grants().count("refresh_token") <= len(names) * (took / (lifetime - 1) + 1)
     assert len(calls) == 2
     assert min(calls) > 0

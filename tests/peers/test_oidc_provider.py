@@ -1,4 +1,4 @@
-"""A real authorization server that is not ours: signed in, renewed, rotated, stepped up, revoked, found again."""
+"""A real foreign authorization server: sign-in, refresh, rotation, step-up, revocation and discovery."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ async def test_the_whole_life_of_a_sign_in(npm_peers: Path, tmp_path: Path) -> N
             await session.request(ListTools())
             assert oidc.grants() == ["authorization_code"]
             for _ in range(2):
-                await anyio.sleep(2)  # the token ends
+                await anyio.sleep(2)  # the token expires
                 await session.request(ListTools())
             assert oidc.grants()[1:] == ["refresh_token"] * 2
             said = await session.request(CallTool("whoami", {}))

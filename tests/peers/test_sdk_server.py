@@ -1,4 +1,4 @@
-"""Our client against servers of the official Python SDK, over stdio and HTTP, in both eras."""
+"""The client against servers of the official Python SDK, over stdio and HTTP, in both eras."""
 
 import subprocess
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 from tests.unit.client.results import single_text
 
 pytestmark = pytest.mark.anyio
-# transport, era in the configuration, revision that comes out
+# transport, era in the configuration, resulting revision
 WAYS = [
     (transport, era, Revision.V2025_11_25 if era == "handshake" else Revision.V2026_07_28)
     for transport in ("stdio", "http", "http json")
@@ -34,7 +34,7 @@ WAYS = [
 
 @pytest.fixture(scope="module")
 def addresses() -> Iterator[dict[str, str]]:
-    """Two HTTP servers, one that streams its answers and one that does not."""
+    """Run two HTTP servers, one that streams its answers and one that does not."""
     processes: list[subprocess.Popen[str]] = []
     found: dict[str, str] = {}
     try:
@@ -118,7 +118,7 @@ async def test_progress_arrives_and_a_call_that_is_given_up_leaves_the_session_u
             for event in notifications
             if isinstance(event, ProgressNotification)
         ]
-        # What comes faster than ten a second gives way to the newest.
+        # Of more than ten a second only the newest is kept.
         assert (progress[0], progress[-1]) == ((1, 3, "step 1"), (3, 3, "step 3"))
         assert progress == sorted(progress)
         with pytest.raises(RequestTimeout):
@@ -153,7 +153,7 @@ async def test_a_changed_list_is_announced(transport: str, era: Era, addresses: 
         group.start_soon(watch)
         with anyio.fail_after(10):
             while not heard.is_set():
-                # A subscription has no visible beginning here, so the change is made until it is heard.
+                # The start of a subscription is not visible here, so the change is repeated until it is reported.
                 await session.request(CallTool("change"))
                 with anyio.move_on_after(0.2):
                     await heard.wait()

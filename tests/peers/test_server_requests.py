@@ -1,4 +1,4 @@
-"""What the reference server and SDK servers ask of us, answered through `mcphost pipe`, in both eras."""
+"""Requests of the reference server and of SDK servers, answered through `mcphost pipe`, in both eras."""
 
 import json
 import subprocess
@@ -14,7 +14,7 @@ from tests.peers.sdk_programs import SDK_SERVER
 
 
 class AnsweringUser:
-    """Answers the questions of a pipe as they come, each once, and keeps them."""
+    """A user who answers each question of a pipe once, and keeps the questions."""
 
     def __init__(self, pipe: PipeClient, *, refuses_folders: bool = False) -> None:
         self.pipe = pipe
@@ -36,7 +36,7 @@ class AnsweringUser:
             assert self.pipe.ask("answer", question=question["question"], answer="deny")["ok"]
 
     def answer(self, kind: str, answer: Any) -> dict[str, Any]:
-        """Answer that one; the question."""
+        """Answer that question and return it."""
         question = self.next(kind)
         done = self.pipe.ask("answer", question=question["question"], answer=answer)
         assert done["ok"], done
@@ -59,7 +59,7 @@ def call_over_pipe(pipe: PipeClient, tool: str, **arguments: Any) -> int:
 
 
 def check_folder_edits(pipe: PipeClient, user: AnsweringUser, program: Program) -> None:
-    """The server lists again after each change of the folders; what is new is asked about with its next call."""
+    """Check that the server lists again after each change of the folders; new ones are asked about at its next call."""
     added = pipe.ask("roots", add=str(program.work), name="w\u00f6rk", keep="project")["result"]
     assert [(folder["source"], folder["keep"]) for folder in added["folders"]] == [
         ("user", ""),
@@ -82,7 +82,7 @@ def check_folder_edits(pipe: PipeClient, user: AnsweringUser, program: Program) 
 def wait_for_folders(pipe: PipeClient, count: int) -> str:
     """Return the server's folders once it has this many."""
     pipe.wait(lambda event: event["event"] == "roots_told" and len(event["uris"]) == count)
-    for _ in range(50):  # the answer to its request and our next one may overtake each other inside of it
+    for _ in range(50):  # the answer to its request and our next request may overtake each other inside the server
         text: str = pipe.result(call_over_pipe(pipe, "get-roots-list"))["result"]["text"]
         if f"({count} total)" in text:
             return text
@@ -140,14 +140,14 @@ def test_the_reference_servers_form_of_thirteen_fields_is_filled_in_declined_and
     program: Program, everything_config: str
 ) -> None:
     with program.pipe("--mcp-config", everything_config) as pipe:
-        user = AnsweringUser(pipe, refuses_folders=True)  # it may ask for them before a call, when it is slow
+        user = AnsweringUser(pipe, refuses_folders=True)  # a slow server may request them before a call
         pipe.ask("connect", server="everything")
         ident = call_over_pipe(pipe, "trigger-elicitation-request")
         shown = user.next("fill_form")
         assert [field["name"] for field in shown["fields"] if field["required"]] == ["name"]
         assert {field["name"] for field in shown["fields"]} == set(FULL)
         assert [field["kind"] for field in shown["fields"]].count("choices") == 2
-        # A wrong answer is told and the form stays; the next one counts.
+        # A wrong answer is reported and the form stays open; the next one counts.
         name = shown["question"]
         wrong = pipe.ask("answer", question=name, answer={"accept": {**FULL, "integer": 101, "email": "ada"}})
         assert not wrong["ok"]

@@ -1,4 +1,4 @@
-"""The reference server killed and started again in the middle of a session, which it then does not know any more."""
+"""The reference server killed and restarted during a session, which the new process does not know."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""Everything server-everything offers, from the command line, over stdio, Streamable HTTP and HTTP+SSE."""
+"""All features of server-everything, from the command line, over stdio, Streamable HTTP and HTTP+SSE."""
 
 import base64
 import gzip
@@ -22,7 +22,7 @@ ALWAYS = {
     "get-structured-content", "get-tiny-image", "gzip-file-as-resource", "toggle-simulated-logging",
     "toggle-subscriber-updates", "trigger-long-running-operation",
 }  # fmt: skip
-# Registered after the handshake, each because of a capability that we declared.
+# Registered after the handshake, each because of a capability that the client declared.
 BY_CAPABILITY = {
     "get-roots-list", "trigger-sampling-request", "trigger-elicitation-request", "trigger-url-elicitation",
     "simulate-research-query", "trigger-sampling-request-async", "trigger-elicitation-request-async",
@@ -37,7 +37,7 @@ def transport(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def survey(transport: str, npm_peers: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PipeSurvey]:
-    """One pipe for all that is asked of one transport."""
+    """Run one pipe for all tests of one transport."""
     program = Program(tmp_path_factory.mktemp(f"survey-{transport}"))
     (program.home / "config").mkdir()
     roots = [{"path": str(program.work), "name": "alpha"}, str(program.home)]
@@ -146,7 +146,7 @@ def test_progress_comes_in_order_and_a_call_that_is_given_up_leaves_the_session_
     mark = survey.mark
     done = survey.call("trigger-long-running-operation", duration=1, steps=4)["text"]
     assert done == "Long running operation completed. Duration: 1 seconds, Steps: 4."
-    # The server may have changed its tools since they were listed; that the host lists them anew is progress, too.
+    # The server may have changed its tools since they were listed; progress of that listing counts, too.
     progress = [event for event in survey.events_since(mark) if event["event"] == "progress"]
     steps = [
         (event["progress"], event["total"]) for event in progress if event["message"] != RELISTING_PROGRESS.message
@@ -299,7 +299,7 @@ def test_a_watched_resource_announces_its_changes_until_it_is_let_go(survey: Pip
     assert survey.run("unsubscribe", uri=gone)["result"] == {"was_subscribed": True}
     mark = survey.mark
     survey.call("toggle-subscriber-updates")
-    # The server goes through them in the order in which they were subscribed to: what was let go would come first.
+    # The server notifies in the order of the subscriptions: an unsubscribed one would come first.
     survey.wait_for_event(mark, event="resource_updated", uri=kept)
     survey.call("toggle-subscriber-updates")
     assert survey.run("unsubscribe", uri=kept)["result"] == {"was_subscribed": True}
@@ -320,7 +320,7 @@ def test_log_messages_come_at_the_level_that_was_set_and_not_below_it(survey: Pi
         while not any(words in text for text in logged(mark)):
             assert survey.pipe.read()
 
-    # It says at level info that it got a subscription, and that one ended, before it answers.
+    # It logs each new and ended subscription at level info before it answers.
     assert survey.run("log_level", level="warning")["ok"]
     mark = survey.mark
     assert survey.run("subscribe", uri=uri)["ok"]
@@ -334,7 +334,7 @@ def test_log_messages_come_at_the_level_that_was_set_and_not_below_it(survey: Pi
     assert survey.run("log_level", level="debug")["ok"]
     mark = survey.mark
     survey.call("toggle-simulated-logging")
-    until(mark, "essage")  # the level of that one is left to chance
+    until(mark, "essage")  # the level of that message is random
     survey.call("toggle-simulated-logging")
     assert survey.run("unsubscribe", uri=uri)["ok"]
     assert survey.run("log_level", level="nonsense")["exit"] == 2

@@ -1,4 +1,4 @@
-"""Everything a server of the official Python SDK offers at 2026-07-28, from the command line, over stdio and HTTP."""
+"""All features of a server of the official Python SDK at 2026-07-28, from the command line, over stdio and HTTP."""
 
 import base64
 import subprocess
@@ -23,7 +23,7 @@ def transport(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def survey(transport: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PipeSurvey]:
-    """One pipe for all that is asked of one transport."""
+    """Run one pipe for all tests of one transport."""
     program = Program(tmp_path_factory.mktemp("survey"))
     if transport == "stdio":
         command, *arguments = sdk_server_command(SERVERS, "stdio")
@@ -66,7 +66,7 @@ def test_progress_comes_in_order(survey: PipeSurvey, transport: str) -> None:
     mark = survey.mark
     assert survey.call("slow", steps=3, seconds=0.15)["content"][0]["text"] == "done"
     steps = [(item["progress"], item["message"]) for item in survey.events_since(mark) if item["event"] == "progress"]
-    # An answer of plain JSON has no room for anything before it.
+    # A plain JSON answer cannot carry anything before it.
     assert steps == ([] if transport == "http json" else [(1, "step 1"), (2, "step 2"), (3, "step 3")])
 
 
@@ -135,7 +135,7 @@ def test_changes_of_lists_and_of_watched_resources_are_reported(survey: PipeSurv
 def test_one_shot_commands_do_the_same(survey: PipeSurvey, transport: str) -> None:
     assert survey.run_command("call", SERVER, "add", "a=2", "b=40")["structuredContent"] == {"result": 42}
     if transport == "stdio":
-        return  # each start of this server takes seconds, and the rest is the same behind the transport
+        return  # each start of this server takes seconds, and the rest does not depend on the transport
     assert survey.run_command("read", SERVER, "demo://greeting")["contents"][0]["text"] == "hello"
     filled = survey.run_command("prompt", SERVER, "review", "code=y")
     assert filled["messages"][0]["content"]["text"] == "Please review: y"

@@ -31,7 +31,7 @@ class PendingQuestion:
 
     def __init__(self, driver: Any, question: Any) -> None:
         self.answer: Any = None
-        # A function, not its coroutine: one whose app ends first is never begun.
+        # A function, not its coroutine, which would never be awaited if the app ended first.
         self.worker = driver.app.run_worker(
             partial(self._ask, driver.frontend, question), group="ask", exit_on_error=False
         )
@@ -79,7 +79,7 @@ EDITABLE_ARGUMENTS = {"path": "/tmp/x", "sort": [{"by": "name"}], "extra": None}
 async def open_argument_editor(
     driver: Any, arguments: dict[str, Any] | None = None, schema: Any = EDITABLE_SCHEMA
 ) -> Any:
-    """A call whose arguments are being edited."""
+    """Open the editor for the arguments of a call."""
     driver.host.schema = Raw(encode(schema))
     pending = PendingQuestion(
         driver,

@@ -44,18 +44,18 @@ class AppDriver:
         pytest.fail(f"never came: {what or truth}\n{self.text()}")
 
     def draw_last(self) -> None:
-        """Draw what a test leaves, unless that is the chat again after the dialogs and pages that the test is about."""
+        """Draw the last screen of a test, unless it is the chat again after the dialogs and pages under test."""
         if not self._drawn or not isinstance(self.app.screen, ChatScreen):
             draw(self.app)
 
     @property
     def dialog(self) -> Any:
-        """The dialog on top that listens by now, or None."""
+        """The topmost dialog if it accepts keys, or None."""
         screen = self.app.screen
         return screen if hasattr(screen, "is_guarded") and not screen.is_guarded else None
 
     async def enter_question(self) -> Any:
-        """Wait for a question, enter it as a person does, and wait until it may be answered."""
+        """Wait for a question, enter it as a user does, and wait until it accepts answers."""
         await self.until(
             lambda: (
                 self.app.screen.query("QuestionCard")
@@ -94,7 +94,7 @@ class AppDriver:
         await self.pilot.press(*(names.get(char, char) for char in text))
 
     def press_together(self, *keys: str) -> None:
-        """Press keys before the first of them is handled, as a slow connection brings them: in one piece."""
+        """Press keys before the first of them is handled, as they arrive over a slow connection."""
         for key in keys:
             typed = {"enter": "\r", "escape": "\x1b"}.get(key, key if len(key) == 1 else None)
             self.app.post_message(Key("space" if key == " " else key, typed))
@@ -118,7 +118,7 @@ GUARD_SECONDS = input_guard.GUARD_SECONDS
 
 @pytest.fixture(autouse=True)
 def _patch_idle_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key that was pressed, or a pause of no time, is over when the app has nothing left to do."""
+    """Treat a key or a pause of zero seconds as handled once the app has nothing left to do."""
     monkeypatch.setattr("textual.app.wait_for_idle", wait_settled)
     monkeypatch.setattr("textual.pilot.wait_for_idle", wait_settled)
     monkeypatch.setattr(Pilot, "_wait_for_screen", wait_messages_handled)
@@ -137,7 +137,7 @@ def _shorten_guard(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> ManualClock:
-    """The clock of the answer guard, moved by the test; the guard has its real delay."""
+    """Return the clock of the answer guard, moved by the test; the guard has its real delay."""
     clock = ManualClock()
     monkeypatch.setattr(input_guard, "clock", clock)
     monkeypatch.setattr(input_guard, "GUARD_SECONDS", GUARD_SECONDS)
@@ -146,7 +146,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> ManualClock:
 
 @pytest.fixture
 def run() -> Run:
-    """`async with run(host options) as it:` an app on a scripted host."""
+    """Return `run`; `async with run(host options) as driver:` runs an app on a scripted host."""
 
     @asynccontextmanager
     async def running(

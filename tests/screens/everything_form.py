@@ -65,5 +65,5 @@ PROPERTIES: dict[str, dict[str, Any]] = {
 
 
 def everything_fields() -> tuple[Field, ...]:
-    """Its fields."""
+    """Return its fields."""
     return parse_form(Raw(encode({"type": "object", "properties": PROPERTIES, "required": ["name"]})))

@@ -77,7 +77,7 @@ def example_account(**more: Any) -> Account:
 
 
 def example_accounts() -> list[StoredAccount]:
-    """Two at one server, one at another that ended, one whose server is gone."""
+    """Return two accounts of one server, one that ended at another, and one whose server is gone."""
     ended = example_account(is_renewable=False, expires=time() - 60)
     return [
         StoredAccount(account=replace(example_account(), account=""), servers=("hub",)),

@@ -1,4 +1,4 @@
-"""Questions and lists that are hard to show: long names, wide characters, many rows, values of pages, and nothing."""
+"""Questions and lists that are hard to show: long names, wide characters, many rows, long values, and nothing."""
 
 from time import monotonic
 from typing import Any
@@ -362,7 +362,7 @@ CLIENT = EnterClientId(
 
 
 def many_tools() -> tuple[Tool, ...]:
-    """More than a page of them, some with names that do not fit."""
+    """Return more than a page of tools, some with names that do not fit."""
     return (
         Tool(
             name=TOOL,
@@ -375,7 +375,7 @@ def many_tools() -> tuple[Tool, ...]:
 
 
 def many_grants() -> list[GrantStatus]:
-    """More than a page of what is allowed."""
+    """Return more than a page of grants."""
     long = Rule(server=SERVER, tool=exact_pattern(TOOL))
     bound = parse_rule(
         "files/write_*?path=under:/home/me/projects/a+long+folder&lines=<=400&mode=in:append,replace,create"
@@ -399,7 +399,7 @@ def many_grants() -> list[GrantStatus]:
 
 
 def many_accounts() -> list[StoredAccount]:
-    """Accounts with names that do not fit, and many of them."""
+    """Return many accounts with names that do not fit."""
     account = Account(
         server=SERVER,
         url=f"https://{SERVER}.example/mcp",

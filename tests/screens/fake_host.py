@@ -1,4 +1,4 @@
-"""A scripted Host for the screens: the same API, its turns written down in Python, no servers, no model."""
+"""A scripted Host for the screens: the same API, with turns written in Python, without servers or a model."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -41,7 +41,7 @@ Turn = Callable[["FakeHost", int, str], Awaitable[str]]
 
 
 class FakeModel:
-    """A model that is only looked at."""
+    """A model that is never called."""
 
     name = "scripted/one"
     label = "claude-sonnet · work"
@@ -61,7 +61,7 @@ class FakeModel:
 
 
 class FakeEventQueue:
-    """Events in order, until the reader goes."""
+    """Events in order, until the reader leaves."""
 
     def __init__(self) -> None:
         self.queue: asyncio.Queue[events.HostEvent] = asyncio.Queue()
@@ -72,7 +72,7 @@ class FakeEventQueue:
 
 
 def sample_catalog() -> Catalog:
-    """Offers of a believable server."""
+    """Return the features of a plausible server."""
     return Catalog(
         tools=(
             Tool(
@@ -106,7 +106,7 @@ def sample_catalog() -> Catalog:
 
 
 def sample_facts() -> ServerFacts:
-    """What a server said of itself."""
+    """Return what a server declared about itself."""
     return ServerFacts(
         revision=LATEST_STATELESS,
         info=Implementation(name="Files", version="1.2.0"),
@@ -117,7 +117,7 @@ def sample_facts() -> ServerFacts:
 
 
 def sample_server(name: str, state: Any = "ready", *, full: bool = True, **more: Any) -> ServerView:
-    """One server."""
+    """Return one server."""
     return ServerView(
         config=ServerConfig(name=name, command="npx", args=("-y", f"{name}-server"), file="~/.config/mcphost/mcp.json"),
         state=state,
@@ -128,12 +128,12 @@ def sample_server(name: str, state: Any = "ready", *, full: bool = True, **more:
 
 
 async def finish_at_once(call: str) -> None:
-    """A call by hand that takes no time."""
+    """Return the result of a manual call that takes no time."""
     del call
 
 
 class FakeServerFeatures:
-    """What a user may do besides tools; `suggestions` by argument, `asked` is what was asked for."""
+    """The features besides tools; `suggestions` by argument, `asked` records the requests."""
 
     def __init__(self) -> None:
         self.suggestions: dict[str, list[str]] = {}
@@ -183,7 +183,7 @@ class FakeServerFeatures:
 
 
 class FakeAutoApproval:
-    """Two tools that can be picked."""
+    """Auto-approval with two tools to pick."""
 
     def __init__(self) -> None:
         self.status: AutoApprovalStatus | None = None
@@ -242,7 +242,7 @@ class FakeGrantRegistry:
 
 
 class FakeAccounts:
-    """Signing in and out, remembered."""
+    """Recorded sign-ins and sign-outs."""
 
     def __init__(self) -> None:
         self.signed: list[tuple[str, str]] = []
@@ -303,7 +303,7 @@ class FakeServers:
 
 
 class FakeManualCalls:
-    """The user's own calls."""
+    """The user's manual calls."""
 
     def __init__(self, host: "FakeHost") -> None:
         self._host = host
@@ -331,7 +331,7 @@ class FakeManualCalls:
 
 
 class FakeConversation:
-    """The conversation, whose turns are scripted."""
+    """The conversation, with scripted turns."""
 
     def __init__(self, host: "FakeHost") -> None:
         self._host = host
@@ -431,7 +431,7 @@ class FakeEvents:
 
 
 class FakeHost:
-    """What the TUI may use of a Host, scripted."""
+    """The scripted part of a Host that the TUI uses."""
 
     def __init__(
         self,
@@ -485,7 +485,7 @@ class FakeHost:
         return True
 
     def put(self, event: events.HostEvent) -> None:
-        """Tell every feed."""
+        """Publish to every queue."""
         for feed in self.feeds:
             feed.queue.put_nowait(event)
 
@@ -509,7 +509,7 @@ class FakeHost:
     async def tool(
         self, call: str, where: str, tool: str, arguments: dict[str, Any], result: str = "done", **more: Any
     ) -> bool:
-        """Propose a call, ask, run it; whether it ran."""
+        """Propose a call, ask, run it; return whether it ran."""
         self.put(events.ToolProposed(call, where, tool, arguments))
         verdict = await self.frontend.ask(
             ApproveTool(
@@ -550,7 +550,7 @@ async def answer_with_tool(host: FakeHost, turn: int, text: str) -> str:
 
 
 def replace_state(view: ServerView, state: Any, **more: Any) -> ServerView:
-    """The same server in another state."""
+    """Put a server into another state."""
     return replace(view, state=state, **more)
 
 

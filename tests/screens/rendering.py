@@ -19,17 +19,17 @@ _LONGEST_SECONDS = 30
 
 
 async def wait_settled(*_: float) -> None:
-    """Wait until no task of this loop can go on at once and the screen shows what there is.
+    """Wait until no task of this loop can continue at once and the screen is up to date.
 
-    It stands in for Textual's `wait_for_idle`, which takes a process for idle that got no turn on a busy machine, and
-    waits a second for one that draws something that moves.
+    It replaces Textual's `wait_for_idle`, which considers a process idle that got no turn on a busy machine, and
+    waits a second for one that draws an animation.
     """
     await asyncio.sleep(_FRAME_SECONDS)
     await wait_calm()
 
 
 async def wait_calm() -> None:
-    """Wait until no task of this loop can go on at once and the screen shows what there is, but for no timer."""
+    """Wait until no task of this loop can continue at once and the screen is up to date, without a timer."""
     ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]
     app = active_app.get(None)
     deadline = monotonic() + _LONGEST_SECONDS
@@ -49,7 +49,7 @@ async def wait_messages_handled(pilot: Pilot[Any], timeout: float = 30) -> bool:
 
 def _needs_drawing(app: App[object]) -> bool:
     if not app._screen_stack or not app.is_running:
-        return False  # an app that has ended draws nothing any more
+        return False  # an app that has ended draws nothing
     screen = app.screen
     waiting = screen._layout_required or screen._repaint_required or screen._scroll_required
     return bool(waiting or screen._dirty_widgets or screen._callbacks)
@@ -71,7 +71,7 @@ def frames_on_demand() -> Iterator[None]:
 
 
 def draw(app: App[object], *, behind: bool = False) -> None:
-    """Draw what changed on the screen since it was drawn last, if asked with the dimmed screens behind it."""
+    """Draw what changed on the screen since the last time; with `behind`, also the dimmed screens behind it."""
     if app._screen_stack and app.is_running:
         compositor: Any = app.screen._compositor
         compositor.render_update(screen_stack=app._background_screens if behind else None, now=True)

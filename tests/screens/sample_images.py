@@ -1,4 +1,4 @@
-"""A picture to look at: a sunset with a transparent corner, made from nothing."""
+"""A sample image: a sunset with a transparent corner, generated."""
 
 import base64
 import io
@@ -9,7 +9,7 @@ from mcphost.llm.messages import ImagePart
 
 
 def icon_data_url(kind: str = "PNG", size: int = 64) -> str:
-    """A red disk on a blue ground as the address of an icon."""
+    """Return the URL of an icon: a red disk on a blue ground."""
     image = Image.new("RGB", (size, size), (0, 0, 255))
     ImageDraw.Draw(image).ellipse((size // 8, size // 8, size * 7 // 8, size * 7 // 8), fill=(255, 0, 0))
     body = io.BytesIO()
@@ -18,7 +18,7 @@ def icon_data_url(kind: str = "PNG", size: int = 64) -> str:
 
 
 def sunset_image(width: int = 320, height: int = 180) -> ImagePart:
-    """A PNG in true colours, its upper right corner transparent."""
+    """Return a PNG in true colour with a transparent upper right corner."""
     image = Image.new("RGBA", (width, height))
     brush = ImageDraw.Draw(image)
     for y in range(height):

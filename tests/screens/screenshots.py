@@ -88,7 +88,7 @@ def todo(path: Path) -> Iterator[str]:
 
 
 async def show_turn(host: FakeHost, number: int, text: str) -> str:
-    """A conversation that shows every kind of block."""
+    """Show a conversation with every kind of block."""
     host.put(events.ThinkingDeltaEvent(number, "The user wants all TODOs. First I search, then I group them."))
     host.say(number, "I will search first.\n")
     host.put(events.ToolProposed("a", "files", "search_files", {"pattern": "TODO", "path": "./src"}))
@@ -126,7 +126,7 @@ async def show_turn(host: FakeHost, number: int, text: str) -> str:
 
 
 async def busy_turn(host: FakeHost, number: int, text: str) -> str:
-    """The picture of the README: one call done, an answer, one call that waits for the user."""
+    """Show the picture of the README: one finished call, an answer, one call that waits for the user."""
     host.put(events.ThinkingDeltaEvent(number, "They want every TODO as an issue. First I search, then I group."))
     host.say(number, "I will search first.\n")
     arguments = {"pattern": "TODO", "path": "./src"}
@@ -166,7 +166,7 @@ async def _settle(pilot: Any) -> None:
 
 
 async def _enter(pilot: Any) -> None:
-    """Enter the question that waits, as a person does, and wait until it may be answered."""
+    """Enter the waiting question as a user does, and wait until it accepts answers."""
     await pilot.press("f8")
     while not isinstance(asked := pilot.app.screen, Dialog) or asked.guard.is_blocking(0, is_letter=True):
         await pilot.pause(0.05)
@@ -180,7 +180,7 @@ async def chat(pilot: Any, host: FakeHost) -> None:
 
 
 async def chat_question(pilot: Any, host: FakeHost) -> None:
-    """The chat with its question, ready to be answered."""
+    """Show the chat with its question, ready to be answered."""
     await chat(pilot, host)
     await _enter(pilot)
     await _settle(pilot)
@@ -193,7 +193,7 @@ async def chat_only(pilot: Any, host: FakeHost) -> None:
 
 
 async def image_result(pilot: Any, host: FakeHost) -> None:
-    """A result with two pictures, one of them folded."""
+    """Show a result with two images, one of them folded."""
     host.put(events.ToolProposed("p", "camera", "take_picture", {"where": "the pier"}))
     host.put(events.ToolStarted("p", "camera", "take_picture", {"where": "the pier"}, "session"))
     images = (sunset_image(), sunset_image(64, 40))
@@ -205,7 +205,7 @@ async def image_result(pilot: Any, host: FakeHost) -> None:
 
 
 async def image_resource(pilot: Any, host: FakeHost) -> None:
-    """A resource that is a picture."""
+    """Show a resource that is an image."""
 
     async def read(server: str, uri: str) -> ReadResourceResult:
         return ReadResourceResult(
@@ -218,7 +218,7 @@ async def image_resource(pilot: Any, host: FakeHost) -> None:
 
 
 async def image_sampling(pilot: Any, host: FakeHost) -> None:
-    """A server that wants the model to look at a picture."""
+    """Show a sampling request with an image."""
     image = {"type": "image", "data": sunset_image().data, "mimeType": "image/png"}
     content = [{"type": "text", "text": "Where was this taken?"}, image]
     asked = replace(SAMPLING, messages=({"role": "user", "content": content},), tools=(), system="")
@@ -228,7 +228,7 @@ async def image_sampling(pilot: Any, host: FakeHost) -> None:
 
 
 async def show_tools(pilot: Any, host: FakeHost) -> None:
-    """The tools of a server, one of them switched off, with the icons that they brought."""
+    """Show the tools of a server, one of them disabled, with their icons."""
     view = host.views[0]
     icons = (Icon(icon_data_url()),)
     catalog = replace(view.catalog, tools=tuple(replace(tool, icons=icons) for tool in view.catalog.tools))
@@ -260,7 +260,7 @@ async def show_continued_turn(pilot: Any, host: FakeHost) -> None:
 
 
 def show_question(asked: Question[Any]) -> ScreenSetup:
-    """A question over the chat."""
+    """Return a step that shows a question over the chat."""
 
     async def step(pilot: Any, host: FakeHost) -> None:
         pilot.app.run_worker(host.frontend.ask(asked))
@@ -470,7 +470,7 @@ def keys(*names: str) -> ScreenSetup:
 
 
 async def grants_screen(pilot: Any, host: FakeHost) -> None:
-    """Something was allowed for longer."""
+    """Show the grants, one of them persistent."""
     rule = Rule(server="files", tool="write_file")
     here = Grant(id="s4f2a91c0", rule=rule, server_digest="s", tools={"write_file": "d"}, uses=2, session=True)
     host.grants.given = [GrantStatus(here, "counts"), *example_grants()]
@@ -482,7 +482,7 @@ async def audit_screen(pilot: Any, host: FakeHost) -> None:
 
 
 def with_keys(first: ScreenSetup, *names: str) -> ScreenSetup:
-    """A screen, and keys pressed in it."""
+    """Return a step that shows a screen and presses keys in it."""
 
     async def step(pilot: Any, host: FakeHost) -> None:
         await first(pilot, host)
@@ -493,7 +493,7 @@ def with_keys(first: ScreenSetup, *names: str) -> ScreenSetup:
 
 
 def edit_arguments(*names: str) -> ScreenSetup:
-    """A call whose arguments are edited, and keys pressed in it."""
+    """Return a step that edits the arguments of a call and presses keys."""
     schema = {
         "properties": {
             "path": {"type": "string", "description": "Where to search"},
@@ -535,7 +535,7 @@ def total(rows: list[int]) -> int:
 
 
 def write_call(pilot: Any, host: FakeHost) -> Any:
-    """A call that would write a file, of which there is an older one."""
+    """Show a call that would overwrite an existing file."""
     folder = Path(tempfile.mkdtemp(dir=_AUDIT_FOLDERS.name))
     (folder / "total.py").write_text(WRITTEN_FILE.replace("rows if row > 0", "rows").replace("\t", "    "))
     arguments = {"path": "total.py", "content": WRITTEN_FILE}
@@ -547,7 +547,7 @@ EDITS = [{"oldText": "a = 1\n", "newText": "a = 2\nb = 3\n"}]
 
 
 def rule_builder(*names: str) -> ScreenSetup:
-    """The rule builder over a question, and keys pressed in it."""
+    """Return a step that opens the rule builder over a question and presses keys."""
     call = ApproveTool(server="files", why="asked by the model, turn 3", call="c", tool="write_file",
                        arguments={"path": "src/auth/token.py", "lines": 40, "force": False},
                        folder="/home/me/proj")  # fmt: skip
@@ -565,7 +565,7 @@ def rule_builder(*names: str) -> ScreenSetup:
 
 
 def suggestions_form(*names: str) -> ScreenSetup:
-    """A form whose server knows what may be typed."""
+    """Show a form with suggestions of the server."""
 
     async def step(pilot: Any, host: FakeHost) -> None:
         paths = ["src/auth/token.py", "src/auth/session.py", "src/store/database.py", "中文/模块.py"]
@@ -579,7 +579,7 @@ def suggestions_form(*names: str) -> ScreenSetup:
 
 
 def waiting_calls(calls: tuple[ApproveTool, ...]) -> ScreenSetup:
-    """Calls that came together."""
+    """Show calls that wait together."""
 
     async def step(pilot: Any, host: FakeHost) -> None:
         for call in calls[:-1]:
@@ -590,14 +590,14 @@ def waiting_calls(calls: tuple[ApproveTool, ...]) -> ScreenSetup:
 
 
 async def no_servers(pilot: Any, host: FakeHost) -> None:
-    """No server, and nothing that one would have brought."""
+    """Show the screens without any server."""
     host.views = ()
     host.put(events.ServerState("files", "stopped"))
     await _settle(pilot)
 
 
 async def full_lists(pilot: Any, host: FakeHost) -> None:
-    """Names that do not fit, more than a page of everything."""
+    """Show full lists with names that do not fit."""
     one, other, *_ = host.views
     catalog = replace(one.catalog, tools=extreme_content.many_tools())
     config = replace(
@@ -618,7 +618,7 @@ async def full_lists(pilot: Any, host: FakeHost) -> None:
 
 
 async def several_accounts(pilot: Any, host: FakeHost) -> None:
-    """Two accounts at one server, one at another, and one whose server is gone."""
+    """Show two accounts of one server, one of another, and one whose server is gone."""
     host.accounts.kept = example_accounts()
     await _settle(pilot)
 
@@ -631,7 +631,7 @@ def _folders() -> tuple[str, ...]:
 
 
 async def show_folders(pilot: Any, host: FakeHost) -> None:
-    """A list with one of each kind, of which one server knows two."""
+    """Show a list of folders of each kind, of which one server knows two."""
     work, notes, data = _folders()
     project = RootConfig(f"{work}/../../notes", "", "project", f"{work}/.mcp.json")
     host.roots = Roots(
@@ -651,14 +651,14 @@ async def show_folders(pilot: Any, host: FakeHost) -> None:
 
 
 async def polled_sign_in(pilot: Any, host: FakeHost) -> None:
-    """A code that was asked about a few times, and now less often."""
+    """Show a device code that was polled a few times, and now less often."""
     await show_question(SIGN_IN_CODE)(pilot, host)
     host.put(SignInProgress(server=SIGN_IN_CODE.server, step="person", polls=7, interval=10, slowed=True))
     await _settle(pilot)
 
 
 async def server_sign_in(pilot: Any, host: FakeHost) -> None:
-    """A server that is signed in to, on its page."""
+    """Show the page of a server with a sign-in."""
     words = "reading the authorization server's metadata"
     one, *others = host.views
     host.views = (
@@ -820,7 +820,7 @@ SCREENS.update(
 
 
 async def render_svg(name: str, size: tuple[int, int], theme: str) -> str:
-    """One screen as SVG."""
+    """Return one screen as SVG."""
     frontend = TuiFrontend()
     host = FakeHost(frontend, turn=busy_turn if name == "readme" else show_turn, no_model=name == "start")
     app = McpHostApp(
@@ -840,13 +840,13 @@ async def render_svg(name: str, size: tuple[int, int], theme: str) -> str:
 
 
 def _fit_fonts(svg: str) -> str:
-    """For rsvg-convert, which does not know textLength: a font of exactly the width the picture was laid out for."""
+    """Fit the fonts for rsvg-convert, which ignores textLength: use a font of exactly the intended width."""
     svg = svg.replace("<text ", '<text xml:space="preserve" ').replace("Fira Code", "DejaVu Sans Mono")
     return svg.replace("font-size: 20px", f"font-size: {20 * 0.61 / 0.60205:.3f}px")
 
 
 def write_picture(folder: Path, name: str, size: tuple[int, int], theme: str) -> Path:
-    """Draw one screen, write it as SVG, and as PNG where that is possible."""
+    """Draw one screen, write it as SVG, and as PNG where possible."""
     path = folder / f"{name}-{size[0]}x{size[1]}-{theme}.svg"
     path.write_text(asyncio.run(render_svg(name, size, theme)), "utf-8")
     if shutil.which("rsvg-convert"):
@@ -855,9 +855,9 @@ def write_picture(folder: Path, name: str, size: tuple[int, int], theme: str) ->
 
 
 def main(folder: Path, only: set[str]) -> None:
-    """All of them, in both sizes and both themes."""
+    """Write all screens, in both sizes and both themes."""
     folder.mkdir(parents=True, exist_ok=True)
-    os.environ["COLORTERM"] = "truecolor"  # without it pictures are named, not drawn
+    os.environ["COLORTERM"] = "truecolor"  # without it images are named, not drawn
     for name in SCREENS:
         if only and name not in only:
             continue

@@ -13,7 +13,7 @@ from tests.screens.rendering import frames_on_demand
 
 @asynccontextmanager
 async def open_shell(**options: Any) -> AsyncIterator[AppDriver]:
-    """An app without a host, and a host that is not attached yet."""
+    """Open an app without a host, and create a host to attach later."""
     frontend = TuiFrontend()
     host = FakeHost(frontend, **options)
     app = McpHostApp()

@@ -1,4 +1,4 @@
-"""Who is signed in to which server, and for how long: in the list at the side and on the servers' page."""
+"""Who is signed in to which server, and for how long: in the sidebar and on the servers page."""
 
 from time import time
 from typing import Any
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 
 def http_server(name: str, state: Any = "ready") -> Any:
-    """A server that is reached by an address."""
+    """Return a server with a URL."""
     one = sample_server(name, state)
     return replace(one, config=replace(one.config, command="", args=(), url=f"https://{name}.example/mcp"))
 

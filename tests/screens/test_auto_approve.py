@@ -1,4 +1,4 @@
-"""Auto-approval by keyboard: tools picked one by one, a banner while it is on, a key that stops it anywhere."""
+"""Auto-approval by keyboard: tools are picked one by one, a banner is shown, and one key stops it anywhere."""
 
 import pytest
 

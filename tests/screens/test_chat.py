@@ -1,4 +1,4 @@
-"""Chatting: what is typed, what is shown, what is kept."""
+"""The chat: typing, display and storage."""
 
 import asyncio
 from typing import Any
@@ -161,7 +161,7 @@ async def test_enter_never_takes_a_suggestion_for_less_than_what_is_written(run:
         await driver.until(lambda: driver.app.query("OptionList"), "suggestions for the beginning")
         sent: list[str] = []
         composer.submit = lambda: sent.append(composer.composer_input.text)
-        # In one go, as keys that wait behind a busy screen: nothing has heard of the text when enter comes.
+        # Pressed together, as on a busy screen: the text is not handled yet when Enter comes.
         composer.composer_input.insert(typed)
         await composer.composer_input._on_key(Key("enter", "\r"))
         assert sent == [before + typed]
@@ -438,7 +438,7 @@ async def test_a_message_that_begins_with_a_path_is_sent(run: Run) -> None:
 
 
 async def test_a_container_that_its_widgets_cover_has_one_strip_for_all_its_lines(run: Run) -> None:
-    """Each strip of Textual's has seven caches, and the blank lines of the screen were 300 of them."""
+    """Each of Textual's strips has seven caches, and the blank lines of the screen were 300 strips."""
     async with run() as driver:
         for container in (driver.app.chat, driver.app.query_one("#middle")):
             size = container.size

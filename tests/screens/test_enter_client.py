@@ -1,4 +1,4 @@
-"""The question for a client id: says where it goes, cancelled unless it is typed, the secret never readable."""
+"""The question for a client id: it names the destination, is cancelled by default, and never shows the secret."""
 
 import pytest
 

@@ -78,7 +78,7 @@ async def test_a_key_that_was_on_its_way_through_the_chat_when_a_question_opened
         pending, dialog = await open_guarded_dialog(driver, question)
         for name in ("ctrl+s", "ctrl+d", "escape", "enter", "A"):
             key = events.Key(name, None)
-            driver.app.chat._forward_event(key)  # as the terminal's keys are given to the screen of then
+            driver.app.chat._forward_event(key)  # as the terminal's keys are delivered to the current screen
             await driver.pilot.pause()
         assert pending.answer is None
         assert driver.app.screen is dialog

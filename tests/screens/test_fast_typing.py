@@ -1,4 +1,4 @@
-"""What is typed faster than the screen can follow stands there as it was typed."""
+"""Text typed faster than the screen can follow arrives as it was typed."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ BURST = ("a", "b", "c", "backspace", "x", "left", "y", "home", "z", "end", "ctrl
 
 
 def press_at_once(driver: Any, *keys: str) -> None:
-    """All of these before any of them is heard."""
+    """Press all of these keys before the first one is handled."""
     for key in keys:
         driver.app.post_message(events.Key(key, key if len(key) == 1 else None))
 

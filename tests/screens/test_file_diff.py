@@ -1,4 +1,4 @@
-"""A call that writes is shown as the lines it writes, beside what is there now, and all of it is read first."""
+"""A call that writes is shown as a diff against the current file, which must be read to the end."""
 
 from pathlib import Path
 from typing import Any
@@ -102,7 +102,7 @@ async def test_a_text_that_is_just_being_put_in_place_does_not_count_as_read(
 
         def late(*widgets: Any) -> Any:
             done = mount(*widgets)
-            dialog._mark_shown(before)  # the first layout was asked for before this text came
+            dialog._mark_shown(before)  # the first layout was requested before this text came
             seen.append(dialog.is_read)
             return done
 

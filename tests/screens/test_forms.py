@@ -1,4 +1,4 @@
-"""A server's form, filled in by keyboard alone: every kind of field, checked while it is typed, sent as it is shown."""
+"""A server's form, filled in by keyboard alone: every kind of field, validated while typing, sent as shown."""
 
 import re
 import time
@@ -22,7 +22,7 @@ FISH = replace(COLOUR, name="fish", kind="choices", min_items=1, max_items=2)
 
 
 async def fill_and_send(driver: Any, asked: FillForm, *steps: str) -> Any:
-    """What the server gets when the form is opened, these keys are pressed or texts typed, and ctrl+s."""
+    """Open the form, press keys or type texts, press ctrl+s, and return what the server gets."""
     waiting = PendingQuestion(driver, asked)
     dialog = await driver.enter_question()
     await driver.until(lambda: dialog.is_read, "that all of it was shown")
@@ -113,7 +113,7 @@ async def test_an_invalid_value_is_reported_below_the_field_while_typing(
         await driver.pilot.press("tab")
         await driver.type(typed)
         await driver.until(lambda: f"✗ {problem}" in driver.text(), problem)
-        # It is told, and sent is nothing.
+        # An error is shown, and nothing is sent.
         await driver.pilot.press("ctrl+s")
         await driver.pilot.pause()
         assert waiting.answer is None
@@ -178,7 +178,7 @@ async def test_what_is_typed_while_the_focus_is_on_the_buttons_answers_nothing(r
         await driver.pilot.pause()
         assert waiting.answer is None
         assert dialog.query_one(Form).values() == {"note": "x", "watch": None}
-        # In a field these are keys of editing.
+        # In a field these are editing keys.
         await driver.pilot.press("tab", "ctrl+d", "ctrl+e", "tab", "ctrl+d", "ctrl+e")
         assert waiting.answer is None
         assert driver.app.screen is dialog
@@ -242,7 +242,7 @@ async def test_what_looks_like_a_secret_is_warned_about_and_goes_only_when_it_is
         await driver.until(lambda: "quiz may not ask for one" in driver.text(), "the warning")
         assert waiting.answer is None
         assert driver.app.focused.id == "decline"
-        # What was changed since is asked about again.
+        # Changes since then are asked about again.
         await driver.pilot.press("tab", "x", "ctrl+s")
         await driver.pilot.pause()
         assert waiting.answer is None

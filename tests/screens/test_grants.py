@@ -1,4 +1,4 @@
-"""The screen of what is allowed: found, understood, revoked by keyboard; nothing a server named is drawn as it came."""
+"""The grants screen: search, details and revocation by keyboard; names from servers are sanitized."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Pictures of results: drawn in half blocks where the terminal can, named where it cannot, folded like other blocks."""
+"""Images in results: drawn in half blocks where the terminal can, named where it cannot, folded like other blocks."""
 
 import base64
 import io
@@ -29,7 +29,7 @@ RED, BLUE = (255, 0, 0), (0, 0, 255)
 
 
 def image_part(width: int, height: int, *, cut: int = 0) -> ImagePart:
-    """Red above, blue below; its colours change in the middle."""
+    """Return an image that is red above and blue below; its colours change in the middle."""
     image = Image.new("RGB", (width, height), RED)
     image.paste(BLUE, (0, height // 2, width, height))
     body = io.BytesIO()
@@ -45,7 +45,7 @@ def _colours(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def show_images(host: FakeHost, *images: ImagePart, call: str = "a") -> None:
-    """A call whose result has these pictures."""
+    """Show a call whose result has these images."""
     host.put(events.ToolProposed(call, "files", "look", {}))
     host.put(events.ToolStarted(call, "files", "look", {}, "once"))
     text = "\n".join("[image: image/png]" for _ in images)
@@ -61,7 +61,7 @@ def is_near(colour: tuple[int, int, int], expected: tuple[int, int, int]) -> boo
 
 
 def colours(driver: Any) -> set[tuple[int, int, int]]:
-    """The true colours of the half blocks on the screen, above and below."""
+    """Return the true colours of the half blocks on the screen, above and below."""
     out: set[tuple[int, int, int]] = set()
     for strip in driver.app.screen._compositor.render_strips():
         for segment in strip:
@@ -101,7 +101,7 @@ async def test_its_place_is_kept_before_it_is_decoded_so_that_nothing_jumps(
         await driver.pilot.pause()
         assert view.virtual_size.height == before
         assert "it is not wanted now" in driver.text()
-        assert asked == [(28, 28)]  # once, not with each frame
+        assert asked == [(28, 28)]  # once, not for each frame
 
 
 async def test_a_picture_is_never_wider_than_the_view_nor_higher_than_its_bound(run: Run) -> None:
@@ -150,7 +150,7 @@ async def test_calls_side_by_side_each_have_their_picture_below_their_own_card(r
 
 
 def notice_rows(driver: Any) -> list[str]:
-    """The rows of the notices, in their places, without the scrollbar."""
+    """Return the rows of the notices without the scrollbar."""
     return [row[:60] for row in driver.text().splitlines()[2:20]]
 
 
@@ -319,7 +319,7 @@ async def test_a_script_or_mislabelled_icon_is_not_drawn(run: Run) -> None:
         await driver.until(lambda: "enabled" in driver.text(), "the page")
         await driver.pilot.pause()
         assert not driver.app.screen.query_one("#icon").display
-        assert driver.app.image_cache is None  # nobody was asked to decode it
+        assert driver.app.image_cache is None  # nothing requested a decoder
 
 
 async def test_leaving_ends_the_process_that_decodes(run: Run) -> None:

@@ -1,4 +1,4 @@
-"""Keys that arrive in one piece, as over a slow connection: a line that one of them opens gets all that follow it."""
+"""Keys that arrive together, as over a slow connection: an input that one of them opens gets all that follow."""
 
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ SIGN_IN = SignInQuestion(
 @pytest.mark.parametrize(
     ("question", "keys", "answer"),
     [
-        # Each text holds the letters that would close the line, agree, or answer otherwise.
+        # Each text has the letters that would close the input, agree, or answer otherwise.
         (tool_question(), ("r", *"drasA", "enter"), Deny(reason="drasA")),
         (result_question("x"), ("r", *"drat", "enter"), WithholdResult("drat")),
         (SIGN_IN, ("p", *"dopcq", "enter"), PastedRedirect("dopcq")),
@@ -189,7 +189,7 @@ async def test_no_form_is_confirmed_by_a_key_from_before_it_was_there(run: Run, 
 
 
 def keys_to_button(dialog: Any, button: str) -> list[str]:
-    """The keys from where the focus is to that button."""
+    """Return the keys from the focus to that button."""
     ways = [item for item in dialog.focus_chain if item.parent.id == "buttons"]
     return ["right"] * (ways.index(dialog.query_one(f"#{button}")) - ways.index(dialog.focused))
 

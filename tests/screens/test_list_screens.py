@@ -1,4 +1,4 @@
-"""Resources, prompts, servers: found, looked at, used."""
+"""Resources, prompts, servers: find, view and use."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Calling a tool by hand: one card from beginning to end, stopped like an answer, whatever else happens meanwhile."""
+"""Manual tool calls: one card from start to end, stopped like an answer, whatever else happens meanwhile."""
 
 import asyncio
 from typing import Any
@@ -63,7 +63,7 @@ async def test_a_task_that_an_earlier_run_left_has_a_card_until_it_is_over(run: 
         await driver.pilot.press("enter")
         await driver.until(lambda: driver.host.sent and not driver.host.conversation.is_busy, "the answer")
         await driver.pilot.pause(0.05)
-        assert [card.state for card in tool_cards(driver)] == ["running"]  # a turn that ends is none of its
+        assert [card.state for card in tool_cards(driver)] == ["running"]  # the end of a turn does not concern it
         driver.host.put(events.ToolFinished("left-1", "files", "index", "ok", "12 files", 3.0))
         await driver.until(lambda: "12 files" in driver.transcript(), "the result")
         assert [card.state for card in tool_cards(driver)] == ["ok"]

@@ -1,4 +1,4 @@
-"""Text that was not typed is a message, whatever it says: it runs no command and calls no tool."""
+"""Pasted text is a message in any case: it runs no command and calls no tool."""
 
 import json
 from typing import Any
@@ -52,7 +52,7 @@ def shown_notices(driver: Any) -> str:
 
 
 async def insert_prompt(driver: Any, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The text of a server's prompt is in the composer."""
+    """Insert the text of a server's prompt into the composer."""
 
     async def gets(host: FakeServerFeatures, *_: Any) -> GetPromptResult:
         del host

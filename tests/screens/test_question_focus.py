@@ -1,4 +1,4 @@
-"""A question takes no key that was meant for something else: it is entered first, and seen before that."""
+"""A question takes no key that was meant for something else: it is shown first, then entered."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def composer_input(driver: Any) -> Any:
 
 
 def click(driver: Any, selector: str) -> None:
-    """A click as the terminal brings it; that of the pilot goes past the app."""
+    """Click as the terminal reports it; the pilot's click bypasses the app."""
     x, y = driver.app.screen.query_one(selector).region.offset
     for kind in (events.MouseDown, events.MouseUp):
         driver.app.post_message(kind(None, x, y, 0, 0, 1, False, False, False, x, y))
@@ -210,7 +210,7 @@ async def test_letters_right_behind_the_key_that_enters_answer_nothing(run: Run,
         await driver.until(
             lambda: driver.app.screen is not driver.app.chat and driver.app.screen.guard.is_shown, "the dialog"
         )
-        for _ in range(5):  # a burst never gets through: each key starts the time anew
+        for _ in range(5):  # a burst never gets through: each key restarts the delay
             clock.now += 0.29
             await driver.pilot.press("a", "enter")
         assert pending.answer is None

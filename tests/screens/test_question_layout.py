@@ -1,4 +1,4 @@
-"""What a question promises around its text: labels that say what a button does, how many wait, what a line takes."""
+"""The layout around the text of a question: button labels, the number of waiting questions, the key hints."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Questions: complete, refused unless the user says otherwise, never answered by accident."""
+"""Questions: complete, refused by default, never answered by accident."""
 
 from typing import Any
 
@@ -58,7 +58,7 @@ async def test_keys_typed_before_the_question_was_read_do_not_answer_it(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert GUARD_SECONDS == 0.3
-    # the keys below take longer than that to be typed here
+    # typing the keys below takes longer than that here
     monkeypatch.setattr(input_guard, "GUARD_SECONDS", 60)
     async with run() as driver:
         pending = PendingQuestion(driver, tool_question())
@@ -191,7 +191,7 @@ async def test_what_was_to_be_drawn_of_a_question_that_is_gone_meanwhile_harms_n
     async with run() as driver:
         pending = PendingQuestion(driver, tool_question())
         dialog = await driver.enter_question()
-        dialog.fit()  # it wants to do more after the next refresh, when the question is being taken away
+        dialog.fit()  # it schedules more work for the next refresh, when the question is being removed
         await driver.pilot.press("escape")
         await driver.until(lambda: pending.answer == Deny() and not dialog.query("#more"), "its end")
         dialog.fit()
@@ -226,7 +226,7 @@ async def test_a_question_that_comes_while_another_is_being_opened_is_counted_an
     async with run() as driver:
         first = create_dialog(trust_question())
         driver.app.push_screen(first)
-        first.show_queue_position(1, 2)  # opened, and nothing of it is there yet
+        first.show_queue_position(1, 2)  # opened, and not drawn yet
         await driver.until(lambda: "1 of 2 waiting" in driver.text(), "the count")
 
 

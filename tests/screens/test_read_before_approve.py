@@ -1,4 +1,4 @@
-"""Approval needs the whole request to have been on the screen."""
+"""Approval requires that the whole request was on the screen."""
 
 import json
 from typing import Any

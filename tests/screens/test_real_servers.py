@@ -1,4 +1,4 @@
-"""The questions of real servers through the real dialogs: the whole program but its terminal, by keyboard alone."""
+"""Questions of real servers in the real dialogs: the whole program but its terminal, by keyboard alone."""
 
 import json
 import sys
@@ -34,7 +34,7 @@ BROWSER = "import sys; open(sys.argv[1], 'a').write(sys.argv[2] + chr(10))"
 
 
 class RealAppDriver(AppDriver):
-    """A run of everything; `visited` is what the browser was started with."""
+    """A driver of the whole program; `visited` is the URL that the browser was started with."""
 
     def __init__(self, folder: Path, *run: Run) -> None:
         super().__init__(*run)
@@ -43,7 +43,7 @@ class RealAppDriver(AppDriver):
         self.told: list[str] = []
 
     async def until(self, truth: Callable[[], Any], what: str = "") -> None:
-        """As ever, but processes are waited for."""
+        """Wait as the driver does, but allow processes more time."""
         until = time.monotonic() + SECONDS
         while not truth():
             if time.monotonic() > until:
@@ -51,7 +51,7 @@ class RealAppDriver(AppDriver):
             await self.pilot.pause(0.02)
 
     async def listen(self) -> None:
-        """Keep what calls gave."""
+        """Collect the results of calls."""
         async for event in self.host.events.subscribe():
             if isinstance(event, ToolFinished):
                 self.finished.append(event)
@@ -68,7 +68,7 @@ class RealAppDriver(AppDriver):
         await self.until(is_there, f"{tools} tools")
 
     async def call(self, tool: str, **arguments: Any) -> None:
-        """The user's own call, in a line."""
+        """Start a manual call by a command line."""
         self.finished.clear()
         self.app.chat.query_one(Composer).set_text(f"!peer/{tool} {json.dumps(arguments)}", "typed")
         await self.pilot.press("enter")
@@ -83,11 +83,11 @@ class RealAppDriver(AppDriver):
 
     @property
     def is_asked(self) -> bool:
-        """Whether a question is open, or waits beside the message."""
+        """Return whether a question is open, or waits beside the message."""
         return bool(self.dialog or self.app.screen.query("QuestionCard"))
 
     async def answer(self, kind: type[Any], *keys: str) -> str:
-        """Answer that question by these keys; what the screen showed."""
+        """Answer that question by these keys; return what the screen showed."""
         dialog = await self.asked(kind)
         shown = self.text()
         await self.pilot.press(*keys)
@@ -95,7 +95,7 @@ class RealAppDriver(AppDriver):
         return shown
 
     async def result(self) -> ToolFinished:
-        """What the call gave."""
+        """Return the result of the call."""
         await self.until(lambda: self.finished, "the result")
         assert self.app.screen is self.app.chat, "no question is left"
         return self.finished.pop()
@@ -106,7 +106,7 @@ class RealAppDriver(AppDriver):
         return path.read_text().splitlines() if path.exists() else []
 
     async def step(self, step: str) -> None:
-        """A key; or a text, typed after a quote or pasted after a plus."""
+        """Press a key; or enter a text, typed after a quote or pasted after a plus."""
         if step.startswith("'"):
             await self.type(step[1:])
         elif step.startswith("+"):
@@ -121,7 +121,7 @@ Open = Callable[..., AbstractAsyncContextManager[RealAppDriver]]
 
 @pytest.fixture
 def open_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
-    """`async with real(command, tools, …) as it:` the program as `mcphost` starts it, with one server named peer."""
+    """Return `open_app`; `async with open_app(command, tools, …) as driver:` runs mcphost with one server, peer."""
     for kind in ("CONFIG", "DATA", "STATE", "CACHE"):
         monkeypatch.setenv(f"MCPHOST_{kind}_DIR", str(tmp_path / kind.lower()))
     for name in ("config", "al pha", "b"):
@@ -154,7 +154,7 @@ def open_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
 
 @pytest.fixture
 def open_everything(open_app: Open, npm_peers: Path) -> Callable[..., AbstractAsyncContextManager[RealAppDriver]]:
-    """The same with server-everything, which asks for the folders at once: `roots` are the keys that answer it.
+    """Return the same with server-everything, which requests the folders at once; `roots` are the keys that answer.
 
     The question comes with the first call.
     """
@@ -196,7 +196,7 @@ async def test_folders_are_shared_with_the_reference_server_after_approval(
 async def test_the_reference_server_learns_no_folder_that_the_user_keeps(open_everything: Open, tmp_path: Path) -> None:
     async with open_everything("escape") as driver:
         await driver.call("get-roots-list")
-        # It asks again, and mcphost does not.
+        # The server asks again; mcphost does not ask the user again.
         told = (await driver.result()).text
     assert "alpha" not in told
     assert str(tmp_path) not in told
@@ -339,7 +339,7 @@ async def test_the_reference_servers_addresses_open_only_when_the_user_says_so(o
         assert "Elicitation ID: e1" in given.text
         assert driver.visited == [there["url"]]
 
-        # The call fails with -32042 and another address; when that was visited the same call goes on.
+        # The call fails with -32042 and another URL; after the visit the same call continues.
         await driver.call("trigger-url-elicitation", **there, errorPath=True)
         await driver.answer(VisitUrlDialog, "o")
         await driver.answer(RetryCallDialog, "r")

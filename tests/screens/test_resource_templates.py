@@ -1,4 +1,4 @@
-"""A resource that is only described by a template: its address is asked for, then it is attached like any other."""
+"""A resource template: its arguments are asked for, then the resource is attached like any other."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""The question about a result: read to its end, given, changed, trimmed, withheld, all by keyboard."""
+"""The review of a result: read to its end, passed, changed, trimmed or withheld, all by keyboard."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A rule is put together from the call that is asked about, by keyboard alone, and always covers that call."""
+"""The rule builder starts from the call in question, works by keyboard alone, and always covers that call."""
 
 import time
 from typing import Any
@@ -41,7 +41,7 @@ async def save_rule(driver: Any, pending: PendingQuestion) -> Any:
 
 
 async def focus_field(driver: Any, title: str) -> None:
-    """To the field of that title, by the tab key."""
+    """Move to the field of that title by the tab key."""
     for _ in range(20):
         row = driver.app.screen.form.current_row
         if row is not None and row.field.title == title:
@@ -57,7 +57,7 @@ async def choose_option(driver: Any, title: str, words: str) -> None:
 
 
 async def fill_next_field(driver: Any, text: str) -> None:
-    """The field after the one with the focus."""
+    """Fill the field after the focused one."""
     await driver.pilot.press("tab", "ctrl+u")
     await driver.type(text)
 
@@ -77,7 +77,7 @@ async def test_it_starts_on_going_back_and_escape_returns_to_the_question(run: R
 async def test_an_answer_about_a_rule_that_comes_while_its_page_goes_does_no_harm(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
         _, builder = await open_builder(driver)
-        await builder.query_one("#live").remove()  # as when the page is taken away
+        await builder.query_one("#live").remove()  # as when the page is removed
         builder.show_status()
         assert driver.dialog is builder
 

@@ -1,4 +1,4 @@
-"""What a screen put off is dropped when the screen is being taken away: no late callback ends the program."""
+"""Deferred work of a screen is dropped when the screen is removed: no late callback ends the program."""
 
 import asyncio
 
@@ -78,7 +78,7 @@ async def test_keys_that_come_while_the_program_ends_do_nothing(run: Run) -> Non
         driver.host.conversation.stop = lambda: bool(stopped.append(True))
         driver.app.request_quit()
         late = Key("escape", "\x1b")
-        late._set_forwarded()  # nobody below had a use for it
+        late._set_forwarded()  # no widget below used it
         await driver.app.on_event(late)
     assert stopped == []
 

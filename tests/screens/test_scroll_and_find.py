@@ -1,4 +1,4 @@
-"""Reading and finding: no character is lost at an edge, the conversation scrolls while one writes, names are found."""
+"""Reading and search: no character is lost at an edge, the conversation scrolls while typing, names are found."""
 
 from typing import Any
 

@@ -114,7 +114,7 @@ async def test_a_pass_phrase_is_never_on_the_screen(run: Run) -> None:
     ("keys", "answer"),
     [
         (("e", *"pf", "enter", *"pf", "enter"), KeepInEncryptedFile("pf")),
-        # Letters that mean another answer, right after the one that opens the boxes.
+        # Letters that mean another answer, right after the one that opens the inputs.
         (("e", *"fdef", "enter", *"fdef", "enter"), KeepInEncryptedFile("fdef")),
     ],
 )

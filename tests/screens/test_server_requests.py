@@ -1,4 +1,4 @@
-"""What servers ask of the user: their folders and their model; complete on the screen, refused unless agreed to."""
+"""Server requests to the user: folders and sampling; shown completely, refused by default."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""The screen before there is a host: what is typed stays, what is entered is carried out once the host is there."""
+"""The screen before there is a host: typed text stays, entered messages are sent once the host is attached."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The question about a sign-in: everything is on it, cancelled unless the user says otherwise."""
+"""The question about a sign-in: complete, and cancelled by default."""
 
 from typing import Any
 
@@ -184,7 +184,7 @@ async def test_there_is_no_other_way_where_none_is_offered(run: Run) -> None:
 
 
 def qr_modules(strips: Any) -> list[list[int]]:
-    """What a scanner would see: each cell is two rows of black, which is 1, and white; anything else is a 2."""
+    """Return what a scanner would see: each cell is two rows of black (1) and white (0); anything else is 2."""
     shades = {"#ffffff": 0, "#000000": 1}
     out: list[list[int]] = []
     for line in strips:
@@ -202,7 +202,7 @@ def qr_modules(strips: Any) -> list[list[int]]:
 
 
 def contains_modules(seen: list[list[int]], expected: list[list[int]]) -> bool:
-    """Whether it is there, whole, somewhere."""
+    """Return whether the whole code is on the screen."""
     width, height = len(expected[0]), len(expected)
     return any(
         all(seen[top + row][left : left + width] == expected[row] for row in range(height))

@@ -1,4 +1,4 @@
-"""At 80x24: what matters is on the first screen, names are whole somewhere, and everything else can be reached."""
+"""At 80x24: the essentials are on the first screen, names are complete somewhere, and the rest can be reached."""
 
 from typing import Any
 

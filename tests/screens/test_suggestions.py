@@ -1,4 +1,4 @@
-"""Forms with suggestions of the server: shown when typing pauses, taken with the keys, never in the way."""
+"""Forms with suggestions of the server: shown when typing pauses, accepted by keys, never in the way."""
 
 import asyncio
 from typing import Any
@@ -16,7 +16,7 @@ PATHS = ["src/a.py", "src/b.py", "setup.cfg"]
 
 
 def visible_suggestions(driver: Any) -> list[str]:
-    """The suggestions on the screen."""
+    """Return the suggestions on the screen."""
     return [str(option.prompt).strip() for popup in driver.app.screen.query(OptionList) for option in popup.options]
 
 

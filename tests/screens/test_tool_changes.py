@@ -1,4 +1,4 @@
-"""Tools that changed, on the screen: each is looked at before all are kept, and escape holds all of them back."""
+"""Changed tools on the screen: each must be viewed before all are kept; Escape keeps all of them quarantined."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The page of a server's tools: what each is, whether the model has it, and its switch."""
+"""The page of a server's tools: their details, whether the model may use them, and the switch."""
 
 import pytest
 

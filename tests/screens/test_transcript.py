@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 
 class TranscriptApp(App[None]):
-    """A transcript and nothing else."""
+    """An app with a transcript and nothing else."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -244,7 +244,7 @@ async def test_long_text_is_cleaned_row_by_row_and_copied_as_it_was_broken() -> 
 
 @pytest.fixture
 def drawn_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The rows of the view in the order in which they are drawn."""
+    """Record the rows of the view in the order in which they are drawn."""
     rows: list[int] = []
     render = Transcript.render_line
 

@@ -1,4 +1,4 @@
-"""However a turn ends, the screen says so, and the keys go where the user expects them."""
+"""Every end of a turn is shown, and the focus is where the user expects it."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Sentences typed while questions of every kind come and go: none is answered, and no letter is lost."""
+"""Sentences typed while questions of every kind open and close: none is answered, and no letter is lost."""
 
 import asyncio
 from random import Random
@@ -22,7 +22,7 @@ RUNS, SENTENCES, MOST_OPEN = 10, 50, 3
 
 
 class Typist:
-    """A person who types on whatever happens; `typed` is every character but Enter."""
+    """A user who types on regardless; `typed` is every character but Enter."""
 
     def __init__(self, driver: Any, clock: ManualClock, random: Random) -> None:
         self.driver, self.clock, self.random = driver, clock, random
@@ -35,10 +35,10 @@ class Typist:
         self.kinds = iter(kinds * 100)
 
     async def press(self, key: str, character: str) -> None:
-        """One key, and the time until the next one."""
+        """Press one key and wait until the next one."""
         self.driver.app.post_message(events.Key(key, character))
         if self.random.random() < 0.1:
-            return  # the next key comes in one piece with this one
+            return  # the next key arrives together with this one
         await self.heard()
         pauses = self.random.random() < 0.05
         self.clock.now += self.random.uniform(1.5, 9) if pauses else self.random.uniform(0.02, 0.7)
@@ -54,7 +54,7 @@ class Typist:
             await asyncio.sleep(0)
 
     async def something_happens(self) -> None:
-        """A question comes, or one is withdrawn."""
+        """Open a question or withdraw one."""
         if len(self.open) < MOST_OPEN and self.random.random() < 0.6:
             self.ask()
         elif self.open:
@@ -66,14 +66,14 @@ class Typist:
         self.aside += self.driver.app._minimized is not None
 
     def ask(self) -> None:
-        """A question of another kind than before."""
+        """Open a question of another kind than before."""
         question = next(self.kinds)
         one = PendingQuestion(self.driver, replace(CALL, call=f"c{len(self.asked)}") if question is CALL else question)
         self.asked.append(one)
         self.open.append(one)
 
     async def rest(self) -> None:
-        """Nothing is typed for so long that a question takes the focus; it may come at any moment of that."""
+        """Stop typing for so long that a question takes the focus, at any moment of that."""
         while self.open and self.random.random() < 0.8:
             self.open.pop().worker.cancel()
         await wait_settled()
@@ -84,7 +84,7 @@ class Typist:
         self.clock.now += self.random.choice((0.0, 0.2, 0.5, 5.0))
 
     async def sentence(self) -> None:
-        """Letters and spaces, which are keys of every question, then Enter."""
+        """Type letters and spaces, which are keys of every question, then Enter."""
         for _ in range(self.random.randint(2, 18)):
             letter = self.random.choice((*ascii_letters, *"asdorkgAAae", " ", " ", " "))
             self.typed += letter
@@ -93,7 +93,7 @@ class Typist:
 
     @property
     def arrived(self) -> str:
-        """What is in messages and in the composer."""
+        """Return the text in messages and in the composer."""
         return "".join(text for text, _ in self.driver.host.sent) + str(self.driver.app.chat.composer_input.text)
 
 

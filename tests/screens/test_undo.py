@@ -1,4 +1,4 @@
-"""Undo and redo in the composer, whatever was pasted and deleted before."""
+"""Undo and redo in the composer, after any paste or deletion."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Several calls that wait: one list, refuse-all first; each is opened and read before anything of it runs."""
+"""Several waiting calls: one list that refuses all by default; each is opened and read before any of them runs."""
 
 from typing import Any
 

@@ -1,1 +1,1 @@
-"""What the specification asks of a host, one line each, and which of it our tests claim."""
+"""The requirements of the specification for a host, one per line, and the tests that claim them."""

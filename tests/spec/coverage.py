@@ -1,4 +1,4 @@
-"""Prints which requirements tests cover, and which have a reason why none can: `uv run python -m tests.spec.coverage`.
+"""Print which requirements tests cover, and which have a reason why none can: `uv run python -m tests.spec.coverage`.
 
 `--missing [AREA]` lists the requirements that are still open, `--manifest [AREA]` every requirement at every revision
 with its tests or its reason.
@@ -11,7 +11,7 @@ from tests.spec.manifest import LEVELS, ManifestEntry, manifest
 
 
 def coverage_table() -> str:
-    """Claimed and all requirements, a row for each area and a column for each level; then reasoned and open ones."""
+    """Return claimed and all requirements, a row per area and a column per level; then reasoned and open ones."""
     entries = manifest()
     total = Counter((entry.row.area, entry.row.level) for entry in entries)
     covered = Counter((entry.row.area, entry.row.level) for entry in entries if entry.state == "covered")
@@ -37,7 +37,7 @@ def _cell(covered: int, total: int) -> str:
 
 
 def open_requirements(area: str | None) -> str:
-    """The requirements with neither test nor reason, of one area or of all; `at` names revisions that are left over."""
+    """Return the requirements without test or reason, of one area or of all; `at` names the open revisions."""
     lines: list[str] = []
     for entry in manifest():
         if entry.state == "open" and area in (None, entry.row.area):
@@ -48,7 +48,7 @@ def open_requirements(area: str | None) -> str:
 
 
 def manifest_text(area: str | None) -> str:
-    """The manifest as text: under each requirement its revisions, and for each the tests or the reason."""
+    """Return the manifest as text: for each requirement its revisions, and for each the tests or the reason."""
     return "\n".join(_entry(entry) for entry in manifest() if area in (None, entry.row.area))
 
 

@@ -1,7 +1,7 @@
 """The manifest: for each requirement, at each revision it applies to, the tests that cover it or why none can.
 
 Tests claim a requirement with `@pytest.mark.req("id", ...)`, and with `revisions=("2025-06-18", ...)` when they cover
-it at some revisions only; the cases of the official suite claim what `tests/conformance/claims.py` says.
+it at some revisions only; the cases of the official suite claim what `tests/conformance/claims.py` lists.
 `reasons/*.tsv` holds lines `id<TAB>reason`, or `id@REVISION,REVISION<TAB>reason`.
 """
 
@@ -29,7 +29,7 @@ GOALS = {"MUST": 0.95, "SHOULD": 0.85}
 
 
 class Requirement(NamedTuple):
-    """One line of `requirements.tsv`; PRACTICE is what the specification leaves open and a good host does."""
+    """One line of `requirements.tsv`; PRACTICE marks good practice beyond the specification."""
 
     id: str
     revisions: str
@@ -40,7 +40,7 @@ class Requirement(NamedTuple):
 
     @property
     def applicable_revisions(self) -> tuple[str, ...]:
-        """The revisions it applies to; `any` is all of them."""
+        """Return the revisions it applies to; `any` means all."""
         if self.revisions == "any":
             return REVISIONS
         found: set[str] = set()
@@ -51,7 +51,7 @@ class Requirement(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """A test that says it covers a requirement; `revisions` is empty for all of them."""
+    """A test that claims a requirement; `revisions` is empty for all of them."""
 
     file: str
     test: str
@@ -62,7 +62,7 @@ State = Literal["covered", "reasoned", "open"]
 
 
 class ManifestEntry(NamedTuple):
-    """One requirement with what there is for each of its revisions."""
+    """One requirement with the tests or the reason for each of its revisions."""
 
     row: Requirement
     tests: dict[str, list[Claim]]
@@ -70,26 +70,26 @@ class ManifestEntry(NamedTuple):
 
     @property
     def state(self) -> State:
-        """Covered when tests cover every revision; reasoned when a reason stands where tests do not."""
+        """Return covered if tests cover every revision; reasoned if a reason covers the others."""
         if all(self.tests[revision] for revision in self.row.applicable_revisions):
             return "covered"
         return "open" if self.uncovered_revisions() else "reasoned"
 
     def uncovered_revisions(self) -> tuple[str, ...]:
-        """The revisions with neither."""
+        """Return the revisions with neither."""
         return tuple(at for at in self.row.applicable_revisions if not self.tests[at] and at not in self.reasons)
 
 
 @cache
 def requirements() -> tuple[Requirement, ...]:
-    """The list in its order; its first line names the columns."""
+    """Return the list in order; its first line names the columns."""
     lines = (HERE / "requirements.tsv").read_text(encoding="utf-8").splitlines()
     return tuple(Requirement(*line.split("\t")) for line in lines[1:])
 
 
 @cache
 def claims() -> dict[str, list[Claim]]:
-    """Every id in a `@pytest.mark.req(...)` of the tests, with the tests that bear the mark."""
+    """Return every id in a `@pytest.mark.req(...)` of the tests, with the marked tests."""
     found: dict[str, list[Claim]] = {}
     for path in sorted(TESTS.rglob("test_*.py")):
         text = path.read_text(encoding="utf-8")
@@ -102,7 +102,7 @@ def claims() -> dict[str, list[Claim]]:
 
 
 def suite_claims() -> Iterator[tuple[str, Claim]]:
-    """Every id that a scenario of the official suite claims and its case at each revision."""
+    """Return every id that a scenario of the official suite claims, with its case at each revision."""
     for pair in SUITE_CASES:
         case = f"test_the_official_suite_passes[{pair}]"
         for ident in PROVED_REQUIREMENTS.get(pair.scenario, ()):
@@ -110,7 +110,7 @@ def suite_claims() -> Iterator[tuple[str, Claim]]:
 
 
 def marked_claims(source: str, file: str) -> Iterator[tuple[str, Claim]]:
-    """Every id that a test file claims and the test that does; outside a test function the test is `*`, all of them."""
+    """Yield every id that a test file claims, with the test; `*` is a mark of the whole module."""
     bearers: list[tuple[str, ast.AST]] = []
 
     def walk(node: ast.AST, name: str) -> None:
@@ -131,13 +131,13 @@ def marked_claims(source: str, file: str) -> Iterator[tuple[str, Claim]]:
 
 
 def _attribute(call: ast.Call) -> str:
-    """Return the last word of what is called, which costs far less than all of them."""
+    """Return the last word of a decorator's callee, which costs far less than unparsing all of it."""
     return call.func.attr if isinstance(call.func, ast.Attribute) else ""
 
 
 @cache
 def reasons() -> dict[str, dict[str, str]]:
-    """Why no test covers a requirement: by id, then by revision; `*` where the line names no revision."""
+    """Return why no test covers a requirement: by id, then by revision; `*` if the line names no revision."""
     found: dict[str, dict[str, str]] = {}
     for path in sorted((HERE / "reasons").glob("*.tsv")):
         for line in path.read_text(encoding="utf-8").splitlines():
@@ -151,7 +151,7 @@ def reasons() -> dict[str, dict[str, str]]:
 
 @cache
 def manifest() -> tuple[ManifestEntry, ...]:
-    """All requirements with their tests and reasons."""
+    """Return all requirements with their tests and reasons."""
     return tuple(_entry(row) for row in requirements())
 
 

@@ -1,10 +1,10 @@
-"""Break one requirement at a time and see its tests fail: `uv run python -m tests.spec.mutate [--area A] [--id ID]`.
+"""Break one requirement at a time and check that its tests fail: `python -m tests.spec.mutate [--area A] [--id ID]`.
 
 `mutations/AREA.toml` has a table for each MUST row: `[["id"]]` with `file`, `find`, `replace` and, for a row that needs
-one for each revision, `revisions`. `find` stands in the file exactly once. The tests that bear the row's mark run
-against a copy of the project with that one change; the mutation is killed when one of them fails. Prints each verdict
-and the share of killed ones; exits 1 below GOAL. `--jobs N` runs N at a time. `--every` also prints the marked tests
-that pass with the mutation: they prove another part of the row, or nothing of it. The official
+one for each revision, `revisions`. `find` occurs in the file exactly once. The tests with the row's mark run
+against a copy of the project with that one change; the mutation is killed if one of them fails. Prints each verdict
+and the share of killed ones; exits with 1 below GOAL. `--jobs N` runs N at a time. `--every` also prints the marked
+tests that pass with the mutation: they prove another part of the row, or nothing of it. The official
 suite's cases are judged by `tests.spec.mutate_suite`.
 """
 
@@ -49,13 +49,13 @@ class Mutation(NamedTuple):
     revisions: tuple[str, ...] = ()
 
     def is_applicable(self) -> bool:
-        """Return whether `find` stands in the file exactly once."""
+        """Return whether `find` occurs in the file exactly once."""
         path = ROOT / self.file
         return path.exists() and path.read_text(encoding="utf-8").count(self.find) == 1
 
 
 class MutationResult(NamedTuple):
-    """What became of one mutation: the verdict, what pytest wrote, and the tests that failed."""
+    """The result of one mutation: the verdict, pytest's output, and the failed tests."""
 
     verdict: Verdict
     output: str = ""
@@ -86,7 +86,7 @@ def select_tests(entry: ManifestEntry, revisions: Iterable[str] = ()) -> list[st
 
 
 def copy_project(target: Path) -> None:
-    """Copy what the tests need; the virtual environment stays where it is."""
+    """Copy what the tests need, without the virtual environment."""
     for name in ("mcphost", "tests", "themes", "docs", "benchmarks"):
         shutil.copytree(ROOT / name, target / name, ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
     for name in ("pyproject.toml", "README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"):
@@ -94,7 +94,7 @@ def copy_project(target: Path) -> None:
 
 
 class MutationRunner:
-    """Tries mutations on a copy of the project, one after another; open while the block is."""
+    """A runner of mutations on a copy of the project, one after another; a context manager."""
 
     def __init__(self, project: Path) -> None:
         self._project = project
@@ -116,7 +116,7 @@ class MutationRunner:
         path = self._project / mutation.file
         before, moment = path.read_text(encoding="utf-8"), path.stat().st_mtime
         path.write_text(before.replace(mutation.find, mutation.replace), encoding="utf-8")
-        # Python takes compiled code for current by time and size: each version has a time of its own.
+        # Python recognizes stale bytecode by time and size: each version gets a time of its own.
         self._set_timestamp(path, next(self._timestamps))
         try:
             return self._run(tests, every=every)
@@ -133,7 +133,7 @@ class MutationRunner:
             if group and (every or judgement.verdict != "killed"):
                 options = ["-n", "0", "-q", "--no-header", "--timeout", str(TEST_TIMEOUT), *([] if every else ["-x"])]
                 done = self._server.run([*options, *group], RUN_TIMEOUT)
-                # A mutation may break more than a test, such as the end of pytest's own process.
+                # A mutation may break more than a test, such as pytest's own process.
                 verdict = "killed" if done.failed else _VERDICTS.get(done.code, "broken")
                 if verdict == "broken":
                     return MutationResult(verdict, done.output)
@@ -147,7 +147,7 @@ class MutationRunner:
 
 
 def run_all(chosen: list[Mutation], jobs: int, *, every: bool = False) -> list[tuple[Mutation, MutationResult]]:
-    """Judge each mutation, `jobs` at a time, and print each verdict as it comes."""
+    """Judge each mutation, `jobs` at a time, and print each verdict when it is known."""
     entries = {entry.row.id: entry for entry in manifest()}
     waiting: queue.SimpleQueue[Mutation] = queue.SimpleQueue()
     for mutation in chosen:

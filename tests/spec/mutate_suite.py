@@ -1,7 +1,7 @@
-"""See each claim of the official suite's cases fail: `uv run python -m tests.spec.mutate_suite [--id ID]`.
+"""Check that each claim of the official suite's cases fails: `uv run python -m tests.spec.mutate_suite [--id ID]`.
 
-A claim of `tests/conformance/claims.py` holds when the case fails with one of its row's mutations. Prints each claim
-that does not hold; exits 1 when there is one. It takes some minutes.
+A claim of `tests/conformance/claims.py` holds if the case fails with one of its row's mutations. Prints each claim
+that does not hold; exits with 1 if there is one. It takes some minutes.
 """
 
 import argparse

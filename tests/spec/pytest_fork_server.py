@@ -25,7 +25,7 @@ TIMED_OUT = 1
 
 
 class PytestOutcome(NamedTuple):
-    """The exit code of one run (TIMED_OUT when it took too long), its output and the tests that failed."""
+    """The exit code of one run (TIMED_OUT if it took too long), its output and the failed tests."""
 
     code: int
     output: str
@@ -33,7 +33,7 @@ class PytestOutcome(NamedTuple):
 
 
 class PytestForkServer:
-    """A server for the project in that folder, open while the block is."""
+    """A server for the project in that folder; a context manager."""
 
     def __init__(self, project: Path) -> None:
         self._project = project
@@ -74,7 +74,7 @@ class PytestForkServer:
 
 
 def serve_requests() -> None:
-    """Run what is asked for until the input ends."""
+    """Run what is requested until the input ends."""
     for name in LIBRARIES:
         importlib.import_module(name)
     # The program's own folder would hide modules of the standard library behind files of the tests.
@@ -109,20 +109,20 @@ def _pytest(arguments: list[str], failed: Path) -> int:
     import pytest
 
     class Recorder:
-        """Writes the id of each test that fails."""
+        """A plugin that writes the id of each failed test."""
 
         def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
             if report.failed:
                 with failed.open("a", encoding="utf-8") as file:
                     file.write(f"{report.nodeid}\n")
 
-    # The plugins were imported before pytest could rewrite their assertions, which none of them needs.
+    # The plugins were imported before pytest could rewrite their assertions; none of them needs that.
     quiet = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
     return int(pytest.main([*quiet, *arguments], plugins=[Recorder()]))
 
 
 def _wait(child: int, seconds: float) -> int:
-    """The child's exit code; one that takes longer is ended, with the processes that its tests started."""
+    """Return the child's exit code; kill one that takes too long, with the processes that its tests started."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         ended, status = os.waitpid(child, os.WNOHANG)

@@ -1,4 +1,4 @@
-"""Everything we write, in each revision, is valid by that revision's schema: a session is driven through all of it."""
+"""Every message that we write is valid by the schema of its revision: one session sends all of them."""
 
 from typing import Any
 
@@ -72,7 +72,7 @@ def capabilities(revision: Revision) -> dict[str, Any]:
 
 
 class EveryAnswerServer:
-    """Gives every kind of answer there is, so that everything we can send follows."""
+    """A server that gives every kind of answer, so that the client sends everything it can."""
 
     def __init__(self, revision: Revision) -> None:
         self.revision = revision
@@ -167,7 +167,7 @@ class EveryAnswerServer:
 
 
 async def send_everything(session: Session, peer: ScriptedServer, server: EveryAnswerServer) -> None:
-    """Send everything there is to send."""
+    """Send every kind of request."""
     for read in (list_tools, list_resources, list_resource_templates, list_prompts):
         await read(session)
     await session.request(CallTool("plain"))
@@ -203,7 +203,7 @@ async def listen_for_changes(session: Session) -> None:
 
 
 async def cancel_call(session: Session, call: CallTool, until: str = "", peer: ScriptedServer | None = None) -> None:
-    """A call that is given up while it runs."""
+    """Cancel a call while it runs."""
     heard = anyio.Event()
     async with anyio.create_task_group() as group:
 
@@ -220,7 +220,7 @@ async def cancel_call(session: Session, call: CallTool, until: str = "", peer: S
 
 
 async def ask_all_questions(peer: ScriptedServer, server: EveryAnswerServer) -> None:
-    """Everything a server may ask, twice what has choices, and once each what is refused."""
+    """Ask every question a server may ask: twice where there is a choice, and once where it is refused."""
     asks: list[tuple[str, dict[str, Any]]] = [
         ("ping", {}),
         ("roots/list", {}),
@@ -291,7 +291,7 @@ async def test_every_message_we_write_is_valid_in_its_revision(revision: Revisio
 
 
 def test_the_check_itself_finds_what_is_wrong() -> None:
-    """Otherwise nothing above proves anything."""
+    """Otherwise the tests above prove nothing."""
     schema = wire_schema("2024-11-05")
     good = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "x", "arguments": {"any": 1}}}
     assert schema.check_message(good) == []

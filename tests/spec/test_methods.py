@@ -1,4 +1,4 @@
-"""The tables of methods are true: by the schema of each revision, and by the calls and notices in the code."""
+"""The tables of methods match the schema of each revision, and the calls and notifications in the code."""
 
 import importlib
 import json
@@ -23,7 +23,7 @@ from mcphost.protocol.revisions import Revision
 from mcphost.protocol.server_requests import CreateMessage, Elicit, ListRoots
 
 SCHEMAS = Path(__file__).parent / "schema"
-# What a client or a server may send and we have no use for; the reason beside it.
+# What a client or a server may send and mcphost does not support, with the reason.
 UNUSED = {
     "notifications/progress": "nothing that a server asks of us takes steps we could count",
 }

@@ -1,4 +1,4 @@
-"""Each mutation of the list can be applied and belongs to a requirement that tests claim; a planted one is killed."""
+"""Each mutation of the list applies and belongs to a claimed requirement; a planted one is killed."""
 
 from functools import cache
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the desk answers a server is valid by the schema of the server's revision."""
+"""The replies to server requests are valid by the schema of the server's revision."""
 
 import json
 from pathlib import Path
@@ -41,7 +41,7 @@ MANY = {"many": {"type": "array", "items": {"type": "string", "enum": ["a", "b"]
 
 
 def reply_cases(revision: str) -> list[tuple[str, tuple[str, dict[str, Any]], list[Any]]]:
-    """The schema of the reply, what is asked, and the user's answers."""
+    """Return the schema of the reply, the request, and the user's answers."""
     pictures = EditedReply(({"type": "image", "data": "QUJD", "mimeType": "image/png"},))
     found: list[tuple[str, tuple[str, dict[str, Any]], list[Any]]] = [
         ("CreateMessageResult", sampling_request(), [ApproveUnchanged(), ApproveUnchanged()]),

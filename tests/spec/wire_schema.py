@@ -1,4 +1,4 @@
-"""Is a message that we wrote valid in its revision? By the revision's own schema, and without invented members."""
+"""Validation of our messages by the schema of their revision, without unknown members."""
 
 import json
 from functools import cache
@@ -13,7 +13,7 @@ _OPEN = {"arguments", "_meta", "content", "data", "experimental", "extensions", 
 
 
 class RevisionSchema:
-    """One revision: which methods a client may send, and what they must look like."""
+    """The schema of one revision: the methods that a client may send, and their messages."""
 
     def __init__(self, revision: str) -> None:
         self._schema = json.loads((SCHEMAS / f"{revision}.json").read_text(encoding="utf-8"))
@@ -24,16 +24,16 @@ class RevisionSchema:
         self.notifications = self._methods("ClientNotification")
 
     def _methods(self, union: str) -> dict[str, str]:
-        """Method to the name of its definition, for everything in a union (which may be one definition itself)."""
+        """Map methods to their definitions, for everything in a union (which may be a single definition)."""
         members = [item["$ref"].rsplit("/", 1)[-1] for item in self._defs[union].get("anyOf", [])] or [union]
         return {self._defs[name]["properties"]["method"]["const"]: name for name in members}
 
     def find_faults(self, name: str, value: Any) -> list[str]:
-        """What is wrong with `value` as the definition `name`: schema errors, and members it does not know."""
+        """Return the faults of `value` as the definition `name`: schema errors and unknown members."""
         return self.schema_errors(name, value) or self._unknown_members(self._defs[name], value, "")
 
     def schema_errors(self, name: str, value: Any) -> list[str]:
-        """Schema errors alone."""
+        """Return schema errors alone."""
         if name not in self._validators:
             self._validators[name] = jsonschema_rs.validator_for(
                 {"$schema": self._schema["$schema"], "$ref": f"#/{self._key}/{name}", self._key: self._defs}
@@ -42,7 +42,7 @@ class RevisionSchema:
         return [f"{'/'.join(map(str, error.instance_path))}: {error.message}" for error in errors]
 
     def _unknown_members(self, schema: Any, value: Any, at: str) -> list[str]:
-        """Members that no part of the schema names; JSON Schema lets them pass, another implementation may not."""
+        """Return members that no part of the schema names; JSON Schema allows them, another implementation may not."""
         shapes = self._object_schemas(schema)
         if isinstance(value, list):
             items = [shape["items"] for shape in shapes if isinstance(shape.get("items"), dict)]
@@ -73,11 +73,11 @@ class RevisionSchema:
         return [schema, *(shape for item in inner for shape in self._object_schemas(item))]
 
     def has_definition(self, name: str) -> bool:
-        """Whether the revision has a definition of that name."""
+        """Return whether the revision has a definition of that name."""
         return name in self._defs
 
     def check_message(self, message: Any) -> list[str]:
-        """What is wrong with a whole request or notification of ours."""
+        """Return the faults of one of our requests or notifications."""
         if not isinstance(message, dict):
             return ["it is no object"]
         method = message.get("method")
@@ -87,12 +87,12 @@ class RevisionSchema:
         envelope = "JSONRPCRequest" if "id" in message else "JSONRPCNotification"
         specific = message
         if "jsonrpc" not in self._defs[kinds[method]]["properties"]:
-            # The older schemas have the envelope in a definition of its own.
+            # The older schemas define the envelope separately.
             specific = {name: value for name, value in message.items() if name not in ("jsonrpc", "id")}
         return [*self.schema_errors(envelope, message), *self.find_faults(kinds[method], specific)]
 
     def check_response(self, message: Any, result: str) -> list[str]:
-        """What is wrong with an answer of ours whose result should be the definition `result`."""
+        """Return the faults of one of our answers whose result should be the definition `result`."""
         newer = self.has_definition("JSONRPCResultResponse")
         if "error" in message:
             return self.schema_errors("JSONRPCErrorResponse" if newer else "JSONRPCError", message)
@@ -102,5 +102,5 @@ class RevisionSchema:
 
 @cache
 def wire_schema(revision: str) -> RevisionSchema:
-    """The schema of a revision, read once."""
+    """Return the schema of a revision, read once."""
     return RevisionSchema(revision)

@@ -14,14 +14,14 @@ from tests.terminal.terminal import Terminal
 
 @pytest.fixture(autouse=True)
 def tmux() -> None:
-    """The program that plays the terminal."""
+    """Return the tmux client."""
     if shutil.which("tmux") is None:
         skip_or_fail("tmux is not installed (Debian: apt install tmux)")
 
 
 @pytest.fixture
 def terminal(tmp_path: Path, tmux: None) -> Iterator[Terminal]:
-    """120 by 40, folders of its own, a key that no provider knows."""
+    """Open a terminal of 120 by 40 with separate folders and an invalid API key."""
     with Terminal(tmp_path, environment={"OPENAI_API_KEY": "sk-none"}) as terminal:
         yield terminal
 
@@ -36,7 +36,7 @@ if "127.0.0.1" in url:
 
 @pytest.fixture
 def user(tmp_path: Path) -> Iterator[DialogUser]:
-    """A person whose browser writes down where it was sent, and goes there on this machine; without a keyring."""
+    """A user whose browser records each URL and visits it on this machine; without a keyring."""
     browser = VISIT.format(file=str(tmp_path / "visited"))
     own = {"BROWSER": create_browser(tmp_path, browser), "DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
     with Terminal(tmp_path, environment=own) as terminal:

@@ -29,7 +29,7 @@ def ask_demo(terminal: Terminal, text: str) -> str:
 
 
 def quit_program(terminal: Terminal) -> None:
-    """Ctrl+Q: the terminal is itself again within a second, and no process stays."""
+    """Press Ctrl+Q: the terminal is restored within a second, and no process remains."""
     processes = terminal.processes()
     assert len(processes) >= 2, "the program and its server"
     terminal.press("C-q")

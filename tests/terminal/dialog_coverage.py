@@ -1,4 +1,4 @@
-"""Which dialogs and forms are driven in a terminal, and by which test."""
+"""The dialogs and forms that are tested in a terminal, and by which test."""
 
 import ast
 from collections.abc import Callable

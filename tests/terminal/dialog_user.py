@@ -1,4 +1,4 @@
-"""A user at the keyboard: types ahead, refuses by Escape or agrees; and the recorded effects."""
+"""A user at the keyboard who types ahead, refuses by Escape or agrees; and the recorded effects."""
 
 import json
 import re
@@ -26,7 +26,7 @@ Texts = Sequence[str]
 
 
 class DialogUser:
-    """One terminal with the program in it, its peer, and which dialogs were met in which way.
+    """A terminal with the program, its peer, and the dialogs that were tested in each way.
 
     `refused` are those that keys typed ahead did not answer and Escape refused, `agreed` those with the effect.
     """
@@ -42,12 +42,12 @@ class DialogUser:
     def hostile_server(
         self, name: str, *tools: Any, mcphost: dict[str, Any] | None = None, **plan: Any
     ) -> dict[str, Any]:
-        """The entry of a server that does what its plan says and writes down what reached it."""
+        """Return the entry of a server that follows its plan and records what reached it."""
         env = self.setup.server_environment(name, self.setup.write_plan(name, *tools, **plan))
         return {"command": sys.executable, "args": [HOSTILE], "env": env, "mcphost": mcphost or {}}
 
     def write_config(self, settings: str, **servers: dict[str, Any]) -> None:
-        """The person's own config.toml and mcp.json."""
+        """Write the user's own config.toml and mcp.json."""
         folder = self.setup.folder / "config"
         folder.mkdir()
         (folder / "config.toml").write_text(settings)
@@ -55,7 +55,7 @@ class DialogUser:
             (folder / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
 
     def start_chat(self, *flags: str, **servers: dict[str, Any]) -> None:
-        """The chat with the demo model and these servers."""
+        """Start the chat with the demo model and these servers."""
         config = self.setup.folder / "given.json"
         config.write_text(json.dumps({"mcpServers": servers}))
         self.terminal.start_chat("--model", "demo", "--mcp-config", str(config), *flags)
@@ -65,7 +65,7 @@ class DialogUser:
         self.terminal.wait_for("1/1 server", "F6 history", seconds=30)
 
     def effects(self, mark: int = 0) -> list[str]:
-        """What reached the peers since, but processes: `tool add`, `form`, `refused roots/list`."""
+        """Return what reached the peers since then, except processes: `tool add`, `form`, `refused roots/list`."""
         seen = [effect for effect in self.setup.effects()[mark:] if effect["what"] != "process"]
         return [f"{message['what']} {message['name']}" if message.get("name") else message["what"] for message in seen]
 
@@ -82,7 +82,7 @@ class DialogUser:
     def _rows(self) -> list[dict[str, Any]]:
         try:
             return self.setup.audit_rows()
-        except sqlite3.OperationalError:  # the file is there, and nothing is in it yet
+        except sqlite3.OperationalError:  # the file exists and is still empty
             return []
 
     @property
@@ -93,7 +93,7 @@ class DialogUser:
     # -- at the keyboard
     def type_message(self, text: str) -> None:
         """Type a message; nothing is sent yet."""
-        # A row at a time; right after Escape it is read as another key.
+        # One row at a time; right after Escape it is read as another key.
         while "Type a message" not in (screen := self.terminal.screen()):
             self.terminal.press("C-u")
             with suppress(AssertionError):
@@ -102,7 +102,7 @@ class DialogUser:
         self.terminal.wait_until(lambda screen: text.strip() in map(str.strip, screen.splitlines()), text)
 
     def message_action(self, text: str) -> Callable[[], None]:
-        """To be done later: that message, with letters typed right behind it."""
+        """Return an action that sends that message, with letters typed right after it."""
 
         def sent() -> None:
             self.terminal.wait_for_turn_end()
@@ -115,11 +115,11 @@ class DialogUser:
         """Do nothing: the dialog opens on its own."""
 
     def key_action(self, *keys: str) -> Callable[[], None]:
-        """To be done later."""
+        """Return an action that presses these keys."""
         return lambda: self.terminal.press(*keys)
 
     def dialog_matcher(self, kind: type[Any], texts: Texts) -> Callable[[str], bool]:
-        """Whether a screen has that dialog: what it says, and the button that refuses; or what waits for it beside."""
+        """Return a check for that dialog on a screen: its text and its refusing button; or the waiting card."""
         buttons = [label for _, label in getattr(kind, "BUTTONS", ())[:1]]
 
         def is_there(screen: str) -> bool:
@@ -147,7 +147,7 @@ class DialogUser:
         return accepts_keys(screen) or not issubclass(kind, Dialog)
 
     def press_through(self, kind: type[Any], *texts: str, key: str) -> None:
-        """Go on from that dialog by a key, on the way to another one."""
+        """Continue from that dialog by a key, on the way to another one."""
         is_there = self.dialog_matcher(kind, texts)
         self.wait_for_dialog(kind, *texts)
         self.press_until([key], lambda screen: not is_there(screen), f"{kind.__name__} answered")
@@ -169,9 +169,9 @@ class DialogUser:
     def _open_typing_ahead(
         self, opens: Callable[[], None], keys: Texts, is_there: Callable[[str], bool], what: str
     ) -> bool:
-        """Open it, with these keys pressed all the time until it is there and once more right then.
+        """Open it while pressing these keys until it is shown, and once more right then.
 
-        Whether all of them surely came before it heard.
+        Return whether all of them certainly came before it accepted keys.
         """
         opens()
         deadline, before = time.monotonic() + 30, time.monotonic()
@@ -203,7 +203,7 @@ class DialogUser:
     ) -> str:
         """Check that early keys do not answer and Escape refuses: exactly `effects`, and `answers` in the audit log.
 
-        It is opened anew where this machine was so busy that the last key may have come when it heard already.
+        Open it again if this machine was so busy that the last key may have come too late.
         """
         is_there = self.dialog_matcher(kind, texts)
         for _ in range(_ATTEMPTS):
@@ -233,7 +233,7 @@ class DialogUser:
         answers: Texts = (),
         leaves: Callable[[str], bool] | None = None,
     ) -> str:
-        """By keyboard alone it is agreed to, with exactly these effects; the screen of the dialog."""
+        """Accept the dialog by keyboard alone, check exactly these effects, and return the screen of the dialog."""
         happened, recorded = self.marks
         opens()
         is_there = self.dialog_matcher(kind, texts)
@@ -251,5 +251,5 @@ class DialogUser:
 
 
 def strip_frames(screen: str) -> str:
-    """The words of a screen, without frames and line ends."""
+    """Return the words of a screen, without frames and line ends."""
     return re.sub(r"[\s│╭╮╰╯─]+", " ", screen)

@@ -9,7 +9,7 @@ GET_URL = "import urllib.request as u\nu.build_opener(u.ProxyHandler({})).open(u
 
 
 def create_browser(folder: Path, body: str) -> str:
-    """A browser that runs this; `url` is what it was given."""
+    """Create a browser that runs this code; `url` is its argument."""
     program = folder / "browser"
     program.write_text(f"#!{sys.executable}\nimport sys\nurl = sys.argv[1]\n{body}\n")
     program.chmod(0o755)

@@ -9,12 +9,12 @@ from mcphost.tui.dialogs import secret_storage, sign_in
 
 
 def fail_exchange(*given: Any, **more: Any) -> Any:
-    """Instead of buying a token: the code, the verifier and the state are in `given`, and in what it says."""
+    """Fail instead of exchanging the code: the code, the verifier and the state are arguments and in the error."""
     raise RuntimeError(f"mistaken about {given!r}")
 
 
 def fail_dialog(*typed: str) -> Any:
-    """Instead of an answer: the passphrase or the client secret is in `typed`."""
+    """Fail instead of answering: the passphrase or the client secret is in `typed`."""
     copy = list(typed)
     raise RuntimeError(f"mistaken about {len(copy)} values")
 

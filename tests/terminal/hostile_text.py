@@ -33,9 +33,9 @@ _FORBIDDEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2064\u2066-\u206f\ufeff"
     "\ufe00-\ufe0f\U000e0000-\U000e0fff]"
 )
-# What Textual itself sends: cursor, colours, modes; single shifts and resets; and no string sequence but those below.
+# What Textual itself sends: cursor, colours, modes; single shifts and resets; of string sequences only those below.
 _CSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
-# What commands send of their own: colours, the cursor of the status line, and its erasure.
+# What commands send: colours, the cursor of the status line, and its erasure.
 _COMMAND_CSI = re.compile(r"\x1b\[(?:\?25[lh]|[0-9;]*m|2K|1A)")
 _SHORT = re.compile(r"\x1b[=>78]|\x1b[()][0B]|\x1b[PX^_]zz")
 _STRINGS = re.compile(r"\x1b[\]P_^X]([^\x07\x1b\x9c]*)(?:\x07|\x1b\\)")
@@ -47,12 +47,12 @@ _HEADER = dict.fromkeys((0, 10, 13, 34, 92)) | dict.fromkeys(range(256, 1114112)
 
 
 def hostile_text(source: str) -> str:
-    """The text, with the name of where it comes from before it."""
+    """Return the text with the name of its origin before it."""
     return f"({source}) {HOSTILE_TEXT}"
 
 
 def find_effects(stream: bytes, *, screen: bool = False) -> list[str]:
-    """What of the text acted, hid or broke something in what a program wrote; `screen`: Textual drew it."""
+    """Return the parts of a program's output that acted, hid or broke something; `screen`: Textual drew it."""
     text = stream.decode("utf-8", "surrogateescape")
     out = [match.group() for match in (*_EVIL_CSI.finditer(text), *_BROKEN.finditer(text))]
     if screen:
@@ -157,7 +157,7 @@ for line in sys.stdin:
 
 
 def write_config(folder: Path, name: str = "evil", *, changed: bool = False) -> Path:
-    """A configuration with that server; `changed`: one of its tools is not what it was."""
+    """Write a configuration with that server; `changed`: one of its tools differs from before."""
     script = folder / "server.py"
     script.write_text(SERVER.replace('evil("before")', 'evil("after")') if changed else SERVER)
     config = folder / "servers.json"
@@ -166,7 +166,7 @@ def write_config(folder: Path, name: str = "evil", *, changed: bool = False) -> 
 
 
 def hostile_server_entry(folder: Path) -> dict[str, Any]:
-    """How that server is started."""
+    """Return the entry that starts that server."""
     return {
         "command": sys.executable,
         "args": [str(folder / "server.py"), json.dumps(HOSTILE_TEXT)],
@@ -175,19 +175,19 @@ def hostile_server_entry(folder: Path) -> dict[str, Any]:
 
 
 def run_on_terminal(folder: Path, *words: str, typed: bytes = b"") -> bytes:
-    """All that `mcphost WORDS` writes to a terminal of its own, byte by byte; `typed` answers its question."""
+    """Return every byte that `mcphost WORDS` writes to a terminal; `typed` answers its question."""
     master, slave = os.openpty()
     termios.tcsetwinsize(slave, (40, 4000))
     homes = {f"MCPHOST_{kind}_DIR": str(folder / kind.lower()) for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
-    # Where tests run side by side a width may be set, which counts more than the terminal's own.
+    # Tests run in parallel may have a width set, which takes precedence over the terminal's own.
     environment = {**os.environ, **PYTHON_ENVIRONMENT, **homes, "OPENAI_API_KEY": "sk-none", "TERM": "xterm-256color"}
     program = start_mcphost(
         words, env={**environment, "COLUMNS": "4000"}, cwd=folder,
         worker=model_worker_command() if "--model" in words else (),
         stdin=slave, stdout=slave, stderr=slave,
     )  # fmt: skip
-    # We keep the terminal open, too, and end it with a mark of our own: what is written right before the last program
-    # leaves a terminal may otherwise be lost to whoever reads it.
+    # We keep the terminal open, too, and end it with a marker: output right before the last program
+    # leaves a terminal may otherwise be lost to its reader.
     end, ended = b"<the end of it>", False
     out = b""
     try:
@@ -208,7 +208,7 @@ def run_on_terminal(folder: Path, *words: str, typed: bytes = b"") -> bytes:
 
 
 def write_hostile_files(folder: Path, web: str) -> None:
-    """The user's own files and what earlier runs kept, all of it hostile: servers, folders, grants, an approval."""
+    """Write hostile user files and hostile data of earlier runs: servers, folders, grants, an approval."""
     config = folder / "config"
     config.mkdir()
     odd = folder / (hostile_text("folder")[:70] + "\x9b93;6z\u202e\u200b\U000e0041").replace("/", "|")
@@ -222,7 +222,7 @@ def write_hostile_files(folder: Path, web: str) -> None:
     )
     asyncio.run(
         _write_store(folder / "data")
-    )  # anyio.run takes what pytest left of an earlier test's loop for a running one
+    )  # anyio.run mistakes what pytest left of an earlier test's loop for a running one
 
 
 def _toml(text: str) -> str:
@@ -243,7 +243,7 @@ async def _write_store(data: Path) -> None:
 
 
 class _Web(BaseHTTPRequestHandler):
-    """A server that wants a sign-in, and its authorization server, which refuses it."""
+    """A server that requires a sign-in, and its authorization server, which refuses it."""
 
     protocol_version = "HTTP/1.1"
 
@@ -286,11 +286,11 @@ class _Web(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Quiet."""
+        """Log nothing."""
 
 
 class _Model(BaseHTTPRequestHandler):
-    """One round with thinking, text and a call; after a tool's result, text alone."""
+    """A model: one round with thinking, text and a call; after a tool's result, text alone."""
 
     protocol_version = "HTTP/1.1"
 
@@ -334,19 +334,19 @@ class _Model(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Quiet."""
+        """Log nothing."""
 
 
 @contextmanager
 def model_server() -> Iterator[str]:
-    """A model server on loopback; its base address."""
+    """Run a model server on loopback; return its base URL."""
     with _serving(_Model) as base:
         yield f"{base}/v1"
 
 
 @contextmanager
 def sign_in_server() -> Iterator[str]:
-    """A server that wants a sign-in and never gets one; its base address."""
+    """Run a server that requires a sign-in and never gets one; return its base URL."""
     with _serving(_Web) as base:
         yield base
 

@@ -1,4 +1,4 @@
-"""A terminal of our own: a private tmux server with one shell, keys in, screen out; every wait is for a state."""
+"""A private tmux server with one shell: keys in, screen out; every wait is for a state."""
 
 import itertools
 import os
@@ -19,9 +19,9 @@ from tests.flows.fork_server import chat_command
 from tests.processes import command_line, is_alive, kill
 
 PROMPT = "ready$"
-# A question that listens by now says which keys it heeds, one of them Escape, inside of its frame.
+# A question that accepts keys shows its keys, one of them Escape, inside its frame.
 _ACTIVE_QUESTION = re.compile(r"│[^│\n]*\besc\b[^│\n]*│")
-# What the top line says for as long as a turn runs.
+# The top line during a turn.
 _RUNNING_TURN = re.compile(r"asking the model|waiting for|thinking|answering|running tools|trying again")
 _PACE_SECONDS = 0.4
 _POLL_SECONDS = 0.02
@@ -29,7 +29,7 @@ _numbers = itertools.count(1)
 
 
 class TmuxClient:
-    """A client of a tmux server that stays, in control mode: a process for each command costs fifty times as much.
+    """A permanent client of a tmux server in control mode: a process for each command costs fifty times as much.
 
     It takes commands on its standard input and frames each answer: `%begin` and `%end`, or `%error`, with the same
     three numbers. It shows nothing, so the terminal keeps its size.
@@ -42,7 +42,7 @@ class TmuxClient:
         self._answer()  # to attach-session
 
     def run(self, *command: str) -> str:
-        """Run a tmux command and return what it prints; fails with its error."""
+        """Run a tmux command and return its output; fail with its error."""
         assert "\n" not in "".join(command), command
         assert self._client.stdin
         self._client.stdin.write(shlex.join(command).encode() + b"\n")
@@ -78,7 +78,7 @@ class TmuxClient:
 
 
 class Terminal:
-    """`with Terminal(folder) as terminal`: leaving ends the shell, whatever runs in it and the tmux server."""
+    """A terminal; leaving `with Terminal(folder) as terminal` ends the shell, its programs and the tmux server."""
 
     def __init__(
         self, folder: Path, *, columns: int = 120, rows: int = 40, environment: Mapping[str, str] | None = None
@@ -141,7 +141,7 @@ class Terminal:
         self._pressed, self._keys = time.monotonic(), keys
 
     def screen(self) -> str:
-        """The text on the screen now."""
+        """Return the text on the screen now."""
         return self.tmux("capture-pane", "-p")
 
     def wait_for(self, *texts: str, seconds: float = 15) -> str:
@@ -159,19 +159,19 @@ class Terminal:
             return all(text in screen for text in texts) and accepts_keys(screen)
 
         screen = self.wait_until(asks, f"a question that listens: {texts}", seconds)
-        # It may have been open before the last key, and takes no letter right behind one.
+        # It may have been open before the last key, and accepts no letter right after one.
         time.sleep(max(0, self._pressed + _PACE_SECONDS - time.monotonic()))
         return screen
 
     def wait_for_shell(self, seconds: float = 15) -> str:
-        """Wait until the shell asks for a command again; the screen then.
+        """Wait until the shell shows its prompt again; return the screen then.
 
-        The prompt before the last command does not count: what is typed while a program still ends is thrown away.
+        The prompt before the last command does not count: keys typed while a program still ends are discarded.
         """
         return self.wait_until(lambda screen: screen.rstrip().endswith(PROMPT), "the shell's prompt", seconds)
 
     def wait_between_keys(self) -> None:
-        """Let the time pass that a person leaves between two keys: a question takes no letter right behind one."""
+        """Wait as long as a user between two keys: a question accepts no letter right after another."""
         time.sleep(_PACE_SECONDS)
 
     def wait_for_turn_end(self) -> str:
@@ -182,7 +182,7 @@ class Terminal:
         return self.wait_until(lambda screen: not _RUNNING_TURN.search(screen.partition("\n")[0]), "the turn's end")
 
     def wait_for_cursor(self, beside: str) -> None:
-        """Wait until what is typed goes into the line with this text."""
+        """Wait until the cursor is in the line with this text."""
 
         def is_there(screen: str) -> bool:
             row = int(self.tmux("display-message", "-p", "#{cursor_y}"))
@@ -191,9 +191,9 @@ class Terminal:
         self.wait_until(is_there, f"the cursor beside {beside}")
 
     def wait_until(self, holds: Callable[[str], bool], what: str, seconds: float = 15) -> str:
-        """Wait until the screen satisfies `holds`; fails with the screen as it is.
+        """Wait until the screen satisfies `holds`; fail with the screen as it is.
 
-        A question that took a key of a busy test for one right behind another says so, and gets it again.
+        A question that ignored a key as typed too early shows that, and gets it again.
         """
         deadline = time.monotonic() + seconds
         while not holds(screen := self.screen()):
@@ -204,18 +204,18 @@ class Terminal:
         return screen
 
     def processes(self) -> list[psutil.Process]:
-        """Everything that the shell started and that is alive."""
+        """Return every living process that the shell started."""
         with suppress(psutil.NoSuchProcess):
             self._started = [*self._started, *self._shell.children(recursive=True)]
         return [process for process in set(self._started) if process.is_running()]
 
     def program(self) -> psutil.Process:
-        """The program in the foreground: the shell's own child."""
+        """Return the program in the foreground: the shell's own child."""
         (program,) = self._shell.children()
         return program
 
     def is_plain(self) -> bool:
-        """No alternate screen, no mouse reports, and the line discipline as a shell needs it."""
+        """Return whether there is no alternate screen and no mouse reports, and the line discipline suits a shell."""
         flags = self.tmux("display-message", "-p", "#{alternate_on}#{mouse_any_flag}#{cursor_flag}").strip()
         return flags == "001"
 
@@ -226,7 +226,7 @@ def accepts_keys(screen: str) -> bool:
 
 
 def is_unfocused(screen: str) -> bool:
-    """Whether there is a question, beside a message or over everything, that takes no letters yet."""
+    """Return whether a question, beside a message or over everything, does not accept letters yet."""
     return "click to open" in screen or "press F8 or tab to answer" in screen
 
 

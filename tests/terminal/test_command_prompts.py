@@ -1,4 +1,4 @@
-"""What a command asks for at the terminal, left by ctrl+c: exit code 130, the terminal as it was, nothing kept half."""
+"""Prompts of commands at the terminal, left by ctrl+c: exit code 130, the terminal restored, nothing half stored."""
 
 import sys
 from functools import partial
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 
 class ShellTerminal:
-    """Runs one command after the other in one terminal, each on an empty screen."""
+    """A terminal that runs one command after another, each on an empty screen."""
 
     def __init__(self, terminal: Terminal) -> None:
         self.terminal = terminal
@@ -38,7 +38,7 @@ class ShellTerminal:
         self.terminal.press("Enter")
 
     def interrupt(self, prompt: str, typed: str = "half a word") -> None:
-        """Ctrl+C in the middle of typing that."""
+        """Press Ctrl+C while typing that."""
         self.terminal.wait_for(prompt, seconds=20)
         self.terminal.type(typed)
         self.terminal.press("C-c")

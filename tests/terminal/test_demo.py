@@ -32,7 +32,7 @@ def test_keys_typed_before_the_question_came_do_not_answer_it(terminal: Terminal
     open_demo(terminal)
     terminal.type("what is 2 + 40?")
     terminal.wait_for("what is 2 + 40?")
-    # One burst: the question appears while these are on their way.
+    # One burst: the question appears while these keys arrive.
     terminal.press("Enter", "a", "a", "a")
     screen = terminal.wait_for_question(TOOL_QUESTION)
     assert "= 42" not in screen
@@ -90,7 +90,7 @@ def test_the_greet_tool_asks_a_form_a_url_and_the_model(tmp_path: Path) -> None:
 
         ask_demo(terminal, "ask the model")
         terminal.press("a")
-        # On this terminal it does not fit whole, and is agreed to only once its end was shown.
+        # It does not fit on this terminal, and can be accepted only once its end was shown.
         terminal.wait_for_question("Let demo ask your model?", "read to the end first")
         terminal.press("End")
         terminal.wait_until(
@@ -130,7 +130,7 @@ def test_the_terminal_is_itself_again_after_quitting(terminal: Terminal) -> None
 
 
 def settings(screen: str) -> list[str]:
-    """The words of `stty -a`, with the typed command and prompts left out."""
+    """Return the words of `stty -a`, without the typed command and the prompts."""
     lines = screen.splitlines()
     start = next(number for number, line in enumerate(lines) if line.startswith("speed"))
     end = next(number for number, line in enumerate(lines) if "echoctl" in line)

@@ -1,4 +1,4 @@
-"""Every dialog there is in the real program, by keyboard alone: Escape refuses, typing ahead never answers."""
+"""Every dialog of the real program, by keyboard alone: Escape refuses, typing ahead never answers."""
 
 import sys
 from collections.abc import Callable
@@ -39,7 +39,7 @@ from tests.terminal.dialog_user import DialogUser
 
 
 def _asking() -> set[type[Any]]:
-    """Every dialog and every form over the chat that has no kinds of its own."""
+    """Return every dialog and every form over the chat that has no kinds of its own."""
     for room in (mcphost.tui.dialogs, mcphost.tui.screens):
         for module in iter_modules(room.__path__, f"{room.__name__}."):
             import_module(module.name)
@@ -71,7 +71,7 @@ def test_every_dialog_and_every_form_is_driven() -> None:
 
 
 def ignore(_: object) -> None:
-    """Nothing comes of it."""
+    """Do nothing."""
 
 
 NUMBERS = {"type": "object", "properties": {"a": {"type": "number"}, "b": {"type": "number"}}}
@@ -98,7 +98,7 @@ def test_a_call_its_arguments_a_rule_about_it_and_another_round(user: DialogUser
 
     says()
     user.wait_for_dialog(ToolConsentDialog, WANTS)
-    # Nothing is agreed to on the page of arguments: what is typed after the key that opened it goes into its field.
+    # Nothing is accepted on the page of arguments: letters typed after the key that opened it go into its field.
     edit, rule = "Edit the arguments of peer", "Which calls run without asking?"
     user.expect_refusal(EditArgumentsDialog, user.key_action("e"), edit, ahead=["7"], keys=["Escape", "Escape"])
     assert "edited by you" not in user.terminal.wait_for(WANTS)
@@ -233,7 +233,7 @@ def test_what_a_server_wants(user: DialogUser) -> None:
     )
 
     where = "Share your folder paths with peer?"
-    # Agreed to first: a refusal answers the same question for a minute.
+    # Accepted first: a refusal would answer the same question for a minute.
     user.expect_acceptance(
         ShareRootsDialog, by_hand("roots"), where, keys=["o"], effects=["tool roots", "roots"], answers=["roots once"]
     )

@@ -35,7 +35,7 @@ REPLIES = {
 
 
 def stored_files(folder: Path) -> dict[str, bytes]:
-    """What the program keeps for the person, as it is on the disk."""
+    """Return what the program stores for the user, as it is on disk."""
     paths = (path for where in ("config", "data") for path in (folder / where).rglob("*.*"))
     return {path.name: path.read_bytes() for path in paths if path.suffix in {".toml", ".json"}}
 
@@ -53,7 +53,7 @@ def assert_escape_leaves(user: DialogUser, kind: type[Any], key: str, *texts: st
 
 
 def postpone(user: DialogUser, key: str, *texts: str) -> Callable[[], None]:
-    """To be done later: that page."""
+    """Return an action that opens that page."""
 
     def opened() -> None:
         user.terminal.press(key)
@@ -63,7 +63,7 @@ def postpone(user: DialogUser, key: str, *texts: str) -> Callable[[], None]:
 
 
 def return_to_chat(user: DialogUser) -> None:
-    """From a page to the chat."""
+    """Return from a page to the chat."""
     user.press_until(["Escape"], lambda screen: "F6 history" in screen, "the chat")
 
 

@@ -1,4 +1,4 @@
-"""The dialogs of signing in, in the real program: Escape refuses each, and typing ahead answers none."""
+"""The sign-in dialogs of the real program: Escape refuses each, and typing ahead answers none."""
 
 import json
 from pathlib import Path
@@ -35,7 +35,7 @@ def test_escape_refuses_to_sign_in_at_each_step_and_keeps_nothing(tmp_path: Path
             terminal.start_chat("--model", "demo", "--mcp-config", str(config))
 
         def entered() -> None:
-            # While the sign-in before is not quite over, the key ends that.
+            # While the previous sign-in is not quite over, the key ends that one.
             terminal.wait_until(lambda screen: "sign-in needed" in screen and "s stops that" not in screen, "its end")
             terminal.press("s")
             user.wait_for_dialog(EnterClientIdDialog, which)

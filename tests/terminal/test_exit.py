@@ -35,7 +35,7 @@ def run_chat_turn(
     answer: str = ANSWER,
     program: tuple[str, ...] = (MCPHOST_PATH,),
 ) -> None:
-    """A chat with one server and one finished turn; without a model, with that of the demo, which needs no library."""
+    """Run a chat with one server and one finished turn; without a model, with the demo's, which needs no library."""
     config = folder / "mcp.json"
     server = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
     config.write_text(json.dumps({"mcpServers": {"demo": server}}))
@@ -50,12 +50,12 @@ def run_chat_turn(
 
 
 def with_forked_worker() -> tuple[str, ...]:
-    """Return the command of a real mcphost whose model worker is forked, so that the model's library is there."""
+    """Return the command of a real mcphost whose model worker is forked, so that the model's library is loaded."""
     return (sys.executable, str(FORKED_WORKER), json.dumps(model_worker_command()))
 
 
 def send_second_message(terminal: Terminal) -> None:
-    """A second message, once the turn before it is over."""
+    """Send a second message, once the previous turn is over."""
     terminal.wait_for_turn_end()
     terminal.type("and again")
     terminal.wait_for("and again")
@@ -64,7 +64,7 @@ def send_second_message(terminal: Terminal) -> None:
 
 
 def mcphost(folder: Path, *arguments: str) -> str:
-    """What a command prints about the folder the terminal used."""
+    """Return what a command prints about the folder that the terminal used."""
     homes = {f"MCPHOST_{kind}_DIR": str(folder / kind.lower()) for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
     done = subprocess.run(
         [MCPHOST_PATH, *arguments], env={**os.environ, **homes}, capture_output=True, text=True, timeout=20
@@ -111,7 +111,7 @@ def test_quitting_keeps_the_conversation(terminal: Terminal, tmp_path: Path) -> 
 
 
 class EndlessModel(OpenAiStub):
-    """Begins to answer and then says nothing more, until the test is over."""
+    """A model server that begins to answer and then sends nothing more until the test is over."""
 
     def __init__(self) -> None:
         super().__init__("", {})

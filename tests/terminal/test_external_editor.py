@@ -1,4 +1,4 @@
-"""The arguments of a call in the person's own editor: the terminal is the editor's meanwhile, and always comes back."""
+"""A call's arguments in an external editor: the editor has the terminal meanwhile, which is always restored."""
 
 import json
 import os
@@ -113,7 +113,7 @@ def test_arguments_are_edited_in_the_persons_own_editor_and_the_screen_comes_bac
             nonlocal edited
             edited += 1
             terminal.press("C-g")
-            # What it wrote before is still on the screen that it shares with the shell.
+            # Its earlier output is still on the screen that it shares with the shell.
             terminal.wait_until(lambda screen: screen.count("EDITING --wait 0o600 0o700") == edited, "the editor")
 
         edit()

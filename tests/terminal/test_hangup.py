@@ -26,7 +26,7 @@ def test_a_terminal_that_closes_without_a_signal_ends_the_program(tmp_path: Path
 
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
-    # A session of its own that never took the terminal as its controlling one.
+    # A separate session that never made the terminal its controlling one.
     with subprocess.Popen(
         [sys.executable, "-m", "mcphost", "demo"],
         stdin=theirs,

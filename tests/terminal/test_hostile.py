@@ -1,4 +1,4 @@
-"""What a hostile server says in every place it can reaches the terminal as marks, never as bytes that act."""
+"""Texts of a hostile server in every place reach the terminal as visible marks, never as control bytes."""
 
 import json
 import re

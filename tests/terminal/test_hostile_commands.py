@@ -1,4 +1,4 @@
-"""What commands print of a hostile server on a terminal: marks that can be seen, never bytes that act."""
+"""Output of commands about a hostile server: visible marks, never control bytes."""
 
 import json
 from pathlib import Path

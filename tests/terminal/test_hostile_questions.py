@@ -1,4 +1,4 @@
-"""What a hostile model says and a hostile server asks reaches the terminal as marks, never as bytes that act."""
+"""Texts of a hostile model and questions of a hostile server reach the terminal as visible marks."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from tests.terminal.terminal import Terminal
 
 
 def leave_question(terminal: Terminal, question: str) -> None:
-    """Escape, once it is heard."""
+    """Press Escape once it is accepted."""
     terminal.wait_for_question(question)
     terminal.press("Escape")
     terminal.wait_until(lambda screen: question not in screen, f"the end of {question}")
@@ -39,7 +39,7 @@ def unfold_until(terminal: Terminal, mark: str) -> None:
 
 
 def styled_screen(terminal: Terminal) -> str:
-    """The screen with its colours, which tell where the focus is."""
+    """Return the screen with its colours, which show the focus."""
     return terminal.tmux("capture-pane", "-p", "-e")
 
 
@@ -68,7 +68,7 @@ def test_no_byte_of_a_hostile_model_or_of_a_question_acts_on_the_terminal(termin
         write_hostile_files(tmp_path, other)
         terminal.start_chat("--model", "openai/m", "--api-base", base)
         terminal.wait_for_question("(approved)", seconds=60)
-        terminal.press("End")  # it is agreed to once its end was on the screen
+        terminal.press("End")  # it can be accepted once its end was on the screen
         terminal.wait_until(lambda screen: "read to the end first" not in screen, "its end")
         terminal.wait_between_keys()
         terminal.press("o")

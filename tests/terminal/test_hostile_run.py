@@ -1,4 +1,4 @@
-"""What `run` prints of a hostile server and a hostile model on a terminal, and what is stored of it: marks, too."""
+"""`run` with a hostile server and a hostile model: its output and what is stored have visible marks only."""
 
 from pathlib import Path
 

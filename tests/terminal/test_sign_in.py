@@ -1,4 +1,4 @@
-"""Signing in on the screen of the real program: with a browser that comes back, and with one that cannot."""
+"""Sign-in on the screen of the real program: with a browser that returns, and with one that cannot."""
 
 import re
 from functools import partial

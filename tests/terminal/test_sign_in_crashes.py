@@ -1,4 +1,4 @@
-"""A mistake of ours in the middle of a sign-in: a paragraph, an exit code, no secret shown or written."""
+"""Internal errors during a sign-in: an error message, an exit code, no secret shown or written."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ BROKEN = str(Path(__file__).with_name("fault_injection.py"))
 
 
 def secrets_of(peer: OAuthPeer) -> set[str]:
-    """What was at hand when it broke."""
+    """Return the secrets in memory at the fault."""
     return {*peer.codes, *(question["state"] for question in peer.asked)}
 
 

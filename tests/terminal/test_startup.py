@@ -1,4 +1,4 @@
-"""The first moment of the real program: the shell is painted before there is a host, and may be left or typed into."""
+"""Start of the real program: the shell is drawn before there is a host, and can be left or typed into."""
 
 import json
 import signal
@@ -10,11 +10,11 @@ import pytest
 from tests.terminal.demo_program import MCPHOST_PATH
 from tests.terminal.terminal import Terminal, wait_gone
 
-FIRST_FRAME = "ype a message"  # the cursor may stand on the first letter
+FIRST_FRAME = "ype a message"  # the cursor may be on the first letter
 
 
 def start_chat_with_ten_servers(terminal: Terminal, folder: Path, *more: str) -> None:
-    """A chat with ten servers and the demo's model, up to its first frame."""
+    """Start a chat with ten servers and the demo's model, up to its first frame."""
     server = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
     config = folder / "mcp.json"
     config.write_text(json.dumps({"mcpServers": {f"server{number}": server for number in range(10)}}))
@@ -54,7 +54,7 @@ def test_a_host_that_cannot_be_opened_is_reported_on_the_plain_terminal_with_its
     terminal: Terminal, tmp_path: Path
 ) -> None:
     (tmp_path / "data").mkdir()
-    (tmp_path / "data/mcphost.db").touch()  # without a store, the answer is known before the screen is painted
+    (tmp_path / "data/mcphost.db").touch()  # without a store, the answer is known before the screen is drawn
     terminal.run("sh", "-c", f"{MCPHOST_PATH} chat --model demo --resume nowhere; echo left with $?")
     shown = terminal.wait_for("left with 2", "There is no conversation 'nowhere'.", "mcphost sessions", seconds=60)
     assert terminal.is_plain()

@@ -33,7 +33,7 @@ Row = dict[str, Any]
 
 
 class SelectiveFrontend:
-    """A front that gives, for each kind of question, the answers the way allows, and refuses everything else."""
+    """A frontend with answers for each kind of question that the attack allows; it refuses everything else."""
 
     kinds = frozenset(kind.KIND for kind in get_args(AnyQuestion))
     who = "person"
@@ -43,7 +43,7 @@ class SelectiveFrontend:
         self.asked: list[Question[Any]] = []
 
     async def ask(self, question: Question[Any]) -> Any:
-        """An answer may be a function of the question, also one to be awaited."""
+        """Answer a question; an answer may be a function of the question, also an asynchronous one."""
         self.asked.append(question)
         left = self.answers.get(question.KIND)
         if not left:
@@ -54,12 +54,12 @@ class SelectiveFrontend:
         return await answer if isinstance(answer, Awaitable) else answer
 
     def questions_of(self, kind: type[Question[Any]]) -> list[Any]:
-        """The questions of that kind so far."""
+        """Return the questions of that kind so far."""
         return [question for question in self.asked if isinstance(question, kind)]
 
 
 class RecordingModel(ScriptedModel):
-    """A model that only samplings ask; each time is an effect."""
+    """A model that only sampling requests call; each call is an effect."""
 
     def __init__(self, setup: "AttackSetup", *rounds: Any) -> None:
         super().__init__(*rounds)
@@ -83,7 +83,7 @@ class AttackSetup:
 
     # -- servers
     def write_plan(self, server: str, *tools: Any, revision: str = HANDSHAKE, **more: Any) -> Path:
-        """Write what that server does; `tools` are definitions, or names."""
+        """Write the plan of a server; `tools` are definitions or names."""
         named = [tool if isinstance(tool, dict) else attack_tool(tool) for tool in tools]
         facts = {"capabilities": {"tools": {"listChanged": True}}, "serverInfo": {"name": server, "version": "1"}}
         made = {"revision": revision, "facts": facts, "tools": named, "ttl": 0, **more}
@@ -94,11 +94,11 @@ class AttackSetup:
         return path
 
     def server_environment(self, server: str, path: Path) -> dict[str, str]:
-        """What its program must know."""
+        """Return the environment variables that the server's program needs."""
         return {"PLAN": str(path), "WITNESS": str(self.effect_file), "LEDGER": str(self.ledger), "SERVER": server}
 
     def stdio_server(self, name: str, *tools: Any, source: str = "flag", env: Any = None, **more: Any) -> ServerConfig:
-        """A process that does what the plan says."""
+        """Return a server process that follows the plan."""
         config = {key: more.pop(key) for key in ("args", "trust_annotations", "file", "disabled") if key in more}
         path = self.write_plan(name, *tools, **more)
         era = "stateless" if more.get("revision") == MODERN else "handshake"
@@ -113,7 +113,7 @@ class AttackSetup:
 
     @asynccontextmanager
     async def http_server(self, name: str, *tools: Any, **more: Any) -> AsyncIterator[ServerConfig]:
-        """The same over HTTP."""
+        """Return the same server over HTTP."""
         source = more.pop("source", "flag")
         path = self.write_plan(name, *tools, **more)
         command = [sys.executable, HOSTILE, "http"]
@@ -143,19 +143,19 @@ class AttackSetup:
                 yield host
 
     async def open_url(self, url: str) -> bool:
-        """The user's browser, which is only written down."""
+        """Record the URL instead of opening a browser."""
         self.record_effect("browser", name=url)
         return True
 
     def record_effect(self, what: str, **more: Any) -> None:
-        """Something that happened on this side."""
+        """Record an effect on the host's side."""
         line = {"what": what, "server": "", "seen": hostile_server.count_audit_rows(str(self.ledger)), **more}
         with self.effect_file.open("a") as file:
             file.write(json.dumps(line) + "\n")
 
     # -- the evidence
     def effects(self) -> list[Effect]:
-        """What the witness saw."""
+        """Return the effects that the witness file recorded."""
         return (
             [json.loads(line) for line in self.effect_file.read_text().splitlines()]
             if self.effect_file.exists()
@@ -174,7 +174,7 @@ class AttackSetup:
 
 
 def attack_tool(name: str, description: str = "kind", **more: Any) -> dict[str, Any]:
-    """A definition."""
+    """Return a tool definition."""
     return {"name": name, "description": description, "inputSchema": {"type": "object"}, **more}
 
 
@@ -183,7 +183,7 @@ AttackFn = Callable[[AttackSetup], Awaitable[None]]
 
 
 class Attack(Struct, frozen=True):
-    """`lets`: what was agreed to on the way, and so is all that may have happened. `starts`: whether a process may."""
+    """One attack: `allowed_effects` are what was agreed to and may happen; `may_start`, whether a process may start."""
 
     description: str
     run: AttackFn
@@ -195,7 +195,7 @@ ATTACKS: dict[str, Attack] = {}
 
 
 def attack(description: str, *allowed_effects: str, may_start: bool = True) -> Callable[[AttackFn], AttackFn]:
-    """A way to be tried."""
+    """Register an attack."""
 
     def known(go: AttackFn) -> AttackFn:
         name = go.__name__
@@ -212,7 +212,7 @@ NEUTRAL_EFFECTS = ("process", "reached", "refused", "again")
 
 
 def check_effects(attack_case: Attack, effects: list[Effect], rows: list[Row]) -> None:
-    """Nothing happened but what the way was allowed, and each of it was recorded, with its consent, before it did."""
+    """Check that only allowed effects happened, and that the consent to each was recorded before it."""
     used: set[int] = set()
     happened = Counter(
         _effect_name(effect) for effect in effects if effect["what"] not in ("process", "reached", "refused", "again")
@@ -222,7 +222,7 @@ def check_effects(attack_case: Attack, effects: list[Effect], rows: list[Row]) -
     for effect in effects:
         before = [row for row in rows if row["seq"] <= effect["seen"]]
         fresh = [row for row in before if row["seq"] not in used]
-        # A call that goes on after it was answered is the same call; everything else rests on rows of its own.
+        # A call that continues after its answer is the same call; every other effect needs rows of its own.
         for row in _consent_rows(effect, before if effect["what"] == "again" else fresh):
             used.add(row["seq"])
 
@@ -232,7 +232,7 @@ def _effect_name(effect: Effect) -> str:
 
 
 def _consent_rows(effect: Effect, rows: list[Row]) -> Iterable[Row]:
-    """The rows that an effect rests on and no other may."""
+    """Return the audit rows that permit an effect and no other effect."""
     where, what = {"server": effect["server"]}, effect["what"]
     if what in ("process", "reached"):
         return _start_rows(what, where, rows)
@@ -255,13 +255,13 @@ def _consent_rows(effect: Effect, rows: list[Row]) -> Iterable[Row]:
     }
     kinds = {"asked": "sampling", "browser": "browser"}
     starts = [_find_row(rows, kind=kinds[what], event="started", who="answer")] if what in kinds else []
-    # A browser that was opened and the word about it that went to the server rest on one answer.
+    # An opened browser and the notification to the server about it are permitted by one answer.
     agreed = [_find_row(rows, **answered, **fields) for fields in expected[what]]
     return [*starts, *(agreed if what != "visited" else ())]
 
 
 def _start_rows(what: str, where: dict[str, Any], rows: list[Row]) -> Iterable[Row]:
-    """A process, or a message over HTTP, of which there are many for one connection."""
+    """Return the rows that permit a process, or HTTP messages, of which a connection has many."""
     started = _find_row(rows, kind="process" if what == "process" else "connection", event="started", **where)
     assert started["who"] in ("flag", "always", "session"), started
     if started["who"] == "session":
@@ -272,7 +272,7 @@ def _start_rows(what: str, where: dict[str, Any], rows: list[Row]) -> Iterable[R
 
 
 def _call_rows(effect: Effect, rows: list[Row]) -> Iterable[Row]:
-    """A call: with these arguments, of the tool as it is, allowed for this very call, which is nobody else's."""
+    """Return the rows of a call: with these arguments, this definition, and an approval for this call alone."""
     about = {"kind": "tool", "server": effect["server"], "subject": effect["name"]}
     about["arguments"] = arguments_digest(effect["arguments"])
     started = _find_row(rows, event="started", definition=effect["definition"], **about)

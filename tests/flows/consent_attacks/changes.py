@@ -34,12 +34,12 @@ from tests.flows.consent_attacks.attack import MODERN, AttackSetup, SelectiveFro
 
 
 def call_twice(name: str = "s__t", arguments: Any = None) -> ScriptedModel:
-    """A model that calls a tool in two rounds."""
+    """Return a model that calls a tool in two rounds."""
     return ScriptedModel(tool_round((name, arguments or {})), tool_round((name, arguments or {})), text_round("ok"))
 
 
 async def allow_in_earlier_run(setup: AttackSetup, server: ServerConfig, answer: Any, **more: Any) -> None:
-    """One run in which the tool was allowed, and ran."""
+    """Run the program once so that the tool is allowed and runs."""
     frontend = SelectiveFrontend(approve_tool=[answer], trust_server=[TrustAlways()])
     async with setup.open_host(
         ScriptedModel(tool_round(("s__t", {})), text_round("ok")), frontend, server, **more
@@ -48,7 +48,7 @@ async def allow_in_earlier_run(setup: AttackSetup, server: ServerConfig, answer:
 
 
 async def wait_for_relisting(host: Host, turn: Any) -> None:
-    """Do that, and wait until the host has listed the tools anew."""
+    """Do that, and wait until the host has listed the tools again."""
     feed = host.events.subscribe()
     turn()
     with anyio.fail_after(10):
@@ -143,7 +143,7 @@ async def changed_while_recorded(setup: AttackSetup) -> None:
     hosts: list[Host] = []
 
     class SlowAuditStore(AuditStore):
-        """A slow one: before it says that a row is written, the server has changed."""
+        """An audit store that is slow: the server changes before a row is reported as written."""
 
         async def append(self, factory: Any, about: Any = None) -> Any:
             entry = await super().append(factory, about)
@@ -237,7 +237,7 @@ async def another_command(setup: AttackSetup) -> None:
 
 
 async def expect_not_started(host: Host, server: str = "s") -> None:
-    """The server is not started."""
+    """Expect that the server does not start."""
     try:
         await host.servers.ensure_ready(server)
     except McpHostError:

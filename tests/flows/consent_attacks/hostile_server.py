@@ -1,7 +1,7 @@
-"""A hostile server, run as a program: it does what its plan says and writes down what really reached it.
+"""A hostile server, run as a program: it follows its plan and records what reached it.
 
-The plan is a JSON file, read anew for each message; whenever it changed, its `push` messages are sent. Each line of the
-witness has what happened and how many rows the ledger on the disk had at that moment.
+The plan is a JSON file, read again for each message; when it changes, its `push` messages are sent. Each line of the
+witness file has the effect and the number of rows in the audit log on disk at that moment.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ Message = dict[str, Any]
 
 
 def count_audit_rows(ledger: str) -> int:
-    """How many rows are on the disk now."""
+    """Return how many rows are on disk now."""
     try:
         with sqlite3.connect(f"file:{ledger}?mode=ro", uri=True) as db:
             return int(db.execute("SELECT coalesce(max(seq), 0) FROM ledger").fetchone()[0])
@@ -33,7 +33,7 @@ def record_effect(what: str, **more: Any) -> None:
 
 
 class HostileServer:
-    """What it offers, does and asks; `send` takes its own messages."""
+    """A server that offers, does and asks what its plan contains; `send` takes its own messages."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -47,13 +47,13 @@ class HostileServer:
             return json.load(file)
 
     def send(self, message: Message) -> None:
-        """To the host."""
+        """Send a message to the host."""
         with self.lock:
             sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
             sys.stdout.flush()
 
     def send_pushes(self, had: Message) -> None:
-        """Send what the plan says each time it changes from what it was."""
+        """Send the plan's `push` messages each time they change."""
         while True:
             time.sleep(0.01)
             now = self.plan
@@ -72,7 +72,7 @@ class HostileServer:
         self.send(message)
 
     def handle(self, message: Message) -> Message | None:
-        """The answer to a request; None when there is none, or not yet."""
+        """Return the answer to a request; None if there is none, or not yet."""
         if "method" not in message:
             self._reply(message)
             return None
@@ -151,7 +151,7 @@ class HostileServer:
                 self.send({"id": ident, "result": {"content": [{"type": "text", "text": "done"}]}})
 
     def _record_reply(self, method: str, reply: Message) -> None:
-        """What a reply let out; a refusal lets out nothing, unless there is content in it."""
+        """Record what a reply disclosed; a refusal discloses nothing, unless it has content."""
         if method == "elicitation/create":
             if reply.get("action") == "accept" or "content" in reply:
                 record_effect("form" if "content" in reply else "visited", content=reply.get("content"))
@@ -167,7 +167,7 @@ class HostileServer:
 
 
 def serve_stdio(server: HostileServer) -> None:
-    """One JSON message a line."""
+    """Serve one JSON message per line."""
     # The plan is read before the first message: a quick host may change it before the thread runs.
     threading.Thread(target=server.send_pushes, args=(server.plan,), daemon=True).start()
     for line in sys.stdin:
@@ -177,8 +177,8 @@ def serve_stdio(server: HostileServer) -> None:
 
 
 def serve_http(server: HostileServer) -> None:
-    """JSON alone; `redirect` in the plan sends calls elsewhere."""
-    from http.server import BaseHTTPRequestHandler, HTTPServer  # a third of the start, and most scenes need none
+    """Serve JSON without streams; `redirect` in the plan sends calls elsewhere."""
+    from http.server import BaseHTTPRequestHandler, HTTPServer  # a third of the start-up time
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -207,7 +207,7 @@ def serve_http(server: HostileServer) -> None:
             self.end_headers()
 
         def log_message(self, *_: Any) -> None:
-            """Nothing."""
+            """Log nothing."""
 
     with HTTPServer(("127.0.0.1", 0), Handler) as listening:
         print(listening.server_address[1], flush=True)

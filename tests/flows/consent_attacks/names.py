@@ -12,12 +12,12 @@ from tests.flows.consent_attacks.attack import AttackSetup, SelectiveFrontend, a
 
 
 def answer_for_tool(server: str, name: str, answer: Any) -> Any:
-    """That answer for questions about this very tool, by its wire names, and a refusal for every other one."""
+    """Return a function that gives this answer for one tool, by its wire names, and refuses every other one."""
     return lambda question: answer if (question.server, question.tool) == (server, name) else question.refusal()
 
 
 def call_every_tool(request: ModelRequest) -> Sequence[ModelEvent]:
-    """A round that calls every tool there is."""
+    """Return a round that calls every available tool."""
     names = [spec.name for spec in request.tools]
     assert len(names) == len(set(names))
     return tool_round(*((name, {}) for name in names))(request)
@@ -26,7 +26,7 @@ def call_every_tool(request: ModelRequest) -> Sequence[ModelEvent]:
 async def run_with_one_allowed(
     setup: AttackSetup, allowed: tuple[str, str], answer: Any, *servers: Any
 ) -> SelectiveFrontend:
-    """One tool may run; then a model that knows no better calls every tool there is, twice."""
+    """Allow one tool; then let an unaware model call every available tool, twice."""
     frontend = SelectiveFrontend(approve_tool=[answer_for_tool(*allowed, answer) for _ in range(40)])
     async with setup.open_host(
         ScriptedModel(call_every_tool, call_every_tool, text_round("ok")), frontend, *servers

@@ -29,19 +29,19 @@ URL = "https://example.com/pay?x=1"
 
 
 def attack_form_request(*names: str, **properties: Any) -> ServerRequest:
-    """An ask for a form with these texts."""
+    """Return a request for a form with these texts."""
     fields = {**{name: {"type": "string"} for name in names}, **properties}
     schema = {"type": "object", "properties": fields}
     return ["elicitation/create", {"message": "?", "requestedSchema": schema}]
 
 
 def attack_url_request(url: str = URL) -> ServerRequest:
-    """An ask to go there."""
+    """Return a request to visit this URL."""
     return ["elicitation/create", {"mode": "url", "message": "?", "url": url, "elicitationId": "e1"}]
 
 
 def attack_sampling_request(**more: Any) -> ServerRequest:
-    """An ask for the model."""
+    """Return a sampling request."""
     said = {"role": "user", "content": {"type": "text", "text": "Capital of France?"}}
     return ["sampling/createMessage", {"messages": [said], "maxTokens": 100, **more}]
 
@@ -57,7 +57,7 @@ async def call_manually(
     revision: str = HANDSHAKE,
     **more: Any,
 ) -> None:
-    """The user calls the tool by hand, and it asks: each step is asks by key, or a whole answer."""
+    """Call the tool by hand; each step has requests by key, or is a complete answer."""
     plan = [step if "asks" in step or "answer" in step else {"asks": step} for step in steps]
     server = setup.stdio_server("s", "t", revision=revision, calls={"t": plan})
     async with setup.open_host(model, frontend, server, **more) as host:
@@ -133,7 +133,7 @@ async def endless_rounds(setup: AttackSetup) -> None:
 @attack("A state without a question sends the call round and round.", "tool t")
 async def state_without_requests(setup: AttackSetup) -> None:
     steps = [{"asks": {}, "state": "x" * 10_000} for _ in range(50)]
-    with patch("mcphost.client.input_required.MAX_DELAY", 0.1):  # the ten rounds count here, not the half minute
+    with patch("mcphost.client.input_required.MAX_DELAY", 0.1):  # tests the limit of ten rounds, not the half minute
         await call_manually(setup, SelectiveFrontend(), *steps, revision=MODERN)
     assert len([effect for effect in setup.effects() if effect["what"] == "again"]) <= 10
 

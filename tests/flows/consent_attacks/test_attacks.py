@@ -1,4 +1,4 @@
-"""Nothing runs, answers, opens or starts without a recorded consent, whichever of many ways around it is tried."""
+"""Nothing runs, answers, opens or starts without a recorded consent, whichever of many attacks is tried."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Runs the interop matrix and prints a table; exits with 1 when a probe failed that should not.
+"""Run the interop matrix and print a table; exit with 1 if a probe failed unexpectedly.
 
 uv run python -m tests.peers.interop [--only WORDS] [--jobs N]
 """
@@ -14,13 +14,13 @@ from tests.peers import node
 from tests.peers.interop import probes
 from tests.peers.interop.peers import Cell, all_cells
 
-# A peer that may not keep its bytecode compiles a whole library at each start, which takes longer than a server may.
+# A peer without a bytecode cache compiles a whole library at each start, which takes longer than a server may.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 WIDTH = max(len(str(cell)) for cell in all_cells()) + 2
 
 
 async def run_matrix(chosen: list[Cell], jobs: int) -> dict[Cell, list[probes.ProbeOutcome] | str]:
-    """The outcomes of each cell; why there are none where a peer cannot be had."""
+    """Return the outcomes of each cell, or the reason why a peer cannot be installed."""
     found: dict[Cell, list[probes.ProbeOutcome] | str] = {}
     turns = anyio.Semaphore(jobs)
 
@@ -40,7 +40,7 @@ async def run_matrix(chosen: list[Cell], jobs: int) -> dict[Cell, list[probes.Pr
 
 
 def print_row(cell: Cell, outcomes: list[probes.ProbeOutcome] | str) -> None:
-    """One row of the table, and below it what failed."""
+    """Print one row of the table, and below it what failed."""
     if isinstance(outcomes, str):
         print(f"{cell!s:<{WIDTH}} missing: {outcomes}", flush=True)
         return
@@ -57,7 +57,7 @@ def print_row(cell: Cell, outcomes: list[probes.ProbeOutcome] | str) -> None:
 
 
 def _outcome_mark(outcome: probes.ProbeOutcome) -> str:
-    """What stands in the table."""
+    """Return the mark in the table."""
     if not outcome.is_good:
         return "FAIL" if outcome.fault else "WORKS"
     if outcome.limit is not None:

@@ -21,7 +21,7 @@ REQUIREMENTS = {
 
 
 def python(library: str) -> str:
-    """The interpreter that has the library; mcp2 is a development dependency of ours. Raises PeersMissing."""
+    """Return the interpreter that has the library; mcp2 is our development dependency. Raises PeersMissing."""
     if library not in REQUIREMENTS:
         return sys.executable
     requirement = REQUIREMENTS[library]
@@ -44,7 +44,7 @@ def python(library: str) -> str:
 
 
 def node_modules() -> str:
-    """The directory with every release of the TypeScript SDK. Raises PeersMissing."""
+    """Return the directory with every release of the TypeScript SDK. Raises PeersMissing."""
     return str(node.package_root(HERE) / "node_modules")
 
 

@@ -1,4 +1,4 @@
-"""The peers of the interop matrix: what to start, which era comes out, and what a release cannot do."""
+"""The peers of the interop matrix: what to start, the expected era, and what a release does not support."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +14,7 @@ DELAYS = (0, 1, 3)
 
 @dataclass(frozen=True)
 class KnownLimitation:
-    """What a release cannot do: the reason, and words that the failure of its probe must contain."""
+    """A feature that a release does not support: the reason, and words that the probe's failure must contain."""
 
     reason: str
     evidence: str
@@ -36,7 +36,7 @@ class Peer:
     limits: dict[str, KnownLimitation] = field(default_factory=dict)
 
     def command(self, transport: str, delay: float) -> list[str]:
-        """The command that starts it. Raises PeersMissing."""
+        """Return the command that starts it. Raises PeersMissing."""
         if self.library in ("sdk-first", "sdk-one", "server"):
             script = str(HERE / "typescript_peer.mjs")
             return [
@@ -55,7 +55,7 @@ class Peer:
 
 @dataclass(frozen=True)
 class Cell:
-    """One peer over one transport, started that many seconds late."""
+    """One peer over one transport, started with a delay of that many seconds."""
 
     peer: Peer
     transport: str
@@ -67,11 +67,11 @@ class Cell:
 
     @property
     def era(self) -> Era:
-        """The era that comes out; HTTP+SSE carries the handshake era alone."""
+        """Return the expected era; HTTP+SSE supports the handshake era only."""
         return "handshake" if self.transport == "sse" else self.peer.era
 
     def limit(self, probe: str) -> KnownLimitation | None:
-        """Why the probe is expected to fail here; None when it must pass."""
+        """Return why the probe is expected to fail here; None if it must pass."""
         return self.peer.limits.get(f"{probe} {self.transport}", self.peer.limits.get(probe))
 
 
@@ -142,7 +142,7 @@ INTEROP_PEERS = (
         limits={"subscriptions": _NO_SUBSCRIBE},
     ),
 )
-# What the tests always run: what needs no library besides those of the development dependencies and npm.
+# What the tests always run: peers that need nothing but the development dependencies and npm.
 ALWAYS_RUN = (
     ("TypeScript 2.x dual", "stdio", 0),
     ("TypeScript 2.x dual", "stdio", 1),
@@ -160,7 +160,7 @@ ALWAYS_RUN = (
 
 
 def all_cells() -> list[Cell]:
-    """Every peer over every transport; on stdio with every start delay."""
+    """Return every peer over every transport; on stdio with every start delay."""
     return [
         Cell(peer, transport, delay)
         for peer in INTEROP_PEERS
@@ -170,5 +170,5 @@ def all_cells() -> list[Cell]:
 
 
 def always_run_cells() -> list[Cell]:
-    """The cells that the tests always run."""
+    """Return the cells that the tests always run."""
     return [cell for cell in all_cells() if (cell.peer.name, cell.transport, cell.delay) in ALWAYS_RUN]

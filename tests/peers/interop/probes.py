@@ -1,4 +1,4 @@
-"""What is tried with each peer of the interop matrix, through the product's own opener, session and list watching."""
+"""The probes of the interop matrix, through the product's own opener, session and list watching."""
 
 import os
 import subprocess
@@ -40,7 +40,7 @@ PARIS_BLOCK = Raw(b'{"type":"text","text":"Paris"}')
 
 @dataclass(frozen=True)
 class ProbeOutcome:
-    """How one probe ended: without a fault when it passed; `limit` when it was expected not to."""
+    """The outcome of one probe: no fault if it passed; `limit` if it was expected to fail."""
 
     probe: str
     fault: str = ""
@@ -49,7 +49,7 @@ class ProbeOutcome:
 
     @property
     def is_good(self) -> bool:
-        """Passed, or failed as expected."""
+        """Return whether it passed, or failed as expected."""
         return not self.fault if self.limit is None else self.limit.evidence in self.fault
 
 
@@ -67,7 +67,7 @@ class FakeEraStore:
 
 
 class ProbeSession:
-    """One connection to a peer, with everything that listens to it."""
+    """One connection to a peer, with all its listeners."""
 
     def __init__(self, cell: Cell, config: ServerConfig) -> None:
         self.cell = cell
@@ -91,7 +91,7 @@ class ProbeSession:
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[None]:
-        """Be connected, and listen to changes."""
+        """Connect and listen to changes."""
         opener = ClientSessionOpener(expand=str, eras=self.eras)
         async with AsyncExitStack() as stack:
             opening = opener.open(self.config, self.answers, self.observer)
@@ -111,10 +111,10 @@ class ProbeSession:
             tasks.cancel_scope.cancel()
 
     async def on_features(self, offers: ServerListing) -> None:
-        """What is listed is read from `watching`."""
+        """Do nothing; the listing is read from `watching`."""
 
     async def call(self, tool: str, on_notice: Callable[[Notification], None] | None = None, **arguments: Any) -> str:
-        """The text that a tool answers."""
+        """Return the text that a tool answers."""
         result = await self.session.request(
             CallTool(tool, arguments), on_notification=on_notice, deadline=PROBE_SECONDS
         )
@@ -124,7 +124,7 @@ class ProbeSession:
         return block.text
 
     async def until(self, done: Callable[[], bool]) -> None:
-        """Wait for something that needs no more of us; the probe's own limit ends it."""
+        """Wait for a condition; the probe's own limit ends the wait."""
         while not done():  # noqa: ASYNC110 - over many sources
             await anyio.sleep(0.02)
 
@@ -241,13 +241,13 @@ async def cancel(probe: ProbeSession) -> None:
 
 
 async def restart(probe: ProbeSession) -> None:
-    """The process dies in a call, and another one takes its place, with the same era."""
+    """Kill the process during a call and start another one with the same era."""
     known = probe.eras.known
     with suppress(ConnectionLost):
         await probe.call("crash")
         raise AssertionError("the crash was not told")
     if probe.cell.transport == "http":
-        # The session goes on with whoever listens at that address now.
+        # The session continues with the process that listens at that address now.
         assert probe.start_again is not None
         await probe.start_again()
         assert await probe.call("add", a=1, b=1) == "2"
@@ -286,7 +286,7 @@ LATE_START_PROBES = ("era", "tools", "form", "list changes")
 
 
 def probes_of(cell: Cell) -> list[str]:
-    """Which probes are tried."""
+    """Return the names of the probes to run."""
     return list(LATE_START_PROBES if cell.delay else ALL)
 
 
@@ -327,7 +327,7 @@ def _error_text(error: BaseException) -> str:
 
 @asynccontextmanager
 async def _open_probe_session(cell: Cell) -> AsyncIterator[ProbeSession]:
-    """A scene with the peer, which is started here unless stdio is its transport."""
+    """Open a probe session with the peer, which is started here unless stdio is its transport."""
     command, demanded = cell.peer.command(cell.transport, cell.delay), cell.peer.demanded or "auto"
     if cell.transport == "stdio":
         yield ProbeSession(cell, ServerConfig(name="peer", command=command[0], args=tuple(command[1:]), era=demanded))
@@ -352,7 +352,7 @@ async def _open_probe_session(cell: Cell) -> AsyncIterator[ProbeSession]:
 
 
 def _start_listening(command: list[str], port: int) -> tuple[subprocess.Popen[str], int]:
-    """A process that listens on that port, or on any with 0; and on which."""
+    """Start a process that listens on that port, or on any with 0; return it with its port."""
     environment = {**os.environ, "FASTMCP_LOG_LEVEL": "CRITICAL", "PEER_PORT": str(port)}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
     assert process.stdout is not None

@@ -44,7 +44,7 @@ class Person(BaseModel):
 
 
 def has_rounds(ctx: Any) -> bool:
-    """Whether the request is of the stateless era, where a server asks through its result."""
+    """Return whether the request is of the stateless era, where a server asks through its result."""
     return HAS_ROUNDS and ctx.session.protocol_version == "2026-07-28"
 
 
@@ -177,7 +177,7 @@ def complete(argument: Any) -> Any:
     return types.Completion(values=values)
 
 
-if not IS_FAST:  # FastMCP 2 and 3 have no way to answer completions
+if not IS_FAST:  # FastMCP 2 and 3 cannot answer completions
 
     @server.completion()
     async def completion(ref: Any, argument: Any, context: Any) -> Any:

@@ -1,7 +1,7 @@
-"""One worker process and one loop for a file of model peers: importing litellm takes seconds.
+"""One worker process and one loop for a file of model tests: importing litellm takes seconds.
 
-Not for the session: what is asynchronous and wider than a test keeps anyio's runner, and once a test has that cancelled
-every later one on it fails.
+Not for the session: asynchronous fixtures wider than a test share anyio's runner, and once a test has cancelled it,
+every later test on it fails.
 """
 
 import os
@@ -31,7 +31,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 async def worker(anyio_backend: str) -> AsyncGenerator[WorkerProcess]:
-    """The real worker; keys of the developer's own environment must never reach a test."""
+    """Run the real worker; keys of the developer's own environment must never reach a test."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(worker_client, "WORKER_COMMAND", model_worker_command())
         process = WorkerProcess(LOG.append)
@@ -42,7 +42,7 @@ async def worker(anyio_backend: str) -> AsyncGenerator[WorkerProcess]:
 
 @pytest.fixture(scope="session")
 def aimock_url() -> Generator[str]:
-    """aimock's address."""
+    """Return aimock's address."""
     try:
         command = aimock_command()
     except PeersMissing as reason:
@@ -81,7 +81,7 @@ def wait_until_open(port: int, child: subprocess.Popen[bytes]) -> None:
 
 @pytest.fixture
 async def raw_provider(anyio_backend: str) -> AsyncGenerator[tuple[RawProvider, str]]:
-    """Our own raw provider and its address."""
+    """Return the raw provider and its address."""
     ours = RawProvider()
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0)
     port = listener.extra(anyio.abc.SocketAttribute.local_port)

@@ -1,4 +1,4 @@
-"""How the tests ask a model, and the roads they ask on."""
+"""Requests to models in the tests, and the APIs they use."""
 
 from typing import Any
 
@@ -64,7 +64,7 @@ def create_model(route: str, base: str, worker: WorkerProcess, **deadlines: floa
 
 
 async def ask_model(model: LiteLlmModel, *messages: Message | str, tools: tuple[ToolSpec, ...] = TOOLS) -> ModelRound:
-    """One round to its end, error included."""
+    """Run one round to its end, errors included."""
     heard = ModelRound()
     conversation = tuple(user_message(message) if isinstance(message, str) else message for message in messages)
     try:

@@ -1,4 +1,4 @@
-"""A model provider of our own on loopback that shows what a mock hides: silence, cut streams, and when we hang up."""
+"""A model provider on loopback that shows what a mock hides: silence, truncated streams and client hang-ups."""
 
 import json
 import time
@@ -12,12 +12,12 @@ CHUNKED = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encod
 
 
 class RawProvider:
-    """Answers every request with words, one each `pause` seconds, in the format its path asks for.
+    """A provider that answers every request with words, one each `pause` seconds, in the format of the request's path.
 
-    `words` limits how many come before `ending`: "close" cuts the connection, "silence" says nothing more and waits,
-    "polite" ends the response as HTTP has it, "middle" does so in the middle of a line, "no choices" answers with an
-    OpenAI stream that holds tokens and no choice.
-    The events in `script` are sent instead, of whatever API they are; or the header lines and the body in `raw`.
+    `words` limits how many come before `ending`: "close" cuts the connection, "silence" sends nothing more and waits,
+    "polite" ends the HTTP response correctly, "middle" does so in the middle of a line, "no choices" answers with an
+    OpenAI stream that has tokens and no choice.
+    The events in `script` are sent instead, of any API; or the header lines and the body in `raw`.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class RawProvider:
         async with stream:
             try:
                 await self._answer(stream)
-            except* (anyio.BrokenResourceError, anyio.EndOfStream):  # in a group, when a word is under way
+            except* (anyio.BrokenResourceError, anyio.EndOfStream):  # in a task group, while a word is being sent
                 self._record_hangup()
 
     def _record_hangup(self) -> None:
@@ -126,7 +126,7 @@ WordEventFn = Callable[[str], tuple[str, dict[str, Any]]]
 
 
 def stream_format(path: str) -> tuple[WordEventFn, list[tuple[str, dict[str, Any]]]]:
-    """How one road streams a word, and what comes before the first."""
+    """Return how one API streams a word, and what precedes the first."""
     if "generateContent" in path or "GenerateContent" in path:
         return lambda word: (
             "",

@@ -1,4 +1,4 @@
-"""Five wire formats through the real worker, spoken by aimock: text, reasoning, parallel calls, usage and errors."""
+"""Five wire formats through the real worker, from aimock: text, reasoning, parallel calls, usage and errors."""
 
 import pytest
 
@@ -20,7 +20,7 @@ ALL = pytest.mark.parametrize("road", list(API_ROUTES))
 async def test_text_streams_and_ends(road: str, worker: WorkerProcess, aimock_url: str) -> None:
     reply = await ask_model(create_model(road, aimock_url, worker), "hello")
     assert reply.text == "Hello from the mock, with ünïcode and 日本語."
-    assert len(reply.events) >= 3  # pieces of the text, which come together as the provider is fast, and the end
+    assert len(reply.events) >= 3  # pieces of the text, which arrive together because the provider is fast, and the end
     assert reply.finished.api_route == ("responses" if road == "responses" else "chat")
     assert reply.finished.reason == "stop"
     assert reply.uses == []
@@ -49,7 +49,7 @@ async def test_parallel_calls_arrive_complete_with_ids_of_ours(
     assert {event.id for event in reply.events_of(ToolUseDelta)} == set(started)
 
 
-# not gemini: litellm writes function_response, aimock reads functionResponse only; test_raw_provider looks at the body
+# not gemini: litellm writes function_response, aimock reads functionResponse only; test_raw_provider checks the body
 @pytest.mark.req("llm.openai.functions")
 @pytest.mark.req("llm.openai.state")
 @pytest.mark.req("llm.providers")

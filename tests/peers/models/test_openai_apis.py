@@ -1,4 +1,4 @@
-"""The two APIs of OpenAI side by side, on the wire: what each is sent, and what each of its answers becomes."""
+"""The two APIs of OpenAI on the wire: what each is sent, and how each of its answers is read."""
 
 import json
 from typing import Any
@@ -27,13 +27,13 @@ REFUSED: Json = {"type": "message", "id": "i", "role": "assistant", "status": "c
 
 
 def completion_chunk(delta: Json, reason: str | None = None) -> Json:
-    """One chunk of Chat Completions."""
+    """Return one chunk of Chat Completions."""
     choices = [{"index": 0, "delta": delta, "finish_reason": reason}]
     return {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": choices}
 
 
 def responses_event(kind: str, **members: Any) -> Json:
-    """One event of Responses."""
+    """Return one event of Responses."""
     return {"type": f"response.{kind}", "sequence_number": 1, "output_index": 0, **members}
 
 
@@ -48,7 +48,7 @@ def final_event(status: str, *output: Json, **members: Any) -> Json:
 
 
 def tool_call_events(*pieces: str) -> list[Json]:
-    """An answer of Responses that reasons and calls a tool, its arguments in pieces."""
+    """Return an answer of Responses that reasons and calls a tool, its arguments in pieces."""
     whole = {**CALL, "arguments": "".join(pieces)}
     added = responses_event("output_item.added", item={**whole, "arguments": ""})
     done = responses_event("output_item.done", item=whole)
@@ -157,7 +157,7 @@ async def test_reasoning_of_responses_goes_back_with_the_result_of_the_call_it_l
 
 
 def chat_config(base: str) -> ModelConfig:
-    """The model that reasoned, by its other API."""
+    """Return the configuration of the reasoning model for its other API."""
     return ModelConfig(name="openai/gpt-5", api_base=f"{base}/v1", api="auto")
 
 

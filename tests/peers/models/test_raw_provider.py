@@ -1,4 +1,4 @@
-"""Through the real worker to a provider of our own: hanging up, silence, cut streams, refused ports, crashes."""
+"""The real worker and a raw provider: hang-ups, silence, truncated streams, refused ports, crashes."""
 
 import base64
 import json
@@ -33,7 +33,7 @@ from tests.peers.models.model_requests import (
 from tests.peers.models.raw_provider import RawProvider
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer]
-# Three processes take part in hanging up; on a busy machine one of them may not run for 100 ms. One good try proves it.
+# Hanging up involves three processes; on a busy machine one may not run for 100 ms. One good try proves it.
 TRIES = 3
 REAL_COMMAND = worker_client.WORKER_COMMAND
 
@@ -152,7 +152,7 @@ async def test_a_busy_provider_is_asked_three_times_and_its_patience_honoured(
     assert len(reply.events_of(RetryScheduled)) == 2
     assert reply.error is not None
     assert reply.error.model_kind == "quota"
-    if api_route != "gemini":  # litellm 1.105 loses the header there
+    if api_route != "gemini":  # litellm 1.105 drops the header there
         assert reply.events_of(RetryScheduled)[0].seconds == 0.2
 
 
@@ -232,7 +232,7 @@ async def test_a_worker_that_dies_ends_its_calls_and_the_next_call_starts_anothe
 
 
 async def test_closing_ends_a_worker_that_still_imports(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_client, "WORKER_COMMAND", REAL_COMMAND)  # a fork has nothing to import
+    monkeypatch.setattr(worker_client, "WORKER_COMMAND", REAL_COMMAND)  # a fork imports nothing
     mine = WorkerProcess(lambda _line: None)
     async with anyio.create_task_group() as starting:
         starting.start_soon(mine.ensure_ready)

@@ -1,4 +1,4 @@
-"""A provider that sends a request elsewhere gets neither the key nor the conversation sent there."""
+"""A provider that redirects a request: neither the key nor the conversation is sent to the target."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Through the real worker: answers that never end, absurd reports of usage, very many calls."""
+"""The real worker with endless answers, absurd usage reports and very many calls."""
 
 import gzip
 from typing import Any

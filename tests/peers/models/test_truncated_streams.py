@@ -26,7 +26,7 @@ async def test_a_stream_without_a_finish_reason_is_no_complete_answer(
 
 
 def gemini(text: str, **more: Any) -> dict[str, Any]:
-    """One chunk as Gemini streams it."""
+    """Return one chunk as Gemini streams it."""
     return {"candidates": [{"content": {"parts": [{"text": text}], "role": "model"}, "index": 0, **more}]}
 
 

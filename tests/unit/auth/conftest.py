@@ -1,4 +1,4 @@
-"""What tests of signing in share."""
+"""Fixtures of the sign-in tests."""
 
 import pytest
 
@@ -7,6 +7,6 @@ from mcphost.auth import device_flow
 
 @pytest.fixture
 def fast_device_polling(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The device flow polls at once, whatever interval the server asks for."""
+    """Poll the device flow at once, whatever interval the server requests."""
     monkeypatch.setattr(device_flow, "MIN_INTERVAL", 0.01)
     monkeypatch.setattr(device_flow, "DEFAULT_INTERVAL", 0.05)

@@ -1,4 +1,4 @@
-"""A protected MCP server and its authorization server on loopback, real enough to rotate, revoke, forget and attack."""
+"""A protected MCP server and its authorization server on loopback, which can rotate, revoke, forget and attack."""
 
 import base64
 import hashlib
@@ -26,7 +26,7 @@ from tests.unit.transport.raw_http import ReceivedRequest
 
 @dataclass
 class OAuthPeer:
-    """Both servers; what a test changes here they do from then on."""
+    """Both servers; changed attributes take effect at once."""
 
     origin: str = ""
     lifetime: int | None = 3600
@@ -117,7 +117,7 @@ class OAuthPeer:
     async def authorize(self, request: ReceivedRequest) -> None:
         asked = dict(parse_qsl(request.path.partition("?")[2], keep_blank_values=True))
         self.asked.append(asked)
-        code = f"code-0{secrets.token_urlsafe(12)}"  # a digit: only values with one are taken for secrets
+        code = f"code-0{secrets.token_urlsafe(12)}"  # a digit: only values with one count as secrets
         self.codes[code] = asked
         back: dict[str, str | None] = {"code": code, "state": asked.get("state"), **self.redirect}
         query = urlencode({name: value for name, value in back.items() if value is not None})
@@ -138,7 +138,7 @@ class OAuthPeer:
             family = self.families.get(form["refresh_token"])
             if family is None or self.live.get(family) != form["refresh_token"]:
                 if family is not None:
-                    self.live.pop(family, None)  # used twice: somebody stole it, all of the family die
+                    self.live.pop(family, None)  # used twice: it was stolen, so the whole family is revoked
                 await self.json(
                     request, {"error": "invalid_grant", "error_description": "that refresh token is gone"}, 400
                 )
@@ -200,7 +200,7 @@ class ToolsPeer(OAuthPeer):
 
 @asynccontextmanager
 async def run_peer(kind: type[OAuthPeer] = OAuthPeer, **settings: Any) -> AsyncIterator[OAuthPeer]:
-    """Both servers, on one port."""
+    """Run both servers on one port."""
     one = kind(**settings)
     async with raw_http.serve(one.handle) as server:
         one.origin = f"http://127.0.0.1:{server.port}"
@@ -259,7 +259,7 @@ class RefusedRequest:
 
 
 def create_oauth(peer: OAuthPeer, user: Any, token_store: TokenStore | None = None, **settings: Any) -> OAuthProvider:
-    """The product's own authorizer for that peer."""
+    """Return the product's OAuthProvider for that peer."""
     target = SignInTarget(server="peer", url=peer.url, **settings)
     return OAuthProvider(
         target, OAuthHttpClient(UrlPolicy(peer.url)), token_store or TokenStore(MemoryBackend(), None), user
@@ -275,7 +275,7 @@ async def _send(auth: OAuthProvider, peer: OAuthPeer) -> tuple[int, RefusedReque
 
 
 async def send_request(auth: OAuthProvider, peer: OAuthPeer) -> int:
-    """One request as a transport makes it; its status."""
+    """Send one request as a transport does; return its status."""
     for _ in range(3):
         status, refused = await _send(auth, peer)
         if status not in (401, 403) or not await auth.recover(refused):
@@ -284,7 +284,7 @@ async def send_request(auth: OAuthProvider, peer: OAuthPeer) -> int:
 
 
 async def send_with_sign_in(auth: OAuthProvider, peer: OAuthPeer) -> int:
-    """The same with the person at hand, as a caller does it."""
+    """Send a request as a caller does, with an interactive sign-in if needed."""
     for attempt in range(1, 9):
         status, refused = await _send(auth, peer)
         if status not in (401, 403):
@@ -295,5 +295,5 @@ async def send_with_sign_in(auth: OAuthProvider, peer: OAuthPeer) -> int:
 
 
 def query(url: str) -> dict[str, str]:
-    """The parameters of an address."""
+    """Return the query parameters of a URL."""
     return dict(parse_qsl(urlsplit(url).query))

@@ -9,7 +9,7 @@ from mcphost.serialization import replace
 
 
 class StorageUser:
-    """Answers from lists and remembers what it was asked."""
+    """A user who answers from lists and records the questions."""
 
     def __init__(self, *places: tuple[str, str], phrases: tuple[str | None, ...] = ()) -> None:
         self.places, self.phrases = list(places), list(phrases)
@@ -37,7 +37,7 @@ async def age_sign_in(auth: Any, token_store: TokenStore, seconds: float = 4000)
 
 
 class SharedFolderBackend(MemoryBackend):
-    """A vault that processes share, as they do a keyring."""
+    """A backend that processes share, like a keyring."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The whole sign-in against a real authorization server on loopback, from the 401 to the same request again."""
+"""The whole sign-in against a real authorization server on loopback, from the 401 to the repeated request."""
 
 import json
 import re
@@ -115,7 +115,7 @@ async def test_the_configured_issuer_is_used_where_a_server_names_none() -> None
         assert set(peer.paths()) == {"/mcp", *(f"/.well-known/oauth-protected-resource{path}" for path in ("/mcp", ""))}
         assert two.asked[0]["resource"] == peer.url
         two.document = {"code_challenge_methods_supported": None}
-        with pytest.raises(UntrustedMetadata, match="PKCE"):  # it has metadata, so it is held to them
+        with pytest.raises(UntrustedMetadata, match="PKCE"):  # it has metadata, so they must be valid
             await create_oauth(peer, BrowserUser(), issuer=two.origin).login()
         two.answers["/.well-known/oauth-authorization-server"] = (404, b"", "")
         with pytest.raises(EndpointUnreachable, match="no metadata"):

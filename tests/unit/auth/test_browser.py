@@ -1,4 +1,4 @@
-"""A browser is opened by a program with an argument, never by a shell, and only for what a browser is for."""
+"""A browser is started by a program with an argument, never by a shell, and only for allowed URLs."""
 
 import json
 import os
@@ -17,7 +17,7 @@ NASTY = "https://as.example/a?x=$(touch%20owned);touch$IFS'owned'&y=*"
 
 @pytest.fixture
 def browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A browser that notes what it was started with."""
+    """Create a browser that records its arguments."""
     program = tmp_path / "browser"
     program.write_text(
         f"#!{sys.executable}\nimport json, os, sys\nnew, told = {str(tmp_path / 'new')!r}, {str(tmp_path / 'told')!r}\n"
@@ -45,7 +45,7 @@ def test_the_address_is_one_argument_and_no_shell_reads_it(browser: Path) -> Non
     assert unquote(address) == unquote(NASTY)
 
 
-# wslview writes the address into a command line of PowerShell or cmd.
+# wslview writes the URL into a command line of PowerShell or cmd.
 @pytest.mark.req("auth.url-open-no-shell")
 @pytest.mark.parametrize(
     ("url", "given"),

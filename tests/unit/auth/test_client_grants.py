@@ -1,4 +1,4 @@
-"""Sign-ins without a person, and tokens that are bound to a key: what is sent, where, and how often."""
+"""Sign-ins without a user, and tokens that are bound to a key: what is sent, where, and how often."""
 
 import base64
 import json
@@ -75,7 +75,7 @@ async def test_a_client_grant_stores_nothing_asks_nothing_and_is_shown_as_renewi
             assert auth.account is not None
             assert (validity(auth.account), describe_validity(auth.account)) == ("good", "renewed automatically")
             assert describe_storage(auth.account).startswith("not stored")
-        # The sign-in of a person at the same server is neither used for it nor touched.
+        # A user's sign-in at the same server is neither used for it nor changed.
         assert [form["grant_type"] for form in peer.forms] == ["client_credentials"] * 2
         assert f"Bearer {signed.tokens.access}" not in [seen.headers.get("authorization") for seen in peer.seen[-4:]]
         assert await auth.resolve_storage(await auth.login()) == "earned"

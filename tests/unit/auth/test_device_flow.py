@@ -1,4 +1,4 @@
-"""The device flow: a code for a browser anywhere, asked about patiently, and never for ever."""
+"""The device flow: a code for a browser anywhere, polled at the server's interval, and never forever."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Where metadata is looked for, proof keys, scopes, client authentication, and what a token reply may hold."""
+"""Discovery of metadata, proof keys, scopes, client authentication, and valid token responses."""
 
 import base64
 import re

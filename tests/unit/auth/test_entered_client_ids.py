@@ -17,7 +17,7 @@ SECRET = "the-client-secret-7"
 
 
 class KnownClientPeer(OAuthPeer):
-    """Knows one client by its id and secret, and its redirect address."""
+    """A peer that knows one client by its id, secret and redirect URI."""
 
     secret: str = SECRET
 
@@ -92,7 +92,7 @@ async def test_a_wrong_secret_is_not_kept_and_asked_for_again() -> None:
             await send_with_sign_in(auth, peer)
         assert await token_store.load_client(peer.origin) is None
         assert await send_with_sign_in(auth, peer) == 200
-        # Later the secret is changed at the authorization server: what was kept is dropped and asked for anew.
+        # Later the secret is changed at the authorization server: the stored one is dropped and requested again.
         assert isinstance(peer, KnownClientPeer)
         peer.secret = "the-next-secret-8"
         user.clients = [("by-hand", peer.secret)]

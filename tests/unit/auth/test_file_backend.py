@@ -1,4 +1,4 @@
-"""Secrets in a file: for its owner alone, whole after every accident, and sealed unless its passphrase is given."""
+"""Secrets in a file: for its owner alone, intact after every accident, and encrypted if there is a passphrase."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A code instead of a browser and back, in the middle of a sign-in, as the person wants it."""
+"""A code instead of a browser and back, during a sign-in, as the user chooses."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Whatever an authorization server sends: a value of ours or a SignInRequired, never anything else."""
+"""Anything an authorization server sends results in a valid value or a SignInRequired, nothing else."""
 
 import json
 import tracemalloc
@@ -97,7 +97,7 @@ def test_a_compressed_document_has_one_stream_with_its_end() -> None:
 
 
 class SlowBody:
-    """An answer whose body comes one byte at a time."""
+    """A body that arrives one byte at a time."""
 
     headers: ClassVar[dict[str, str]] = {}
     status_code = 200
@@ -109,7 +109,7 @@ class SlowBody:
             yield b" "
 
     async def aclose(self) -> None:
-        """Nothing is open."""
+        """Do nothing."""
 
 
 @pytest.mark.anyio

@@ -1,4 +1,4 @@
-"""The vault: only back ends that encrypt, a real Secret Service, and plain words when there is none."""
+"""The keyring: only backends that encrypt, a real Secret Service, and a clear error if there is none."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Sign-in through a proxy that resolves the names: a real one on loopback, with CONNECT, and what is asked of it."""
+"""Sign-in through a proxy that resolves the names: a real one on loopback, with CONNECT, and its requests."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 class TunnelProxy:
-    """Opens tunnels: whatever the name, they lead to one port of this machine."""
+    """A proxy that opens tunnels: every name leads to one port of this machine."""
 
     def __init__(self, target: int) -> None:
         self._target = target
@@ -74,7 +74,7 @@ async def serve_behind_proxy(
 
 
 def fake_resolver(**addresses: Sequence[str]) -> Resolver:
-    """A resolver that knows these names and no other."""
+    """Return a resolver that knows only these names."""
     table = {name.replace("_", "."): value for name, value in addresses.items()}
 
     async def resolve(host: str, port: int) -> Sequence[str]:

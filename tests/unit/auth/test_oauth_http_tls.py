@@ -1,4 +1,4 @@
-"""Sign-in over TLS: the judged address is connected to, the name is what the certificate must be for."""
+"""Sign-in over TLS: it connects to the checked address, and the certificate must be for the name."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ async def answer_hello(request: ReceivedRequest) -> None:
 
 
 def create_tls_requests(port: int, ca_file: Path | str, asked: list[str]) -> OAuthHttpClient:
-    """To a name that only our own resolver knows."""
+    """Return requests to a name that only our own resolver knows."""
 
     async def resolve(host: str, port: int) -> Sequence[str]:
         asked.append(host)

@@ -1,4 +1,4 @@
-"""Interim answers and heads of a sign-in server that never end: on plain sockets, in TLS and in a tunnel."""
+"""Endless interim responses and heads of a sign-in server: on plain sockets, in TLS and in a tunnel."""
 
 import asyncio
 import ssl
@@ -18,7 +18,7 @@ FINE = b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 12
 
 
 class HeadFloodServer:
-    """Sends `before` for ever, or `count` times and a good answer."""
+    """A server that sends `before` forever, or `count` times and then a valid response."""
 
     def __init__(self, before: bytes, count: int | None = None) -> None:
         self.before = before

@@ -1,4 +1,4 @@
-"""What may be asked for: scopes of OAuth, no more than a person can read; and what is kept of those that were given."""
+"""Requested scopes: valid ones, no more than a user can read; and which granted ones are stored."""
 
 from typing import Any
 

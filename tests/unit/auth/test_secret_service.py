@@ -1,4 +1,4 @@
-"""A real Secret Service that is locked, stopped or killed: no wait over the limit, no hang at the end, plain words."""
+"""A real Secret Service that is locked, stopped or killed: bounded waits, no hang at the end, clear errors."""
 
 import subprocess
 import sys
@@ -68,7 +68,7 @@ LARGE = """
 
 
 def run_script(folder: Path, body: str) -> tuple[list[str], float]:
-    """What the script printed, and how many seconds the whole program took."""
+    """Return the output of the script, and how many seconds the whole program took."""
     with secret_service(folder) as env:
         (daemon,) = [
             child for child in psutil.Process().children(recursive=True) if child.name().startswith("gnome-keyring-d")
@@ -96,7 +96,7 @@ def test_a_keyring_that_hangs_is_given_up_used_again_once_it_wakes_and_does_not_
     lines, seconds = run_script(tmp_path, STOPPED)
     given_up = ["error The keyring did not answer within 5 s.", "error The keyring still does not answer."]
     assert lines == [*given_up, "after"]
-    assert seconds < 30  # five and the start of a program, on a busy machine
+    assert seconds < 30  # five seconds and the start of a program, on a busy machine
 
 
 def test_a_keyring_that_dies_is_an_error(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 
 
 class FailingBackend:
-    """A keyring's back end that fails in one way; what it was given is in `kept`."""
+    """A keyring backend that fails in one way; `kept` has what it received."""
 
     def __init__(self, fault: str) -> None:
         self.fault = fault
@@ -68,7 +68,7 @@ def create_storage(backend: Any, folder: Path, owner: StorageUser | None, **more
 
 @pytest.fixture(autouse=True)
 def weak_key_derivation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A seal that is made in a moment; how strong it is in use, tests/unit/auth/test_file_backend.py says."""
+    """Use a fast key derivation; tests/unit/auth/test_file_backend.py tests the real one."""
     monkeypatch.setattr("mcphost.auth.secret_store.EncryptedFileBackend", partial(EncryptedFileBackend, log_n=14))
 
 
@@ -268,7 +268,7 @@ async def test_a_keyring_that_hangs_is_waited_for_once_and_used_once_it_answers(
 
 
 class SmallBackend(FailingBackend):
-    """As much as Windows' keyring takes: 2560 bytes of UTF-16."""
+    """A backend with the limit of Windows' keyring: 2560 bytes of UTF-16."""
 
     def set_password(self, service: str, name: str, value: str) -> None:
         if len(value.encode("utf-16-le")) > 2_560:
@@ -292,7 +292,7 @@ async def test_a_secret_too_long_for_the_keyring_is_kept_in_parts_that_are_remov
 
 
 class LosingBackend(FailingBackend):
-    """One whose collection is gone for the next `left` calls, as gnome-keyring's is while other processes write."""
+    """A backend whose collection is missing for the next `left` calls, as gnome-keyring's is during other writes."""
 
     def __init__(self, left: int, slowly: float = 0) -> None:
         super().__init__("")
@@ -335,7 +335,7 @@ async def test_what_a_person_may_have_refused_is_not_tried_again(monkeypatch: py
 
 
 class OverlapBackend(FailingBackend):
-    """One that sees whether two callers are in it at once."""
+    """A backend that detects two callers at once."""
 
     def __init__(self) -> None:
         super().__init__("")

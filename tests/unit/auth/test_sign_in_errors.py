@@ -1,4 +1,4 @@
-"""A sign-in that cannot be names what is wrong, the true reason and what to do, for every kind of wrong address."""
+"""A failed sign-in names the fault, its cause and the fix, for every kind of wrong URL."""
 
 from pathlib import Path
 from typing import Any

@@ -80,7 +80,7 @@ async def test_what_fails_and_what_is_cancelled_is_over() -> None:
 
 
 class RecordingTerminal(io.StringIO):
-    """A terminal that remembers."""
+    """A terminal that records its output."""
 
     def isatty(self) -> bool:
         return True

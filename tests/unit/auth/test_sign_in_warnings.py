@@ -1,4 +1,4 @@
-"""What a person is warned of before they sign in."""
+"""Warnings that a user sees before a sign-in."""
 
 import pytest
 

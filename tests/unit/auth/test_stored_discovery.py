@@ -1,4 +1,4 @@
-"""What was found out for a sign-in is kept with it for people to see: bounded, without secrets, past renewals."""
+"""Discovery results are stored with a sign-in for display: bounded, without secrets, kept across refreshes."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def sign_in_and_reload(peer: OAuthPeer, folder: Path) -> Account:
-    """The entry of the index after a sign-in, as another process reads it."""
+    """Sign in; return the entry of the index as another process reads it."""
     assert await send_with_sign_in(create_oauth(peer, BrowserUser(), TokenStore(MemoryBackend(), folder)), peer) == 200
     (entry,) = await TokenStore(MemoryBackend(), folder).accounts()
     return entry

@@ -1,4 +1,4 @@
-"""What lies in a vault, and what the user entered, counts only for whom it was put there."""
+"""Stored sign-ins and entered clients are used only for the server they were stored for."""
 
 from pathlib import Path
 

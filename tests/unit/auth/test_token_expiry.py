@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Clocks:
-    """One on the wall that can be set, and one that only runs."""
+    """A wall clock that can be set, and a monotonic clock."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.wall, self.ran = 1_800_000_000.0, 50.0
@@ -78,7 +78,7 @@ async def test_what_is_shown_of_the_end_is_what_is_judged_whatever_clock_is_set(
         clocks.pass_(2400)
         (listed,) = await token_store.accounts()
         assert validity(listed) == "ended"
-    # Another process never used it: the clock on the wall is all there is, and no moment of another clock is written.
+    # Another process never used it: only the wall clock is known, and no time of another clock is stored.
     (stored,) = await TokenStore(MemoryBackend(), tmp_path).accounts()
     assert stored.monotonic_expiry == 0
     assert stored.seconds_left(stored.expires - 60) == 60
@@ -129,7 +129,7 @@ async def test_a_refusal_of_an_old_token_is_about_its_age_also_when_the_clock_wa
 
 
 class WholeSecondsPeer(OAuthPeer):
-    """Counts whole seconds, as many servers do: what was issued at 0.9 for one second is over at 1.0."""
+    """A peer that counts whole seconds, as many servers do: a token issued at 0.9 for one second ends at 1.0."""
 
     ends: dict[str, int]
 

@@ -1,4 +1,4 @@
-"""Tokens as they age: renewed before and after they end, once for everybody, across tasks and processes, and kept."""
+"""Aging tokens: refreshed before and after they expire, once for all tasks and processes, and stored."""
 
 import subprocess
 import sys
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.anyio
 
 
 class ReadOnlyBackend(MemoryBackend):
-    """A keyring that takes nothing."""
+    """A keyring that stores nothing."""
 
     async def set(self, name: str, secret: str) -> None:
         raise McpHostError("The keyring is locked.", "Unlock it.")
@@ -64,7 +64,7 @@ async def test_a_token_that_the_server_refuses_is_renewed_once() -> None:
     async with run_peer() as peer:
         auth = create_oauth(peer, user, token_store)
         await send_with_sign_in(auth, peer)
-        await age_sign_in(auth, token_store, 1000)  # old, and not yet at its end
+        await age_sign_in(auth, token_store, 1000)  # old, and not expired yet
         peer.valid.clear()
         assert await send_request(auth, peer) == 200
     assert [form["grant_type"] for form in peer.forms] == ["authorization_code", "refresh_token"]
@@ -371,7 +371,7 @@ async def test_the_account_that_was_chosen_last_is_used_by_later_runs_until_it_i
         assert again.account.account == "work"
         written = create_oauth(
             peer, None, TokenStore(backend, tmp_path), is_account_configured=True
-        )  # the user's file says which: the default one
+        )  # the user's file selects it: the default one
         assert await send_request(written, peer) == 200
         assert written.account is not None
         assert written.account.account == ""
@@ -449,7 +449,7 @@ async def test_what_another_process_stored_meanwhile_is_never_deleted(tmp_path: 
 
 
 class LockedBackend(SharedFolderBackend):
-    """A keyring that nothing can be read from while it is locked."""
+    """A keyring that cannot be read while it is locked."""
 
     locked = False
 
@@ -623,7 +623,7 @@ async def test_requests_with_a_valid_token_do_not_wait_for_each_other() -> None:
             there.append(seen)
             if len(there) == 3:
                 all_there.set()
-            await all_there.wait()  # none is answered before all have come
+            await all_there.wait()  # none is answered before all have arrived
             await handle(peer, seen)
 
         peer.mcp = meet.__get__(peer)  # type: ignore[method-assign]

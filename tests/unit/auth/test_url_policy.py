@@ -1,4 +1,4 @@
-"""Which addresses sign-in uses, and what an MCP server's own address is."""
+"""The URLs that a sign-in may use, and the canonical URL of an MCP server."""
 
 import ipaddress
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""KEY=VALUE and --args: typed by the tool's schema, mistakes named."""
+"""KEY=VALUE and --args: converted by the tool's schema, with clear errors."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What `mcphost audit export` writes is safe to look at and to open in a spreadsheet."""
+"""The output of `mcphost audit export` is safe to view and to open in a spreadsheet."""
 
 import csv
 import io

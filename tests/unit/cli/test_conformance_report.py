@@ -1,4 +1,4 @@
-"""`mcphost doctor --conformance` says what this build speaks, from the tables the code works with."""
+"""`mcphost doctor --conformance` reports what this build supports, from the tables that the code uses."""
 
 import json
 

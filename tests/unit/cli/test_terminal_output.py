@@ -1,4 +1,4 @@
-"""Output of commands: drawn on a terminal, plain elsewhere, and never interpreted."""
+"""Output of commands: formatted on a terminal, plain elsewhere, and never interpreted."""
 
 import io
 import re
@@ -15,14 +15,14 @@ SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
 class FakeTerminal(io.StringIO):
-    """A text stream that says it is a terminal."""
+    """A text stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True
 
 
 def open_screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
-    """Make standard output a terminal of 40 columns with colors; the result returns what it got."""
+    """Make standard output a terminal of 40 columns with colours; return a function that returns the output."""
     stream = FakeTerminal()
     monkeypatch.setattr(sys, "stdout", stream)
     for name, value in (("TERM", "xterm-256color"), ("COLUMNS", "40"), ("LINES", "10")):
@@ -104,7 +104,7 @@ def test_streamed_markdown_prints_each_block_once(monkeypatch: pytest.MonkeyPatc
     for letter in text:
         stream.write(letter)
     stream.end_line()
-    # Every redrawn piece is erased before it is drawn again; what stays is printed after the last erasure.
+    # Every redrawn piece is erased before it is drawn again; the final output follows the last erasure.
     final = "\n".join(plain_lines(screen().split("Title")[-1]))
     assert final.count("The end") == 1
     from mcphost.cli.terminal_output import finished_length

@@ -1,4 +1,4 @@
-"""What all tests of the client share: a stream that ended is asked for again soon."""
+"""Fixtures of the client tests: an ended stream is resumed soon."""
 
 import pytest
 
@@ -10,12 +10,12 @@ LEAST_WAIT = http_exchange.MIN_RESUME_DELAY
 
 @pytest.fixture
 def fast_task_polling(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tasks are polled every hundredth of a second."""
+    """Poll tasks every hundredth of a second."""
     monkeypatch.setattr(tasks, "MIN_POLL_INTERVAL", 0.01)
     monkeypatch.setattr(tasks, "FIRST_POLL_INTERVAL", 0.01)
 
 
 @pytest.fixture(autouse=True)
 def _shorten_retry_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Dozens of streams end here; how long the client waits then is the matter of one test."""
+    """Shorten the wait after the end of a stream; one test checks its real length."""
     monkeypatch.setattr(http_exchange, "MIN_RESUME_DELAY", 0.05)

@@ -37,7 +37,7 @@ def send_error(ident: Any, code: int, data: Any = None) -> None:
 
 
 def answer_handshake(ident: Any, message: dict[str, Any]) -> None:
-    """Answer as a server of the handshake era that knows nothing of the other one."""
+    """Answer as a server of the handshake era that does not know the other one."""
     params = message.get("params") or {}
     if message["method"] == "initialize":
         result = {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": INFO}
@@ -48,7 +48,7 @@ def answer_handshake(ident: Any, message: dict[str, Any]) -> None:
         os._exit(9)
     elif KIND == "legacy, refuses":
         send_error(ident, -32601)
-    # All others ignore what they do not know.
+    # All others ignore unknown messages.
 
 
 def answer_stateless(ident: Any, message: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Who stands on the host's side of a session in these tests."""
+"""The host's side of a session in these tests."""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -9,7 +9,7 @@ from mcphost.protocol.server_requests import ClientResult, ServerRequest, Server
 
 
 class FakeRequestHandler:
-    """A Responder that gives prepared replies by method and remembers what it was asked."""
+    """A RequestHandler that gives prepared replies by method and records the requests."""
 
     def __init__(self, replies: dict[str, ClientResult] | None = None) -> None:
         self.replies = replies or {}

@@ -17,7 +17,7 @@ EMPTY = Raw(b"{}")
 
 
 class IncomingRootsRequests:
-    """Requests that a server sends, and what was written to it; writing waits while `held` is not set."""
+    """Requests of a server, and the replies; writing waits while `held` is not set."""
 
     def __init__(self, held: anyio.Event | None = None) -> None:
         self.sent: list[JsonRpcMessage] = []

@@ -1,4 +1,4 @@
-"""A scripted server at the other end of an in-process pipe, met through the product's own opener."""
+"""A scripted server at the other end of an in-process pipe, reached through the product's own opener."""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -29,7 +29,7 @@ Script = Callable[["ScriptedServer", str, dict[str, Any]], Any]
 
 
 def empty_result(peer: "ScriptedServer", method: str, params: dict[str, Any]) -> Any:
-    """Answers every request with an empty object."""
+    """Answer every request with an empty object."""
     return {}
 
 
@@ -47,10 +47,10 @@ class RecordingPipe(InMemoryChannel):
 
 
 class ScriptedServer:
-    """`script(peer, method, params)` gives a result, an ErrorData, or None for no answer at all.
+    """A server with a script; `script(peer, method, params)` returns a result, an ErrorData, or NO_REPLY.
 
-    `seen` is every message we wrote, decoded. `initialize` or `server/discover` is
-    answered by the revision; `opening` answers them first where it gives something.
+    `seen` is every message that we wrote, decoded. `initialize` or `server/discover` is
+    answered by the revision, unless `opening` returns an answer.
     """
 
     def __init__(
@@ -71,19 +71,19 @@ class ScriptedServer:
         self.ident: Any = None
 
     def methods(self) -> list[str]:
-        """What was sent, by method; answers as `answer`."""
+        """Return the methods of what was sent; answers as `answer`."""
         return [message.get("method", "answer") for message in self.seen]
 
     def answers(self) -> list[dict[str, Any]]:
-        """The answers we wrote to requests of the server."""
+        """Return our answers to requests of the server."""
         return [message for message in self.seen if "method" not in message]
 
     def say(self, **message: Any) -> None:
-        """One message to the client."""
+        """Send one message to the client."""
         self.pipe.send_raw(json.dumps({"jsonrpc": "2.0", **message}).encode())
 
     async def wait_until(self, done: Callable[[], bool]) -> None:
-        """Wait until something holds of what was seen, twenty seconds at most."""
+        """Wait at most twenty seconds until a condition on the received messages is true."""
         with anyio.fail_after(20):
             while not done():
                 self._arrived = anyio.Event()
@@ -150,7 +150,7 @@ async def connect_to(
     eras: EraStore | None = None,
     **more: Any,
 ) -> AsyncIterator[Session]:
-    """A session with the peer, negotiated by the real opener."""
+    """Open a session with the peer, negotiated by the real opener."""
     opener = PipeOpener(expand=str, limits=limits or Limits(request_timeout=5, connect_timeout=5), eras=eras)
     opener.peer = peer
     config = ServerConfig(name="peer", command="peer", **more)

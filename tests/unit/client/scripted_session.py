@@ -46,7 +46,7 @@ async def open_scripted_session(
     *,
     patience: float = 5,
 ) -> AsyncIterator[tuple[Session, list[dict[str, Any]], InMemoryChannel]]:
-    """A session whose requests are answered by `server(method, params)`: a result, or an ErrorData, or None."""
+    """Open a session whose requests are answered by `server(method, params)`: a result, an ErrorData, or None."""
     pipe = InMemoryChannel()
     if isinstance(server, SubscriptionServer):
         server.pipe = pipe
@@ -91,7 +91,7 @@ async def open_scripted_session(
 
 
 class SubscriptionServer:
-    """A server of the stateless era with subscriptions: which are open, and how they speak."""
+    """A server of the stateless era with subscriptions; it records which are open."""
 
     def __init__(self, other: ServerFn = lambda *_: {}) -> None:
         self.handle_other = other
@@ -101,11 +101,11 @@ class SubscriptionServer:
         self._changed = anyio.Event()
 
     def __call__(self, method: str, params: dict[str, Any]) -> Any:
-        """The server function; a filter that `honours` maps to None is never acknowledged."""
+        """Answer a request; a filter that `honours` maps to None is never acknowledged."""
         return self.handle_other(method, params)
 
     def listen(self, ident: int, params: dict[str, Any]) -> None:
-        """A subscription was asked for."""
+        """Open a subscription."""
         self.opened.append({"id": ident, **params["notifications"]})
         honoured = self.accept_filter(params["notifications"])
         if honoured is not None:
@@ -119,7 +119,7 @@ class SubscriptionServer:
             await self._changed.wait()
 
     def say(self, ident: Any, method: str, **params: Any) -> None:
-        """A notification of the subscription with that id."""
+        """Send a notification of the subscription with that id."""
         meta = {"io.modelcontextprotocol/subscriptionId": ident}
         self.pipe.send(JsonRpcNotification(method, Raw(encode({**params, "_meta": meta}))))
 

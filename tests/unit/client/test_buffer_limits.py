@@ -26,7 +26,7 @@ ROOTS = ListRootsResult((Root("file:///a"),))
 
 
 def memory_of(make: Callable[[], object]) -> int:
-    """Bytes that are kept by what `make` returns."""
+    """Return the bytes kept by the result of `make`."""
     tracemalloc.start()
     try:
         kept = make()
@@ -98,7 +98,7 @@ async def test_questions_before_the_session_are_held_up_to_a_bound_of_bytes_and_
 
 
 class WaitingHandler(FakeRequestHandler):
-    """Answers when `go` is set."""
+    """A handler that answers when `go` is set."""
 
     def __init__(self) -> None:
         super().__init__({"roots/list": ROOTS})

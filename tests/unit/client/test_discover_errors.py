@@ -1,4 +1,4 @@
-"""What a server on a pipe says against `server/discover`, and which era that settles."""
+"""Errors of a pipe server for `server/discover`, and the era that each implies."""
 
 from typing import Any
 

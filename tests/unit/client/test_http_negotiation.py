@@ -1,4 +1,4 @@
-"""The last steps of finding out how an HTTP server wants to be spoken to: sign-in first, and HTTP+SSE at the end."""
+"""The last steps of the negotiation with an HTTP server: sign-in first, and HTTP+SSE at the end."""
 
 import json
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.anyio
 
 
 class TokenAuthorizer:
-    """An Authorizer that has a token after it was asked for one."""
+    """An authorizer that has a token after a sign-in."""
 
     def __init__(self) -> None:
         self.token = ""
@@ -160,7 +160,7 @@ async def test_a_ping_on_the_stream_of_the_handshake_is_answered_before_the_hand
 
 
 class RememberedEras:
-    """What the store would remember of one server."""
+    """A store of the era of one server."""
 
     def __init__(self, eras: ServerEras | None = None) -> None:
         self.eras = eras

@@ -24,7 +24,7 @@ BOTH = ["stateless", "handshake"]
 
 
 class RenewingAuthorizer:
-    """An Authorizer whose token can be renewed, quietly or by a person only."""
+    """An authorizer whose token can be refreshed, silently or by an interactive sign-in only."""
 
     def __init__(self, *, quietly: bool = True) -> None:
         self.number = 0
@@ -51,14 +51,14 @@ class RenewingAuthorizer:
 
     async def _renew(self) -> None:
         self.asked.set()
-        # Like a renewal whose new token must not be lost.
+        # Like a refresh whose new token must not be lost.
         with anyio.CancelScope(shield=True):
             await self.renewed.wait()
         self.number += 1
 
 
 def refuse_other_tokens(era: str, wants: list[str]) -> RequestHandler:
-    """Lets only the last of these tokens call a tool."""
+    """Return a handler that lets only the last of these tokens call a tool."""
 
     async def call(request: ReceivedRequest) -> object:
         if request.message["method"] == "tools/call" and request.headers["authorization"] != f"Bearer {wants[-1]}":
@@ -72,7 +72,7 @@ def refuse_other_tokens(era: str, wants: list[str]) -> RequestHandler:
 async def open_sender(
     era: str, token: RenewingAuthorizer
 ) -> AsyncIterator[tuple[RawServer, RequestSender, Mapping[str, str]]]:
-    """A caller that was let in as t-0, at a server whose tools want t-1."""
+    """Open a caller with the token t-0, at a server whose tools require t-1."""
     async with serve(refuse_other_tokens(era, ["t-1"])) as server:
         dialer = HttpConnector("peer", server.url, {}, warn=RecordingObserver().warn, authorizer=token)
         async with dialer.connect() as channel:
@@ -131,6 +131,6 @@ async def test_a_call_that_is_cancelled_while_its_token_is_renewed_is_not_sent_a
             tasks.cancel_scope.cancel()
             token.renewed.set()
         assert token.number == 1, "the new token is kept all the same"
-        # Another one goes through, and is the second that the server sees.
+        # Another request succeeds, and is the second that the server sees.
         await caller.send(CallTool("tool", {"n": 2}), headers=headers)
         assert [json.loads(call.body)["params"]["arguments"] for call in tool_calls(server)] == [{"n": 1}, {"n": 2}]

@@ -1,4 +1,4 @@
-"""Event streams that end before the answer: asked for again where the revision allows it, at the server's pace."""
+"""Event streams that end before the answer: resumed where the revision allows it, at the server's pace."""
 
 import anyio
 import pytest
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 
 def answer_resumption(ident: str, *, retry: bytes = b"") -> tuple[RequestHandler, list[str], list[float]]:
-    """A GET that answers the call of the first POST when it is asked after `ident`; what it heard, and when."""
+    """Return a handler that answers a GET after the event `ident`, and the recorded GETs with their times."""
     heard: list[str] = []
     times: list[float] = []
 
@@ -110,7 +110,7 @@ async def test_a_stream_without_event_ids_is_a_broken_connection() -> None:
         with anyio.fail_after(20), pytest.raises(ConnectionLost):
             await session.request(CallTool("x"))
         assert not [message for message in s.seen if "last-event-id" in message.headers]
-        with pytest.raises(ConnectionLost):  # the session itself goes on
+        with pytest.raises(ConnectionLost):  # the session itself continues
             await session.request(CallTool("y"))
 
 
@@ -144,7 +144,7 @@ async def test_leaving_while_a_stream_is_waited_for_cancels_in_words() -> None:
         async with anyio.create_task_group() as calls:
             calls.start_soon(session.request, CallTool("x"))
             await called.wait()
-            await anyio.sleep(0.3)  # the stream ends, and is to be opened again in half a minute
+            await anyio.sleep(0.3)  # the stream ends, and is to be resumed in half a minute
             calls.cancel_scope.cancel()
         with anyio.fail_after(20):
             await cancelled.wait()

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(autouse=True)
 def _no_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every connection that closes without an answer closed late enough to have read the request."""
+    """Treat every connection that closes without an answer as closed after it read the request."""
     monkeypatch.setattr(http_pool, "STALE_WINDOW", 0)
 
 
@@ -38,7 +38,7 @@ TOOLS = {"resultType": "complete", "tools": [{"name": "x", "inputSchema": {"type
 
 
 def refuse_then_answer(*refusals: RequestHandler, then: RequestHandler) -> RequestHandler:
-    """Refuses in turn, and then answers."""
+    """Refuse in turn, and then answer."""
     left = list(refusals)
 
     async def handler(request: ReceivedRequest) -> object:
@@ -66,7 +66,7 @@ async def test_a_busy_server_is_asked_again_after_the_time_it_names_with_a_count
         assert time.monotonic() - started_at >= 0.2
     calls = [message for message in server.seen if message.body and message.message.get("method") == "tools/call"]
     assert len(calls) == 2
-    assert len({call.message["id"] for call in calls}) == 2  # sent again is a request of its own
+    assert len({call.message["id"] for call in calls}) == 2  # sent again it is a new request
     assert [text for text in observer.warnings if f"HTTP {status}" in text]
     assert "asking again in" in next(
         str(notice.message) for notice in notifications if isinstance(notice, ProgressNotification)

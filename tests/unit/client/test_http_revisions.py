@@ -1,4 +1,4 @@
-"""Every revision over HTTP with a real socket: how it is agreed on, and which of its rules show in the requests."""
+"""Every revision over HTTP with a real socket: its negotiation, and its rules in the requests."""
 
 import json
 from typing import Any
@@ -55,7 +55,7 @@ async def test_each_revision_is_negotiated_over_http_and_kept_to(revision: Revis
             if message.method == "POST" and message.message.get("method") == "tools/call"
         ]
         posts = server.calls()
-    assert posts.count("POST server/discover") == 1  # the era is not asked for again
+    assert posts.count("POST server/discover") == 1  # the era is not negotiated again
     expected = revision.value if revision.has_version_header else None
     assert [call.headers.get("mcp-protocol-version") for call in calls] == [expected] * 2
     assert [call.headers.get("mcp-method") for call in calls] == (
@@ -161,7 +161,7 @@ async def test_leaving_closes_every_connection_and_sends_nothing_but_a_delete(re
     ("status", "code"), [(200, -32601), (404, -32601), (400, -32001), (404, -32003), (400, -32004)]
 )
 async def test_no_other_error_to_the_probe_makes_a_server_modern(status: int, code: int) -> None:
-    """-32001, -32003 and -32004 were the numbers of drafts; older servers use them for other things."""
+    """-32001, -32003 and -32004 were codes of drafts; older servers use them for other errors."""
     inner = handshake_server(answer_call)
 
     async def handler(request: ReceivedRequest) -> object:
@@ -240,7 +240,7 @@ async def test_a_missing_capability_is_named(data: Any, named: str) -> None:
             await session.request(CallTool("x"))
     assert exc_info.value.code == -32021
     assert named in exc_info.value.hint
-    assert server.calls().count("POST tools/call") == 1  # what we do not support is not tried again
+    assert server.calls().count("POST tools/call") == 1  # an unsupported one is not tried again
 
 
 @pytest.mark.req("base.response.error-without-id")

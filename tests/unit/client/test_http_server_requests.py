@@ -1,4 +1,4 @@
-"""Asks of an HTTP server: whatever the user does at an address, who we are to the server stays what it was."""
+"""Requests of an HTTP server: the account of the session stays the same, whatever the user does at a URL."""
 
 import anyio
 import pytest

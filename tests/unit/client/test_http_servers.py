@@ -143,7 +143,7 @@ async def test_without_a_session_id_none_is_sent_and_nothing_deleted(revision: R
 async def test_a_get_stream_that_is_not_offered_is_asked_for_once(
     revision: Revision, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "MAX_RECONNECT_DELAY", 0.0)  # asked for again, it would be at once
+    monkeypatch.setattr(http, "MAX_RECONNECT_DELAY", 0.0)  # resumed, it would arrive at once
     asked = anyio.Event()
 
     async def get(request: ReceivedRequest) -> None:

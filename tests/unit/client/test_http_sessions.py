@@ -1,4 +1,4 @@
-"""Sessions that an HTTP server forgets: opened anew within the connection, and what was refused is said again."""
+"""Sessions that an HTTP server forgets: opened again within the connection, and refused requests are repeated."""
 
 import json
 
@@ -39,7 +39,7 @@ async def test_a_forgotten_session_is_opened_anew_and_the_refused_call_repeated(
         assert session.facts.info.name == "server 2"
         with anyio.fail_after(20):
             async for change in session.changes(WatchedChanges()):
-                assert isinstance(change, ToolListChangedNotification)  # what was listed may be another list now
+                assert isinstance(change, ToolListChangedNotification)  # the listing may be outdated now
                 break
     assert server.ran == ["a", "b"]
     assert server.kept == [("session-1", "file:///x"), ("session-2", "file:///x")]
@@ -47,7 +47,7 @@ async def test_a_forgotten_session_is_opened_anew_and_the_refused_call_repeated(
 
 
 class StubbornServer(SessionForgettingServer):
-    """Its calls never end, and it answers a DELETE in a way of its own."""
+    """A server whose calls never end, and whose answer to DELETE is configurable."""
 
     def __init__(self, status: int | None = 202) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ async def test_leaving_while_a_call_runs_cancels_it_before_the_session_is_ended(
     assert before, "nothing was cancelled"
     assert all(
         item == before[0] and item.startswith("cancelled ") for item in before
-    )  # one that was on its way may repeat
+    )  # a request in flight may be repeated
 
 
 @pytest.mark.req("http.session.delete", "http.session.delete-405")
@@ -228,7 +228,7 @@ async def test_a_new_session_whose_opening_was_broken_off_is_opened_again_before
             and session == server.known
             and session not in ready
         ):
-            return await request.error(400, -32602)  # what servers say before they are told that the handshake is over
+            return await request.error(400, -32602)  # messages of servers before the end of the handshake
         return await server(request)
 
     async with open_http_session(handler) as (session, _):
@@ -359,7 +359,7 @@ async def test_a_session_id_goes_to_its_own_server_alone_and_ends_with_the_sessi
     for server, own in ((server_one, "secret-one"), (server_two, "secret-two")):
         assert {seen.headers.get("mcp-session-id", own) for seen in server.seen} == {own}
     async with open_http_session(handshake_server(session="secret-one")) as (_, server):
-        assert "mcp-session-id" not in server.seen[1].headers  # initialize starts without the id of the last time
+        assert "mcp-session-id" not in server.seen[1].headers  # initialize starts without the previous session id
 
 
 @pytest.mark.req("http.session.secret")
@@ -371,7 +371,7 @@ async def test_a_session_id_is_never_shown_or_logged(caplog: pytest.LogCaptureFi
 
     observer, said = RecordingObserver(), [""]
     async with open_http_session(handshake_server(call, session="secret-one"), observer) as (session, server):
-        for name in ("400", "500", "404"):  # the last one means that the session is gone, and again in the new one
+        for name in ("400", "500", "404"):  # the last one means that the session is gone, also in the new one
             with pytest.raises(ServerError) as exc_info:
                 await session.request(CallTool(name))
             said += [exc_info.value.message, exc_info.value.hint]

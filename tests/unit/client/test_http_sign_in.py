@@ -1,4 +1,4 @@
-"""A session whose server wants an account: signed in while connecting, stepped up in a call, left alone otherwise."""
+"""A session whose server requires an account: sign-in while connecting, step-up in a call, otherwise unchanged."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 
 
 class NotebookServer(OAuthPeer):
-    """Speaks 2026-07-28; its one resource is private, and another for each token."""
+    """A server of 2026-07-28; its one resource is private and differs for each token."""
 
     scope_of_cache = "private"
 
@@ -65,7 +65,7 @@ async def test_connecting_signs_in_and_a_call_steps_up_and_is_sent_again() -> No
 
 
 class RevisionServer(OAuthPeer):
-    """Speaks the revision of the test, with sessions where the revision has them, and demands an account always."""
+    """A server of the revision under test, with sessions where the revision has them; it always requires an account."""
 
     revision = Revision.V2025_11_25
 
@@ -136,7 +136,7 @@ async def test_what_one_account_was_given_is_never_given_to_the_one_that_signs_i
             first = await read_notes(session)
             asked = len(peer.seen)
             assert await read_notes(session) == first
-            assert len(peer.seen) == asked  # remembered for whoever asked
+            assert len(peer.seen) == asked  # stored for the account that asked
             await opens.sign_in(server, RecordingObserver())
             second = await read_notes(session)
             assert second != first
@@ -192,7 +192,7 @@ class SessionServer(ToolsPeer):
 
 async def test_the_end_of_a_session_carries_the_token_and_waits_for_no_renewal() -> None:
     async with run_peer(kind=SessionServer) as peer:
-        peer.free, peer.lifetime = ("server/discover",), 0  # over at once, so that it is renewed before each use
+        peer.free, peer.lifetime = ("server/discover",), 0  # expires at once, so that it is refreshed before each use
         with anyio.fail_after(20):
             async with create_opener(BrowserUser()).open(
                 ServerConfig(name="peer", url=peer.url), FakeRequestHandler(), RecordingObserver()
@@ -304,7 +304,7 @@ def test_the_grants_of_a_configuration_become_machines() -> None:
 
 
 class SseToolsServer(ToolsPeer):
-    """The same over HTTP+SSE: the stream itself needs an account."""
+    """A server over HTTP+SSE whose stream requires an account."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)

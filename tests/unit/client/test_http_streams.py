@@ -37,7 +37,7 @@ MEGABYTE = 1_000_000
 
 
 def stream_reply(*pieces: bytes) -> RequestHandler:
-    """Answers a call with these pieces of an event stream, %ID% being the call's id."""
+    """Answer a call with these pieces of an event stream; %ID% is the call's id."""
 
     async def call(request: ReceivedRequest) -> object:
         await request.stream()

@@ -1,4 +1,4 @@
-"""Requests of a server, and what takes them back."""
+"""Requests of a server, and their cancellation."""
 
 from typing import cast
 

@@ -1,4 +1,4 @@
-"""Answers that break the rules of JSON-RPC, from a real process: each costs its own call, soon and with the reason."""
+"""Invalid JSON-RPC answers from a real process: each fails its own call, soon and with the reason."""
 
 import anyio
 import pytest
@@ -12,7 +12,7 @@ from tests.unit.client.stdio_sessions import call_echo, faulty_server_config, op
 
 pytestmark = pytest.mark.anyio
 GOOD = '{"jsonrpc":"2.0","id":@,"result":{"content":[]}}'
-# What comes instead of an answer (@ is the id), what it ends in, a word of the reason, and seconds at most.
+# The invalid answer (@ is the id), the resulting error, a word of the reason, and the maximum of seconds.
 FAULTS: list[tuple[str, type[ServerError], str]] = [
     ('{"jsonrpc":"2.0","id":"@","result":{}}', MalformedMessage, "an id that is a text"),
     ('{"jsonrpc":"2.0","id":@.0,"result":{}}', MalformedMessage, "an id that is"),

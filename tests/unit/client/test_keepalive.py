@@ -1,4 +1,4 @@
-"""Is the server still there? Pings in both directions, and what a server that misses them comes to."""
+"""Pings in both directions, and the end of a session whose server misses them."""
 
 from typing import Any
 
@@ -73,7 +73,7 @@ async def test_a_ping_that_is_answered_again_forgives_the_ones_before(monkeypatc
 
 
 async def test_a_server_busy_with_a_call_is_not_pinged_and_not_given_up() -> None:
-    """Many servers do one thing at a time: a ping behind a long tool would be missed by a healthy server."""
+    """Many servers do one thing at a time: a healthy one would miss a ping behind a long tool call."""
 
     def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         busy.append(peer.ident)

@@ -1,6 +1,6 @@
 """Attacks on sign-in and the tests that try them; tests/architecture checks this list.
 
-"rule" rows are what every sign-in keeps to, "incident" rows happened to others, "rfc9700" rows are the best current
+"rule" rows are what every sign-in must do, "incident" rows happened to others, "rfc9700" rows are the best current
 practice of OAuth for a native public client.
 """
 

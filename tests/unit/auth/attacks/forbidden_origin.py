@@ -9,7 +9,7 @@ from tests.unit.transport.raw_http import RawServer
 
 
 class ForbiddenOrigin(OAuthPeer):
-    """`connections` counts who came at all; `caught` is all that was said."""
+    """A server on a forbidden origin; `connections` counts clients; `caught` is everything they sent."""
 
     server: RawServer
 
@@ -27,7 +27,7 @@ class ForbiddenOrigin(OAuthPeer):
 
 @asynccontextmanager
 async def forbidden_origin() -> AsyncIterator[ForbiddenOrigin]:
-    """Another origin: another port counts as one."""
+    """Run a server on another origin, which another port is."""
     origin = ForbiddenOrigin()
     async with raw_http.serve(origin.handle) as server:
         origin.server, origin.origin = server, f"http://127.0.0.1:{server.port}"

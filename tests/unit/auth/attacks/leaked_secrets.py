@@ -1,4 +1,4 @@
-"""The secrets that went over the wire."""
+"""The secrets that were sent over the wire."""
 
 from tests.unit.auth.oauth_peer import OAuthPeer, query
 
@@ -12,7 +12,7 @@ SECRET_HEADERS = ("authorization", "dpop")
 
 
 def collect_secrets(peer: OAuthPeer) -> set[str]:
-    """All that went over the wire and must be nowhere else: what we sent, and what the peer gave out."""
+    """Return the secrets sent over the wire that must be nowhere else: those we sent, and those the peer issued."""
     found = {*peer.valid, *peer.families, *peer.codes}
     for seen in peer.seen:
         pairs = {**query(seen.path), **query(f"?{seen.body.decode('latin-1')}")}

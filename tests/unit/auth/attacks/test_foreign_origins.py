@@ -1,4 +1,4 @@
-"""Servers that try to have a request, a code, a token or a secret sent to another origin, with a listener there."""
+"""Servers that try to redirect a request, a code, a token or a secret to another origin, with a listener there."""
 
 import json
 from collections.abc import Iterator
@@ -44,14 +44,14 @@ ASM = "/.well-known/oauth-authorization-server"
 
 @contextmanager
 def expect_no_connection(where: ForbiddenOrigin) -> Iterator[None]:
-    """Whatever happens inside: not one connection reached that origin."""
+    """Expect that not one connection reaches that origin inside the block."""
     yield
     assert where.received_text == ""
     assert where.connections == 0
 
 
 class RedirectingPeer(OAuthPeer):
-    """Answers the paths in `lead` with a redirect."""
+    """A peer that answers the paths in `lead` with a redirect."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -90,7 +90,7 @@ async def test_metadata_redirects_to_another_origin_are_not_followed(path: str, 
         assert isinstance(peer, RedirectingPeer)
         user = BrowserUser()
         with expect_no_connection(forbidden):
-            # Also not by a step that is still at home.
+            # Nor by a redirect that stays on the origin first.
             peer.lead = {path: (status, "/step"), "/step": (status, f"{forbidden.origin}{path}")}
             with pytest.raises(UnsafeUrl, match="another origin"):
                 await send_with_sign_in(create_oauth(peer, user), peer)
@@ -145,7 +145,7 @@ async def test_an_authorization_server_that_calls_itself_another_gets_neither_cl
 @pytest.mark.req("auth.iss.present", "auth.iss.record")
 @pytest.mark.parametrize("announced", [True, False])
 async def test_a_mix_up_brings_no_code_to_the_token_endpoint_of_another(announced: bool) -> None:
-    """RFC 9700, section 4.4: the attacker's document sends the person to an honest server, and wants its code."""
+    """RFC 9700, section 4.4: the attacker's document sends the user to an honest server, and expects its code."""
     async with forbidden_origin() as evil, run_peer() as honest, run_peer() as peer:
         peer.resource = {"authorization_servers": [evil.origin]}
         evil.document = {
@@ -213,7 +213,7 @@ async def test_two_servers_of_one_authorization_server_each_see_their_own_token_
 
 @pytest.mark.req("auth.token.right-server", "auth.as.separate-state")
 async def test_an_address_that_a_project_chose_gets_nothing_that_was_earned_elsewhere(tmp_path: Path) -> None:
-    """CVE-2026-21852: the same name in another file, with another address, is another server."""
+    """CVE-2026-21852: the same name in another file, with another URL, is another server."""
     backend = MemoryBackend()
     async with run_peer(kind=ToolsPeer) as honest, run_peer(kind=ToolsPeer) as evil:
         at_home = OAuthRegistry(TokenStore(backend, tmp_path), BrowserUser())
@@ -258,7 +258,7 @@ async def test_a_server_that_redirects_its_requests_elsewhere_takes_no_token_the
 
 @pytest.mark.req("auth.as.separate-state", "auth.ext.client-credentials")
 async def test_a_machine_s_key_signs_for_the_configured_issuer_and_no_other() -> None:
-    """An assertion for one authorization server is of no use at another (RFC 7523, section 3: audience)."""
+    """An assertion for one authorization server is invalid at another (RFC 7523, section 3: audience)."""
     from tests.unit.auth.grant_servers import MachineTokenServer, create_private_key_pem, decode_jwt
 
     async with forbidden_origin() as evil, run_peer(kind=MachineTokenServer) as bank, run_peer() as peer:
@@ -321,7 +321,7 @@ async def test_a_document_that_drips_ends_with_the_time_and_one_that_inflates_wi
 
 @pytest.mark.req("auth.401-after-token")
 async def test_a_server_that_never_has_enough_is_asked_a_few_times_and_not_forever() -> None:
-    """Reconnect storms with 401: calls, and an event stream that is refused whatever token it comes with."""
+    """Reconnect storms with 401: calls, and an event stream that is refused with every token."""
 
     class UnreachedPeer(ToolsPeer):
         async def mcp(self, request: ReceivedRequest) -> None:

@@ -1,4 +1,4 @@
-"""Every secret of every flow, looked for wherever words of ours go: logs at their loudest, errors, warnings, reprs."""
+"""Every secret of every flow, searched for in all output: debug logs, errors, warnings, reprs."""
 
 import importlib
 import json
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.anyio
 
 
 class SocketBrowser(Browsing):
-    """Goes there without the library whose log is read here."""
+    """A browser that does not use the library whose log is read here."""
 
     async def sign_in(self, **asked: Any) -> str | None:
         going, self.visit = self.visit, False
@@ -56,7 +56,7 @@ def _opened(url: str) -> str:
 
 
 class Sinks:
-    """Whatever mcphost and its libraries said, in every form that anybody could look at."""
+    """The output of mcphost and its libraries, in every form that a user could read."""
 
     def __init__(self, log: pytest.LogCaptureFixture) -> None:
         self._log = log
@@ -92,7 +92,7 @@ def assert_no_secrets(sinks: Sinks, *peers: OAuthPeer, more: tuple[str, ...] = (
 
 
 def internal_values(auth: OAuthProvider, signed: StoredSignIn, token_store: TokenStore) -> list[object]:
-    """Every value of ours that holds one of them."""
+    """Return every internal value with a secret."""
     parts = (part for part in vars(auth).values() if type(part).__module__.startswith("mcphost."))
     return [auth, signed, signed.tokens, signed.client, signed.to_account("memory"), token_store, *parts]
 
