@@ -22,7 +22,7 @@ class AnsweringUser:
         self.questions: dict[str, dict[str, Any]] = {}
 
     def next(self, kind: str) -> dict[str, Any]:
-        """The next question of that kind; with `refuses_folders` one about folders that comes before it is refused."""
+        """Return the next question of that kind; with `refuses_folders`, refuse questions about folders before it."""
         kinds = (kind, "share_roots") if self.refuses_folders else (kind,)
         while True:
             question = self.pipe.wait(

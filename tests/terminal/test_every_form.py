@@ -41,7 +41,7 @@ def stored_files(folder: Path) -> dict[str, bytes]:
 
 
 def assert_escape_leaves(user: DialogUser, kind: type[Any], key: str, *texts: str, ahead: Sequence[str]) -> None:
-    """What comes with the key that opens it does not confirm it, and Escape leaves it: nothing came of it."""
+    """Assert that keys arriving with the opening key do not confirm it, and that Escape leaves it without effect."""
     (happened, recorded), kept = user.marks, stored_files(user.setup.folder)
     user.terminal.press(key, *ahead)
     there = user.dialog_matcher(kind, texts)

@@ -1,4 +1,4 @@
-"""Where things are, and a log that is private, redacted and never in the way."""
+"""Paths, and a log that is private, redacted and never blocks."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""Text from outside: what could deceive a reader or a terminal becomes a visible mark, everything else stays."""
+"""Foreign text: characters that could deceive a reader or a terminal become visible marks, the rest stays."""
 
 import json
 import unicodedata

@@ -1,4 +1,4 @@
-"""Normal forms of Unicode and the parts of addresses, whatever the text is."""
+"""Unicode normal forms and URL parsing never fail, whatever the text is."""
 
 import re
 import unicodedata

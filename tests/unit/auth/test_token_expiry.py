@@ -150,7 +150,7 @@ class WholeSecondsPeer(OAuthPeer):
 async def test_a_token_that_lives_for_a_second_works_renewed_each_time(
     monkeypatch: pytest.MonkeyPatch, lifetime: int
 ) -> None:
-    wall = [1_800_000_000.9]  # each time at the end of a second, so that a token of one second is over in a tenth of it
+    wall = [1_800_000_000.9]  # always at the end of a second: a token of one second ends a tenth of a second later
     monkeypatch.setattr(time, "time", lambda: wall[0])
     ran = [50.0]
     monkeypatch.setattr(tokens_of, "token_ages", TokenAges(lambda: ran[0], lambda: wall[0]))

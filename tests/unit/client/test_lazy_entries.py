@@ -1,4 +1,4 @@
-"""How the entries of a long list are kept: as their text, decoded when they are looked at."""
+"""Storage of the entries of a long list: as text, decoded on access."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""How a session begins and what it keeps to: revisions, capabilities in both directions, and what comes too early."""
+"""The start of a session and its rules: revisions, capabilities in both directions, and early messages."""
 
 import json
 import re
@@ -71,7 +71,7 @@ async def test_a_handshake_opens_with_the_newest_revision_and_says_who_we_are() 
 @pytest.mark.req("transport.custom.preserve")
 @pytest.mark.parametrize("revision", list(Revision))
 async def test_each_revision_is_negotiated_and_kept_to(revision: Revision) -> None:
-    """A whole life in each, over a transport of our own: opening, calls, and nothing the revision does not have."""
+    """A whole session in each revision, in process: opening, calls, nothing that the revision lacks."""
     peer = ScriptedServer(revision=revision.value)
     async with connect_to(peer) as session:
         assert session.facts.revision is revision
@@ -99,7 +99,7 @@ async def test_a_refused_version_is_tried_again_once_with_one_that_the_server_na
         assert session.facts.revision is Revision.V2024_11_05
     offers = [message["params"] for message in peer.seen if message["method"] == "initialize"]
     assert [offer["protocolVersion"] for offer in offers] == ["2025-11-25", "2024-11-05"]
-    assert "title" not in offers[1]["clientInfo"]  # that revision does not know titles
+    assert "title" not in offers[1]["clientInfo"]  # that revision has no titles
 
 
 @pytest.mark.req("life.init.error-32602")

@@ -1,4 +1,4 @@
-"""What every message keeps to, whatever it is about: ids, errors, `_meta`, notices, progress and cancellation."""
+"""The rules of every message: ids, errors, `_meta`, notifications, progress and cancellation."""
 
 import json
 from typing import Any
@@ -284,7 +284,7 @@ TRACE = {
 async def test_meta_holds_the_specifications_own_keys_and_none_we_made_up(
     revision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who invents no key cannot invent one in a reserved place."""
+    """A client that invents no keys cannot use a reserved one."""
     for name, value in TRACE.items():
         monkeypatch.setenv(name, value)
     peer = ScriptedServer(revision=revision)
@@ -343,7 +343,7 @@ async def test_progress_is_reported_in_order_and_never_decreases(monkeypatch: py
         for said in (
             {"progress": 0.5, "total": 4, "message": "begun"},
             {"progress": 2.25, "total": 4},
-            {"progress": 2.25},  # says nothing new
+            {"progress": 2.25},  # contains nothing new
             {"progress": 1, "message": "back?"},
             {"progress": -1e300},
             {"progress": 9, "total": 4.5},
@@ -401,7 +401,7 @@ async def test_no_progress_at_all_and_progress_after_the_end_are_both_fine() -> 
 @pytest.mark.req("life.timeout.hard-max")
 @pytest.mark.req("life.timeout.configurable")
 async def test_a_deadline_of_its_own_is_a_hard_limit_that_no_progress_moves() -> None:
-    """This is what `--timeout` sets for every call."""
+    """`--timeout` sets this for every call."""
     peer = ScriptedServer(lambda peer, method, params: NO_REPLY)
     limits = Limits(request_timeout=5, request_timeout_max=10)
     async with connect_to(peer, limits=limits, era="handshake") as session, anyio.create_task_group() as group:

@@ -1,4 +1,4 @@
-"""How the texts of a long list are stored: in blocks, which are compressed where that is cheap and worthwhile."""
+"""Storage of the texts of a long list: in blocks, which are compressed where that is cheap and worthwhile."""
 
 import json
 import random
@@ -19,12 +19,12 @@ COUNT = 128
 
 
 def similar_definitions(block: int) -> list[bytes]:
-    """Definitions that repeat each other, as those of one server do."""
+    """Return definitions that repeat each other, as those of one server do."""
     return [b'{"name":"search_%d_%d","description":"%s"}' % (block, number, b"text " * 120) for number in range(COUNT)]
 
 
 def incompressible_texts() -> list[bytes]:
-    """Texts that do not compress to a quarter."""
+    """Return texts that do not compress to a quarter."""
     chance = random.Random(1)
     return [json.dumps(chance.randbytes(300).hex()).encode() for _ in range(COUNT)]
 
@@ -52,7 +52,7 @@ async def test_ten_thousand_similar_tools_take_a_tenth_of_their_text() -> None:
     tools = [{"name": f"search_{number}", "inputSchema": schema} for number in range(10_000)]
     size = sum(len(json.dumps(tool)) for tool in tools)
     async with open_scripted_session(lambda method, params: {"tools": tools}) as (session, _, _):
-        await list_tools(session)  # whatever is made once is made now
+        await list_tools(session)  # everything that is created once is created now
         tracemalloc.start()
         try:
             found = await list_tools(session)

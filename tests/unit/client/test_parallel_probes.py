@@ -1,4 +1,4 @@
-"""Two openings on one pipe: what is sent when the first one is answered while the second one waits."""
+"""Two openings on one pipe: what is sent if the first one is answered while the second one waits."""
 
 from typing import Any, cast
 

@@ -1,4 +1,4 @@
-"""What is remembered of lists and reads, and until when: the real session of the stateless era, a clock of ours."""
+"""The cache of lists and reads, and its expiry: the real session of the stateless era, with a manual clock."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ EVERY: list[ClientRequest[Any]] = [
 
 
 class CacheClock:
-    """The time of the memory, moved by hand."""
+    """The clock of the cache, moved by the test."""
 
     now = 1000.0
 
@@ -63,7 +63,7 @@ async def test_a_result_is_used_again_until_its_time_ran_out_and_then_asked_for_
         assert len(seen) == 1
         cache_clock.now += 0.2
         await anyio.wait_all_tasks_blocked()
-        assert len(seen) == 1  # nobody asks before somebody needs it
+        assert len(seen) == 1  # no request before it is needed
         await session.request(call)
         await session.request(call)
         assert len(seen) == 2
@@ -129,7 +129,7 @@ async def test_a_private_result_is_never_shared_and_a_public_one_may_be() -> Non
     assert memory.get(ReadResource("odd")) is None
     assert memory.get(ReadResource("all")) is not None
     memory.put(ReadResource("late"), ReadResourceResult(ttl_ms=60_000, cache_scope="private"), 10, requester="first")
-    assert memory.get(ReadResource("late")) is None  # asked for as the first, and it came after the change
+    assert memory.get(ReadResource("late")) is None  # requested first, but it arrived after the change
     who = "first"
     memory.put(ReadResource("all"), ReadResourceResult(ttl_ms=60_000, cache_scope="private"), 10)
     who = "second"

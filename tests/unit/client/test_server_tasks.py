@@ -1,4 +1,4 @@
-"""Tasks that we run for a server: its questions answered later, bounded in number, time and bytes."""
+"""Tasks that the client runs for a server: questions answered later, bounded in number, time and bytes."""
 
 import weakref
 from typing import Any
@@ -52,7 +52,7 @@ class SlowHandler(FakeRequestHandler):
 
 
 class TaskRequestServer:
-    """The asking side: `ask` gives our answer."""
+    """A server that makes requests; `ask` returns our answer."""
 
     def __init__(self, peer: ScriptedServer) -> None:
         self.peer = peer
@@ -264,7 +264,7 @@ async def test_too_many_running_tasks_are_refused_and_finished_ones_make_room(mo
         newest = (await server.created())["taskId"]
         await peer.wait_until(lambda: len(task_notifications(peer)) == 4)
         kept = [task["taskId"] for task in (await server.ask("tasks/list"))["result"]["tasks"]]
-        assert kept == [idents[1], newest]  # what was fetched goes first
+        assert kept == [idents[1], newest]  # fetched results are dropped first
 
 
 async def test_results_are_kept_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,7 +300,7 @@ async def test_the_list_comes_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_question_of_a_tasks_own_belongs_to_the_task_that_asked() -> None:
-    """A server's task asks as a task: the acknowledgement names the first, the result the second."""
+    """A task of the server asks with a task: the acknowledgement names the first, the result the second."""
     peer = ScriptedServer()
     server = TaskRequestServer(peer)
     async with connect_to(peer, SlowHandler(let=True), era="handshake"):
@@ -350,7 +350,7 @@ async def test_requests_of_running_tasks_are_bounded_in_bytes(monkeypatch: pytes
 
 
 class TaskWork:
-    """The work of a task; a weak reference shows whether it is still alive."""
+    """The work of a task; a weak reference shows whether it is still referenced."""
 
     async def __call__(self) -> JsonRpcMessage:
         return JsonRpcResponse(1, Raw(b"{}"))

@@ -1,4 +1,4 @@
-"""What a server may do to its pipes: broken lines, floods, odd ends. Each costs its call at most, never the session."""
+"""Faults of a server on its pipes: broken lines, floods, odd ends. Each costs its call at most, never the session."""
 
 import json
 import os
@@ -108,7 +108,7 @@ async def test_a_server_that_writes_without_end_and_reads_nothing_meanwhile_is_r
         async def both(call: CallTool) -> None:
             done.append(single_text(await session.request(call)))
 
-        # Both pipes are full at the same time: ours with half a megabyte, the server's with 5 MB of notices.
+        # Both pipes are full at once: ours with half a megabyte, the server's with 5 MB of notifications.
         group.start_soon(both, CallTool("write without reading", {"count": 500}))
         group.start_soon(both, CallTool("echo", {"text": "y" * 500_000}))
         await wait_until(lambda: len(done) == 2)
@@ -126,7 +126,7 @@ async def test_what_left_the_group_of_a_dead_server_does_not_hold_its_calls(tmp_
     assert time.monotonic() - started_at < 15
     (line,) = [line for line in note.read_text().splitlines() if line.startswith("daemon ")]
     daemon = psutil.Process(int(line.split()[1]))
-    assert daemon.is_running()  # it made itself independent; that is its right
+    assert daemon.is_running()  # it detached itself, which is allowed
     daemon.kill()
 
 
@@ -167,7 +167,7 @@ async def test_a_server_that_does_not_read_its_input_ends_with_all_calls_before_
         for call in (CallTool("stop reading"), CallTool("echo", {"text": "x" * 2_000_000}), CallTool("echo")):
             group.start_soon(fails, call)
             await anyio.wait_all_tasks_blocked()
-    # What had left may have run; what never left is not sent to the next process either.
+    # A request that was sent may have run; one that was not is not sent to the next process either.
     assert sorted((type(error).__name__, error.may_have_run) for error in ended) == [
         ("ConnectionLost", True),
         ("ConnectionLost", True),
@@ -197,7 +197,7 @@ async def test_an_exit_at_start_is_reported_before_the_connect_limit(fault: str,
     with pytest.raises(StartupError, match=text):
         async with open_stdio_session(faulty_server_config(fault, era="stateless")):
             pass
-    assert time.monotonic() - started_at < 15  # nobody waits for the connect limit, 30 s
+    assert time.monotonic() - started_at < 15  # no wait of the connect limit, 30 s
 
 
 async def test_a_killed_server_is_reported_with_its_signal() -> None:

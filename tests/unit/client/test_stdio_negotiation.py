@@ -1,4 +1,4 @@
-"""Which era is spoken with real processes that start late, know one era or both, and answer or not."""
+"""Negotiation of the era with real processes that start late, support one era or both, and answer or not."""
 
 import sys
 from pathlib import Path
@@ -29,7 +29,7 @@ KINDS: list[tuple[str, Era]] = [
 
 
 class NegotiationServer:
-    """A scripted server, what it noted, and the memory of eras that its connections share."""
+    """A scripted server, its notes, and the store of eras that its connections share."""
 
     def __init__(self, folder: Path, kind: str, delay: float = 0, known: ServerEras | None = None) -> None:
         self.known = known
@@ -45,7 +45,7 @@ class NegotiationServer:
         self.known = eras
 
     async def use(self) -> Era:
-        """Connect and call a tool, whose answer must be of the era that was agreed on."""
+        """Connect and call a tool, whose answer must be of the negotiated era."""
         with anyio.fail_after(60):
             opener = ClientSessionOpener(expand=str, eras=self)
             async with opener.open(self.config, FakeRequestHandler(), RecordingObserver()) as session:
@@ -55,7 +55,7 @@ class NegotiationServer:
                 return session.facts.era
 
     def starts(self) -> list[list[str]]:
-        """What was sent to each process, by method."""
+        """Return the methods sent to each process."""
         return [part.split() for part in self.notes.read_text().split("started")[1:]]
 
 
@@ -115,7 +115,7 @@ async def test_a_preparation_that_fails_ends_the_opening_before_anything_is_aske
 @pytest.mark.req("life.era.dual-server")
 @pytest.mark.parametrize("delay", [0, 1, 3])
 async def test_a_server_is_met_in_its_newest_era_however_late_it_starts(tmp_path: Path, delay: float) -> None:
-    """All kinds start side by side: most of the time passes in waiting for them."""
+    """All kinds start in parallel: most of the time is spent waiting for them."""
 
     async def meet(kind: str, era: Era) -> None:
         folder = tmp_path / kind

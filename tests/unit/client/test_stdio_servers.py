@@ -556,5 +556,5 @@ async def test_a_server_gets_no_descriptor_of_ours_but_its_three_pipes(tmp_path:
         os.close(descriptor)
     held = json.loads(note.read_text())
     assert str(secret) not in held.values()
-    # One more is open while it lists the folder; that one is its own.
+    # One more is open while it lists the folder: that of the listing.
     assert set(held) - {"0", "1", "2"} <= {"3"}

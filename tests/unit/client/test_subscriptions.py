@@ -39,7 +39,7 @@ def short_delays(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def first_changes(session: Session, want: WatchedChanges, count: int) -> list[Notification]:
-    """The next changes; the reader leaves then."""
+    """Return the next changes; the reader leaves then."""
     changes: AsyncIterator[Notification] = session.changes(want)
     out = [await anext(changes) for _ in range(count)]
     await changes.aclose()  # type: ignore[attr-defined]
@@ -327,7 +327,7 @@ async def test_a_server_that_knows_no_subscriptions_is_asked_once_and_works_on()
     async with open_scripted_session(server) as (session, seen, _):
         with pytest.raises(RequestRefused, match="no"):
             await session.watch(WatchedChanges(tools=True, uris=("a:1",)))
-        await anyio.sleep(0.05)  # longer than it would take to ask again
+        await anyio.sleep(0.05)  # longer than a new request would take
         assert session.watched == WatchedChanges()
         await session.request(ListTools())
     assert [message["method"] for message in seen] == ["subscriptions/listen", "subscriptions/listen", "tools/list"]

@@ -1,4 +1,4 @@
-"""Tools that run as tasks at a server of 2025-11-25, with a scripted one: creation, polls, questions, ends, faults."""
+"""Tools that run as tasks on a scripted server of 2025-11-25: creation, polls, questions, ends, faults."""
 
 import json
 import logging
@@ -76,7 +76,7 @@ def create_task_peer(jobs: TaskServer2025, revision: str = "2025-11-25", declare
 
 
 def methods_after_lists(peer: ScriptedServer) -> list[str]:
-    """What was sent after the lists."""
+    """Return the methods sent after the lists."""
     return peer.methods()[peer.methods().index("tools/list") + 1 :]
 
 
@@ -276,7 +276,7 @@ async def test_the_life_of_a_task_is_in_the_log(caplog: pytest.LogCaptureFixture
 
 # -- questions
 class BlockingHandler(FakeRequestHandler):
-    """Answers once it is let."""
+    """A handler that answers once it is released."""
 
     def __init__(self) -> None:
         super().__init__({"elicitation/create": ElicitResult("accept", {"which": "snake"})})
@@ -308,7 +308,7 @@ async def test_a_task_that_needs_input_gets_tasks_result_at_once_and_its_questio
         await list_tools(session)
 
         async def server() -> None:
-            await peer.wait_until(lambda: len(jobs.polled) >= 4)  # tasks/result is pending, and polling goes on
+            await peer.wait_until(lambda: len(jobs.polled) >= 4)  # tasks/result is pending, and polling continues
             fetch = next(message["id"] for message in peer.seen if message.get("method") == "tasks/result")
             answers.released.set()
             await peer.wait_until(lambda: bool(peer.answers()))
@@ -410,7 +410,7 @@ async def test_a_result_that_came_too_early_is_asked_for_again() -> None:
 
 @pytest.mark.req("task.old.any-stream")
 async def test_task_messages_are_received_on_any_stream_of_an_http_server() -> None:
-    """The question comes on the GET stream, progress with tasks/result, the status with a call that is none of it."""
+    """The question comes on the GET stream, progress with tasks/result, the status with an unrelated call."""
     answers, notifications = BlockingHandler(), list[Notification]()
     answers.released.set()
     answered, listening = anyio.Event(), anyio.Event()
@@ -559,7 +559,7 @@ async def test_giving_up_cancels_the_task_and_never_by_a_notification(declared: 
             group.start_soon(session.request, CallTool("dig"))
             await peer.wait_until(lambda: "tasks/get" in peer.methods())
             group.cancel_scope.cancel()
-        await session.request(CallTool("x"))  # the session goes on
+        await session.request(CallTool("x"))  # the session continues
     expected = ["tasks/cancel"] if declared else []
     assert methods_after_lists(peer) == ["tools/call", "tasks/get", *expected, "tools/call"]
 
@@ -738,7 +738,7 @@ async def test_a_task_that_waits_for_input_is_polled_ever_more_slowly(monkeypatc
         await list_tools(session)
         with anyio.fail_after(20), pytest.raises(RequestTimeout):
             await session.request(CallTool("dig"), deadline=1.0)
-    assert 3 < len(jobs.polled) < 15  # the server names a pace of 10 ms, which would be a hundred
+    assert 3 < len(jobs.polled) < 15  # the server sets an interval of 10 ms, which would allow a hundred
 
 
 async def test_a_second_task_under_the_id_of_a_running_one_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""The tasks extension of 2026-07-28 (SEP-2663), with a scripted server: handles, polls, inputs, ends, faults."""
+"""The tasks extension of 2026-07-28 (SEP-2663) with a scripted server: handles, polls, inputs, ends, faults."""
 
 from typing import Any
 
@@ -105,7 +105,7 @@ def input_required_task(*keys: str, **more: Any) -> dict[str, Any]:
 async def call_dig(
     jobs: ExtensionTaskServer, answers: FakeRequestHandler | None = None, *, deadline: float | None = None
 ) -> tuple[str, ScriptedServer]:
-    """What the tool said, and the server."""
+    """Return the tool's text, and the server."""
     peer = create_extension_peer(jobs)
     async with connect_to(peer, answers) as session:
         return single_text(await session.request(CallTool("dig"), deadline=deadline)), peer
@@ -142,7 +142,7 @@ async def test_a_call_that_becomes_a_task_ends_with_its_inline_result() -> None:
     for message in peer.seen:
         meta = message["params"]["_meta"]
         assert meta["io.modelcontextprotocol/clientCapabilities"] == {"extensions": {EXTENSION: {}}}
-        assert "task" not in message["params"]  # the tool's word of 2025-11-25 means nothing here
+        assert "task" not in message["params"]  # the tool's declaration of 2025-11-25 means nothing here
     gets = [message["params"] for message in peer.seen if message["method"] == "tasks/get"]
     assert {request["taskId"] for request in gets} == {"t/1 ü"}
     assert all("progressToken" not in request["_meta"] for request in gets)
@@ -197,7 +197,7 @@ async def test_a_task_cancelled_by_its_server_is_an_error_with_the_reason() -> N
 
 @pytest.mark.parametrize("kind", ["task", "complete", None])
 async def test_the_kind_of_a_polled_state_is_not_looked_at(kind: str | None) -> None:
-    """Examples of the specification say `task` where its text says `complete`."""
+    """Examples of the specification have `task` where its text has `complete`."""
     said, _ = await call_dig(
         ExtensionTaskServer(
             extension_task("completed", kind) if kind else {**extension_task("completed"), "resultType": ""}
@@ -434,7 +434,7 @@ async def test_a_task_that_is_seldom_polled_is_listened_to() -> None:
     with anyio.fail_after(20):
         said, peer = await call_dig(NotifyingTaskServer())
     assert said == "found"
-    # Its end is the end of the subscription, too.
+    # Its end is also the end of the subscription.
     assert peer.methods()[1:] == ["tools/call", "subscriptions/listen", "notifications/cancelled"]
 
 

@@ -1,4 +1,4 @@
-"""Whose time stands still while a person is asked, and whose does not."""
+"""Time limits that pause while the user is asked, and those that do not."""
 
 from functools import partial
 from typing import Any
@@ -20,14 +20,14 @@ UNTIL = 1_000_000.0
 
 
 class DeadlineScope:
-    """Something with a deadline."""
+    """An object with a deadline."""
 
     def __init__(self) -> None:
         self.deadline = UNTIL
 
 
 def create_call(calls: dict[int, PausableDeadline], ident: int) -> DeadlineScope:
-    """A call that was just sent."""
+    """Return a call that was just sent."""
     scope = DeadlineScope()
     calls[ident] = PausableDeadline(scope, UNTIL, UNTIL, 60)
     return scope
@@ -101,7 +101,7 @@ async def test_the_time_of_a_call_stands_still_a_thousand_times_and_for_four_hou
 
 
 class FloodHandler(FakeRequestHandler):
-    """Refuses each roots/list, the one sooner than the other, and asks a person for a form."""
+    """A handler that refuses each roots/list, one sooner than the other, and asks the user for a form."""
 
     count = 0
 
@@ -117,7 +117,7 @@ class FloodHandler(FakeRequestHandler):
 
 @pytest.mark.parametrize(("method", "ends"), [("roots/list", True), ("elicitation/create", False)])
 async def test_only_while_a_person_is_asked_the_time_of_a_call_stands_still(method: str, ends: bool) -> None:
-    """A server that asks again and again while it is refused at once gets no time for its call by that."""
+    """A server whose repeated requests are refused at once gains no time for its call."""
 
     def script(peer: ScriptedServer, asked: str, params: dict[str, Any]) -> Any:
         if asked == "tools/call":

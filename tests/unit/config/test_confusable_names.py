@@ -1,4 +1,4 @@
-"""Names of servers that can be read as others: refused where nothing shows the difference, named otherwise."""
+"""Server names that can be mistaken for others: refused where nothing shows the difference, else renamed."""
 
 import json
 from pathlib import Path

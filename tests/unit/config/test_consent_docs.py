@@ -1,4 +1,4 @@
-"""The rules and files that docs/consent.md shows are read as it says."""
+"""The rules and files in docs/consent.md are read as documented."""
 
 import re
 from pathlib import Path

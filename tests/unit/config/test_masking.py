@@ -1,4 +1,4 @@
-"""What looks like a secret is hidden where a server's entry is shown; everything else can be read."""
+"""Values that look like secrets are masked in a server's entry; the rest is readable."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Commands that fetch a program before they run it are known by their names."""
+"""Commands that download a program before they run it are known by name."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Secrets written out in mcp.json: found, and replaced without touching another byte."""
+"""Secrets in plain text in mcp.json: found, and replaced without changing another byte."""
 
 import json
 
@@ -46,7 +46,7 @@ def test_only_the_value_changes_and_the_scheme_stays(end: str) -> None:
     made = replace_in_text(text, "mcp.json", "gh", header, "n")
     assert made == text.replace('"Bearer abc\\u002ddefgh"', '"Bearer ${keyring:n}"')
     made = replace_in_text(made, "mcp.json", "gh", secret, "m")
-    # What is approved in its place is, to the letter, what the file says then.
+    # The approval that replaces it is exactly for the new content of the file.
     assert replace_in_config(replace_in_config(gh, header, "n"), secret, "m") == parse_by_name(made)["gh"]
     assert parse_by_name(made)["gh"].oauth.client_secret == "${keyring:m}"
     assert find_plaintext_secrets(parse_by_name(made)["gh"]) == ()

@@ -1,4 +1,4 @@
-"""What the user restricted at a server of their own holds under every name that a project gives the same server."""
+"""A restriction of a user's server applies under every name that a project gives the same server."""
 
 import json
 from pathlib import Path

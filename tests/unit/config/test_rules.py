@@ -1,4 +1,4 @@
-"""Rules in their text form: what they say, what they cannot say, and that writing one and reading it is the same."""
+"""Rules as text: what they can express, what they cannot, and that parsing is the inverse of formatting."""
 
 import pytest
 

@@ -137,7 +137,7 @@ def test_the_never_list_is_read_as_rules(tmp_path: Path) -> None:
     config = read_settings(tmp_path, '[consent]\nnever = ["fs/delete*", "git/push?force=true"]\n')
     assert config.problems == ()
     texts = [format_rule(rule) for rule in config.never_rules]
-    # A server's name may hold a slash: what is forbidden is forbidden by every way of reading it.
+    # A server's name may contain a slash: a forbidden call is forbidden by every reading of it.
     assert texts == ["fs/delete*", "git/push?force=true", "git%2Fpush?force=true"]
 
 

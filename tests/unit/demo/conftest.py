@@ -11,7 +11,7 @@ from tests.unit.demo.demo_client import DemoClient
 
 @pytest.fixture
 def peer() -> Iterator[DemoClient]:
-    """A client of a demo server that ends with the test."""
+    """Run a demo server and return a client of it."""
     command = [sys.executable, "-m", "mcphost.demo.server"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         yield DemoClient(process)

@@ -1,4 +1,4 @@
-"""The demo server's tools that ask back, in both eras, driven by hand-written JSON."""
+"""The interactive tools of the demo server, in both eras, driven by hand-written JSON."""
 
 from typing import Any
 from urllib.error import HTTPError
@@ -13,7 +13,7 @@ ERAS = ["handshake", "stateless"]
 
 
 class InteractiveClient:
-    """Calls a tool, answers what it asks, and keeps the question."""
+    """A client that calls a tool, answers its questions, and keeps them."""
 
     def __init__(self, peer: DemoClient, era: str, can: Any = None) -> None:
         self.peer, self.modern = peer, era == "stateless"
@@ -24,7 +24,7 @@ class InteractiveClient:
             peer.hello(capabilities=CAN if can is None else can)
 
     def call(self, tool: str, reply: Any, **arguments: Any) -> Any:
-        """The result. `reply` is a result, or makes one of the question."""
+        """Return the result. `reply` is a result, or a function of the question."""
         params = {"name": tool, "arguments": arguments}
         if not self.modern:
             return self._legacy(params, reply)

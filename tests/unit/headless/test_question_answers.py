@@ -1,4 +1,4 @@
-"""Questions on the pipe: what they show, which answers they take, and how they end."""
+"""Questions on the pipe: what they show, which answers they accept, and how they end."""
 
 from typing import Any
 
@@ -92,7 +92,7 @@ CHANGED = ReviewToolChanges(
 
 
 def rule_with_scope(text: str) -> Rule:
-    """What a rule without a scope stands for."""
+    """Return the full text of a rule without a scope."""
     return replace(parse_rule(text), scope="conversation")
 
 

@@ -1,4 +1,4 @@
-"""A server in this process whose tool `ask` asks the user's side things first, in the way of its revision."""
+"""An in-process server whose tool `ask` makes server requests first, in the way of its revision."""
 
 import json
 from collections.abc import AsyncIterator
@@ -31,18 +31,18 @@ ServerRequests = dict[str, tuple[str, dict[str, Any]]]
 
 
 def form_request(properties: dict[str, Any] | None = None, **more: Any) -> tuple[str, dict[str, Any]]:
-    """An ask for a form with those fields."""
+    """Return a request for a form with those fields."""
     schema = {"type": "object", "properties": properties or {}, **more}
     return "elicitation/create", {"message": "Who are you?", "requestedSchema": schema}
 
 
 def url_request(url: str, ident: str = "e1", **more: Any) -> tuple[str, dict[str, Any]]:
-    """An ask to go to an address."""
+    """Return a request to visit a URL."""
     return "elicitation/create", {"mode": "url", "message": "Go there.", "url": url, "elicitationId": ident, **more}
 
 
 def sampling_request(*messages: dict[str, Any], **more: Any) -> tuple[str, dict[str, Any]]:
-    """An ask for the model; one text of the user when no messages are given."""
+    """Return a sampling request; one text of the user if no messages are given."""
     said = messages or ({"role": "user", "content": {"type": "text", "text": "Capital of France?"}},)
     return "sampling/createMessage", {"messages": list(said), "maxTokens": 100, **more}
 
@@ -51,9 +51,9 @@ ROOTS = ("roots/list", dict[str, Any]())
 
 
 class AskingServer(InProcessServer):
-    """`asks` are what `ask` wants before it answers; its answer is the JSON of the replies by their keys.
+    """A server; `asks` are the requests of its tool before it answers with the JSON of the replies by their keys.
 
-    Arguments of the call may hold `asks` of its own. A reply is `{"result": …}` or `{"error": {"code", "message"}}`.
+    Arguments of the call may hold other `asks`. A reply is `{"result": …}` or `{"error": {"code", "message"}}`.
     """
 
     def __init__(self, revision: str, asks: ServerRequests | None = None) -> None:
@@ -113,7 +113,7 @@ class AskingServer(InProcessServer):
         self.send(JsonRpcRequest(ident, method, Raw(encode(params))))
 
     def say(self, method: str, **params: Any) -> None:
-        """Tell something."""
+        """Send a notification."""
         self.send(JsonRpcNotification(method, Raw(encode(params))))
 
     def _reply(self, message: JsonRpcResponse | JsonRpcErrorResponse) -> None:
@@ -129,7 +129,7 @@ class AskingServer(InProcessServer):
                 self.finish(ident, given)
 
     def finish(self, ident: Any, replies: dict[str, Any]) -> None:
-        """The result of the tool."""
+        """Return the result of the tool."""
         text = {"type": "text", "text": json.dumps(replies)}
         self.send(JsonRpcResponse(ident, Raw(encode({"resultType": "complete", "content": [text]}))))
 
@@ -152,7 +152,7 @@ async def open_asking_host(
     audit_log: Any = None,
     **more: Any,
 ) -> AsyncIterator[Host]:
-    """A host connected to them; one alone is called `peer`."""
+    """Open a host connected to them; a single one is called `peer`."""
     known = {"peer": peers} if isinstance(peers, AskingServer) else peers
     servers = tuple(
         ServerConfig(name=name, command="in-process", source="flag",
@@ -180,7 +180,7 @@ async def open_asking_host(
 async def collect_replies(
     folder: Path, revision: str, asks: ServerRequests, *answers: Any, model: Any = None, **more: Any
 ) -> Any:
-    """What the server got for its asks when the front answered so, and what the front was asked."""
+    """Return the server's replies when the frontend answers so, and the frontend's questions."""
     peer, frontend = AskingServer(revision, asks), ScriptedFrontend(*answers)
     async with open_asking_host(folder, peer, frontend, model, **more) as host:
         outcome = await host.tools.call("peer", "ask", {})

@@ -1,4 +1,4 @@
-"""What tests of the host share."""
+"""Fixtures of the host tests."""
 
 from collections.abc import AsyncIterator
 
@@ -10,7 +10,7 @@ from mcphost.sandbox.schema_validator import SchemaValidator
 
 @pytest.fixture
 async def rule_matcher() -> AsyncIterator[RuleMatcher]:
-    """A matcher with a validator process of its own."""
+    """Return a matcher with a validator process of its own."""
     checker = SchemaValidator()
     yield RuleMatcher(checker)
     await checker.close()

@@ -1,4 +1,4 @@
-"""A real Host whose servers answer from a script in this process, through the product's own opener and session."""
+"""A real Host whose servers answer from an in-process script, through the product's own opener and session."""
 
 import asyncio
 import json
@@ -43,7 +43,7 @@ EMPTY_LISTS: dict[str, Any] = {
 
 
 class InProcessServer(InMemoryChannel):
-    """Answers by method: a result, an ErrorData, raw JSON (bytes), or a function of the params that returns one."""
+    """A server with answers by method: a result, an ErrorData, raw JSON (bytes), or a function of the params."""
 
     def __init__(self, answers: PeerAnswers, revision: str, capabilities: dict[str, Any], info: dict[str, Any]) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class InProcessServer(InMemoryChannel):
 
 
 class PeerOpener(ClientSessionOpener):
-    """The product's opener with pipes to servers of this process."""
+    """The product's opener with pipes to in-process servers."""
 
     def __init__(self, peers: dict[str, InProcessServer]) -> None:
         super().__init__(expand=str)
@@ -142,7 +142,7 @@ async def open_host_with(
 ) -> AsyncIterator[Host]:
     """Open a host that is connected to all its servers; a single one is called `peer`.
 
-    `reviewed`: whose results are read by the user before the model has them.
+    `reviewed`: servers whose results the user reviews before the model gets them.
     """
     known = {"peer": peers} if isinstance(peers, InProcessServer) else peers
     servers = tuple(
@@ -192,9 +192,9 @@ class PeerSequenceOpener(ClientSessionOpener):
 async def open_peer_host(
     folder: Path, *peers: ScriptedServer, url: str = "", model: ScriptedModel | None = None, **config: Any
 ) -> AsyncIterator[Host]:
-    """A host that is entered; its server `peer` is not started. `config` is more of its configuration.
+    """Open a host whose server `peer` is not started; `config` adds to its configuration.
 
-    With `url` the server is not one of `peers` but somebody who listens there.
+    With `url` the server is not one of `peers` but listens there.
     """
     database = Database(folder / "store.db")
     server = ServerConfig(name="peer", command="" if url else "peer", url=url, source="flag", **config)

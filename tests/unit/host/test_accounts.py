@@ -74,7 +74,7 @@ class Tracker(OAuthPeer):
 async def open_tracker_host(
     folder: Path, peer: OAuthPeer, frontend: ScriptedFrontend, account: str = ""
 ) -> AsyncIterator[Host]:
-    """A host with that one server, and a person who signs in wherever they are led."""
+    """Open a host with that one server, and a user who signs in at every URL."""
     server = ServerConfig(name="tracker", url=peer.url, source="flag", oauth=OAuthConfig(account=account))
     database = Database(folder / "store.db")
     opener = ClientSessionOpener(expand=str, accounts=OAuthRegistry(TokenStore(MemoryBackend(), None), BrowserUser()))
@@ -166,7 +166,7 @@ async def test_what_a_server_asks_of_the_user_names_the_account_it_is_used_with(
         ScriptedFrontend(*[Cancel() if ask[0].startswith("elicit") else Deny()] * 2),
     )
     if ask is ROOTS:
-        frontend = ScriptedFrontend(ShareOnce(), ShareOnce())  # a refusal would hold for the second call too
+        frontend = ScriptedFrontend(ShareOnce(), ShareOnce())  # a refusal would apply to the second call too
     async with open_asking_host(tmp_path, asker, frontend, ScriptedModel(), (RootConfig(str(tmp_path)),)) as host:
         connection = host.servers.find("peer")
         with suppress(McpHostError):
@@ -178,7 +178,7 @@ async def test_what_a_server_asks_of_the_user_names_the_account_it_is_used_with(
 
 
 class CallbackFrontend(ScriptedFrontend):
-    """Does something before it answers."""
+    """A frontend that runs a callback before it answers."""
 
     def __init__(self, answer: Any) -> None:
         super().__init__()
@@ -189,7 +189,7 @@ class CallbackFrontend(ScriptedFrontend):
 
 
 class TokenRecordingTracker(Tracker):
-    """Remembers which token each request came with."""
+    """A tracker that records the token of each request."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -205,7 +205,7 @@ class TokenRecordingTracker(Tracker):
 
 
 async def access_tokens(host: Host, token_store: TokenStore, peer: OAuthPeer) -> dict[str, str]:
-    """The token of each account."""
+    """Return the token of each account."""
     found = [await token_store.load(peer.url, kept.account.account) for kept in await host.accounts.list_accounts()]
     return {signed.account: signed.tokens.access for signed in found if signed is not None}
 
@@ -214,7 +214,7 @@ async def access_tokens(host: Host, token_store: TokenStore, peer: OAuthPeer) ->
 async def open_host_with_two_accounts(
     folder: Path, peer: OAuthPeer, frontend: Any, *, user: BrowserUser | None = None, **more: Any
 ) -> AsyncIterator[tuple[Host, TokenStore]]:
-    """A host whose server has the accounts home and work, of which work is used."""
+    """Open a host whose server has the accounts home and work; work is in use."""
     token_store = TokenStore(MemoryBackend(), folder)
     server = ServerConfig(name="tracker", url=peer.url, source="flag", **more)
     database = Database(folder / "store.db")
@@ -315,7 +315,7 @@ async def test_after_signing_out_no_other_account_is_used_before_one_is_chosen(t
         run_peer(kind=TokenRecordingTracker) as peer,
         open_host_with_two_accounts(tmp_path, peer, ScriptedFrontend(), user=user) as (host, token_store),
     ):
-        # The one without a name is nobody's choice either.
+        # The account without a name is not selected either.
         for name in ("default", "work"):
             await host.accounts.sign_in("tracker", name)
         secret, feed = await access_tokens(host, token_store, peer), host.events.subscribe()
@@ -424,7 +424,7 @@ async def test_a_kept_sign_in_of_a_server_that_is_gone_is_shown_and_can_be_ended
 
 
 class WaitingUser(BrowserUser):
-    """A person who never answers; a sign-in waits for them."""
+    """A user who never answers; a sign-in waits for them."""
 
     async def sign_in(self, **asked: Any) -> str | None:
         self.asked.set()
@@ -434,7 +434,7 @@ class WaitingUser(BrowserUser):
 
 @asynccontextmanager
 async def open_waiting_host(folder: Path, peer: OAuthPeer) -> AsyncIterator[tuple[Host, WaitingUser]]:
-    """A host that receives the steps, and a user whom the sign-in waits for."""
+    """Open a host that records the steps, and a user whom the sign-in waits for."""
     hosts: list[Host] = []
     user = WaitingUser(visit=False)
 

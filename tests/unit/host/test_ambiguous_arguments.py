@@ -1,4 +1,4 @@
-"""What a server may read in another way than we do: a rule that allows does not cover it, one that forbids does."""
+"""Arguments that a server may read differently: a rule that allows does not cover them, one that forbids does."""
 
 from pathlib import Path
 from typing import Any

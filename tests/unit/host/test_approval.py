@@ -38,7 +38,7 @@ async def grants(tmp_path: Path) -> AsyncIterator[GrantStore]:
 
 
 def create_approvals(grants: GrantStore, *answers: Any) -> tuple[ServerApprovals, ScriptedFrontend]:
-    """One run."""
+    """Return the approvals of one run."""
     frontend = ScriptedFrontend(*answers)
     return ServerApprovals(grants, frontend, create_in_memory_log()), frontend
 

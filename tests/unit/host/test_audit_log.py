@@ -57,7 +57,7 @@ def stored_rows(folder: Path) -> tuple[AuditRow, ...]:
 async def test_an_answer_is_recorded_on_disk_before_it_is_returned(tmp_path: Path) -> None:
     audit_log = create_log(tmp_path)
     answer = await audit_log.wrap_frontend(ScriptedFrontend(AllowOnce({"path": "/b"}))).ask(ASKED)
-    # Another connection sees it now, and nothing was flushed or closed.
+    # Another connection sees it now, before any flush or close.
     (row,) = stored_rows(tmp_path)
     assert answer == AllowOnce({"path": "/b"})
     assert (row.kind, row.event, row.decision, row.who) == ("tool", "answered", "once, edited", "person")
@@ -286,7 +286,7 @@ async def test_the_row_of_a_form_is_about_what_was_sent_defaults_included(
         ),
         (
             FillForm(server="s", why="w", message="m", fields=(Field(name="pin", kind="text", secret=True),)),
-            Accept({"pin": "no-hex-digits"}),  # four digits stand in a digest of the file by chance
+            Accept({"pin": "no-hex-digits"}),  # four digits may occur in a digest of the file by chance
             "no-hex-digits",
         ),
     ],

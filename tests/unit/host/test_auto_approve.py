@@ -36,7 +36,7 @@ def offered_tool(name: str = "t", claims: ToolAnnotations | None = READS, **more
 
 
 class AutoApprovalSetup:
-    """The mode with one tool on offer."""
+    """An auto-approval with one tool on offer."""
 
     def __init__(self, audit_file: Path | None = None) -> None:
         self.events: list[Any] = []
@@ -56,7 +56,7 @@ class AutoApprovalSetup:
 
 @asynccontextmanager
 async def run_auto_approval(audit_file: Path | None = None, **budget: Any) -> AsyncIterator[AutoApprovalSetup]:
-    """On; whatever is still to be waited for when it was stopped shows as a test that hangs."""
+    """Start auto-approval; a task that does not end when it stops makes the test hang."""
     mode = AutoApprovalSetup(audit_file)
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:

@@ -1,4 +1,4 @@
-"""What a server lists, looked at before it is offered."""
+"""Checks of a server's lists before they are offered."""
 
 from typing import Any
 

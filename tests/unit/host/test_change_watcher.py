@@ -1,4 +1,4 @@
-"""What is known of a server is kept true: changed lists, floods of changes, time to live, watched resources."""
+"""Freshness of a server's lists: changes, floods of changes, time to live, watched resources."""
 
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -69,7 +69,7 @@ class ListServer:
         return result
 
     def tell(self, method: str, subscription: Any = None, **params: Any) -> None:
-        """A notification; of a subscription when it is given."""
+        """Send a notification; with a subscription, on that one."""
         if subscription is not None:
             params["_meta"] = {"io.modelcontextprotocol/subscriptionId": subscription}
         self.peer.say(method=method, params=params)
@@ -161,7 +161,7 @@ async def test_a_listing_that_takes_long_is_repeated_more_rarely(
                     server.tell(CHANGED.format("tools"))
                     await anyio.sleep(0.005)
             tasks.cancel_scope.cancel()
-        # Listing takes a twentieth of a second and is a tenth of the time.
+        # Listing takes 50 ms, which is a tenth of the time.
         assert server.count("tools/list") - 1 <= 3
 
 
@@ -286,7 +286,7 @@ async def test_an_unsubscribed_change_makes_the_next_call_list_first(
     monkeypatch.setattr(change_watcher, "IDLE_RATIO", 0)
     monkeypatch.setattr(
         change_watcher, "REFRESH_SECONDS", 1_000
-    )  # else it would be listed anew a moment later in any case
+    )  # otherwise it would be listed again a moment later in any case
     server = ListServer("2026-07-28", tools=["t"])
     server.ttl, server.acknowledges = 3_600_000, False
     async with open_peer_host(tmp_path, server.peer) as host:
@@ -335,7 +335,7 @@ async def test_a_flood_of_changes_costs_no_listing_for_each_call_and_the_calls_a
 async def test_a_call_waits_for_the_list_that_its_server_announced_as_changed(
     revision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(change_watcher, "REFRESH_SECONDS", 1_000)  # the pause, whose length the server may choose
+    monkeypatch.setattr(change_watcher, "REFRESH_SECONDS", 1_000)  # the pause, whose length the server may determine
     server = ListServer(revision, tools=["t"])
     server.ttl = 3_600_000
     model = ScriptedModel(tool_round(("peer__t", {})), text_round("ok"))

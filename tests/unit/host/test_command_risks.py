@@ -1,4 +1,4 @@
-"""Commands of servers that deserve a second look are said to, and ordinary ones are not."""
+"""Warnings about server commands: risky ones have one, ordinary ones have none."""
 
 import os
 from typing import Any

@@ -1,4 +1,4 @@
-"""What may run without a question, and what must not: rules, grants, their bounds, the never-list, claims."""
+"""Calls that may run without a question, and those that must not: rules, grants, bounds, never-rules, claims."""
 
 import sqlite3
 import time
@@ -47,7 +47,7 @@ NOTHING = ConfigRules()
 
 
 class ConsentProgram:
-    """Consent as one program has it; `again` is another one on the same file."""
+    """The consent policy of one process; `again` is another process with the same file."""
 
     def __init__(
         self,
@@ -186,7 +186,7 @@ async def test_a_rule_of_a_project_holds_only_where_mcphost_was_started(
 
 
 class SteppingClock:
-    """Time as the test says; a call of it moves on or back."""
+    """A clock set by the test; calling it moves it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = time.time()
@@ -220,7 +220,7 @@ async def test_what_expires_does_not_count_while_the_clock_is_before_what_is_kno
     clock.now -= 2000
     consent.frontend.answers = [NO]
     assert await consent.decide(create_identity()) == NO
-    clock.now += 1900  # within what clocks differ by
+    clock.now += 1900  # within the allowed clock difference
     assert isinstance(await consent.decide(create_identity()), Approval)
 
 
@@ -451,7 +451,7 @@ async def test_a_claim_counts_only_where_configured_and_not_for_changed_tools(op
 
 
 def manual_tool(tool: str, words: str = "") -> Any:
-    """That tool of the server of `subject`, as the user calls it by hand."""
+    """Return that tool of the server of `create_identity`, as the user calls it by hand."""
     now = create_definition(tool, words)
     connection = SimpleNamespace(
         config=SimpleNamespace(name="s", trust_annotations=False), digest="sd", account="", folder="/",

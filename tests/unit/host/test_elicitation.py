@@ -1,4 +1,4 @@
-"""Forms and addresses a server asks for, put to the user and answered in both eras, by the real Host."""
+"""Forms and URLs requested by a server, shown to the user and answered in both eras, by the real Host."""
 
 from pathlib import Path
 from typing import Any
@@ -137,12 +137,12 @@ async def test_each_revision_declares_the_elicitation_modes_it_has(revision: str
     peer = AskingServer(revision, {"a": form_request(NAME)})
     known = {"2025-06-18": {}, "2025-11-25": {"form": {}, "url": {}}, STATELESS: {"form": {}, "url": {}}}
     async with open_asking_host(tmp_path, peer, ScriptedFrontend(Decline())) as host:
-        # What is offered goes out before the server says which revision it speaks.
+        # Capabilities are sent before the server names its revision.
         assert peer.declared["elicitation"] == {"form": {}, "url": {}}
         everything = {"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {"listChanged": True}}
         assert capabilities_for(Revision(revision), everything).get("elicitation") == known.get(revision)
         outcome = await host.tools.call("peer", "ask", {})
-    # An old revision knows forms alone: who cannot be asked for one declares nothing there.
+    # An old revision has forms only: a client without forms declares nothing there.
     addresses = capabilities_for(Revision(revision), {"elicitation": {"url": {}}}).get("elicitation")
     assert addresses == {**known, "2025-06-18": None}.get(revision) if revision < "2025-11-25" else {"url": {}}
     if revision in known:
@@ -152,7 +152,7 @@ async def test_each_revision_declares_the_elicitation_modes_it_has(revision: str
 
 
 class FormFrontend(ScriptedFrontend):
-    """Can be asked for forms and nothing else."""
+    """A frontend that answers forms and nothing else."""
 
     kinds = frozenset({FillForm.KIND})
     who = "person"
@@ -282,7 +282,7 @@ async def test_a_completion_notice_is_reported_once_and_unknown_ids_are_ignored(
 
 
 def create_elicitation(frontend: ScriptedFrontend) -> tuple[ElicitationHandler, list[str]]:
-    """An elicitation with its message to the user."""
+    """Return an elicitation that passes its message to the frontend."""
     messages: list[str] = []
     return ElicitationHandler("peer", frontend, lambda text, hint: messages.append(text)), messages
 
@@ -312,7 +312,7 @@ async def test_a_server_that_sends_to_address_after_address_is_remembered_with_t
 
 
 class UrlGateServer(AskingServer):
-    """Its tool needs addresses visited before it works; `open` says whether they were."""
+    """A server whose tool works only after its URLs were visited; `open` is whether they were."""
 
     def __init__(self, *urls: str) -> None:
         super().__init__("2025-11-25")

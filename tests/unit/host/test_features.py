@@ -1,4 +1,4 @@
-"""What a user may do with a server besides its tools: a real Host, a scripted server in this process."""
+"""The features of a server besides tools: a real Host and a scripted in-process server."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 
 
 def server_with_lists(answers: Any, revision: str = "2025-11-25", **lists: list[Any]) -> ScriptedServer:
-    """A server with those lists; `answers(method, params)` gives the rest."""
+    """Return a server with those lists; `answers(method, params)` handles other methods."""
 
     def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         if method in LIST_RESULT_KEYS:
@@ -32,7 +32,7 @@ def server_with_lists(answers: Any, revision: str = "2025-11-25", **lists: list[
 
 
 def request_params(peer: ScriptedServer, method: str) -> list[dict[str, Any]]:
-    """The params of each request of that method, without what every request carries."""
+    """Return the params of each request of that method, without the common ones."""
     asked = [message.get("params", {}) for message in peer.seen if message.get("method") == method]
     return [{key: value for key, value in params.items() if key != "_meta"} for params in asked]
 
@@ -106,7 +106,7 @@ async def test_the_same_question_is_asked_once(tmp_path: Path, monkeypatch: pyte
             for _ in range(3):
                 await host.features.complete("peer", PromptReference("p"), "a", "v", context)
         assert peer.methods().count("completion/complete") == 3
-        await host.features.complete("peer", PromptReference("p"), "a", "w")  # one too many: the oldest is forgotten
+        await host.features.complete("peer", PromptReference("p"), "a", "w")  # one too many: the oldest is dropped
         await host.features.complete("peer", PromptReference("p"), "a", "v")
         assert peer.methods().count("completion/complete") == 5
 
@@ -300,7 +300,7 @@ async def test_a_refused_level_leaves_the_session_intact(code: int, tmp_path: Pa
 
 
 def requested_levels(peer: ScriptedServer, method: str) -> list[Any]:
-    """The log level that each request of that method asked for."""
+    """Return the log level that each request of that method asked for."""
     asked = [message["params"]["_meta"] for message in peer.seen if message.get("method") == method]
     return [meta.get("io.modelcontextprotocol/logLevel") for meta in asked]
 

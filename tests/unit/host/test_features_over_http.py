@@ -26,7 +26,7 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class FeatureServer:
-    """A server of 2026-07-28; `listening` are its open subscriptions, `tools` what it lists now."""
+    """A server of 2026-07-28; `listening` are its open subscriptions, `tools` its current list."""
 
     def __init__(self) -> None:
         self.tools = ["t"]
@@ -90,7 +90,7 @@ class FeatureServer:
             await self.opened.wait()
 
     def about(self, key: str) -> ReceivedRequest:
-        """The newest subscription with that key in its filter."""
+        """Return the newest subscription with that key in its filter."""
         return [
             subscription for subscription in self.listening if key in subscription.message["params"]["notifications"]
         ][-1]

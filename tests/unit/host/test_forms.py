@@ -1,4 +1,4 @@
-"""A server's form: which fields it may have, what makes an answer valid, and what is sent of it."""
+"""A server's form: its fields, valid answers, and what is sent."""
 
 import time
 from typing import Any
@@ -178,7 +178,7 @@ def test_fields_left_alone_are_sent_with_their_defaults_in_the_right_type() -> N
     full = {"name": "John", "age": 30, "score": 95.5, "status": "on", "colours": ["g"], "verified": True}
     assert validate_content(form, {}) == full
     assert validate_content(form, {"age": 31, "verified": False}) == {**full, "age": 31, "verified": False}
-    # Emptied on purpose is not the same as left alone.
+    # An emptied field is not the same as an untouched one.
     assert validate_content(form, {"name": None, "age": None}) == {
         key: full[key] for key in ("score", "status", "colours", "verified")
     }

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.anyio
 
 
 class ConfiguredServers:
-    """The servers that are configured."""
+    """The configured servers."""
 
     def __init__(self) -> None:
         self.there = {"s": open_server("sd"), "x": open_server("xd", account="work", folder="/srv")}

@@ -1,4 +1,4 @@
-"""Which icons of a server may ever be looked at."""
+"""The icons of a server that may be loaded."""
 
 import base64
 import io

@@ -1,4 +1,4 @@
-"""Input rounds of the stateless era through the whole Host: nothing leaks between calls, nothing is sent in vain."""
+"""Input rounds of the stateless era in the whole Host: nothing leaks between calls, nothing is sent needlessly."""
 
 import json
 from pathlib import Path
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.anyio
 
 
 class ParallelServer(AskingServer):
-    """Asks each call for its own number, every other one under the same key, and with a state of its own."""
+    """A server that asks each call for its number, alternating between two keys, with a state for each call."""
 
     @staticmethod
     def key(number: int) -> str:
@@ -57,7 +57,7 @@ async def test_answers_and_states_go_into_their_own_call_and_into_no_parallel_on
     peer = ParallelServer(STATELESS)
 
     class SimultaneousFrontend(ScriptedFrontend):
-        """Answers when all are asked, the last one first."""
+        """A frontend that answers once all questions are asked, the last one first."""
 
         async def ask(self, question: Question[Any]) -> Any:
             self.asked.append(question)

@@ -1,4 +1,4 @@
-"""Tasks that outlive their call: what is written of them while their server talks."""
+"""Tasks that outlive their call: what is stored while their server runs them."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 
 class CountingTaskStore(TaskStore):
-    """The tasks of a real database, and how often one was written."""
+    """A store of a real database that counts its writes."""
 
     writes = 0
 

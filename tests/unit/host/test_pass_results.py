@@ -1,4 +1,4 @@
-"""Which results are given to the model unread: what a rule of the run certainly covers, once that is recorded."""
+"""Results passed to the model without review: those that a rule of the run covers, once that is recorded."""
 
 from pathlib import Path
 from types import SimpleNamespace

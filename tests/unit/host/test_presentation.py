@@ -1,4 +1,4 @@
-"""What people and models get of a tool's result."""
+"""Results of tools as shown to users and models."""
 
 import base64
 

@@ -1,4 +1,4 @@
-"""What a project's server uses out of the project itself is pointed out, and the content of its caFile is bound."""
+"""Files of the project that a project's server uses are pointed out, and the content of its caFile is bound."""
 
 from pathlib import Path
 from typing import Any

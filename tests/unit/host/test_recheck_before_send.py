@@ -1,4 +1,4 @@
-"""An approved call waits for a person once more before it is sent: what allowed it is looked at again after that."""
+"""An approved call waits for the user once more before it is sent: its permission is checked again after that."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path

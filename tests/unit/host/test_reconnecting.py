@@ -1,4 +1,4 @@
-"""Servers that die, crash in a loop or come back: real processes and sockets under a real Host."""
+"""Servers that die, crash in a loop or return: real processes and sockets with a real Host."""
 
 import asyncio
 import json
@@ -105,7 +105,7 @@ async def test_a_server_that_dies_in_a_call_is_started_again_and_the_call_is_not
             await session.request(CallTool("die"))
         assert time.monotonic() - started_at < 10
         with anyio.fail_after(10):
-            # The call hears of the death a moment before the connection does; the next one goes to a new server.
+            # The call fails a moment before the connection does; the next one goes to a new server.
             assert (await host.tools.call("peer", "echo", {"text": "back"})).text == "back"
     assert note.read_text().count('"name":"die"') == 1
 
@@ -237,7 +237,7 @@ async def test_a_lost_event_stream_is_opened_again_with_a_new_handshake(
             await wait_until(lambda: [message["method"] for message in server.posted].count("initialize") == 2)
             await host.servers.ensure_ready("peer")
             warnings = [line.text for line in host.servers.view("peer").log if "deprecated" in line.text]
-    assert len(warnings) == 1  # said once, however often it is connected
+    assert len(warnings) == 1  # reported once, however often it connects
 
 
 async def test_a_list_that_breaks_off_leaves_the_old_one_and_the_connection(

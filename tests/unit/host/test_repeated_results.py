@@ -1,4 +1,4 @@
-"""What model and user get of a result that says the same in its content and in its structured content."""
+"""Results that repeat their content as structured content, for model and user."""
 
 import base64
 import json

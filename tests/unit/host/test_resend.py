@@ -1,4 +1,4 @@
-"""A call that its server did not take is sent again after a sign-in or in a new session: as what was allowed or not."""
+"""A call is sent again after a sign-in or in a new session: exactly as it was allowed, or not at all."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.anyio
 
 
 class ChangingToolServer(OAuthPeer):
-    """Lists one tool, described by `words`; `stateless` says which era. `wants` says what is refused once, how."""
+    """A server with one tool, described by `words`; `stateless` sets the era, `wants` what is refused once, and how."""
 
     words = "kind"
     stateless = False
@@ -182,7 +182,7 @@ def set_era(peer: OAuthPeer, stateless: bool) -> OAuthPeer:
 
 
 class SlowSignInServer(BrowserUser):
-    """Takes a second for each sign-in but the first."""
+    """A user who takes a second for each sign-in but the first."""
 
     times = 0
 

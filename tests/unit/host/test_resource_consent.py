@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 def answer_request(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
-    """A resource with something in it that is the user's, and a prompt."""
+    """Answer with a resource that has private content, and with a prompt."""
     if method == "resources/read":
         return {"contents": [{"uri": params["uri"], "text": "only for me"}]}
     if method == "prompts/get":

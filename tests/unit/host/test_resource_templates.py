@@ -1,4 +1,4 @@
-"""Addresses from templates: the examples of RFC 6570 that matter, and what servers write wrongly."""
+"""URIs from templates: the relevant examples of RFC 6570, and mistakes of servers."""
 
 import pytest
 

@@ -59,7 +59,7 @@ GO = tool_round(("peer__it", {"n": 1}))
 
 
 class ReviewFrontend(ScriptedFrontend):
-    """A front that allows every call and answers reviews from a list; with nothing left it waits for ever."""
+    """A frontend that allows every call and answers reviews from a list; without an answer it waits forever."""
 
     def __init__(self, *answers: Any) -> None:
         super().__init__(*answers)
@@ -231,7 +231,7 @@ def numbered_secret(params: dict[str, Any]) -> dict[str, Any]:
 
 
 async def test_results_that_wait_hold_up_no_other_call_and_each_gets_its_own_answer(tmp_path: Path) -> None:
-    """There are more of them than calls that may run side by side."""
+    """There are more of them than calls that may run in parallel."""
 
     class LateReviewFrontend(ReviewFrontend):
         async def ask(self, question: Question[Any]) -> Any:
@@ -414,7 +414,7 @@ async def test_a_skill_is_read_before_the_model_follows_it(tmp_path: Path) -> No
 
 
 class FormReviewFrontend(ReviewFrontend):
-    """It fills the servers' forms in, too."""
+    """A review frontend that also fills in the servers' forms."""
 
     async def ask(self, question: Question[Any]) -> Any:
         return Accept({}) if isinstance(question, FillForm) else await super().ask(question)

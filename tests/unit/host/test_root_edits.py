@@ -32,7 +32,7 @@ CHANGED = "notifications/roots/list_changed"
 
 @pytest.fixture
 def work_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, ...]:
-    """Three folders; the program was started in the first."""
+    """Create three folders; the program was started in the first."""
     made = tuple(tmp_path / name for name in ("work", "notes", "third"))
     for item in made:
         item.mkdir()
@@ -156,7 +156,7 @@ async def test_an_edit_applies_to_its_scope(
     await roots.remove(third, "run")
     assert [folder.path for folder in (await roots.refresh()).available] == [work]
     assert [folder.path for folder in (await fresh().refresh()).available] == [work, third]
-    # What is said for everywhere is not undone by something narrower that was said before.
+    # A global edit is not undone by an earlier, narrower one.
     await roots.remove(third, "user")
     assert [folder.path for folder in (await fresh().refresh()).folders] == [work]
     await database.close()

@@ -107,7 +107,7 @@ async def test_a_folder_leaves_every_answer_at_the_moment_that_it_is_taken_out(f
     unwatched = roots._remove_folder  # pyright: ignore[reportPrivateUsage]
 
     async def watched(*given: Any) -> None:
-        seen.append(len(roots.filter_reply(reply).roots))  # nothing of it is done yet
+        seen.append(len(roots.filter_reply(reply).roots))  # nothing is removed yet
         await unwatched(*given)
 
     roots._remove_folder = watched  # type: ignore[method-assign]  # pyright: ignore[reportPrivateUsage]
@@ -179,7 +179,7 @@ async def test_an_unreadable_folder_is_not_shared(folders: tuple[Path, Path], mo
 def create_stored_sharing(
     path: Path, two: tuple[Path, Path], *answers: Any, digest: str = "d"
 ) -> tuple[RootSharing, RecordingAuditLog, ScriptedFrontend]:
-    """One run of mcphost with its answers on the disk."""
+    """Return one run of mcphost with its answers on disk."""
     audit_log, frontend = RecordingAuditLog(), ScriptedFrontend(*answers)
     roots = Roots(tuple(RootConfig(str(item)) for item in two))
     store = FolderAnswerStore(Database(path / "answers.db"))
@@ -262,7 +262,7 @@ PIPE = ServerRequestContext(revision=Revision.V2025_11_25)
 
 
 class RootsServers:
-    """Some servers of one run, connected and asking by themselves."""
+    """Servers of one run, connected and making requests on their own."""
 
     def __init__(self, two: tuple[Path, Path], *answers: Any, names: tuple[str, ...] = ("s",)) -> None:
         self.audit_log, self.frontend, self.now = RecordingAuditLog(), ScriptedFrontend(*answers), 0.0
@@ -277,7 +277,7 @@ class RootsServers:
             server.mark_ready()
 
     async def ask(self, name: str) -> None:
-        """A roots/list of that server, while nothing of it runs."""
+        """Send a roots/list of that server while none of its calls runs."""
         self.replies[name].append(await self.servers[name].answer("", PIPE))
 
     async def waiting(self, *names: str, count: int = 1) -> None:

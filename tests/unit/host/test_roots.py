@@ -35,7 +35,7 @@ ASK: dict[str, Any] = {"a": ROOTS}
 
 @pytest.fixture
 def configured_folders(tmp_path: Path) -> tuple[RootConfig, ...]:
-    """Two folders, one with a name and odd letters, one without."""
+    """Return two folders, one with a name and odd letters, one without."""
     odd, plain = tmp_path / "al pha %#ü", tmp_path / "plain"
     odd.mkdir()
     plain.mkdir()

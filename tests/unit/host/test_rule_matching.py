@@ -127,7 +127,7 @@ async def test_another_server_tool_or_account_is_another_rule(rule_matcher: Rule
 
 @pytest.fixture
 def home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """`me/proj` with a file in it and links out of it and into it, and `outside`; `me` is the home folder."""
+    """Create `me/proj` with a file in it and links out of it and into it, and `outside`; `me` is the home folder."""
     proj = tmp_path / "me" / "proj"
     (proj / "src").mkdir(parents=True)
     (proj / "src" / "a.py").write_text("")

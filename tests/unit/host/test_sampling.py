@@ -1,4 +1,4 @@
-"""What a server wants the user's model to answer: reviewed, asked in a context of its own, reviewed, in both eras."""
+"""Sampling: the request is reviewed, answered in a context of its own, and the reply is reviewed, in both eras."""
 
 import json
 from pathlib import Path
@@ -68,7 +68,7 @@ def tool_result_block(ident: str, text: str = "sunny") -> dict[str, Any]:
 
 
 async def run_sampling(folder: Path, ask: Any, *answers: Any, model: Any = None, revision: str = "2025-11-25") -> Any:
-    """The one reply, what was asked of the front, and the model."""
+    """Return the one reply, the frontend's questions, and the model."""
     model = model or ScriptedModel(text_round("Paris"))
     got, asked = await collect_replies(
         folder, revision, {"a": ask}, *(answers or (ApproveUnchanged(), ApproveUnchanged())), model=model
@@ -536,7 +536,7 @@ async def test_cancelling_the_call_withdraws_the_review_and_closes_the_models_st
 
 # -- one within another
 class NestedSamplingServer(AskingServer):
-    """Each reply to a sampling makes it send the next one of its list, within the same call."""
+    """A server that sends the next sampling request of its list after each reply, within the same call."""
 
     def __init__(self, revision: str, *samplings: Any) -> None:
         super().__init__(revision, {"0": samplings[0]})
@@ -549,7 +549,7 @@ class NestedSamplingServer(AskingServer):
         return following(reply) if callable(following) else following
 
     def _reply(self, message: Any) -> None:
-        """The handshake era."""
+        """Reply in the handshake era."""
         ident, _, number = str(message.id).rpartition("/")
         reply = (
             {"result": loads(message.result)}
@@ -563,7 +563,7 @@ class NestedSamplingServer(AskingServer):
             self.ask(f"{ident}/{int(number) + 1}", *following)
 
     def _call(self, ident: Any, params: dict[str, Any]) -> None:
-        """The stateless era."""
+        """Answer a call in the stateless era."""
         responses = params.get("inputResponses")
         if not responses:
             super()._call(ident, params)
@@ -583,7 +583,7 @@ def request_tool(request: Any) -> Any:
 
 
 def tool_results_of(reply: Any) -> Any:
-    """The results of the calls that were in the reply."""
+    """Return the results of the calls in the reply."""
     content = reply["result"]["content"]
     blocks = content if isinstance(content, list) else [content]
     answers = [tool_result_block(block["id"]) for block in blocks if block["type"] == "tool_use"]
@@ -668,7 +668,7 @@ class HoldingServer(AskingServer):
     """A server that holds all calls until released."""
 
     def _call(self, ident: Any, params: dict[str, Any]) -> None:
-        """It runs."""
+        """Run a call."""
 
 
 @pytest.mark.req("samp.tools.loop-limit", "samp.association")
@@ -722,9 +722,9 @@ def test_how_deep_a_sampling_is_that_may_belong_to_several_calls() -> None:
     nesting.record_tool_uses(both, 2, frozenset({"b"}))
     assert (nesting.depth(two, nothing), nesting.depth(context, nothing), nesting.depth(none, nothing)) == (3, 3, 3)
     assert nesting.depth(ServerRequestContext(call_number=3), nothing) == 1
-    # What goes on with one of them is as deep as that was.
+    # A request that continues one of them is as deep as that one.
     assert nesting.depth(both, use) == 1
     assert nesting.depth(context, nothing) == 3
     now[0] = OPEN_SECONDS
-    # Which its calls still hold open, and nothing else.
+    # Still held open by its calls, and by nothing else.
     assert (nesting.depth(none, nothing), nesting.depth(both, nothing)) == (1, 3)

@@ -1,4 +1,4 @@
-"""The bounds of sampling one by one: requests, tokens, depth, size, and what of ids and pictures goes along."""
+"""The bounds of sampling one by one: requests, tokens, depth, size, and the ids and images that are passed on."""
 
 import time
 from pathlib import Path
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def frozen_time(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time, standing still."""
+    """Freeze the time."""
     at = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: at[0])
     return at
@@ -86,8 +86,8 @@ def test_the_depth_is_that_of_the_calls_that_are_open_and_of_no_others() -> None
     nesting.record_tool_uses(call, 2, frozenset("b"))
     assert nesting.depth(call, frozenset()) == 3
     assert nesting.depth(other, frozenset()) == nesting.depth(untied, frozenset()) == 1
-    assert nesting.depth(call, frozenset("b")) == 2  # it goes on
-    assert nesting.depth(call, frozenset()) == 2  # and is over
+    assert nesting.depth(call, frozenset("b")) == 2  # it continues
+    assert nesting.depth(call, frozenset()) == 2  # and has ended
     nesting.record_tool_uses(call, 2, frozenset("c"))
     assert nesting.depth(call, frozenset("ac")) == 2
     assert nesting.depth(call, frozenset()) == 1

@@ -1,4 +1,4 @@
-"""Which model answers a server and why, what it may use of it, and what of the conversation it can get."""
+"""The model that answers a sampling request, its features, and the parts of the conversation that it gets."""
 
 import time
 from pathlib import Path

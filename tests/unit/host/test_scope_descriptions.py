@@ -1,4 +1,4 @@
-"""Scopes in words: what the name says, and nothing where it says nothing."""
+"""Scopes in words: what the name implies, and nothing if it implies nothing."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a server logs: levels, any JSON as data, floods, secrets."""
+"""Logs of a server: levels, any JSON as data, floods, secrets."""
 
 from typing import Any
 

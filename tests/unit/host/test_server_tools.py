@@ -1,4 +1,4 @@
-"""Tools through a whole host: what is listed, named, asked, called, and what model and user get of a result."""
+"""Tools in a whole host: lists, names, questions, calls, and their results for model and user."""
 
 import logging
 import socket

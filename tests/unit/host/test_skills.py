@@ -48,7 +48,7 @@ async def test_a_skill_is_listed_at_once_and_read_file_by_file_when_it_is_wanted
         for path in ("references/FORMS.md", "./references/FORMS.md", f"{SKILL_ROOT}/references/FORMS.md"):
             assert (await skills.read("peer", skill, path)).text == "Forms have fields.\n"
         assert (await skills.read("peer", skill, "assets/logo.bin")).raw == b"\x00\xff\x80"
-        # What was read and checked is not asked for again.
+        # A file that was read and checked is not read again.
         assert len(server.asked("resources/read")) == 3
 
 

@@ -1,4 +1,4 @@
-"""How much a server's start leaves to be done before it is ready, counted: each change of threads delays all others."""
+"""The work that a server's start leaves before it is ready, counted: each thread switch delays all others."""
 
 import sys
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Turns and servers that are slow to start: how long a turn waits, what it begins without, and how that joins."""
+"""Turns with servers that start slowly: how long a turn waits, what it begins without, and how that joins."""
 
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 
 
 class HeldPeer(InProcessServer):
-    """Answers nothing until it is released."""
+    """A server that answers nothing until it is released."""
 
     def __init__(self, *names: str) -> None:
         listed = {"tools/list": tools_result(*map(tool_definition, names))}
@@ -46,7 +46,7 @@ class HeldPeer(InProcessServer):
 
 
 def offered_tools_by_request(model: ScriptedModel) -> list[list[str]]:
-    """The names of the tools that came with each request to the model."""
+    """Return the names of the tools in each request to the model."""
     return [sorted(spec.name for spec in request.tools if "__" in spec.name) for request in model.requests]
 
 
@@ -132,7 +132,7 @@ async def test_a_server_that_still_hangs_is_reported_once(tmp_path: Path) -> Non
 
 
 class AllListsPeer(InProcessServer):
-    """Answers its lists once it was asked for all of them."""
+    """A server that answers its lists once all of them were requested."""
 
     LISTS = frozenset({"tools/list", "resources/list", "resources/templates/list", "prompts/list"})
 

@@ -46,7 +46,7 @@ SERVER = ServerConfig(name="s", command="run")
 
 
 def server_listing(*tools: dict[str, Any] | bytes) -> ServerListing:
-    """What a server lists."""
+    """Return the listing of a server."""
     named: dict[str, ToolDefinition] = {}
     for tool in tools:
         raw = tool if isinstance(tool, bytes) else dumps({"inputSchema": {"type": "object"}, **tool}).encode()
@@ -56,13 +56,13 @@ def server_listing(*tools: dict[str, Any] | bytes) -> ServerListing:
 
 
 async def list_and_save(tracker: ToolChangeTracker, listed: ServerListing) -> None:
-    """List the tools of a server that starts, and write down what is new."""
+    """List the tools of a starting server, and save new ones."""
     await tracker.compare_first(listed)
     await tracker.save()
 
 
 class TrackerSetup:
-    """One server's drift on a real file; `again` is the next run of the program."""
+    """One server's tracker on a real file; `again` is the next run of the program."""
 
     def __init__(self, path: Path, frontend: Any = None) -> None:
         self.frontend = frontend or RefusingFrontend()

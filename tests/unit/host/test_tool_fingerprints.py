@@ -1,4 +1,4 @@
-"""The digest of a definition: the same value whichever encoder wrote the canonical form, so that approvals stay."""
+"""The digest of a definition: the same value for every encoder of the canonical form, so that approvals stay valid."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""A tool's arguments as fields of a form: what its schema says of them, and whatever else the model wrote."""
+"""A tool's arguments as fields of a form: described by its schema, with the model's values."""
 
 from typing import Any
 

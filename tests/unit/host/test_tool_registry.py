@@ -1,4 +1,4 @@
-"""Model-facing names: never two tools alike, whatever servers call theirs."""
+"""Model-facing names: never two tools alike, whatever names the servers use."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +9,7 @@ from mcphost.serialization import Raw
 
 
 def ready_server(server: str, **words: str) -> Any:
-    """A ready server with these tools, by what they say of themselves."""
+    """Return a ready server with these tools, by their descriptions."""
     tools = {
         name: ToolDefinition(name, Raw(f'{{"name":"{name}","description":"{said}"}}'.encode()))
         for name, said in words.items()
@@ -25,7 +25,7 @@ def test_names_that_come_out_alike_are_told_apart_also_when_one_imitates_the_mar
     alone.model_name("a b", "t")
     marked = alone.model_name("a.b", "t")
     toolbox = ToolRegistry(())
-    # A third server's tool is named so that its plain name is the marked name of the second.
+    # A third server's tool has the marked name of the second one's tool as its plain name.
     imitation = toolbox.model_name("a", marked.removeprefix("a_").removeprefix("_"))
     names = [
         toolbox.model_name("a_b", marked.removeprefix("a_b__")),

@@ -1,4 +1,4 @@
-"""What model and user get of a tool's result: errors, every kind of content, structure, bounds."""
+"""Tool results for model and user: errors, every kind of content, structure, bounds."""
 
 import base64
 import json
@@ -172,7 +172,7 @@ async def test_the_model_gets_no_control_characters_no_hidden_words_and_no_endle
     assert part.text.startswith("a]52;c;xb\tc\r\ndxxx")
     assert len(part.text) < 300_000
     assert "ask for more with read_result" in part.text[-200:]
-    assert "\x1b" in finished.text  # fronts clean what they show, and keep what they store
+    assert "\x1b" in finished.text  # frontends clean what they show, and keep what they store
 
 
 @pytest.mark.req("tools.validate-result")

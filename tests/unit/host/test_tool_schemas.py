@@ -1,4 +1,4 @@
-"""What a tool's schemas demand of calls and results, through a whole host, at every revision it matters for."""
+"""The requirements of a tool's schemas for calls and results, in a whole host, at every relevant revision."""
 
 import socket
 import time

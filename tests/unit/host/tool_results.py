@@ -14,7 +14,7 @@ from tests.unit.host.scripted_host import create_peer, open_host_with, tool_defi
 async def call_tool_once(
     folder: Path, answer: Any, revision: str = "2026-07-28"
 ) -> tuple[ToolReturnPart, ToolFinished]:
-    """What model and user get when the model calls a tool that answers so."""
+    """Return what model and user get when the model calls a tool with this answer."""
     peer = create_peer(revision, tools__list=tools_result(tool_definition("it")), tools__call=answer)
     model = ScriptedModel(tool_round(("peer__it", {})), text_round("ok"))
     async with open_host_with(folder, peer, model, ScriptedFrontend(AllowOnce())) as host:

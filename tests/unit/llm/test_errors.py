@@ -1,4 +1,4 @@
-"""What failed calls mean: recorded shapes of litellm 1.105 in, kinds and sentences out."""
+"""Failed calls: recorded errors of litellm 1.105 in, kinds and messages out."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the program's own process must never load."""
+"""Modules that the main process must never load."""
 
 import os
 import subprocess

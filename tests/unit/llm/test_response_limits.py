@@ -26,7 +26,7 @@ CALLS = b'data: {"tool_calls":[' + b",".join([b'{"function":{}}'] * MAX_LINE_OBJ
 
 
 class CustomResponse(httpx.Response):
-    """A class of its own, so that no other test is changed."""
+    """A separate class, so that no other test is changed."""
 
 
 limit_responses(CustomResponse)
@@ -133,7 +133,7 @@ async def test_an_encoding_that_was_not_asked_for_is_refused() -> None:
 @pytest.mark.anyio
 async def test_every_request_asks_for_an_answer_that_is_not_compressed() -> None:
     class CustomClient(httpx.AsyncClient):
-        """A class of its own, so that no other test is changed."""
+        """A separate class, so that no other test is changed."""
 
     disable_compression(CustomClient)
     asked: list[str] = []

@@ -1,4 +1,4 @@
-"""Large answers take a shorter way through the envelope and mean the same."""
+"""Large answers take a faster path through the envelope with the same result."""
 
 import pytest
 

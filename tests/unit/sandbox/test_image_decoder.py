@@ -42,7 +42,7 @@ def save_image(image: Image.Image, kind: str, **options: Any) -> bytes:
 
 
 def two_colour_image(width: int = 40, height: int = 20) -> Image.Image:
-    """Red at the left, blue at the right."""
+    """Return an image that is red at the left and blue at the right."""
     image = Image.new("RGB", (width, height), RED)
     image.paste(BLUE, (width // 2, 0, width, height))
     return image
@@ -101,7 +101,7 @@ async def test_of_a_moving_picture_the_first_frame_is_drawn(decoder: ImageDecode
 
 async def test_a_photograph_that_was_taken_sideways_stands_upright(decoder: ImageDecoder) -> None:
     exif = Image.Exif()
-    exif[0x0112] = 6  # its right side is up
+    exif[0x0112] = 6  # it is upright
     drawing = await decoder.decode(to_base64(save_image(two_colour_image(400, 200), "JPEG", exif=exif)), 40, 40)
     assert isinstance(drawing, DecodedImage), drawing
     assert (drawing.width, drawing.height) == (20, 40)
@@ -119,7 +119,7 @@ async def test_of_a_picture_that_is_cut_short_the_part_that_is_there_is_drawn(de
 
 
 async def test_a_wrong_checksum_of_what_is_no_pixel_keeps_no_picture_from_being_drawn(decoder: ImageDecoder) -> None:
-    """As in the picture of the reference server."""
+    """As in the image of the reference server."""
     body = save_image(two_colour_image(), "PNG")
     profile = png_chunk(b"iCCP", b"ICC Profile\0\0" + zlib.compress(b"x" * 300))
     drawing = await decoder.decode(to_base64(body[:33] + profile[:-1] + b"!" + body[33:]), 40, 40)
@@ -169,7 +169,7 @@ async def test_many_pixels_in_few_bytes_are_decoded_within_the_bounds(decoder: I
 
 async def test_decoding_that_takes_too_long_is_killed_and_the_next_one_works() -> None:
     quick = ImageDecoder(timeout=0.05)
-    while (child := quick.pid) is None:  # on a busy machine a small picture takes too long as well
+    while (child := quick.pid) is None:  # on a busy machine a small image takes too long as well
         await quick.decode(to_base64(save_image(two_colour_image(), "PNG")), 8, 8)
     assert await quick.decode(to_base64(decompression_bomb()), 60, 60) == "decoding it took over 0.05 s"
     assert not psutil.pid_exists(child)

@@ -40,7 +40,7 @@ PICTURES = {
 def test_kind_and_size_are_read_from_the_first_bytes(kind: str) -> None:
     body, expected = PICTURES[kind]
     assert identify_image(body) == expected
-    for end in range(len(body)):  # cut anywhere, it never fails
+    for end in range(len(body)):  # truncated anywhere, it never fails
         cut = identify_image(body[:end])
         assert cut is None or cut.mime_type == expected.mime_type
 

@@ -1,4 +1,4 @@
-"""What is said of a schema before anybody tries to check something against it."""
+"""Checks of a schema before any value is validated."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Checking values in a process of its own: right answers, and hostile schemas that cost a second and no more."""
+"""Validation in a separate process: right answers, and hostile schemas that cost at most a second."""
 
 import contextlib
 import os
@@ -30,7 +30,7 @@ async def checker() -> AsyncIterator[SchemaValidator]:
 
 
 def doubling_schema(levels: int) -> Raw:
-    """Each level asks for the next one twice: 2^levels checks."""
+    """Return a schema whose levels each refer to the next one twice: 2^levels checks."""
     steps = {f"a{n}": {"anyOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(levels)}
     return encode_schema({"$ref": "#/$defs/a0", "$defs": {**steps, f"a{levels}": {"type": "integer"}}})
 
@@ -110,7 +110,7 @@ async def test_a_schema_that_was_too_slow_twice_is_not_tried_again() -> None:
     for _ in range(2):
         assert "took over 0.2 s" in (await quick.validate(FROZEN, "x")).reason
     assert "too long before" in (await quick.validate(FROZEN, "x")).reason
-    assert quick.pid is None  # nothing was started for it
+    assert quick.pid is None  # no process was started for it
     await quick.close()
 
 
@@ -223,7 +223,7 @@ async def test_closing_does_not_wait_for_a_check_that_has_no_end(caplog: pytest.
             await anyio.wait_all_tasks_blocked()
             await patient.close()
     assert patient.pid is None
-    assert caplog.records == []  # asyncio complains of a child that somebody else has waited for
+    assert caplog.records == []  # asyncio warns of a child that something else has waited for
 
 
 async def test_closing_ends_the_child(checker: SchemaValidator) -> None:
@@ -249,7 +249,7 @@ anyio.run(main)
 
 
 def killed_in_the_middle() -> bool:
-    """Kill a host that validates endlessly and wait for its child; return False when the child had ended."""
+    """Kill a host that validates endlessly and wait for its child; return False if the child had ended before."""
     host = subprocess.Popen(
         [sys.executable, "-c", _HOST], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=Path(__file__).parents[3]
     )
@@ -272,5 +272,5 @@ def killed_in_the_middle() -> bool:
 
 
 def test_no_child_stays_when_the_host_is_killed_in_the_middle_of_an_endless_check() -> None:
-    # A child ends by itself two seconds after it began a check, which a busy machine may spend on something else.
+    # A child ends itself two seconds after it began a check; a busy machine may run others meanwhile.
     assert any(killed_in_the_middle() for _ in range(5))

@@ -1,4 +1,4 @@
-"""Grants survive as records: kept, searched, counted, suspended and revoked, by two programs on one file."""
+"""Stored grants: listed, searched, counted, suspended and revoked, by two programs on one file."""
 
 import sqlite3
 from contextlib import closing

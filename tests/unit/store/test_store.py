@@ -1,4 +1,4 @@
-"""Conversations, grants and trust survive: real files, several connections, damage, newer versions."""
+"""Stored conversations, grants and trust: real files, several connections, damage, newer versions."""
 
 import multiprocessing
 import sqlite3
@@ -113,7 +113,7 @@ def damaged_copies(folder: Path) -> list[Path]:
 async def test_a_file_that_another_process_is_just_making_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Two processes that switch a new file to WAL at once: one is told "locked" without any patience of SQLite's
+    # Two processes that switch a new file to WAL at once: SQLite reports "locked" to one without its busy timeout
     # (3 of 40 tries with four processes). Here the real error comes from a real lock, at the first two tries.
     path = tmp_path / "s.db"
     tries = 0

@@ -1,4 +1,4 @@
-"""Tasks in the store: whose they are, how long they stay, how many."""
+"""Tasks in the store: their owner, lifetime and number."""
 
 import sqlite3
 import time

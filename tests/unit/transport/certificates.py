@@ -1,4 +1,4 @@
-"""Certificates for servers on loopback, made for each test run."""
+"""Certificates for servers on loopback, created for each test run."""
 
 import datetime as dt
 import ipaddress
@@ -22,7 +22,7 @@ class CertificateAuthority:
         Path(self.file).write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
     def context(self, host: str = "127.0.0.1", days: int = 1) -> ssl.SSLContext:
-        """What a server of that name needs to speak TLS."""
+        """Return the TLS context of a server of that name."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "A server")])
         certificate = self._sign(name, key, days=days, host=host)

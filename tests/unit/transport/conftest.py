@@ -1,4 +1,4 @@
-"""Processes that tests of the transports share."""
+"""Fixtures of the transport tests."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from tests.unit.transport.stubborn_process import STUBBORN_SCRIPT
 
 @pytest.fixture
 def process_group() -> Iterator[tuple[int, int]]:
-    """The pids of a stubborn leader and its child."""
+    """Return the pids of a stubborn leader and its child."""
     with subprocess.Popen(
         [sys.executable, "-c", STUBBORN_SCRIPT], stdout=subprocess.PIPE, start_new_session=True, text=True
     ) as leader:

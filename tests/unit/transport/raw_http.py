@@ -1,4 +1,4 @@
-"""A scripted HTTP server on loopback: each request is handed to a function that writes whatever bytes it likes."""
+"""A scripted HTTP server on loopback: each request is passed to a function that writes any bytes."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass
 class ReceivedRequest:
-    """One request as it came, and the way to answer."""
+    """One request as received, and the methods to answer it."""
 
     method: str
     path: str
@@ -55,7 +55,7 @@ class ReceivedRequest:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the client closed the connection that this came on."""
+        """Return whether the client closed the connection of this request."""
         return self._reader.at_eof()
 
     _reader: asyncio.StreamReader = field(default=None, repr=False)  # type: ignore[assignment]
@@ -75,7 +75,7 @@ class RawServer:
         return f"http{'s' if self.secure else ''}://127.0.0.1:{self.port}/mcp"
 
     def calls(self) -> list[str]:
-        """Verb and JSON-RPC method of every request so far."""
+        """Return verb and JSON-RPC method of every request so far."""
         return [
             f"{message.method} {message.message.get('method', 'answer') if message.body else ''}".strip()
             for message in self.seen

@@ -1,11 +1,11 @@
-"""A process group that ignores SIGTERM, and whether processes are still there."""
+"""A process group that ignores SIGTERM, and checks of whether processes still run."""
 
 from contextlib import suppress
 
 from tests.event_loop import wait_until
 from tests.processes import is_alive
 
-# A leader that ignores SIGTERM with a child that does, too; its number is the group's.
+# A leader that ignores SIGTERM with a child that does, too; its pid is the group's id.
 STUBBORN_SCRIPT = (
     "import signal, subprocess, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
     "child = subprocess.Popen([sys.executable, '-c', 'import signal, time;"

@@ -1,4 +1,4 @@
-"""Input of a server that is cheap to send and expensive to read: it is bounded before objects are built."""
+"""Server input that is cheap to send and expensive to read: it is bounded before objects are built."""
 
 import gzip
 import tracemalloc
@@ -41,7 +41,7 @@ def response_line(result: bytes) -> bytes:
 
 
 def peak_memory_of_line(line: bytes) -> int:
-    """The most memory that reading a line took, in bytes."""
+    """Return the peak memory of reading a line, in bytes."""
     tracemalloc.start()
     try:
         parse_message(line)
@@ -51,7 +51,7 @@ def peak_memory_of_line(line: bytes) -> int:
 
 
 async def response_to_line(line: bytes, warnings: list[str]) -> object:
-    """What a request gets when this line comes on the pipe."""
+    """Return the result of a request when this line arrives on the pipe."""
     mux = Multiplexer(lambda line: None, None, warnings.append, "peer")
     async with mux.exchange(JsonRpcRequest(1, "tools/call")) as messages:
         mux.receive_line(line)
@@ -151,7 +151,7 @@ async def test_noise_on_standard_output_is_left_out_and_the_answer_is_read() -> 
             mux.receive_line(line)
         assert [type(message) async for message in messages] == [JsonRpcResponse]
     assert mux.malformed_count == 50_000
-    assert len(mux.filter_flood(lines)) == 1_001  # an answer: the next noise is looked at again
+    assert len(mux.filter_flood(lines)) == 1_001  # an answer: the next broken line is reported again
 
 
 async def test_of_a_flood_of_unknown_notifications_only_what_mcp_knows_is_read() -> None:

@@ -1,4 +1,4 @@
-"""What a server gets of our environment: the way to the network, never a place that depends on where it runs."""
+"""The environment of a server: the settings of the network, never a path that depends on the working directory."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""The event decoder, fed in every way a network can cut a stream."""
+"""The event decoder, with the stream split in every possible way."""
 
 from itertools import pairwise
 

@@ -135,7 +135,7 @@ async def test_unexpected_bytes_close_a_kept_connection() -> None:
 
 async def test_the_first_piece_of_an_answer_is_read_without_a_turn_and_the_next_after_one() -> None:
     connection = HttpConnection()
-    for _ in range(2):  # the second time as a kept connection, of whose last answer nothing was left to read
+    for _ in range(2):  # the second time on a kept connection, whose last answer was read completely
         connection.send_request(b"")
         connection.data_received(LENGTH[:-3])
         with pytest.raises(StopIteration) as read:
@@ -194,7 +194,7 @@ async def test_connections_are_kept_and_used_again() -> None:
 async def test_a_kept_connection_the_server_closed_is_replaced_without_anyone_noticing() -> None:
     async def handler(request: ReceivedRequest) -> bool:
         await request.reply(200, b"ok")
-        return False  # closes, although it did not say so
+        return False  # closes without announcing it
 
     async def use(pool: HttpConnectionPool, server: RawServer) -> None:
         for _ in range(10):

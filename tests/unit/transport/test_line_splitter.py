@@ -46,4 +46,4 @@ def test_fifty_megabytes_cost_about_fifty_times_one() -> None:
     cost(1_000_000)
     small = min(cost(5_000_000) for _ in range(5))
     large = min(cost(50_000_000) for _ in range(3))
-    assert large < max(small, 0.001) * 10 * 4  # quadratic would be a hundred times
+    assert large < max(small, 0.001) * 10 * 4  # quadratic time would be a hundred times as much

@@ -118,7 +118,7 @@ async def test_an_answer_and_a_cancellation_at_the_same_moment_are_one_or_the_ot
             else:
                 scope.cancel()
                 pipe.send(JsonRpcResponse(1, Raw(b"{}")))
-        # Answered means that no cancel notice may leave.
+        # An answered request must not be cancelled.
         pipe.multiplexer.receive_line(b"")
     assert len(results) <= 2
     await pipe.channel.send(JsonRpcNotification("end"))

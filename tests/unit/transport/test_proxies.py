@@ -38,7 +38,7 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class ForwardingProxy:
-    """Answers every forwarded request as an MCP server would, and remembers what it was asked."""
+    """A proxy that answers every forwarded request as an MCP server would, and records it."""
 
     def __init__(self) -> None:
         self.heads: list[str] = []
@@ -179,7 +179,7 @@ async def tunnel(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Tunnel]:
     double = Tunnel()
     server = await asyncio.start_server(double.serve, "127.0.0.1", 0)
     monkeypatch.setenv("HTTPS_PROXY", f"http://me:word@127.0.0.1:{server.sockets[0].getsockname()[1]}")
-    # Addresses of this machine never go through a proxy; the tests need one that does.
+    # Loopback addresses never go through a proxy; the tests need one that does.
     monkeypatch.setattr(http_client, "is_loopback", lambda host: False)
     monkeypatch.setattr(http_client, "proxy_bypass", lambda host: False)
     async with server:
@@ -201,7 +201,7 @@ async def test_a_server_with_tls_is_reached_through_a_tunnel_and_its_certificate
                 replace(config, ca_file=""), FakeRequestHandler(), RecordingObserver()
             ):
                 pass
-    assert len(tunnel.heads) == 2  # kept, and used again
+    assert len(tunnel.heads) == 2  # kept, and reused
     credentials = base64.b64encode(b"me:word").decode()
     assert tunnel.heads[0].startswith(f"CONNECT 127.0.0.1:{server.port} HTTP/1.1\r\n")
     assert f"proxy-authorization: Basic {credentials}" in tunnel.heads[0]

@@ -1,4 +1,4 @@
-"""What a crash of everything leaves behind is ended by the next start, and nothing else is."""
+"""The processes left by a crash are ended by the next start, and no others."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ from mcphost.transport.watchdog import (
 from tests.processes import is_alive
 from tests.unit.transport.stubborn_process import wait_until_gone
 
-# A host without a guardian: writes the group of its argument down, says so, and waits to be killed.
+# A host without a watchdog: records the group of its argument, reports that, and waits to be killed.
 HOST = (
     "import sys, time\n"
     "from pathlib import Path\n"
@@ -33,7 +33,7 @@ HOST = (
 
 @pytest.fixture
 def host_record(tmp_path: Path, process_group: tuple[int, int]) -> Iterator["subprocess.Popen[bytes]"]:
-    """A host that wrote the group down, still alive."""
+    """Run a host that recorded the group and still lives."""
     with subprocess.Popen(
         [sys.executable, "-c", HOST, str(tmp_path), str(process_group[0])], stdout=subprocess.PIPE
     ) as host:

@@ -22,12 +22,12 @@ from tests.unit.client.stdio_sessions import open_stdio_session as spawned
 from tests.unit.transport.raw_http import ReceivedRequest
 
 pytestmark = pytest.mark.anyio
-LONGEST = 0.1  # seconds between two turns of a task that only waits for its next one; CPU time, so load does not count
+LONGEST = 0.1  # seconds of CPU time between two turns of a task that only waits for its next one; load does not count
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _no_collection() -> Iterator[None]:
-    """Collect no garbage while turns are measured: what earlier tests left takes up to 0.1 s of CPU time."""
+    """Collect no garbage while turns are measured: garbage of earlier tests takes up to 0.1 s of CPU time."""
     gc.disable()
     yield
     gc.enable()
@@ -35,7 +35,7 @@ def _no_collection() -> Iterator[None]:
 
 @asynccontextmanager
 async def measure_turns() -> AsyncIterator[list[float]]:
-    """How much CPU time went by between two turns of this task."""
+    """Measure the CPU time between two turns of this task."""
     gaps: list[float] = []
 
     async def watch() -> None:
@@ -109,7 +109,7 @@ async def test_a_flood_of_tiny_events_holds_nothing_up(event: bytes, where: str)
         await request.event({"id": request.message["id"], "result": {"content": [{"type": "text", "text": "ok"}]}})
         return False
 
-    # Such a stream costs many times what it takes to send it, so it is given up: with its call, or by itself.
+    # Such a stream costs many times its sending, so it is abandoned: with its call, or alone.
     answered = nullcontext() if where == "get" else pytest.raises(MalformedMessage, match="almost empty lines")
     async with open_http_session(handshake_server(call, on_get=get)) as (session, _), measure_turns() as gaps:
         with answered:

@@ -160,7 +160,7 @@ async def test_only_the_certificates_that_were_approved_are_believed(authority: 
 
 
 class FileSwappingOpener(ClientSessionOpener):
-    """Another content is in the file by the time that the server is reached."""
+    """An opener that replaces the file before the server is reached."""
 
     def __init__(self, file: anyio.Path, content: bytes) -> None:
         super().__init__(expand=str)

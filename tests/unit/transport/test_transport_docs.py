@@ -1,4 +1,4 @@
-"""The page that says how to add a transport is true: its example is a transport for Unix sockets."""
+"""docs on adding a transport: the example works as a transport for Unix sockets."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ def documented_connector() -> Any:
 
 
 class UnixSocketOpener(ClientSessionOpener):
-    """Reaches servers whose address is a path by the transport of the page."""
+    """An opener that reaches servers with a path as address by the documented transport."""
 
     def _create_connector(self, server: ServerConfig, observer: SessionObserver) -> Connector:
         return documented_connector()(server.name, server.url, observer.warn)
@@ -104,7 +104,7 @@ async def test_the_transport_of_the_page_carries_both_eras(era: Era, tmp_path: P
             await session.request(CallTool("silent"), deadline=0.1)
         await session.request(CallTool("x"))
     assert [message for message in peer.seen if message["method"] == "notifications/cancelled"]
-    assert len(notes.warnings) == 1  # of the noise
+    assert len(notes.warnings) == 1  # of the broken lines
 
 
 @pytest.mark.parametrize(("tool", "how"), [("leave", "closed the connection"), ("endless", "message over 16 MB")])

@@ -18,7 +18,7 @@ from tests.unit.transport.stubborn_process import wait_until_gone
 
 pytestmark = pytest.mark.anyio
 
-# A host: watches the group of its argument, says so, and waits to be killed.
+# A host: watches the group of its argument, reports that, and waits to be killed.
 HOST = (
     "import anyio, sys\n"
     "from mcphost.transport.watchdog import Watchdog\n"
@@ -52,7 +52,7 @@ async def test_a_forgotten_group_is_left_alone(process_group: tuple[int, int]) -
 
 async def test_closing_without_a_group_ends_and_twice_is_fine() -> None:
     guardian = Watchdog()
-    await guardian.watch(2**40)  # no number a group can have
+    await guardian.watch(2**40)  # not a valid process group id
     with anyio.fail_after(20):
         await guardian.close()
         await guardian.close()
@@ -115,7 +115,7 @@ async def test_groups_that_start_together_are_written_down_together(
         async with anyio.create_task_group() as tasks:
             for process in started:
                 tasks.start_soon(guardian.watch, process.pid)
-        assert len(changes) <= 4  # the start of the guardian, the first group, all others, what an earlier run left
+        assert len(changes) <= 4  # the start of the watchdog, the first group, all others, what an earlier run left
         written = read_when_written(tmp_path)
         assert all(f"+ {process.pid} " in written for process in started)
         await guardian.close()

@@ -1,4 +1,4 @@
-"""When a request leaves: at once when it is alone, with others in one write, and in order through a full pipe."""
+"""The writes of requests: at once if alone, several in one write, and in order through a full pipe."""
 
 import os
 import select
@@ -64,7 +64,7 @@ async def test_requests_that_wait_side_by_side_are_queued_to_leave_in_one_write(
         tasks.start_soon(writes.request, 3, 3, 2, 1)
     assert [b'"id":1' in line for line in writes.at_once] == [True]
     assert len(writes.queued) == 2
-    # Three answers came together, so three requests follow them; the next answer comes alone.
+    # Three answers arrived together, so three requests follow them; the next answer arrives alone.
     await writes.request(4, 4)
     await writes.request(5, 5)
     assert len(writes.queued) == 3

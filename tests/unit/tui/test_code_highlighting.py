@@ -1,4 +1,4 @@
-"""Text of several lines is drawn as lines; what decides and cannot be seen has a sign; colours change no character."""
+"""Multiline text is drawn as lines; decisive invisible characters have a sign; colours change no character."""
 
 import pytest
 

@@ -80,7 +80,7 @@ async def test_an_editor_that_returns_at_once_without_changes_gets_a_hint(
         await editor.edit_text("x", write_editor("pass"), contextlib.nullcontext)
     assert "code --wait" in exc_info.value.hint
     assert remaining_files(runtime_folder) == []
-    # Whoever looked and left it as it was is told nothing.
+    # An unchanged file produces no message.
     monkeypatch.setattr(editor, "MIN_EDIT_SECONDS", 0.0)
     assert await editor.edit_text("x", write_editor("pass"), contextlib.nullcontext) == "x"
 

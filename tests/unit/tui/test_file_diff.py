@@ -1,4 +1,4 @@
-"""What a call would change is compared with the file that it names, when that is certain, and never at any price."""
+"""Diffs of calls that change a file: only if the file is certain, and at bounded cost."""
 
 import os
 from pathlib import Path

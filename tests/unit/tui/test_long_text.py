@@ -48,7 +48,7 @@ def wrapped_rows(text: str, width: int) -> list[str]:
 
 
 def cell_count(text: str) -> int:
-    """Whatever the terminal: letters joined by a joiner count, and marks that take a cell in some."""
+    """Return the cells in any terminal: joined letters count, and so do marks that take a cell in some."""
     return sum(measure_character(character)[0] for character in text)
 
 
@@ -151,7 +151,7 @@ def test_a_character_and_its_marks_are_never_parted() -> None:
 @pytest.mark.parametrize("wide", ["", "字"])
 def test_a_line_wraps_between_words_and_an_unbroken_run_within(wide: str) -> None:
     assert wrapped_rows(f"the quick brown fox{wide}", 12) == ["the quick ", f"brown fox{wide}"]
-    assert wrapped_rows(f'    "{"k" * 20}{wide}"', 12)[:2] == ['    "kkkkkkk', "k" * 12]  # no row of blanks before it
+    assert wrapped_rows(f'    "{"k" * 20}{wide}"', 12)[:2] == ['    "kkkkkkk', "k" * 12]  # no blank row before it
     assert wrapped_rows(f"{'k' * 15} and {wide}", 12) == ["k" * 12, f"kkk and {wide}"]
     assert "".join(wrapped_rows(f"a bc  def ghij   k{wide}" * 9, 7)) == f"a bc  def ghij   k{wide}" * 9
 

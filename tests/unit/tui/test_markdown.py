@@ -1,4 +1,4 @@
-"""Markdown: what models write is shown, none of it is lost, none of it is markup for the screen."""
+"""Markdown: what models write is shown completely, and none of it is markup for the screen."""
 
 import pytest
 

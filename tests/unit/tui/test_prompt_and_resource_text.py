@@ -1,4 +1,4 @@
-"""Prompts and resources as text: every kind of content, its role and origin, nothing that a terminal obeys."""
+"""Prompts and resources as text: every kind of content, its role and origin, no control sequences."""
 
 from typing import Any
 
@@ -91,7 +91,7 @@ def test_annotations_are_shown_where_they_make_sense(annotations: dict[str, Any]
 @pytest.mark.req("res.mime.directory")
 def test_a_folder_is_called_one_and_an_icon_is_counted_when_the_rule_lets_it_pass() -> None:
     icons = [{"src": f"{scheme}://a.example/i.png"} for scheme in ("https", "http")]
-    icons += [{"src": "data:image/png;base64,AA=="}]  # that one came in the message
+    icons += [{"src": "data:image/png;base64,AA=="}]  # that one was in the message
     item = decode(encode({"uri": "file:///d", "mimeType": "inode/directory", "icons": icons}), Resource)
     assert describe_type(item) == "directory (inode/directory)"
     assert describe_annotations(item, "https://a.example/mcp")[3] == ("icon", "1, not fetched")

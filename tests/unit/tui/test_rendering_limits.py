@@ -1,4 +1,4 @@
-"""Texts of models and servers that are made to be expensive to draw."""
+"""Texts of models and servers that are expensive to draw."""
 
 import pytest
 from markdown_it import MarkdownIt
@@ -139,7 +139,7 @@ def test_only_the_beginning_of_long_code_is_coloured_and_all_of_it_is_shown() ->
     assert content.plain == code
     assert 5_000 < max(span.end for span in content.spans) <= 6_000
     assert highlight_code("x = 1", "python").spans
-    assert 100 < len(highlight_code("1\n" * 3_000, "python").spans) < 3_002  # words and signs are counted as well
+    assert 100 < len(highlight_code("1\n" * 3_000, "python").spans) < 3_002  # words and signs count, too
     assert not highlight_code("x" * 10_000, "python").spans
 
 

@@ -1,4 +1,4 @@
-"""What begins with a slash: a mistyped command stays, a message about a path goes."""
+"""Input that begins with a slash: a mistyped command stays, a message about a path is sent."""
 
 from time import monotonic
 

@@ -1,4 +1,4 @@
-"""A terminal that is gone takes whatever is written to it, so that the program can leave."""
+"""A lost terminal accepts all output, so that the program can end."""
 
 import contextlib
 import os
@@ -27,7 +27,7 @@ def test_any_number_of_frames_can_be_written_to_a_terminal_that_hung_up() -> Non
     drawing.start()
     drawing.join(5)
     assert not drawing.is_alive()
-    with contextlib.suppress(OSError):  # what is still buffered has nowhere to go
+    with contextlib.suppress(OSError):  # buffered output has no destination
         stream.close()
 
 
@@ -44,7 +44,7 @@ def test_what_a_terminal_takes_arrives_unchanged() -> None:
 
 
 class RecordingDriver(ResilientDriver):
-    """Knows whether it was to start the screen again."""
+    """A driver that records whether it was to start the screen again."""
 
     def __init__(self, fileno: int) -> None:
         self.fileno, self.resumed = fileno, 0

@@ -17,7 +17,7 @@ def test_a_theme_that_does_not_exist_falls_back_to_usable_colours() -> None:
 
 
 def luminance(color: str) -> float:
-    """Relative luminance as WCAG 2 defines it."""
+    """Return the relative luminance as WCAG 2 defines it."""
     parts = [part / 255 for part in Color.parse(color).rgb]
     red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
@@ -31,7 +31,7 @@ def contrast(one: str, other: str) -> float:
 @pytest.mark.parametrize("name", ["dark", "light"])
 def test_text_can_be_read_on_every_background(name: str) -> None:
     theme = themes.load(name)
-    # The tint is the background of a list's row with the cursor.
+    # The tint is the background of the selected row of a list.
     for back in (theme.background, theme.surface, theme.panel, theme.variables["block-cursor-background"]):
         assert back is not None
         for role, least in (("text", 7.0), ("muted", 4.5), ("faint", 4.5)):
