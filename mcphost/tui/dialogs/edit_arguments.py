@@ -19,8 +19,8 @@ from mcphost.host.questions.questions import ApproveTool
 from mcphost.sanitize import escape_unsafe_json
 from mcphost.serialization import dumps, loads
 from mcphost.tui.dialogs.dialog import Dialog
-from mcphost.tui.forms.field_widgets import JSON_NULL
 from mcphost.tui.forms.form import Form
+from mcphost.tui.forms.text_fields import JSON_NULL
 from mcphost.tui.input_guard import AnswerGuard
 from mcphost.tui.messages import ArgumentCheckRequested, EditorRequested
 from mcphost.tui.screen_text import clean

@@ -20,15 +20,9 @@ from textual.message import Message
 from textual.widgets import Static
 
 from mcphost.host.questions.form_fields import Field, field_error
-from mcphost.tui.forms.field_widgets import (
-    INVALID_JSON,
-    JSON_NULL,
-    FieldChanged,
-    FieldWidget,
-    FocusMoveRequested,
-    TextEntry,
-    create_field_widget,
-)
+from mcphost.tui.forms.field_messages import FieldChanged, FocusMoveRequested
+from mcphost.tui.forms.field_widgets import FieldWidget, create_field_widget
+from mcphost.tui.forms.text_fields import INVALID_JSON, JSON_NULL, LineEntry, TextEntry
 from mcphost.tui.screen_text import clean, clean_line, is_clean
 
 _MAX_LABEL_WIDTH = 40
@@ -78,10 +72,14 @@ class FormRow(Vertical):
     FormRow TextArea { width: 1fr; height: auto; min-height: 1; max-height: 6; background: $surface; border: none;
                    padding: 0 1; }
     FormRow TextArea:focus { background: $background; }
-    FormRow ChoiceList, FormRow Toggle, FormRow ReadOnlyValue {
+    FormRow .text-area--placeholder, FormRow .input--placeholder { color: $faint; }
+    FormRow LineEntry, FormRow ChoiceList, FormRow TristateCheckbox, FormRow ReadOnlyValue {
         width: 1fr; height: auto; padding: 0 1; background: $surface;
     }
-    FormRow ChoiceList:focus, FormRow Toggle:focus, FormRow ReadOnlyValue:focus { background: $background; }
+    FormRow LineEntry { height: 1; }
+    FormRow LineEntry:focus, FormRow ChoiceList:focus, FormRow TristateCheckbox:focus, FormRow ReadOnlyValue:focus {
+        background: $background; background-tint: $foreground 0%;
+    }
     FormRow .note { height: auto; display: none; }
     FormRow .note.shown { display: block; }
     """
@@ -137,7 +135,7 @@ class FormRow(Vertical):
     @property
     def value(self) -> Any:
         """The value; None if empty."""
-        return self.field_widget.value
+        return self.field_widget.field_value
 
     @property
     def is_unchanged(self) -> bool:
@@ -179,7 +177,7 @@ class FormRow(Vertical):
             lines.append(Content.styled(f"✗ {clean_line(self._external_problem, _MAX_PROBLEM_LENGTH)}", "$error"))
         if self.field.secret:
             lines.append(Content.styled("▲ looks like a secret: do not send it", "bold $warning"))
-        typed = self.field_widget.text if isinstance(self.field_widget, TextEntry) else ""
+        typed = self.field_widget.text if isinstance(self.field_widget, TextEntry | LineEntry) else ""
         if typed and not is_clean(typed):
             marked = clean_line(typed, _MAX_PROBLEM_LENGTH)
             lines.append(Content.styled(f"▲ contains hidden characters: {marked}", "$warning"))

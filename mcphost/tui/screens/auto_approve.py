@@ -11,7 +11,8 @@ from textual.widgets import Input, Static
 from mcphost.errors import UsageError
 from mcphost.host.consent.auto_approve import AutoApprovalBudget, AutoApprovalStatus
 from mcphost.host.questions.form_fields import Field, Option
-from mcphost.tui.forms.field_widgets import ChoiceList, FocusMoveRequested
+from mcphost.tui.forms.choice_fields import ChoiceList
+from mcphost.tui.forms.field_messages import FocusMoveRequested
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.widgets.ordered_input import OrderedInput
 
@@ -102,7 +103,7 @@ class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
                 seconds=self._read_number("minutes") * 60,
                 tokens=int(self._read_number("tokens")),
             )
-            picked: list[str] = self.tool_choice.value or []
+            picked: list[str] = self.tool_choice.field_value or []
             running = self.auto_approval.start([self.tools[title] for title in picked], budget)
         except UsageError as error:
             self.show_fault(f"{error.message} {error.hint}".strip())

@@ -1,0 +1,289 @@
+"""Widgets for form fields without typing: yes or no, one or several values of a list.
+
+They are Textual's Checkbox and SelectionList; what is added here is that a value may be left out, that states differ
+in their signs and not only in color, and that a list without focus takes no more rows than its selection.
+"""
+
+from typing import Any, ClassVar, Self, cast
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.content import Content
+from textual.css.styles import RulesMap
+from textual.geometry import Size
+from textual.strip import Strip
+from textual.visual import Visual
+from textual.widgets import Checkbox, OptionList, SelectionList
+from textual.widgets.selection_list import Selection
+
+from mcphost.host.questions.form_fields import Field
+from mcphost.tui.forms.field_messages import FieldChanged, request_focus_move
+from mcphost.tui.screen_text import clean_line
+
+_MAX_ROWS = 6
+
+
+def _describe_missing(field: Field) -> str:
+    return "to be chosen" if field.required else "not sent"
+
+
+class TristateCheckbox(Checkbox, inherit_bindings=False):
+    """Yes, no, or neither, which is not sent."""
+
+    DEFAULT_CSS: ClassVar[str] = """
+    TristateCheckbox, TristateCheckbox:focus { border: none; padding: 0 1; background-tint: $foreground 0%; }
+    TristateCheckbox > .toggle--button, TristateCheckbox.missing > .toggle--button {
+        color: $muted; background: transparent;
+    }
+    TristateCheckbox.-on > .toggle--button { color: $accent; background: transparent; }
+    TristateCheckbox > .toggle--label { color: $text; background: transparent; }
+    TristateCheckbox.missing > .toggle--label { color: $faint; }
+    TristateCheckbox:focus > .toggle--label {
+        color: $accent; background: transparent; text-style: bold;
+    }
+    TristateCheckbox:blur:hover > .toggle--label { background: transparent; }
+    """
+
+    BUTTON_LEFT: str = ""
+    BUTTON_RIGHT: str = ""
+
+    def __init__(self, field: Field, value: Any) -> None:
+        self.field = field
+        self.field_value: bool | None = value if isinstance(value, bool) else None
+        super().__init__(value=self.field_value is True)
+        self._show_value()
+
+    @property
+    def key_hints(self) -> str:
+        """Return the keys."""
+        return "space, y, n" if self.field.required else "space, y, n · backspace: not sent"
+
+    @property
+    def _answers(self) -> list[bool | None]:
+        return [True, False] if self.field.required else [True, False, None]
+
+    async def _on_key(self, event: events.Key) -> None:
+        match event.key:
+            case "space":
+                self._set_value(not self.field_value)
+            case "y" | "n":
+                self._set_value(event.key == "y")
+            case "left" | "right":
+                self._cycle(1 if event.key == "right" else -1)
+            case "backspace" | "delete":
+                self._set_value(self.field_value if self.field.required else None)
+            case key if not request_focus_move(self, key):
+                return
+            case _:
+                pass
+        event.stop()
+
+    def toggle(self) -> Self:
+        """Choose the next answer, as a click does."""
+        self._cycle(1)
+        return self
+
+    def _cycle(self, by: int) -> None:
+        order = self._answers
+        at = order.index(self.field_value) if self.field_value in order else -1
+        self._set_value(order[(at + by) % len(order)])
+
+    def _set_value(self, value: bool | None) -> None:
+        self.field_value = value
+        with self.prevent(Checkbox.Changed):
+            self.value = value is True
+        self._show_value()
+        self.post_message(FieldChanged())
+
+    def _show_value(self) -> None:
+        value = self.field_value
+        self.BUTTON_INNER = "–" if value is None else "■" if value else "□"
+        self.set_class(value is None, "missing")
+        self.label = Content(_describe_missing(self.field) if value is None else "yes" if value else "no")
+
+
+class ChoiceList(SelectionList[int], inherit_bindings=False):
+    """One or several values of a list: arrow keys move, Space selects; without focus it shows the selection.
+
+    Options are added with the first focus, because a form may have many lists of a thousand options.
+    """
+
+    DEFAULT_CSS: ClassVar[str] = """
+    ChoiceList, ChoiceList:focus { border: none; padding: 0 1; background-tint: $foreground 0%; text-wrap: wrap; }
+    ChoiceList { overflow-y: hidden; scrollbar-size-vertical: 1; }
+    ChoiceList:focus { overflow-y: auto; }
+    ChoiceList.long:focus { border-bottom: blank; border-subtitle-align: left; border-subtitle-color: $faint;
+                            border-subtitle-background: transparent; }
+    ChoiceList > .option-list--option { padding: 0; color: $muted; }
+    ChoiceList:focus > .option-list--option-highlighted { color: $background; background: $accent; }
+    ChoiceList > .selection-list--button { color: $muted; background: transparent; }
+    ChoiceList > .selection-list--button-selected { color: $accent; background: transparent; }
+    ChoiceList > .option-list--option-hover { background: $panel; }
+    """
+
+    def __init__(self, field: Field, value: Any) -> None:
+        super().__init__()
+        self.field = field
+        self._is_multiple = field.kind == "choices"
+        self._pressed_option: int | None = None
+        given = cast("list[Any]", value) if isinstance(value, list) else [value]
+        for at, option in enumerate(field.options):
+            if option.value in given:
+                self.select(at)
+        self.set_class(len(field.options) > _MAX_ROWS, "long")
+
+    @property
+    def field_value(self) -> Any:
+        """The selected value, or a list of them in the order of the options.
+
+        No selection is None, which is not sent; or an invalid value if one is required.
+        """
+        values = [self.field.options[at].value for at in sorted(self.selected)]
+        if self._is_multiple:
+            return values or ([] if self.field.required and not self.field.min_items else None)
+        return values[0] if values else None
+
+    @property
+    def key_hints(self) -> str:
+        """Return the keys."""
+        keys = "↑ ↓ · space selects" + (" several" if self._is_multiple else "")
+        return keys if self.field.required else keys + " · backspace none"
+
+    # -- what is shown
+
+    def _title(self, at: int) -> str:
+        option = self.field.options[at]
+        title = clean_line(option.title, 120)
+        said = option.title == option.value or option.title.startswith(f"{option.value} ")
+        return title if said else f"{title}  ({clean_line(option.value, 80)})"
+
+    def _summary(self) -> Content:
+        chosen = [clean_line(self.field.options[at].title, 80) for at in sorted(self.selected)]
+        return Content(", ".join(chosen)) if chosen else Content.styled(_describe_missing(self.field), "$faint")
+
+    def _mark(self, at: int) -> str:
+        chosen = at in self._selected
+        return ("■ " if chosen else "□ ") if self._is_multiple else ("● " if chosen else "○ ")
+
+    def _get_left_gutter_width(self) -> int:
+        return 2
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """Return the rows of the selection; with focus, those of the list."""
+        rules = cast("RulesMap", self.styles)
+        if not self.has_focus:
+            return self._summary().get_height(rules, width)
+        rows = 0
+        for option in self.options:
+            rows += self._get_visual(option).get_height(rules, width - self._get_left_gutter_width())
+            if rows >= _MAX_ROWS:
+                return _MAX_ROWS
+        return rows
+
+    def _update_lines(self) -> None:
+        if self.has_focus:
+            super()._update_lines()
+
+    def render_line(self, y: int) -> Strip:
+        """Render one row: Textual's own marks differ in color alone, and it counts one row for each option."""
+        if not self.has_focus:
+            width = self.scrollable_content_region.width
+            rows = Visual.to_strips(self, self._summary(), width, None, self.visual_style)
+            return rows[y] if y < len(rows) else Strip.blank(width, self.rich_style)
+        line = OptionList.render_line(self, y)
+        rows = self._lines[self.scroll_offset.y + y :][:1]
+        style = next(iter(line)).style or self.rich_style
+        if not rows or rows[0][1]:
+            return Strip([Segment("  ", style), *line])
+        at = rows[0][0]
+        if at != self.highlighted:
+            state = "-selected" if at in self._selected else ""
+            color = self.get_component_rich_style(f"selection-list--button{state}", partial=True).color
+            style += Style(color=color)
+        return Strip([Segment(self._mark(at), style), *line])
+
+    # -- focus, keys and the pointer
+
+    def watch_has_focus(self, has_focus: bool) -> None:
+        """Open or close the list."""
+        super().watch_has_focus(has_focus)
+        if has_focus and not self.options:
+            self.add_options(Selection(Content(self._title(at)), at) for at in range(len(self.field.options)))
+            # Space takes the highlighted row, which starts on the selection, so that moving on changes nothing.
+            self.highlighted = min(self.selected, default=None)
+        self._clear_caches()
+        self.refresh(layout=True)
+
+    def _size_updated(self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True) -> bool:
+        is_changed = super()._size_updated(size, virtual_size, container_size, layout)
+        if is_changed:
+            self.call_later(self.scroll_to_highlight)
+        return is_changed
+
+    def watch_highlighted(self, highlighted: int | None) -> None:
+        """Show the position in a long list."""
+        super().watch_highlighted(highlighted)
+        if len(self.field.options) > _MAX_ROWS:
+            self.border_subtitle = f"{(highlighted or 0) + 1} of {len(self.field.options)}"
+
+    async def _on_key(self, event: events.Key) -> None:
+        # Run at once: bindings run later than keys that were pressed right after.
+        last = len(self.field.options) - 1
+        is_long = last >= _MAX_ROWS
+        match event.key:
+            case "down" if self.highlighted != last:
+                self.action_cursor_down()
+            case "up" if self.highlighted:
+                self.action_cursor_up()
+            case "home":
+                self.action_first()
+            case "end":
+                self.action_last()
+            case "pageup" if is_long:
+                self.action_page_up()
+            case "pagedown" if is_long:
+                self.action_page_down()
+            case "space":
+                self.action_select()
+            case "backspace" | "delete":
+                self._selected.clear()
+                self._notify_change()
+            case key if not request_focus_move(self, key):
+                return
+            case _:
+                pass
+        event.stop()
+
+    def action_select(self) -> None:
+        """Select the highlighted option, or clear it; a required single choice keeps its value."""
+        at = self.highlighted
+        if at is None:
+            return
+        if at in self._selected:
+            if self._is_multiple or not self.field.required:
+                del self._selected[at]
+        else:
+            if not self._is_multiple:
+                self._selected.clear()
+            self._selected[at] = None
+        self._notify_change()
+
+    def _notify_change(self) -> None:
+        self.refresh()
+        self.post_message(FieldChanged())
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Note the option under the pointer."""
+        self._pressed_option = event.style.meta.get("option")
+
+    async def _on_click(self, event: events.Click) -> None:
+        event.prevent_default()  # or Textual selects as well
+        # The press that gives the focus opens the list below the pointer, which selects nothing.
+        if self._pressed_option is not None and self._pressed_option == event.style.meta.get("option"):
+            self.highlighted = self._pressed_option
+            self.action_select()
+
+    def on_selection_list_selection_highlighted(self, event: SelectionList.SelectionHighlighted[int]) -> None:
+        """Keep the message from the form."""
+        event.stop()

@@ -1,0 +1,117 @@
+"""Form fields on Textual's widgets: the pointer, keys in one piece, long lists, and text of servers as it is."""
+
+from typing import Any
+
+import pytest
+
+from mcphost.host.questions.form_fields import Field, Option
+from mcphost.serialization import replace
+from mcphost.tui.forms.choice_fields import ChoiceList, TristateCheckbox
+from mcphost.tui.forms.text_fields import LineEntry, TextEntry
+from tests.screens.ask_question import PendingQuestion
+from tests.screens.conftest import Run
+from tests.screens.example_fields import AGE_FIELD, NOTE_FIELD, WATCH_FIELD, form_question
+
+pytestmark = pytest.mark.anyio
+
+TEA = Field(name="tea", kind="choice", options=(Option("g", "Green"), Option("b", "Black"), Option("o", "Oolong")))
+EXTRAS = replace(TEA, name="extras", kind="choices")
+
+
+async def open_form(it: Any, *fields: Field) -> Any:
+    PendingQuestion(it, form_question(*fields))
+    return (await it.enter_question()).form
+
+
+async def test_the_click_that_opens_a_list_selects_nothing_and_the_next_selects_the_option_below_it(run: Run) -> None:
+    async with run(size=(80, 24)) as it:
+        form = await open_form(it, EXTRAS, NOTE_FIELD)
+        await it.pilot.click(ChoiceList, offset=(3, 0))
+        await it.until(lambda: "□ Oolong" in it.text(), "the list")
+        assert form.values()["extras"] is None
+        await it.pilot.click(ChoiceList, offset=(3, 1))
+        await it.pilot.click(ChoiceList, offset=(3, 2))
+        await it.until(lambda: "■ Oolong" in it.text(), "the selection")
+        assert form.values()["extras"] == ["b", "o"]
+        await it.pilot.press("tab")
+        await it.until(lambda: "Black, Oolong" in it.text(), "the selection in one row")
+
+
+async def test_clicks_on_a_checkbox_go_through_every_answer(run: Run) -> None:
+    async with run(size=(80, 24)) as it:
+        form = await open_form(it, replace(WATCH_FIELD, name="again", required=True), WATCH_FIELD)
+        required, optional = it.app.screen.query(TristateCheckbox)
+        seen: list[Any] = []
+        for box, clicks in ((required, 2), (optional, 3)):
+            await it.pilot.press("tab", "n")
+            await it.until(
+                lambda box=box: box.field_value is False and "□ no" in it.text(), "the dialog at its new height"
+            )
+            for _ in range(clicks):
+                await it.pilot.click(box, offset=(2, 0))
+                seen.append(box.field_value)
+                assert box.value is (box.field_value is True)
+        assert seen == [True, False, None, True, False]
+        assert form.values() == {"watch": False, "again": False}
+        assert it.text().count("□ no") == 2
+
+
+async def test_keys_in_one_piece_select_the_rows_they_were_pressed_at(run: Run) -> None:
+    async with run(size=(80, 24)) as it:
+        form = await open_form(it, EXTRAS, WATCH_FIELD)
+        await it.pilot.press("tab")
+        it.press_together("down", " ", "down", "down", " ", "tab", "y", " ")
+        await it.until(lambda: form.values()["watch"] is False, "the last key")
+        assert form.values()["extras"] == ["g", "o"]
+
+
+async def test_options_are_added_with_the_first_focus_and_start_on_the_selection(run: Run) -> None:
+    many = tuple(Option(f"v{n}", f"Value {n}") for n in range(1_000))
+    long = replace(TEA, name="long", options=many, default="v500")
+    async with run(size=(80, 24)) as it:
+        form = await open_form(it, NOTE_FIELD, long)
+        choices = form.rows[1].field_widget
+        assert "Value 500" in it.text()
+        assert not choices.options
+        await it.pilot.press("tab", "tab")
+        await it.until(lambda: "● Value 500" in it.text() and "501 of 1000" in it.text(), "the selection")
+        await it.pilot.press("pagedown", "space", "home", "up")
+        assert form.current_row is form.rows[0], "up leaves the list before its first option"
+        assert form.values()["long"] == "v506"
+
+
+async def test_titles_of_options_are_shown_in_full_and_never_as_markup(run: Run) -> None:
+    title = "[red]Green[/red] " + "leaf " * 18 + "end"
+    async with run(size=(80, 24)) as it:
+        form = await open_form(it, replace(EXTRAS, options=(Option("[b]g[/b]", title), *TEA.options)))
+        await it.pilot.press("tab")
+        await it.until(lambda: "□ Oolong" in it.text(), "the list")
+        shown = " ".join(it.text().replace("│", " ").split())
+        assert f"□ {' '.join(title.split())} ([b]g[/b])" in shown
+        # A title of three rows is one option: the next one is below all of them.
+        await it.until(lambda: not it.app.screen.guard.is_blocking(0, is_letter=True), "that clicks count")
+        await it.pilot.click(ChoiceList, offset=(3, 3))
+        await it.until(lambda: "■ Green" in it.text(), "the selection")
+        assert form.values()["extras"] == ["g"]
+        await it.pilot.click(ChoiceList, offset=(3, 2))
+        await it.until(lambda: "■ [red]" in it.text(), "the other selection")
+        assert form.values()["extras"] == ["[b]g[/b]", "g"]
+
+
+async def test_a_long_number_grows_and_a_short_one_is_a_line(run: Run) -> None:
+    digits = "9" * 300
+    number = replace(AGE_FIELD, name="number", maximum=None, default=int(digits))
+    async with run(size=(80, 24)) as it:
+        form = await open_form(it, AGE_FIELD, number)
+        assert [type(row.field_widget) for row in form.rows] == [LineEntry, TextEntry]
+        await it.until(lambda: it.text().count("9") >= 300, "every digit that is sent")
+        assert form.values() == {"age": 30, "number": int(digits)}
+
+
+async def test_hidden_characters_pasted_into_a_line_are_shown(run: Run) -> None:
+    async with run(size=(80, 24)) as it:
+        form = await open_form(it, AGE_FIELD)
+        await it.pilot.press("tab")
+        form.rows[0].field_widget.text = "3\u200b0"
+        await it.until(lambda: "contains hidden characters: 3‹U+200B›0" in it.text(), "the mark")
+        assert "✗ must be a number" in it.text()
