@@ -78,7 +78,7 @@ def source_text() -> str:
     return re.sub(r'"\s*\n\s*f?"', "", text)
 
 
-def test_every_message_that_troubleshooting_explains_is_one_of_the_program() -> None:
+def test_every_message_in_troubleshooting_is_a_message_of_the_program() -> None:
     page, source = (ROOT / "docs/troubleshooting.md").read_text(encoding="utf-8"), source_text()
     tables = re.findall(r"^\| message \|.*?(?=\n\n)", page, re.MULTILINE | re.DOTALL)
     messages = [row.split("|")[1].strip() for table in tables for row in table.splitlines()[2:]]

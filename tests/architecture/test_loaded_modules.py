@@ -198,7 +198,7 @@ print(freed and all(freed), gc.isenabled(), gc.get_freeze_count() > 0)
     assert run_python("-c", program, str(tmp_path)).split() == ["True", "True", "True"]
 
 
-def test_the_host_is_loaded_without_what_only_some_runs_use() -> None:
+def test_the_host_is_loaded_without_optional_modules() -> None:
     """Each module costs memory for the whole run, and time while the user already types."""
     names = ("mcphost.cli.bootstrap", "mcphost.tui.frontend", "mcphost.tui.transcript.presenter",
              "mcphost.tui.screens.status_model", "mcphost.client.connect", "mcphost.transport.stdio",

@@ -74,7 +74,7 @@ def test_only_a_pattern_with_few_ways_is_linear_without_being_tried(pattern: str
     assert count_texts(pattern) == number
 
 
-def test_a_method_that_another_one_includes_is_not_tried_twice() -> None:
+def test_a_method_implied_by_another_is_not_tried_twice() -> None:
     assert distinct_methods({"match", "search", "sub", "fullmatch"}) == ["sub", "fullmatch"]
     assert distinct_methods({"match", "fullmatch"}) == ["match", "fullmatch"]
     assert distinct_methods(METHODS) == ["sub", "fullmatch"]

@@ -35,7 +35,7 @@ def test_each_claim_is_made_by_a_test_and_for_revisions_the_requirement_applies_
             assert set(claim.revisions) <= at[ident], f"{claim} claims {ident} where it does not apply"
 
 
-def test_each_requirement_stands_there_once_with_a_level_and_real_revisions() -> None:
+def test_each_requirement_is_listed_once_with_a_level_and_real_revisions() -> None:
     every = requirements()
     assert len({item.id for item in every}) == len(every)
     assert [item for item in every if item.level not in LEVELS or not item.wording] == []
@@ -59,7 +59,7 @@ def test_every_reason_belongs_to_a_requirement_that_no_test_claims_and_is_a_sent
         assert not set(both) & set(given), f"{ident} has a test and a reason at {both}"
 
 
-def test_a_reason_stands_in_the_file_of_its_area() -> None:
+def test_a_reason_is_in_the_file_of_its_area() -> None:
     area = {requirement.id: requirement.area for requirement in requirements()}
     for path in (HERE / "reasons").glob("*"):
         assert path.suffix == ".tsv", path
@@ -68,13 +68,13 @@ def test_a_reason_stands_in_the_file_of_its_area() -> None:
 
 
 @pytest.mark.parametrize("level", GOALS)
-def test_named_tests_cover_what_the_protocol_demands(level: str) -> None:
+def test_named_tests_cover_the_required_rules(level: str) -> None:
     rows = [item for item in required_entries() if item.row.level == level]
     covered = [row for row in rows if row.state == "covered"]
     assert len(covered) >= GOALS[level] * len(rows), f"{len(covered)} of {len(rows)}"
 
 
-def test_what_no_test_covers_has_a_reason() -> None:
+def test_uncovered_requirements_have_a_reason() -> None:
     assert [item.row.id for item in required_entries() if item.state == "open"] == []
 
 

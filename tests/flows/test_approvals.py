@@ -109,7 +109,7 @@ def test_a_named_file_never_runs_code_of_the_folder_that_mcphost_is_started_in(p
     assert mark.exists(), "approved for this folder"
 
 
-def test_a_named_file_of_the_folder_itself_approves_what_runs_there(program: Program) -> None:
+def test_a_named_file_of_the_current_folder_approves_its_servers(program: Program) -> None:
     write_server(program.work)
     entry = {"command": sys.executable, "args": ["-m", "its_server"], "cwd": "${workspaceFolder}"}
     (program.work / "mcp.json").write_text(json.dumps({"mcpServers": {"its": entry}}))
@@ -157,7 +157,7 @@ def test_signing_out_contacts_no_unapproved_server(program: Program) -> None:
             listening.accept()
 
 
-def test_a_projects_entry_for_a_server_of_mine_keeps_what_i_restricted(program: Program) -> None:
+def test_a_projects_entry_for_a_users_server_keeps_the_users_restrictions(program: Program) -> None:
     write_server(program.work)
     entry = {"command": sys.executable, "args": ["-P", "-m", "its_server"], "env": {"PYTHONPATH": str(program.work)}}
     program.configure(mine={**entry, "mcphost": {"reviewResults": True}, "disabledTools": ["add_note"]})

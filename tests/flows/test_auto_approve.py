@@ -56,7 +56,7 @@ async def test_without_it_the_same_call_is_asked(open_host: OpenHost) -> None:
 @pytest.mark.parametrize(
     "picked", [[("demo", "add_note")], [("demo", "clear_notes")], [("demo", "none")], [("x", "add")], []]
 )
-async def test_what_does_not_claim_to_be_read_only_cannot_be_picked(open_host: OpenHost, picked: Any) -> None:
+async def test_tools_that_are_not_declared_read_only_cannot_be_picked(open_host: OpenHost, picked: Any) -> None:
     async with open_host(ScriptedModel()) as host:
         await host.servers.ensure_ready("demo")
         with pytest.raises(UsageError):
@@ -143,7 +143,7 @@ async def test_another_conversation_is_not_covered(open_host: OpenHost) -> None:
     assert len(frontend.asked) == 1
 
 
-async def test_what_the_configuration_never_allows_stays_forbidden(open_host: OpenHost) -> None:
+async def test_calls_forbidden_by_the_configuration_stay_forbidden(open_host: OpenHost) -> None:
     frontend = ScriptedFrontend()
     async with open_host(
         ScriptedModel(tool_round(ADD), text_round("ok")), frontend, never_rules=(parse_rule("demo/add?a=1"),)

@@ -128,7 +128,7 @@ async def test_a_tool_that_changes_while_its_question_is_open_is_asked_about_aga
 
 @RESTART
 @pytest.mark.parametrize("first", [AllowOnce(), AllowSession(), AllowAlways()])
-async def test_a_yes_to_what_a_tool_was_runs_nothing_when_what_it_is_is_not_kept(
+async def test_approving_the_previous_definition_runs_nothing_if_the_current_one_is_not_kept(
     open_host: OpenHost, tmp_path: Path, first: Any, restart: bool
 ) -> None:
     questions, ran, parts, changes = await run_turn_with_change(
@@ -141,7 +141,7 @@ async def test_a_yes_to_what_a_tool_was_runs_nothing_when_what_it_is_is_not_kept
 
 @RESTART
 @pytest.mark.parametrize("first", [AllowSession(), AllowAlways()])
-async def test_what_was_allowed_for_longer_follows_a_change_that_was_seen_and_kept(
+async def test_long_lived_grants_carry_over_to_a_reviewed_and_kept_change(
     open_host: OpenHost, tmp_path: Path, first: Any, restart: bool
 ) -> None:
     questions, ran, _, changes = await run_turn_with_change(open_host, tmp_path, "other", first, restart=restart)

@@ -75,7 +75,7 @@ def test_server_that_dies_at_start_exits_4_with_its_last_output(program: Program
 
 
 @pytest.mark.parametrize("tool", ["die", "half", "wrong shape", "huge"])
-def test_server_that_fails_in_a_call_exits_4_and_says_so(program: Program, tool: str) -> None:
+def test_a_server_that_fails_in_a_call_exits_4_with_a_message(program: Program, tool: str) -> None:
     code = Path(faulty_server("")["args"][0]).read_text().replace('[{"name": "echo"', f'[{{"name": "{tool}"')
     peer = program.home / "peer.py"
     peer.write_text(code)
@@ -106,7 +106,7 @@ def test_faults_a_server_survives_cost_nothing(program: Program, fault: str) -> 
 
 
 @pytest.mark.req("sec.terminal-escape")
-def test_output_for_a_file_is_as_it_came_and_for_a_terminal_is_cleaned(program: Program) -> None:
+def test_output_to_a_file_is_raw_and_output_to_a_terminal_is_cleaned(program: Program) -> None:
     file = program.servers(odd=faulty_server(""))
     raw = program.text("--mcp-config", file, "call", "odd", "echo", "--args", '{"text": "a\\u001b[31mb"}')
     assert raw == "a\x1b[31mb\n"
@@ -137,7 +137,7 @@ def in_terminal(program: Program, *arguments: str) -> str:
     return b"".join(parts).decode()
 
 
-def test_read_prints_writes_and_names_what_is_missing(program: Program) -> None:
+def test_read_prints_writes_and_names_missing_resources(program: Program) -> None:
     file = program.servers(demo=DEMO)
     assert program.text("--mcp-config", file, "read", "demo", "demo://guide").startswith("# The demo server")
     made = json.loads(program.text("--mcp-config", file, "read", "demo", "demo://guide", "--json"))
@@ -150,7 +150,7 @@ def test_read_prints_writes_and_names_what_is_missing(program: Program) -> None:
     assert "cannot be written" in error_text
 
 
-def test_a_file_that_read_writes_goes_through_no_link_and_keeps_its_permissions(program: Program) -> None:
+def test_a_file_written_by_read_follows_no_link_and_keeps_its_permissions(program: Program) -> None:
     file = program.servers(demo=DEMO)
     other = program.home / "other"
     other.write_text("mine")
@@ -241,7 +241,7 @@ def test_listings_as_text_and_json(program: Program) -> None:
     assert (tool["server"], tool["name"], tool["inputSchema"]["required"]) == ("demo", "add", ["a", "b"])
 
 
-def test_listing_shows_what_is_there_beside_a_server_that_is_not(program: Program) -> None:
+def test_a_listing_shows_the_available_servers_next_to_a_dead_one(program: Program) -> None:
     file = program.servers(gone={"command": "no-such-program"}, demo=DEMO)
     done = program.run("--mcp-config", file, "tools", "--json")
     made = json.loads(done.stdout)
@@ -292,7 +292,7 @@ def test_reference_server_adds_as_promised(program: Program) -> None:
     assert out == "The sum of 2 and 40 is 42.\n"
 
 
-def test_what_is_not_utf8_is_carried_as_a_mark_and_breaks_nothing(program: Program) -> None:
+def test_invalid_utf8_is_replaced_by_a_mark_and_breaks_nothing(program: Program) -> None:
     file = program.servers(demo=DEMO)
     odd = os.fsdecode(b"caf\xe9")
     assert program.text("--mcp-config", file, "call", "demo", "add_note", f"text={odd}") == "Noted as number 1.\n"
@@ -326,7 +326,7 @@ def test_unwritable_output_is_reported_and_closed_streams_are_ignored(program: P
         assert done.stderr.count("\n") == bool(told)
 
 
-def test_a_listing_without_an_entry_says_so_to_people_only(program: Program) -> None:
+def test_an_empty_listing_is_reported_to_users_only(program: Program) -> None:
     file = program.servers(demo=DEMO)
     cases = [
         (("--mcp-config", file, "skills"), "The configured servers offer no skills."),
@@ -343,7 +343,7 @@ def test_a_listing_without_an_entry_says_so_to_people_only(program: Program) -> 
         assert not program.run(*arguments, "--json").stderr, arguments
 
 
-def test_what_a_server_said_and_the_hint_are_two_sentences() -> None:
+def test_the_servers_message_and_the_hint_are_two_sentences() -> None:
     from mcphost.cli.output import format_error
     from mcphost.errors import McpHostError
 

@@ -61,7 +61,7 @@ async def test_a_server_that_dies_at_start_is_reported_with_its_last_output(open
         ] == "no licence found"
 
 
-async def test_a_server_that_dies_in_a_call_fails_the_call_and_comes_back(open_host: OpenHost) -> None:
+async def test_a_server_that_dies_in_a_call_fails_the_call_and_is_restarted(open_host: OpenHost) -> None:
     dying = faulty_entry("dying", call='print("out of luck", file=sys.stderr); os._exit(3)')
     model = ScriptedModel(tool_round(("dying__t", {})), text_round("I see."))
     async with open_host(model, servers=(dying,)) as host:
@@ -210,7 +210,7 @@ async def test_tools_beyond_the_model_limit_are_omitted_and_reported(open_host: 
     ]
 
 
-async def test_an_unknown_server_or_tool_is_named_with_what_there_is(open_host: OpenHost) -> None:
+async def test_an_unknown_server_or_tool_is_reported_with_the_available_ones(open_host: OpenHost) -> None:
     async with open_host() as host:
         with pytest.raises(UsageError, match="demo"):
             await host.servers.ensure_ready("nope")
@@ -218,7 +218,7 @@ async def test_an_unknown_server_or_tool_is_named_with_what_there_is(open_host: 
             await host.tools.call("demo", "nope", {})
 
 
-async def test_what_a_server_logs_is_in_its_log_with_its_level(open_host: OpenHost) -> None:
+async def test_server_logs_are_recorded_with_their_level(open_host: OpenHost) -> None:
     note = '{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "warning", "data": "low disk"}}'
     logging = faulty_entry("logging", call=f"send({note}); answer({{'content': []}})")
     async with open_host(servers=(logging,)) as host:

@@ -55,7 +55,7 @@ def test_an_answer_for_good_is_given_by_every_later_run_until_it_is_revoked(prog
         pipe.end()
 
 
-def test_no_server_is_asked_about_before_it_is_used_and_those_that_wait_are_one_list(program: Program) -> None:
+def test_no_server_is_asked_about_before_use_and_waiting_ones_are_one_list(program: Program) -> None:
     here = f"file://{program.work}"
     servers = program.servers(
         one=roots_server_entry("start"), two=roots_server_entry("start"), three=roots_server_entry()

@@ -68,7 +68,7 @@ def test_a_rule_is_given_on_the_pipe_used_previewed_and_revoked(program: Program
         assert question
 
 
-def test_what_was_allowed_for_the_session_is_listed_and_revoked_on_the_pipe(program: Program) -> None:
+def test_session_grants_are_listed_and_revoked_on_the_pipe(program: Program) -> None:
     with program.pipe("--model", "demo") as pipe:
         pipe.ask("connect", server="demo")
         sent, question = send_and_wait_for_question(pipe, "what is 2 + 40?")
@@ -161,7 +161,7 @@ def test_without_a_screen_grants_and_rules_allow_and_the_never_list_forbids(prog
     assert run("--yes") == 3
 
 
-def test_a_server_that_is_started_in_another_way_is_not_the_one_of_the_grant(program: Program) -> None:
+def test_a_server_started_differently_is_not_covered_by_the_grant(program: Program) -> None:
     create_grant(program)
     program.configure(demo={**DEMO, "env": {"NEW": "1"}})
     assert "in another way now" in program.text("grants")

@@ -41,7 +41,7 @@ def test_a_server_of_which_no_rule_allows_a_call_is_neither_started_nor_waited_f
     assert not mark.exists()
 
 
-def test_a_run_waits_for_a_server_that_its_rules_allow_and_says_so(program: Program) -> None:
+def test_a_run_waits_for_a_server_that_its_rules_allow_and_reports_it(program: Program) -> None:
     gate = program.home / "gate"
     held = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.02)\n"
     server = {**DEMO, "args": ["-c", f"{held}import mcphost.demo.server as s; s.main()"]}
@@ -93,7 +93,7 @@ def test_json_is_one_document(program: Program) -> None:
     assert call["text"] == "2 + 40 = 42"
 
 
-def test_events_come_one_a_line_and_end_with_finished(program: Program) -> None:
+def test_events_are_one_per_line_and_end_with_finished(program: Program) -> None:
     file = program.servers(demo=DEMO)
     out = program.text("run", SUM, "--model", "demo", "--yes", "--output", "events", "--mcp-config", file)
     events = [json.loads(line) for line in out.splitlines()]

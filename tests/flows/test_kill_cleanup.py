@@ -38,7 +38,7 @@ def test_killing_mcphost_with_nine_ends_servers_that_ignore_everything(tmp_path:
     assert not [pid for pid in started if is_alive(pid)]
 
 
-def test_the_next_start_ends_what_was_left_when_the_guardian_was_killed_too(tmp_path: Path) -> None:
+def test_the_next_start_ends_leftovers_if_the_watchdog_was_killed_too(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     code = HANDSHAKE_SERVER.format(call="pass", start=STUBBORN.format(pids=str(pids))) + "\ntime.sleep(300)"
     server = inline_server("stubborn", code)

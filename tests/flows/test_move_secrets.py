@@ -80,7 +80,7 @@ def test_where_sign_ins_are_kept_in_a_file_by_choice_secrets_are_too(tmp_path: P
     assert told.read_text() == CANARY
 
 
-def test_only_what_was_approved_stays_approved_and_only_while_nothing_but_the_secret_changed(tmp_path: Path) -> None:
+def test_an_approval_survives_only_if_nothing_but_the_secret_changed(tmp_path: Path) -> None:
     program, told = Program(tmp_path), tmp_path / "told"
     path = write_commented_config(program, told)
     (path.parent / "config.toml").write_text('[secrets]\nstore = "file"\n')

@@ -93,7 +93,7 @@ def start_task_call(pipe: PipeClient, server: TaskHttpServer) -> int:
 
 
 @pytest.mark.req("task.ext.persist")
-def test_a_task_whose_caller_was_killed_is_followed_by_the_next_run_and_by_one_only(program: Program) -> None:
+def test_a_task_whose_caller_was_killed_is_resumed_by_exactly_one_next_run(program: Program) -> None:
     with run_task_server() as server:
         file = program.servers(mine={"url": server.url})
         with program.pipe("--mcp-config", file) as first:

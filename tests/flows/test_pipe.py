@@ -39,7 +39,7 @@ def test_commands_of_a_server(program: Program) -> None:
         pipe.end()
 
 
-def test_a_program_switches_a_tool_off_and_the_listing_says_so(program: Program) -> None:
+def test_a_program_disables_a_tool_and_the_listing_shows_it(program: Program) -> None:
     file = program.servers(demo={**DEMO, "disabledTools": ["clear_*"]})
 
     def off() -> list[str]:
@@ -119,7 +119,7 @@ def test_commands_run_side_by_side_and_events_come_between(program: Program) -> 
         ({"do": "complete", "server": "demo", "prompt": "plan", "argument": "topic", "value": 5}, "usage", 2),
     ],
 )
-def test_what_cannot_be_done_is_a_result_with_kind_and_exit(
+def test_an_impossible_command_returns_a_result_with_kind_and_exit(
     program: Program, command: dict[str, Any], kind: str, code: int
 ) -> None:
     with program.pipe("--mcp-config", program.servers(demo=DEMO, gone={"command": "no-such-program"})) as pipe:

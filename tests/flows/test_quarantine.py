@@ -42,7 +42,7 @@ def test_a_changed_tool_is_refused_until_its_difference_was_kept(program: Progra
     assert "--keep belongs to" in program.error("servers", "list", "--keep", code=2)
 
 
-def test_the_pipe_asks_about_a_changed_tool_and_takes_only_what_it_asked_about(program: Program) -> None:
+def test_the_pipe_asks_about_a_changed_tool_and_accepts_only_an_answer_about_it(program: Program) -> None:
     with program.pipe() as pipe:
         asked = pipe.event("question", kind="tools_changed")
         assert asked["choices"] == ["always", "deny", {"accept": {"tools": []}}]

@@ -42,7 +42,7 @@ def add_asking_server(program: Program, method: str, *more: str) -> str:
 
 
 @pytest.mark.parametrize("method", ["elicitation/create", "sampling/createMessage", "roots/list"])
-def test_a_command_refuses_what_the_server_asks_and_points_to_the_pipe(program: Program, method: str) -> None:
+def test_a_command_refuses_server_requests_and_points_to_the_pipe(program: Program, method: str) -> None:
     done = program.run("--mcp-config", add_asking_server(program, method), "call", "asker", "ask", "--json")
     assert done.returncode == 0
     assert "-32601" in json.loads(done.stdout)["text"]

@@ -31,7 +31,7 @@ def test_list_shows_each_server_and_starts_none(program: Program) -> None:
 
 
 @pytest.mark.req("sec.local.show-command")
-def test_trust_shows_everything_before_it_approves_and_what_changed(program: Program) -> None:
+def test_trust_shows_everything_and_the_changes_before_it_approves(program: Program) -> None:
     script = f"{'x' * 5_000}; end"
     program.configure(x={"command": "run", "args": ["a b", script], "env": {"TOKEN": "${env:T}"}, "cwd": "/w"})
     out = program.text("servers", "trust", "x", "--yes")
@@ -66,7 +66,7 @@ def test_trust_asks_at_a_terminal_and_any_answer_but_yes_means_no(program: Progr
 
 
 @pytest.mark.parametrize("more", [(), ("--json",)])
-def test_trust_asks_at_a_terminal_wherever_its_output_goes(program: Program, more: tuple[str, ...]) -> None:
+def test_trust_asks_at_a_terminal_even_if_its_output_is_redirected(program: Program, more: tuple[str, ...]) -> None:
     program.configure(x={"command": "run", "args": ["the-argument"]})
     out = program.home / "out"
     for typed, code in ((b"n\n", 5), (b"y\n", 0)):
@@ -132,7 +132,7 @@ def at_terminal(
     return code
 
 
-def test_resuming_what_is_not_there_says_so_once_the_terminal_is_restored(program: Program) -> None:
+def test_resuming_a_missing_conversation_is_reported_once_the_terminal_is_restored(program: Program) -> None:
     def resuming(*arguments: str) -> subprocess.CompletedProcess[bytes]:
         master, slave = pty.openpty()
         done = subprocess.run(
@@ -171,7 +171,7 @@ def test_projects_file_counts_after_exactly_its_content_was_approved(program: Pr
     assert b"changed since it was approved" in done.stderr
 
 
-def test_check_connects_and_says_what_is_wrong(program: Program) -> None:
+def test_check_connects_and_reports_faults(program: Program) -> None:
     file = program.servers(demo=DEMO, bad=faulty_server("dies at start"))
     done = program.run("--mcp-config", file, "servers", "check")
     assert done.returncode == 4
@@ -358,7 +358,7 @@ def test_a_projects_file_that_is_swapped_or_linked_elsewhere_starts_nothing(prog
 
 
 @pytest.mark.req("sec.project-config")
-def test_a_projects_file_never_stands_in_for_a_server_of_the_user(program: Program) -> None:
+def test_a_projects_file_never_overrides_a_server_of_the_user(program: Program) -> None:
     program.configure(demo=DEMO)
     program.text("servers", "trust", "demo", "--yes")
     (program.work / ".mcp.json").write_text(json.dumps({"mcpServers": {"demo": marking_server(program, "started")}}))

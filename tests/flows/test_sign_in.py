@@ -84,7 +84,7 @@ async def test_login_can_be_interrupted_and_closes_its_port(program: Program) ->
         (("logout", "tracker"), 0, ""),
     ],
 )
-async def test_what_login_cannot_do_is_a_sentence_and_an_exit_code(
+async def test_unsupported_logins_are_a_message_and_an_exit_code(
     program: Program, arguments: tuple[str, ...], code: int, text: str
 ) -> None:
     async with run_peer(kind=SignedInServer) as peer, run_peer() as free:
@@ -129,7 +129,7 @@ async def test_the_pipe_asks_for_a_sign_in_and_continues_when_the_browser_answer
             await process.wait()
 
 
-async def test_login_to_a_server_that_wants_no_account_says_so_and_is_no_failure(program: Program) -> None:
+async def test_login_to_a_server_without_accounts_reports_that_and_succeeds(program: Program) -> None:
     async with run_peer() as free:
         free.answers = dict.fromkeys(("/mcp", "/.well-known/oauth-protected-resource/mcp"), (404, b"", ""))
         config = program.servers(open={"url": free.url})
@@ -140,7 +140,7 @@ async def test_login_to_a_server_that_wants_no_account_says_so_and_is_no_failure
     assert json.loads(as_json.stdout)["signed_in"] is False
 
 
-async def test_login_on_the_pipe_signs_in_anew(program: Program) -> None:
+async def test_login_on_the_pipe_signs_in_again(program: Program) -> None:
     async with run_peer(kind=SignedInServer) as peer:
         config = program.servers(tracker={"url": peer.url})
         async with await start_program(program, "pipe", "--mcp-config", config) as process:

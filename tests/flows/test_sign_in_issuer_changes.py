@@ -65,7 +65,7 @@ class MovedIssuerServer(SignedInServer):
 
 
 @pytest.mark.req("auth.reg.as-changed", "auth.as.separate-state", "auth.token.right-server")
-async def test_a_server_that_moved_to_another_authorization_server_is_signed_in_to_anew_there(
+async def test_a_server_that_moved_to_another_authorization_server_is_signed_in_to_again_there(
     commands: Commands, tmp_path: Path
 ) -> None:
     async with run_peer(kind=MovedIssuerServer) as peer, run_peer() as new:
@@ -177,7 +177,7 @@ async def test_the_pipe_asks_for_old_and_new_rights_together_and_the_same_call_c
 
 @pytest.mark.req("auth.state")
 @pytest.mark.parametrize("state", ["another", None], ids=["wrong", "missing"])
-async def test_a_sign_in_that_gets_a_foreign_answer_says_so_and_ends_within_the_timeout(
+async def test_a_sign_in_with_a_foreign_answer_reports_it_and_ends_within_the_timeout(
     commands: Commands, state: str | None
 ) -> None:
     async with run_peer(kind=SignedInServer, redirect={"state": state}) as peer:

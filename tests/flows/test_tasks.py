@@ -31,7 +31,7 @@ def call_tool_over_pipe(pipe: PipeClient, tool: str, **arguments: object) -> int
 
 
 @pytest.mark.req("task.old.input-required")
-def test_a_tasks_words_are_progress_and_its_question_comes_up_on_the_pipe(program: Program) -> None:
+def test_status_messages_of_a_task_are_progress_and_its_question_appears_on_the_pipe(program: Program) -> None:
     with program.pipe("--mcp-config", everything_config(program)) as pipe:
         call = call_tool_over_pipe(pipe, "simulate-research-query", topic="python", ambiguous=True)
         question = pipe.event("question", kind="fill_form")

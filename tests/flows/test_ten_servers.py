@@ -64,7 +64,7 @@ def is_state_change(name: str, state: str):  # type: ignore[no-untyped-def]
 
 @pytest.mark.req("ui.partial-failure")
 @pytest.mark.req("life.timeout.all")
-async def test_the_good_ones_are_ready_whatever_the_others_do(
+async def test_working_servers_are_ready_whatever_the_others_do(
     open_host: OpenHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "SILENT_SECONDS", 0.3)

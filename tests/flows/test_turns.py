@@ -80,7 +80,7 @@ async def test_a_declined_call_never_runs_and_the_model_reads_the_reason(open_ho
     assert "secret" not in tool_returns(model, 2)[0].text
 
 
-async def test_an_opened_conversation_shows_how_its_calls_ended_and_what_it_used(open_host: OpenHost) -> None:
+async def test_an_opened_conversation_shows_how_its_calls_ended_and_its_usage(open_host: OpenHost) -> None:
     model = ScriptedModel(
         tool_round(("demo__add_note", {"text": "secret"}), ("demo__add", {"a": 1, "b": 2}), ("no_such_tool", {})),
         text_round("Done."),
@@ -216,7 +216,7 @@ async def test_the_round_limit_asks_and_no_ends_the_turn(open_host: OpenHost) ->
     assert len(model.requests) == 4
 
 
-async def test_stopping_in_a_stream_closes_it_and_keeps_what_was_said(open_host: OpenHost) -> None:
+async def test_stopping_during_a_stream_closes_it_and_keeps_its_text(open_host: OpenHost) -> None:
     model = ScriptedModel([Text("half an ans"), HANG])
     async with open_host(model, servers=()) as host, anyio.create_task_group() as tasks:
         feed = host.events.subscribe()
@@ -241,7 +241,7 @@ async def test_stopping_in_a_stream_closes_it_and_keeps_what_was_said(open_host:
 @pytest.mark.req("tools.cancelled-result")
 @pytest.mark.req("llm.loop-limit")
 @pytest.mark.req("cancel.ui")
-async def test_stopping_in_a_call_tells_the_server_and_closes_every_open_call(open_host: OpenHost) -> None:
+async def test_stopping_during_a_call_notifies_the_server_and_closes_every_open_call(open_host: OpenHost) -> None:
     model = ScriptedModel(
         tool_round(("demo__count_slowly", {"to": 100, "seconds": 60}), ("demo__add", {"a": 1, "b": 1})),
         text_round("later"),
@@ -280,7 +280,7 @@ async def test_arguments_that_do_not_parse_are_returned_and_three_such_rounds_en
     assert "no tool named" in tool_returns(model, 2)[0].text
 
 
-async def test_a_model_that_fails_ends_the_turn_with_what_to_do_and_keeps_the_message(open_host: OpenHost) -> None:
+async def test_a_failing_model_ends_the_turn_with_a_hint_and_keeps_the_message(open_host: OpenHost) -> None:
     model = ScriptedModel([Text("begin"), ModelError("The key is wrong.", "Set OPENAI_API_KEY.", model_kind="auth")])
     async with open_host(model, servers=()) as host:
         feed = host.events.subscribe()
@@ -316,7 +316,7 @@ async def test_an_answer_that_was_cut_by_the_other_side_is_not_passed_off_as_who
             await host.conversation.continue_turn()
 
 
-async def test_an_answer_that_was_cut_before_anything_came_is_asked_for_again_without_saying_anything_twice(
+async def test_an_answer_cut_before_any_content_is_requested_again_without_repeating_anything(
     open_host: OpenHost,
 ) -> None:
     model = ScriptedModel([StreamFinished("unknown")], text_round("whole"))

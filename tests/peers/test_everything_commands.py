@@ -71,9 +71,7 @@ def test_log_messages_come_from_the_level_that_was_asked_for(program: Program, e
         assert pipe.event("log", server="everything", source="server")["text"]
 
 
-def test_check_says_revision_era_capabilities_and_how_long_a_round_trip_takes(
-    program: Program, everything_config: str
-) -> None:
+def test_check_reports_revision_era_capabilities_and_round_trip_time(program: Program, everything_config: str) -> None:
     checked = json.loads(program.text("--mcp-config", everything_config, "servers", "check", "everything", "--json"))
     (one,) = checked["servers"]
     assert (one["ok"], one["revision"], one["era"]) == (True, "2025-11-25", "handshake")

@@ -164,7 +164,7 @@ def abort_on_failure(barrier: threading.Barrier) -> Iterator[None]:
         raise
 
 
-async def test_two_accounts_of_one_server_are_two_people_and_part_one_by_one(machine: UserMachine) -> None:
+async def test_two_accounts_of_one_server_are_two_users_and_are_separated_one_by_one(machine: UserMachine) -> None:
     async with run_oidc_provider() as oidc:
         config = ("--mcp-config", machine.program.servers(**account_entries(oidc, "work", "personal")))
         for name, login in (("work", "ada"), ("personal", "bob")):

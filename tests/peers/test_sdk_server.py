@@ -129,7 +129,7 @@ async def test_progress_arrives_and_a_call_that_is_given_up_leaves_the_session_u
 @pytest.mark.req("mrtr.state.echo")
 @pytest.mark.req("mrtr.retry.new-id")
 @pytest.mark.parametrize("transport", ["stdio", "http", "http json"])
-async def test_an_input_round_is_answered_and_the_state_goes_back(transport: str, addresses: dict[str, str]) -> None:
+async def test_an_input_round_is_answered_and_the_state_is_returned(transport: str, addresses: dict[str, str]) -> None:
     answers = FakeRequestHandler({"elicitation/create": ElicitResult("accept", {"name": "Ada"})})
     answers.capabilities = {"elicitation": {"form": {}}}
     async with open_session(config(transport, "stateless", addresses), answers) as session:

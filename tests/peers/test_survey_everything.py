@@ -66,7 +66,7 @@ def test_all_it_offers_is_listed(survey: PipeSurvey) -> None:
     assert survey.list_names("prompts") == ["simple-prompt", "args-prompt", "completable-prompt", "resource-prompt"]
 
 
-def test_text_goes_there_and_back_unchanged_and_mistakes_are_results(survey: PipeSurvey) -> None:
+def test_text_round_trips_unchanged_and_mistakes_are_results(survey: PipeSurvey) -> None:
     assert survey.call("echo", message="hé ✓ 漢")["text"] == "Echo: hé ✓ 漢"
     assert survey.call("get-sum", a=2, b=40)["text"] == "The sum of 2 and 40 is 42."
     assert "MCP error -32602" in survey.call_failing("echo")
@@ -92,7 +92,7 @@ WEATHER = {
 
 
 @pytest.mark.parametrize(("place", "weather"), WEATHER.items())
-def test_structured_content_fits_its_schema_and_says_the_same_as_its_text(
+def test_structured_content_fits_its_schema_and_equals_its_text(
     survey: PipeSurvey, place: str, weather: tuple[int, str, int]
 ) -> None:
     result = survey.call("get-structured-content", location=place)
@@ -116,7 +116,7 @@ def test_links_embedded_resources_and_pictures_arrive(survey: PipeSurvey) -> Non
     assert (image["mimeType"], len(image["data"])) == ("image/png", 5380)
 
 
-def test_a_server_of_ours_sees_few_variables_and_none_of_our_own(survey: PipeSurvey, transport: str) -> None:
+def test_our_server_process_gets_few_variables_and_none_of_ours(survey: PipeSurvey, transport: str) -> None:
     seen = json.loads(survey.call("get-env")["text"])
     if transport == "stdio":
         assert (
@@ -142,7 +142,7 @@ def test_a_file_becomes_a_resource_that_is_read_and_listed_without_being_asked_f
         survey.run("wait", seconds=0.05)
 
 
-def test_progress_comes_in_order_and_a_call_that_is_given_up_leaves_the_session_usable(survey: PipeSurvey) -> None:
+def test_progress_arrives_in_order_and_an_abandoned_call_leaves_the_session_usable(survey: PipeSurvey) -> None:
     mark = survey.mark
     done = survey.call("trigger-long-running-operation", duration=1, steps=4)["text"]
     assert done == "Long running operation completed. Duration: 1 seconds, Steps: 4."
@@ -189,7 +189,7 @@ def test_resources_and_templates_are_read(survey: PipeSurvey) -> None:
     assert (none["ok"], none["exit"]) == (False, 4)
 
 
-def test_arguments_are_completed_with_what_is_filled_in_already(survey: PipeSurvey) -> None:
+def test_completion_requests_include_the_arguments_filled_in_so_far(survey: PipeSurvey) -> None:
     def values(**fields: Any) -> list[str]:
         return survey.run("complete", **fields)["result"]["values"]
 
@@ -213,7 +213,7 @@ def test_the_shared_folders_are_sent_to_the_server(survey: PipeSurvey) -> None:
     assert survey.program.work.as_uri() in told
 
 
-def test_sampling_shows_what_is_asked_and_sends_back_what_was_agreed_to(survey: PipeSurvey) -> None:
+def test_sampling_shows_the_request_and_sends_the_approved_reply(survey: PipeSurvey) -> None:
     reply = {"accept": {"content": [{"type": "text", "text": "Paris, of course"}]}}
     told = survey.call(
         "trigger-sampling-request", {"review_sampling": "once", "review_reply": reply}, prompt="Capital?", maxTokens=7
@@ -264,7 +264,7 @@ def test_an_address_is_shown_before_and_after_the_call(survey: PipeSurvey) -> No
     assert stopped["ok"] is False
 
 
-def test_a_task_tells_its_steps_asks_in_between_and_reports(survey: PipeSurvey) -> None:
+def test_a_task_reports_progress_asks_in_between_and_returns_a_result(survey: PipeSurvey) -> None:
     mark = survey.mark
     report = survey.call(
         "simulate-research-query",
@@ -287,7 +287,7 @@ def test_our_answers_run_as_tasks_when_a_server_asks_so(survey: PipeSurvey) -> N
     assert "- Name: Ada" in filled
 
 
-def test_a_watched_resource_announces_its_changes_until_it_is_let_go(survey: PipeSurvey) -> None:
+def test_a_watched_resource_reports_changes_until_it_is_unwatched(survey: PipeSurvey) -> None:
     gone, kept = (f"demo://resource/dynamic/text/{number}" for number in (1, 2))
     for uri in (gone, kept):
         assert survey.run("subscribe", uri=uri)["ok"]

@@ -62,7 +62,7 @@ def test_tools_answer_with_every_kind_of_content(survey: PipeSurvey) -> None:
     assert len(survey.call("big", size=2_000_000)["content"][0]["text"]) == 2_000_000
 
 
-def test_progress_comes_in_order(survey: PipeSurvey, transport: str) -> None:
+def test_progress_arrives_in_order(survey: PipeSurvey, transport: str) -> None:
     mark = survey.mark
     assert survey.call("slow", steps=3, seconds=0.15)["content"][0]["text"] == "done"
     steps = [(item["progress"], item["message"]) for item in survey.events_since(mark) if item["event"] == "progress"]

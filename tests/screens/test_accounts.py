@@ -27,7 +27,7 @@ def http_server(name: str, state: Any = "ready") -> Any:
     return replace(one, config=replace(one.config, command="", args=(), url=f"https://{name}.example/mcp"))
 
 
-async def test_the_page_says_who_is_signed_in_what_that_permits_for_how_long_and_where_it_is_kept(run: Run) -> None:
+async def test_the_page_shows_the_account_its_scopes_its_expiry_and_its_storage(run: Run) -> None:
     async with run(views=(sample_server("hub", account=example_account()),), size=(120, 40)) as driver:
         await driver.pilot.press("f3")
         await driver.until(lambda: "work, renewed automatically" in driver.text(), "the account")
@@ -36,7 +36,7 @@ async def test_the_page_says_who_is_signed_in_what_that_permits_for_how_long_and
         assert "in the keyring" in driver.text()
 
 
-async def test_the_page_says_what_was_discovered_when_signing_in(run: Run) -> None:
+async def test_the_page_shows_the_discovery_results_of_a_sign_in(run: Run) -> None:
     found = DiscoverySummary(
         resource_metadata="https://hub.example/.well-known/oauth-protected-resource/mcp",
         issuer_metadata="https://login.example/.well-known/openid-configuration",
@@ -85,7 +85,7 @@ async def test_signing_in_and_out_on_the_page_and_out_only_when_pressed_twice(ru
         await driver.until(lambda: driver.host.accounts.signed[-1] == ("out", "hub"), "the sign-out")
 
 
-async def test_a_long_value_keeps_to_its_own_column(run: Run) -> None:
+async def test_a_long_value_stays_in_its_own_column(run: Run) -> None:
     view = sample_server("hub", "failed", detail="word " * 60)
     async with run(views=(view,), size=(120, 40)) as driver:
         await driver.pilot.press("f3")
@@ -119,7 +119,7 @@ async def test_all_accounts_are_shown_which_is_used_and_enter_uses_another(run: 
         )
 
 
-async def test_accounts_of_a_server_with_a_long_name_are_told_apart_and_found_by_the_whole_name(run: Run) -> None:
+async def test_accounts_of_a_server_with_a_long_name_are_distinguished_and_found_by_the_full_name(run: Run) -> None:
     name = "team-document-search.production.eu-central-1"
     async with run(views=(http_server(name),), size=(80, 24)) as driver:
         driver.host.accounts.kept = [
@@ -151,7 +151,7 @@ async def test_a_name_is_asked_for_and_signed_in_under_and_nothing_else_is_a_nam
         )
 
 
-async def test_where_a_sign_in_is_shows_beside_the_account_and_s_stops_it(run: Run) -> None:
+async def test_a_sign_in_in_progress_is_shown_beside_the_account_and_s_stops_it(run: Run) -> None:
     async with run(views=(http_server("hub"),), size=(120, 40)) as driver:
         driver.host.accounts.kept = example_accounts()[:2]
         await driver.pilot.press("f12")
@@ -195,7 +195,7 @@ async def test_a_sign_in_of_a_server_that_is_gone_ends_by_two_presses(run: Run) 
         )
 
 
-async def test_without_an_account_the_page_says_where_they_come_from(run: Run) -> None:
+async def test_without_an_account_the_page_explains_accounts(run: Run) -> None:
     async with run(views=(sample_server("files"),)) as driver:
         await driver.type("/accounts")
         await driver.pilot.press("enter", "enter")

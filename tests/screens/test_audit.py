@@ -69,7 +69,7 @@ async def test_a_grant_is_undone_from_a_row_by_two_presses(run: Run, tmp_path: P
         await driver.host.audit.close()
 
 
-async def test_the_check_says_that_all_is_well_or_what_is_wrong_and_where(run: Run, tmp_path: Path) -> None:
+async def test_the_check_reports_success_or_each_fault_with_its_place(run: Run, tmp_path: Path) -> None:
     async with run(size=(120, 40)) as driver:
         driver.host.audit = create_example_audit_log(tmp_path, example_audit_records())
         await driver.pilot.press("f10")

@@ -118,7 +118,7 @@ async def test_typing_continues_while_an_answer_streams_and_the_text_stays(run: 
         await driver.until(lambda: not driver.host.conversation.is_busy)
 
 
-async def test_without_a_model_the_screen_says_how_to_choose_one_and_keeps_the_text(run: Run) -> None:
+async def test_without_a_model_the_screen_shows_how_to_choose_one_and_keeps_the_text(run: Run) -> None:
     async with run(no_model=True) as driver:
         assert "--model" in driver.transcript()
         await driver.type("hello")
@@ -150,7 +150,7 @@ async def test_enter_sends_a_tools_name_that_is_already_written_whole(run: Run) 
 @pytest.mark.parametrize(
     ("before", "typed"), [("!evil/f", "orm"), ("!evil/", "form"), ("/h", "istory"), ("!e", "vil/form n=1")]
 )
-async def test_enter_never_takes_a_suggestion_for_less_than_what_is_written(run: Run, before: str, typed: str) -> None:
+async def test_enter_never_replaces_typed_text_with_a_shorter_suggestion(run: Run, before: str, typed: str) -> None:
     names = ("!evil/fine", "!evil/form", "/help", "/history")
     async with run(no_model=True) as driver:
         composer = driver.app.query_one(Composer)
@@ -167,7 +167,7 @@ async def test_enter_never_takes_a_suggestion_for_less_than_what_is_written(run:
         assert sent == [before + typed]
 
 
-async def test_a_letter_in_the_conversation_goes_to_the_message_and_its_own_keys_do_not(run: Run) -> None:
+async def test_a_letter_in_the_transcript_goes_to_the_composer_unless_it_is_a_key_of_its_own(run: Run) -> None:
     async with run() as driver:
         prompt = driver.app.query_one(Composer).composer_input
         await driver.pilot.press("ctrl+t", "left_square_bracket", "space")
@@ -178,7 +178,7 @@ async def test_a_letter_in_the_conversation_goes_to_the_message_and_its_own_keys
         assert prompt.has_focus
 
 
-async def test_a_call_by_hand_that_cannot_be_read_stays_and_says_what_to_write(run: Run) -> None:
+async def test_an_unreadable_manual_call_stays_with_an_error_about_its_syntax(run: Run) -> None:
     async with run() as driver:
         await driver.type("!files x")
         await driver.pilot.press("enter")
@@ -210,7 +210,7 @@ async def test_a_mistyped_command_is_not_sent_to_the_model(run: Run) -> None:
         assert driver.app.query_one(Composer).composer_input.text == "/hlep"
 
 
-async def test_the_demo_says_all_the_time_that_it_is_no_ai(run: Run) -> None:
+async def test_the_demo_always_states_that_it_is_no_ai(run: Run) -> None:
     async with run(demo=True, size=(80, 24)) as driver:
         await driver.until(lambda: "demo (not an AI)" in driver.text(), "what it is")
         driver.draws_behind = True
@@ -228,7 +228,7 @@ async def test_a_failed_server_and_its_next_step_are_shown(run: Run) -> None:
         assert "See its log with F3." in driver.transcript()
 
 
-async def test_a_failed_turn_says_why_and_what_to_do(run: Run) -> None:
+async def test_a_failed_turn_shows_the_cause_and_the_fix(run: Run) -> None:
     async with run() as driver:
         driver.host.put(events.TurnFinished(1, "failed", error="The key was refused.", hint="Set OPENAI_API_KEY."))
         await driver.until(lambda: "Set OPENAI_API_KEY." in driver.transcript())
@@ -385,7 +385,7 @@ async def test_both_themes_can_be_switched_while_running(run: Run) -> None:
         assert driver.app.theme == "light"
 
 
-async def test_a_server_that_is_tried_again_tells_its_fault_once_until_it_works_or_is_restarted(run: Run) -> None:
+async def test_a_retried_server_reports_its_fault_once_until_it_works_or_is_restarted(run: Run) -> None:
     async with run(size=(100, 40)) as driver:
         for state in ("failed", "connecting", "failed", "connecting", "failed"):
             driver.host.put(events.ServerState("slack", state, "It cannot be reached.", "Start it."))
@@ -397,7 +397,7 @@ async def test_a_server_that_is_tried_again_tells_its_fault_once_until_it_works_
 
 
 @pytest.mark.parametrize("text", ["/hitsory of yesterday", "/hitsory"])
-async def test_a_mistyped_command_stays_with_all_that_follows_and_goes_once_a_space_is_before_it(
+async def test_a_mistyped_command_stays_with_its_text_and_is_sent_after_a_space_is_put_before_it(
     run: Run, text: str
 ) -> None:
     async with run() as driver:

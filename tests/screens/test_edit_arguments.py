@@ -25,7 +25,7 @@ async def save_and_allow(driver: Any, asked: Any) -> Any:
     return asked.answer.arguments
 
 
-async def test_what_is_filled_in_is_sent_and_everything_else_stays_exactly_what_it_was(run: Run) -> None:
+async def test_filled_in_fields_are_sent_and_all_others_stay_exactly_as_they_were(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
         pending = await open_argument_editor(driver)
         text = driver.text()
@@ -49,7 +49,7 @@ async def test_what_is_filled_in_is_sent_and_everything_else_stays_exactly_what_
         (("tab", "tab", "tab", "y"), {**EDITABLE_ARGUMENTS, "deep": True}),
     ],
 )
-async def test_what_was_left_out_is_offered_and_stays_out_unless_it_is_filled_in(
+async def test_omitted_fields_are_offered_and_stay_omitted_unless_filled_in(
     run: Run, steps: tuple[str, ...], sent: Any
 ) -> None:
     async with run(size=(120, 40)) as driver:
@@ -72,7 +72,7 @@ async def test_an_argument_that_is_emptied_is_left_out_and_shown_as_left_out(run
         await driver.until(lambda: pending.answer == AllowOnce({"path": "/x"}))
 
 
-async def test_what_changed_is_marked_against_what_the_model_asked_for(run: Run) -> None:
+async def test_changes_are_marked_against_the_models_original(run: Run) -> None:
     async with run(size=(120, 40)) as driver:
         await open_argument_editor(driver, {"path": "/x", "limit": 5})
         await driver.pilot.press("end")
@@ -86,7 +86,7 @@ async def test_what_changed_is_marked_against_what_the_model_asked_for(run: Run)
         assert sorted(pairs.pair_styles) == [0, 1, 3, 4]
 
 
-async def test_what_a_form_cannot_say_is_json_that_the_schema_judges_below_its_field(run: Run) -> None:
+async def test_unsupported_fields_are_json_that_is_validated_by_the_schema_below_the_field(run: Run) -> None:
     async with run(size=(120, 40)) as driver:
         pending = await open_argument_editor(driver)
         await driver.pilot.press("tab", "tab", "tab", "tab")
@@ -172,7 +172,7 @@ async def test_a_tool_without_a_usable_schema_is_edited_as_json(run: Run, schema
         assert await save_and_allow(driver, pending) == {"n": 1}
 
 
-async def test_true_is_not_one_and_edits_back_to_what_was_asked_are_none(run: Run) -> None:
+async def test_true_is_not_one_and_edits_back_to_the_original_are_none(run: Run) -> None:
     async with run(size=(120, 40)) as driver:
         pending = await open_argument_editor(driver, {"n": True}, {})
         await driver.pilot.press("ctrl+e")

@@ -119,7 +119,7 @@ async def test_every_button_is_in_view_and_reached_by_keyboard(
 
 
 @each_example_question
-async def test_a_click_beside_a_question_answers_nothing(run: Run, clock: ManualClock, question: Any) -> None:
+async def test_a_click_outside_a_question_answers_nothing(run: Run, clock: ManualClock, question: Any) -> None:
     async with run() as driver:
         pending, dialog = await open_guarded_dialog(driver, question)
         clock.now += 60

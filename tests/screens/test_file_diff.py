@@ -65,7 +65,7 @@ async def test_a_missing_file_is_shown_as_new(run: Run, tmp_path: Path) -> None:
         await driver.until(lambda: "b/new.py does not exist yet" in driver.text(), "that it is new")
 
 
-async def test_an_edited_call_is_compared_anew(run: Run, tmp_path: Path) -> None:
+async def test_an_edited_call_is_compared_again(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a").write_text("old")
     async with run(size=(120, 40)) as driver:
         PendingQuestion(driver, tool_question(arguments={"path": "a", "content": "old"}, folder=str(tmp_path)))
@@ -91,9 +91,7 @@ async def test_a_difference_takes_nothing_of_the_reading_away(run: Run, tmp_path
         await driver.until(lambda: pending.answer == AllowOnce(), "the answer")
 
 
-async def test_a_text_that_is_just_being_put_in_place_does_not_count_as_read(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_text_being_mounted_does_not_count_as_read(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     async with run(size=(80, 24)) as driver:
         PendingQuestion(driver, tool_question(arguments={"content": "\n".join(f"line {n}" for n in range(200))}))
         dialog = await driver.enter_question()
@@ -139,7 +137,7 @@ def test_a_flood_of_leaves_stays_one_value_and_one_too_deep_as_well() -> None:
     assert len(render_call(many).pairs) < 1_300
 
 
-def test_what_is_hidden_in_lines_is_marked_and_known() -> None:
+def test_hidden_characters_in_lines_are_marked_and_reported() -> None:
     shown = render_call({"path": "a.py", "content": "x = 1  # \u202e\n\x1b[2J\n"})
     assert shown.has_hidden_characters
     assert shown.pairs[1] == ("content", "x = 1  # ‹U+202E›\n␛[2J⏎")

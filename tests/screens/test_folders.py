@@ -55,7 +55,7 @@ def roots_of(driver: Any, work: Path) -> Roots:
 
 @pytest.mark.req("roots.consent")
 @pytest.mark.req("roots.monitor")
-async def test_the_page_says_of_each_folder_where_it_comes_from_and_which_server_knows_it(
+async def test_the_page_shows_the_origin_of_each_folder_and_the_servers_that_know_it(
     run: Run, work_folder: Path
 ) -> None:
     async with run(size=(120, 40)) as driver:
@@ -82,7 +82,7 @@ async def test_the_page_says_of_each_folder_where_it_comes_from_and_which_server
         await driver.until(lambda: "does not know it, received none" in driver.text(), "the news")
 
 
-async def test_a_folder_is_added_with_suggestions_and_for_as_long_as_the_person_says(
+async def test_a_folder_is_added_with_suggestions_for_the_chosen_scope(
     run: Run, work_folder: Path, tmp_path: Path
 ) -> None:
     database = Database(tmp_path / "store.db")
@@ -145,7 +145,7 @@ async def test_the_home_folder_is_added_only_when_asked_for_twice(run: Run, work
         assert [folder.warning for folder in (await roots.refresh()).available if folder.warning]
 
 
-async def test_a_folder_is_taken_out_put_back_and_named(run: Run, work_folder: Path) -> None:
+async def test_a_folder_is_removed_restored_and_renamed(run: Run, work_folder: Path) -> None:
     async with run(size=(120, 40)) as driver:
         roots = roots_of(driver, work_folder)
         await driver.pilot.press("ctrl+o")
@@ -168,7 +168,7 @@ async def test_a_folder_is_taken_out_put_back_and_named(run: Run, work_folder: P
         assert (found.name, found.source) == ("proj2", "started")
 
 
-def test_only_folders_are_suggested_hidden_ones_when_their_dot_is_typed_and_never_too_many(
+def test_only_folders_are_suggested_with_hidden_ones_after_a_dot_and_in_bounded_number(
     work_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (work_folder / "script").write_text("x")
@@ -221,7 +221,7 @@ def sharing_question(*names: str) -> ShareRoots:
     ],
     ids=lambda value: "-".join(value) if isinstance(value, tuple) else "",
 )
-async def test_each_server_of_a_list_is_answered_by_itself_or_all_by_one_key(
+async def test_each_server_of_a_list_is_answered_alone_or_all_by_one_key(
     run: Run, keys: tuple[str, ...], answer: Any
 ) -> None:
     async with run(size=(80, 40)) as driver:
@@ -246,7 +246,7 @@ async def test_a_list_of_servers_shows_each_reason_and_approves_nothing_unread(r
 
 
 @pytest.mark.parametrize(("key", "answer"), [("a", ShareAlways()), ("n", NeverShare())])
-async def test_a_folder_question_is_answered_for_good_by_one_key(run: Run, key: str, answer: Any) -> None:
+async def test_a_folder_question_is_answered_permanently_by_one_key(run: Run, key: str, answer: Any) -> None:
     async with run(size=(80, 24)) as driver:
         question = ShareRoots(server="files", why="it asks", roots=(Root("file:///srv/a"),))
         assert await ask_and_press(driver, question, "end", key) == answer

@@ -78,7 +78,7 @@ async def fill_and_send(driver: Any, asked: FillForm, *steps: str) -> Any:
         (replace(FISH, required=True, min_items=None), (), {"fish": []}),
     ],
 )
-async def test_a_field_is_filled_in_by_keyboard_alone_and_sent_in_its_own_type(
+async def test_a_field_is_filled_in_by_keyboard_and_sent_with_its_type(
     run: Run, field: Field, steps: tuple[str, ...], content: dict[str, Any]
 ) -> None:
     async with run(size=(80, 24)) as driver:
@@ -160,7 +160,7 @@ async def test_escape_in_a_field_goes_back_to_the_buttons_and_leaves_from_there(
 
 
 @pytest.mark.req("elic.actions")
-async def test_sending_declining_and_leaving_are_told_apart_in_words(run: Run) -> None:
+async def test_sending_declining_and_leaving_are_distinguished_in_words(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
         waiting = PendingQuestion(driver, form_question(NOTE_FIELD))
         await driver.enter_question()
@@ -170,7 +170,7 @@ async def test_sending_declining_and_leaving_are_told_apart_in_words(run: Run) -
         await driver.until(lambda: waiting.answer == Decline(), "the no")
 
 
-async def test_what_is_typed_while_the_focus_is_on_the_buttons_answers_nothing(run: Run) -> None:
+async def test_letters_typed_while_the_focus_is_on_the_buttons_answer_nothing(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
         waiting = PendingQuestion(driver, form_question(replace(NOTE_FIELD, default="x"), WATCH_FIELD))
         dialog = await driver.enter_question()
@@ -230,7 +230,7 @@ async def test_the_reference_servers_form_of_thirteen_fields_fits_a_small_termin
 
 
 @pytest.mark.req("elic.form.no-secrets")
-async def test_what_looks_like_a_secret_is_warned_about_and_goes_only_when_it_is_sent_twice(run: Run) -> None:
+async def test_secret_like_input_shows_a_warning_and_is_sent_only_when_sent_twice(run: Run) -> None:
     asked = form_question(
         Field(name="pat", kind="text", title="Access key", secret=True), NOTE_FIELD, warnings=("It asks for…",)
     )
@@ -315,7 +315,7 @@ async def test_a_form_of_a_hundred_fields_and_a_thousand_choices_opens(run: Run)
     assert waiting.answer.content["f99"] == "v999"
 
 
-async def test_a_letter_typed_into_one_of_thirteen_fields_lays_out_nothing_and_looks_at_no_other_field(
+async def test_a_letter_typed_into_one_of_thirteen_fields_updates_only_that_field(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with run(size=(100, 32)) as driver:

@@ -78,7 +78,7 @@ async def test_a_lasting_answer_about_a_folder_is_listed_and_revoked(run: Run) -
         await driver.until(lambda: "No permissions." in driver.text())
 
 
-async def test_without_a_grant_the_screen_says_what_would_be_there(run: Run) -> None:
+async def test_without_a_grant_the_screen_explains_grants(run: Run) -> None:
     async with run() as driver:
         await driver.pilot.press("f7")
         await driver.until(lambda: "No permissions." in driver.text())

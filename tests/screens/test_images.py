@@ -70,7 +70,7 @@ def colours(driver: Any) -> set[tuple[int, int, int]]:
     return out
 
 
-async def test_a_picture_of_a_result_is_drawn_below_its_card_in_its_own_colours(run: Run) -> None:
+async def test_an_image_in_a_result_is_drawn_below_its_card_in_its_own_colours(run: Run) -> None:
     async with run() as driver:
         show_images(driver.host, image_part(40, 20))
         await driver.until(lambda: {RED, BLUE} <= colours(driver), "the picture")
@@ -115,7 +115,7 @@ async def test_a_picture_is_never_wider_than_the_view_nor_higher_than_its_bound(
         await driver.until(lambda: wide.drawing.width > 60, "the wider one")
 
 
-async def test_enter_folds_a_picture_to_one_row_and_unfolds_it(run: Run) -> None:
+async def test_enter_folds_an_image_to_one_row_and_unfolds_it(run: Run) -> None:
     async with run() as driver:
         show_images(driver.host, image_part(40, 20))
         await driver.until(lambda: colours(driver), "the picture")
@@ -128,7 +128,7 @@ async def test_enter_folds_a_picture_to_one_row_and_unfolds_it(run: Run) -> None
         assert image_blocks(driver)[0].copy_text() == "[picture: image/png, 40 × 20 pixels]"
 
 
-async def test_a_damaged_picture_says_so_and_the_next_one_is_drawn(run: Run) -> None:
+async def test_a_damaged_image_is_reported_and_the_next_one_is_drawn(run: Run) -> None:
     async with run() as driver:
         show_images(driver.host, image_part(40, 20, cut=30), image_part(20, 20))
         await driver.until(lambda: "damaged" in driver.text() and colours(driver), "both")
@@ -154,7 +154,7 @@ def notice_rows(driver: Any) -> list[str]:
     return [row[:60] for row in driver.text().splitlines()[2:20]]
 
 
-async def test_a_picture_that_comes_above_what_is_read_does_not_move_it(run: Run) -> None:
+async def test_an_image_that_loads_above_the_visible_part_does_not_move_it(run: Run) -> None:
     async with run() as driver:
         driver.host.put(events.ToolProposed("a", "files", "look", {}))
         await driver.until(lambda: "look" in driver.transcript(), "the card")
@@ -203,7 +203,7 @@ async def test_images_that_cannot_be_drawn_are_named_and_the_hint_is_shown_once(
         assert not colours(driver)
 
 
-async def test_what_is_no_picture_or_says_no_size_takes_no_place(run: Run) -> None:
+async def test_data_that_is_no_image_or_has_no_size_takes_no_space(run: Run) -> None:
     async with run() as driver:
         bad = (ImagePart("image/png", "bm8gcGljdHVyZQ=="), ImagePart("image/png", "%%%"))
         show_images(driver.host, *bad, image_part(8, 8))
@@ -217,7 +217,7 @@ async def test_a_flood_of_pictures_is_bounded(run: Run) -> None:
         assert len(image_blocks(driver)) == 20
 
 
-async def test_a_resource_that_is_a_picture_is_drawn_and_the_next_one_is_not_covered_by_it(run: Run) -> None:
+async def test_an_image_resource_is_drawn_and_does_not_cover_the_next_one(run: Run) -> None:
     async with run() as driver:
         read = driver.host.features.read_resource
 
@@ -331,7 +331,7 @@ async def test_leaving_ends_the_process_that_decodes(run: Run) -> None:
     assert not psutil.pid_exists(child)
 
 
-async def test_the_gallery_keeps_a_bounded_part_of_what_it_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_image_cache_keeps_a_bounded_number_of_decoded_images(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcphost.tui.image_cache.MAX_CACHED_BYTES", 4_000)
     gallery = ImageCache()
     for size in range(10, 30):

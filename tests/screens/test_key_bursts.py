@@ -48,7 +48,7 @@ SIGN_IN = SignInQuestion(
         (CLIENT_ID_QUESTION, ("e", *"deed", "enter", *"edd", "enter"), EnteredClient("deed", "edd")),
     ],
 )
-async def test_what_follows_the_key_that_opens_a_line_is_in_the_line(
+async def test_keys_after_the_key_that_opens_an_input_go_into_it(
     run: Run, question: Any, keys: tuple[str, ...], answer: Any
 ) -> None:
     async with run(size=(100, 40)) as driver:
@@ -69,7 +69,7 @@ async def test_what_follows_the_key_that_opens_a_line_is_in_the_line(
         (CLIENT_ID_QUESTION, "enter", (*"deed", "enter", *"edd", "enter"), EnteredClient("deed", "edd")),
     ],
 )
-async def test_what_follows_enter_on_the_button_that_opens_a_line_is_in_the_line(
+async def test_keys_after_enter_on_the_button_that_opens_an_input_go_into_it(
     run: Run, question: Any, button: str, keys: tuple[str, ...], answer: Any
 ) -> None:
     async with run(size=(100, 40)) as driver:
@@ -92,7 +92,7 @@ async def test_what_follows_enter_on_the_button_that_opens_a_line_is_in_the_line
         (CALL, ("e",)),
     ],
 )
-async def test_what_follows_the_key_or_button_that_opens_an_editor_is_in_the_editor(
+async def test_keys_after_the_key_or_button_that_opens_an_editor_go_into_it(
     run: Run, question: Any, opens: tuple[str, ...]
 ) -> None:
     async with run(size=(100, 40)) as driver:
@@ -114,7 +114,7 @@ async def test_what_follows_the_key_or_button_that_opens_an_editor_is_in_the_edi
         (("end", "right", "left", "enter", "s"), Deny()),
     ],
 )
-async def test_keys_that_come_in_one_piece_act_in_the_order_in_which_they_were_pressed(
+async def test_keys_that_arrive_together_act_in_the_order_of_pressing(
     run: Run, keys: tuple[str, ...], answer: Any
 ) -> None:
     async with run(size=(100, 40)) as driver:
@@ -220,7 +220,7 @@ async def test_a_key_that_is_held_down_stacks_up_no_notices(run: Run) -> None:
     ],
     ids=lambda event: type(event).__name__,
 )
-async def test_input_that_comes_when_the_last_screen_is_gone_is_left(run: Run, late: Event) -> None:
+async def test_input_after_the_last_screen_closed_is_ignored(run: Run, late: Event) -> None:
     async with run() as driver:
         pass
     assert not driver.app._screen_stack

@@ -121,7 +121,7 @@ async def test_a_server_shows_its_state_tools_and_log_and_can_be_restarted(run: 
 
 @pytest.mark.req("life.init.server-info-extra")
 @pytest.mark.req("life.init.instructions")
-async def test_what_a_server_says_of_itself_is_shown_and_what_was_counted(run: Run) -> None:
+async def test_a_servers_declarations_and_its_counters_are_shown(run: Run) -> None:
     from mcphost.protocol.lifecycle import Implementation
     from mcphost.serialization import replace
 
@@ -141,7 +141,7 @@ async def test_what_a_server_says_of_itself_is_shown_and_what_was_counted(run: R
         assert "It has not answered for 3 s." in driver.text()
 
 
-async def test_an_open_page_follows_what_the_servers_do(run: Run) -> None:
+async def test_an_open_page_follows_the_state_of_the_servers(run: Run) -> None:
     from mcphost.host.events import ServerState
 
     async with run(views=(sample_server("late", "connecting"),), size=(120, 40)) as driver:
@@ -152,7 +152,7 @@ async def test_an_open_page_follows_what_the_servers_do(run: Run) -> None:
         await driver.until(lambda: "search_files" in driver.text(), "its tools")
 
 
-async def test_a_server_that_starts_says_for_how_long(run: Run) -> None:
+async def test_a_starting_server_shows_for_how_long(run: Run) -> None:
     views = (
         sample_server("far", "connecting", starting_seconds=12.4),
         sample_server("a-rather-long-name", "connecting", starting_seconds=7.9),
@@ -175,7 +175,7 @@ async def test_a_server_that_starts_says_for_how_long(run: Run) -> None:
         ("f6", "No conversations yet"),
     ],
 )
-async def test_every_empty_list_says_what_would_fill_it(run: Run, key: str, words: str) -> None:
+async def test_every_empty_list_shows_how_to_fill_it(run: Run, key: str, words: str) -> None:
     async with run(size=(120, 40)) as driver:
         driver.host.views = ()
         await driver.pilot.press(key)
@@ -209,7 +209,7 @@ async def test_a_refused_prompt_is_reported_on_its_form_which_keeps_the_input(ru
 
 
 @pytest.mark.req("prompts.description")
-async def test_a_prompt_says_what_it_is_for_and_what_it_needs(run: Run) -> None:
+async def test_a_prompt_shows_its_purpose_and_its_arguments(run: Run) -> None:
     async with run(size=(120, 40)) as driver:
         await driver.pilot.press("f5")
         await driver.until(lambda: "What to review" in driver.text(), "its arguments")
@@ -222,7 +222,7 @@ async def test_a_prompt_says_what_it_is_for_and_what_it_needs(run: Run) -> None:
 
 @pytest.mark.req("res.text-not-binary")
 @pytest.mark.req("res.read.blob")
-async def test_what_a_resource_holds_is_shown_as_text_that_no_terminal_obeys(run: Run) -> None:
+async def test_the_content_of_a_resource_is_shown_as_text_without_control_sequences(run: Run) -> None:
     async def hostile(server: str, uri: str) -> ReadResourceResult:
         parts = (
             ResourceContents(uri=uri, text="red \x1b[31m and \u202e back\r\n\x07end"),
@@ -263,7 +263,7 @@ async def test_a_changed_watched_resource_is_read_again_and_reported_once(run: R
         assert driver.text().count("README.md has changed.") == 1
 
 
-async def test_a_resource_that_cannot_be_watched_says_why(run: Run) -> None:
+async def test_a_failed_subscription_reports_the_reason(run: Run) -> None:
     async with run(size=(120, 40)) as driver:
         await driver.pilot.press("f4", "down", "w")
         await driver.until(
@@ -287,7 +287,7 @@ async def test_a_big_resource_is_not_read_before_it_is_requested(run: Run) -> No
 
 
 @pytest.mark.req("res.title")
-async def test_a_resource_is_listed_by_its_title_and_without_one_by_its_name(run: Run) -> None:
+async def test_a_resource_is_listed_by_its_title_or_else_its_name(run: Run) -> None:
     files = sample_server("files")
     readme, data = files.catalog.resources
     named = (replace(readme, title="How to begin"), data)

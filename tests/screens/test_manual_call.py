@@ -30,7 +30,7 @@ async def start_manual_call(driver: Any) -> None:
 
 
 @pytest.mark.req("ui.indicate-call")
-async def test_a_call_by_hand_is_one_card_with_its_progress_and_its_result(run: Run) -> None:
+async def test_a_manual_call_is_one_card_with_its_progress_and_its_result(run: Run) -> None:
     done = asyncio.Event()
 
     async def waits(call: str) -> None:
@@ -96,7 +96,7 @@ async def test_a_call_by_hand_continues_when_a_turn_ends_or_another_conversation
         assert not tool_cards(driver)
 
 
-async def test_a_call_by_hand_that_fails_says_what_to_do_once(run: Run) -> None:
+async def test_a_failed_manual_call_shows_its_hint_once(run: Run) -> None:
     async def fails(call: str) -> None:
         del call
         raise UsageError("It is not there.", "Look again.")

@@ -68,7 +68,7 @@ async def insert_prompt(driver: Any, text: str, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("text", [LINE, LONG, "/auto-approve", "/new"])
-async def test_the_text_of_a_prompt_is_sent_as_a_message_and_the_screen_says_so(
+async def test_the_text_of_a_prompt_is_sent_as_a_message_with_a_notice(
     run: Run, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     async with run(turn=echo_reply) as driver:
@@ -83,12 +83,12 @@ async def test_the_text_of_a_prompt_is_sent_as_a_message_and_the_screen_says_so(
 
 @pytest.mark.parametrize("text", ["!f/s", "/folders"])
 @pytest.mark.parametrize("origin", ["mixed", "inserted"])
-def test_what_enter_does_fits_into_a_terminal_of_80_cells(text: str, origin: Any) -> None:
+def test_the_action_of_enter_fits_into_80_cells(text: str, origin: Any) -> None:
     assert 0 < len(describe_origin(Draft(text, origin), 1)) <= 74
 
 
 @pytest.mark.parametrize("text", [LINE, LONG, "/auto-approve", "/new"])
-async def test_a_pasted_call_or_command_is_sent_as_a_message_and_the_screen_says_so(run: Run, text: str) -> None:
+async def test_a_pasted_call_or_command_is_sent_as_a_message_with_a_notice(run: Run, text: str) -> None:
     async with run(turn=echo_reply) as driver:
         await paste(driver, text)
         assert not driver.app.query("OptionList")
@@ -127,7 +127,7 @@ async def test_a_paste_that_ends_its_brackets_itself_runs_nothing(run: Run, cloc
         await assert_sent_as_message(driver, LINE)
 
 
-async def test_a_call_of_which_a_part_was_pasted_stays_and_says_what_to_do(run: Run) -> None:
+async def test_a_partly_pasted_call_stays_with_a_hint(run: Run) -> None:
     async with run(turn=echo_reply) as driver:
         await driver.type("!files/search_files pattern=")
         await paste(driver, "x")
@@ -184,7 +184,7 @@ async def test_an_earlier_message_that_reads_like_a_call_is_a_message_again(run:
         await assert_sent_as_message(driver, LINE)
 
 
-async def test_a_pasted_call_comes_back_from_the_history_as_a_message(run: Run) -> None:
+async def test_a_pasted_call_returns_from_the_history_as_a_message(run: Run) -> None:
     async with run(turn=echo_reply) as driver:
         await paste(driver, LINE)
         await assert_sent_as_message(driver, LINE)

@@ -46,9 +46,7 @@ async def wait_for_card(driver: Any, *texts: str) -> Any:
 
 @pytest.mark.req("ui.dialog-queue")
 @each_example_question
-async def test_a_question_that_comes_while_a_message_is_written_is_seen_and_takes_no_key(
-    run: Run, clock: ManualClock, question: Any
-) -> None:
+async def test_a_question_during_typing_is_shown_and_takes_no_key(run: Run, clock: ManualClock, question: Any) -> None:
     async with run(size=(80, 24)) as driver:
         await driver.type("thank")
         clock.now += 60
@@ -76,7 +74,9 @@ async def test_a_question_that_comes_while_a_message_is_written_is_seen_and_take
         assert composer_input(driver).text == "thank you asodAer"
 
 
-async def test_a_click_on_what_waits_enters_it_and_a_second_one_presses_no_button(run: Run, clock: ManualClock) -> None:
+async def test_a_click_on_a_waiting_question_enters_it_and_a_second_click_presses_no_button(
+    run: Run, clock: ManualClock
+) -> None:
     async with run() as driver:
         await driver.type("x")
         pending = PendingQuestion(driver, tool_question())
@@ -160,7 +160,7 @@ async def test_typing_on_during_a_question_writes_a_message(run: Run, clock: Man
         assert pending.answer is None
 
 
-async def test_a_sentence_in_one_piece_becomes_a_message_also_while_a_question_opens(
+async def test_a_sentence_sent_in_one_piece_becomes_a_message_even_while_a_question_opens(
     run: Run, clock: ManualClock
 ) -> None:
     async with run() as driver:
@@ -181,7 +181,7 @@ async def test_a_question_that_opens_while_the_program_ends_is_no_error(run: Run
     assert driver.app._exception is None
 
 
-async def test_a_pasted_text_goes_to_the_message(run: Run, clock: ManualClock) -> None:
+async def test_pasted_text_goes_to_the_composer(run: Run, clock: ManualClock) -> None:
     async with run() as driver:
         pending, _ = await open_guarded_dialog(driver, tool_question())
         clock.now += 60
@@ -191,7 +191,7 @@ async def test_a_pasted_text_goes_to_the_message(run: Run, clock: ManualClock) -
         assert pending.answer is None
 
 
-async def test_a_letter_given_to_a_question_that_is_withdrawn_goes_to_the_message(run: Run, clock: ManualClock) -> None:
+async def test_a_letter_typed_at_a_withdrawn_question_goes_to_the_composer(run: Run, clock: ManualClock) -> None:
     async with run() as driver:
         pending, _ = await open_guarded_dialog(driver, tool_question())
         clock.now += 60
@@ -244,7 +244,7 @@ async def test_enter_acts_on_the_button_that_was_chosen_however_fast(run: Run, c
 
 
 @pytest.mark.req("ui.dialog-queue")
-async def test_a_question_right_after_another_starts_anew_on_refusing(run: Run, clock: ManualClock) -> None:
+async def test_a_question_right_after_another_starts_again_on_refusing(run: Run, clock: ManualClock) -> None:
     async with run() as driver:
         await driver.type("draft")
         asked = [PendingQuestion(driver, trust_question(url=f"https://{number}.example/mcp")) for number in range(2)]
@@ -267,7 +267,7 @@ async def test_a_question_right_after_another_starts_anew_on_refusing(run: Run, 
         assert asked[1].answer is None
 
 
-async def test_several_calls_wait_beside_the_message_as_one(run: Run, clock: ManualClock) -> None:
+async def test_several_waiting_calls_are_shown_as_one_beside_the_message(run: Run, clock: ManualClock) -> None:
     async with run() as driver:
         await driver.type("x")
         asked = [PendingQuestion(driver, replace(CALL, call=f"c{number}")) for number in range(3)]
@@ -282,7 +282,7 @@ async def test_several_calls_wait_beside_the_message_as_one(run: Run, clock: Man
         await driver.until(lambda: all(question.answer == Deny() for question in asked), "all refused")
 
 
-async def test_what_is_typed_into_the_form_of_a_page_stays_there(run: Run, clock: ManualClock) -> None:
+async def test_text_typed_into_the_form_of_a_page_stays_there(run: Run, clock: ManualClock) -> None:
     async with run() as driver:
         await driver.pilot.press("f5")
         await driver.until(
@@ -318,7 +318,7 @@ async def test_on_a_page_without_a_field_letters_do_nothing_until_the_question_i
         assert (pending.answer, driver.app.screen, composer_input(driver).text) == (None, dialog, "")
 
 
-async def test_f8_says_that_no_question_waits(run: Run) -> None:
+async def test_f8_reports_that_no_question_waits(run: Run) -> None:
     async with run() as driver:
         await driver.pilot.press("f8")
         await driver.until(

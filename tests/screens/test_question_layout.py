@@ -49,7 +49,7 @@ LOCKED = UnlockSecrets(server="", why="", file="/home/me/secrets")
     ],
     ids=lambda value: getattr(value, "KIND", ""),
 )
-async def test_a_button_does_what_is_written_on_it(run: Run, question: Any, answers: dict[str, Any]) -> None:
+async def test_a_button_does_what_its_label_says(run: Run, question: Any, answers: dict[str, Any]) -> None:
     async with run() as driver:
         for label, answer in answers.items():
             pending = PendingQuestion(driver, question)
@@ -60,7 +60,7 @@ async def test_a_button_does_what_is_written_on_it(run: Run, question: Any, answ
             assert pending.answer == answer
 
 
-async def test_also_two_questions_say_how_many_wait_and_one_alone_says_nothing(run: Run) -> None:
+async def test_two_questions_show_their_number_and_a_single_one_shows_none(run: Run) -> None:
     async with run() as driver:
         first, second = PendingQuestion(driver, trust_question(command=("x",))), PendingQuestion(driver, FOLDERS)
         await driver.enter_question()
@@ -76,9 +76,7 @@ async def test_also_two_questions_say_how_many_wait_and_one_alone_says_nothing(r
         assert not driver.app.screen.query_one("#box").border_subtitle
 
 
-async def test_what_was_edited_is_not_agreed_to_by_a_key_that_came_before_it_could_be_read(
-    run: Run, clock: ManualClock
-) -> None:
+async def test_edits_are_not_approved_by_a_key_pressed_before_they_could_be_read(run: Run, clock: ManualClock) -> None:
     async with run() as driver:
         pending, dialog = await open_guarded_dialog(driver, tool_question())
         clock.now += 60
@@ -159,7 +157,7 @@ def test_a_call_that_went_back_to_the_list_half_read_is_not_read_when_it_is_open
     ],
     ids=["started", "reached", "signed in to"],
 )
-async def test_what_a_server_is_and_gets_is_on_the_question_about_it(
+async def test_the_question_about_a_server_shows_its_command_and_its_data(
     run: Run, more: dict[str, Any], words: tuple[str, ...]
 ) -> None:
     async with run(size=(120, 40)) as driver:
@@ -169,7 +167,7 @@ async def test_what_a_server_is_and_gets_is_on_the_question_about_it(
             assert word in driver.text()
 
 
-async def test_a_call_says_with_which_account_it_would_run(run: Run) -> None:
+async def test_a_call_shows_the_account_it_would_use(run: Run) -> None:
     async with run() as driver:
         PendingQuestion(driver, tool_question(account="work@example"))
         await driver.enter_question()

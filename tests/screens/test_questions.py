@@ -102,7 +102,7 @@ async def test_all_arguments_are_shown_complete_with_hidden_characters_marked(ru
         await driver.pilot.press("escape")
 
 
-async def test_what_the_server_claims_is_labelled_as_a_claim(run: Run) -> None:
+async def test_claims_of_the_server_are_labelled_as_claims(run: Run) -> None:
     async with run() as driver:
         PendingQuestion(
             driver,
@@ -161,7 +161,7 @@ async def test_several_questions_are_shown_one_after_the_other_with_their_count(
         await driver.until(lambda: driver.app.screen is driver.app.chat)
 
 
-async def test_a_withdrawn_question_disappears_and_the_next_one_comes(run: Run) -> None:
+async def test_a_withdrawn_question_disappears_and_the_next_one_is_shown(run: Run) -> None:
     async with run() as driver:
         first = PendingQuestion(driver, tool_question(arguments={"n": 1}))
         await driver.enter_question()
@@ -187,7 +187,7 @@ async def test_under_a_question_no_other_page_opens(run: Run) -> None:
         await driver.until(lambda: pending.answer == Deny())
 
 
-async def test_what_was_to_be_drawn_of_a_question_that_is_gone_meanwhile_harms_nothing(run: Run) -> None:
+async def test_late_drawing_of_a_closed_question_is_harmless(run: Run) -> None:
     async with run() as driver:
         pending = PendingQuestion(driver, tool_question())
         dialog = await driver.enter_question()
@@ -222,7 +222,7 @@ async def test_quitting_with_a_question_open_refuses_it_and_ends(
 
 
 @pytest.mark.req("ui.dialog-queue")
-async def test_a_question_that_comes_while_another_is_being_opened_is_counted_and_breaks_neither(run: Run) -> None:
+async def test_a_question_during_the_opening_of_another_is_counted_and_breaks_neither(run: Run) -> None:
     async with run() as driver:
         first = create_dialog(trust_question())
         driver.app.push_screen(first)
@@ -267,7 +267,7 @@ async def test_trusting_a_server_is_asked_with_the_exact_command(run: Run, keys:
 
 
 @pytest.mark.req("sec.local.patterns")
-async def test_what_is_dangerous_in_a_command_is_marked_below_it(run: Run) -> None:
+async def test_dangerous_parts_of_a_command_are_marked_below_it(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
         PendingQuestion(
             driver, trust_question(command=("sudo", "server"), warnings=("It asks for administrator rights (sudo).",))
@@ -276,7 +276,7 @@ async def test_what_is_dangerous_in_a_command_is_marked_below_it(run: Run) -> No
         assert "▲ It asks for administrator rights (sudo)." in driver.text()
 
 
-async def test_a_changed_server_shows_what_was_approved_before(run: Run) -> None:
+async def test_a_changed_server_shows_its_previous_approval(run: Run) -> None:
     async with run() as driver:
         changed = ("- address: https://old.example/mcp", "+ address: https://new.example/mcp")
         PendingQuestion(driver, trust_question(url="https://new.example/mcp", changed=changed, trusts_claims=True))
@@ -295,7 +295,7 @@ async def test_going_on_after_many_rounds_is_refused_by_escape_and_allowed_by_it
         assert await ask_and_press(driver, question, "g") is True
 
 
-async def test_a_declined_call_says_so_on_its_card(run: Run) -> None:
+async def test_a_declined_call_is_marked_on_its_card(run: Run) -> None:
     async with run() as driver:
         await driver.type("go")
         await driver.pilot.press("enter")

@@ -50,7 +50,7 @@ async def test_no_key_allows_a_call_before_the_end_of_its_arguments_was_shown(ru
         await driver.until(lambda: isinstance(pending.answer, AllowOnce | AllowSession | AllowRule), "the answer")
 
 
-async def test_a_click_on_a_button_says_how_much_is_left_to_read(run: Run) -> None:
+async def test_a_click_on_a_button_shows_how_much_is_left_to_read(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
         pending = PendingQuestion(driver, tool_question(arguments=LONG_ARGUMENTS))
         dialog = await driver.enter_question()
@@ -60,7 +60,7 @@ async def test_a_click_on_a_button_says_how_much_is_left_to_read(run: Run) -> No
         assert dialog.query_one("#once").has_class("locked")
 
 
-async def test_what_was_read_stays_read_on_another_size_and_what_was_edited_is_read_anew(run: Run) -> None:
+async def test_read_parts_stay_read_after_a_resize_and_edited_ones_are_read_again(run: Run) -> None:
     async with run(size=(120, 40)) as driver:
         pending = PendingQuestion(driver, tool_question(arguments=LONG_ARGUMENTS))
         dialog = await driver.enter_question()
@@ -115,7 +115,7 @@ async def test_a_call_with_hidden_characters_is_allowed_once_at_most(run: Run, h
             await driver.until(lambda asked=pending: asked.answer == AllowOnce())
 
 
-def test_what_was_edited_counts_as_unread_also_in_the_list_of_calls() -> None:
+def test_edited_calls_count_as_unread_also_in_the_list_of_calls() -> None:
     reading = CallReview({"a": 1})
     reading.is_end_shown = reading.is_fully_shown = True
     assert reading.is_complete
@@ -252,7 +252,7 @@ async def test_a_call_with_a_blank_that_is_no_space_is_allowed_once_only(run: Ru
         await driver.until(lambda: pending.answer == AllowOnce(), "the answer")
 
 
-async def test_a_long_description_says_what_is_left_out_and_the_page_has_all_of_it(run: Run) -> None:
+async def test_a_long_description_is_shortened_with_a_note_and_complete_on_its_page(run: Run) -> None:
     async with run(size=(100, 40)) as driver:
         pending = PendingQuestion(driver, tool_question(description="words " * 1_000 + "THE END"))
         dialog = await driver.enter_question()

@@ -280,7 +280,7 @@ async def test_the_reference_servers_thirteen_fields_arrive_as_they_were_typed(o
 
 @pytest.mark.peer
 @pytest.mark.req("elic.form.defaults", "elic.form.validate")
-async def test_the_reference_server_gets_its_own_defaults_and_no_number_that_breaks_its_rule(
+async def test_the_reference_server_gets_its_own_defaults_and_no_invalid_number(
     open_everything: Open,
 ) -> None:
     async with open_everything() as driver:
@@ -321,7 +321,7 @@ async def test_the_reference_server_distinguishes_declined_from_cancelled_forms(
 
 @pytest.mark.peer
 @pytest.mark.req("elic.url.consent", "elic.url.required-error")
-async def test_the_reference_servers_addresses_open_only_when_the_user_says_so(open_everything: Open) -> None:
+async def test_the_reference_servers_urls_open_only_with_the_users_consent(open_everything: Open) -> None:
     there = {"url": "https://example.com/x?a=1&b=2", "elicitationId": "e1"}
     async with open_everything() as driver:
         await driver.call("trigger-url-elicitation", **there)
@@ -384,7 +384,7 @@ async def _answered(driver: RealAppDriver, tool: str, **keys: tuple[str, ...]) -
 
 
 @pytest.mark.req("mrtr.fulfil", "elic.wire.modern", "samp.modern-wire", "roots.list.modern", revisions=("2026-07-28",))
-async def test_an_sdk_server_of_2026_gets_all_it_asks_for_in_one_round_or_several(
+async def test_an_sdk_server_of_2026_gets_all_its_requests_answered_in_one_round_or_several(
     open_app: Open, tmp_path: Path
 ) -> None:
     folders = f"file://{tmp_path}/al%20pha | file://{tmp_path}/b"

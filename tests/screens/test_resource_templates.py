@@ -30,7 +30,7 @@ async def test_a_template_is_filled_in_and_its_resource_attached(run: Run) -> No
         assert driver.app.screen is driver.app.chat
 
 
-async def test_a_preview_that_comes_late_does_not_appear_under_another_entry(run: Run) -> None:
+async def test_a_late_preview_does_not_appear_under_another_entry(run: Run) -> None:
     async with run(size=(120, 40)) as driver:
         read, gate = driver.host.features.read_resource, asyncio.Event()
 

@@ -73,7 +73,7 @@ async def test_nothing_is_given_before_its_end_was_on_the_screen(run: Run) -> No
         await driver.until(lambda: question.answer == PassResult())
 
 
-async def test_what_is_too_long_for_the_question_is_read_on_a_page_of_its_own(run: Run) -> None:
+async def test_a_text_too_long_for_the_question_is_shown_on_its_own_page(run: Run) -> None:
     async with run(size=(120, 40)) as driver:
         question, dialog = await open_review(driver, result_question("x" * 30_000 + "the end"))
         await driver.pilot.press("end", "a")
@@ -90,7 +90,7 @@ async def test_what_is_too_long_for_the_question_is_read_on_a_page_of_its_own(ru
         await driver.until(lambda: question.answer == PassResult())
 
 
-async def test_a_selection_is_taken_out_wherever_it_stands_and_shown_before_it_goes(run: Run) -> None:
+async def test_a_selected_part_is_removed_anywhere_in_the_text_and_shown_before(run: Run) -> None:
     async with run(size=(100, 40)) as driver:
         parts = ("key abcd1234", ResultPart(kind="structured", text='{"key": "abcd1234"}', size=19))
         question, dialog = await open_review(driver, result_question(*parts))
@@ -113,7 +113,7 @@ async def test_a_selection_is_taken_out_wherever_it_stands_and_shown_before_it_g
         assert question.answer == PassEditedResult(("key [redacted]", '{"key": "[redacted]"}'))
 
 
-async def test_what_is_taken_out_is_gone_from_parts_that_are_too_long_to_edit_as_well(run: Run) -> None:
+async def test_removed_text_is_also_removed_from_parts_too_long_to_edit(run: Run) -> None:
     async with run(size=(100, 40)) as driver:
         _, dialog = await open_review(driver, result_question("abcd1234", "x" * 60_000 + "abcd1234"))
         await driver.pilot.press("e")
@@ -123,7 +123,7 @@ async def test_what_is_taken_out_is_gone_from_parts_that_are_too_long_to_edit_as
         assert dialog.editor.texts == ["[redacted]", "x" * 60_000 + "[redacted]"]
 
 
-async def test_parts_are_left_out_and_put_back(run: Run) -> None:
+async def test_parts_are_removed_and_restored(run: Run) -> None:
     async with run(size=(120, 40)) as driver:
         question, dialog = await open_review(driver, RESULT)
         await driver.pilot.press("e")
@@ -200,7 +200,7 @@ async def test_a_number_that_is_none_trims_nothing(run: Run) -> None:
         assert question.answer is None
 
 
-async def test_hidden_characters_are_marks_and_an_untouched_text_goes_as_it_came(run: Run) -> None:
+async def test_hidden_characters_become_marks_and_an_untouched_text_is_sent_unchanged(run: Run) -> None:
     text = "a\u202eb\x1b[31m"
     async with run(size=(100, 30)) as driver:
         question, _ = await open_review(driver, result_question(text, "b"))
@@ -224,7 +224,7 @@ async def test_hidden_characters_far_into_a_long_text_are_reported_too(run: Run,
         await driver.until(lambda: "Hidden or control characters" in driver.text(), "the warning")
 
 
-async def test_what_is_too_long_to_edit_says_so_and_can_be_left_out(run: Run) -> None:
+async def test_a_part_too_long_to_edit_is_labelled_and_can_be_removed(run: Run) -> None:
     async with run(size=(120, 40)) as driver:
         question, _ = await open_review(driver, result_question("x" * 60_000, "b"))
         await driver.pilot.press("e")
@@ -255,7 +255,7 @@ async def test_several_results_wait_one_after_the_other(run: Run) -> None:
         assert [question.answer for question in questions] == [WithholdResult(), PassResult(), WithholdResult()]
 
 
-async def test_a_withdrawn_question_goes_away_even_while_it_is_edited(run: Run) -> None:
+async def test_a_withdrawn_question_disappears_even_while_it_is_edited(run: Run) -> None:
     async with run(size=(100, 30)) as driver:
         question, dialog = await open_review(driver, RESULT)
         await driver.pilot.press("e")
@@ -272,7 +272,7 @@ async def test_a_withdrawn_question_goes_away_even_while_it_is_edited(run: Run) 
         ("withheld", "withheld from the model"),
     ],
 )
-async def test_the_conversation_says_what_the_model_got_of_a_result(run: Run, outcome: Any, words: str) -> None:
+async def test_the_conversation_shows_what_the_model_received_of_a_result(run: Run, outcome: Any, words: str) -> None:
     async def turn(host: FakeHost, number: int, text: str) -> str:
         host.put(events.ToolProposed("a", "s", "t", {}))
         host.put(events.ToolStarted("a", "s", "t", {}, "once"))
@@ -291,7 +291,7 @@ async def test_a_line_with_a_result_never_answers_it(run: Run) -> None:
         assert await ask_and_press(driver, result_question("x"), "r", "a", "enter") == WithholdResult("a")
 
 
-async def test_a_turn_that_waits_for_a_result_to_be_read_says_so(run: Run) -> None:
+async def test_a_turn_that_waits_for_a_result_review_shows_it(run: Run) -> None:
     async def turn(host: FakeHost, number: int, text: str) -> str:
         host.put(events.ToolProposed("c", "github", "list_keys", {}))
         await host.frontend.ask(RESULT)

@@ -74,7 +74,7 @@ async def test_it_starts_on_going_back_and_escape_returns_to_the_question(run: R
         await driver.until(lambda: pending.answer == Deny())
 
 
-async def test_an_answer_about_a_rule_that_comes_while_its_page_goes_does_no_harm(run: Run) -> None:
+async def test_a_late_answer_of_the_rule_comparison_is_harmless_while_the_page_closes(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
         _, builder = await open_builder(driver)
         await builder.query_one("#live").remove()  # as when the page is removed
@@ -263,7 +263,7 @@ async def test_names_with_a_star_and_the_whole_server_can_be_covered(run: Run) -
         assert (await save_rule(driver, pending)).rule.tool == ""
 
 
-async def test_it_says_which_earlier_calls_the_rule_would_have_covered(run: Run) -> None:
+async def test_the_preview_shows_which_earlier_calls_the_rule_would_have_covered(run: Run) -> None:
     async with run(size=(120, 40)) as driver:
         driver.host.grants.made = [
             ("write_file", {"path": "/home/me/proj/b", "lines": 1}),

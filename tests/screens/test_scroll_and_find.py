@@ -75,7 +75,7 @@ async def test_each_offer_of_a_popup_is_one_row_on_a_narrow_screen(run: Run) -> 
 
 
 @pytest.mark.parametrize(("key", "words"), [("f3", "mcpServers"), ("f4", "F3 shows"), ("f6", "No conversations yet")])
-async def test_what_is_empty_says_on_a_small_screen_what_would_fill_it(run: Run, key: str, words: str) -> None:
+async def test_empty_lists_show_on_a_small_screen_how_to_fill_them(run: Run, key: str, words: str) -> None:
     async with run(size=(80, 24)) as driver:
         driver.host.views = ()
         await driver.pilot.press(key)

@@ -34,7 +34,7 @@ def storage_question(**more: Any) -> ChooseSecretStorage:
 
 @pytest.mark.req("auth.token.storage-fallback")
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-async def test_what_is_wrong_and_every_place_are_shown_whole(run: Run, size: tuple[int, int]) -> None:
+async def test_faults_and_all_their_places_are_shown_in_full(run: Run, size: tuple[int, int]) -> None:
     async with run(size=size) as driver:
         PendingQuestion(driver, storage_question())
         await driver.enter_question()
@@ -118,7 +118,7 @@ async def test_a_pass_phrase_is_never_on_the_screen(run: Run) -> None:
         (("e", *"fdef", "enter", *"fdef", "enter"), KeepInEncryptedFile("fdef")),
     ],
 )
-async def test_what_is_typed_right_after_enter_is_in_the_second_box(
+async def test_text_typed_right_after_enter_goes_into_the_second_input(
     run: Run, keys: tuple[str, ...], answer: Any
 ) -> None:
     async with run(size=(80, 24)) as driver:

@@ -141,7 +141,7 @@ async def test_a_message_that_went_back_into_the_composer_is_no_longer_shown_as_
 
 
 @pytest.mark.parametrize("width", [60, 80, *range(92, 98), 120])
-async def test_the_hint_of_the_first_frame_is_the_one_that_stays(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_hint_of_the_first_frame_remains(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     hints: list[str] = []
     resized = Composer.on_resize
 

@@ -79,7 +79,7 @@ async def test_other_accounts_are_listed_with_how_to_choose_them(run: Run) -> No
     assert "already signed in default, h␛ome; to use it instead: esc, then /accounts" in shown
 
 
-async def test_an_address_can_be_pasted_and_escape_goes_back_first(run: Run) -> None:
+async def test_a_url_can_be_pasted_and_escape_goes_back_first(run: Run) -> None:
     async with run(size=(100, 40)) as driver:
         pending = PendingQuestion(driver, sign_in())
         dialog = await driver.enter_question()
@@ -118,7 +118,7 @@ async def test_the_time_that_is_left_counts_down_and_never_below_nothing(
         await driver.until(lambda: "0:00 left" in driver.text(), "long after")
 
 
-async def test_without_a_browser_it_begins_with_what_else_there_is(run: Run) -> None:
+async def test_without_a_browser_the_other_method_is_shown_first(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
         pending = PendingQuestion(driver, sign_in(browser=False, other_method="code"))
         await driver.enter_question()
@@ -164,7 +164,7 @@ async def test_the_dialog_of_a_code_follows_how_often_it_was_asked_about(run: Ru
         assert "Cancel" in driver.text()
 
 
-async def test_a_server_that_is_signed_in_to_says_so_and_s_stops_it(run: Run) -> None:
+async def test_a_server_with_a_sign_in_in_progress_shows_it_and_s_stops_it(run: Run) -> None:
     view = sample_server("hub", "connecting", sign_in_status="requesting the token")
     async with run(views=(view,), size=(120, 40)) as driver:
         await driver.until(lambda: "signing in…" in driver.text(), "at the side")
@@ -250,7 +250,7 @@ def test_a_text_that_no_code_holds_well_has_none() -> None:
     assert all(not any(row) for row in build_matrix("https://a.example")[:QUIET_ZONE]), "a quiet zone"
 
 
-def test_a_half_block_is_drawn_from_the_side_where_a_gap_beside_it_is_not_seen() -> None:
+def test_a_half_block_is_drawn_from_the_side_that_hides_a_gap() -> None:
     assert render_small([[1], [1], [0], [1], [1]]) == [[(" ", 0, 1)], [("▀", 0, 1)], [("▄", 0, 1)]]
     assert render_small([[1], [0], [1]]) == [[("▄", 0, 1)], [("▀", 1, 0)]], (
         "there is nothing below the last row but white"

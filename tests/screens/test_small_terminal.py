@@ -26,7 +26,7 @@ async def test_a_name_that_is_too_long_for_the_title_is_on_the_question_whole(ru
         )
 
 
-async def test_what_a_server_asks_is_seen_before_what_it_used(run: Run) -> None:
+async def test_the_request_of_a_server_is_shown_before_its_usage(run: Run) -> None:
     async with run(size=SMALL) as driver:
         PendingQuestion(driver, SAMPLING)
         await driver.enter_question()
@@ -37,7 +37,7 @@ async def test_what_a_server_asks_is_seen_before_what_it_used(run: Run) -> None:
         await driver.until(lambda: "12 of 500 requests this run" in driver.text(), "the rest")
 
 
-async def test_what_is_dangerous_about_a_server_stands_before_its_command(run: Run) -> None:
+async def test_the_dangers_of_a_server_are_shown_before_its_command(run: Run) -> None:
     async with run(size=SMALL) as driver:
         PendingQuestion(driver, extreme_content.TRUST)
         await driver.enter_question()
@@ -70,7 +70,7 @@ async def test_an_edited_text_shows_no_read_to_the_end_hint(run: Run) -> None:
         assert "anthropic/claude-sonnet)" not in driver.text()
 
 
-async def test_a_key_is_never_apart_from_what_it_does() -> None:
+async def test_a_key_hint_is_never_separated_from_its_action() -> None:
     keys = "ctrl+n next part · ctrl+o omit · ctrl+r redact · esc back"
     assert wrap_key_hints(keys, 100) == [keys]
     assert wrap_key_hints(keys, 36) == ["ctrl+n next part · ctrl+o omit", "ctrl+r redact · esc back"]

@@ -28,7 +28,7 @@ async def open_prompt_form(driver: Any) -> None:
 
 @pytest.mark.req("comp.request")
 @pytest.mark.req("comp.context")
-async def test_suggestions_are_chosen_with_the_keys_and_the_next_question_knows_what_is_filled_in(run: Run) -> None:
+async def test_suggestions_are_chosen_by_keys_and_the_next_request_includes_the_filled_in_values(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
         driver.host.features.suggestions = {"path": PATHS, "focus": ["tests"]}
         await open_prompt_form(driver)
@@ -48,7 +48,7 @@ async def test_suggestions_are_chosen_with_the_keys_and_the_next_question_knows_
 
 
 @pytest.mark.req("comp.debounce")
-async def test_twenty_keys_cost_one_question_and_a_late_answer_is_not_shown(run: Run) -> None:
+async def test_twenty_keys_cost_one_request_and_a_late_answer_is_not_shown(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
         answers: list[tuple[str, asyncio.Event]] = []
 

@@ -106,7 +106,7 @@ async def test_some_tools_are_kept_and_the_rest_is_quarantined(run: Run) -> None
         await driver.until(lambda: pending.answer == AcceptToolChanges(("write",)))
 
 
-async def test_escape_holds_back_also_what_was_marked_to_be_kept(run: Run) -> None:
+async def test_escape_quarantines_also_tools_marked_to_be_kept(run: Run) -> None:
     async with run(size=(100, 30)) as driver:
         pending = PendingQuestion(driver, review_question("read", "write"))
         await driver.enter_question()

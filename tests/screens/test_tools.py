@@ -9,7 +9,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.req("ui.expose-tools")
-async def test_each_tool_of_a_server_is_switched_off_and_on_by_one_key(run: Run) -> None:
+async def test_each_tool_of_a_server_is_disabled_and_enabled_by_one_key(run: Run) -> None:
     async with run(size=(120, 40)) as driver:
         await driver.pilot.press("f3", "t")
         await driver.until(lambda: "enabled" in driver.text(), "the page")
@@ -24,7 +24,7 @@ async def test_each_tool_of_a_server_is_switched_off_and_on_by_one_key(run: Run)
 
 
 @pytest.mark.req("ui.expose-tools")
-async def test_lists_say_how_many_are_off_and_the_top_line_counts_what_the_model_has(run: Run) -> None:
+async def test_lists_show_how_many_tools_are_disabled_and_the_top_line_counts_the_enabled_ones(run: Run) -> None:
     async with run(size=(120, 40)) as driver:
         await driver.until(lambda: "4 tools" in driver.text(), "the count at the start")
         await driver.host.servers.set_tool_enabled("files", "create_issue", enabled=False)
@@ -34,7 +34,7 @@ async def test_lists_say_how_many_are_off_and_the_top_line_counts_what_the_model
         assert "create_issue (off)" in driver.text()
 
 
-async def test_what_a_file_switched_off_says_so_and_stays_off(run: Run) -> None:
+async def test_a_tool_disabled_by_a_file_is_labelled_and_stays_disabled(run: Run) -> None:
     async with run(size=(120, 40)) as driver:
         view = driver.host.servers.view("files")
         config = replace(view.config, disabled_tools=("search_files",))

@@ -88,7 +88,7 @@ async def test_part_of_one_line_is_selected_by_its_characters() -> None:
         assert LINES_PER_BLOCK > 100_000
 
 
-async def test_clicking_a_link_tells_its_address_and_opens_nothing() -> None:
+async def test_clicking_a_link_shows_its_url_and_opens_nothing() -> None:
     app = TranscriptApp()
     async with app.run_test(size=(60, 10)) as pilot:
         app.view.load([MarkdownBlock("go [here](https://example.com/x?a=1) now")])
@@ -256,7 +256,7 @@ def drawn_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return rows
 
 
-async def test_a_call_that_waits_draws_one_row_of_the_screen_at_each_turn(drawn_rows: list[int]) -> None:
+async def test_a_running_call_redraws_one_row_at_each_spinner_step(drawn_rows: list[int]) -> None:
     app = TranscriptApp()
     async with app.run_test(size=(60, 20)) as pilot:
         card = ToolCard("c", "files", "read", {"path": "notes.txt"})

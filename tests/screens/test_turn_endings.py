@@ -22,7 +22,7 @@ async def send_message(driver: Any, text: str = "go") -> None:
     await driver.until(lambda: driver.host.sent, "the message")
 
 
-async def test_a_turn_that_is_stopped_before_anything_came_says_so(run: Run) -> None:
+async def test_a_turn_stopped_before_any_output_is_reported(run: Run) -> None:
     async def forever(host: FakeHost, turn: int, text: str) -> str:
         await asyncio.Event().wait()
         return ""
@@ -43,7 +43,7 @@ async def test_an_empty_answer_is_shown_as_empty(run: Run) -> None:
         await driver.until(lambda: "answer is empty" in driver.transcript(), "the end")
 
 
-async def test_repeated_tries_are_one_notice_with_the_newest_count(run: Run) -> None:
+async def test_repeated_retries_are_one_notice_with_the_newest_count(run: Run) -> None:
     async def trying(host: FakeHost, turn: int, text: str) -> str:
         for attempt in (1, 2, 3):
             host.put(events.ModelRetrying(turn, 0.0, "It has trouble.", attempt))
@@ -114,7 +114,7 @@ async def test_a_selection_is_drawn_in_the_colours_of_a_new_theme(run: Run) -> N
         assert background in grounds
 
 
-async def test_the_page_of_an_unapproved_server_says_how_to_be_asked_again(run: Run) -> None:
+async def test_the_page_of_an_unapproved_server_shows_how_to_be_asked_again(run: Run) -> None:
     async with run(
         views=(sample_server("files", "untrusted", hint="mcphost servers trust files"),), size=(80, 24)
     ) as driver:

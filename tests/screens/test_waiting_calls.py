@@ -58,7 +58,7 @@ async def test_calls_that_come_together_are_a_list_and_each_is_opened_to_decide(
         await driver.until(lambda: asked[0].answer == Deny())
 
 
-async def test_calls_of_one_tool_with_a_long_name_are_told_apart_by_their_arguments(run: Run) -> None:
+async def test_calls_of_one_tool_with_a_long_name_are_distinguished_by_their_arguments(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
         for number in (1, 2):
             asked = tool_question(call=f"c{number}", arguments={"path": f"a/{number}"})
@@ -94,7 +94,7 @@ async def test_all_are_allowed_together_only_when_each_was_read_to_its_end(run: 
         await driver.until(lambda: [question.answer for question in asked] == [AllowOnce(), AllowOnce()], "both")
 
 
-async def test_what_was_edited_is_kept_while_another_call_is_looked_at(run: Run) -> None:
+async def test_edits_are_kept_while_another_call_is_viewed(run: Run) -> None:
     async with run(size=(120, 40)) as driver:
         asked = await open_call_list(driver, {"path": "a"}, {"path": "b"})
         await driver.pilot.press("o")
@@ -113,7 +113,7 @@ async def test_what_was_edited_is_kept_while_another_call_is_looked_at(run: Run)
 
 
 @pytest.mark.req("ui.dialog-queue")
-async def test_a_call_that_comes_later_moves_neither_the_focus_nor_the_row_under_the_cursor(run: Run) -> None:
+async def test_a_new_call_moves_neither_the_focus_nor_the_selected_row(run: Run) -> None:
     async with run(size=(100, 30)) as driver:
         asked = await open_call_list(driver, {"n": 1}, {"n": 2}, {"n": 3})
         dialog = await wait_for_list(driver)
@@ -148,7 +148,7 @@ async def test_a_call_that_is_being_read_is_not_taken_away_by_another(run: Run) 
         await driver.until(lambda: "1 of 2 waiting" in driver.text(), "that nothing was answered meanwhile")
 
 
-async def test_a_hundred_calls_are_one_list_and_refused_together(run: Run) -> None:
+async def test_a_hundred_calls_are_listed_together_and_refused_together(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
         asked = await open_call_list(driver, *({"n": n} for n in range(100)))
         await driver.pilot.press("end")

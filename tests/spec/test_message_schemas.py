@@ -290,7 +290,7 @@ async def test_every_message_we_write_is_valid_in_its_revision(revision: Revisio
     assert all(line.startswith(b"{") for line in peer.pipe.lines)
 
 
-def test_the_check_itself_finds_what_is_wrong() -> None:
+def test_the_check_itself_detects_faults() -> None:
     """Otherwise the tests above prove nothing."""
     schema = wire_schema("2024-11-05")
     good = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "x", "arguments": {"any": 1}}}

@@ -16,7 +16,7 @@ def requirement_rows() -> dict[str, ManifestEntry]:
     return {entry.row.id: entry for entry in manifest()}
 
 
-def test_every_mutation_changes_code_that_stands_there_exactly_once() -> None:
+def test_every_mutation_changes_code_that_occurs_exactly_once() -> None:
     assert [f"{mutation.id} in {mutation.file}" for mutation in mutations() if not mutation.is_applicable()] == []
     assert [mutation.id for mutation in mutations() if mutation.find == mutation.replace] == []
 
@@ -45,7 +45,7 @@ def test_every_must_row_has_a_mutation_or_a_reason_at_each_of_its_revisions() ->
     assert unproved == {}
 
 
-def test_a_mutation_stands_in_the_file_of_its_area() -> None:
+def test_a_mutation_is_in_the_file_of_its_area() -> None:
     for path in mutate.MUTATIONS.glob("*.toml"):
         named = [mutation.id for mutation in mutations() if f'[["{mutation.id}"]]' in path.read_text(encoding="utf-8")]
         assert {requirement_rows()[ident].row.area for ident in named} == {path.stem}

@@ -63,7 +63,9 @@ def reply_cases(revision: str) -> list[tuple[str, tuple[str, dict[str, Any]], li
 
 
 @pytest.mark.parametrize("revision", [*HANDSHAKE, STATELESS])
-async def test_every_reply_of_the_desk_is_valid_by_the_schema_of_its_revision(revision: str, tmp_path: Path) -> None:
+async def test_every_reply_to_a_server_request_is_valid_by_the_schema_of_its_revision(
+    revision: str, tmp_path: Path
+) -> None:
     schema = wire_schema(revision)
     for number, (result, ask, answers) in enumerate(reply_cases(revision)):
         folder = tmp_path / str(number)

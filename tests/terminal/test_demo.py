@@ -7,7 +7,7 @@ from tests.terminal.demo_program import TOOL_QUESTION, ask_demo, open_demo, quit
 from tests.terminal.terminal import PROMPT, Terminal
 
 
-def test_a_person_gets_a_tool_approved_and_sees_its_result_by_keyboard_alone(terminal: Terminal) -> None:
+def test_a_user_approves_a_tool_and_sees_its_result_by_keyboard_alone(terminal: Terminal) -> None:
     open_demo(terminal)
     screen = ask_demo(terminal, "what is 2 + 40?")
     assert "Deny" in screen
@@ -28,7 +28,7 @@ def test_enter_on_a_fresh_question_refuses(terminal: Terminal) -> None:
     quit_program(terminal)
 
 
-def test_keys_typed_before_the_question_came_do_not_answer_it(terminal: Terminal) -> None:
+def test_keys_typed_before_the_question_do_not_answer_it(terminal: Terminal) -> None:
     open_demo(terminal)
     terminal.type("what is 2 + 40?")
     terminal.wait_for("what is 2 + 40?")

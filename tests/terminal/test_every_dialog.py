@@ -57,7 +57,7 @@ _LOCKED = "test_every_sign_in.test_escape_leaves_the_file_of_sign_ins_locked_and
 _SEALED = "test_sign_in.test_a_code_is_entered_elsewhere_the_sign_in_sealed_and_opened_by_the_next_run"
 COVERED_ELSEWHERE = {
     "EnterClientIdDialog": (_SIGN_IN, "test_sign_in.test_a_client_id_is_entered_and_its_secret_never_seen"),
-    "SignInDialog": (_SIGN_IN, "test_sign_in.test_the_browser_comes_back_and_the_server_is_ready"),
+    "SignInDialog": (_SIGN_IN, "test_sign_in.test_the_browser_returns_and_the_server_is_ready"),
     "ChooseSecretStorageDialog": (_SIGN_IN, _SEALED),
     "UnlockSecretsDialog": (_LOCKED, _SEALED),
 }
@@ -133,7 +133,7 @@ def test_a_call_its_arguments_a_rule_about_it_and_another_round(user: DialogUser
     TrustServerDialog, FillFormDialog, VisitUrlDialog, RetryCallDialog, ReviewSamplingDialog, ReviewReplyDialog,
     ShareRootsDialog, ReviewToolChangesDialog,
 )  # fmt: skip
-def test_what_a_server_wants(user: DialogUser) -> None:
+def test_requests_of_a_server(user: DialogUser) -> None:
     far = {"mode": "url", "message": "Pay", "url": URL, "elicitationId": "e1"}
     refused = {"error": {"code": -32042, "message": "go there first", "data": {"elicitations": [far]}}}
     tools = [attack_tool(name) for name in ("form", "visit", "later", "sample", "roots")]
@@ -262,7 +262,7 @@ def test_servers_that_want_the_folders_at_the_same_moment(user: DialogUser) -> N
 
 @pytest.mark.timeout(240)
 @drives_dialogs(WaitingCallsDialog, ReviewResultDialog)
-def test_several_calls_and_what_comes_of_one(user: DialogUser) -> None:
+def test_several_calls_and_the_results_of_one(user: DialogUser) -> None:
     user.start_chat(peer=user.hostile_server("peer", ADD, attack_tool("list_notes"), mcphost={"reviewResults": True}))
     user.wait_for_servers()
     says, gave = user.message_action("call list_notes"), "Let the model read the result of peer · list_notes?"

@@ -122,7 +122,7 @@ class EndlessModel(OpenAiStub):
         self.over.wait(60)
 
 
-def test_quitting_while_the_model_answers_keeps_what_it_said(terminal: Terminal, tmp_path: Path) -> None:
+def test_quitting_while_the_model_answers_keeps_its_text(terminal: Terminal, tmp_path: Path) -> None:
     with EndlessModel() as model:
         thread = Thread(target=model.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()

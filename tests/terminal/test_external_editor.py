@@ -59,7 +59,7 @@ for line in sys.stdin:
 """
 
 
-def test_what_happens_while_the_editor_is_open_waits_for_its_end(tmp_path: Path) -> None:
+def test_events_during_an_open_editor_wait_for_its_end(tmp_path: Path) -> None:
     editor, asker, go, heard = (tmp_path / name for name in ("editor.py", "asker.py", "go", "heard"))
     editor.write_text(EDITOR)
     asker.write_text(ASKER)
@@ -95,7 +95,7 @@ def test_what_happens_while_the_editor_is_open_waits_for_its_end(tmp_path: Path)
         quit_program(terminal)
 
 
-def test_arguments_are_edited_in_the_persons_own_editor_and_the_screen_comes_back_whatever_it_does(
+def test_arguments_are_edited_in_the_users_editor_and_the_screen_is_always_restored(
     tmp_path: Path,
 ) -> None:
     script, places = tmp_path / "an editor.py", tmp_path / "places"

@@ -61,7 +61,7 @@ def test_a_configuration_that_deceives_is_shown_as_it_is(tmp_path: Path) -> None
         assert find_effects(run_on_terminal(tmp_path, *words)) == []
 
 
-def test_what_earlier_runs_kept_and_a_refused_sign_in_are_as_harmless(tmp_path: Path) -> None:
+def test_hostile_stored_data_and_a_refused_sign_in_are_harmless_too(tmp_path: Path) -> None:
     config = str(write_config(tmp_path))
     assert b"drifts" in run_on_terminal(tmp_path, "tools", "evil", "--mcp-config", config)
     write_config(tmp_path, changed=True)

@@ -9,7 +9,7 @@ from tests.terminal.hostile_text import HOSTILE_TEXT, find_effects, model_server
 pytestmark = [pytest.mark.req("sec.terminal-escape"), pytest.mark.timeout(240)]
 
 
-def test_what_is_stored_of_it_is_as_harmless(tmp_path: Path) -> None:
+def test_stored_data_about_it_is_harmless_too(tmp_path: Path) -> None:
     config = str(write_config(tmp_path))
     with model_server() as base:
         asking = ("--mcp-config", config, "--model", "openai/m", "--api-base", base)

@@ -25,7 +25,7 @@ def files_with(folder: Path, text: bytes) -> list[Path]:
 
 
 @pytest.mark.req("auth.401-starts", "auth.scope.shown")
-async def test_the_browser_comes_back_and_the_server_is_ready(tmp_path: Path) -> None:
+async def test_the_browser_returns_and_the_server_is_ready(tmp_path: Path) -> None:
     def drive(config: str) -> None:
         terminal = open_sign_in_question(tmp_path, config, create_browser(tmp_path, GET_URL))
         try:
@@ -154,7 +154,7 @@ async def test_a_code_is_entered_elsewhere_the_sign_in_sealed_and_opened_by_the_
 
 @pytest.mark.peer
 @pytest.mark.req("auth.callback.manual")
-async def test_login_shows_a_code_for_a_browser_elsewhere_or_takes_the_address_that_one_ended_at(
+async def test_login_shows_a_code_for_a_browser_elsewhere_or_accepts_its_final_url(
     npm_peers: Path, tmp_path: Path
 ) -> None:
     def kept_nowhere(terminal: Terminal) -> None:

@@ -34,7 +34,7 @@ def test_variables_move_every_place(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_record_shows_what_is_invisible_and_commands_no_terminal(state_folder: Path) -> None:
+def test_a_record_shows_invisible_characters_and_sends_no_control_sequences(state_folder: Path) -> None:
     log.configure_logging("info")
     logging.getLogger("mcphost.x").info("a\x1b]0;t\x07 b\u202ec \u2800 d\re\nf")
     assert log.log_file().read_text().endswith("a␛]0;t␇ b‹U+202E›c ‹U+2800› d␍e\n    f\n")
@@ -67,7 +67,7 @@ def test_log_is_private_redacted_and_one_record_cannot_fake_another(state_folder
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_full_log_is_put_aside_and_the_newest_three_are_kept(
+def test_a_full_log_is_rotated_and_the_newest_three_are_kept(
     state_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log, "MAX_FILE_BYTES", 100)
@@ -86,7 +86,7 @@ def test_a_full_log_is_put_aside_and_the_newest_three_are_kept(
     assert {item.stat().st_mode & 0o777 for item in kept} == {0o600}
 
 
-def test_a_log_that_another_process_put_aside_is_begun_anew(state_folder: Path) -> None:
+def test_a_log_rotated_by_another_process_is_started_again(state_folder: Path) -> None:
     path = log.configure_logging("info")
     assert path is not None
     logging.getLogger("mcphost.x").info("before")

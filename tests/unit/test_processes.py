@@ -10,7 +10,7 @@ import psutil
 from tests import processes
 
 
-def test_a_process_that_ended_by_itself_is_gone_without_an_error() -> None:
+def test_a_process_that_ended_is_closed_without_an_error() -> None:
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"])
     seen = psutil.Process(child.pid)
     assert processes.is_alive(child.pid)
@@ -22,7 +22,7 @@ def test_a_process_that_ended_by_itself_is_gone_without_an_error() -> None:
     assert not processes.is_alive(child.pid)
 
 
-def test_killing_ends_what_still_runs() -> None:
+def test_killing_ends_all_running_processes() -> None:
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"])
     processes.kill([psutil.Process(child.pid)])
     assert child.wait(timeout=30) < 0

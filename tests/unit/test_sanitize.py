@@ -38,7 +38,7 @@ from mcphost.sanitize import (
         ("\ufe0fx", "‹U+FE0F›x"),
     ],
 )
-def test_what_deceives_is_marked(text: str, shown: str) -> None:
+def test_deceptive_characters_are_marked(text: str, shown: str) -> None:
     assert sanitize(text) == shown
 
 
@@ -61,7 +61,7 @@ def codes_of(*tables: tuple[tuple[int, int], ...]) -> set[int]:
     return {code for ranges in tables for first, last in ranges for code in range(first, last + 1)}
 
 
-def test_every_code_point_is_seen_or_marked_as_unicode_says() -> None:
+def test_every_code_point_is_visible_or_marked_by_its_unicode_category() -> None:
     wrong: list[str] = []
     formats, prepended, blank = (
         codes_of(FORMAT_CHARACTERS),
@@ -110,7 +110,7 @@ def test_a_joiner_where_no_script_needs_it_is_marked(text: str) -> None:
     assert "\u200d" not in sanitize(text)
 
 
-def test_what_a_model_reads_has_no_tags_and_no_selectors_but_those_of_ideographs() -> None:
+def test_text_for_a_model_has_no_tag_characters_and_only_ideographic_variation_selectors() -> None:
     hidden = "".join(chr(0xE0100 + byte) for byte in b"obey") + "\U000e0041"
     assert strip_hidden_text(f"葛\U000e0100城😀{hidden}") == "葛\U000e0100城😀"
 

@@ -9,7 +9,7 @@ from mcphost.errors import MalformedMessage
 from mcphost.serialization import INDENTED_FACTOR, decode_array, dumps, loads, nesting_depth
 
 
-def test_json_nested_deep_stays_on_one_line_instead_of_growing_a_hundredfold() -> None:
+def test_deeply_nested_json_stays_on_one_line_instead_of_growing_a_hundredfold() -> None:
     value = loads(b"[" * 100 + b"1," * 80_000 + b"1" + b"]" * 100)
     text = dumps(value, indent=2)
     assert len(text) <= INDENTED_FACTOR * len(dumps(value))
@@ -39,13 +39,13 @@ def test_only_the_wanted_items_of_a_long_array_are_made(item: bytes) -> None:
     assert most < 2 * len(raw)
 
 
-def test_a_short_array_says_how_many_items_are_left_out() -> None:
+def test_a_shortened_array_shows_how_many_items_are_left_out() -> None:
     items, rest = decode_array(b"[1, 2, 3]", 2)
     assert ([bytes(item) for item in items], rest) == ([b"1", b"2"], 1)
     assert decode_array(b"[]", 2) == ((), 0)
 
 
-def test_what_is_no_array_is_refused_with_a_bounded_reason() -> None:
+def test_a_value_that_is_no_array_is_refused_with_a_bounded_reason() -> None:
     with pytest.raises(MalformedMessage) as refused:
         decode_array(b'{"a": 1}', 5, "content")
     assert "content" in refused.value.message

@@ -27,7 +27,7 @@ async def test_text_streams_and_ends(road: str, worker: WorkerProcess, aimock_ur
 
 
 @pytest.mark.parametrize("api_route", [api_route for api_route in API_ROUTES if api_route != "ollama"])
-async def test_reasoning_comes_apart_from_text(api_route: str, worker: WorkerProcess, aimock_url: str) -> None:
+async def test_reasoning_is_separate_from_text(api_route: str, worker: WorkerProcess, aimock_url: str) -> None:
     reply = await ask_model(create_model(api_route, aimock_url, worker), "think")
     assert reply.text == "42."
     assert reply.thinking == "Let me think step by step about the answer."
@@ -54,7 +54,9 @@ async def test_parallel_calls_arrive_complete_with_ids_of_ours(
 @pytest.mark.req("llm.openai.state")
 @pytest.mark.req("llm.providers")
 @pytest.mark.parametrize("api_route", [api_route for api_route in API_ROUTES if api_route != "gemini"])
-async def test_results_go_back_and_the_model_answers(api_route: str, worker: WorkerProcess, aimock_url: str) -> None:
+async def test_results_are_returned_and_the_model_answers(
+    api_route: str, worker: WorkerProcess, aimock_url: str
+) -> None:
     model = create_model(api_route, aimock_url, worker)
     reply = await ask_model(model, "two tools")
     replays = [event.replay for event in reply.events if getattr(event, "replay", "")]
@@ -111,7 +113,7 @@ ERRORS = {
 
 @pytest.mark.parametrize("case", list(ERRORS))
 @ALL
-async def test_errors_say_what_to_do(road: str, case: str, worker: WorkerProcess, aimock_url: str) -> None:
+async def test_errors_include_a_hint(road: str, case: str, worker: WorkerProcess, aimock_url: str) -> None:
     kind, words = ERRORS[case]
     reply = await ask_model(create_model(road, aimock_url, worker), case)
     assert reply.error is not None

@@ -136,7 +136,7 @@ async def test_reasoning_effort_is_written_as_each_api_has_it(
 
 
 @pytest.mark.req("llm.openai.reasoning")
-async def test_reasoning_of_responses_goes_back_with_the_result_of_the_call_it_led_to(
+async def test_reasoning_of_responses_is_returned_with_the_result_of_its_call(
     worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = raw_provider

@@ -63,7 +63,7 @@ async def test_leaving_the_block_hangs_up_within_100_ms(
 
 
 @pytest.mark.parametrize("api_route", STREAMING_ROUTES)
-async def test_cancelling_while_nothing_comes_hangs_up_within_100_ms(
+async def test_cancelling_while_nothing_arrives_hangs_up_within_100_ms(
     api_route: str, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = raw_provider
@@ -90,7 +90,7 @@ async def test_cancelling_while_nothing_comes_hangs_up_within_100_ms(
 
 @pytest.mark.req("llm.errors")
 @pytest.mark.parametrize("api_route", STREAMING_ROUTES)
-async def test_a_cut_stream_keeps_what_came_and_is_not_tried_again(
+async def test_a_cut_stream_keeps_its_text_and_is_not_retried(
     api_route: str, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = raw_provider
@@ -287,7 +287,7 @@ async def test_results_images_and_reasoning_are_in_the_body(
     assert ("SIGNATURE" in body) == (api_route == "anthropic")
 
 
-async def test_an_image_in_a_result_follows_as_a_user_message_on_the_openai_road(
+async def test_an_image_in_a_result_follows_as_a_user_message_on_the_openai_route(
     worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = raw_provider
@@ -363,7 +363,7 @@ async def test_a_model_that_litellm_itself_sends_to_responses_is_not_stored_eith
 
 
 @pytest.mark.parametrize("name", ["openai/qwen3", "openai/gpt-5", "hosted_vllm/qwen3", "lm_studio/qwen3"])
-async def test_reasoning_effort_reaches_servers_of_ones_own(
+async def test_reasoning_effort_is_sent_to_custom_servers(
     name: str, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = raw_provider
@@ -417,7 +417,7 @@ async def test_an_unsupported_model_parameter_is_reported_and_not_dropped(
 
 @pytest.mark.parametrize("garbage", [b"not http at all\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n<html>hello</html>", b""])
 @pytest.mark.parametrize("api_route", list(API_ROUTES))
-async def test_a_server_that_speaks_something_else_is_one_clear_error(
+async def test_a_server_that_speaks_another_protocol_is_one_clear_error(
     api_route: str, garbage: bytes, worker: WorkerProcess
 ) -> None:
     async def babble(stream: SocketStream) -> None:

@@ -62,7 +62,7 @@ async def test_an_answer_that_never_ends_is_stopped_and_kept_so_far(
     )
 
 
-async def test_more_calls_than_are_taken_stop_the_answer_and_none_of_them_runs(
+async def test_too_many_calls_stop_the_answer_and_none_of_them_runs(
     worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = raw_provider

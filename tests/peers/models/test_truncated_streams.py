@@ -47,7 +47,7 @@ CALL = {"candidates": [{"content": {"parts": [{"functionCall": {"name": "fs__rea
         ([CALL], "unknown"),
     ],
 )
-async def test_an_answer_of_gemini_is_complete_only_when_gemini_says_so(
+async def test_an_answer_of_gemini_is_complete_only_with_a_finish_reason(
     script: list[dict[str, Any]], reason: str, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = raw_provider

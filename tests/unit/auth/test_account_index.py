@@ -20,9 +20,7 @@ def damaged_copies(folder: Path) -> list[Path]:
 @pytest.mark.parametrize(
     "content", [b"{", b"", b"[]", b'{"accounts": 7}', b'{"accounts": [' + b" " * 5_000_000 + b"]}"]
 )
-async def test_a_damaged_list_is_kept_aside_with_all_its_bytes_before_a_new_one_is_written(
-    tmp_path: Path, content: bytes
-) -> None:
+async def test_a_damaged_list_is_moved_aside_intact_before_a_new_one_is_written(tmp_path: Path, content: bytes) -> None:
     (tmp_path / INDEX_FILE).write_bytes(content)
     messages: list[str] = []
     index = AccountIndex(tmp_path, messages.append)

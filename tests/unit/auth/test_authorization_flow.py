@@ -53,7 +53,7 @@ async def test_a_401_starts_a_sign_in_and_repeats_the_request() -> None:
 
 
 @pytest.mark.req("auth.reg.dcr.application-type", "auth.reg.dcr.grant-types")
-async def test_we_register_as_a_program_on_a_persons_machine_that_renews_tokens() -> None:
+async def test_registration_is_for_a_native_app_that_refreshes_tokens() -> None:
     async with run_peer() as peer:
         await send_with_sign_in(create_oauth(peer, BrowserUser()), peer)
     registered = peer.clients["client-0"]
@@ -177,7 +177,7 @@ async def test_metadata_of_an_issuer_that_is_another_or_too_weak_is_not_used(
 
 
 @pytest.mark.req("auth.asm.issuer-check")
-async def test_an_issuer_with_one_slash_more_is_another_issuer() -> None:
+async def test_an_issuer_with_an_extra_slash_is_another_issuer() -> None:
     async with run_peer() as peer:
         peer.document = {"issuer": f"{peer.origin}/"}
         await refused_before_the_browser(peer, UntrustedMetadata, "calls itself")
@@ -204,7 +204,7 @@ async def test_an_authorization_endpoint_that_brings_a_parameter_of_ours_is_refu
 
 
 @pytest.mark.parametrize("query", ["?", "?tenant=a", "?tenant=a&", "?tenant=a&tenant=b"])
-async def test_an_authorization_endpoint_keeps_a_query_of_its_own(query: str) -> None:
+async def test_an_authorization_endpoint_keeps_its_own_query(query: str) -> None:
     async with run_peer() as peer:
         peer.document = {"authorization_endpoint": f"{peer.origin}/authorize{query}"}
         user = BrowserUser()
@@ -257,7 +257,7 @@ async def test_a_challenge_cannot_name_metadata_on_another_origin() -> None:
 
 
 @pytest.mark.req("auth.prm.from-header")
-async def test_the_place_that_a_challenge_names_is_the_only_one_that_is_asked() -> None:
+async def test_only_the_metadata_url_of_the_challenge_is_requested() -> None:
     async with run_peer() as peer:
         peer.challenge = f'Bearer resource_metadata="{peer.origin}/about/me"'
         document = {"resource": peer.url, "authorization_servers": [peer.origin]}
@@ -418,7 +418,7 @@ async def test_registrations_at_several_authorization_servers_are_kept_side_by_s
 
 
 @pytest.mark.req("auth.reg.secret-expiry")
-async def test_a_registration_that_the_server_forgot_is_made_anew_once() -> None:
+async def test_a_registration_that_the_server_forgot_is_repeated_once() -> None:
     token_store = TokenStore(MemoryBackend(), None)
     async with run_peer() as peer:
         await send_with_sign_in(create_oauth(peer, BrowserUser(), token_store), peer)
@@ -455,7 +455,7 @@ async def test_on_a_machine_without_a_browser_the_address_is_pasted() -> None:
 
 
 @pytest.mark.req("auth.callback.denied")
-async def test_a_person_who_refuses_is_not_asked_again_for_the_same_request() -> None:
+async def test_a_user_who_refuses_is_not_asked_again_for_the_same_request() -> None:
     user = BrowserUser(visit=False, answer=None)
     async with run_peer() as peer:
         with pytest.raises(SignInFailed, match="You did not sign in"):
@@ -464,7 +464,7 @@ async def test_a_person_who_refuses_is_not_asked_again_for_the_same_request() ->
     assert peer.forms == []
 
 
-async def test_a_person_who_does_nothing_is_waited_for_only_so_long() -> None:
+async def test_an_idle_user_is_waited_for_a_limited_time() -> None:
     async with run_peer() as peer:
         with pytest.raises(SignInFailed, match="Nobody signed in"):
             await send_with_sign_in(create_oauth(peer, BrowserUser(visit=False), timeout=0.2), peer)
@@ -530,7 +530,7 @@ async def test_a_403_without_insufficient_scope_is_missing_permission() -> None:
 
 
 @pytest.mark.req("auth.400-other")
-async def test_what_the_token_endpoint_says_reaches_the_user() -> None:
+async def test_errors_of_the_token_endpoint_reach_the_user() -> None:
     async with run_peer() as peer:
         peer.answers["/token"] = (
             400,
@@ -564,7 +564,7 @@ async def test_a_server_that_does_not_answer_is_given_up(monkeypatch: pytest.Mon
 
 
 @pytest.mark.req("auth.token.storage", "sec.logs-redact")
-async def test_nothing_secret_is_in_what_is_logged_or_shown(caplog: pytest.LogCaptureFixture) -> None:
+async def test_logs_and_displays_contain_no_secrets(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG", "mcphost")
     user = BrowserUser()
     async with run_peer() as peer:
@@ -584,7 +584,7 @@ async def test_nothing_secret_is_in_what_is_logged_or_shown(caplog: pytest.LogCa
 
 
 @pytest.mark.req("auth.prm.required", "auth.prm.several-as", "auth.asm.rfc8414-only")
-async def test_of_several_authorization_servers_the_one_that_knows_us_is_chosen_and_else_the_first() -> None:
+async def test_of_several_authorization_servers_the_one_with_our_sign_in_is_chosen_or_else_the_first() -> None:
     token_store = TokenStore(MemoryBackend(), None)
     async with run_peer() as first, run_peer() as second, run_peer() as peer:
         peer.resource = {"authorization_servers": [first.origin, second.origin]}

@@ -39,7 +39,7 @@ def wait_for_arguments(told: Path) -> list[str]:
 
 @pytest.mark.req("auth.url-open-no-shell")
 @pytest.mark.req("elic.url.secure-open")
-def test_the_address_is_one_argument_and_no_shell_reads_it(browser: Path) -> None:
+def test_the_url_is_one_argument_and_no_shell_reads_it(browser: Path) -> None:
     assert run_in_new_thread(open_url, NASTY)
     (address,) = wait_for_arguments(browser)
     assert unquote(address) == unquote(NASTY)
@@ -86,7 +86,7 @@ def test_an_address_that_was_agreed_to_is_opened_to_the_letter(browser: Path, ur
         "",
     ],
 )
-def test_what_is_no_https_address_starts_nothing(browser: Path, url: str) -> None:
+def test_a_url_that_is_not_https_starts_nothing(browser: Path, url: str) -> None:
     assert not run_in_new_thread(open_url, url)
     assert not browser.exists()
 
@@ -123,7 +123,7 @@ def test_over_ssh_and_in_a_container_a_screen_is_not_the_users_unless_they_name_
     assert browser_commands(screen | where | {"BROWSER": "firefox"}, platform, ()) == (("firefox",),)
 
 
-def test_the_file_that_marks_a_container_says_so_too(tmp_path: Path) -> None:
+def test_the_file_that_marks_a_container_implies_one(tmp_path: Path) -> None:
     mark, screen = tmp_path / ".dockerenv", {"DISPLAY": ":0"}
     assert browser_commands(screen, "linux", (str(mark),)) != ()
     mark.touch()

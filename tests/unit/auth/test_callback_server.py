@@ -85,7 +85,7 @@ async def test_another_host_name_is_another_site(host: str) -> None:
 
 
 @pytest.mark.req("auth.callback.server")
-async def test_only_one_answer_is_taken_and_only_by_get() -> None:
+async def test_only_one_answer_is_accepted_and_only_by_get() -> None:
     async with run_callback_server() as callback:
         callback.expect(has_good_state)
         post = f"POST /callback?state=good-state HTTP/1.1\r\nHost: 127.0.0.1:{callback.port}\r\n\r\n".encode()
@@ -139,7 +139,7 @@ def test_an_answer_does_not_show_its_code() -> None:
     assert "secret-code" not in repr(parse_authorization_response("code=secret-code&state=s"))
 
 
-async def test_what_a_page_sends_here_does_not_become_a_secret_of_ours() -> None:
+async def test_values_sent_by_a_page_do_not_become_our_secrets() -> None:
     async with run_callback_server() as callback:
         callback.expect(has_good_state)
         await send_raw(callback.port, get_callback(callback, "/callback?code=ordinary-words&state=everyday"))

@@ -130,7 +130,7 @@ async def test_a_company_that_gives_anything_else_is_not_believed() -> None:
 
 
 @pytest.mark.req("auth.as.separate-state")
-async def test_a_machines_secret_goes_to_no_other_authorization_server() -> None:
+async def test_a_client_secret_is_sent_to_no_other_authorization_server() -> None:
     async with run_peer(kind=MachineTokenServer) as peer:
         auth = create_machine_oauth(
             peer, grant="client_credentials", client_secret="my-secret-7", issuer="https://as.example"
@@ -214,7 +214,7 @@ async def test_a_bound_token_travels_with_a_fresh_proof_and_the_nonce_of_each_se
     assert private not in repr(signed)
 
 
-def test_an_assertion_names_one_audience_and_lives_shortly() -> None:
+def test_an_assertion_names_one_audience_and_is_short_lived() -> None:
     head, claims = decode_jwt(
         JwtSigner.from_pem(create_private_key_pem(), "ES256").make_client_assertion("me", "https://as.example")
     )

@@ -41,7 +41,7 @@ async def test_a_secret_leaves_by_no_code_for_an_authorization_server_that_only_
         assert [shown["issuer"] for shown in user.shown] == [trap.origin]
 
 
-async def test_the_token_comes_when_the_user_is_done() -> None:
+async def test_the_token_arrives_when_the_user_is_done() -> None:
     user = DeviceCodeUser()
     one = await login(["authorization_pending", "slow_down", "authorization_pending"], user)
     (shown,) = user.shown

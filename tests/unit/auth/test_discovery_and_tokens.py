@@ -72,7 +72,7 @@ def test_the_challenge_is_the_one_of_rfc_7636() -> None:
 
 
 @pytest.mark.req("auth.pkce.refuse", "auth.pkce.refuse-plain-only", "auth.pkce.not-checked")
-def test_a_server_that_does_not_promise_s256_is_refused_unless_it_had_no_way_to() -> None:
+def test_a_server_without_s256_is_refused_unless_its_metadata_cannot_tell() -> None:
     for methods in (None, (), ("plain",)):
         with pytest.raises(UntrustedMetadata, match="PKCE"):
             check_pkce(AuthorizationServerMetadata(code_challenge_methods_supported=methods), is_legacy=False)
@@ -108,7 +108,7 @@ def test_scopes_are_those_of_the_challenge_else_of_the_resource_and_always_those
         (("client_secret_basic",), False, "client_secret_basic", "none"),
     ],
 )
-def test_the_way_to_authenticate_is_one_that_both_sides_know(
+def test_the_client_authentication_is_one_that_both_sides_support(
     supported: tuple[str, ...], secret: bool, text: str, method: str
 ) -> None:
     document = AuthorizationServerMetadata(token_endpoint_auth_methods_supported=supported)
@@ -116,7 +116,7 @@ def test_the_way_to_authenticate_is_one_that_both_sides_know(
 
 
 @pytest.mark.req("auth.token-endpoint-method")
-def test_a_secret_travels_in_one_place_only_and_basic_is_percent_encoded() -> None:
+def test_a_secret_is_sent_in_one_place_only_and_basic_is_percent_encoded() -> None:
     form: dict[str, str] = {}
     headers = authenticate_client(OAuthClient("i", "a:b", "s %c", "client_secret_basic"), form)
     assert base64.b64decode(headers["authorization"].removeprefix("Basic ")) == b"a%3Ab:s%20%25c"
@@ -180,7 +180,7 @@ def test_a_nonsensical_lifetime_is_no_error(lasts: str) -> None:
     assert parse_token_response(http_response(200, body), "i").expires <= time.time() + 3601
 
 
-def test_a_token_ends_a_little_early_and_one_without_an_end_never() -> None:
+def test_a_token_expires_slightly_early_and_one_without_expiry_never() -> None:
     now = time.time()
     assert TokenSet("a", expires=now + 29, issued=now - 971).needs_refresh()
     assert not TokenSet("a", expires=now + 40, issued=now - 960).needs_refresh()

@@ -101,7 +101,7 @@ async def test_a_wrong_secret_is_not_kept_and_asked_for_again() -> None:
 
 
 @pytest.mark.parametrize("given", [("", ""), ("a b", ""), ("id", "se\ncret"), ("x" * 5000, "")])
-async def test_what_cannot_be_a_client_id_is_asked_for_again_and_not_forever(given: tuple[str, str]) -> None:
+async def test_an_invalid_client_id_is_asked_for_again_a_bounded_number_of_times(given: tuple[str, str]) -> None:
     user = BrowserUser(clients=[given] * 9)
     async with run_peer(kind=KnownClientPeer, document=NOBODY) as peer:
         with pytest.raises(RegistrationError):
@@ -134,7 +134,7 @@ async def test_waiting_for_a_client_id_times_out() -> None:
             await send_with_sign_in(create_oauth(peer, AbsentUser(), timeout=0.05), peer)
 
 
-async def test_a_client_that_was_deleted_there_can_be_dropped_and_is_asked_for_anew() -> None:
+async def test_a_deleted_client_can_be_dropped_and_entered_again() -> None:
     token_store, user = (
         TokenStore(MemoryBackend(), None),
         BrowserUser(clients=[("by-hand", SECRET), ("another", SECRET)]),

@@ -56,7 +56,7 @@ async def test_a_sealed_file_holds_nothing_readable_and_opens_by_its_pass_phrase
     assert "passphrase" not in repr(backend.__dict__)
 
 
-async def test_every_write_is_sealed_anew(tmp_path: Path) -> None:
+async def test_every_write_is_encrypted_again(tmp_path: Path) -> None:
     backend = create_file_backend(tmp_path / "s")
     await backend.unlock("p")
     nonces: set[str] = set()
@@ -84,7 +84,7 @@ async def test_a_sealed_file_that_was_changed_is_not_believed(tmp_path: Path, pa
     assert await backend.get("a") == "again"
 
 
-async def test_the_cost_of_a_key_is_not_what_a_stranger_wrote(tmp_path: Path) -> None:
+async def test_the_cost_of_key_derivation_is_not_read_from_a_foreign_file(tmp_path: Path) -> None:
     backend = create_file_backend(tmp_path / "s")
     await backend.unlock("p")
     await backend.set("a", "secret")
@@ -95,7 +95,7 @@ async def test_the_cost_of_a_key_is_not_what_a_stranger_wrote(tmp_path: Path) ->
     assert files_starting_with(tmp_path, "s.damaged-")
 
 
-async def test_a_plain_file_is_for_its_owner_alone_and_says_when_it_was_not(tmp_path: Path) -> None:
+async def test_a_plain_file_is_private_and_reports_when_it_was_not(tmp_path: Path) -> None:
     messages: list[str] = []
     backend = FileBackend(tmp_path / "new" / "f.json", messages.append)
     assert await backend.get("a") is None

@@ -48,7 +48,7 @@ async def sign_in_with(user: BrowserUser, *, by_code: bool = False, **settings: 
     ("times", "begins_by_code", "codes"),
     [(1, False, ["", "ABCD-1234"]), (2, False, ["", "ABCD-1234", ""]), (1, True, ["ABCD-1234", ""])],
 )
-async def test_the_person_changes_between_browser_and_code(times: int, begins_by_code: bool, codes: list[str]) -> None:
+async def test_the_user_switches_between_browser_and_code(times: int, begins_by_code: bool, codes: list[str]) -> None:
     class SingleFlowPeer(DeviceCodeServer):
         async def token(self, request: Any) -> None:
             self.said = []
@@ -62,7 +62,7 @@ async def test_the_person_changes_between_browser_and_code(times: int, begins_by
     assert len(peer.clients) == 1, "the registration serves both ways"
 
 
-async def test_what_is_shown_says_how_long_it_is_waited_for() -> None:
+async def test_the_time_left_to_wait_is_shown() -> None:
     user = SwitchingUser(1)
     await sign_in_with(user)
     in_browser, by_code = (shown["terms"] for shown in user.shown)

@@ -76,7 +76,7 @@ def test_nesting_without_end_is_refused() -> None:
     assert document_response(b'{"a":' * 100_000).json_members() == {}
 
 
-def test_what_inflates_without_end_takes_no_more_memory_than_a_document_may() -> None:
+def test_an_inflating_document_takes_no_more_memory_than_allowed() -> None:
     bomb = zlib.compress(b"a" * 50_000_000)
     tracemalloc.start()
     try:
@@ -88,7 +88,7 @@ def test_what_inflates_without_end_takes_no_more_memory_than_a_document_may() ->
     assert most < 8 * MAX_BODY_BYTES
 
 
-def test_a_compressed_document_has_one_stream_with_its_end() -> None:
+def test_a_compressed_document_has_exactly_one_complete_stream() -> None:
     packed = zlib.compress(b"{}")
     assert decompress_body(packed, "https://as.example/x", "document") == b"{}"
     for broken in (packed[:-4], packed + packed, packed + b"\0" * 100):

@@ -81,7 +81,7 @@ def run_code(code: str, environ: dict[str, str]) -> str:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems always have a keyring")
-def test_without_a_keyring_reading_finds_nothing_and_writing_says_why(tmp_path: Path) -> None:
+def test_without_a_keyring_reading_finds_nothing_and_writing_reports_the_reason(tmp_path: Path) -> None:
     lines = run_code(NOTHING, environment(tmp_path, DBUS_SESSION_BUS_ADDRESS="unix:path=/nonexistent")).splitlines()
     assert lines[0] == "None"
     assert len(lines) == 3

@@ -117,7 +117,7 @@ async def test_a_name_that_a_proxy_knows_is_reached_by_name_in_a_tunnel(
         ("https://[::ffff:127.0.0.1]/x", {}),
     ],
 )
-async def test_a_proxy_is_not_asked_for_what_is_known_to_be_private(
+async def test_a_proxy_is_not_asked_for_private_addresses(
     url: str, names: dict[str, list[str]], tmp_path: Path
 ) -> None:
     async with serve_behind_proxy(tmp_path) as (proxy, seen, authority):
@@ -141,7 +141,7 @@ async def test_behind_a_proxy_a_private_server_and_the_users_word_count_too(
     assert reply.is_success
 
 
-async def test_names_that_are_never_found_here_do_not_hold_up_what_the_proxy_can_reach(
+async def test_names_that_do_not_resolve_here_do_not_delay_those_the_proxy_can_reach(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def silent(host: str, port: int) -> Sequence[str]:

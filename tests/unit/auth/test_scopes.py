@@ -11,7 +11,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("scope", ["a", "!", "#[]~", "tools:read", "https://as.example/auth/files.readonly", "x" * 200])
-def test_what_rfc_6749_calls_a_scope_is_one(scope: str) -> None:
+def test_scopes_follow_rfc_6749(scope: str) -> None:
     assert is_scope(scope)
 
 
@@ -33,7 +33,7 @@ def test_everything_else_is_none(scope: str) -> None:
         (["a b"], "has characters"),
     ],
 )
-async def test_a_server_that_wants_what_is_no_scope_is_refused_before_anybody_is_asked(
+async def test_a_server_that_requires_an_invalid_scope_is_refused_before_any_question(
     scopes: list[str], words: str
 ) -> None:
     user = BrowserUser()
@@ -69,7 +69,7 @@ async def test_a_hundred_scopes_are_asked_for_and_each_is_shown() -> None:
     assert shown == [tuple(scopes)]
 
 
-def test_of_what_a_token_was_given_only_scopes_are_kept_and_a_hundred_at_most() -> None:
+def test_only_scopes_of_a_token_are_kept_and_at_most_a_hundred() -> None:
     assert parse_granted_scopes('a b"c \x1b[2J d a') == ("a", "d")
     assert len(parse_granted_scopes(" ".join(f"scope-{n}" for n in range(5_000)))) == MAX_SCOPES
     assert parse_granted_scopes("x" * 1_000_000) == ()

@@ -105,6 +105,6 @@ def test_a_keyring_that_dies_is_an_error(tmp_path: Path) -> None:
     assert lines[0] == "ok None" or lines[0].startswith("error The keyring "), lines
 
 
-def test_a_large_secret_is_kept_whole_and_one_without_bound_is_refused(tmp_path: Path) -> None:
+def test_a_large_secret_is_stored_whole_and_an_oversized_one_is_refused(tmp_path: Path) -> None:
     lines, _ = run_script(tmp_path, LARGE)
     assert lines == ["None", "error The secret is over 262144 characters, too long for a keyring."]

@@ -326,7 +326,7 @@ async def test_a_keyring_that_keeps_failing_is_not_tried_again_before_it_answers
     assert await vault.get("a") is None
 
 
-async def test_what_a_person_may_have_refused_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_possibly_refused_request_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcphost.auth.keyring_backend.IMMEDIATE_FAILURE", 0.0)
     backend = LosingBackend(1, slowly=0.01)
     with pytest.raises(McpHostError, match="refused"):

@@ -80,7 +80,7 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("kind", ANSWERS)
-async def test_unusable_metadata_is_reported_with_what_was_received(kind: str) -> None:
+async def test_unusable_metadata_is_reported_with_the_received_value(kind: str) -> None:
     answer, of_issuer, of_resource = ANSWERS[kind]
     async with run_peer(answers={ISSUER: answer}) as peer:
         error_text = await sign_in_error_text(peer)

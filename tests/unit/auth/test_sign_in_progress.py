@@ -64,7 +64,7 @@ async def test_each_poll_and_each_slow_down_is_reported(
     assert not any("the-device-code" in repr(now) for now in progress)
 
 
-async def test_what_fails_and_what_is_cancelled_is_over() -> None:
+async def test_failed_and_cancelled_work_is_finished() -> None:
     progress: list[SignInProgress] = []
     async with run_peer() as peer:
         with pytest.raises(SignInRequired):
@@ -120,7 +120,7 @@ def example_progress() -> list[SignInProgress]:
         ),
     ],
 )
-def test_the_command_line_writes_a_line_a_step_and_one_that_is_written_anew(
+def test_the_command_line_prints_one_line_per_step_and_one_that_is_rewritten(
     monkeypatch: pytest.MonkeyPatch, output: io.StringIO, text: str
 ) -> None:
     monkeypatch.setattr(sys, "stderr", output)

@@ -63,7 +63,7 @@ async def test_openid_discovery_is_distinguished_from_rfc_8414(tmp_path: Path) -
     assert entry.discovery.issuer_metadata == f"{peer.origin}/.well-known/openid-configuration"
 
 
-async def test_the_defaults_of_2025_03_26_are_named_as_what_they_are(tmp_path: Path) -> None:
+async def test_the_defaults_of_2025_03_26_are_labelled_as_defaults(tmp_path: Path) -> None:
     async with run_peer(challenge="Bearer") as peer:
         for path in ("oauth-protected-resource/mcp", "oauth-authorization-server"):
             peer.answers[f"/.well-known/{path}"] = (404, b"", "")
@@ -73,7 +73,7 @@ async def test_the_defaults_of_2025_03_26_are_named_as_what_they_are(tmp_path: P
     assert dict(describe_discovery(entry))["issuer metadata"] == "none: default addresses of 2025-03-26"
 
 
-async def test_a_renewed_token_keeps_what_was_discovered(tmp_path: Path) -> None:
+async def test_a_refreshed_token_keeps_its_discovery_results(tmp_path: Path) -> None:
     backend = MemoryBackend()
     async with run_peer() as peer:
         token_store = TokenStore(backend, tmp_path)
@@ -86,7 +86,7 @@ async def test_a_renewed_token_keeps_what_was_discovered(tmp_path: Path) -> None
         assert entry.discovery.metadata_kind == "oauth"
 
 
-async def test_what_a_server_writes_there_without_end_is_bounded(tmp_path: Path) -> None:
+async def test_endless_output_of_a_server_there_is_bounded(tmp_path: Path) -> None:
     async with run_peer() as peer:
         peer.document = {
             "code_challenge_methods_supported": ["S256", *("x" * 1_000 for _ in range(500))],

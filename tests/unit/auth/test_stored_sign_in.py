@@ -37,7 +37,7 @@ async def test_a_configuration_cannot_refer_to_a_sign_in(tmp_path: Path) -> None
 
 @pytest.mark.req("auth.token.right-server")
 @pytest.mark.parametrize("other", [{"url": "https://x.example"}, {"issuer": "https://x.example"}, {"account": "x"}])
-async def test_a_sign_in_that_lies_where_another_belongs_is_not_used(tmp_path: Path, other: dict[str, str]) -> None:
+async def test_a_sign_in_stored_under_another_key_is_not_used(tmp_path: Path, other: dict[str, str]) -> None:
     backend = MemoryBackend()
     async with run_peer() as peer:
         auth = create_oauth(peer, BrowserUser(), TokenStore(backend, tmp_path))
@@ -50,7 +50,7 @@ async def test_a_sign_in_that_lies_where_another_belongs_is_not_used(tmp_path: P
 
 
 @pytest.mark.req("auth.as.separate-state")
-async def test_a_registration_that_lies_where_that_of_another_issuer_belongs_is_not_used(tmp_path: Path) -> None:
+async def test_a_registration_stored_under_another_issuer_is_not_used(tmp_path: Path) -> None:
     backend = MemoryBackend()
     for issuer, found in (("https://x.example", False), ("https://as.example", True)):
         client = OAuthClient(issuer=issuer, id="me", kind="registered")
@@ -58,7 +58,7 @@ async def test_a_registration_that_lies_where_that_of_another_issuer_belongs_is_
         assert await TokenStore(backend, tmp_path).load_client("https://as.example") == (client if found else None)
 
 
-async def test_forgetting_a_registration_leaves_one_that_was_made_meanwhile(tmp_path: Path) -> None:
+async def test_forgetting_a_registration_keeps_one_created_meanwhile(tmp_path: Path) -> None:
     token_store = TokenStore(MemoryBackend(), tmp_path)
     old, new = (OAuthClient(issuer="https://as.example", id=ident, kind="registered") for ident in ("old", "new"))
     await token_store.save_client(new)
@@ -69,7 +69,7 @@ async def test_forgetting_a_registration_leaves_one_that_was_made_meanwhile(tmp_
 
 
 @pytest.mark.req("auth.as.separate-state")
-async def test_a_client_id_that_was_used_at_one_issuer_is_not_sent_to_another_that_the_server_names_later() -> None:
+async def test_a_client_id_used_at_one_issuer_is_not_sent_to_another_issuer() -> None:
     token_store, user = TokenStore(MemoryBackend(), None), BrowserUser()
     async with run_peer() as other, run_peer() as peer:
         auth = create_oauth(peer, user, token_store, client_id="mine", client_secret="my-secret-7")

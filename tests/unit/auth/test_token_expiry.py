@@ -59,7 +59,7 @@ async def test_a_clock_that_is_set_back_does_not_keep_a_token_beyond_its_end(clo
         assert peer.paths().count("/token") == 2, "renewed when it was over"
 
 
-async def test_what_is_shown_of_the_end_is_what_is_judged_whatever_clock_is_set(
+async def test_the_displayed_expiry_is_the_one_that_applies_with_any_clock(
     clocks: Clocks, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(accounts, "suspend_aware_time", lambda: clocks.ran)

@@ -122,7 +122,7 @@ async def test_ten_requests_that_meet_an_ended_token_renew_it_once() -> None:
 
 
 @pytest.mark.req("auth.refresh.single-flight")
-async def test_ten_requests_without_a_token_ask_the_person_once() -> None:
+async def test_ten_requests_without_a_token_ask_the_user_once() -> None:
     user = BrowserUser()
     async with run_peer() as peer:
         auth = create_oauth(peer, user)
@@ -132,7 +132,7 @@ async def test_ten_requests_without_a_token_ask_the_person_once() -> None:
     assert len(user.urls) == 1
 
 
-async def test_a_refusal_of_the_person_is_the_answer_for_all_who_wait() -> None:
+async def test_the_users_refusal_is_the_answer_for_all_who_wait() -> None:
     async with run_peer() as peer:
         user = BrowserUser(visit=False, answer=None)
         auth, failed = create_oauth(peer, user), list[str]()
@@ -150,7 +150,7 @@ async def test_a_refusal_of_the_person_is_the_answer_for_all_who_wait() -> None:
     assert len(user.urls) == 1
 
 
-async def test_when_the_one_who_signs_in_is_cancelled_the_next_one_takes_over() -> None:
+async def test_if_the_task_that_signs_in_is_cancelled_the_next_one_takes_over() -> None:
     async with run_peer() as peer:
         user = BrowserUser(visit=False)
         auth = create_oauth(peer, user)
@@ -177,7 +177,7 @@ async def test_when_the_one_who_signs_in_is_cancelled_the_next_one_takes_over() 
 
 
 @pytest.mark.req("auth.refresh.not-assumed")
-async def test_without_a_refresh_token_the_person_signs_in_again_when_the_token_ended() -> None:
+async def test_without_a_refresh_token_the_user_signs_in_again_after_expiry() -> None:
     token_store, user = TokenStore(MemoryBackend(), None), BrowserUser()
     async with run_peer(refresh=False) as peer:
         auth = create_oauth(peer, user, token_store)
@@ -217,7 +217,7 @@ async def test_an_authorization_server_that_is_down_does_not_cost_the_sign_in() 
 
 
 @pytest.mark.req("auth.401-after-token", "auth.reg.as-changed", "auth.as.separate-state")
-async def test_when_the_server_moved_to_another_issuer_nothing_of_the_old_one_goes_there() -> None:
+async def test_after_a_move_to_another_issuer_nothing_of_the_old_one_is_sent_there() -> None:
     token_store, user = TokenStore(MemoryBackend(), None), BrowserUser()
     async with run_peer() as other, run_peer() as peer:
         auth = create_oauth(peer, user, token_store)
@@ -239,7 +239,7 @@ async def test_when_the_server_moved_to_another_issuer_nothing_of_the_old_one_go
 
 
 @pytest.mark.req("auth.stepup.403", "auth.stepup.union", "auth.stepup.retry-limit", "auth.stepup.scopes-2025")
-async def test_more_scopes_are_asked_for_together_with_the_old_ones_and_not_forever() -> None:
+async def test_more_scopes_are_requested_together_with_the_old_ones_a_bounded_number_of_times() -> None:
     user = BrowserUser()
     async with run_peer(challenge='Bearer scope="tools:read"') as peer:
         auth = create_oauth(peer, user)
@@ -433,7 +433,7 @@ async def test_processes_that_renew_at_once_do_not_lose_the_family(tmp_path: Pat
 
 
 @pytest.mark.req("auth.refresh.rotation")
-async def test_what_another_process_stored_meanwhile_is_never_deleted(tmp_path: Path) -> None:
+async def test_a_sign_in_stored_by_another_process_meanwhile_is_never_deleted(tmp_path: Path) -> None:
     token_store = TokenStore(SharedFolderBackend(tmp_path / "vault"), tmp_path)
     async with run_peer() as peer:
         auth = create_oauth(peer, BrowserUser(), token_store)
@@ -484,7 +484,7 @@ async def test_a_keyring_locked_meanwhile_never_has_an_old_refresh_token_used(
     assert len(user.urls) == 1
 
 
-async def test_a_renewal_that_is_cancelled_still_stores_what_it_got() -> None:
+async def test_a_cancelled_refresh_still_stores_its_tokens() -> None:
     token_store = TokenStore(MemoryBackend(), None)
     async with run_peer() as peer:
         auth = create_oauth(peer, BrowserUser(), token_store)
@@ -515,7 +515,7 @@ async def test_a_renewal_that_is_cancelled_still_stores_what_it_got() -> None:
 
 
 @pytest.mark.req("auth.refresh.single-flight", "auth.refresh.rotation")
-async def test_a_renewal_waits_for_the_one_of_another_process_and_uses_what_that_got(
+async def test_a_refresh_waits_for_another_process_and_uses_its_tokens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def another() -> TokenStore:
@@ -552,7 +552,7 @@ async def test_a_renewal_waits_for_the_one_of_another_process_and_uses_what_that
 
 
 @pytest.mark.req("auth.refresh.rotation")
-async def test_a_sign_in_that_comes_while_the_old_one_is_refused_is_not_forgotten_with_it(tmp_path: Path) -> None:
+async def test_a_sign_in_during_the_refusal_of_the_old_one_is_not_dropped_with_it(tmp_path: Path) -> None:
     keep, other = (TokenStore(SharedFolderBackend(tmp_path / "vault"), tmp_path) for _ in range(2))
     async with run_peer() as peer:
         auth = create_oauth(peer, BrowserUser(), keep)
@@ -587,7 +587,7 @@ async def test_an_unrelated_refusal_keeps_the_refresh_token() -> None:
 
 
 @pytest.mark.req("auth.refresh.use")
-async def test_what_another_process_stored_without_a_refresh_token_is_not_renewed_with_nothing(tmp_path: Path) -> None:
+async def test_a_sign_in_stored_elsewhere_without_refresh_token_is_not_refreshed_with_none(tmp_path: Path) -> None:
     def another() -> TokenStore:
         return TokenStore(SharedFolderBackend(tmp_path / "vault"), tmp_path)
 

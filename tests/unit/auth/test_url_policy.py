@@ -66,7 +66,7 @@ def test_https_and_loopback_addresses_are_used(url: str) -> None:
         ("http://[::1]:80/mcp", "http://[::1]/mcp"),
     ],
 )
-def test_the_canonical_address_keeps_what_matters(url: str, expected: str) -> None:
+def test_the_canonical_url_keeps_significant_parts(url: str, expected: str) -> None:
     assert canonical_url(url) == expected
 
 
@@ -186,7 +186,7 @@ async def test_two_local_servers_under_a_name_get_a_configuration_hint() -> None
 
 
 @pytest.mark.req("auth.ssrf.private")
-async def test_no_hint_suggests_what_cannot_be_allowed() -> None:
+async def test_no_hint_suggests_a_forbidden_rule() -> None:
     with pytest.raises(UnsafeUrl, match="link-local") as exc_info:
         await create_policy(mcp_example=["203.0.114.1"]).resolve_addresses("https://169.254.169.254/", "token endpoint")
     assert "private" not in exc_info.value.hint
@@ -209,7 +209,7 @@ async def test_no_hint_suggests_what_cannot_be_allowed() -> None:
         ("2606:4700::1111", "public"), ("64:ff9b::8.8.8.8", "public"), ("2002:808:808::1", "public"),
     ],
 )  # fmt: skip
-def test_an_ipv6_address_lies_where_the_address_inside_it_does(address: str, where: str) -> None:
+def test_an_ipv6_address_is_as_private_as_the_address_inside_it(address: str, where: str) -> None:
     assert address_scope(ipaddress.ip_address(address)) == where
 
 

@@ -44,7 +44,7 @@ def test_dpop_is_preferred_to_bearer() -> None:
     assert select_challenge('Bearer scope="a", DPoP algs="ES256"').scheme == "dpop"
 
 
-def test_what_is_broken_ends_the_reading_and_nothing_else() -> None:
+def test_broken_input_ends_only_the_reading() -> None:
     assert parse_challenges('Basic realm="a", Bearer scope="never closed')[0].scheme == "basic"
     assert select_challenge("=,;\x00").params == {}
 

@@ -79,5 +79,5 @@ def test_json_arguments_that_cannot_be_used_are_named(source: str, text: str) ->
 
 
 @pytest.mark.parametrize("schema", [b"", b"[]", b'{"properties": 5}', b"{", b'{"properties": {"i": {"type": 5}}}'])
-def test_schema_that_says_nothing_means_json_or_text(schema: bytes) -> None:
+def test_a_schema_without_types_means_json_or_text(schema: bytes) -> None:
     assert parse_arguments(["i=2", "s=x"], None, Raw(schema)) == {"i": 2, "s": "x"}

@@ -31,7 +31,7 @@ def test_limits_are_those_in_force() -> None:
     assert limits["message, decoded"] == 16 * 1024 * 1024
 
 
-def test_a_person_gets_lines_that_fit_a_screen_and_a_program_gets_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_users_get_lines_that_fit_a_screen_and_programs_get_json(capsys: pytest.CaptureFixture[str]) -> None:
     lines = format_report(collect_report())
     assert max(map(len, lines)) <= 110
     assert any("server/discover" in line for line in lines)

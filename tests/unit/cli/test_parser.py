@@ -23,7 +23,7 @@ def test_no_command_is_chat_and_its_flags_need_none() -> None:
     assert not hasattr(parse_arguments()[1], "resume")
 
 
-def test_flags_stand_before_and_after_the_command() -> None:
+def test_flags_work_before_and_after_the_command() -> None:
     _, given = parse_arguments(
         "--mcp-config", "a", "--era", "handshake", "tools", "--mcp-config", "b", "--era", "stateless"
     )
@@ -55,7 +55,7 @@ def test_value_after_two_dashes_is_no_flag() -> None:
         (["\x1b[31m"], "␛|x1b"),
     ],
 )
-def test_what_is_not_understood_is_one_short_error(argv: list[str], text: str) -> None:
+def test_an_unknown_command_line_is_one_short_error(argv: list[str], text: str) -> None:
     with pytest.raises(UsageError, match=text) as exc_info:
         parse_arguments(*argv)
     assert "\n" not in str(exc_info.value)

@@ -61,7 +61,7 @@ def require_token(inner: RequestHandler) -> RequestHandler:
 
 @pytest.mark.req("life.era.http-401-first")
 @pytest.mark.parametrize("era", ["stateless", "handshake"])
-async def test_a_401_to_the_probe_says_nothing_of_the_era_and_the_probe_is_repeated(era: str) -> None:
+async def test_401_for_the_probe_implies_no_era_and_the_probe_is_repeated(era: str) -> None:
     async def call(request: ReceivedRequest) -> object:
         return await request.result(text_answer())
 
@@ -179,7 +179,7 @@ class RememberedEras:
         (503, None, None), (429, None, None), (404, None, "handshake"), (400, None, "handshake"),
     ],
 )  # fmt: skip
-async def test_only_an_answer_to_the_probe_makes_a_server_one_of_the_handshake_era(
+async def test_only_an_answer_to_the_probe_implies_the_handshake_era(
     monkeypatch: pytest.MonkeyPatch, trouble: str | int, known: ServerEras | None, remembered: ServerEras | None
 ) -> None:
     monkeypatch.setattr(negotiate, "PROBE_TIMEOUT", 0.2)

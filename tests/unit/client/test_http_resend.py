@@ -106,7 +106,7 @@ async def test_a_token_that_is_renewed_quietly_changes_the_token_and_nothing_els
 
 @pytest.mark.req("auth.stepup.retry-original")
 @pytest.mark.parametrize("era", BOTH)
-async def test_after_a_person_signed_in_the_request_is_a_new_one_with_the_same_in_it(era: str) -> None:
+async def test_after_a_sign_in_the_request_is_a_new_one_with_the_same_content(era: str) -> None:
     async with open_sender(era, RenewingAuthorizer(quietly=False)) as (server, caller, headers):
         await caller.send(CallTool("tool", {"n": 1}), headers=headers, on_notification=lambda notice: None)
         first, second = tool_calls(server)

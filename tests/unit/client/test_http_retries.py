@@ -191,7 +191,7 @@ async def test_a_call_that_breaks_off_is_never_repeated_and_may_have_run(fault: 
 
 
 @pytest.mark.parametrize(("status", "ran"), [(400, False), (413, False), (503, False), (500, True), (502, True)])
-async def test_a_refusal_says_whether_the_tool_may_have_run(status: int, ran: bool) -> None:
+async def test_a_refusal_reports_whether_the_tool_may_have_run(status: int, ran: bool) -> None:
     async with open_http_session(stateless_server(lambda item: item.reply(status, b"x", "text/plain"))) as (
         session,
         server,

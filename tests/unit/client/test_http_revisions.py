@@ -99,7 +99,7 @@ async def test_every_request_may_be_answered_by_one_object_or_an_event_stream(
 
 @pytest.mark.req("life.era.user-override")
 @pytest.mark.parametrize("revision", HANDSHAKE_REVISIONS)
-async def test_a_demanded_revision_goes_out_first_over_http_too(revision: Revision) -> None:
+async def test_a_required_revision_is_offered_first_over_http_too(revision: Revision) -> None:
     async with open_http_session(handshake_server(answer_call, revision=revision.value), revision=revision) as (
         session,
         server,
@@ -258,7 +258,7 @@ async def test_an_error_without_an_id_is_the_answer_to_the_post_that_brought_it(
                 await session.request(CallTool(name))
 
 
-async def test_an_answer_under_an_id_of_another_type_fails_its_post_and_says_why() -> None:
+async def test_an_answer_with_an_id_of_another_type_fails_its_post_with_the_reason() -> None:
     async def other(request: ReceivedRequest) -> object:
         body = b'{"jsonrpc":"2.0","id":"%d","result":{}}' % request.message["id"]
         if request.message["params"].get("name") == "stream":

@@ -59,7 +59,7 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.req("http.mod.post-only")
 @pytest.mark.req("http.get.none-modern")
 @pytest.mark.req("base.meta.required-per-request")
-async def test_every_modern_request_says_version_method_and_name() -> None:
+async def test_every_stateless_request_has_version_method_and_name() -> None:
     async def call(request: ReceivedRequest) -> None:
         if request.message["method"] == "resources/read":
             await request.result({"resultType": "complete", "contents": [], "ttlMs": 0, "cacheScope": "private"})
@@ -190,7 +190,7 @@ async def test_questions_and_changes_on_the_get_stream_are_handled(revision: Rev
 
 @pytest.mark.req("http.sse.mixed-messages")
 @pytest.mark.parametrize("revision", REVISIONS_WITH_SESSIONS)
-async def test_a_question_inside_an_answer_stream_is_answered_by_a_post_of_its_own(revision: Revision) -> None:
+async def test_a_question_inside_an_answer_stream_is_answered_by_a_separate_post(revision: Revision) -> None:
     answered = anyio.Event()
 
     async def call(request: ReceivedRequest) -> object:
@@ -317,7 +317,7 @@ async def test_a_stream_that_breaks_off_fails_its_call_alone(how: str) -> None:
         (403, "text/plain", b"Invalid Origin", "HTTP 403 (text/plain): Invalid Origin"),
     ],
 )
-async def test_what_is_no_answer_is_reported_with_status_type_and_the_first_characters(
+async def test_an_invalid_response_is_reported_with_status_type_and_its_first_characters(
     status: int, kind: str, body: bytes, shown: str
 ) -> None:
     async def call(request: ReceivedRequest) -> object:
@@ -347,7 +347,7 @@ async def test_an_error_body_of_a_refusal_is_delivered_as_that_error(status: int
 
 
 @pytest.mark.parametrize("status", [401, 403])
-async def test_a_server_that_wants_an_account_says_so(status: int) -> None:
+async def test_a_server_that_requires_an_account_is_reported(status: int) -> None:
     async def handler(request: ReceivedRequest) -> None:
         await request.reply(status, b"who are you?", "text/plain", www_authenticate="Bearer")
 

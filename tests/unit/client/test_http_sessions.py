@@ -29,7 +29,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.mark.req("http.session.404-reinit", "http.session.404-state")
 @pytest.mark.parametrize("revision", REVISIONS_WITH_SESSIONS)
-async def test_a_forgotten_session_is_opened_anew_and_the_refused_call_repeated(revision: Revision) -> None:
+async def test_a_forgotten_session_is_reopened_and_the_refused_call_repeated(revision: Revision) -> None:
     server, observer = SessionForgettingServer(revision=revision.value), RecordingObserver()
     async with open_http_session(server, observer) as (session, _):
         assert single_text(await session.request(CallTool("a"))) == "session-1"
@@ -108,7 +108,7 @@ async def test_a_session_is_closed_whatever_the_server_answers_to_delete(status:
 @pytest.mark.parametrize(
     "reason", [b"Bad Request: No valid session ID provided", b"Bad Request: Server not initialized"]
 )
-async def test_a_session_that_was_good_and_is_refused_with_400_is_opened_anew_too(reason: bytes) -> None:
+async def test_a_working_session_that_is_refused_with_400_is_reopened_too(reason: bytes) -> None:
     server = SessionForgettingServer()
     server.refusal, server.reason = 400, reason
     async with open_http_session(server) as (session, _):
@@ -118,7 +118,7 @@ async def test_a_session_that_was_good_and_is_refused_with_400_is_opened_anew_to
 
 
 @pytest.mark.req("http.session.400")
-async def test_a_400_that_talks_of_sessions_in_a_new_one_is_reported_and_ends_nothing() -> None:
+async def test_400_that_mentions_sessions_in_a_new_session_is_reported_and_ends_nothing() -> None:
     async def call(request: ReceivedRequest) -> object:
         return await request.reply(400, b"No valid session ID provided", "text/plain")
 
@@ -243,7 +243,7 @@ async def test_a_new_session_whose_opening_was_broken_off_is_opened_again_before
 
 @pytest.mark.req("http.get.server-closes")
 @pytest.mark.parametrize("refusal", [404, 400])
-async def test_a_stream_that_finds_the_session_gone_opens_the_next_one_without_a_call(refusal: int) -> None:
+async def test_a_stream_that_finds_the_session_gone_reopens_it_without_a_call(refusal: int) -> None:
     server = SessionForgettingServer()
     server.refusal = refusal
     async with open_http_session(server) as (session, _):
@@ -258,7 +258,7 @@ async def test_a_stream_that_finds_the_session_gone_opens_the_next_one_without_a
 
 
 @pytest.mark.req("http.get.405")
-async def test_a_server_that_says_404_instead_of_405_to_the_stream_keeps_its_session() -> None:
+async def test_a_server_that_answers_404_instead_of_405_for_the_stream_keeps_its_session() -> None:
     asked = anyio.Event()
 
     async def get(request: ReceivedRequest) -> None:
@@ -274,7 +274,7 @@ async def test_a_server_that_says_404_instead_of_405_to_the_stream_keeps_its_ses
     assert server.calls().count("GET") == 1
 
 
-async def test_a_stream_that_wants_an_account_is_asked_for_again_once_a_call_is_let_in() -> None:
+async def test_a_stream_that_requires_an_account_is_reopened_after_a_successful_call() -> None:
     asked: list[ReceivedRequest] = []
 
     async def get(request: ReceivedRequest) -> object:
@@ -343,7 +343,7 @@ async def test_a_session_id_of_a_stateless_server_is_ignored() -> None:
 
 
 @pytest.mark.req("http.session.secret")
-async def test_a_session_id_goes_to_its_own_server_alone_and_ends_with_the_session() -> None:
+async def test_a_session_id_is_sent_only_to_its_server_and_ends_with_the_session() -> None:
     async def call_both(first: Session, second: Session) -> None:
         await first.request(CallTool("x"))
         await second.request(CallTool("x"))
@@ -383,7 +383,7 @@ async def test_a_session_id_is_never_shown_or_logged(caplog: pytest.LogCaptureFi
 
 @pytest.mark.req("http.session.400", "http.version-header.400")
 @pytest.mark.parametrize("body", [b"Bad Request: Mcp-Session-Id header is required", b"Unsupported protocol version"])
-async def test_a_refusal_of_a_header_of_ours_is_reported_with_what_was_sent(body: bytes) -> None:
+async def test_a_refusal_of_our_header_is_reported_with_its_value(body: bytes) -> None:
     async with open_http_session(handshake_server(lambda item: item.reply(400, body, "text/plain"), session="")) as (
         session,
         _,

@@ -106,7 +106,7 @@ async def test_a_401_to_any_request_is_signed_in_to_and_every_request_carries_th
     assert {seen.method for seen in after} == expected
 
 
-async def test_a_person_may_take_longer_than_the_server_may() -> None:
+async def test_the_user_may_take_longer_than_the_server() -> None:
     class SlowUser(BrowserUser):
         async def sign_in(self, **asked: Any) -> str | None:
             await anyio.sleep(1)
@@ -128,7 +128,7 @@ async def read_notes(session: Any) -> str:
 
 
 @pytest.mark.req("cache.private")
-async def test_what_one_account_was_given_is_never_given_to_the_one_that_signs_in_after_it() -> None:
+async def test_tokens_of_one_account_are_never_given_to_the_next_one() -> None:
     async with run_peer(kind=NotebookServer) as peer:
         server, opens = ServerConfig(name="peer", url=peer.url), create_opener(BrowserUser())
         async with opens.open(server, FakeRequestHandler(), RecordingObserver()) as session:
@@ -157,7 +157,7 @@ async def test_anonymous_results_are_fetched_again_after_a_sign_in() -> None:
 
 
 @pytest.mark.req("cache.public")
-async def test_what_everybody_may_have_is_remembered_over_a_sign_in() -> None:
+async def test_public_results_stay_cached_across_a_sign_in() -> None:
     async with run_peer(kind=NotebookServer) as peer:
         peer.scope_of_cache = "public"
         server, opens = ServerConfig(name="peer", url=peer.url), create_opener(BrowserUser())

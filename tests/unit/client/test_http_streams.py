@@ -227,7 +227,7 @@ async def test_each_of_several_streams_is_resumed_with_its_own_id_and_gets_its_o
 
 @pytest.mark.req("http.body-single", "http.202", "http.post-each")
 @pytest.mark.parametrize("status", [202, 200, 204])
-async def test_everything_we_post_is_one_message_and_any_2xx_takes_a_notice(status: int) -> None:
+async def test_every_post_is_one_message_and_any_2xx_accepts_a_notification(status: int) -> None:
     async def handler(request: ReceivedRequest) -> object:
         if request.body and "id" not in request.message:
             return await request.reply(status, kind="")
@@ -288,7 +288,7 @@ async def test_a_redirect_inside_the_origin_keeps_method_body_and_headers_up_to_
 
 
 @pytest.mark.req("http.redirects")
-async def test_303_is_reported_and_not_followed_because_it_would_drop_what_was_posted() -> None:
+async def test_303_is_reported_and_not_followed_because_it_would_drop_the_body() -> None:
     async with serve(lambda item: item.reply(303, location="/other")) as server:
         with pytest.raises(StartupError, match="HTTP 303"):
             async with ClientSessionOpener(expand=str).open(
@@ -366,7 +366,7 @@ async def test_an_error_of_the_newest_revision_never_leads_to_the_old_transport(
     assert "GET" not in server.calls()
 
 
-async def test_a_server_that_is_gone_during_a_call_is_reported_and_a_later_one_is_met() -> None:
+async def test_a_server_lost_during_a_call_is_reported_and_later_reached_again() -> None:
     async def call(request: ReceivedRequest) -> object:
         if request.message["params"]["name"] == "fine":
             return await request.result(text_answer())

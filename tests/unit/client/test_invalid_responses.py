@@ -39,7 +39,7 @@ async def send_raw_lines(session: Session, *lines: str, deadline: float = 30) ->
 @pytest.mark.req("base.batch.tolerate-elsewhere", revisions=("2025-11-25",))
 @pytest.mark.req("base.response.error-without-id", revisions=("2025-11-25",))
 @pytest.mark.req("base.jsonrpc.version")
-async def test_every_broken_answer_ends_its_own_call_in_time_and_says_why() -> None:
+async def test_every_broken_answer_ends_its_own_call_in_time_with_the_reason() -> None:
     observer = RecordingObserver()
     async with (
         open_stdio_session(faulty_server_config(era="handshake"), observer) as session,
@@ -61,7 +61,7 @@ async def test_every_broken_answer_ends_its_own_call_in_time_and_says_why() -> N
 
 @pytest.mark.req("base.id.unknown-response")
 @pytest.mark.req("cancel.race")
-async def test_answers_nobody_waits_for_are_counted_and_a_right_one_after_a_wrong_one_counts() -> None:
+async def test_unexpected_answers_are_counted_and_a_right_one_after_a_wrong_one_is_used() -> None:
     async with open_stdio_session(faulty_server_config(era="handshake")) as session:
         unknown = '{"jsonrpc":"2.0","id":999999999999,"result":{}}'
         late = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":@}}'

@@ -62,7 +62,7 @@ async def test_three_pings_missed_in_a_row_are_reported_and_end_the_session(monk
 
 
 @pytest.mark.req("ping.timeout")
-async def test_a_ping_that_is_answered_again_forgives_the_ones_before(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answered_ping_resets_the_count_of_missed_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keepalive, "MIN_PING_TIMEOUT", 0.2)
     missing = iter([True, True, False, True, True, False] + [False] * 1_000)
     peer = ScriptedServer(lambda peer, method, params: NO_REPLY if next(missing) else {})
@@ -186,7 +186,7 @@ async def test_a_server_that_pings_without_end_and_reads_nothing_is_stopped() ->
             assert "without reading the responses" in (await session.wait_closed()).message
 
 
-async def test_a_session_that_is_given_up_ends_the_calls_in_flight_with_its_own_error() -> None:
+async def test_an_abandoned_session_ends_its_calls_with_its_own_error() -> None:
     def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         if method == "tools/call":
             running.set()
@@ -216,7 +216,7 @@ async def test_a_session_that_is_given_up_ends_the_calls_in_flight_with_its_own_
     assert all("without reading the responses" in error for error in errors)
 
 
-async def test_an_http_session_that_is_given_up_ends_the_calls_in_flight_with_its_own_error() -> None:
+async def test_an_abandoned_http_session_ends_its_calls_with_its_own_error() -> None:
     running, errors = anyio.Event(), list[str]()
 
     async def busy(request: ReceivedRequest) -> Any:

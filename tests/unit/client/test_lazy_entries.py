@@ -60,7 +60,7 @@ def test_packed_texts_are_the_texts_that_were_added() -> None:
     assert list(PackedJsonList()) == []
 
 
-async def test_the_definition_of_a_listed_tool_is_decoded_anew_from_its_own_bytes() -> None:
+async def test_the_definition_of_a_listed_tool_is_decoded_from_its_own_bytes() -> None:
     tools = [lazy_tool(f"t{number}", description="ä" * number, x={"y": number}) for number in range(500)]
     async with open_scripted_session(lambda method, params: {"tools": tools}) as (session, _, _):
         found = await list_tools(session)
@@ -73,7 +73,7 @@ async def test_the_definition_of_a_listed_tool_is_decoded_anew_from_its_own_byte
     assert value is not found.entries[300].value, "no object of it is kept"
 
 
-async def test_broken_and_long_entries_among_good_ones_cost_nothing_but_themselves(
+async def test_broken_and_long_entries_among_good_ones_cost_only_themselves(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     deep: Any = {}

@@ -53,7 +53,7 @@ class RootsChanged(Notification, frozen=True):
 @pytest.mark.req("life.init.supported-version-only")
 @pytest.mark.req("life.init.client-info-extra")
 @pytest.mark.req("life.init.initialized")
-async def test_a_handshake_opens_with_the_newest_revision_and_says_who_we_are() -> None:
+async def test_a_handshake_offers_the_newest_revision_and_identifies_the_client() -> None:
     peer = ScriptedServer()
     async with connect_to(peer, era="handshake") as session:
         await session.request(ListTools())
@@ -87,7 +87,7 @@ async def test_each_revision_is_negotiated_and_kept_to(revision: Revision) -> No
 
 
 @pytest.mark.req("life.init.error-32602")
-async def test_a_refused_version_is_tried_again_once_with_one_that_the_server_names() -> None:
+async def test_a_refused_version_is_retried_once_with_one_that_the_server_offers() -> None:
     def opening(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         if method == "initialize" and params["protocolVersion"] != "2024-11-05":
             data = b'{"supported":["2024-11-05","1999-01-01"],"requested":"2025-11-25"}'
@@ -105,7 +105,7 @@ async def test_a_refused_version_is_tried_again_once_with_one_that_the_server_na
 @pytest.mark.req("life.init.error-32602")
 @pytest.mark.req("life.era.initialize-error-text")
 @pytest.mark.parametrize("code", [-32602, -32022])
-async def test_versions_nobody_shares_are_shown_from_both_sides(code: int) -> None:
+async def test_versions_without_overlap_are_shown_from_both_sides(code: int) -> None:
     def opening(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         if method == "initialize":
             return ErrorData(code, "no", Raw(b'{"supported":["2031-01-01","2030-01-01"],"requested":"x"}'))
@@ -183,7 +183,7 @@ async def test_a_discovery_asks_nothing_else_and_all_of_its_answer_is_read() -> 
 @pytest.mark.parametrize(
     "meta", [None, {}, {META + "serverInfo": 5}, {META + "serverInfo": {"name": ["x"]}}, {META + "subscriptionId": {}}]
 )
-async def test_a_server_that_says_nothing_of_use_about_itself_is_met_all_the_same(meta: Any) -> None:
+async def test_a_server_with_useless_information_about_itself_is_still_used(meta: Any) -> None:
     def opening(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         more = {} if meta is None else {"_meta": meta}
         return {"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, **more}
@@ -221,7 +221,7 @@ async def test_unknown_members_do_not_invalidate_a_response() -> None:
         assert len((await session.request(ListTools())).tools) == 1
 
 
-async def test_what_a_server_says_about_itself_is_cut_to_what_can_be_shown() -> None:
+async def test_a_servers_description_of_itself_is_shortened_for_display() -> None:
     def opening(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         info = dict.fromkeys(("name", "version", "title", "description", "websiteUrl"), "x" * 1000000)
         result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": info}
@@ -301,7 +301,7 @@ async def test_nothing_is_sent_that_the_server_did_not_declare(revision: str) ->
 
 
 @pytest.mark.req("life.op.respect-must")
-async def test_subscriptions_need_their_own_word_beside_resources() -> None:
+async def test_subscriptions_need_their_own_capability_besides_resources() -> None:
     peer = ScriptedServer(capabilities={"resources": {"listChanged": True}})
     async with connect_to(peer, era="handshake") as session:
         await session.request(ListResources())
@@ -324,7 +324,7 @@ async def test_changed_roots_are_announced_only_where_declared(declared: dict[st
 @pytest.mark.req("life.op.undeclared-server-request")
 @pytest.mark.req("base.request.unknown-method")
 @pytest.mark.parametrize("method", ["sampling/createMessage", "elicitation/create", "roots/list", "tools/list", "x"])
-async def test_what_was_not_declared_is_refused_and_reported_once(method: str) -> None:
+async def test_undeclared_requests_are_refused_and_reported_once(method: str) -> None:
     peer = ScriptedServer()
     async with connect_to(peer, era="handshake"):
         for ident in (1, 2):
@@ -335,7 +335,7 @@ async def test_what_was_not_declared_is_refused_and_reported_once(method: str) -
 
 
 @pytest.mark.req("life.op.undeclared-server-request")
-async def test_what_a_revision_does_not_have_is_refused_in_it_even_when_we_could() -> None:
+async def test_features_that_a_revision_lacks_are_refused_in_it_even_if_supported() -> None:
     peer = ScriptedServer(revision="2025-03-26")
     async with connect_to(peer, FakeRequestHandler(ALL_REPLIES)):
         peer.say(id=1, method="elicitation/create", params={"message": "?", "requestedSchema": {}})
@@ -388,7 +388,7 @@ def test_capabilities_take_the_shape_of_the_revision() -> None:
 @pytest.mark.req("life.init.caps.sampling")
 @pytest.mark.req("life.init.caps.roots")
 @pytest.mark.parametrize("revision", [revision.value for revision in HANDSHAKE_REVISIONS])
-async def test_what_is_declared_is_what_is_answered(revision: str) -> None:
+async def test_declared_capabilities_are_answered(revision: str) -> None:
     peer = ScriptedServer(revision=revision)
     async with connect_to(peer, FakeRequestHandler(ROOTS), era="handshake"):
         peer.say(id=1, method="roots/list")
@@ -400,7 +400,7 @@ async def test_what_is_declared_is_what_is_answered(revision: str) -> None:
 
 @pytest.mark.req("life.init.caps.sampling", "life.init.caps.roots", "life.op.undeclared-server-request")
 @pytest.mark.parametrize("revision", [revision.value for revision in HANDSHAKE_REVISIONS])
-async def test_what_is_switched_off_after_the_handshake_is_refused(revision: str) -> None:
+async def test_calls_to_a_tool_disabled_after_the_handshake_are_refused(revision: str) -> None:
     peer, answers = ScriptedServer(revision=revision), FakeRequestHandler(ALL_REPLIES)
     async with connect_to(peer, answers, era="handshake"):
         answers.capabilities = {}
@@ -413,7 +413,7 @@ async def test_what_is_switched_off_after_the_handshake_is_refused(revision: str
 
 @pytest.mark.req("life.mod.caps-per-request")
 @pytest.mark.req("base.meta.required-per-request")
-async def test_what_is_switched_off_is_gone_from_the_very_next_request() -> None:
+async def test_a_disabled_tool_is_missing_from_the_very_next_request() -> None:
     peer, answers = ScriptedServer(revision="2026-07-28"), FakeRequestHandler(ALL_REPLIES)
     async with connect_to(peer, answers) as session:
         await session.request(CallTool("x"))
@@ -453,7 +453,7 @@ class EraMemory:
 
 @pytest.mark.req("life.era.persist")
 @pytest.mark.parametrize("code", [-32601, -32022, -32600])
-async def test_a_server_that_moved_on_is_probed_again_and_remembered_anew(code: int) -> None:
+async def test_a_server_whose_era_changed_is_probed_again_and_stored_again(code: int) -> None:
     """It refuses the handshake that worked last time."""
 
     def opening(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
@@ -490,7 +490,7 @@ async def test_a_demanded_revision_is_offered_alone_and_without_a_probe(revision
 
 @pytest.mark.req("life.era.user-override")
 @pytest.mark.req("life.init.unsupported-reply")
-async def test_another_revision_than_the_demanded_one_is_refused_with_both() -> None:
+async def test_a_revision_other_than_the_required_one_is_refused_naming_both() -> None:
     with pytest.raises(UnsupportedRevision, match="speaks 2025-03-26; mcphost speaks 2025-06-18 here, as its conf"):
         async with connect_to(ScriptedServer(revision="2025-03-26"), revision=Revision.V2025_06_18):
             pass
@@ -546,7 +546,7 @@ async def test_extensions_are_declared_where_they_exist_and_only_those_we_have(r
 
 @pytest.mark.req("life.ext.fallback")
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_what_only_the_server_knows_as_an_extension_changes_nothing(revision: str) -> None:
+async def test_unknown_extensions_of_the_server_change_nothing(revision: str) -> None:
     capabilities = {"tools": {}, "extensions": {"com.example/telepathy": {"range": 5}, "bad name": None}}
 
     def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:

@@ -167,7 +167,7 @@ async def test_an_error_of_an_odd_shape_fails_its_call_alone(error: Any) -> None
 
 
 @pytest.mark.req("base.error.local-distinct")
-async def test_an_error_of_a_server_cannot_be_taken_for_one_of_ours() -> None:
+async def test_an_error_of_a_server_cannot_be_mistaken_for_ours() -> None:
     def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         return ErrorData(-32000, ours) if method == "tools/list" else NO_REPLY
 
@@ -400,7 +400,7 @@ async def test_no_progress_at_all_and_progress_after_the_end_are_both_fine() -> 
 
 @pytest.mark.req("life.timeout.hard-max")
 @pytest.mark.req("life.timeout.configurable")
-async def test_a_deadline_of_its_own_is_a_hard_limit_that_no_progress_moves() -> None:
+async def test_an_explicit_deadline_is_a_hard_limit_that_progress_does_not_extend() -> None:
     """`--timeout` sets this for every call."""
     peer = ScriptedServer(lambda peer, method, params: NO_REPLY)
     limits = Limits(request_timeout=5, request_timeout_max=10)
@@ -489,7 +489,7 @@ async def test_a_stateless_server_can_end_nothing_but_its_subscriptions() -> Non
 @pytest.mark.req("cancel.late-response")
 @pytest.mark.req("cancel.only-own-active", "cancel.send.stdio")
 @BOTH_ERAS
-async def test_an_answer_that_comes_after_we_gave_up_is_counted_and_changes_nothing(revision: str) -> None:
+async def test_an_answer_after_we_stopped_waiting_is_counted_and_changes_nothing(revision: str) -> None:
     idents: list[Any] = []
 
     def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:

@@ -37,7 +37,7 @@ def listed_tool(name: str) -> dict[str, Any]:
 # -- lists
 @pytest.mark.req("page.no-fixed-size", "page.next", "page.empty-string", "page.end", "page.opaque", "page.no-persist")
 @pytest.mark.parametrize("revision", list(Revision))
-async def test_every_page_is_read_with_its_cursor_as_it_came_and_from_the_first_in_each_session(
+async def test_every_page_is_read_with_its_cursor_unchanged_and_from_the_first_in_each_session(
     revision: Revision,
 ) -> None:
     pages = {None: ([listed_tool("a")], ""), "": ([], " ü =/\n"), " ü =/\n": ([listed_tool("b")], None)}
@@ -129,7 +129,7 @@ async def test_every_list_is_read_to_its_last_page(read: Any, member: str, revis
 @pytest.mark.req("tools.list", "res.list", "res.templates", "prompts.list")
 @pytest.mark.parametrize("read", [read for read, _ in LISTS])
 @pytest.mark.parametrize("revision", list(Revision))
-async def test_what_was_not_declared_is_not_asked_for(read: Any, revision: Revision) -> None:
+async def test_undeclared_features_are_not_requested(read: Any, revision: Revision) -> None:
     async with open_scripted_session(lambda *_: {}, revision, capabilities=ServerCapabilities()) as (session, seen, _):
         assert (await read(session)).entries == ()
     assert seen == []
@@ -153,7 +153,7 @@ ELICIT = {"method": "elicitation/create", "params": {"message": "?", "requestedS
 @pytest.mark.req("mrtr.retry.new-id")
 @pytest.mark.req("mrtr.state.echo")
 @pytest.mark.req("mrtr.state.absent")
-async def test_every_input_is_answered_and_the_state_goes_back_only_when_it_was_given() -> None:
+async def test_every_input_is_answered_and_the_state_is_returned_only_if_it_was_given() -> None:
     replies: list[Any] = [
         {
             "resultType": "input_required",
@@ -264,7 +264,7 @@ async def test_a_round_that_makes_no_sense_is_an_invalid_answer(question: dict[s
 
 
 # -- changes
-async def test_a_flood_of_the_same_change_is_one_change() -> None:
+async def test_a_flood_of_the_same_change_is_reported_as_one_change() -> None:
     changes = ChangeNotifications()
     changes.wanted = WatchedChanges(tools=True, uris=("a:1", "a:2"))
     for _ in range(10_000):

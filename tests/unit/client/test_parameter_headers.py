@@ -59,7 +59,7 @@ def test_absent_and_null_give_no_header_and_an_empty_text_gives_an_empty_one() -
 
 
 @pytest.mark.req("hdr.tool.integer-range")
-def test_what_no_header_can_hold_is_refused_before_anything_is_sent() -> None:
+def test_values_that_no_header_can_hold_are_refused_before_anything_is_sent() -> None:
     assert headers_for(ALL, {"count": SAFE_INTEGER}) == {"Mcp-Param-Count": str(SAFE_INTEGER)}
     for value in (SAFE_INTEGER + 1, -SAFE_INTEGER - 1, 1.5, [1]):
         with pytest.raises(MalformedMessage, match="Mcp-Param-Count") as exc_info:
@@ -131,7 +131,7 @@ async def test_over_http_headers_are_sent_and_invalid_tools_are_left_out_alone()
 
 
 @pytest.mark.anyio
-async def test_of_many_invalid_tools_the_first_ones_are_named() -> None:
+async def test_the_first_of_many_invalid_tools_are_named() -> None:
     bad = {"properties": {"a": {"type": "number", "x-mcp-header": "A"}}}
 
     async def call(request: ReceivedRequest) -> object:

@@ -56,7 +56,7 @@ async def test_answers_in_any_order_with_notices_between_them_reach_their_own_ca
 
 
 @pytest.mark.req("cancel.tasks", revisions=("2025-11-25",))
-async def test_leaving_cancels_a_plain_call_by_a_notification_and_one_that_makes_a_task_not() -> None:
+async def test_leaving_cancels_a_plain_call_by_a_notification_but_not_one_that_creates_a_task() -> None:
     calls: dict[str, Any] = {}
     both = anyio.Event()
 

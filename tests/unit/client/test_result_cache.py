@@ -100,7 +100,7 @@ async def test_another_address_cursor_or_method_gets_its_own_answer() -> None:
 
 
 @pytest.mark.req("cache.no-mrtr")
-async def test_what_took_input_is_never_remembered() -> None:
+async def test_results_that_took_input_are_never_cached() -> None:
     question = {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {"type": "object"}}}
 
     def server(method: str, params: dict[str, Any]) -> Any:
@@ -117,7 +117,7 @@ async def test_what_took_input_is_never_remembered() -> None:
 
 @pytest.mark.req("cache.private")
 @pytest.mark.req("cache.public")
-async def test_a_private_result_is_never_shared_and_a_public_one_may_be() -> None:
+async def test_a_private_result_is_never_shared_but_a_public_one_may_be() -> None:
     who = "first"
     memory = ResultCache(lambda: who)
     memory.put(ReadResource("mine"), ReadResourceResult(ttl_ms=60_000, cache_scope="private"), 10)
@@ -137,7 +137,7 @@ async def test_a_private_result_is_never_shared_and_a_public_one_may_be() -> Non
 
 
 @pytest.mark.req("cache.notification")
-async def test_an_announced_change_makes_stale_what_it_is_about_and_nothing_else() -> None:
+async def test_an_announced_change_invalidates_only_what_it_concerns() -> None:
     server = SubscriptionServer(lambda *_: cacheable_result(60_000))
     reads: list[ClientRequest[Any]] = [ReadResource("a://1"), ReadResource("a://2")]
     lists: list[ClientRequest[Any]] = [
@@ -192,7 +192,7 @@ async def test_a_list_that_was_on_its_way_when_it_changed_is_not_remembered(how:
         assert session.is_cached(ListTools())
 
 
-async def test_what_is_forgotten_is_asked_for_again() -> None:
+async def test_expired_entries_are_requested_again() -> None:
     async with open_scripted_session(lambda *_: cacheable_result(60_000)) as (session, seen, _):
         for call in (ListTools(), ListPrompts()):
             await session.request(call)
@@ -227,7 +227,7 @@ async def test_a_list_of_which_a_page_ran_out_is_read_from_the_start(cache_clock
 
 @pytest.mark.req("page.invalid")
 @pytest.mark.parametrize("times", [1, 2, 100])
-async def test_a_cursor_that_is_not_good_any_more_starts_the_list_anew_and_not_forever(times: int) -> None:
+async def test_an_invalid_cursor_restarts_the_list_a_bounded_number_of_times(times: int) -> None:
     refusals = 0
 
     def server(method: str, params: dict[str, Any]) -> Any:
@@ -273,7 +273,7 @@ async def test_memory_is_bounded_in_entries_and_bytes(monkeypatch: pytest.Monkey
     assert memory.get(ReadResource("big 0")) is not None
 
 
-async def test_entries_of_a_remembered_page_count_besides_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_entries_of_a_cached_page_count_in_addition_to_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(result_cache, "MAX_BYTES", 1000 * result_cache.ENTRY_BYTES)
     memory = ResultCache()
     for number in range(10):

@@ -164,7 +164,7 @@ async def test_without_anything_to_answer_there_are_no_tasks() -> None:
 
 @pytest.mark.req("task.old.host")
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/result", "tasks/cancel"])
-async def test_unknown_ids_and_what_is_no_id_are_invalid_parameters(method: str) -> None:
+async def test_unknown_and_invalid_ids_are_invalid_parameters(method: str) -> None:
     peer = ScriptedServer()
     server = TaskRequestServer(peer)
     async with connect_to(peer, SlowHandler(), era="handshake"):
@@ -196,7 +196,7 @@ async def test_a_cancelled_task_withdraws_the_question_and_stays_cancelled() -> 
 
 
 @pytest.mark.parametrize("how", ["declined", "raised", "broken"])
-async def test_what_is_declined_or_breaks_is_a_failed_task_with_the_requests_own_error(how: str) -> None:
+async def test_declined_or_failed_requests_are_failed_tasks_with_their_own_error(how: str) -> None:
     class RefusingHandler(SlowHandler):
         async def answer(self, request: ServerRequest, context: ServerRequestContext) -> ClientResult:
             if how == "broken":
@@ -280,7 +280,7 @@ async def test_results_are_kept_up_to_a_size(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.req("task.old.host")
-async def test_the_list_comes_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_list_is_paged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_tasks, "PAGE_SIZE", 2)
     peer = ScriptedServer()
     server = TaskRequestServer(peer)

@@ -84,7 +84,7 @@ async def test_half_a_character_is_shown_as_replaced() -> None:
 
 
 @pytest.mark.req("stdio.framing.large")
-async def test_an_answer_that_comes_byte_by_byte_is_one_answer() -> None:
+async def test_an_answer_that_arrives_byte_by_byte_is_read_as_one() -> None:
     async with open_stdio_session(faulty_server_config(era="handshake")) as session:
         assert single_text(await session.request(CallTool("drip"))) == "dripped"
 
@@ -115,7 +115,7 @@ async def test_a_server_that_writes_without_end_and_reads_nothing_meanwhile_is_r
     assert sorted(done, key=len) == ["read", "y" * 500_000]
 
 
-async def test_what_left_the_group_of_a_dead_server_does_not_hold_its_calls(tmp_path: Path) -> None:
+async def test_processes_that_left_the_group_of_a_dead_server_do_not_block_its_calls(tmp_path: Path) -> None:
     note = tmp_path / "pids"
     async with open_stdio_session(faulty_server_config(note=str(note), era="handshake")) as session:
         started_at = time.monotonic()
@@ -231,7 +231,7 @@ async def test_a_program_is_never_signed_in_to_and_gets_its_credentials_from_its
 
 
 @pytest.mark.req("stdio.framing")
-async def test_line_breaks_in_what_we_send_are_escaped(tmp_path: Path) -> None:
+async def test_line_breaks_in_our_messages_are_escaped(tmp_path: Path) -> None:
     note = tmp_path / "seen"
     hostile = 'a\nb\r\n"jsonrpc"\u2028\x00\x7f'
     async with open_stdio_session(faulty_server_config(note=str(note), era="handshake")) as session:

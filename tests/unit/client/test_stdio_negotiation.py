@@ -59,7 +59,7 @@ class NegotiationServer:
         return [part.split() for part in self.notes.read_text().split("started")[1:]]
 
 
-async def test_what_the_first_request_needs_is_prepared_while_the_server_starts(tmp_path: Path) -> None:
+async def test_the_first_request_is_prepared_while_the_server_starts(tmp_path: Path) -> None:
     server = NegotiationServer(tmp_path, "modern")
     steps: list[str] = []
 
@@ -159,7 +159,7 @@ async def test_a_refused_initialize_keeps_the_result_of_the_probe(tmp_path: Path
 
 @pytest.mark.req("life.era.persist")
 @pytest.mark.parametrize("known", [None, "handshake"])
-async def test_a_server_that_answers_the_probe_and_ignores_initialize_is_started_anew_with_the_probe_alone(
+async def test_a_server_that_answers_the_probe_and_ignores_initialize_is_restarted_with_the_probe_alone(
     tmp_path: Path, known: ServerEras | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(negotiation, "LATE_RESPONSE_TIMEOUT", 0.1)

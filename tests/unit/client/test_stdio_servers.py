@@ -118,7 +118,7 @@ async def test_the_era_is_remembered_for_the_next_start(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("life.era.persist")
-async def test_a_server_that_dies_of_the_handshake_it_spoke_last_time_is_met_anew() -> None:
+async def test_a_server_that_now_dies_of_the_handshake_is_negotiated_again() -> None:
     class EraMemory:
         era: Era = "handshake"
 
@@ -213,7 +213,7 @@ async def test_a_reference_that_cannot_be_expanded_starts_nothing() -> None:
         ("close input", "closed its input"),
     ],
 )
-async def test_a_death_in_a_call_ends_it_before_its_deadline_and_says_how(tool: str, how: str) -> None:
+async def test_a_server_death_during_a_call_ends_the_call_early_with_the_exit_status(tool: str, how: str) -> None:
     async with open_stdio_session(faulty_server_config()) as session:
         started_at = time.monotonic()
         with pytest.raises(ConnectionLost, match=how):
@@ -313,7 +313,7 @@ async def test_a_call_without_an_answer_ends_with_its_deadline_and_is_cancelled(
     assert any("notifications/cancelled" in line and f'"requestId":{ident}' in line for line in sent)
 
 
-async def test_a_server_that_stops_reading_holds_up_its_own_calls_alone_and_only_until_their_deadline() -> None:
+async def test_a_server_that_stops_reading_delays_only_its_own_calls_until_their_deadline() -> None:
     async with open_stdio_session(faulty_server_config()) as session:
         async with anyio.create_task_group() as group:
 
@@ -357,7 +357,7 @@ async def test_without_a_listener_no_progress_is_asked_for() -> None:
 @pytest.mark.req("base.response.one-of")
 @pytest.mark.req("base.id.echo")
 @pytest.mark.parametrize("ident", ["1", 1])
-async def test_a_question_of_the_server_is_answered_with_its_own_id(ident: str | int) -> None:
+async def test_a_question_of_the_server_is_answered_with_its_id(ident: str | int) -> None:
     answers = FakeRequestHandler({"roots/list": ListRootsResult((Root("file:///a", "a"),))})
     async with open_stdio_session(faulty_server_config(), answers=answers) as session:
         result = await session.request(CallTool("ask", {"method": "roots/list", "id": ident}))
@@ -520,7 +520,7 @@ async def test_the_child_sees_only_allow_listed_and_configured_variables(monkeyp
     }
 
 
-async def test_an_error_of_the_owner_comes_through_as_it_is() -> None:
+async def test_an_error_of_the_block_is_raised_unchanged() -> None:
     with pytest.raises(RequestRefused):
         async with open_stdio_session(faulty_server_config()) as session:
             await session.request(CallTool("error"))

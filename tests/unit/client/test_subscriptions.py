@@ -99,7 +99,7 @@ async def test_a_refused_resource_costs_only_itself() -> None:
 
 @pytest.mark.req("res.updated.sub-resource")
 @pytest.mark.parametrize("revision", [OLD, Revision.V2026_07_28])
-async def test_what_is_below_a_watched_resource_counts_and_a_longer_name_does_not(revision: Revision) -> None:
+async def test_updates_below_a_watched_resource_count_but_not_those_of_a_longer_name(revision: Revision) -> None:
     server = SubscriptionServer()
     async with open_scripted_session(server, revision) as (session, _, pipe):
         await session.watch(WatchedChanges(uris=("a://x",)))
@@ -118,7 +118,7 @@ async def test_what_is_below_a_watched_resource_counts_and_a_longer_name_does_no
 @pytest.mark.req("sub.by-capability")
 @pytest.mark.req("sub.cancel")
 @pytest.mark.req("sub.id")
-async def test_a_subscription_asks_for_what_is_wanted_and_offered_and_ends_with_its_reader() -> None:
+async def test_a_subscription_requests_what_is_wanted_and_offered_and_ends_with_its_reader() -> None:
     server = SubscriptionServer()
     capabilities = ServerCapabilities(tools=ListCapability())
     async with open_scripted_session(server, capabilities=capabilities) as (session, seen, _):
@@ -172,7 +172,7 @@ async def test_a_changed_list_is_noticed_without_subscriptions() -> None:
 
 
 @pytest.mark.req("sub.id-unknown", "sub.ack")
-async def test_only_what_was_acknowledged_counts_and_only_from_then_on() -> None:
+async def test_acknowledgements_cover_only_what_was_acknowledged_from_then_on() -> None:
     server = SubscriptionServer()
     server.accept_filter = lambda _: None
     async with open_scripted_session(server) as (session, _, pipe):
@@ -230,7 +230,7 @@ async def test_watching_more_opens_the_new_subscription_before_the_old_one_is_cl
     assert {"toolsListChanged": True} in asked
 
 
-async def test_a_resource_the_server_does_not_honour_is_reported_and_what_was_watched_continues() -> None:
+async def test_a_resource_the_server_does_not_honour_is_reported_and_other_subscriptions_continue() -> None:
     server = SubscriptionServer()
 
     def honours(expected: dict[str, Any]) -> dict[str, Any]:
@@ -245,7 +245,7 @@ async def test_a_resource_the_server_does_not_honour_is_reported_and_what_was_wa
         assert session.watched.uris == ("a:1",)
 
 
-async def test_a_refused_subscription_leaves_the_one_before_it_open() -> None:
+async def test_a_refused_subscription_keeps_the_previous_one_open() -> None:
     server = SubscriptionServer()
     async with open_scripted_session(server) as (session, seen, pipe):
         await session.watch(WatchedChanges(uris=("a:1",)))

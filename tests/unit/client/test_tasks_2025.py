@@ -369,7 +369,7 @@ async def test_a_question_stays_open_and_shows_that_its_task_ended(end: str) -> 
     assert len(peer.observer.ended_calls) == 1
 
 
-async def test_a_question_that_comes_on_the_heels_of_its_task_belongs_to_the_task_and_not_to_the_request() -> None:
+async def test_a_question_right_after_its_task_belongs_to_the_task_and_not_to_the_request() -> None:
     answers = BlockingHandler()
 
     def created(peer: ScriptedServer) -> Any:
@@ -393,7 +393,7 @@ async def test_a_question_that_comes_on_the_heels_of_its_task_belongs_to_the_tas
     assert (context.method, context.target) == ("tools/call", "dig")
 
 
-async def test_a_result_that_came_too_early_is_asked_for_again() -> None:
+async def test_a_result_that_was_not_ready_is_requested_again() -> None:
     results: list[Any] = [ErrorData(-32600, "not yet"), DONE]
     jobs = TaskServer2025(
         task_entry("input_required"),
@@ -495,7 +495,7 @@ async def test_a_failed_task_gives_the_tools_own_error_result() -> None:
 
 @pytest.mark.req("task.old.failed-is-error")
 @pytest.mark.req("task.old.result")
-async def test_a_failed_task_without_a_result_is_the_requests_own_error_with_what_the_status_says() -> None:
+async def test_a_failed_task_without_a_result_raises_an_error_with_the_status_message() -> None:
     peer = create_task_peer(
         TaskServer2025(task_entry("failed", "rate limit"), result=ErrorData(-32603, "upstream broke"))
     )
@@ -643,7 +643,7 @@ async def test_a_task_over_its_time_is_cancelled_and_reported() -> None:
     assert "notifications/cancelled" not in methods_after_lists(peer)
 
 
-async def test_a_task_may_take_longer_than_a_request_and_has_a_limit_of_its_own() -> None:
+async def test_a_task_may_take_longer_than_a_request_within_its_own_limit() -> None:
     limits = Limits(request_timeout=0.1, request_timeout_max=0.1, task_timeout=0.4)
     jobs = TaskServer2025(*[task_entry(pollInterval=50)] * 4, task_entry("completed"))
     async with connect_to(create_task_peer(jobs), limits=limits, era="handshake") as session:
@@ -676,7 +676,7 @@ async def test_a_server_that_makes_no_task_in_time_costs_the_usual_wait() -> Non
         (None, task_entry(ttl="for ever")),
     ],
 )
-async def test_a_task_that_cannot_be_one_ends_the_call(created: Any, state: Any) -> None:
+async def test_an_invalid_task_ends_the_call(created: Any, state: Any) -> None:
     async with connect_to(create_task_peer(TaskServer2025(state, created=created)), era="handshake") as session:
         await list_tools(session)
         with pytest.raises(MalformedMessage):
@@ -718,9 +718,7 @@ async def test_a_task_that_waits_for_input_without_asking_ends_within_its_deadli
 
 
 @pytest.mark.parametrize("hard", [True, False])
-async def test_the_time_a_person_is_asked_counts_under_a_hard_limit_only(
-    hard: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_users_time_counts_under_a_hard_limit_only(hard: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "MAX_INPUT_SECONDS", 1.5)
     peer = create_task_peer(
         TaskServer2025(task_entry("input_required"), result=lambda peer: peer.say(**elicitation_request()))
@@ -761,7 +759,7 @@ async def test_a_server_that_dies_during_a_task_ends_the_call_before_its_deadlin
             await session.request(CallTool("dig"))
 
 
-async def test_a_finished_task_whose_result_never_comes_costs_one_wait() -> None:
+async def test_a_finished_task_whose_result_never_arrives_costs_one_wait() -> None:
     peer = create_task_peer(TaskServer2025(result=NO_REPLY))
     limits = Limits(request_timeout=0.1, request_timeout_max=5)
     async with connect_to(peer, limits=limits, era="handshake") as session:

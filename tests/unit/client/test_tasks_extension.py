@@ -180,7 +180,7 @@ async def test_a_completed_task_may_hold_an_error_of_the_tool() -> None:
 
 @pytest.mark.req("task.ext.inline-result")
 @pytest.mark.req("task.ext.errors")
-async def test_a_failed_task_is_its_json_rpc_error_with_what_the_status_says() -> None:
+async def test_a_failed_task_raises_its_json_rpc_error_with_the_status_message() -> None:
     failed = extension_task(
         "failed", error={"code": -32603, "message": "it broke", "data": {"a": 1}}, statusMessage="too deep"
     )
@@ -330,7 +330,7 @@ async def test_each_input_is_asked_for_once_however_often_it_is_listed() -> None
 
 
 @pytest.mark.req("task.ext.input")
-async def test_polling_continues_while_a_person_thinks_and_the_question_goes_with_the_task() -> None:
+async def test_polling_continues_while_the_user_decides_and_the_question_ends_with_the_task() -> None:
     answers = SilentUserHandler(ANSWERS)
     jobs = ExtensionTaskServer(*[input_required_task("who")] * 4, extension_task("completed"))
     said, _ = await call_dig(jobs, answers, deadline=0.05)
@@ -439,7 +439,7 @@ async def test_a_task_that_is_seldom_polled_is_listened_to() -> None:
 
 
 @pytest.mark.req("task.ext.notifications")
-async def test_a_task_is_listened_to_over_http_on_a_stream_of_its_own() -> None:
+async def test_a_task_over_http_gets_a_stream_of_its_own() -> None:
     closed = anyio.Event()
 
     async def handler(request: ReceivedRequest) -> object:
@@ -470,7 +470,7 @@ async def test_a_task_is_listened_to_over_http_on_a_stream_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("granted", [{}, {"taskIds": ["another"]}, {"taskIds": 5}])
-async def test_a_subscription_that_was_not_granted_is_given_up_and_polls_go_on(granted: Any) -> None:
+async def test_an_ungranted_subscription_is_abandoned_and_polling_continues(granted: Any) -> None:
     peer = create_extension_peer(NotifyingTaskServer(granted, end=False))
     async with connect_to(peer) as session, anyio.create_task_group() as group:
         group.start_soon(session.request, CallTool("dig"))
@@ -479,7 +479,7 @@ async def test_a_subscription_that_was_not_granted_is_given_up_and_polls_go_on(g
     assert peer.methods()[-1] == "tasks/cancel"
 
 
-async def test_a_server_that_did_not_declare_the_extension_is_not_asked_to_tell(
+async def test_a_server_without_the_extension_is_not_asked_for_notifications(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(tasks, "MIN_STREAM_POLL_SECONDS", 0.0)
@@ -510,7 +510,9 @@ async def test_a_cancellation_that_is_refused_or_not_answered_changes_nothing(
 
 
 @pytest.mark.req("task.ext.ttl")
-async def test_a_task_past_its_lifetime_is_given_up_and_a_longer_one_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_task_past_its_lifetime_is_abandoned_and_a_longer_lifetime_keeps_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(tasks, "EXPIRY_GRACE_SECONDS", 0.02)
     said, _ = await call_dig(
         ExtensionTaskServer(
@@ -531,7 +533,7 @@ async def test_a_task_past_its_lifetime_is_given_up_and_a_longer_one_keeps_it(mo
         (-32021, "gone"),
     ],
 )
-async def test_the_errors_of_a_poll_are_told_apart(code: int, expected: str) -> None:
+async def test_the_errors_of_a_poll_are_distinguished(code: int, expected: str) -> None:
     peer = create_extension_peer(
         ExtensionTaskServer(extension_task(), ErrorData(code, "gone", Raw(b'{"requiredCapabilities":{}}')))
     )
@@ -571,7 +573,7 @@ async def test_a_task_for_anything_but_a_tool_is_an_invalid_answer(call: ClientR
         (task_handle(), extension_task("input_required", inputRequests=[1])),
     ],
 )
-async def test_a_task_that_cannot_be_one_ends_the_call(created: Any, state: Any) -> None:
+async def test_an_invalid_task_ends_the_call(created: Any, state: Any) -> None:
     with pytest.raises(MalformedMessage):
         await call_dig(ExtensionTaskServer(state, created=created))
 
@@ -598,7 +600,7 @@ async def test_a_server_that_dies_during_a_task_ends_the_call_before_its_deadlin
 
 
 @pytest.mark.req("task.ext.inline-result")
-async def test_what_the_extension_does_not_have_is_not_sent() -> None:
+async def test_messages_that_the_extension_lacks_are_not_sent() -> None:
     peer = create_extension_peer(ExtensionTaskServer())
     async with connect_to(peer) as session:
         for call in (GetTaskResult("t"), ListTasks()):
@@ -608,7 +610,7 @@ async def test_what_the_extension_does_not_have_is_not_sent() -> None:
 
 
 @pytest.mark.req("prog.task-none")
-async def test_only_status_messages_tell_of_a_task_and_nothing_else_is_waited_for() -> None:
+async def test_only_status_messages_report_on_a_task_and_nothing_else_is_awaited() -> None:
     notifications: list[Notification] = []
     peer = create_extension_peer(
         ExtensionTaskServer(extension_task(statusMessage="a"), extension_task("completed", statusMessage="b"))

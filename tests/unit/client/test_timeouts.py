@@ -33,7 +33,7 @@ def create_call(calls: dict[int, PausableDeadline], ident: int) -> DeadlineScope
     return scope
 
 
-async def test_a_question_of_one_call_leaves_the_time_of_the_others_alone() -> None:
+async def test_a_question_of_one_call_does_not_affect_the_time_of_others() -> None:
     calls: dict[int, PausableDeadline] = {}
     pauses = UserPauses(calls, includes_user_time=False)
     asks, other = create_call(calls, 1), create_call(calls, 2)
@@ -63,7 +63,7 @@ async def test_two_questions_of_a_call_hold_it_until_both_are_answered() -> None
     assert call.deadline < UNTIL + 60
 
 
-async def test_a_call_that_ended_while_its_person_was_asked_has_no_clock_to_set() -> None:
+async def test_a_call_that_ended_during_its_question_has_no_timeout_to_set() -> None:
     calls: dict[int, PausableDeadline] = {}
     pauses = UserPauses(calls, includes_user_time=False)
     call = create_call(calls, 1)
@@ -73,7 +73,7 @@ async def test_a_call_that_ended_while_its_person_was_asked_has_no_clock_to_set(
     assert call.deadline == UNTIL
 
 
-async def test_a_hard_limit_counts_the_time_of_a_person_too() -> None:
+async def test_a_hard_limit_includes_the_users_time() -> None:
     calls: dict[int, PausableDeadline] = {}
     pauses = UserPauses(calls, includes_user_time=True)
     call = create_call(calls, 1)
@@ -81,7 +81,7 @@ async def test_a_hard_limit_counts_the_time_of_a_person_too() -> None:
         assert call.deadline == UNTIL
 
 
-async def test_the_time_of_a_call_stands_still_a_thousand_times_and_for_four_hours_at_most() -> None:
+async def test_the_time_of_a_call_is_paused_at_most_a_thousand_times_and_for_four_hours() -> None:
     often, long = DeadlineScope(), DeadlineScope()
     call = PausableDeadline(often, UNTIL, UNTIL, 60)
     for _ in range(MAX_PAUSES):
@@ -116,7 +116,7 @@ class FloodHandler(FakeRequestHandler):
 
 
 @pytest.mark.parametrize(("method", "ends"), [("roots/list", True), ("elicitation/create", False)])
-async def test_only_while_a_person_is_asked_the_time_of_a_call_stands_still(method: str, ends: bool) -> None:
+async def test_the_time_of_a_call_is_paused_only_while_the_user_is_asked(method: str, ends: bool) -> None:
     """A server whose repeated requests are refused at once gains no time for its call."""
 
     def script(peer: ScriptedServer, asked: str, params: dict[str, Any]) -> Any:

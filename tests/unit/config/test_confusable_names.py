@@ -12,7 +12,7 @@ from mcphost.host.servers.approval import server_warnings
 
 
 @pytest.mark.parametrize("name", ["gіthub", "ｇｉｔhub", "GITΗUB", "git‐hub", "ѕсоре"])
-def test_a_name_that_is_drawn_like_one_of_ascii_is_named_with_its_odd_sign(name: str) -> None:
+def test_a_name_with_lookalikes_of_ascii_is_listed_with_its_odd_character(name: str) -> None:
     assert "looks like" in describe_name_risk(name)
     assert "U+" in describe_name_risk(name)
 
@@ -38,7 +38,7 @@ def test_two_names_that_look_alike_are_reported() -> None:
     assert list(confusable_pairs(["a", "b", "files", "filed"])) == []
 
 
-def test_a_configuration_with_two_names_that_look_alike_says_so(tmp_path: Path) -> None:
+def test_a_configuration_with_two_similar_names_is_reported(tmp_path: Path) -> None:
     entries = {name: {"command": "x"} for name in ("github", "gіthub")}
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": entries}))
     found = load_config(tmp_path)

@@ -94,7 +94,7 @@ def test_an_approval_names_the_references_of_a_server_and_never_a_value() -> Non
     )
 
 
-def test_a_changed_reference_is_shown_beside_the_earlier_one() -> None:
+def test_a_changed_reference_is_shown_next_to_the_earlier_one() -> None:
     before, after = (replace(STDIO, env={"KEY": text}) for text in ("${env:MINE}", "${env:AWS_SECRET_ACCESS_KEY}"))
     earlier = TrustedServer("x", server_digest(before), "\n".join(describe_server(before)))
     assert make_question(after, earlier).changed[-2:] == (
@@ -103,7 +103,7 @@ def test_a_changed_reference_is_shown_beside_the_earlier_one() -> None:
     )
 
 
-def test_digest_changes_with_what_would_run_and_not_with_the_name() -> None:
+def test_digest_changes_with_the_command_and_not_with_the_name() -> None:
     same = [replace(STDIO, name="y"), replace(STDIO, file="/other", timeout=3.0)]
     assert {server_digest(server) for server in same} == {server_digest(STDIO)}
     others = [

@@ -24,7 +24,7 @@ from mcphost.config.secrets import fingerprint, mask_secrets
         ("SIGNING_KEY", "/k9ZrT4kLm2XvB7nPw3HsYd8F+aa==", "[hidden]"),
     ],
 )
-def test_what_looks_like_a_secret_is_hidden(name: str, value: str, shown: str) -> None:
+def test_secret_like_values_are_masked(name: str, value: str, shown: str) -> None:
     assert mask_secrets(name, value) == shown
 
 
@@ -81,7 +81,7 @@ def test_a_projects_variable_that_can_be_code_is_shown_whole(name: str, value: s
         ("X", "https://a:b@c/;https://d:$(id)@e", "https://[hidden]@c/;https://d:$(id)@e"),
     ],
 )
-def test_a_projects_secret_of_one_word_is_hidden(name: str, value: str, shown: str) -> None:
+def test_a_projects_one_word_secret_is_masked(name: str, value: str, shown: str) -> None:
     assert mask_secrets(name, value, is_foreign=True) == shown
 
 
@@ -123,13 +123,11 @@ def test_a_variable_is_known_by_how_it_begins_or_ends(name: str, risk: str | Non
         ("FOO_ASKPASS", "sk-abcdefghijklmnopqrstuvwx", None),
     ],
 )
-def test_of_a_risky_variable_only_what_has_the_form_of_a_secret_is_hidden(
-    name: str, value: str, shown: str | None
-) -> None:
+def test_only_secret_like_parts_of_a_risky_variable_are_masked(name: str, value: str, shown: str | None) -> None:
     assert mask_secrets(name, value) == (shown or value)
 
 
-def test_a_fingerprint_stands_for_a_name_and_a_value() -> None:
+def test_a_fingerprint_identifies_a_name_and_a_value() -> None:
     marks = {fingerprint(name, value) for name in ("A", "B") for value in ("one", "two", "\ud800")}
     assert len(marks) == 6
     assert fingerprint("A", "one") == fingerprint("A", "one")

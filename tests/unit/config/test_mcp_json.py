@@ -292,7 +292,7 @@ def user_server(folder: Path, **entry: object) -> ServerConfig:
     return load_config(folder).servers[0]
 
 
-def test_a_users_server_runs_in_the_folder_of_its_file_wherever_mcphost_is_started(
+def test_a_users_server_runs_in_the_folder_of_its_file_in_any_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config, hostile = tmp_path / "config", tmp_path / "hostile"
@@ -317,7 +317,7 @@ def test_a_users_server_may_run_where_mcphost_is_started_and_is_then_approved_fo
     assert len(digests) == 2
 
 
-def test_the_same_entry_in_another_configuration_folder_is_approved_by_itself(tmp_path: Path) -> None:
+def test_the_same_entry_in_another_configuration_folder_is_approved_separately(tmp_path: Path) -> None:
     assert server_digest(user_server(tmp_path / "one")) != server_digest(user_server(tmp_path / "other"))
     assert server_digest(user_server(tmp_path / "one", cwd="/srv")) == server_digest(
         user_server(tmp_path / "other", cwd="/srv")
@@ -339,7 +339,7 @@ def test_a_folder_with_a_nul_character_is_refused(tmp_path: Path) -> None:
     assert '"cwd" has a NUL character' in config.problems[0]
 
 
-def test_a_server_that_depends_on_where_mcphost_is_started_says_so(
+def test_a_server_that_depends_on_the_working_directory_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -369,7 +369,7 @@ def test_a_server_that_depends_on_where_mcphost_is_started_says_so(
         {"cwd": "/elsewhere"},
     ],
 )
-def test_every_change_of_what_would_be_started_changes_the_digest(change: dict[str, Any]) -> None:
+def test_every_change_of_the_command_changes_the_digest(change: dict[str, Any]) -> None:
     server = ServerConfig(name="s", command="npx", args=("a", "b", "c"), env={"A": "1"}, cwd="/x")
     assert server_digest(replace(server, **change)) != server_digest(server)
     assert describe_server(replace(server, **change)) != describe_server(server)
@@ -386,13 +386,13 @@ def test_every_change_of_what_would_be_started_changes_the_digest(change: dict[s
         {"ca_file": "/c"},
     ],
 )
-def test_every_change_of_what_would_be_reached_changes_the_digest(change: dict[str, Any]) -> None:
+def test_every_change_of_the_target_changes_the_digest(change: dict[str, Any]) -> None:
     server = ServerConfig(name="s", url="https://a/mcp", headers={"A": "x"})
     assert server_digest(replace(server, **change)) != server_digest(server)
     assert describe_server(replace(server, **change)) != describe_server(server)
 
 
-def test_a_renewed_secret_is_the_same_server_in_the_users_own_file_and_another_one_in_a_projects() -> None:
+def test_a_new_secret_is_the_same_server_in_the_users_file_and_another_in_a_projects() -> None:
     before, after = (
         ServerConfig(name="s", url="https://a/mcp", headers={"Authorization": f"Bearer {text}", "A": "x"})
         for text in ("first-token", "second-token")
@@ -405,7 +405,7 @@ def test_a_renewed_secret_is_the_same_server_in_the_users_own_file_and_another_o
     assert not any("-token" in line for item in theirs for line in describe_server(item))
 
 
-def test_private_addresses_for_signing_in_count_only_when_the_users_own_file_says_so(tmp_path: Path) -> None:
+def test_private_sign_in_addresses_are_allowed_only_by_the_users_own_file(tmp_path: Path) -> None:
     entry = {"url": "https://a/mcp", "mcphost": {"oauth": {"private": True, "clientId": "c"}}}
     text = json.dumps({"mcpServers": {"s": entry}})
     (tmp_path / "mcp.json").write_text(text)
@@ -424,7 +424,7 @@ def test_private_addresses_for_signing_in_count_only_when_the_users_own_file_say
         assert '"mcphost.oauth.private" counts only in your own mcp.json' in config.problems[0]
 
 
-def test_a_difference_shows_what_is_gone_and_what_is_new_line_by_line() -> None:
+def test_a_diff_shows_removed_and_added_lines() -> None:
     before = ServerConfig(name="s", command="npx", args=("-y", "thing@1.0.15"), cwd="/x")
     after = replace(before, args=("-y", "thing@1.0.16", "--bcc"))
     assert diff_lines(describe_server(before), describe_server(after)) == (
@@ -438,7 +438,7 @@ def test_the_difference_of_huge_commands_is_reported() -> None:
     assert (len(lines), lines[0], lines[-1]) == (100_000, "- a", "+ b")
 
 
-def test_claims_are_trusted_only_when_the_users_own_file_says_so(tmp_path: Path) -> None:
+def test_claims_are_trusted_only_if_the_users_own_file_allows_it(tmp_path: Path) -> None:
     entry = {"mcphost": {"trustAnnotations": True}}
     assert user_server(tmp_path / "config", **entry).trust_annotations is True
     assert user_server(tmp_path / "config").trust_annotations is False
@@ -452,7 +452,7 @@ def test_claims_are_trusted_only_when_the_users_own_file_says_so(tmp_path: Path)
         assert "trustAnnotations" in config.problems[0]
 
 
-def test_results_are_reviewed_wherever_the_server_is_written_down(tmp_path: Path) -> None:
+def test_results_are_reviewed_in_every_configuration_of_the_server(tmp_path: Path) -> None:
     entry = {"mcphost": {"reviewResults": True}}
     assert user_server(tmp_path / "config", **entry).review_results is True
     assert user_server(tmp_path / "config").review_results is False

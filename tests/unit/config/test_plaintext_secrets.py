@@ -66,7 +66,7 @@ def test_a_number_in_place_of_a_text_is_moved_too() -> None:
 
 
 @pytest.mark.parametrize("change", ['"a-b-c-d-e-f"', "null"])
-def test_a_value_that_is_another_one_now_is_not_replaced(change: str) -> None:
+def test_a_value_that_changed_meanwhile_is_not_replaced(change: str) -> None:
     (literal,) = find_plaintext_secrets(parse_by_name(TEXT)["x"])
     with pytest.raises(ConfigError, match="changed by another program"):
         replace_in_text(TEXT.replace('"first-tokén-😀"', change), "mcp.json", "x", literal, "n")
@@ -83,7 +83,7 @@ def test_the_name_of_an_entry_is_never_one_of_a_sign_in_and_never_ends_the_refer
         assert 0 < len(name) <= 90
 
 
-def test_the_warning_says_how_to_move_it_only_where_it_can_be_moved() -> None:
+def test_the_warning_explains_moving_it_only_where_that_is_possible() -> None:
     for source, hint in (("user", True), ("project", False), ("flag", False)):
         problems: list[str] = []
         parse_servers(parse_json(TEXT, "f"), "f", source, problems.append)  # type: ignore[arg-type]

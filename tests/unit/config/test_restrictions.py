@@ -149,7 +149,7 @@ def test_all_of_hundreds_of_entries_are_compared(tmp_path: Path) -> None:
     assert len(config.servers) == 547
 
 
-def test_what_a_projects_file_has_too_much_of_is_left_out_and_reported(tmp_path: Path) -> None:
+def test_surplus_in_a_projects_file_is_dropped_and_reported(tmp_path: Path) -> None:
     many = {"command": "x", "args": ["a.py"] * 600}
     env = {f"N{n}": "1" for n in range(501)}
     config = load_layers(tmp_path, {}, {"a": many, "b": many, "c": {"command": "x", "env": env}, "d": {"command": "x"}})

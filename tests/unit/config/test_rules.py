@@ -38,7 +38,7 @@ from mcphost.errors import UsageError
         ("a/b", "a/b", "anything", True),
     ],
 )
-def test_a_rule_names_what_it_says_and_nothing_else(text: str, server: str, tool: str, covered: bool) -> None:
+def test_a_rule_covers_exactly_the_names_in_it(text: str, server: str, tool: str, covered: bool) -> None:
     assert any(rule.covers(server, tool) for rule in parse_alternatives(text)) is covered
 
 
@@ -110,7 +110,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_the_rule_for_one_tool_covers_that_one_only_whatever_its_name(name: str) -> None:
+def test_a_rule_for_one_tool_covers_only_that_one_whatever_its_name(name: str) -> None:
     rule = Rule(server=f"s{name}", tool=exact_pattern(name))
     again = parse_rule(format_rule(rule))
     assert again == rule

@@ -101,7 +101,7 @@ def test_environment_wins_over_the_file_and_flags_over_both(tmp_path: Path) -> N
     assert (config.model.name, config.model.api_base, config.model.api_key_env) == ("openai/c", "http://c", "C_KEY")
 
 
-def test_address_and_key_of_one_provider_are_never_used_for_another(tmp_path: Path) -> None:
+def test_url_and_key_of_one_provider_are_never_used_for_another(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text("[model]\nname = 'openai/a'\napi_base = 'http://a'\napi_key_env = 'A_KEY'")
     other = load_config(tmp_path, overrides=Overrides(model="anthropic/b")).model
     assert (other.api_base, other.api_key_env) == ("", "")

@@ -124,7 +124,7 @@ def test_a_client_error_is_reported_by_the_tool(peer: DemoClient) -> None:
     ("tool", "can"),
     [("order_tea", {}), ("open_page", {"elicitation": {}}), ("ask_model", {"elicitation": {"form": {}}})],
 )
-def test_what_a_client_did_not_offer_is_not_asked(peer: DemoClient, era: str, tool: str, can: Any) -> None:
+def test_undeclared_requests_are_not_asked(peer: DemoClient, era: str, tool: str, can: Any) -> None:
     client = InteractiveClient(peer, era, can)
     refused = client.call(tool, {})
     assert refused["isError"]

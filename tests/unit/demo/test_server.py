@@ -65,7 +65,7 @@ def test_notes_are_added_listed_cleared_and_readable_as_a_resource(peer: DemoCli
     assert peer.call("list_notes", {})["result"]["content"][0]["text"] == "There are no notes."
 
 
-def test_tools_claim_what_they_are(peer: DemoClient) -> None:
+def test_tools_declare_their_annotations(peer: DemoClient) -> None:
     peer.hello()
     claims = {tool["name"]: tool["annotations"] for tool in peer.ask("tools/list")["result"]["tools"]}
     assert list(claims) == ["add", "multiply", "add_note", "list_notes", "clear_notes", "count_slowly", "roll_dice",

@@ -265,15 +265,13 @@ def test_a_form_is_filled_in_declined_or_left_and_nothing_else(answer: Any) -> N
         (RESULT, "session", "does not take"),
     ],
 )
-def test_an_answer_that_does_not_fit_is_refused_with_what_is_wrong(
-    question: Question[Any], answer: Any, words: str
-) -> None:
+def test_an_invalid_answer_is_refused_with_the_reason(question: Question[Any], answer: Any, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         parse_answer(question, answer)
 
 
 @pytest.mark.parametrize("question", [APPROVE, TRUST, MORE, SAMPLING, REPLY, FORM, VISIT, AGAIN, ROOTS, CLIENT, RESULT])
-def test_every_kind_of_question_can_be_put_and_has_a_refusal_of_its_own_type(question: Question[Any]) -> None:
+def test_every_kind_of_question_can_be_asked_and_has_a_refusal_of_its_own_type(question: Question[Any]) -> None:
     frontend = PipeFrontend()
     assert question.KIND in frontend.kinds
     assert question.refusal() in (

@@ -158,9 +158,7 @@ def test_the_lifetime_of_a_sign_in_is_shown_in_words_and_never_negative(
 
 @pytest.mark.parametrize("revision", BOTH_ERAS)
 @pytest.mark.parametrize("ask", [form_request(), url_request("https://a.example/"), sampling_request(), ROOTS])
-async def test_what_a_server_asks_of_the_user_names_the_account_it_is_used_with(
-    revision: str, ask: Any, tmp_path: Path
-) -> None:
+async def test_server_requests_name_the_account_in_use(revision: str, ask: Any, tmp_path: Path) -> None:
     asker, frontend = (
         AskingServer(revision, {"a": ask}),
         ScriptedFrontend(*[Cancel() if ask[0].startswith("elicit") else Deny()] * 2),
@@ -232,7 +230,7 @@ async def open_host_with_two_accounts(
     await database.close()
 
 
-async def test_switching_connects_anew_as_the_other_account_and_says_so(tmp_path: Path) -> None:
+async def test_switching_reconnects_as_the_other_account_and_reports_it(tmp_path: Path) -> None:
     async with (
         run_peer(kind=TokenRecordingTracker) as peer,
         open_host_with_two_accounts(tmp_path, peer, ScriptedFrontend()) as (host, token_store),
@@ -260,7 +258,7 @@ async def test_switching_connects_anew_as_the_other_account_and_says_so(tmp_path
     assert [kept.account.name for kept in listed if kept.used_by] == ["home"], "a later run finds the choice"
 
 
-async def test_a_call_that_was_allowed_for_one_account_is_asked_about_again_for_the_other(tmp_path: Path) -> None:
+async def test_a_call_allowed_for_one_account_is_asked_about_again_for_another(tmp_path: Path) -> None:
     asked: list[str] = []
     async with run_peer(kind=TokenRecordingTracker) as peer:
 
@@ -278,7 +276,7 @@ async def test_a_call_that_was_allowed_for_one_account_is_asked_about_again_for_
         assert peer.calls() == [secret["home"]]
 
 
-async def test_what_was_allowed_for_one_account_is_asked_about_for_the_other(tmp_path: Path) -> None:
+async def test_calls_allowed_for_one_account_are_asked_about_for_the_other(tmp_path: Path) -> None:
     frontend = ScriptedFrontend(AllowSession(), Deny())
     async with (
         run_peer(kind=TokenRecordingTracker) as peer,
@@ -294,7 +292,7 @@ async def test_what_was_allowed_for_one_account_is_asked_about_for_the_other(tmp
         assert len(peer.calls()) == 1
 
 
-async def test_signing_out_of_one_account_leaves_the_other_and_its_connection_alone(tmp_path: Path) -> None:
+async def test_signing_out_of_one_account_does_not_affect_the_other_or_its_connection(tmp_path: Path) -> None:
     async with (
         run_peer(kind=TokenRecordingTracker) as peer,
         open_host_with_two_accounts(tmp_path, peer, ScriptedFrontend()) as (host, token_store),
@@ -309,7 +307,7 @@ async def test_signing_out_of_one_account_leaves_the_other_and_its_connection_al
             await host.accounts.sign_out("tracker", "home")
 
 
-async def test_after_signing_out_no_other_account_is_used_before_one_is_chosen(tmp_path: Path) -> None:
+async def test_after_a_sign_out_no_other_account_is_used_before_one_is_chosen(tmp_path: Path) -> None:
     user = BrowserUser()
     async with (
         run_peer(kind=TokenRecordingTracker) as peer,

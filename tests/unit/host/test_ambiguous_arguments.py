@@ -30,7 +30,7 @@ async def test_an_argument_that_may_be_read_as_the_one_of_the_rule_is_doubtful(
 
 
 @pytest.mark.parametrize("name", ["paths", "pat", "path2", "path[x]", "\u0440ath", "other"])
-async def test_an_argument_of_another_name_is_none_of_its_business(rule_matcher: RuleMatcher, name: str) -> None:
+async def test_an_argument_of_another_name_is_ignored(rule_matcher: RuleMatcher, name: str) -> None:
     assert await rule_matcher.match(parse_rule("fs/t?path=ok"), rule_input(**{"path": "ok", name: "x"})) == "yes"
     assert await rule_matcher.match(parse_rule("fs/t?path=ok"), rule_input(**{name: "ok"})) == "no"
 
@@ -127,7 +127,7 @@ TWO_WAYS = [
 
 
 @pytest.mark.parametrize("path", TWO_WAYS)
-async def test_a_path_that_may_be_more_than_one_or_an_option_is_not_covered(
+async def test_a_path_that_may_be_several_paths_or_an_option_is_not_covered(
     rule_matcher: RuleMatcher, project: str, path: str
 ) -> None:
     value = path.replace("{proj}", project)
@@ -137,7 +137,7 @@ async def test_a_path_that_may_be_more_than_one_or_an_option_is_not_covered(
 @pytest.mark.parametrize(
     "path", ["a b", "My Documents/x", "{proj}/My Documents/x", "{proj}/x (1).txt", "{proj}/a+b@c-d"]
 )
-async def test_usual_names_are_covered_wherever_the_server_runs(
+async def test_usual_names_are_covered_in_any_working_directory(
     rule_matcher: RuleMatcher, project: str, path: str
 ) -> None:
     value = path.replace("{proj}", project)

@@ -66,7 +66,7 @@ async def test_an_entry_of_another_name_is_asked_about_though_it_is_the_same_pro
 
 @pytest.mark.parametrize("answer", [TrustOnce(), TrustAlways()])
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: next(iter(change)))
-async def test_what_is_started_or_reached_in_another_way_is_asked_about_again(
+async def test_a_changed_command_or_url_is_asked_about_again(
     grants: GrantStore, change: dict[str, Any], answer: Any, tmp_path: Path
 ) -> None:
     if "ca_file" in change:
@@ -92,7 +92,7 @@ async def test_the_question_shows_everything_but_secrets() -> None:
     assert "s3cret" not in repr(asked) + repr(web)
 
 
-async def test_what_mcphost_itself_rewrites_is_approved_only_where_exactly_that_was(
+async def test_entries_rewritten_by_mcphost_are_approved_only_if_exactly_they_were(
     tmp_path: Path, grants: GrantStore
 ) -> None:
     audit_log, after = create_audit_log(tmp_path), replace(SERVER, args=("-y", "fs", "--new"))
@@ -106,7 +106,7 @@ async def test_what_mcphost_itself_rewrites_is_approved_only_where_exactly_that_
     assert await create_approvals(grants)[0].is_approved(after)
 
 
-def test_every_place_is_approved_by_itself() -> None:
+def test_every_place_is_approved_separately() -> None:
     def at(folder: str, source: Any) -> str:
         return server_digest(replace(SERVER, cwd=folder, file=f"{folder}/mcp.json", source=source))
 
@@ -115,7 +115,7 @@ def test_every_place_is_approved_by_itself() -> None:
     assert at("/srv/a", "project") != at("/srv/b", "project")
 
 
-async def test_a_named_file_approves_what_runs_where_the_file_is_and_nothing_that_runs_elsewhere(
+async def test_a_named_file_approves_servers_in_its_own_folder_and_nothing_elsewhere(
     grants: GrantStore, tmp_path: Path
 ) -> None:
     one, frontend = create_approvals(grants, DoNotTrust())

@@ -67,7 +67,7 @@ async def test_an_answer_is_recorded_on_disk_before_it_is_returned(tmp_path: Pat
 
 
 @pytest.mark.parametrize("secret", ["a", "files", "read_text_file_of_2026", "notifications/resources/list_changed"])
-async def test_what_an_authorization_server_calls_its_token_never_blanks_a_row(tmp_path: Path, secret: str) -> None:
+async def test_the_token_type_of_an_authorization_server_never_blanks_a_row(tmp_path: Path, secret: str) -> None:
     answer = dumps({"access_token": secret, "token_type": "x"}).encode()
     reply = OAuthResponse("https://as.example/token", 200, {"content-type": "application/json"}, answer)
     with pytest.raises(TokenError):
@@ -144,7 +144,7 @@ async def test_which_changed_tools_were_kept_is_recorded(tmp_path: Path, kept: t
     assert (detail["kept"], detail["held_back"]) == (list(kept), [name for name in names if name not in kept])
 
 
-def test_every_kind_of_answer_has_words_of_its_own() -> None:
+def test_every_kind_of_answer_has_its_own_words() -> None:
     classes: set[type[Any]] = set()
     for question in get_args(AnyQuestion):
         (answer,) = get_args(question.__orig_bases__[0])
@@ -163,7 +163,7 @@ async def test_a_question_that_is_withdrawn_is_recorded_too(tmp_path: Path) -> N
     assert [(row.event, row.who) for row in stored_rows(tmp_path)] == [("withdrawn", "nobody")]
 
 
-async def test_what_must_be_recorded_and_cannot_be_is_refused(tmp_path: Path) -> None:
+async def test_calls_that_must_be_recorded_and_cannot_be_are_refused(tmp_path: Path) -> None:
     (tmp_path / "no").write_text("a file where a folder should be")
     audit_log = create_log(tmp_path / "no", required=True)
     assert await audit_log.wrap_frontend(ScriptedFrontend(AllowOnce())).ask(ASKED) == Deny()
@@ -199,7 +199,7 @@ async def test_without_the_wish_for_content_no_word_of_arguments_or_answers_is_k
         assert row.event == "ended" or row.arguments
 
 
-async def test_no_row_holds_a_secret_wherever_it_stands(tmp_path: Path) -> None:
+async def test_no_row_contains_a_secret_anywhere(tmp_path: Path) -> None:
     audit_log, key = create_log(tmp_path, content=True), "sk-abcdefghijklmnopqrstuvwxyz0123"
     act = AuditSubject(kind="process", server="s", name=f"run --token {key}", arguments={"x": key})
     await audit_log.wrap_frontend(ScriptedFrontend(AllowOnce())).ask(replace(ASKED, server="s", tool="t", why=key))
@@ -261,7 +261,7 @@ FORM = FillForm(server="s", why="w", message="m", fields=FIELDS)
 @pytest.mark.parametrize(
     ("given", "sent"), [({}, {"n": 3}), ({"n": None, "t": "x"}, {"t": "x"}), ({"n": 4}, {"n": 4}), ({"n": 10}, None)]
 )
-async def test_the_row_of_a_form_is_about_what_was_sent_defaults_included(
+async def test_the_row_of_a_form_is_about_the_sent_content_including_defaults(
     tmp_path: Path, given: dict[str, Any], sent: dict[str, Any] | None
 ) -> None:
     audit_log = create_log(tmp_path, content=True)

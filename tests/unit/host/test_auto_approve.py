@@ -78,14 +78,14 @@ async def test_only_exactly_the_picked_tools_are_auto_approved(other: dict[str, 
         assert not mode.auto_approval.approve(identify_tool(offered_tool()), {})
 
 
-async def test_another_conversation_ends_it_wherever_it_is_noticed_first() -> None:
+async def test_another_conversation_ends_it_wherever_that_is_detected_first() -> None:
     async with run_auto_approval() as mode:
         mode.conversation.current = object()
         assert not mode.auto_approval.can_continue()
         assert mode.auto_approval.status is None
 
 
-async def test_what_is_started_anew_is_not_ended_with_what_it_replaced_and_all_of_it_is_recorded(
+async def test_a_restarted_mode_is_not_ended_with_the_old_one_and_all_is_recorded(
     tmp_path: Path,
 ) -> None:
     async with run_auto_approval(tmp_path / "audit.db") as mode:
@@ -102,7 +102,7 @@ async def test_what_is_started_anew_is_not_ended_with_what_it_replaced_and_all_o
         assert await mode.noted() == ["on", "off", "on", "off"]
 
 
-async def test_the_time_of_what_was_replaced_ends_nothing_when_it_is_over() -> None:
+async def test_the_timer_of_a_replaced_mode_ends_nothing() -> None:
     mode = AutoApprovalSetup()
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
@@ -133,7 +133,7 @@ def test_a_claim_counts_where_it_is_made_plainly_and_the_user_trusts_it(claims: 
     assert (subject.server, subject.server_digest, subject.account, subject.folder) == ("s", "sd", "work", "/srv")
 
 
-def test_a_grant_holds_the_digests_of_what_its_rule_names_and_no_others() -> None:
+def test_a_grant_has_the_digests_of_the_tools_its_rule_names_and_no_others() -> None:
     subject, other = identify_tool(offered_tool()), offered_tool("w").definition
     subject = replace(subject, server_tools={**subject.server_tools, "w": other})
     assert make_grant(subject, replace(parse_rule("s"), tool=exact_pattern("t"))).tools == {"t": subject.digest}

@@ -262,7 +262,7 @@ async def test_a_list_that_is_refused_before_a_call_does_not_stop_the_call(
 
 
 @pytest.mark.req("cache.error-refetch")
-async def test_a_call_refused_for_what_it_asks_makes_the_next_one_look_first(
+async def test_a_call_refused_for_its_arguments_makes_the_next_one_list_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(change_watcher, "IDLE_RATIO", 0)

@@ -71,7 +71,7 @@ def test_a_huge_command_is_looked_through() -> None:
         ("http://mcp.localhost/mcp", "without encryption"),
     ],
 )
-def test_an_address_that_is_not_what_it_seems_is_pointed_out(url: str, words: str) -> None:
+def test_a_deceptive_url_is_pointed_out(url: str, words: str) -> None:
     (only,) = make_question(ServerConfig(name="x", url=url), None).warnings
     assert words in only
 

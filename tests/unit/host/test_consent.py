@@ -104,7 +104,7 @@ def allow_rule(text: str, **more: Any) -> AllowRule:
     return AllowRule(replace(parse_rule(text), **more))
 
 
-async def test_a_rule_allows_what_it_covers_from_then_on_and_in_the_next_run(open_consent: Make) -> None:
+async def test_a_rule_allows_covered_calls_from_then_on_and_in_the_next_run(open_consent: Make) -> None:
     consent = open_consent(allow_rule("s/t?n=<10"), NO)
     first = await consent.decide(create_identity(), n=5)
     assert isinstance(first, Approval)
@@ -129,7 +129,7 @@ async def test_a_rule_that_is_over_before_it_is_given_allows_nothing(open_consen
 
 
 @pytest.mark.parametrize("text", ["s", "s/*"])
-async def test_a_grant_for_a_whole_server_holds_for_the_tools_it_had_then(open_consent: Make, text: str) -> None:
+async def test_a_grant_for_a_whole_server_covers_the_tools_it_had_then(open_consent: Make, text: str) -> None:
     consent = open_consent(allow_rule(text), NO)
     assert isinstance(await consent.decide(create_identity("t")), Approval)
     assert isinstance(await consent.decide(create_identity("a")), Approval)
@@ -149,7 +149,7 @@ async def test_a_changed_tool_suspends_its_grants_for_good(open_consent: Make) -
     assert isinstance(await consent.again().decide(create_identity()), Approval)
 
 
-async def test_a_server_that_is_started_in_another_way_is_asked_about_and_the_first_one_keeps_its_grants(
+async def test_a_server_started_differently_is_asked_about_and_the_first_one_keeps_its_grants(
     open_consent: Make,
 ) -> None:
     consent = open_consent(AllowAlways(), NO)
@@ -158,7 +158,7 @@ async def test_a_server_that_is_started_in_another_way_is_asked_about_and_the_fi
     assert isinstance(await consent.decide(create_identity()), Approval)
 
 
-async def test_a_grant_is_for_the_account_it_was_given_with(open_consent: Make) -> None:
+async def test_a_grant_is_bound_to_the_account_it_was_given_for(open_consent: Make) -> None:
     consent = open_consent(AllowAlways(), NO, NO)
     await consent.decide(create_identity(account="me"))
     assert await consent.decide(create_identity(account="you")) == NO
@@ -166,7 +166,7 @@ async def test_a_grant_is_for_the_account_it_was_given_with(open_consent: Make) 
     assert isinstance(await consent.decide(create_identity(account="me")), Approval)
 
 
-async def test_a_rule_of_a_conversation_ends_with_it_and_comes_back_with_it(open_consent: Make) -> None:
+async def test_a_conversation_rule_ends_with_the_conversation_and_returns_with_it(open_consent: Make) -> None:
     consent = open_consent(allow_rule("s/t", scope="conversation"), NO)
     await consent.decide(create_identity())
     consent.conversation.id = "c2"
@@ -208,7 +208,7 @@ async def test_a_grant_ends_when_it_expires_also_when_the_clock_is_set_back_afte
 
 
 @pytest.mark.parametrize("seen", ["used", "another"])
-async def test_what_expires_does_not_count_while_the_clock_is_before_what_is_known_to_have_happened(
+async def test_an_expiring_grant_is_inactive_while_the_clock_is_before_known_events(
     open_consent: Make, monkeypatch: pytest.MonkeyPatch, seen: str
 ) -> None:
     clock = SteppingClock(monkeypatch)
@@ -224,7 +224,7 @@ async def test_what_expires_does_not_count_while_the_clock_is_before_what_is_kno
     assert isinstance(await consent.decide(create_identity()), Approval)
 
 
-async def test_what_expires_does_not_count_while_the_clock_is_before_the_grant(
+async def test_an_expiring_grant_is_inactive_while_the_clock_is_before_its_creation(
     open_consent: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = SteppingClock(monkeypatch)
@@ -264,7 +264,7 @@ async def test_another_way_to_start_a_server_with_another_tool_suspends_nothing_
     assert isinstance(await consent.decide(create_identity()), Approval)
 
 
-async def test_what_was_allowed_for_the_session_moves_on_with_exactly_what_was_kept(open_consent: Make) -> None:
+async def test_session_grants_carry_over_with_exactly_the_kept_tools(open_consent: Make) -> None:
     consent, now = open_consent(AllowSession()), create_identity(words="new")
     before = create_identity()
     await consent.decide(before)
@@ -351,7 +351,7 @@ async def test_arguments_that_the_user_edits_are_held_against_the_never_list_too
     assert "s/t?p=under:/etc" in verdict.reason
 
 
-async def test_a_rule_that_comes_with_edited_arguments_is_about_those_and_not_about_what_was_asked(
+async def test_a_rule_saved_with_edited_arguments_covers_those_and_not_the_original_ones(
     open_consent: Make,
 ) -> None:
     consent = open_consent(AllowRule(parse_rule("s/t?n=<10"), {"n": 5}), NO)
@@ -413,7 +413,7 @@ async def test_a_rule_of_the_command_allows_and_a_tool_that_changed_since_a_gran
     assert await open_consent(NO, written=written).decide(create_identity("a"), n=1, changed=True) == NO
 
 
-async def test_what_no_question_was_asked_about_is_denied_where_it_must_be_recorded_and_cannot_be(
+async def test_calls_without_a_question_are_denied_if_they_must_be_recorded_and_cannot_be(
     open_consent: Make, tmp_path: Path
 ) -> None:
     (tmp_path / "no").write_text("a file where a folder should be")
@@ -430,7 +430,7 @@ async def test_what_no_question_was_asked_about_is_denied_where_it_must_be_recor
     assert "audit log" in verdict.reason
 
 
-async def test_a_grant_is_bound_to_the_definition_that_was_shown_and_not_to_what_the_server_lists_by_then(
+async def test_a_grant_is_bound_to_the_definition_shown_and_not_to_the_current_listing(
     open_consent: Make,
 ) -> None:
     shown, listed_since = create_identity(), create_identity(words="evil")
@@ -460,7 +460,7 @@ def manual_tool(tool: str, words: str = "") -> Any:
     return SimpleNamespace(connection=connection, definition=now)
 
 
-async def test_what_the_user_calls_runs_unless_it_is_forbidden_or_was_allowed_as_something_else(
+async def test_a_manual_call_runs_unless_it_is_forbidden_or_its_approved_definition_changed(
     open_consent: Make,
 ) -> None:
     await open_consent(AllowAlways()).decide(create_identity())
@@ -497,7 +497,7 @@ async def test_auto_approval_is_checked_last_and_applies_only_when_nothing_else_
     assert counted == ["t"]
 
 
-async def test_without_anybody_to_ask_what_no_rule_covers_is_refused(open_consent: Make, tmp_path: Path) -> None:
+async def test_without_a_frontend_calls_that_no_rule_covers_are_refused(open_consent: Make, tmp_path: Path) -> None:
     consent = open_consent(AllowAlways())
     await consent.decide(create_identity())
     alone = ConsentProgram(tmp_path / "s.db", RefusingFrontend(), consent.checker)
@@ -529,7 +529,7 @@ async def test_a_store_that_fails_allows_nothing_that_was_stored_and_keeps_new_a
     assert "no such table" in consent.told[0]
 
 
-async def test_what_is_kept_for_the_run_because_the_store_fails_expires_all_the_same(
+async def test_a_grant_kept_in_memory_because_the_store_fails_still_expires(
     open_consent: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = SteppingClock(monkeypatch)

@@ -65,7 +65,7 @@ async def test_accept_decline_and_cancel_of_a_form_reach_the_server_as_such(
 @pytest.mark.req("elic.form.mode-absent")
 @pytest.mark.req("mrtr.trust")
 @pytest.mark.parametrize("revision", BOTH_ERAS)
-async def test_the_question_says_who_asks_for_what_and_why(revision: str, tmp_path: Path) -> None:
+async def test_the_question_shows_the_asker_the_request_and_the_reason(revision: str, tmp_path: Path) -> None:
     _, (question,) = await collect_replies(tmp_path, revision, {"a": form_request(NAME)}, Decline())
     assert question == FillForm(
         server="peer",
@@ -94,7 +94,7 @@ async def test_an_empty_form_is_confirmed_with_an_empty_content(revision: str, t
 
 
 @pytest.mark.req("elic.form.validate")
-async def test_a_wrong_answer_of_a_front_never_reaches_the_server(tmp_path: Path) -> None:
+async def test_an_invalid_answer_of_a_frontend_never_reaches_the_server(tmp_path: Path) -> None:
     got, _ = await collect_replies(tmp_path, "2025-11-25", {"a": form_request(NAME)}, Accept({"name": 5}))
     assert got["a"]["error"]["code"] == -32603
 
@@ -112,7 +112,9 @@ async def test_a_wrong_answer_of_a_front_never_reaches_the_server(tmp_path: Path
         ("elicitation/create", {"mode": "form", "message": "x" * 70_000, "requestedSchema": {"type": "object"}}),
     ],
 )
-async def test_what_no_front_can_show_is_refused_unseen(ask: tuple[str, dict[str, Any]], tmp_path: Path) -> None:
+async def test_questions_that_no_frontend_can_show_are_refused_unseen(
+    ask: tuple[str, dict[str, Any]], tmp_path: Path
+) -> None:
     got, asked = await collect_replies(tmp_path, "2025-11-25", {"a": ask})
     assert got["a"]["error"]["code"] == -32602
     (tmp_path / "m").mkdir()
@@ -122,7 +124,7 @@ async def test_what_no_front_can_show_is_refused_unseen(ask: tuple[str, dict[str
 
 
 @pytest.mark.req("elic.form.no-secrets")
-async def test_a_form_that_asks_for_a_secret_comes_with_a_warning(tmp_path: Path) -> None:
+async def test_a_form_that_asks_for_a_secret_shows_a_warning(tmp_path: Path) -> None:
     _, (question,) = await collect_replies(
         tmp_path, STATELESS, {"a": form_request({"p": {"type": "string", "title": "Password"}})}, Cancel()
     )
@@ -351,7 +353,7 @@ async def test_a_call_that_needs_addresses_visited_asks_for_each_and_is_repeated
 
 
 @pytest.mark.req("elic.url.complete")
-async def test_the_call_is_repeated_by_itself_when_the_server_says_that_it_is_done(tmp_path: Path) -> None:
+async def test_the_call_is_repeated_automatically_when_the_server_reports_completion(tmp_path: Path) -> None:
     peer = UrlGateServer(PAGE)
     frontend = ScriptedFrontend(AcceptUrl())  # the question whether to repeat it is never answered
     async with open_asking_host(tmp_path, peer, frontend) as host, anyio.create_task_group() as group:
@@ -436,7 +438,7 @@ async def test_a_server_whose_questions_were_answered_may_ask_as_many_again(tmp_
     assert [reply for _, reply in peer.results] == [{"result": {"action": "decline"}}] * (MAX_SERVER_QUESTIONS + 1)
 
 
-async def test_the_time_a_person_is_asked_counts_for_no_deadline(tmp_path: Path) -> None:
+async def test_the_users_time_counts_for_no_deadline(tmp_path: Path) -> None:
     peer = AskingServer("2025-11-25", {"a": form_request(NAME)})
 
     class SlowFrontend(ScriptedFrontend):

@@ -119,7 +119,7 @@ async def test_the_same_question_is_asked_once(tmp_path: Path, monkeypatch: pyte
     ["file:///etc/passwd", "FILE://Host/%7e/../x", "git://repo?ref=main#L1", "https://example.org/a b", "urn:x:y",
      "x:ü", "no scheme at all", "custom+a.b-c:1", " a://padded "],
 )  # fmt: skip
-async def test_any_address_goes_to_the_server_letter_for_letter(uri: str, tmp_path: Path) -> None:
+async def test_any_url_is_passed_to_the_server_unchanged(uri: str, tmp_path: Path) -> None:
     def answers(method: str, params: dict[str, Any]) -> Any:
         return {"contents": [{"uri": params["uri"], "text": "from the server"}]}
 
@@ -187,7 +187,7 @@ REVIEW = {"name": "review", "arguments": [{"name": "code", "required": True}, {"
 
 @pytest.mark.req("prompts.args.form")
 @pytest.mark.req("prompts.args.strings")
-async def test_a_prompt_without_what_it_needs_is_not_asked_for(tmp_path: Path) -> None:
+async def test_a_prompt_without_its_required_arguments_is_not_requested(tmp_path: Path) -> None:
     peer = server_with_lists(lambda *_: {"messages": []}, prompts=[REVIEW])
     async with open_peer_host(tmp_path, peer) as host:
         with pytest.raises(UsageError, match="'review' of 'peer' needs code"):
@@ -234,7 +234,7 @@ async def test_lists_that_were_not_declared_are_not_asked_for(tmp_path: Path) ->
 
 
 @pytest.mark.req("res.fields")
-async def test_what_a_resource_says_of_itself_is_in_the_catalog(tmp_path: Path) -> None:
+async def test_the_description_of_a_resource_is_in_the_catalog(tmp_path: Path) -> None:
     full = {
         "uri": "a://1", "name": "n", "title": "T", "description": "D", "mimeType": "text/plain", "size": 12,
         "annotations": {"audience": ["user"], "priority": 0.5, "lastModified": "2025-01-12T15:00:58Z"},

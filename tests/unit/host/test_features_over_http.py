@@ -135,7 +135,7 @@ async def test_a_watched_resource_uses_a_stream_that_closes_with_the_last_watche
 
 
 @pytest.mark.req("sub.abrupt-end")
-async def test_a_stream_that_breaks_is_opened_again_and_what_was_missed_is_found(tmp_path: Path) -> None:
+async def test_a_broken_stream_is_reopened_and_missed_events_are_found(tmp_path: Path) -> None:
     server = FeatureServer()
     async with serve(server.handle) as raw, open_peer_host(tmp_path, url=raw.url) as host:
         await host.servers.ensure_ready("peer")

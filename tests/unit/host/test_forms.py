@@ -151,7 +151,7 @@ def test_a_default_of_more_values_than_there_are_choices_is_none() -> None:
 
 @pytest.mark.req("elic.form.enum-multi")
 @pytest.mark.parametrize("required", [True, False])
-def test_no_choice_at_all_is_an_answer_wherever_the_rules_allow_for_it(required: bool) -> None:
+def test_an_empty_choice_is_a_valid_answer_wherever_the_rules_allow_it(required: bool) -> None:
     colours = {"type": "array", "items": {"type": "string", "enum": ["r", "g", "b"]}, "default": ["g"]}
     assert validate_content(form_fields({"x": colours}, *(["x"] if required else [])), {"x": []}) == {"x": []}
 
@@ -185,7 +185,7 @@ def test_fields_left_alone_are_sent_with_their_defaults_in_the_right_type() -> N
 
 
 @pytest.mark.parametrize("default", [5, "x" * 9, None, ["a"], {}])
-def test_a_default_that_breaks_the_rules_of_its_own_field_is_none(default: Any) -> None:
+def test_a_default_that_violates_its_own_field_is_dropped(default: Any) -> None:
     assert only_field({"type": "string", "maxLength": 8, "default": default}).default is None
 
 
@@ -204,7 +204,7 @@ def test_required_fields_must_be_filled_in_and_empty_optional_ones_are_left_out(
 
 
 @pytest.mark.req("elic.form.required")
-def test_the_empty_text_is_an_answer_of_its_own_wherever_the_rules_allow_for_it() -> None:
+def test_the_empty_text_is_a_valid_answer_wherever_the_rules_allow_it() -> None:
     free, address = {"type": "string"}, {"type": "string", "format": "email"}
     form = form_fields({"note": free, "bounded": {"type": "string", "minLength": 1}, "mail": address})
     assert validate_content(form, {"note": "", "bounded": "", "mail": ""}) == {"note": ""}

@@ -128,7 +128,7 @@ async def test_a_grant_of_a_server_that_is_started_otherwise_of_held_tools_or_su
     assert await program_grants.states() == [("suspended", CHANGED_REASON)]
 
 
-async def test_a_grant_for_another_account_than_the_present_one_does_not_count(program_grants: ProgramGrants) -> None:
+async def test_a_grant_for_another_account_does_not_apply(program_grants: ProgramGrants) -> None:
     for account, found in (("work", ("counts", "")), ("home", ("elsewhere", OTHER_ACCOUNT))):
         await program_grants.grants.add(
             Grant(rule=parse_rule("x/t"), server_digest="xd", tools={"t": "d"}, account=account)
@@ -189,7 +189,7 @@ async def test_grants_are_found_by_server_and_by_any_of_their_words(program_gran
         } == found
 
 
-async def test_what_is_revoked_counts_no_more_keeps_its_uses_and_is_recorded(program_grants: ProgramGrants) -> None:
+async def test_a_revoked_grant_is_inactive_keeps_its_uses_and_is_recorded(program_grants: ProgramGrants) -> None:
     given = await program_grants.give()
     program_grants.grants.count_use(given.id)
     assert (await program_grants.permissions.revoke(given.id[:5])).uses == 1

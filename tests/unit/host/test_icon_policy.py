@@ -80,7 +80,7 @@ def test_a_mislabelled_icon_is_skipped_for_the_next_one(src: str) -> None:
     assert find_drawable((Icon(src), good), dark=True) == find_drawable((good,), dark=True)
 
 
-def test_an_icon_for_this_theme_comes_before_one_for_any_and_that_before_one_for_the_other() -> None:
+def test_an_icon_for_this_theme_is_preferred_to_a_general_one_and_that_to_one_for_the_other() -> None:
     light, dark, any_ = (
         Icon(image_data_url("PNG"), theme="light"),
         Icon(image_data_url("JPEG"), theme="dark"),

@@ -52,7 +52,7 @@ class ParallelServer(AskingServer):
 
 
 @pytest.mark.req("mrtr.isolation")
-async def test_answers_and_states_go_into_their_own_call_and_into_no_parallel_one(tmp_path: Path) -> None:
+async def test_answers_and_states_are_sent_with_their_own_call_and_no_parallel_one(tmp_path: Path) -> None:
     count = 8
     peer = ParallelServer(STATELESS)
 

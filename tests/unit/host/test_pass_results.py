@@ -57,7 +57,9 @@ async def test_a_result_is_given_unread_only_where_a_rule_certainly_covers_its_c
     assert len(frontend.asked) == (not passes)
 
 
-async def test_what_must_be_recorded_and_cannot_be_is_withheld(rule_matcher: RuleMatcher, tmp_path: Path) -> None:
+async def test_results_that_must_be_recorded_and_cannot_be_are_withheld(
+    rule_matcher: RuleMatcher, tmp_path: Path
+) -> None:
     (tmp_path / "no").write_text("a file where a folder should be")
     strict = AuditLog(AuditStore(tmp_path / "no" / "l.db"), AuditConfig(required=True))
     result = await create_reviewer(ScriptedFrontend(), rule_matcher, parse_rule("s"), strict).review(

@@ -33,7 +33,7 @@ def test_a_picture_counts_only_when_its_bytes_are_one() -> None:
     assert "no picture" in fake.text
 
 
-def test_the_pictures_of_one_result_are_bounded_together() -> None:
+def test_the_images_of_one_result_are_bounded_together() -> None:
     data = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(3_000_000)).decode()
     rendered = render(tool_result(content=[{"type": "image", "data": data, "mimeType": "image/png"}] * 3))
     assert len(rendered.images) == 1
@@ -56,14 +56,14 @@ def test_structured_content_alone_is_shown_as_json() -> None:
 
 
 @pytest.mark.req("llm.big-results")
-def test_the_model_gets_a_bounded_text_that_names_what_is_missing() -> None:
+def test_the_model_gets_a_bounded_text_that_names_missing_parts() -> None:
     rendered = render(tool_result(content=[{"type": "text", "text": "x" * (MODEL_TEXT_LIMIT + 1234)}]))
     assert len(rendered.text) == MODEL_TEXT_LIMIT + 1234
     cut = "[mcphost: these were the first 262,144 of 263,378 bytes of this result. The rest is left out]"
     assert rendered.bounded_model_text().endswith(f"x\n{cut}")
 
 
-def test_the_bound_is_one_of_bytes_and_cuts_no_character() -> None:
+def test_the_bound_counts_bytes_and_cuts_no_character() -> None:
     rendered = render(tool_result(content=[{"type": "text", "text": "a" + "語" * MODEL_TEXT_LIMIT}]))
     told = rendered.bounded_model_text().partition("\n")[0]
     assert MODEL_TEXT_LIMIT - 3 < len(told.encode()) <= MODEL_TEXT_LIMIT
@@ -96,7 +96,7 @@ def test_a_digest_ignores_order_and_space_and_sees_every_unknown_field() -> None
     assert fingerprint(Raw(b'{"x":{"a":2,"b":1},"name":"a","new":0}')) != one
 
 
-def test_a_result_of_very_many_parts_is_read_up_to_a_bound_and_says_so() -> None:
+def test_a_result_with_very_many_parts_is_read_up_to_a_bound_with_a_note() -> None:
     raw = b'{"content":[' + b",".join([b"{}"] * 300_000) + b"]}"
     parts = make_parts(decode(raw, CallToolResult))
     assert len(parts) == MAX_BLOCKS + 1

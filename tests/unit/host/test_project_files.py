@@ -108,7 +108,7 @@ def test_another_content_of_a_projects_ca_file_is_another_server(tmp_path: Path)
     assert server_digest(web) not in (before, after)
 
 
-def test_what_is_too_much_to_look_at_is_pointed_out(tmp_path: Path) -> None:
+def test_an_oversized_change_is_pointed_out(tmp_path: Path) -> None:
     value = " ".join(["/x/y"] * 200_000)
     many = {f"NAME_{n}_OPTS": "/a /b /c" for n in range(10_000)}
     for env in ({"NODE_OPTIONS": value}, {"PATH": value.replace(" ", ":")}, many):

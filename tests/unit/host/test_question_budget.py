@@ -75,5 +75,5 @@ def test_a_request_of_very_many_values_is_refused_before_objects_are_made(item: 
 
 
 @pytest.mark.parametrize("text", ["a, b; " * 200_000, '{"a": [1, 2]}, ' * 50_000, '\\",{[' * 200_000])
-def test_a_long_text_is_one_value_whatever_it_holds(text: str) -> None:
+def test_a_long_text_is_one_value_whatever_it_contains(text: str) -> None:
     run_steps(parse_server_request("sampling/createMessage", sampling_params(encode({"type": "text", "text": text}))))

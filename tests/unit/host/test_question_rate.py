@@ -45,7 +45,7 @@ async def ask_and_withdraw(handler: ServerRequestHandler, frontend: ScriptedFron
     return replies[0] if replies else None
 
 
-async def test_questions_that_are_taken_back_without_end_are_refused_and_folded_into_one_row(tmp_path: Path) -> None:
+async def test_endlessly_withdrawn_questions_are_refused_and_recorded_as_one_row(tmp_path: Path) -> None:
     audit_log, frontend = create_audit_log(tmp_path), ScriptedFrontend()
     handler = create_request_handler(audit_log, frontend)
     replies = [await ask_and_withdraw(handler, frontend) for _ in range(BURST + 30)]

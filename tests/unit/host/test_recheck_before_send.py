@@ -70,7 +70,7 @@ async def call_during_change(
 
 
 @CHANGES
-async def test_a_call_is_not_sent_when_what_allowed_it_ended_while_folders_were_asked_about(
+async def test_a_call_is_not_sent_if_its_permission_ended_during_a_folder_question(
     tmp_path: Path, change: Change, why: str, told: str
 ) -> None:
     peer = AskingServer("2025-11-25")
@@ -81,7 +81,7 @@ async def test_a_call_is_not_sent_when_what_allowed_it_ended_while_folders_were_
 
 
 @CHANGES
-async def test_answers_to_a_call_are_not_sent_when_what_allowed_it_ended_meanwhile(
+async def test_answers_to_a_call_are_not_sent_if_its_permission_ended_meanwhile(
     tmp_path: Path, change: Change, why: str, told: str
 ) -> None:
     peer = AskingServer(STATELESS, {"who": form_request()})

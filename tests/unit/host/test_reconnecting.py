@@ -113,7 +113,7 @@ async def test_a_server_that_dies_in_a_call_is_started_again_and_the_call_is_not
 @pytest.mark.req("stdio.restart")
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 @pytest.mark.parametrize("moment", ["before", "while it is recorded"])
-async def test_a_call_right_after_the_death_of_its_server_goes_to_the_new_one(
+async def test_a_call_right_after_a_server_died_goes_to_the_new_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, revision: str, moment: str
 ) -> None:
     monkeypatch.setattr(connection, "BACK_OFF", (0.01,) * 5)
@@ -175,7 +175,7 @@ async def test_a_server_that_worked_is_tried_again_while_it_cannot_start(
         assert note.read_text().count('"method":"initialize"') == 2
 
 
-async def test_a_server_that_never_worked_is_not_tried_again_by_itself(
+async def test_a_server_that_never_worked_is_not_retried_automatically(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "BACK_OFF", (0.01,) * 5)
@@ -188,7 +188,7 @@ async def test_a_server_that_never_worked_is_not_tried_again_by_itself(
 
 
 @pytest.mark.req("http.session.404-state")
-async def test_after_a_forgotten_session_the_lists_are_fetched_anew(tmp_path: Path) -> None:
+async def test_lists_are_fetched_again_after_a_forgotten_session(tmp_path: Path) -> None:
     server = SessionForgettingServer()
 
     async def handler(request: ReceivedRequest) -> object:
@@ -240,7 +240,7 @@ async def test_a_lost_event_stream_is_opened_again_with_a_new_handshake(
     assert len(warnings) == 1  # reported once, however often it connects
 
 
-async def test_a_list_that_breaks_off_leaves_the_old_one_and_the_connection(
+async def test_a_list_that_breaks_off_keeps_the_old_list_and_the_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(requests, "FIRST_DELAY", 0.01)
@@ -268,7 +268,7 @@ async def test_a_list_that_breaks_off_leaves_the_old_one_and_the_connection(
     ("fault", "ran"),
     [("cut", True), ("reset", True), ("garbage", True), ("slow", True), ("502", True), ("503", False), ("413", False)],
 )
-async def test_a_failed_call_says_whether_its_tool_may_have_run(
+async def test_a_failed_call_reports_whether_its_tool_may_have_run(
     fault: str, ran: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_pool, "STALE_WINDOW", 0)

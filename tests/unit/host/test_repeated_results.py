@@ -30,7 +30,7 @@ def image_part(data: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("size", [100, 1_000_000])
-async def test_a_picture_that_the_structured_content_repeats_goes_once_and_never_as_text(
+async def test_an_image_repeated_in_structured_content_is_sent_once_and_never_as_text(
     tmp_path: Path, size: int
 ) -> None:
     block = image_part(random_png(size))
@@ -45,7 +45,7 @@ def _size(size: int) -> str:
 
 
 @pytest.mark.parametrize("size", [0, 1, 92_000, 700_000])
-async def test_a_text_that_the_structured_content_wraps_goes_once(tmp_path: Path, size: int) -> None:
+async def test_a_text_wrapped_in_structured_content_is_sent_once(tmp_path: Path, size: int) -> None:
     said = "one\n" + "line of a file\n" * (size // 15)
     part, finished = await call_tool_once(tmp_path, text_result(said, structuredContent={"content": said}))
     assert part.text.count("one") == 1

@@ -155,7 +155,7 @@ async def test_a_call_that_its_server_makes_a_task_of_is_looked_at_again_too(tmp
 
 
 @pytest.mark.req("tools.list-changed.review")
-async def test_the_model_s_call_is_asked_about_again_as_what_the_tool_is_now(tmp_path: Path) -> None:
+async def test_a_model_call_is_asked_about_again_with_the_current_definition(tmp_path: Path) -> None:
     model = ScriptedModel(tool_round(("peer__pay", {})), text_round("ok"))
     frontend = ScriptedFrontend(AllowOnce({}), AcceptToolChanges(("pay",)), Deny())
     async with (
@@ -193,7 +193,7 @@ class SlowSignInServer(BrowserUser):
         return await super().sign_in(**asked)
 
 
-async def test_a_person_has_time_to_sign_in_while_tools_are_listed_again_before_a_call(
+async def test_the_user_has_time_to_sign_in_while_tools_are_listed_again_before_a_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(change_watcher, "REFRESH_TIMEOUT", 0.3)
@@ -210,7 +210,7 @@ async def test_a_person_has_time_to_sign_in_while_tools_are_listed_again_before_
     assert user.times == 2, "nobody took the question away"
 
 
-async def test_a_person_has_time_to_sign_in_while_a_session_is_opened_anew(tmp_path: Path) -> None:
+async def test_the_user_has_time_to_sign_in_while_a_session_is_reopened(tmp_path: Path) -> None:
     user = SlowSignInServer()
     async with (
         run_peer(kind=ChangingToolServer) as peer,

@@ -58,6 +58,6 @@ def test_an_invalid_template_or_address_is_reported(template: str, values: dict[
         expand_template(template, values)
 
 
-def test_limits_are_what_they_say() -> None:
+def test_limits_apply_as_configured() -> None:
     most = features.TEMPLATE_URI_LIMIT
     assert len(expand_template("{a}", {"a": "y" * most})) == most

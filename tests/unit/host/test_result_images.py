@@ -61,7 +61,7 @@ def embedded_image(data: str, **members: Any) -> dict[str, Any]:
     return {"type": "resource", "resource": {"uri": "file:///a.png", "blob": data, **members}}
 
 
-async def test_a_picture_inside_a_resource_is_one_like_any_other(tmp_path: Path) -> None:
+async def test_an_image_inside_a_resource_is_treated_like_any_other(tmp_path: Path) -> None:
     mine, ours = png_base64(3), png_base64(5)
     event, part = await show_result(
         tmp_path,

@@ -147,7 +147,7 @@ async def test_a_result_that_can_no_longer_be_reviewed_is_withheld(
     assert [event.outcome for event in events if isinstance(event, ResultReviewed)] == ["withheld"]
 
 
-async def test_a_picture_that_is_left_out_goes_with_nothing_of_it(tmp_path: Path) -> None:
+async def test_a_removed_image_is_removed_completely(tmp_path: Path) -> None:
     answer = {"content": [{"type": "text", "text": "see"}, {"type": "image", "mimeType": "image/png", "data": PNG}]}
     frontend = ReviewFrontend(PassEditedResult(("see", None)))
     part, _ = await review_result(tmp_path, answer, frontend)
@@ -159,7 +159,7 @@ async def test_a_picture_that_is_left_out_goes_with_nothing_of_it(tmp_path: Path
     assert PNG.encode() not in read_all_files(tmp_path)
 
 
-async def test_structured_content_is_a_part_of_its_own_and_stays_json(tmp_path: Path) -> None:
+async def test_structured_content_is_a_separate_part_and_stays_json(tmp_path: Path) -> None:
     answer = text_result("two", structuredContent={"key": "hunter2"})
 
     def edited(question: ReviewResult) -> PassEditedResult:
@@ -179,7 +179,7 @@ async def test_redacted_text_does_not_reappear_in_structured_content(tmp_path: P
     assert part.text == "{}"
 
 
-async def test_what_was_meant_for_the_user_alone_is_not_offered(tmp_path: Path) -> None:
+async def test_content_for_the_user_alone_is_not_offered(tmp_path: Path) -> None:
     answer = {"content": [{"type": "text", "text": SECRET, "annotations": {"audience": ["user"]}}]}
     frontend = ReviewFrontend(PassResult())
     part, _ = await review_result(tmp_path, answer, frontend)
@@ -187,7 +187,7 @@ async def test_what_was_meant_for_the_user_alone_is_not_offered(tmp_path: Path) 
     assert SECRET not in part.text
 
 
-async def test_an_error_of_the_tool_is_shown_as_one_and_stays_one(tmp_path: Path) -> None:
+async def test_an_error_of_the_tool_is_shown_and_stored_as_one(tmp_path: Path) -> None:
     frontend = ReviewFrontend(PassResult())
     part, _ = await review_result(tmp_path, text_result("no such key", isError=True), frontend)
     assert frontend.reviews[0].is_error
@@ -204,7 +204,7 @@ async def test_the_words_of_a_refused_call_are_the_servers_and_are_read_first(tm
     assert tool_returns_of(model.requests[-1])[0].text == WITHHELD
 
 
-async def test_what_we_say_about_a_result_can_quote_it_and_is_withheld_with_it(tmp_path: Path) -> None:
+async def test_our_notes_about_a_result_may_quote_it_and_are_withheld_with_it(tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"key": {"type": "integer"}}, "required": ["key"]}
     peer = create_peer(tools__list=tools_result(tool_definition("it", outputSchema=schema)),
                      tools__call=text_result("x", structuredContent={"key": "hunter2"}))  # fmt: skip
@@ -230,7 +230,7 @@ def numbered_secret(params: dict[str, Any]) -> dict[str, Any]:
     return text_result(f"secret {params['arguments']['n']}")
 
 
-async def test_results_that_wait_hold_up_no_other_call_and_each_gets_its_own_answer(tmp_path: Path) -> None:
+async def test_waiting_results_block_no_other_call_and_each_gets_its_own_answer(tmp_path: Path) -> None:
     """There are more of them than calls that may run in parallel."""
 
     class LateReviewFrontend(ReviewFrontend):
@@ -259,7 +259,7 @@ async def test_results_that_wait_hold_up_no_other_call_and_each_gets_its_own_ans
         assert (asked[call].parts[0].text, told) == (f"secret {n}", f"of {n}")
 
 
-async def test_stopping_the_turn_ends_the_review_and_the_call_counts_as_one_that_ran(tmp_path: Path) -> None:
+async def test_stopping_the_turn_ends_the_review_and_the_call_counts_as_run(tmp_path: Path) -> None:
     frontend, model, audit_log = (
         ReviewFrontend(),
         ScriptedModel(GO, text_round("ok")),
@@ -382,7 +382,7 @@ async def test_the_rest_of_a_result_from_before_is_read_first_too(tmp_path: Path
     assert tool_returns_of(model.requests[-1])[0].text == WITHHELD
 
 
-async def test_a_resumed_conversation_has_what_the_model_got(tmp_path: Path) -> None:
+async def test_a_resumed_conversation_has_what_the_model_received(tmp_path: Path) -> None:
     async with open_host_with(
         tmp_path,
         review_server(text_result(SECRET)),
@@ -421,7 +421,7 @@ class FormReviewFrontend(ReviewFrontend):
 
 
 @pytest.mark.parametrize("revision", BOTH_ERAS)
-async def test_a_result_that_came_after_questions_of_the_server_is_read_first(tmp_path: Path, revision: str) -> None:
+async def test_a_result_that_follows_server_questions_is_read_first(tmp_path: Path, revision: str) -> None:
     frontend, model = (
         FormReviewFrontend(WithholdResult()),
         ScriptedModel(tool_round(("peer__ask", {})), text_round("ok")),
@@ -539,7 +539,7 @@ async def test_a_call_that_is_allowed_for_longer_has_each_result_reviewed(tmp_pa
     assert [tool_returns_of(request)[0].text for request in model.requests[1:]] == [SECRET, WITHHELD]
 
 
-def test_an_edited_part_keeps_what_it_is() -> None:
+def test_an_edited_part_keeps_its_kind() -> None:
     from mcphost.host.questions.questions import ResultPart
     from mcphost.host.questions.questions import passed_parts as taken
 

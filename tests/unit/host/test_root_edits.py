@@ -83,7 +83,7 @@ def test_folders_in_the_users_own_list_of_servers_are_named_as_misplaced(tmp_pat
 
 
 @pytest.mark.req("roots.permissions")
-def test_a_too_broad_folder_warns_and_an_unsendable_one_shows_why(
+def test_a_too_broad_folder_shows_a_warning_and_an_unsendable_one_the_reason(
     work_folders: tuple[Path, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(work_folders[0]))
@@ -162,7 +162,7 @@ async def test_an_edit_applies_to_its_scope(
     await database.close()
 
 
-async def test_a_folder_that_is_named_by_a_link_is_taken_out_and_put_back_like_any_other(
+async def test_a_folder_named_by_a_link_is_removed_and_restored_like_any_other(
     work_folders: tuple[Path, ...], tmp_path: Path
 ) -> None:
     (tmp_path / "link").symlink_to(work_folders[1])
@@ -198,7 +198,7 @@ async def test_a_folder_can_be_renamed_and_duplicates_are_reported(work_folders:
         ("/", "\u202e"),
     ],
 )
-async def test_what_is_no_readable_folder_or_no_plain_name_is_not_added(
+async def test_unreadable_folders_and_invalid_names_are_not_added(
     path: str, name: str, work_folders: tuple[Path, ...]
 ) -> None:
     roots = Roots(())
@@ -209,7 +209,7 @@ async def test_what_is_no_readable_folder_or_no_plain_name_is_not_added(
         await roots.remove(path or "/")
 
 
-async def test_a_look_that_ends_after_a_later_one_does_not_bring_back_what_was_taken_out(
+async def test_an_older_refresh_does_not_restore_a_removed_folder(
     work_folders: tuple[Path, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     roots = Roots((RootConfig(str(work_folders[1])),))

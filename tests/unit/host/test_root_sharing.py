@@ -116,13 +116,13 @@ async def test_a_folder_leaves_every_answer_at_the_moment_that_it_is_taken_out(f
 
 
 @pytest.mark.parametrize("answer", [None, True, "once", AllowOnce()])
-async def test_what_is_no_answer_shares_nothing(folders: tuple[Path, Path], answer: Any) -> None:
+async def test_an_invalid_answer_shares_nothing(folders: tuple[Path, Path], answer: Any) -> None:
     sharing, _, audit_log, _ = create_sharing(folders, answer)
     assert isinstance(await sharing.answer(""), ServerRequestRejection)
     assert audit_log.told == []
 
 
-async def test_once_is_for_once_and_this_run_for_what_was_shown_and_less(folders: tuple[Path, Path]) -> None:
+async def test_once_covers_one_request_and_this_run_covers_what_was_shown_and_less(folders: tuple[Path, Path]) -> None:
     sharing, roots, _, frontend = create_sharing(folders, ShareOnce(), ShareSession(), ShareOnce())
     for _ in range(4):
         assert len(root_uris(await sharing.answer(""))) == 2
@@ -135,7 +135,7 @@ async def test_once_is_for_once_and_this_run_for_what_was_shown_and_less(folders
     assert len(frontend.asked) == 3
 
 
-async def test_what_cannot_be_kept_is_out_for_this_run_all_the_same(folders: tuple[Path, Path], tmp_path: Path) -> None:
+async def test_an_unsaved_removal_applies_to_this_run(folders: tuple[Path, Path], tmp_path: Path) -> None:
     class FailingEditStore(FolderEditStore):
         async def save(self, place: str, edit: FolderEdit) -> None:
             raise StoreError("The disk is full.")
@@ -219,7 +219,7 @@ async def test_a_folder_that_a_server_may_never_know_is_left_out_without_a_quest
     assert [root.uri for root in question.roots] == [folders[1].as_uri()], "only what nothing was said about"
 
 
-async def test_a_new_folder_is_asked_about_alone_and_refusing_it_leaves_what_was_agreed_to(
+async def test_a_new_folder_is_asked_about_alone_and_refusing_it_keeps_earlier_answers(
     folders: tuple[Path, Path], tmp_path: Path
 ) -> None:
     first, _, _ = create_stored_sharing(tmp_path, (folders[0], folders[0]), ShareAlways())
@@ -286,7 +286,9 @@ class RootsServers:
             await anyio.lowlevel.checkpoint()
 
 
-async def test_a_server_that_asks_by_itself_is_asked_about_with_its_first_call(folders: tuple[Path, Path]) -> None:
+async def test_a_server_that_requests_roots_unasked_is_asked_about_at_its_first_call(
+    folders: tuple[Path, Path],
+) -> None:
     servers = RootsServers(folders, ShareOnce())
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
@@ -370,7 +372,7 @@ async def test_a_request_that_was_taken_back_is_asked_about_with_the_first_call_
     assert len(servers.frontend.asked) == 1
 
 
-async def test_what_a_program_that_is_gone_wanted_is_not_asked_for_the_next_one(folders: tuple[Path, Path]) -> None:
+async def test_requests_of_an_ended_program_are_not_asked_for_the_next_one(folders: tuple[Path, Path]) -> None:
     servers = RootsServers(folders)
     with anyio.fail_after(20):
         async with anyio.create_task_group() as asking:
@@ -383,7 +385,7 @@ async def test_what_a_program_that_is_gone_wanted_is_not_asked_for_the_next_one(
     assert servers.frontend.asked == []
 
 
-async def test_a_call_that_is_stopped_withdraws_the_question_and_the_next_one_asks_it(
+async def test_a_stopped_call_withdraws_the_question_and_the_next_call_asks_again(
     folders: tuple[Path, Path],
 ) -> None:
     servers = RootsServers(folders)
@@ -403,7 +405,7 @@ async def test_a_call_that_is_stopped_withdraws_the_question_and_the_next_one_as
     assert len(root_uris(servers.replies["s"][0])) == 2
 
 
-async def test_a_server_keeps_what_it_may_know_while_a_new_folder_waits_for_its_next_call(
+async def test_a_server_keeps_known_folders_while_a_new_one_waits_for_its_next_call(
     folders: tuple[Path, Path],
 ) -> None:
     servers = RootsServers(folders, ShareSession(), ShareSession())
@@ -425,7 +427,7 @@ async def test_a_server_keeps_what_it_may_know_while_a_new_folder_waits_for_its_
 
 
 # -- several servers
-async def test_servers_that_wait_at_the_same_moment_are_one_question_with_an_answer_for_each(
+async def test_servers_that_wait_at_once_are_one_question_with_an_answer_for_each(
     folders: tuple[Path, Path],
 ) -> None:
     names = ("a", "b", "c", "d")
@@ -444,7 +446,7 @@ async def test_servers_that_wait_at_the_same_moment_are_one_question_with_an_ans
 
 
 @pytest.mark.parametrize(("answer", "counts"), [(DoNotShare(), (0, 0)), (ShareAlways(), (2, 0)), (None, (0, 0))])
-async def test_an_answer_that_names_no_server_is_no_agreement_for_those_beside_the_first(
+async def test_an_answer_that_names_no_server_covers_only_the_first_one(
     folders: tuple[Path, Path], answer: Any, counts: tuple[int, int]
 ) -> None:
     servers = RootsServers(folders, answer, names=("a", "b"))

@@ -179,7 +179,7 @@ async def test_in_the_stateless_era_a_change_shows_in_the_next_answer_alone(
 # -- what may be a root
 @pytest.mark.req("roots.permissions")
 @pytest.mark.req("roots.monitor")
-async def test_only_folders_that_are_there_and_readable_are_shared_as_what_they_really_are(
+async def test_only_existing_readable_folders_are_shared_by_their_real_paths(
     configured_folders: tuple[RootConfig, ...], tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("x")
@@ -250,7 +250,7 @@ async def test_servers_that_begin_together_look_at_the_folders_once(
     assert looks == 2
 
 
-async def test_a_look_that_is_cancelled_is_made_anew_for_those_who_joined_it(
+async def test_a_cancelled_refresh_is_repeated_for_those_who_joined_it(
     configured_folders: tuple[RootConfig, ...],
 ) -> None:
     roots, found = Roots(configured_folders), list[RootFolders]()

@@ -73,7 +73,7 @@ pytestmark = pytest.mark.anyio
         ("n=re:.*", "x" * 100_000, "unsure"),
     ],
 )
-async def test_a_condition_matches_what_it_states(
+async def test_a_condition_matches_exactly_its_values(
     rule_matcher: RuleMatcher, condition: str, value: Any, answer: str
 ) -> None:
     assert await rule_matcher.match(parse_rule(f"fs/t?{condition}"), rule_input(n=value)) == answer

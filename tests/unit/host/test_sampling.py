@@ -114,7 +114,7 @@ async def test_the_users_model_answers_and_the_reply_names_it(revision: str, tmp
 @pytest.mark.req("samp.review-response")
 @pytest.mark.req("samp.system-prompt")
 @pytest.mark.parametrize("revision", BOTH_ERAS)
-async def test_request_and_reply_are_shown_whole_before_they_go_on(revision: str, tmp_path: Path) -> None:
+async def test_request_and_reply_are_shown_in_full_before_they_are_sent(revision: str, tmp_path: Path) -> None:
     preferences = {"hints": [{"name": "sonnet"}], "costPriority": 0.1}
     ask = sampling_request(
         systemPrompt="Be brief.", stopSequences=["END"], temperature=0.5, modelPreferences=preferences,
@@ -169,7 +169,7 @@ async def test_the_request_can_be_edited_and_never_gets_more_tokens(tmp_path: Pa
 
 @pytest.mark.req("samp.consent-controls")
 @pytest.mark.parametrize("revision", HANDSHAKE_REVISIONS)
-async def test_the_user_decides_whether_what_is_asked_and_what_the_server_sees(revision: str, tmp_path: Path) -> None:
+async def test_the_user_decides_about_the_request_and_about_the_reply(revision: str, tmp_path: Path) -> None:
     for number, answers in enumerate(((Deny("No."),), (ApproveUnchanged(), Deny("No.")))):
         (tmp_path / f"{number}").mkdir()
         reply, _, model = await run_sampling(tmp_path / f"{number}", sampling_request(), *answers, revision=revision)
@@ -389,7 +389,7 @@ async def test_without_a_model_the_server_gets_an_error_and_the_user_a_word(tmp_
             await host.tools.call("peer", "ask", {})
 
 
-async def test_what_a_provider_says_of_its_failure_is_for_the_user_alone(tmp_path: Path) -> None:
+async def test_the_error_text_of_a_provider_is_for_the_user_alone(tmp_path: Path) -> None:
     peer = AskingServer("2025-11-25", {"a": sampling_request()})
     model = ScriptedModel([ModelError("The account acme-7 has no money.")])
     async with open_asking_host(tmp_path, peer, ScriptedFrontend(ApproveUnchanged()), model) as host:
@@ -406,7 +406,7 @@ async def test_what_a_provider_says_of_its_failure_is_for_the_user_alone(tmp_pat
 @pytest.mark.req("samp.tools.review")
 @pytest.mark.req("samp.content.array")
 @pytest.mark.parametrize("revision", BOTH_ERAS)
-async def test_calls_of_the_model_go_back_to_the_server_and_never_run_here(revision: str, tmp_path: Path) -> None:
+async def test_calls_of_the_model_are_returned_to_the_server_and_never_run_here(revision: str, tmp_path: Path) -> None:
     def both(request: Any) -> Any:
         (tool,) = request.tools
         assert tool.name == "get_weather_1"
@@ -425,7 +425,7 @@ async def test_calls_of_the_model_go_back_to_the_server_and_never_run_here(revis
 
 @pytest.mark.req("samp.tools.meta")
 @pytest.mark.req("samp.tools.balance")
-async def test_results_go_to_the_model_under_ids_of_ours_and_its_own_id_comes_back(tmp_path: Path) -> None:
+async def test_results_are_sent_to_the_model_under_our_ids_and_returned_under_its_own(tmp_path: Path) -> None:
     made = ToolUsePart("call_9", "get_weather_1", {}, provider_id="toolu_1")
     model = ScriptedModel([ToolUseReady(made), StreamFinished("tool_calls")], text_round("ok"), text_round("ok"))
     peer = AskingServer("2025-11-25", {"a": sampling_request(tools=[TOOL])})
@@ -475,7 +475,7 @@ async def test_tools_are_refused_where_the_revision_does_not_know_them(members: 
 
 @pytest.mark.req("samp.content.single-before")
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18"])
-async def test_older_revisions_get_one_block_whatever_the_user_made_of_it(revision: str, tmp_path: Path) -> None:
+async def test_older_revisions_get_one_block_whatever_the_user_edits(revision: str, tmp_path: Path) -> None:
     edited = EditedReply((text_block("one"), text_block("two")))
     reply, _, _ = await run_sampling(tmp_path, sampling_request(), ApproveUnchanged(), edited, revision=revision)
     assert reply["result"]["content"] == text_block("one\ntwo")
@@ -653,7 +653,7 @@ async def test_how_deep_is_the_users_to_say(tmp_path: Path, most: int, answered:
     assert ["result" in message for message in peer.got][: answered + 1] == [True] * answered + [False]
 
 
-async def test_another_call_begins_anew(tmp_path: Path) -> None:
+async def test_another_call_starts_again(tmp_path: Path) -> None:
     peer = NestedSamplingServer("2025-11-25", AGAIN, AGAIN)
     frontend, model = ScriptedFrontend(*[ApproveUnchanged()] * 8), ScriptedModel(*[request_tool] * 4)
     async with open_asking_host(tmp_path, peer, frontend, model) as host:

@@ -69,7 +69,7 @@ def test_tokens_are_counted_to_the_last_one_and_the_narrower_limit_counts(
     assert bool(budget.available_tokens(40)[1]) == (session == 100)
 
 
-def test_what_goes_in_is_counted_rather_too_high() -> None:
+def test_input_tokens_are_estimated_rather_too_high() -> None:
     assert estimate_tokens([b"x" * 300, b"y" * 30]) == 110
 
 
@@ -159,7 +159,7 @@ async def test_whatever_the_user_writes_the_model_may_write_something_and_no_mor
 @pytest.mark.req("life.init.caps.sampling")
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
 @pytest.mark.parametrize("kind", ["review_sampling", "review_reply"])
-async def test_where_only_one_of_the_two_reviews_can_be_put_to_anybody_sampling_is_not_declared(
+async def test_sampling_is_not_declared_if_only_one_of_the_two_reviews_can_be_shown(
     kind: str, revision: str, tmp_path: Path
 ) -> None:
     class HalfFrontend(ScriptedFrontend):

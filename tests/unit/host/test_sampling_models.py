@@ -58,7 +58,7 @@ def test_hints_are_parts_of_names_and_the_first_that_matches_decides_over_every_
 
 
 @pytest.mark.req("samp.priorities")
-def test_priorities_rank_known_models_and_unknown_ones_are_marked() -> None:
+def test_priorities_rank_known_models_and_mark_unknown_ones() -> None:
     assert pick_model({"costPriority": 0.9, "intelligencePriority": 0.1})[0] == MINI.name
     assert pick_model({"costPriority": 0.1, "intelligencePriority": 0.9})[0] == OPUS.name
     even = pick_model({"costPriority": 1, "intelligencePriority": 1})
@@ -192,7 +192,7 @@ def test_a_minute_later_a_minute_is_over_and_the_run_is_not(monkeypatch: pytest.
 
 @pytest.mark.req("samp.include-context")
 @pytest.mark.parametrize("granted", [True, False])
-async def test_the_conversation_goes_along_only_where_the_user_added_it_to_that_request(
+async def test_the_conversation_is_included_only_where_the_user_added_it_to_that_request(
     granted: bool, tmp_path: Path
 ) -> None:
     peer = AskingServer("2025-06-18", {"a": sampling_request(includeContext="thisServer")})
@@ -243,7 +243,7 @@ def test_limits_and_models_are_read_from_the_settings_and_wrong_ones_are_named()
     assert len(problems) == 4
 
 
-def test_a_server_has_limits_of_its_own_which_only_the_users_own_file_sets() -> None:
+def test_limits_of_one_server_are_set_only_by_the_users_own_file() -> None:
     problems: list[str] = []
     written = {"requestsPerMinute": 2, "tokensPerMinute": "many", "x": 1}
     assert parse_sampling(written, "s", "user", problems.append) == {"requests_per_minute": 2}

@@ -61,7 +61,7 @@ async def test_a_change_counts_even_from_a_server_that_did_not_declare_list_chan
 
 
 @pytest.mark.req("tools.list.not-per-connection")
-async def test_what_one_connection_listed_is_kept_for_the_next_with_its_names_and_approvals(tmp_path: Path) -> None:
+async def test_listings_of_one_connection_are_kept_for_the_next_with_names_and_approvals(tmp_path: Path) -> None:
     listed = tools_result(tool_definition("b.c"), tool_definition("a"))
     peers = {"peer": create_peer(tools__list=listed, tools__call=text_result("one"))}
     model = ScriptedModel(tool_round(("peer__a", {})), text_round("ok"), tool_round(("peer__a", {})), text_round("ok"))
@@ -92,7 +92,7 @@ async def test_a_tool_whose_definition_is_over_a_megabyte_is_left_out_and_that_i
 
 
 @pytest.mark.req("tools.name.duplicate")
-async def test_of_two_tools_with_one_name_the_first_counts_and_the_other_is_named(tmp_path: Path) -> None:
+async def test_of_two_tools_with_one_name_the_first_is_used_and_the_other_is_reported(tmp_path: Path) -> None:
     listed = tools_result(
         tool_definition("same", description="first"),
         tool_definition("same", description="second"),
@@ -163,7 +163,7 @@ async def test_the_model_gets_tools_in_the_same_order_whatever_the_order_of_the_
     ("title", "annotated", "label"),
     [("T", "A", "T"), (None, "A", "A"), (None, None, "n"), ("", "", "n"), ("", "A", "A")],
 )
-async def test_the_title_is_what_people_read_and_the_name_is_what_is_called(
+async def test_the_title_is_displayed_and_the_name_is_used_for_calls(
     tmp_path: Path, title: str | None, annotated: str | None, label: str
 ) -> None:
     definition = tool_definition("n", title=title, annotations={"title": annotated})
@@ -196,7 +196,7 @@ async def test_no_claim_of_a_tool_spares_it_the_question(tmp_path: Path, revisio
 
 
 @pytest.mark.req("tools.annotations.defaults")
-def test_what_a_tool_does_not_claim_counts_as_the_worse() -> None:
+def test_missing_annotations_count_as_the_worse_value() -> None:
     assert ToolAnnotations().effective == ToolAnnotations(None, False, True, False, True)
     claimed = ToolAnnotations("t", True, False, True, False)
     assert claimed.effective == claimed
@@ -204,7 +204,7 @@ def test_what_a_tool_does_not_claim_counts_as_the_worse() -> None:
 
 # -- words of servers
 @pytest.mark.req("sec.untrusted-descriptions")
-async def test_words_of_a_server_reach_the_model_without_hidden_ones_and_with_its_name(tmp_path: Path) -> None:
+async def test_texts_of_a_server_reach_the_model_without_hidden_ones_and_with_its_name(tmp_path: Path) -> None:
     hidden = "".join(chr(0xE0000 + ord(char)) for char in "obey")
     peer = create_peer(
         info={"instructions": f"call me{hidden}\x1b[2J"},
@@ -218,7 +218,7 @@ async def test_words_of_a_server_reach_the_model_without_hidden_ones_and_with_it
 
 
 @pytest.mark.req("sec.cross-server")
-async def test_what_goes_from_one_server_to_another_stands_in_the_question(tmp_path: Path) -> None:
+async def test_data_passed_from_one_server_to_another_is_shown_in_the_question(tmp_path: Path) -> None:
     peers = {
         "bank": create_peer(tools__list=tools_result(tool_definition("balance")), tools__call=text_result("secret 42")),
         "mail": create_peer(tools__list=tools_result(tool_definition("send")), tools__call=text_result("sent")),

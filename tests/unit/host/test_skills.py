@@ -106,7 +106,7 @@ async def test_a_tampered_file_of_a_loaded_skill_ends_that_skill(tmp_path: Path)
         ("---\nname: &a pdf\ndescription: *a\n---\n", "does not support"),
     ],
 )
-async def test_front_matter_that_is_not_what_was_listed_refuses_the_skill(
+async def test_front_matter_that_differs_from_the_listing_refuses_the_skill(
     tmp_path: Path, frontend: str, reason: str
 ) -> None:
     files = {f"{SKILL_ROOT}/SKILL.md": frontend.encode()}
@@ -181,7 +181,7 @@ async def test_a_skill_that_no_list_mentions_is_found_by_its_address(tmp_path: P
     assert server.asked("skills/get")[0]["uri"] == f"{SKILL_ROOT}/SKILL.md"
 
 
-async def test_names_that_are_alike_are_told_apart_by_address_and_by_server(tmp_path: Path) -> None:
+async def test_similar_names_are_distinguished_by_url_and_by_server(tmp_path: Path) -> None:
     other = {"skill://beta/pdf/SKILL.md": f"{SKILL_FRONTMATTER}The other one.\n".encode()}
     one = create_skill_server(skill_entry(), skill_entry(other, "skill://beta/pdf"), files={**SKILL_FILES, **other})
     same = {f"{SKILL_ROOT}/SKILL.md": f"{SKILL_FRONTMATTER}Another server's.\n".encode()}
@@ -194,7 +194,7 @@ async def test_names_that_are_alike_are_told_apart_by_address_and_by_server(tmp_
         assert "Read references" in await load_skill(host, f"{SKILL_ROOT}/SKILL.md", "one")
 
 
-async def test_the_model_reads_of_skills_and_loads_one_with_consent_then_its_files_without(tmp_path: Path) -> None:
+async def test_the_model_reads_about_skills_loads_one_with_consent_then_its_files_without(tmp_path: Path) -> None:
     load = (TOOL_NAME, {"server": "peer", "skill": "pdf"})
     file = (TOOL_NAME, {"server": "peer", "skill": "pdf", "file": "references/FORMS.md"})
     model = ScriptedModel(tool_round(load), tool_round(file), text_round("done"))
@@ -224,7 +224,7 @@ async def test_a_declined_skill_is_not_read(tmp_path: Path) -> None:
     assert "declined" in tool_return(model).text
 
 
-async def test_always_is_for_these_files_and_asks_again_when_one_changed(tmp_path: Path) -> None:
+async def test_always_covers_these_files_and_asks_again_after_a_change(tmp_path: Path) -> None:
     load = (TOOL_NAME, {"server": "peer", "skill": "pdf"})
     frontend = ScriptedFrontend(AllowAlways())
     async with open_host_with(
@@ -252,7 +252,7 @@ async def test_always_is_for_these_files_and_asks_again_when_one_changed(tmp_pat
     assert question.has_changed
 
 
-async def test_a_skill_inside_of_a_skill_needs_a_consent_of_its_own(tmp_path: Path) -> None:
+async def test_a_skill_inside_a_skill_needs_its_own_consent(tmp_path: Path) -> None:
     inner = {f"{SKILL_ROOT}/deep/SKILL.md": b"---\nname: deep\ndescription: Fill PDF forms\n---\n"}
     both = {**SKILL_FILES, **inner}
     model = ScriptedModel(
@@ -320,7 +320,7 @@ async def test_a_server_is_never_asked_for_an_unlisted_address(tmp_path: Path) -
     assert "has no skill" in tool_return(model).text
 
 
-async def test_the_model_starts_no_server_and_learns_no_name_of_one_by_loading_a_skill(tmp_path: Path) -> None:
+async def test_the_model_starts_no_server_and_learns_no_server_name_by_loading_a_skill(tmp_path: Path) -> None:
     frontend = ScriptedFrontend(Deny(), Deny())
     quiet = create_skill_server()
     model = ScriptedModel(
@@ -399,7 +399,7 @@ async def test_a_skill_that_its_server_lists_differently_while_it_is_asked_about
     assert server.asked("resources/read") == []
 
 
-async def test_what_a_model_reads_of_skills_is_bounded_and_has_no_hidden_words(tmp_path: Path) -> None:
+async def test_skill_text_for_a_model_is_bounded_and_has_no_hidden_words(tmp_path: Path) -> None:
     files = {n: {f"skill://s{n}/SKILL.md": b"x"} for n in range(80)}
     entries = [
         skill_entry(

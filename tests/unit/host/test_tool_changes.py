@@ -212,7 +212,7 @@ async def test_an_answer_that_names_no_tool_that_was_shown_keeps_none(database_p
     assert bench.tracker.quarantined == {"a"}
 
 
-async def test_what_was_refused_is_asked_about_again_when_it_changed_or_when_the_user_wants_that(
+async def test_refused_changes_are_asked_about_again_after_another_change_or_on_request(
     database_path: Path,
 ) -> None:
     frontend = ScriptedFrontend(AcceptToolChanges(), AcceptToolChanges())
@@ -259,7 +259,7 @@ async def test_another_command_under_the_same_name_is_another_server(database_pa
     assert back.quarantined == {"a"}, "what was seen of the first one is forgotten"
 
 
-async def test_what_is_kept_is_offered_again_and_its_grants_follow(database_path: Path) -> None:
+async def test_kept_tools_are_offered_again_and_their_grants_carry_over(database_path: Path) -> None:
     frontend = ScriptedFrontend(AcceptToolChanges(("a",)))
     bench = TrackerSetup(database_path, frontend)
     seen = server_listing({"name": "a"}, {"name": "b"})
@@ -305,7 +305,7 @@ async def test_a_tool_that_changes_once_more_while_its_question_is_open_is_asked
     assert ["+ description: harmless" in shown[0], "+ description: evil" in shown[1]] == [True, True]
 
 
-async def test_an_answer_about_what_a_tool_was_does_not_keep_what_it_is(database_path: Path) -> None:
+async def test_an_answer_about_a_previous_definition_does_not_keep_the_current_one(database_path: Path) -> None:
     bench = TrackerSetup(database_path)
     await list_and_save(bench.tracker, server_listing({"name": "a"}))
     shown = server_listing({"name": "a", "description": "harmless"})
@@ -334,7 +334,7 @@ async def test_a_file_that_cannot_be_read_forgets_nothing_of_this_run(database_p
     assert not await bench.tracker.wait_for_decision("a")
 
 
-async def test_what_another_program_kept_meanwhile_does_not_turn_with_what_this_one_knew(database_path: Path) -> None:
+async def test_a_grant_stored_elsewhere_meanwhile_is_not_carried_over_with_known_ones(database_path: Path) -> None:
     pins, old, new = (
         ToolFingerprintStore(Database(database_path)),
         ToolFingerprint("a", "r1", "d1"),
@@ -371,7 +371,7 @@ async def test_a_definition_that_grows_when_it_is_unpacked_is_cut(database_path:
     assert await pins.load_definition("s", "sd", "a") == b""
 
 
-async def test_by_hand_only_what_was_shown_is_kept_once_the_server_is_there(database_path: Path) -> None:
+async def test_a_manual_keep_covers_only_what_was_shown_once_the_server_runs(database_path: Path) -> None:
     bench, waited = TrackerSetup(database_path), list[str]()
 
     async def session() -> None:
@@ -389,7 +389,7 @@ async def test_by_hand_only_what_was_shown_is_kept_once_the_server_is_there(data
     assert await held.accept("s", await held.list_changes("s")) == ("a",)
 
 
-def test_what_is_no_json_is_another_definition_with_every_byte() -> None:
+def test_invalid_json_is_another_definition_with_every_changed_byte() -> None:
     odd = (b"{", b"{ ", b"[" * 100_000, b'{"a":1e400}', b'{"a":1e401}', b"\xff", b'"\\ud800"', b"")
     assert len({fingerprint(item) for item in odd}) == len(odd)
     assert (
@@ -397,7 +397,7 @@ def test_what_is_no_json_is_another_definition_with_every_byte() -> None:
     )
 
 
-async def test_a_server_that_names_new_tools_forever_cannot_push_out_what_was_seen(
+async def test_a_server_that_lists_new_tools_forever_cannot_displace_known_fingerprints(
     database_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcphost.host.servers.tool_changes.MAX_REMEMBERED_TOOLS", 10)
@@ -409,7 +409,7 @@ async def test_a_server_that_names_new_tools_forever_cannot_push_out_what_was_se
     assert bench.tracker.quarantined == {"a", "n29"}
 
 
-def test_a_difference_shows_hidden_characters_and_cuts_what_is_endless() -> None:
+def test_a_diff_shows_hidden_characters_and_truncates_endless_text() -> None:
     before = dumps({"name": "t", "description": "Reads a file."}).encode()
     after = dumps({"name": "t", "description": "Reads a file.\u202e\U000e0041 <IMPORTANT>"}).encode()
     assert diff_definitions(before, after) == (
@@ -422,7 +422,7 @@ def test_a_difference_shows_hidden_characters_and_cuts_what_is_endless() -> None
     assert "more" in endless[-1] or "more" in endless[-2]
 
 
-def test_what_is_beyond_the_lines_that_are_shown_does_not_look_the_same_when_it_is_not() -> None:
+def test_differences_beyond_the_shown_lines_are_visible() -> None:
     def definition(last: str) -> bytes:
         return dumps(
             {"name": "t", "description": "\n".join([*(f"line {n}" for n in range(MAX_LINES + 50)), last])}
@@ -468,7 +468,7 @@ async def test_the_definitions_of_one_server_take_a_bounded_part_of_the_disk(
     assert await pins.load_definition("s", "sd0", "t0") == b"{}"
 
 
-async def test_a_tool_that_was_forgotten_is_asked_about_when_it_comes_back(
+async def test_a_forgotten_tool_is_asked_about_when_it_returns(
     database_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcphost.host.servers.tool_changes.MAX_REMEMBERED_TOOLS", 3)
@@ -558,7 +558,7 @@ async def test_long_definitions_are_hashed_off_the_event_loop_and_short_ones_at_
     assert (threading.get_ident() in threads) is not long
 
 
-async def test_what_was_seen_is_read_once_also_when_that_is_begun_before_the_list(
+async def test_known_fingerprints_are_loaded_once_even_if_that_starts_before_the_listing(
     database_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = TrackerSetup(database_path)

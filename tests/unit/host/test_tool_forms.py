@@ -49,7 +49,7 @@ def test_a_value_that_its_kind_cannot_show_is_shown_as_json(name: str, value: An
     assert tool_form_fields(SCHEMA, {name: value})[name].kind == "json"
 
 
-def test_a_value_that_is_merely_wrong_stays_in_its_own_field() -> None:
+def test_an_invalid_value_stays_in_its_own_field() -> None:
     assert tool_form_fields(SCHEMA, {"count": 99})["count"].kind == "integer"
 
 

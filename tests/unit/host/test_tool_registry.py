@@ -20,7 +20,7 @@ def ready_server(server: str, **words: str) -> Any:
     )  # fmt: skip
 
 
-def test_names_that_come_out_alike_are_told_apart_also_when_one_imitates_the_mark() -> None:
+def test_similar_names_are_distinguished_even_if_one_imitates_the_mark() -> None:
     alone = ToolRegistry(())
     alone.model_name("a b", "t")
     marked = alone.model_name("a.b", "t")
@@ -59,7 +59,7 @@ def test_tools_of_one_name_are_each_called_at_their_own_server() -> None:
         assert found.definition.tool.description == offered[name].definition.tool.description
 
 
-def test_what_was_offered_stands_only_while_it_is_listed_as_exactly_that_and_is_on() -> None:
+def test_an_offered_tool_stays_valid_only_while_it_is_listed_unchanged_and_enabled() -> None:
     server, off = ready_server("s", add="adds"), list[str]()
     toolbox = ToolRegistry((server,), lambda _, tool: "user" if tool in off else "")
     (offered,) = toolbox.available_tools().values()

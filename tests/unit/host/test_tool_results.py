@@ -24,7 +24,7 @@ JPEG = base64.b64encode(b"\xff\xd8\xff\xe0 a picture").decode()
 # -- errors
 @pytest.mark.req("tools.result.is-error", "tools.input-validation-as-result")
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_an_error_of_a_tool_is_one_for_the_model_and_for_the_user(tmp_path: Path, revision: str) -> None:
+async def test_an_error_of_a_tool_is_an_error_for_the_model_and_the_user(tmp_path: Path, revision: str) -> None:
     part, finished = await call_tool_once(tmp_path, text_result("n must be positive", isError=True), revision)
     assert (part.is_error, part.text) == (True, "n must be positive")
     assert (finished.outcome, finished.text) == ("error", "n must be positive")
@@ -90,7 +90,7 @@ async def test_bytes_that_are_no_base64_are_named_and_the_rest_stays(tmp_path: P
 
 @pytest.mark.req("tools.content.bad-base64", "tools.content.image")
 @pytest.mark.parametrize("claimed", ["image/png", "text/html", ""])
-async def test_a_picture_is_what_its_bytes_say(tmp_path: Path, claimed: str) -> None:
+async def test_an_image_format_is_detected_from_its_bytes(tmp_path: Path, claimed: str) -> None:
     part, _ = await call_tool_once(tmp_path, {"content": [{"type": "image", "data": JPEG, "mimeType": claimed}]})
     assert part.images == (ImagePart("image/jpeg", JPEG),)
     assert part.text.startswith("[image: image/jpeg, ")
@@ -114,7 +114,7 @@ async def test_a_link_is_shown_whole_and_read_although_no_list_has_it(tmp_path: 
 
 
 @pytest.mark.req("tools.content.annotations")
-async def test_what_is_meant_for_the_user_alone_is_shown_and_not_given_to_the_model(tmp_path: Path) -> None:
+async def test_content_for_the_user_alone_is_shown_and_not_given_to_the_model(tmp_path: Path) -> None:
     blocks = [
         {"type": "text", "text": "for both", "annotations": {"priority": 1, "lastModified": "2026-01-01T00:00:00Z"}},
         {"type": "text", "text": "for you", "annotations": {"audience": ["user"]}},
@@ -209,7 +209,7 @@ async def test_a_huge_structure_is_not_read_again_and_again(tmp_path: Path) -> N
 
 @pytest.mark.req("tools.content.unknown")
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_content_of_an_unknown_kind_is_shown_as_it_came_and_bounded(tmp_path: Path, revision: str) -> None:
+async def test_content_of_an_unknown_kind_is_shown_raw_and_bounded(tmp_path: Path, revision: str) -> None:
     blocks = [{"type": "hologram", "x": 1}, {"type": "text", "text": "kept"}, {"type": "blob", "y": "z" * 9_000}, 7]
     part, _ = await call_tool_once(tmp_path, {"content": blocks}, revision)
     first, kept, long, number = part.text.splitlines()

@@ -126,7 +126,7 @@ async def test_structured_content_of_2026_07_28_may_be_any_json_and_null_is_not_
 
 @pytest.mark.req("tools.structured.object")
 @pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
-async def test_before_that_structured_content_is_an_object_beside_the_content(tmp_path: Path, revision: str) -> None:
+async def test_structured_content_before_that_is_an_object_beside_the_content(tmp_path: Path, revision: str) -> None:
     peer = create_peer(
         revision,
         tools__list=tools_result(tool_definition("any")),
@@ -195,7 +195,7 @@ COUNT = {
     ("wrong", "place"),
     [({"n": 0}, "/n"), ({"n": "1"}, "/n"), ({"to": "a"}, '"n" is a required'), ({"n": 1, "to": "c"}, "/to")],
 )
-async def test_arguments_that_do_not_fit_go_back_to_the_model_before_anybody_is_asked(
+async def test_invalid_arguments_are_returned_to_the_model_before_any_question(
     tmp_path: Path, wrong: dict[str, Any], place: str
 ) -> None:
     peer = create_peer(
@@ -229,7 +229,7 @@ async def test_uncheckable_arguments_are_asked_about_and_sent(tmp_path: Path) ->
     assert any("not checked" in line and "'odd'" in line for line in log)
 
 
-async def test_the_users_own_call_is_for_the_server_to_judge(tmp_path: Path) -> None:
+async def test_the_users_own_call_is_validated_by_the_server(tmp_path: Path) -> None:
     peer = create_peer(
         tools__list=tools_result(tool_definition("count", inputSchema=COUNT)),
         tools__call=text_result("refused", isError=True),

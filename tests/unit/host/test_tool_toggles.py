@@ -96,7 +96,7 @@ async def test_a_model_that_calls_it_anyway_gets_an_error_without_a_question(tmp
     assert frontend.asked == []
 
 
-async def test_what_is_allowed_always_does_not_run_while_it_is_off(tmp_path: Path) -> None:
+async def test_a_disabled_tool_does_not_run_even_if_always_allowed(tmp_path: Path) -> None:
     model = ScriptedModel(
         tool_round(("peer__burn", {})), text_round("a"), tool_round(("peer__burn", {})), text_round("b")
     )
@@ -209,7 +209,7 @@ def switches(stored_toggles: ToolToggleStore) -> ToolToggles:
 
 
 @pytest.mark.req("ui.expose-tools")
-async def test_what_a_file_switches_off_by_name_or_pattern_only_the_file_switches_on(switches: ToolToggles) -> None:
+async def test_tools_disabled_by_a_file_can_only_be_enabled_in_the_file(switches: ToolToggles) -> None:
     server = ServerConfig(name="s", command="x", file="mcp.json", disabled_tools=("burn", "delete_*"))
     offs = [switches.disabled_by(server, name) for name in ("burn", "delete_all", "Burn", "look", "undelete_")]
     assert offs == ["file", "file", "", "", ""]

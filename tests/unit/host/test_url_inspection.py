@@ -21,7 +21,7 @@ from mcphost.host.server_requests.elicitation import MAX_URL, inspect_url
         f"https://example.com/{'ä' * (MAX_URL // 3)}",
     ],
 )  # fmt: skip
-def test_no_browser_is_sent_to_what_is_no_plain_address(url: str) -> None:
+def test_no_browser_opens_a_value_that_is_no_plain_url(url: str) -> None:
     with pytest.raises(MalformedMessage):
         inspect_url(url)
 
@@ -57,7 +57,7 @@ def test_no_browser_is_sent_to_what_is_no_plain_address(url: str) -> None:
         ("https://\u0440aypal.org/", "xn--aypal-uye.org", ("letters that can look like others",)),
     ],
 )
-def test_the_host_is_named_and_what_is_odd_about_the_address(url: str, host: str, words: tuple[str, ...]) -> None:
+def test_the_host_and_the_oddities_of_the_url_are_named(url: str, host: str, words: tuple[str, ...]) -> None:
     leads = inspect_url(url)
     assert leads.host == host
     assert len(leads.warnings) == len(words)

@@ -80,12 +80,12 @@ def test_an_image_is_sent_where_it_is_taken_and_named_where_it_is_not() -> None:
     assert "left out" in told["content"]
 
 
-def test_a_schema_goes_in_byte_for_byte() -> None:
+def test_a_schema_is_passed_on_byte_for_byte() -> None:
     schema = b'{"type":"object","properties":{"n":{"maximum":123456789012345678901234567890}}}'
     assert schema in bytes(encode_tools([ToolSpec("t", "d", Raw(schema))]))
 
 
-def test_a_pretty_printed_schema_still_travels_on_one_line() -> None:
+def test_a_pretty_printed_schema_is_sent_on_one_line() -> None:
     tools = encode_tools([ToolSpec("t", "a\nb", Raw(b'{\r\n "type": "object"\n}'))])
     command = worker_protocol.WorkerCommand(
         op="stream", call_id=1, request=worker_protocol.CompletionRequest(model="m", messages=Raw(b"[]"), tools=tools)
@@ -113,7 +113,7 @@ def test_an_answer_to_no_call_is_left_out() -> None:
     assert len(chat_messages(user_turn(TextPart("go")), tool_message(ToolReturnPart("call_9", "t", "lost")))) == 1
 
 
-def test_a_provider_id_goes_back_only_where_it_is_understood() -> None:
+def test_a_provider_id_is_returned_only_to_a_provider_that_understands_it() -> None:
     use = tool_call(1, provider_id="x__thought__" + "A" * 200, arguments={})
     own = chat_messages(assistant_message(use, model="openai/x"), tool_message(ToolReturnPart("call_1", "t", "r")))
     other = chat_messages(assistant_message(use, model="gemini/y"), tool_message(ToolReturnPart("call_1", "t", "r")))
@@ -121,7 +121,7 @@ def test_a_provider_id_goes_back_only_where_it_is_understood() -> None:
     assert other[0]["tool_calls"][0]["id"] == other[1]["tool_call_id"] == "call_1"
 
 
-def test_two_calls_with_one_provider_id_stay_apart() -> None:
+def test_two_calls_with_one_provider_id_stay_separate() -> None:
     messages = chat_messages(
         assistant_message(
             tool_call(1, provider_id="same", arguments={}), tool_call(2, provider_id="same", arguments={})
@@ -132,12 +132,12 @@ def test_two_calls_with_one_provider_id_stay_apart() -> None:
     assert [message["tool_call_id"] for message in messages[1:]] == ids
 
 
-def test_broken_arguments_go_back_as_an_object() -> None:
+def test_broken_arguments_are_returned_as_an_object() -> None:
     (message, _answer) = chat_messages(assistant_message(tool_call(1, raw='{"a": ')))
     assert loads(message["tool_calls"][0]["function"]["arguments"]) == {"not_valid_json": '{"a": '}
 
 
-def test_reasoning_goes_back_to_its_maker_only() -> None:
+def test_reasoning_is_returned_to_its_provider_only() -> None:
     replay = dumps({"provider": "anthropic", "blocks": [{"type": "thinking", "thinking": "t", "signature": "s"}]})
     message = assistant_message(ThinkingPart("t", replay), TextPart("a"))
     assert chat_messages(message, api_route=CLAUDE)[0]["thinking_blocks"][0]["signature"] == "s"
@@ -159,7 +159,7 @@ def test_an_image_in_a_result_is_inside_it_or_right_behind_all_results() -> None
     assert inside[1]["content"][1]["type"] == "image_url"
 
 
-def test_an_error_result_says_so_and_an_empty_one_is_not_empty() -> None:
+def test_an_error_result_is_marked_and_an_empty_one_is_not_blank() -> None:
     messages = chat_messages(
         assistant_message(tool_call(1, arguments={}), tool_call(2, arguments={})),
         tool_message(ToolReturnPart("call_1", "t", "bad", is_error=True), ToolReturnPart("call_2", "t", "")),

@@ -41,7 +41,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("status", "classes", "message", "kind", "again"), CASES)
-def test_each_failure_has_its_kind_and_says_what_to_do(
+def test_each_failure_has_its_kind_and_a_hint(
     status: int, classes: tuple[str, ...], message: str, kind: str, again: bool
 ) -> None:
     failure = CallFailure(status=status, class_names=classes, message=message)
@@ -120,7 +120,7 @@ class MidStreamFallbackError(Exception):
         self.original_exception = inner
 
 
-def test_an_exception_is_flattened_with_what_lies_behind_it() -> None:
+def test_an_exception_is_flattened_with_its_causes() -> None:
     inner = StatusError("slow down")
     inner.__cause__ = ConnectionResetError("reset")
     failure = make_failure(MidStreamFallbackError(inner))

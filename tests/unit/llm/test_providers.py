@@ -18,13 +18,13 @@ async def locked_keyring(name: str) -> str | None:
     raise McpHostError("The keyring is locked.", "Unlock it.")
 
 
-async def test_the_environment_comes_before_the_keyring() -> None:
+async def test_the_environment_takes_precedence_over_the_keyring() -> None:
     config = ModelConfig(name="openai/gpt-4o")
     assert (await find_key(config, {"OPENAI_API_KEY": "env"}, read_keyring)).value == "env"
     assert (await find_key(config, {}, read_keyring)).value == "from-ring"
 
 
-async def test_a_named_variable_is_the_only_one_looked_at() -> None:
+async def test_only_the_named_variable_is_read() -> None:
     config = ModelConfig(name="openai/gpt-4o", api_key_env="MINE")
     assert (await find_key(config, {"OPENAI_API_KEY": "no", "MINE": "yes"}, None)).value == "yes"
     assert (await find_key(config, {"OPENAI_API_KEY": "no"}, read_keyring)).value == "mine-from-ring"
@@ -65,7 +65,7 @@ async def test_a_gateway_without_a_key_gets_a_placeholder() -> None:
     assert (await find_key(config, {"OPENAI_API_KEY": "env"}, None)).value == "env"
 
 
-async def test_roads_with_credentials_of_their_own_may_go_without() -> None:
+async def test_routes_with_their_own_credentials_need_no_key() -> None:
     assert (await find_key(ModelConfig(name="bedrock/x"), {}, None)).value == ""
 
 

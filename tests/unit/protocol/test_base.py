@@ -46,7 +46,7 @@ messages = st.one_of(
 @pytest.mark.req("stdio.framing")
 @pytest.mark.req("base.utf8")
 @given(messages)
-def test_what_is_written_is_one_line_and_reads_back_the_same(message: JsonRpcMessage) -> None:
+def test_output_is_one_line_and_round_trips(message: JsonRpcMessage) -> None:
     line = serialize_message(message)
     assert b"\n" not in line
     assert json.loads(line)["jsonrpc"] == "2.0"
@@ -56,7 +56,7 @@ def test_what_is_written_is_one_line_and_reads_back_the_same(message: JsonRpcMes
 
 
 @given(st.binary(max_size=200) | values.map(encode))
-def test_reading_raises_one_kind_of_error_whatever_comes(line: bytes) -> None:
+def test_reading_raises_one_kind_of_error_for_any_input(line: bytes) -> None:
     with contextlib.suppress(MalformedMessage):
         parse_message(line)
 
@@ -80,7 +80,7 @@ def test_reading_raises_one_kind_of_error_whatever_comes(line: bytes) -> None:
         5,
     ],
 )
-def test_what_is_no_message_is_refused(message: Any) -> None:
+def test_an_invalid_message_is_refused(message: Any) -> None:
     with pytest.raises(MalformedMessage):
         parse_message(json.dumps(message).encode())
 
@@ -107,7 +107,7 @@ def test_deep_nesting_is_an_error_and_not_a_crash() -> None:
 
 
 @pytest.mark.req("tools.call.request")
-def test_calls_say_what_the_specification_wants() -> None:
+def test_calls_have_the_form_of_the_specification() -> None:
     assert encode(CallTool("x")) == b'{"name":"x","arguments":{}}'
     assert encode(CallTool("x", Raw(b'{"a":1.0}'))) == b'{"name":"x","arguments":{"a":1.0}}'
     assert encode(ListTools()) == b"{}"

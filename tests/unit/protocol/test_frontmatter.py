@@ -52,7 +52,7 @@ def as_json(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("text", WRITTEN, ids=range(len(WRITTEN)))
-def test_what_people_write_is_read_as_other_readers_read_it(text: str) -> None:
+def test_common_front_matter_is_read_as_other_readers_read_it(text: str) -> None:
     said = as_json(yaml.safe_load(text))
     assert find_difference(parse_frontmatter(with_frontmatter(text)), said) == ""
     assert find_difference(parse_frontmatter(with_frontmatter(text).replace("\n", "\r\n")), said) == ""
@@ -125,7 +125,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("document", HOSTILE.values(), ids=HOSTILE.keys())
-def test_what_could_hurt_or_cannot_be_understood_is_refused(document: str) -> None:
+def test_dangerous_or_unreadable_input_is_refused(document: str) -> None:
     started_at = time.process_time()
     with pytest.raises(MalformedMessage):
         parse_frontmatter(document)

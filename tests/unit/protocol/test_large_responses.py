@@ -19,7 +19,7 @@ TEXTS = (BIG, BIG + '\\n\\"', BIG + "é", BIG + "\\ud83d", '\\",\\"jsonrpc\\":\\
 
 @pytest.mark.parametrize("way", WAYS_OF_WRITING)
 @pytest.mark.parametrize("text", TEXTS, ids=["plain", "escapes", "not ASCII", "half a character", "an envelope"])
-def test_a_large_answer_is_the_same_as_a_small_one_however_it_is_written(way: str, text: str) -> None:
+def test_a_large_answer_equals_a_small_one_however_it_is_encoded(way: str, text: str) -> None:
     answer = parse_message((way % f'{{"t":"{text}"}}').encode())
     assert isinstance(answer, JsonRpcResponse)
     assert answer.id == 5

@@ -81,7 +81,7 @@ async def test_every_way_of_holding_colours_is_read(decoder: ImageDecoder, mode:
     assert isinstance(drawing, DecodedImage), drawing
 
 
-async def test_what_cannot_be_seen_stays_so_and_a_small_picture_is_not_enlarged(decoder: ImageDecoder) -> None:
+async def test_invisible_characters_stay_invisible_and_a_small_image_is_not_enlarged(decoder: ImageDecoder) -> None:
     image = Image.new("RGBA", (6, 4), (0, 0, 0, 0))
     image.putpixel((1, 2), (*GREEN, 255))
     drawing = await decoder.decode(to_base64(save_image(image, "PNG")), 100, 100)
@@ -99,7 +99,7 @@ async def test_of_a_moving_picture_the_first_frame_is_drawn(decoder: ImageDecode
         assert is_near_colour(pixel_at(drawing, 4, 4), GREEN)
 
 
-async def test_a_photograph_that_was_taken_sideways_stands_upright(decoder: ImageDecoder) -> None:
+async def test_a_rotated_photograph_is_shown_upright(decoder: ImageDecoder) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6  # it is upright
     drawing = await decoder.decode(to_base64(save_image(two_colour_image(400, 200), "JPEG", exif=exif)), 40, 40)
@@ -118,7 +118,7 @@ async def test_of_a_picture_that_is_cut_short_the_part_that_is_there_is_drawn(de
     assert not drawing.is_complete
 
 
-async def test_a_wrong_checksum_of_what_is_no_pixel_keeps_no_picture_from_being_drawn(decoder: ImageDecoder) -> None:
+async def test_a_wrong_checksum_outside_the_pixels_does_not_prevent_drawing(decoder: ImageDecoder) -> None:
     """As in the image of the reference server."""
     body = save_image(two_colour_image(), "PNG")
     profile = png_chunk(b"iCCP", b"ICC Profile\0\0" + zlib.compress(b"x" * 300))
@@ -150,7 +150,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("what", [MUCH, *HOSTILE])
-async def test_a_hostile_picture_is_refused_in_words_and_the_next_one_is_drawn(
+async def test_a_hostile_image_is_refused_with_a_reason_and_the_next_one_is_drawn(
     decoder: ImageDecoder, what: str
 ) -> None:
     much = encode_png(10, 10, zlib.compress(bytes(200_000_000), 9)) if what == MUCH else b""
@@ -167,7 +167,7 @@ async def test_many_pixels_in_few_bytes_are_decoded_within_the_bounds(decoder: I
     assert isinstance(await decoder.decode(to_base64(save_image(two_colour_image(), "PNG")), 20, 20), DecodedImage)
 
 
-async def test_decoding_that_takes_too_long_is_killed_and_the_next_one_works() -> None:
+async def test_slow_decoding_is_killed_and_the_next_one_works() -> None:
     quick = ImageDecoder(timeout=0.05)
     while (child := quick.pid) is None:  # on a busy machine a small image takes too long as well
         await quick.decode(to_base64(save_image(two_colour_image(), "PNG")), 8, 8)
@@ -178,14 +178,14 @@ async def test_decoding_that_takes_too_long_is_killed_and_the_next_one_works() -
     await quick.close()
 
 
-async def test_what_is_too_big_or_no_base64_starts_nothing_or_is_refused(decoder: ImageDecoder) -> None:
+async def test_oversized_or_invalid_base64_starts_nothing_or_is_refused(decoder: ImageDecoder) -> None:
     assert "8 MB" in str(await decoder.decode("A" * (MAX_IMAGE_BYTES * 2), 9, 9))
     assert "base64" in str(await decoder.decode("ééé", 9, 9))
     assert decoder.pid is None
     assert "base64" in str(await decoder.decode("not base64\n 3 3 3\n", 9, 9))
 
 
-async def test_a_child_that_dies_costs_one_picture_at_most(decoder: ImageDecoder) -> None:
+async def test_a_child_that_dies_costs_at_most_one_image(decoder: ImageDecoder) -> None:
     await decoder.decode(to_base64(save_image(two_colour_image(), "PNG")), 8, 8)
     assert decoder.pid is not None
     os.kill(decoder.pid, signal.SIGKILL)

@@ -96,7 +96,7 @@ def test_a_reference_that_needs_a_download_is_found(schema: dict[str, Any]) -> N
         {"properties": {"a": {"$ref": "#anchor"}, "b": {"$anchor": "anchor"}}},
     ],
 )
-def test_what_only_looks_like_such_a_reference_is_none(schema: dict[str, Any]) -> None:
+def test_text_that_only_resembles_a_reference_is_none(schema: dict[str, Any]) -> None:
     assert find_external_reference(encode_schema(schema)) == ""
 
 

@@ -57,7 +57,7 @@ async def test_draft_07_is_honoured_when_it_is_named(checker: SchemaValidator) -
     assert "https://example.com/mine" in unknown.summary
 
 
-async def test_what_does_not_fit_is_reported_with_its_place(checker: SchemaValidator) -> None:
+async def test_invalid_values_are_reported_with_their_place(checker: SchemaValidator) -> None:
     schema = encode_schema({"type": "object", "properties": {"a/b": {"items": {"type": "number"}}}, "required": ["c"]})
     verdict = await checker.validate(schema, {"a/b": [1, "two"]})
     assert verdict.outcome == "invalid"
@@ -183,7 +183,7 @@ async def test_numbers_at_the_edges_are_checked(checker: SchemaValidator) -> Non
         await checker.validate(Raw(b'{"multipleOf":1e-300}'), Raw(b"1e300"))
 
 
-async def test_a_child_that_dies_costs_one_answer_at_most(checker: SchemaValidator) -> None:
+async def test_a_child_that_dies_costs_at_most_one_answer(checker: SchemaValidator) -> None:
     await checker.validate(Raw(b"true"), 1)
     assert checker.pid is not None
     os.kill(checker.pid, signal.SIGKILL)

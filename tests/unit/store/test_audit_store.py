@@ -96,7 +96,9 @@ async def test_a_row_that_does_not_follow_the_last_one_is_refused_by_the_file(
     assert ledger_rows(tmp_path / "l.db") == before
 
 
-async def test_the_head_is_there_before_the_first_row_and_a_cancelled_writer_waits_for_its_own(tmp_path: Path) -> None:
+async def test_the_checkpoint_exists_before_the_first_row_and_a_cancelled_writer_waits_for_its_own(
+    tmp_path: Path,
+) -> None:
     audit_store, there = create_audit_store(tmp_path), list[bool]()
 
     def made() -> AuditRecord:
@@ -111,7 +113,7 @@ async def test_the_head_is_there_before_the_first_row_and_a_cancelled_writer_wai
     await audit_store.close()
 
 
-async def test_what_was_acknowledged_is_synced_and_not_only_written(tmp_path: Path) -> None:
+async def test_acknowledged_rows_are_synced_and_not_only_written(tmp_path: Path) -> None:
     audit_store = create_audit_store(tmp_path)
     await audit_store.append(create_record)
     modes = await audit_store._database.run(
@@ -121,7 +123,7 @@ async def test_what_was_acknowledged_is_synced_and_not_only_written(tmp_path: Pa
     assert modes == (2, "wal")
 
 
-async def test_what_was_handed_over_goes_in_one_commit_in_its_order_and_knows_what_it_is_about(tmp_path: Path) -> None:
+async def test_queued_records_are_committed_together_in_order_with_their_references(tmp_path: Path) -> None:
     audit_store = create_audit_store(tmp_path)
     first = audit_store.enqueue(lambda: create_record("first"))
     second = audit_store.enqueue(lambda: create_record("second"), first)
@@ -219,7 +221,7 @@ async def test_rows_that_are_gone_from_the_end_are_in_the_chain_for_good_once_it
     assert [(row["decision"], json.loads(row["detail"])["reached"]) for row in broken] == [(found, 4)]
 
 
-async def test_a_head_that_is_gone_is_recorded_and_begun_anew(tmp_path: Path) -> None:
+async def test_a_missing_checkpoint_is_recorded_and_replaced(tmp_path: Path) -> None:
     audit_store = create_audit_store(tmp_path)
     await audit_store.append(create_record)
     await audit_store.close()
@@ -252,7 +254,7 @@ async def test_a_file_that_is_replaced_or_taken_away_while_it_is_written_loses_n
     assert there[-1]["seq"] == entry.seq
 
 
-async def test_an_audit_log_begins_with_what_an_earlier_version_allowed(tmp_path: Path) -> None:
+async def test_an_audit_log_begins_with_permissions_of_an_earlier_version(tmp_path: Path) -> None:
     path = tmp_path / "old.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         migrate(db, MIGRATIONS[:2])

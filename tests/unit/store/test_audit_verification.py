@@ -123,7 +123,7 @@ def test_rows_in_another_order_are_found_and_where_each_was(tmp_path: Path) -> N
     assert "written as row 8" in verified.findings[0].text
 
 
-def test_a_row_put_in_is_found_even_with_a_hash_of_its_own(tmp_path: Path) -> None:
+def test_an_inserted_row_is_detected_even_with_a_valid_hash(tmp_path: Path) -> None:
     reader = create_audit_reader(tmp_path)
     before = reader.row(6)
     assert before is not None
@@ -142,7 +142,7 @@ def test_a_row_put_in_is_found_even_with_a_hash_of_its_own(tmp_path: Path) -> No
     assert 6 not in rows
 
 
-def test_a_chain_that_was_made_anew_is_found_by_the_head(tmp_path: Path) -> None:
+def test_a_rewritten_chain_is_detected_by_the_checkpoint(tmp_path: Path) -> None:
     reader = create_audit_reader(tmp_path)
     rows: list[dict[str, object]] = []
     reader.export(AuditFilter(), lambda row: rows.append(to_export(row)))

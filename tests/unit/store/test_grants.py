@@ -22,7 +22,7 @@ def create_grant(text: str = "fs/read", digest: str = "d1", **more: object) -> G
     return Grant(rule=parse_rule(text), server_digest="s1", tools={"read": digest}, **more)  # type: ignore[arg-type]
 
 
-async def test_a_grant_comes_back_as_it_was_given(tmp_path: Path) -> None:
+async def test_a_grant_is_loaded_as_it_was_stored(tmp_path: Path) -> None:
     rule = replace(parse_rule("fs/read?path=under:/home/me&n=<10"), scope="project", expires=5e9)
     given = await GrantStore(Database(tmp_path / "s.db")).add(
         Grant(rule=rule, server_digest="s1", tools={"read": "d1", "re\u202ed": "d2"}, account="me", place="/home/me")
@@ -43,7 +43,7 @@ async def test_the_same_rule_given_again_replaces_the_older_grant(tmp_path: Path
     ] == [True]
 
 
-async def test_a_revoked_grant_is_gone_for_every_program_that_shares_the_file(tmp_path: Path) -> None:
+async def test_a_revoked_grant_is_gone_for_every_program_with_the_same_file(tmp_path: Path) -> None:
     here, there = GrantStore(Database(tmp_path / "s.db")), GrantStore(Database(tmp_path / "s.db"))
     given = await here.add(create_grant())
     assert await there.list_for_server("fs") == (given,)
@@ -55,7 +55,7 @@ async def test_a_revoked_grant_is_gone_for_every_program_that_shares_the_file(tm
         await here.revoke(given.id)
 
 
-async def test_an_approval_is_carried_with_all_that_belongs_to_it_and_only_from_what_was_approved(
+async def test_an_approval_is_carried_over_completely_and_only_from_an_approved_entry(
     tmp_path: Path,
 ) -> None:
     database = Database(tmp_path / "s.db")
@@ -83,7 +83,7 @@ async def test_an_approval_is_carried_with_all_that_belongs_to_it_and_only_from_
 
 
 @pytest.mark.parametrize("ident", ["", "%", "_", "zz", "' OR 1=1 --"])
-async def test_only_one_grant_that_is_named_is_revoked(tmp_path: Path, ident: str) -> None:
+async def test_only_the_named_grant_is_revoked(tmp_path: Path, ident: str) -> None:
     grants = GrantStore(Database(tmp_path / "s.db"))
     for number in range(40):
         await grants.add(create_grant(f"fs/t{number}"))
@@ -131,7 +131,7 @@ async def test_uses_that_could_not_be_written_are_written_later(tmp_path: Path) 
     assert (await grants.list_for_server("fs"))[0].uses == 2
 
 
-async def test_a_suspended_grant_says_why_and_counts_again_once_the_user_keeps_the_tool(tmp_path: Path) -> None:
+async def test_a_suspended_grant_shows_the_reason_and_applies_again_once_the_tool_is_kept(tmp_path: Path) -> None:
     grants = GrantStore(Database(tmp_path / "s.db"))
     given = await grants.add(create_grant())
     await grants.suspend([given.id], CHANGED_REASON)
@@ -145,7 +145,7 @@ async def test_a_suspended_grant_says_why_and_counts_again_once_the_user_keeps_t
     assert (kept.suspended, kept.tools) == ("", {"read": "d2"})
 
 
-async def test_keeping_a_changed_tool_does_not_bring_back_what_expired(tmp_path: Path) -> None:
+async def test_keeping_a_changed_tool_does_not_restore_expired_grants(tmp_path: Path) -> None:
     grants = GrantStore(Database(tmp_path / "s.db"))
     given = await grants.add(create_grant())
     await grants.suspend([given.id], EXPIRED_REASON)
@@ -163,7 +163,7 @@ async def test_a_row_that_cannot_be_read_allows_nothing_and_hides_no_other(tmp_p
     assert await grants.list_for_server("fs") == (whole,)
 
 
-async def test_what_an_earlier_version_kept_for_always_continues(tmp_path: Path) -> None:
+async def test_permanent_approvals_of_an_earlier_version_continue(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     names = [("fs", "read"), ("a/b", "x*"), ("ü 100%", "load_skill:skill://a?b&c=d"), ("fs", "\u202e")]
     with closing(sqlite3.connect(path, isolation_level=None)) as db:

@@ -14,7 +14,7 @@ from mcphost.store.results import ResultStore
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_kept_result_comes_back_whole_and_only_the_user_can_read_its_file(tmp_path: Path) -> None:
+async def test_a_stored_result_is_complete_and_private_to_the_user(tmp_path: Path) -> None:
     results = ResultStore(tmp_path / "results")
     path = Path(await results.save("héllo\ud800 \x1b[2J" * 1000))
     assert path.stat().st_mode & 0o777 == 0o600
@@ -54,7 +54,7 @@ async def test_a_link_in_the_folder_is_not_followed(tmp_path: Path) -> None:
         await ResultStore(tmp_path / "results").read("a" * 16)
 
 
-async def test_old_ones_and_too_many_go_and_what_is_not_ours_stays(tmp_path: Path) -> None:
+async def test_old_and_surplus_files_are_deleted_and_foreign_ones_stay(tmp_path: Path) -> None:
     results = ResultStore(tmp_path, ResultsConfig(megabytes=1, days=30))
     old, early = [Path(await results.save("x" * 400_000)) for _ in range(2)]
     for path, days in ((old, 31), (early, 1)):

@@ -23,7 +23,7 @@ def stored_user_message(text: str, at: float = 1.0) -> Message:
     return Message(role="user", parts=(TextPart(text),), at=at)
 
 
-async def test_a_conversation_comes_back_as_it_was_saved(tmp_path: Path) -> None:
+async def test_a_conversation_is_loaded_as_it_was_saved(tmp_path: Path) -> None:
     messages = (
         stored_user_message("hé ✓ 漢"),
         Message(
@@ -38,7 +38,7 @@ async def test_a_conversation_comes_back_as_it_was_saved(tmp_path: Path) -> None
     assert await ConversationStore(Database(tmp_path / "deep" / "store.db")).load("c1") == messages
 
 
-async def test_the_file_is_for_its_owner_alone(tmp_path: Path) -> None:
+async def test_the_file_is_private_to_its_owner(tmp_path: Path) -> None:
     await ConversationStore(Database(tmp_path / "s.db")).list_recent()
     assert {(await path.stat()).st_mode & 0o077 async for path in anyio.Path(tmp_path).iterdir()} == {0}
 
@@ -58,7 +58,7 @@ async def test_conversations_are_listed_newest_first(tmp_path: Path) -> None:
     assert [row.id for row in await saved.find_by_prefix("ne")] == ["new"]
 
 
-async def test_a_draft_left_by_a_crash_comes_back_as_the_last_message(tmp_path: Path) -> None:
+async def test_a_draft_left_by_a_crash_is_restored_as_the_last_message(tmp_path: Path) -> None:
     saved = ConversationStore(Database(tmp_path / "s.db"))
     await saved.append("c", stored_user_message("hi"), title="hi", model="m")
     await saved.save_draft("c", Message(role="assistant", parts=(TextPart("half an ans"),), at=2.0, cut=True))

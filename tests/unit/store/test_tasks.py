@@ -40,7 +40,7 @@ async def test_tasks_survive_the_process(tmp_path: Path) -> None:
     assert await TaskStore(Database(tmp_path / "store.db")).claim("d", US, lambda process: False) == (DIG,)
 
 
-async def test_what_its_server_may_have_forgotten_goes_and_so_does_what_is_very_old(database: Database) -> None:
+async def test_tasks_that_the_server_may_have_forgotten_and_very_old_ones_are_deleted(database: Database) -> None:
     stored = TaskStore(database)
     now = time.time()
     for number, expires in enumerate((now - 1, now + 60, None)):

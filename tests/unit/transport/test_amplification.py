@@ -98,7 +98,7 @@ def test_half_a_character_in_a_long_text_costs_no_more_than_a_few_copies_of_it()
     assert loads(message.result) == {"t": "�" + "\n\\" * MEGABYTE + "�"}
 
 
-def test_halves_of_characters_are_distinguished_from_pairs_wherever_a_step_ends() -> None:
+def test_surrogate_halves_are_distinguished_from_pairs_at_any_chunk_boundary() -> None:
     for shift in range(14):
         text = b"a" * (256 * 1024 - 50 + shift) + b"\\ud83d\\ude00" * 8
         text += b"\\\\ud83d\\ud83d\\ude00\\ude00\\ud83d\\ud83d"
@@ -154,7 +154,7 @@ async def test_noise_on_standard_output_is_left_out_and_the_answer_is_read() -> 
     assert len(mux.filter_flood(lines)) == 1_001  # an answer: the next broken line is reported again
 
 
-async def test_of_a_flood_of_unknown_notifications_only_what_mcp_knows_is_read() -> None:
+async def test_in_a_flood_of_notifications_only_known_methods_are_read() -> None:
     mux = Multiplexer(lambda line: None, None, lambda text: None, "peer")
     known = [
         b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}',
@@ -198,7 +198,7 @@ def reply_with_body(data: bytes, coding: str) -> RequestHandler:
         ("second", "The server 'peer' sent data behind the end of its compressed answer"),
     ],
 )
-async def test_a_compressed_answer_has_one_stream_with_its_end(coding: str, reason: str) -> None:
+async def test_a_compressed_answer_has_exactly_one_complete_stream(coding: str, reason: str) -> None:
     data = b'{"jsonrpc":"2.0","id":%ID%,"result":{"resultType":"complete","content":[]}}'
     with anyio.fail_after(20):
         async with open_http_session(stateless_server(reply_with_body(data, "whole"))) as (session, _):

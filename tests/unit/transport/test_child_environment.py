@@ -56,7 +56,7 @@ def test_relative_folders_of_the_path_are_left_out(monkeypatch: pytest.MonkeyPat
     assert build_environment({})["PATH"] == os.defpath
 
 
-def test_the_password_of_a_proxy_is_passed_on_and_removed_from_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_password_of_a_proxy_is_used_and_hidden_from_display(monkeypatch: pytest.MonkeyPatch) -> None:
     proxy = "http://me:p%40ssw0rd-of-mine@proxy.example:3128"
     monkeypatch.setenv("https_proxy", proxy)
     assert build_environment({})["https_proxy"] == proxy

@@ -98,7 +98,7 @@ async def test_a_body_without_a_length_ends_with_the_connection() -> None:
         IN_CHUNKS + b"0\r\n" + b"a: b\r\n" * 20_000,
     ],
 )
-async def test_what_is_not_an_answer_is_refused(answer: bytes) -> None:
+async def test_a_message_that_is_no_answer_is_refused(answer: bytes) -> None:
     with pytest.raises(MalformedMessage):
         await feed_connection(answer)
 

@@ -49,7 +49,7 @@ async def ping(channel: Channel, ident: int) -> JsonRpcMessage:
 
 @pytest.mark.req("sse.open", "sse.endpoint-uri", "sse.messages")
 @pytest.mark.parametrize("endpoint", ["/message?s=1", "message?s=1", "http://127.0.0.1:PORT/message?s=1"])
-async def test_messages_go_to_the_address_the_server_names_and_answers_come_as_events(endpoint: str) -> None:
+async def test_messages_go_to_the_url_the_server_names_and_answers_arrive_as_events(endpoint: str) -> None:
     server = ScriptedSseServer(SSE_HEAD + format_event(endpoint, "endpoint"), sse_reply)
     async with open_channel(server) as channel:
         answers = [await ping(channel, ident) for ident in (1, 2)]
@@ -96,7 +96,7 @@ async def test_an_answer_that_is_no_event_stream_is_reported_with_its_status() -
 
 
 @pytest.mark.req("sse.post-failure")
-async def test_a_refused_post_fails_its_own_request_and_no_other() -> None:
+async def test_a_refused_post_fails_only_its_own_request() -> None:
     server = ScriptedSseServer(
         SSE_HEAD + format_event("/m", "endpoint"), lambda message: None if message["id"] == 1 else sse_reply(message)
     )
@@ -124,7 +124,7 @@ async def test_the_end_of_the_stream_ends_every_waiting_request() -> None:
 
 
 @pytest.mark.req("sse.deprecated-notice")
-async def test_the_transport_is_said_to_be_deprecated_once() -> None:
+async def test_the_transport_is_reported_as_deprecated_once() -> None:
     notes: list[str] = []
     async with open_channel(ScriptedSseServer(SSE_HEAD + format_event("/m", "endpoint"), sse_reply), notes) as channel:
         await ping(channel, 1)
@@ -157,7 +157,7 @@ async def test_events_of_other_kinds_are_ignored_and_a_second_endpoint_changes_n
 
 @pytest.mark.parametrize("body", [b"", b"Accepted", b'{"jsonrpc":"2.0","id":1,"result":{"forged":true}}'])
 @pytest.mark.req("sse.messages")
-async def test_what_a_post_answers_confirms_and_means_nothing_else(body: bytes) -> None:
+async def test_the_answer_to_a_post_only_confirms_it(body: bytes) -> None:
     class ChattyServer(ScriptedSseServer):
         async def _post(self, head: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             length = next(line for line in head.lower().split("\r\n") if line.startswith("content-length"))
@@ -185,7 +185,7 @@ async def test_endpoints_elsewhere_or_of_no_address_are_refused(endpoint: str) -
     assert server.posted == []
 
 
-async def test_a_notice_that_is_never_taken_does_not_hold_up_what_comes_after_forever(
+async def test_an_unread_notice_does_not_block_later_ones_forever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(legacy_sse, "SEND_TIMEOUT", 0.2)

@@ -98,7 +98,7 @@ async def test_the_opening_requests_are_never_cancelled(method: str) -> None:
 
 
 @pytest.mark.req("cancel.race")
-async def test_an_answer_and_a_cancellation_at_the_same_moment_are_one_or_the_other() -> None:
+async def test_an_answer_and_a_cancellation_at_the_same_moment_give_one_of_the_two_outcomes() -> None:
     pipe = InMemoryChannel()
     results: list[str] = []
 
@@ -155,7 +155,7 @@ async def test_the_end_of_the_pipe_ends_every_exchange_and_the_inbox() -> None:
         await pipe.channel.send(JsonRpcNotification("x"))
 
 
-async def test_what_was_queued_is_read_before_the_end_shows() -> None:
+async def test_queued_messages_are_read_before_the_end_is_reported() -> None:
     pipe = InMemoryChannel()
     pipe.send(JsonRpcNotification("notifications/tools/list_changed"))
     pipe.disconnect()
@@ -185,7 +185,7 @@ async def test_arrays_are_read_in_2025_03_26_alone() -> None:
 
 @pytest.mark.req("base.batch.receive")
 @pytest.mark.req("base.batch.reply-to-batch")
-async def test_each_member_of_an_array_counts_alone_and_a_broken_one_costs_itself() -> None:
+async def test_each_member_of_an_array_counts_alone_and_a_broken_one_costs_only_itself() -> None:
     pipe = InMemoryChannel()
     pipe.channel.set_revision(Revision.V2025_03_26)
     members = [
@@ -265,7 +265,7 @@ async def test_a_flood_fills_a_bounded_queue_and_requests_in_it_are_refused() ->
     )
 
 
-async def test_what_belongs_to_a_call_is_read_while_the_queue_of_other_messages_is_full() -> None:
+async def test_messages_of_a_call_are_read_while_the_queue_of_others_is_full() -> None:
     pipe = InMemoryChannel()
     other = b'{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a:b"}}'
     async with pipe.channel.exchange(JsonRpcRequest(1, "tools/call")) as messages:

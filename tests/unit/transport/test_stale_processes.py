@@ -100,7 +100,7 @@ def test_files_that_are_none_harm_nothing(tmp_path: Path, process_group: tuple[i
     assert is_alive(process_group[0])
 
 
-def test_a_process_is_distinguished_from_every_other_one_by_its_start(process_group: tuple[int, int]) -> None:
+def test_a_process_is_identified_by_its_start_time(process_group: tuple[int, int]) -> None:
     assert process_start_time(process_group[0]) == process_start_time(process_group[0]) != ""
     with subprocess.Popen([sys.executable, "-c", "pass"]) as process:
         process.wait()

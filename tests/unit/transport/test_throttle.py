@@ -62,7 +62,7 @@ async def test_a_flood_of_tiny_lines_on_a_pipe_holds_nothing_up(line: str) -> No
     assert len(observer.warnings) <= 1
 
 
-async def test_a_flood_is_slowed_where_pipes_do_not_tell_whether_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_flood_is_throttled_where_pipes_do_not_report_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     """Python 3.11.2, of Debian 12, has no `is_reading` for pipes."""
 
     def is_reading(pipe: Any) -> bool:
@@ -133,7 +133,7 @@ async def test_a_flood_of_tiny_chunks_holds_nothing_up() -> None:
     assert max(gaps) < LONGEST
 
 
-async def test_lines_are_taken_in_order_and_what_comes_afterwards_waits_for_them() -> None:
+async def test_lines_are_read_in_order_and_later_messages_wait_for_them() -> None:
     taken: list[bytes] = []
     messages: list[str] = []
     backlog = LineBacklog(taken.append, lambda: messages.append("pause"), lambda: messages.append("resume"))

@@ -122,7 +122,7 @@ async def test_plain_http_at_an_address_of_https_is_reported() -> None:
             await connect(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp")
 
 
-def test_whose_certificates_are_believed_is_part_of_what_was_approved() -> None:
+def test_the_trusted_certificates_are_part_of_the_approval() -> None:
     plain = ServerConfig(name="peer", url="https://a.example/mcp")
     assert server_digest(plain) != server_digest(ServerConfig(name="peer", url=plain.url, ca_file="/tmp/ca.pem"))
 

@@ -56,7 +56,7 @@ class RecordingMultiplexer:
                 pass
 
 
-async def test_requests_that_wait_side_by_side_are_queued_to_leave_in_one_write() -> None:
+async def test_parallel_waiting_requests_are_written_together() -> None:
     writes = RecordingMultiplexer()
     async with anyio.create_task_group() as tasks:
         for ident in (1, 2):

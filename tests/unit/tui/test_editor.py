@@ -45,7 +45,7 @@ def test_the_variables_are_words_and_never_a_line_of_a_shell(
     assert editor.editor_command() == words
 
 
-async def test_what_the_editor_leaves_is_read_and_nothing_of_it_stays(runtime_folder: Path) -> None:
+async def test_the_edited_file_is_read_and_then_deleted(runtime_folder: Path) -> None:
     text = 'open(path + "~", "w").write("backup"); open(path, "a").write("é")'
     assert await editor.edit_text("x", write_editor(text), contextlib.nullcontext) == "xé"
     assert remaining_files(runtime_folder) == []
@@ -65,7 +65,7 @@ async def test_what_the_editor_leaves_is_read_and_nothing_of_it_stays(runtime_fo
         (write_editor("open(path, 'wb').truncate(5_000_000)"), "over 4 MB"),
     ],
 )
-async def test_whatever_goes_wrong_is_one_sentence_and_leaves_nothing(
+async def test_every_failure_is_one_sentence_and_leaves_no_file(
     runtime_folder: Path, words: tuple[str, ...], text: str
 ) -> None:
     with pytest.raises(UsageError, match=text):

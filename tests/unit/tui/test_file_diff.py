@@ -67,13 +67,13 @@ def test_a_file_is_compared_by_lines(tmp_path: Path) -> None:
     assert diff_with(file, file.read_text()).title.endswith("no difference")
 
 
-def test_what_only_differs_by_blanks_or_the_last_line_end_is_seen() -> None:
+def test_differences_in_blanks_or_the_last_line_end_are_shown() -> None:
     assert diff_texts("t", "a\n", "a").rows == ("@ line 1", "- a", "+ a", "\\ no newline at end")
     assert diff_texts("t", "\ta\n", "    a \n").rows[1:] == ("- →   a", "+     a·")
     assert diff_texts("t", "a\r\n", "a\n").rows[1:] == ("- a␍", "+ a")
 
 
-def test_what_the_file_holds_is_cleaned(tmp_path: Path) -> None:
+def test_the_content_of_the_file_is_cleaned(tmp_path: Path) -> None:
     file = tmp_path / "a"
     file.write_text("\x1b[2J\u202e\n")
     assert diff_with(file, "x\n").rows == ("@ line 1", "- ␛[2J‹U+202E›", "+ x")
@@ -107,7 +107,7 @@ def test_texts_made_to_be_compared_for_long_are_not(before: str, after: str) -> 
     assert len(found.rows) <= 301
 
 
-def test_what_replaces_what_is_a_difference_of_its_own() -> None:
+def test_replaced_values_are_differences_of_their_own() -> None:
     edits = [{"oldText": "a\nb\n", "newText": "a\nc\n"}, {"oldText": 5, "newText": "x"}, "x"]
     (found,) = diff_replacements({"path": "a.py", "edits": edits})
     assert found.title == "edits[0].oldText → edits[0].newText: +1 −1 lines"

@@ -45,7 +45,7 @@ async def ask_repeatedly(frontend: TuiFrontend, rounds: int, into: list[tuple[in
     into.append((rounds, await frontend.ask(create_question(rounds))))
 
 
-async def test_questions_are_shown_one_at_a_time_in_the_order_they_came() -> None:
+async def test_questions_are_shown_one_at_a_time_in_order_of_arrival() -> None:
     frontend, stage, received = TuiFrontend(), RecordingStage(), []
     frontend.bind(stage)
     async with anyio.create_task_group() as group:
@@ -98,7 +98,7 @@ async def test_a_dialog_that_ends_without_an_answer_is_a_refusal() -> None:
     assert received == [(1, False)]
 
 
-async def test_closing_refuses_what_waits_and_everything_later() -> None:
+async def test_closing_refuses_waiting_requests_and_all_later_ones() -> None:
     frontend, stage, received = TuiFrontend(), RecordingStage(), []
     frontend.bind(stage)
     async with anyio.create_task_group() as group:
@@ -122,7 +122,7 @@ async def test_a_kind_of_question_the_screen_does_not_know_is_refused() -> None:
     assert await frontend.ask(UnknownQuestion(server="", why="")) == "no"
 
 
-async def test_all_at_once_runs_what_was_read_with_what_was_edited_and_nothing_that_was_not_read() -> None:
+async def test_allow_all_runs_read_calls_with_their_edits_and_no_unread_ones() -> None:
     frontend, stage = TuiFrontend(), RecordingStage()
     frontend.bind(stage)
     answers: dict[str, Any] = {}

@@ -107,7 +107,7 @@ def test_a_value_of_a_question_is_shown_whole_in_rows_that_fit(text: str, width:
 
 
 @pytest.mark.anyio
-async def test_what_the_page_draws_is_the_whole_cleaned_text() -> None:
+async def test_the_page_draws_the_whole_cleaned_text() -> None:
     chance = random.Random(7)
     app = LongTextApp()
     async with app.run_test(size=(44, 12)) as pilot:

@@ -25,7 +25,7 @@ def test_no_arguments_are_fine() -> None:
 
 
 @pytest.mark.parametrize("line", ["!", "!tool", "!s/", "!/t", "!s/t word", '!s/t a="open', "!s/t {bad"])
-def test_what_cannot_be_read_says_what_to_write(line: str) -> None:
+def test_unreadable_input_gets_a_hint_about_its_syntax(line: str) -> None:
     with pytest.raises(UsageError) as exc_info:
         parse_manual_call(line)
     assert exc_info.value.hint

@@ -134,7 +134,7 @@ def test_nothing_open_means_nothing_finished() -> None:
     assert split_stream("\n\n") == ([], None)
 
 
-def test_a_stream_cut_anywhere_shows_what_the_whole_text_shows() -> None:
+def test_a_stream_cut_anywhere_shows_the_same_as_the_whole_text() -> None:
     source = "# a\n\ntext *b*\n\n- one\n- two\n\n```py\nx = 1\n```\n\n|a|b|\n|-|-|\n|1|2|\n\nend\n"
     for cut in range(len(source)):
         done, rest = split_stream(source[:cut])

@@ -22,7 +22,7 @@ def prompt_result(*contents: dict[str, Any]) -> GetPromptResult:
 @pytest.mark.req("prompts.get.messages")
 @pytest.mark.req("prompts.content.types")
 @pytest.mark.req("prompts.validate")
-def test_a_filled_prompt_names_roles_origins_and_what_is_no_text() -> None:
+def test_a_rendered_prompt_names_roles_origins_and_non_text_content() -> None:
     text = prompt_text(
         prompt_result(
             {"type": "text", "text": "Look at \x1b[31mthis"},
@@ -47,7 +47,7 @@ def test_a_filled_prompt_names_roles_origins_and_what_is_no_text() -> None:
     ]
 
 
-def test_a_prompt_of_one_message_is_its_text_alone() -> None:
+def test_a_prompt_of_one_message_is_rendered_as_its_text_alone() -> None:
     assert prompt_text(prompt_result({"type": "text", "text": "Review this."})) == "Review this."
 
 
@@ -89,7 +89,7 @@ def test_annotations_are_shown_where_they_make_sense(annotations: dict[str, Any]
 
 @pytest.mark.req("res.fields")
 @pytest.mark.req("res.mime.directory")
-def test_a_folder_is_called_one_and_an_icon_is_counted_when_the_rule_lets_it_pass() -> None:
+def test_one_folder_is_singular_and_an_icon_counts_if_the_rule_accepts_it() -> None:
     icons = [{"src": f"{scheme}://a.example/i.png"} for scheme in ("https", "http")]
     icons += [{"src": "data:image/png;base64,AA=="}]  # that one was in the message
     item = decode(encode({"uri": "file:///d", "mimeType": "inode/directory", "icons": icons}), Resource)

@@ -86,7 +86,7 @@ def test_usual_markdown_is_parsed() -> None:
     assert "**" not in "".join(piece.content.plain for piece in render_markdown(text, 80))
 
 
-def test_long_reasoning_opens_on_a_page_of_its_own() -> None:
+def test_long_reasoning_opens_on_its_own_page() -> None:
     short, long = ThinkingBlock("word " * 100), ThinkingBlock("word " * 10_000)
     assert short.activate() is None
     assert short.is_expanded

@@ -61,7 +61,7 @@ def test_ordinary_text_of_many_scripts_is_left_alone() -> None:
         assert is_clean(text)
 
 
-def test_joined_emoji_are_shown_one_beside_the_other_so_that_their_width_is_known() -> None:
+def test_joined_emoji_are_shown_separately_so_that_their_width_is_known() -> None:
     assert clean("👨\u200d👩\u200d👧") == "👨👩👧"
     assert clean("❤\ufe0f") == "❤"
 

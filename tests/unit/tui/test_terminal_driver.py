@@ -31,7 +31,7 @@ def test_any_number_of_frames_can_be_written_to_a_terminal_that_hung_up() -> Non
         stream.close()
 
 
-def test_what_a_terminal_takes_arrives_unchanged() -> None:
+def test_ordinary_text_is_passed_to_the_terminal_unchanged() -> None:
     master, slave = pty.openpty()
     stream = os.fdopen(slave, "w")
     steady = ResilientStream(stream)

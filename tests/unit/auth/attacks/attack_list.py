@@ -35,13 +35,13 @@ class AttackRow(NamedTuple):
 ROWS = (
     # -- the common rules
     AttackRow("rule", "one flow at a time a server", (
-        f"{TIME}::test_ten_requests_without_a_token_ask_the_person_once",
-        f"{TIME}::test_when_the_one_who_signs_in_is_cancelled_the_next_one_takes_over",
+        f"{TIME}::test_ten_requests_without_a_token_ask_the_user_once",
+        f"{TIME}::test_if_the_task_that_signs_in_is_cancelled_the_next_one_takes_over",
     )),
     AttackRow("rule", "five minutes, and all of them", (
-        f"{FLOW}::test_a_person_who_does_nothing_is_waited_for_only_so_long",
-        f"{AGAIN}::test_a_person_has_time_to_sign_in_while_tools_are_listed_again_before_a_call",
-        f"{AGAIN}::test_a_person_has_time_to_sign_in_while_a_session_is_opened_anew",
+        f"{FLOW}::test_an_idle_user_is_waited_for_a_limited_time",
+        f"{AGAIN}::test_the_user_has_time_to_sign_in_while_tools_are_listed_again_before_a_call",
+        f"{AGAIN}::test_the_user_has_time_to_sign_in_while_a_session_is_reopened",
     )),
     AttackRow("rule", "Escape cancels, and nothing stays open", (
         f"{FLOW}::test_a_cancelled_sign_in_leaves_no_listener_behind",
@@ -54,16 +54,16 @@ ROWS = (
     AttackRow("rule", "documents of one megabyte in ten seconds", (
         f"{FLOW}::test_metadata_over_a_megabyte_is_not_read",
         f"{FLOW}::test_a_server_that_does_not_answer_is_given_up",
-        f"{ORIGIN_TESTS}::test_a_document_that_drips_ends_with_the_time_and_one_that_inflates_with_the_megabyte",
+        f"{ORIGIN_TESTS}::test_a_slow_document_ends_at_the_timeout_and_an_inflating_one_at_a_megabyte",
     )),
     AttackRow("rule", "two authorizations for one action", (
         f"{TIME}::test_a_server_that_refuses_every_fresh_token_is_reported_after_two_sign_ins",
     )),
     AttackRow("rule", "three step-ups", (
-        f"{TIME}::test_more_scopes_are_asked_for_together_with_the_old_ones_and_not_forever",
+        f"{TIME}::test_more_scopes_are_requested_together_with_the_old_ones_a_bounded_number_of_times",
     )),
     AttackRow("rule", "error text is cleaned and bounded", (
-        f"{ORIGIN_TESTS}::test_text_of_a_hostile_authorization_server_is_bounded_and_cleaned_wherever_it_is_shown",
+        f"{ORIGIN_TESTS}::test_text_of_a_hostile_authorization_server_is_bounded_and_cleaned_everywhere",
         f"{FLOW}::test_a_denial_shows_the_servers_text_and_can_be_retried",
         f"{DEVICE}::test_a_code_with_hidden_characters_is_shown_with_marks",
     )),
@@ -76,7 +76,7 @@ ROWS = (
     AttackRow("rule", "no token, code, verifier or state in what is logged, shown, stored or passed on", (
         f"{LEAK_TESTS}::test_every_value_of_sign_in_that_could_hold_a_secret_shows_nothing",
         f"{LEAK_TESTS}::test_the_authorization_code_flow_with_renewal_and_sign_out",
-        f"{LEAK_TESTS}::test_a_server_that_says_the_secrets_back",
+        f"{LEAK_TESTS}::test_a_server_that_repeats_the_secrets",
         f"{LEAK_TESTS}::test_a_secret_that_is_cut_off_in_an_error_is_gone_as_well",
         f"{LEAK_TESTS}::test_the_paste_flow",
         f"{LEAK_TESTS}::test_the_device_flow",
@@ -96,8 +96,8 @@ ROWS = (
     ),
     # -- what happened to others
     AttackRow("incident", "CVE-2025-6514: an authorization endpoint that reaches a shell", (
-        f"{BROWSER}::test_the_address_is_one_argument_and_no_shell_reads_it",
-        f"{BROWSER}::test_what_is_no_https_address_starts_nothing",
+        f"{BROWSER}::test_the_url_is_one_argument_and_no_shell_reads_it",
+        f"{BROWSER}::test_a_url_that_is_not_https_starts_nothing",
     )),
     AttackRow("incident", "CVE-2025-58444 and its class: javascript: and other schemes", (
         f"{FLOW}::test_an_endpoint_that_is_no_safe_address_stops_the_sign_in",
@@ -118,17 +118,17 @@ ROWS = (
         f"{FLOW}::test_an_issuer_where_the_server_does_not_live_is_not_asked",
         f"{URLS}::test_a_public_server_cannot_point_into_a_private_network",
         f"{URLS}::test_a_name_that_also_resolves_to_loopback_may_not_point_to_loopback",
-        f"{PROXY}::test_a_proxy_is_not_asked_for_what_is_known_to_be_private",
+        f"{PROXY}::test_a_proxy_is_not_asked_for_private_addresses",
         f"{TLS}::test_the_certificate_is_checked_for_the_name_while_the_judged_address_is_used",
     )),
     AttackRow("incident", "mix-up through metadata: the code to the attacker's token endpoint", (
         f"{ORIGIN_TESTS}::test_a_mix_up_brings_no_code_to_the_token_endpoint_of_another",
     )),
     AttackRow("incident", "CVE-2026-25536: what belongs to one user or server goes to another", (
-        f"{ORIGIN_TESTS}::test_two_servers_of_one_authorization_server_each_see_their_own_token_only",
+        f"{ORIGIN_TESTS}::test_two_servers_of_one_authorization_server_each_see_only_their_own_token",
         f"{ORIGIN_TESTS}::test_a_server_that_claims_to_be_another_gets_no_token_of_that",
         f"{TIME}::test_two_accounts_of_one_server_are_two_sign_ins",
-        f"{ELSEWHERE}::test_a_server_that_moved_to_another_authorization_server_is_signed_in_to_anew_there",
+        f"{ELSEWHERE}::test_a_server_that_moved_to_another_authorization_server_is_signed_in_to_again_there",
     )),
     AttackRow("incident", "CVE-2026-21852: a token to an address that a project chose", (
         f"{ORIGIN_TESTS}::test_an_address_that_a_project_chose_gets_nothing_that_was_earned_elsewhere",
@@ -136,7 +136,7 @@ ROWS = (
     )),
     AttackRow("incident", "redirects that carry credentials away", (
         f"{ORIGIN_TESTS}::test_a_server_that_redirects_its_requests_elsewhere_takes_no_token_there",
-        f"{ORIGIN_TESTS}::test_what_is_posted_with_a_secret_is_never_redirected",
+        f"{ORIGIN_TESTS}::test_a_post_with_a_secret_is_never_redirected",
         f"{ORIGIN_TESTS}::test_neither_renewal_nor_revocation_is_redirected",
     )),
     AttackRow("incident", "parallel renewals that revoke the family", (
@@ -144,14 +144,14 @@ ROWS = (
         f"{TIME}::test_processes_that_renew_at_once_do_not_lose_the_family",
     )),
     AttackRow("incident", "the loser of a race deletes the winner's token", (
-        f"{TIME}::test_what_another_process_stored_meanwhile_is_never_deleted",
+        f"{TIME}::test_a_sign_in_stored_by_another_process_meanwhile_is_never_deleted",
     )),
     AttackRow("incident", "no keyring: a fresh token lost, or kept in the open without a word", (
         f"{TIME}::test_a_failing_secret_store_is_reported_and_the_next_start_signs_in_again",
         "unit/auth/test_keyring_backend.py::test_a_back_end_that_keeps_plain_text_is_not_used",
     )),
     AttackRow("incident", "a fresh token lost between the flow and the store", (
-        f"{TIME}::test_a_renewal_that_is_cancelled_still_stores_what_it_got",
+        f"{TIME}::test_a_cancelled_refresh_still_stores_its_tokens",
         "unit/auth/test_secret_store.py::test_who_answered_and_quits_at_once_has_decided_all_the_same",
     )),
     AttackRow("incident", "reconnect storms with 401", (
@@ -160,11 +160,11 @@ ROWS = (
     )),
     AttackRow("incident", "rug pull: a tool that changes while a person signs in", (
         f"{AGAIN}::test_a_call_is_not_repeated_for_a_tool_that_changed_meanwhile",
-        f"{AGAIN}::test_the_model_s_call_is_asked_about_again_as_what_the_tool_is_now",
+        f"{AGAIN}::test_a_model_call_is_asked_about_again_with_the_current_definition",
     )),
     # -- RFC 9700
     AttackRow("rfc9700", "PKCE with S256, always, or no sign-in (2.1.1)", (
-        "unit/auth/test_discovery_and_tokens.py::test_a_server_that_does_not_promise_s256_is_refused_unless_it_had_no_way_to",
+        "unit/auth/test_discovery_and_tokens.py::test_a_server_without_s256_is_refused_unless_its_metadata_cannot_tell",
         f"{FLOW}::test_metadata_of_an_issuer_that_is_another_or_too_weak_is_not_used",
     )),
     AttackRow("rfc9700", "a redirect address on a loopback address with a port of its own (4.1.3)", (
@@ -172,7 +172,7 @@ ROWS = (
         f"{CALLBACK}::test_the_port_is_closed_after_the_sign_in_and_never_open_to_the_network",
     )),
     AttackRow("rfc9700", "a state that works once, for this attempt only (4.7)", (
-        f"{CALLBACK}::test_only_one_answer_is_taken_and_only_by_get",
+        f"{CALLBACK}::test_only_one_answer_is_accepted_and_only_by_get",
         f"{ORIGIN_TESTS}::test_a_code_that_another_server_or_page_brings_is_not_redeemed",
     )),
     AttackRow("rfc9700", "the issuer of an answer (4.4, RFC 9207)", (
@@ -182,17 +182,17 @@ ROWS = (
         f"{ELSEWHERE}::test_a_response_from_another_issuer_ends_login_and_its_code_is_never_sent",
     )),
     AttackRow("rfc9700", "no implicit grant and no password grant (2.1.2, 2.4)", (
-        f"{FLOW}::test_we_register_as_a_program_on_a_persons_machine_that_renews_tokens",
+        f"{FLOW}::test_registration_is_for_a_native_app_that_refreshes_tokens",
     )),
     AttackRow("rfc9700", "tokens for one audience (2.3)", (
-        f"{ORIGIN_TESTS}::test_two_servers_of_one_authorization_server_each_see_their_own_token_only",
+        f"{ORIGIN_TESTS}::test_two_servers_of_one_authorization_server_each_see_only_their_own_token",
         f"{ORIGIN_TESTS}::test_a_machine_s_key_signs_for_the_configured_issuer_and_no_other",
     )),
     AttackRow("rfc9700", "rotation of refresh tokens (4.14)", (
         f"{TIME}::test_a_token_that_ended_is_renewed_before_it_is_sent_and_the_new_refresh_token_is_kept",
     )),
     AttackRow("rfc9700", "token requests are never redirected (4.12)", (
-        f"{ORIGIN_TESTS}::test_what_is_posted_with_a_secret_is_never_redirected",
+        f"{ORIGIN_TESTS}::test_a_post_with_a_secret_is_never_redirected",
     )),
     AttackRow("rfc9700", "tokens are in no address (4.3.2)", (f"{FLOW}::test_no_token_is_ever_in_an_address",)),
     AttackRow("rfc9700", "tokens that are bound to a key (2.2.1)", (

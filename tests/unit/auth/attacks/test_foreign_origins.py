@@ -100,7 +100,7 @@ async def test_metadata_redirects_to_another_origin_are_not_followed(path: str, 
 @pytest.mark.req("auth.ssrf.redirects", "auth.refresh.confidential")
 @pytest.mark.parametrize("path", ["/register", "/token", "/device"])
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-async def test_what_is_posted_with_a_secret_is_never_redirected(path: str, status: int) -> None:
+async def test_a_post_with_a_secret_is_never_redirected(path: str, status: int) -> None:
     async with forbidden_origin() as forbidden, run_peer(kind=RedirectingPeer) as peer:
         assert isinstance(peer, RedirectingPeer)
         peer.lead = {path: (status, f"{forbidden.origin}{path}")}
@@ -200,7 +200,7 @@ async def test_a_server_that_claims_to_be_another_gets_no_token_of_that() -> Non
 
 
 @pytest.mark.req("auth.token.right-server", "auth.resource.both")
-async def test_two_servers_of_one_authorization_server_each_see_their_own_token_only() -> None:
+async def test_two_servers_of_one_authorization_server_each_see_only_their_own_token() -> None:
     token_store = TokenStore(MemoryBackend(), None)
     async with run_peer() as honest, run_peer() as evil:
         evil.resource, evil.valid = {"authorization_servers": [honest.origin]}, honest.valid
@@ -283,7 +283,7 @@ async def test_a_challenge_cannot_make_us_ask_for_anything_but_metadata_of_this_
         assert set(peer.paths()) == {"/mcp"}
 
 
-async def test_a_document_that_drips_ends_with_the_time_and_one_that_inflates_with_the_megabyte(
+async def test_a_slow_document_ends_at_the_timeout_and_an_inflating_one_at_a_megabyte(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     import zlib
@@ -350,7 +350,7 @@ async def test_a_server_that_never_has_enough_is_asked_a_few_times_and_not_forev
 
 
 @pytest.mark.req("auth.400-other")
-async def test_text_of_a_hostile_authorization_server_is_bounded_and_cleaned_wherever_it_is_shown() -> None:
+async def test_text_of_a_hostile_authorization_server_is_bounded_and_cleaned_everywhere() -> None:
     words = "\x1b]52;c;aGVsbG8=\x07\u202e[red]" + "long " * 50_000
     body = json.dumps({"error": words, "error_description": words}).encode()
     async with run_peer() as peer:

@@ -151,7 +151,7 @@ async def test_the_authorization_code_flow_with_renewal_and_sign_out(sinks: Sink
 
 
 @pytest.mark.req("auth.token.storage", "sec.logs-redact")
-async def test_a_server_that_says_the_secrets_back(sinks: Sinks) -> None:
+async def test_a_server_that_repeats_the_secrets(sinks: Sinks) -> None:
     """An error that repeats the code, the verifier or a token is shown and logged without them."""
 
     class EchoingPeer(OAuthPeer):
