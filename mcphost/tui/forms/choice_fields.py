@@ -122,9 +122,11 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
     ChoiceList > .option-list--option-hover { background: $panel; }
     """
 
-    def __init__(self, field: Field, value: Any) -> None:
+    def __init__(self, field: Field, value: Any, *, missing: str = "") -> None:
+        """Create a list with *value* selected; *missing* describes no selection."""
         super().__init__()
         self.field = field
+        self._missing = missing or _describe_missing(field)
         self._is_multiple = field.kind == "choices"
         self._pressed_option: int | None = None
         given = cast("list[Any]", value) if isinstance(value, list) else [value]
@@ -160,7 +162,7 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
 
     def _summary(self) -> Content:
         chosen = [clean_line(self.field.options[at].title, 80) for at in sorted(self.selected)]
-        return Content(", ".join(chosen)) if chosen else Content.styled(_describe_missing(self.field), "$faint")
+        return Content(", ".join(chosen)) if chosen else Content.styled(self._missing, "$faint")
 
     def _mark(self, at: int) -> str:
         chosen = at in self._selected

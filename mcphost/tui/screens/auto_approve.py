@@ -55,7 +55,6 @@ class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
 
     def headline(self) -> str:
         """Return the title."""
-        """Return the title."""
         return "Auto-approve"
 
     def body(self) -> ComposeResult:
@@ -64,7 +63,8 @@ class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
         yield Static(Content.styled(_ABOUT if self.tools else _NO_TOOLS, "$text"), markup=False)
         if self.tools:
             names = tuple(Option(value=title, title=title) for title in self.tools)
-            self.tool_choice = ChoiceList(Field(name="tools", kind="choices", options=names), None)
+            field = Field(name="tools", kind="choices", options=names)
+            self.tool_choice = ChoiceList(field, None, missing="no tool selected")
             yield self.tool_choice
             with Horizontal(id="limits"):
                 for label, input_id, value in (
@@ -80,8 +80,7 @@ class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
         return (("leave", "Back"), ("start", "Start"))[: 2 if self.tools else 1]
 
     def key_hints(self) -> str:
-        """Create the widgets."""
-        """Create the widgets."""
+        """Return the line that explains the keys."""
         return "↑ ↓ · space selects · tab next · ctrl+s start · esc back" if self.tools else "esc back"
 
     def on_mount(self) -> None:
