@@ -30,7 +30,7 @@ def test_a_broken_bound_fails_and_is_named(capsys: pytest.CaptureFixture[str]) -
     assert line.split() == ["startup", "typed", "key", "1.40", "at", "most", "1.25", "BROKEN"]
 
 
-def test_a_bound_that_is_not_met_may_not_become_worse(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_broken_bound_may_not_become_worse(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(bounds, "HERE", tmp_path)
     file = tmp_path / "bounds.toml"
     file.write_text("[a]\nx = { at_most = 2, reached = 3 }\ny = { at_least = 5, reached = 4 }")
@@ -44,7 +44,7 @@ def test_a_bound_that_is_not_met_may_not_become_worse(monkeypatch: pytest.Monkey
         bounds.load()
 
 
-def test_a_bound_that_nothing_was_measured_for_fails() -> None:
+def test_a_bound_without_a_measurement_fails() -> None:
     assert bounds.report("lists", {"10,000 tools, CPU": 40.0}) == 1
     assert bounds.report("lists", {"10,000 tools, CPU": 40.0}, is_partial=True) == 0
 

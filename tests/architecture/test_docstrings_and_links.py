@@ -19,7 +19,7 @@ def test_every_module_opens_with_a_sentence_that_fits_a_table() -> None:
     assert [name for name, sentence in sentences.items() if "|" in sentence or len(sentence) > 240] == []
 
 
-def test_the_first_screen_of_the_readme_has_the_picture_and_the_two_commands() -> None:
+def test_the_first_screen_of_the_readme_has_the_image_and_the_two_commands() -> None:
     first_screen = "\n".join((ROOT / "README.md").read_text(encoding="utf-8").splitlines()[:24])
     assert "uv run mcphost demo" in first_screen
     assert "uv run pytest" in first_screen

@@ -28,7 +28,7 @@ def test_each_flow_is_short(traces: dict[str, FlowTrace]) -> None:
 
 
 @pytest.mark.parametrize("name", ["message", "sign-in"])
-def test_the_architecture_document_shows_the_flow_as_it_is(name: str, traces: dict[str, FlowTrace]) -> None:
+def test_the_architecture_document_shows_the_current_flow(name: str, traces: dict[str, FlowTrace]) -> None:
     assert diagram(traces[name]) in DOCUMENT.read_text(encoding="utf-8"), (
         "Update it: uv run python -m tests.architecture.trace_flows --write"
     )

@@ -16,7 +16,7 @@ FORBIDDEN = {
 PICTURES = {".png", ".svg", ".ico", ".gif"}
 
 
-def test_tracked_files_name_no_registry_and_no_workplace() -> None:
+def test_tracked_files_name_no_registry_and_no_local_path() -> None:
     found = []
     for path in tracked_files():
         if path.suffix in PICTURES:

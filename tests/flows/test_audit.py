@@ -58,7 +58,7 @@ def test_a_grant_is_recorded_when_it_is_given_used_and_revoked(program: Program)
     assert [row["who"] for row in print_rows(program, "--kind", "process") if row["event"] == "started"] == ["always"]
 
 
-def test_words_are_kept_when_the_user_wants_it_and_never_a_secret(program: Program) -> None:
+def test_content_is_recorded_if_the_user_enables_it_but_never_a_secret(program: Program) -> None:
     (program.home / "config").mkdir()
     (program.home / "config" / "config.toml").write_text("[ledger]\ncontent = true\n")
     servers = program.servers(demo=DEMO)

@@ -55,7 +55,7 @@ async def test_a_list_of_prompts_that_cannot_be_read_does_not_cost_the_tools(
         assert "list of prompts was left out" in host.servers.view("s").catalog.left_out[0]
 
 
-async def test_a_tool_whose_schema_no_model_takes_is_left_out_and_named(open_host: OpenHost, tmp_path: Path) -> None:
+async def test_a_tool_whose_schema_no_model_accepts_is_left_out_and_named(open_host: OpenHost, tmp_path: Path) -> None:
     deep: object = {}
     for _ in range(500):
         deep = {"x": deep}

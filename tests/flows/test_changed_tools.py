@@ -148,14 +148,12 @@ async def test_long_lived_grants_carry_over_to_a_reviewed_and_kept_change(
     assert (len(questions), ran, len(changes)) == (1, ["other"], 1)
 
 
-async def test_once_it_is_allowed_as_it_is_now_it_runs(open_host: OpenHost, tmp_path: Path) -> None:
+async def test_once_allowed_with_its_current_definition_it_runs(open_host: OpenHost, tmp_path: Path) -> None:
     _, ran, _, _ = await run_turn_with_change(open_host, tmp_path, "other", AllowOnce(), AllowOnce())
     assert ran == ["other"]
 
 
-async def test_a_tool_that_went_away_while_its_question_was_open_is_not_called(
-    open_host: OpenHost, tmp_path: Path
-) -> None:
+async def test_a_tool_removed_during_its_question_is_not_called(open_host: OpenHost, tmp_path: Path) -> None:
     questions, ran, parts, _ = await run_turn_with_change(open_host, tmp_path, "-", AllowOnce())
     assert (len(questions), ran) == (1, [])
     assert "did not run" in parts[0].text

@@ -251,7 +251,7 @@ def test_a_listing_shows_the_available_servers_next_to_a_dead_one(program: Progr
     assert b"no-such-program" in done.stderr
 
 
-def test_reader_that_leaves_early_is_no_error(program: Program) -> None:
+def test_a_reader_that_leaves_early_is_no_error(program: Program) -> None:
     import subprocess
 
     file = program.servers(demo=DEMO)

@@ -99,7 +99,7 @@ async def test_an_endless_message_stops_the_server_and_is_reported(open_host: Op
 
 @pytest.mark.req("stdio.shutdown.escalate")
 @pytest.mark.req("stdio.shutdown.process-tree")
-async def test_a_server_that_ignores_everything_is_gone_after_the_ladder_with_its_children(
+async def test_a_server_that_ignores_every_signal_is_killed_with_its_children(
     open_host: OpenHost, tmp_path: Path
 ) -> None:
     pids = tmp_path / "pids"

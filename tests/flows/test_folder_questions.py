@@ -95,7 +95,7 @@ def test_no_server_is_asked_about_before_use_and_waiting_ones_are_one_list(progr
         pipe.end()
 
 
-def test_a_request_that_was_taken_back_is_made_again_before_the_first_call(program: Program) -> None:
+def test_a_cancelled_request_is_repeated_before_the_first_call(program: Program) -> None:
     servers = program.servers(one=roots_server_entry("start", "withdraw", "list"))
     with program.pipe("--mcp-config", servers) as pipe:
         pipe.ask("connect", server="one")
@@ -108,7 +108,7 @@ def test_a_request_that_was_taken_back_is_made_again_before_the_first_call(progr
         pipe.end()
 
 
-def test_a_server_that_answers_nothing_before_it_knows_the_folders_starts_without_a_question(program: Program) -> None:
+def test_a_server_that_answers_only_after_its_roots_request_starts_without_a_question(program: Program) -> None:
     servers = program.servers(one=roots_server_entry("start", "stubborn", "list"))
     with program.pipe("--mcp-config", servers) as pipe:
         assert pipe.ask("connect", server="one")["ok"]

@@ -146,7 +146,7 @@ def test_interrupted_run_ends_its_events_with_130(program: Program) -> None:
         assert [line for line in said if not line.startswith(b"mcphost: waiting for")] == []  # a busy machine is slow
 
 
-def test_server_that_is_not_approved_exits_5_naming_the_fix_and_nothing_of_it_runs(program: Program) -> None:
+def test_an_unapproved_server_exits_5_with_the_fix_and_nothing_of_it_runs(program: Program) -> None:
     mark = program.home / "it-ran"
     program.configure(mine={"command": "touch", "args": [str(mark)]})
     for more in ([], ["--yes"], ["--allow", "mine"]):

@@ -97,7 +97,7 @@ def test_an_approval_survives_only_if_nothing_but_the_secret_changed(tmp_path: P
     assert "carried" not in program.text("audit", "--json", **env)
 
 
-def test_a_link_is_not_written_through_and_a_file_of_somebody_else_not_changed(tmp_path: Path) -> None:
+def test_a_link_is_not_followed_for_writing_and_a_foreign_file_not_changed(tmp_path: Path) -> None:
     program = Program(tmp_path)
     path = write_commented_config(program, tmp_path / "told")
     elsewhere = tmp_path / "dotfiles.json"

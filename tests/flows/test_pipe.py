@@ -216,7 +216,7 @@ def test_stop_ends_a_turn_and_withdraws_its_question(program: Program) -> None:
         assert pipe.result(sent)["result"]["outcome"] == "stopped"
 
 
-def test_stop_ends_a_message_that_still_waits_for_the_servers_and_no_model_is_asked(program: Program) -> None:
+def test_stop_cancels_a_message_that_still_waits_for_servers_and_no_model_is_asked(program: Program) -> None:
     silent = {"command": sys.executable, "args": ["-c", "import sys; sys.stdin.read()"]}
     with program.pipe("--model", "demo", "--mcp-config", program.servers(silent=silent)) as pipe:
         sent = pipe.send("send", text="hello")

@@ -148,7 +148,7 @@ async def test_hundreds_of_pings_at_once_are_all_answered(open_host: OpenHost) -
         assert host.servers.view("flood").counts == {"pings answered": 900}
 
 
-async def test_pings_without_end_stop_the_server_and_say_so(open_host: OpenHost) -> None:
+async def test_endless_pings_stop_the_server_with_a_message(open_host: OpenHost) -> None:
     async with open_host(servers=(flood_server(),)) as host:
         await host.servers.ensure_ready("flood")
         feed, before = host.events.subscribe(), psutil.Process().memory_info().rss
@@ -169,7 +169,9 @@ async def test_endless_lists_are_truncated_and_reported(open_host: OpenHost, lis
         assert [text in problem for problem in view.catalog.left_out] == [True]
 
 
-async def test_the_model_gets_so_many_tools_and_so_much_of_each_description(open_host: OpenHost) -> None:
+async def test_the_model_gets_a_bounded_number_of_tools_and_a_bounded_part_of_each_description(
+    open_host: OpenHost,
+) -> None:
     model = ScriptedModel(text_round("ok"))
     async with open_host(model, servers=(flood_server("words"),)) as host:
         await host.servers.ensure_ready("flood")

@@ -57,7 +57,7 @@ def test_a_command_refuses_server_requests_and_points_to_the_pipe(program: Progr
     assert "mcphost pipe" in error_text
 
 
-def test_run_declares_nothing_it_could_not_answer(program: Program) -> None:
+def test_run_declares_only_what_it_can_answer(program: Program) -> None:
     file = add_asking_server(program, "elicitation/create")
     done = program.run(
         "--mcp-config", file, "--model", "demo", "run", "call ask", "--allow", "asker", "--output", "json"

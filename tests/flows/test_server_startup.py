@@ -69,7 +69,7 @@ async def test_an_installer_has_more_time_and_is_not_called_silent(
 
 
 @pytest.mark.parametrize(("chosen", "text"), [(Limits(), "within 1 s"), (Limits(connect_timeout=2), "within 2 s")])
-async def test_a_time_to_connect_that_the_user_chose_holds_for_installers_too(
+async def test_a_connect_timeout_of_the_user_applies_to_installers_too(
     open_host: OpenHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: Limits, text: str
 ) -> None:
     from mcphost.cli import session_opener
@@ -81,7 +81,9 @@ async def test_a_time_to_connect_that_the_user_chose_holds_for_installers_too(
             await host.servers.ensure_ready("fetched")
 
 
-async def test_the_hard_limit_of_the_command_line_holds_for_installers_too(open_host: OpenHost, tmp_path: Path) -> None:
+async def test_the_hard_limit_of_the_command_line_applies_to_installers_too(
+    open_host: OpenHost, tmp_path: Path
+) -> None:
     usual = Limits()
     config = apply_overrides(HostConfig(limits=usual), Overrides(timeout=60), {})
     assert config.limits.connect_timeout == usual.connect_timeout, "so it is not what the user chose for starting"

@@ -183,7 +183,7 @@ def test_check_connects_and_reports_faults(program: Program) -> None:
     assert "no server" in program.error("--mcp-config", file, "servers", "check", "none", code=2)
 
 
-def test_check_prints_a_row_as_soon_as_it_is_known(program: Program) -> None:
+def test_check_prints_each_row_as_soon_as_it_is_known(program: Program) -> None:
     gate = program.home / "gate"
     held = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.02)\n"
     slow = {**DEMO, "args": ["-c", f"{held}import mcphost.demo.server as s; s.main()"]}
@@ -333,7 +333,7 @@ def marking_server(program: Program, name: str) -> dict[str, object]:
 
 
 @pytest.mark.req("sec.project-config", "sec.local.approve")
-def test_a_projects_file_that_is_swapped_or_linked_elsewhere_starts_nothing(program: Program) -> None:
+def test_a_projects_file_that_was_replaced_or_linked_starts_nothing(program: Program) -> None:
     file, other = program.work / ".mcp.json", program.home / "elsewhere.json"
     good = json.dumps({"mcpServers": {"its": DEMO}})
     file.write_text(good)

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.req("auth.callback.manual", "auth.scope.shown")
-async def test_login_shows_where_to_sign_in_and_takes_the_answer_of_a_browser(program: Program) -> None:
+async def test_login_shows_where_to_sign_in_and_accepts_the_answer_of_a_browser(program: Program) -> None:
     async with run_peer(kind=SignedInServer) as peer:
         config = program.servers(tracker={"url": peer.url})
         async with await start_program(
@@ -46,7 +46,7 @@ async def test_login_shows_where_to_sign_in_and_takes_the_answer_of_a_browser(pr
 
 
 @pytest.mark.req("auth.callback.manual")
-async def test_login_takes_a_pasted_address(program: Program) -> None:
+async def test_login_accepts_a_pasted_url(program: Program) -> None:
     async with run_peer(kind=SignedInServer) as peer:
         config = program.servers(tracker={"url": peer.url})
         async with await start_program(program, "login", "tracker", "--no-browser", "--mcp-config", config) as process:
@@ -187,7 +187,7 @@ async def test_a_noninteractive_command_explains_how_to_sign_in(program: Program
     assert "/register" not in peer.paths()
 
 
-async def test_there_are_no_accounts_before_anybody_signed_in(program: Program) -> None:
+async def test_there_are_no_accounts_before_the_first_sign_in(program: Program) -> None:
     done = await anyio.run_process(program.command("accounts", "--json"), env=program.env, cwd=program.work)
     assert json.loads(done.stdout) == {"accounts": []}
 

@@ -113,7 +113,7 @@ async def test_a_server_that_did_not_answer_is_ready_after_a_restart_once_it_doe
 
 
 @pytest.mark.req("base.conversation-private", "base.isolation")
-async def test_a_server_gets_the_arguments_of_its_tool_and_nothing_of_the_conversation(open_host: OpenHost) -> None:
+async def test_a_server_gets_the_arguments_of_its_tool_and_no_part_of_the_conversation(open_host: OpenHost) -> None:
     async def answer(request: ReceivedRequest) -> object:
         if request.message["method"] == "tools/call":
             return await request.result({"resultType": "complete", "content": [{"type": "text", "text": "told-by-a"}]})

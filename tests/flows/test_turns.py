@@ -204,7 +204,7 @@ async def test_a_tool_that_changed_since_it_was_allowed_is_quarantined_until_it_
 
 
 @pytest.mark.req("llm.loop-limit")
-async def test_the_round_limit_asks_and_no_ends_the_turn(open_host: OpenHost) -> None:
+async def test_the_round_limit_asks_and_a_refusal_ends_the_turn(open_host: OpenHost) -> None:
     add = tool_round(("demo__add", {"a": 1, "b": 1}))
     model = ScriptedModel(add, add, add, add, text_round("never reached"))
     frontend = ScriptedFrontend(AllowSession(), lambda question: True, lambda question: False)
@@ -292,9 +292,7 @@ async def test_a_failing_model_ends_the_turn_with_a_hint_and_keeps_the_message(o
 
 
 @pytest.mark.parametrize("reason", ["length", "content_filter", "unknown"])
-async def test_an_answer_that_was_cut_by_the_other_side_is_not_passed_off_as_whole(
-    open_host: OpenHost, reason: str
-) -> None:
+async def test_a_truncated_answer_is_not_presented_as_complete(open_host: OpenHost, reason: str) -> None:
     cut: list[Any] = [
         Text("half an"),
         ToolUseReady(ToolUsePart("use-1", "demo__add", {"a": 1})),

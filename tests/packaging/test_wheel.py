@@ -70,7 +70,7 @@ def run_program(command: list[str], folder: Path) -> subprocess.CompletedProcess
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
 
 
-def test_the_wheel_carries_the_themes_the_type_marker_and_no_tests(wheel: Path) -> None:
+def test_the_wheel_has_the_themes_the_type_marker_and_no_tests(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     themes = {path.name for path in (ROOT / "themes").glob("*.toml")}
     assert len(themes) >= 2

@@ -25,7 +25,7 @@ def create_oidc_opener(folder: Path, user: SignInInteraction) -> ClientSessionOp
 
 
 @pytest.mark.req("auth.refresh.rotation", "auth.refresh.use", "auth.stepup.403")
-async def test_the_whole_life_of_a_sign_in(npm_peers: Path, tmp_path: Path) -> None:
+async def test_the_lifecycle_of_a_sign_in(npm_peers: Path, tmp_path: Path) -> None:
     user = OidcUser()
     async with run_oidc_provider(seconds=2) as oidc:
         async with create_oidc_opener(tmp_path, user).open(

@@ -106,7 +106,7 @@ async def use_session(session: Session) -> None:
 
 
 @pytest.mark.parametrize(("transport", "era", "revision"), [way for way in WAYS if way[0] != "http json"])
-async def test_progress_arrives_and_a_call_that_is_given_up_leaves_the_session_usable(
+async def test_progress_arrives_and_an_abandoned_call_leaves_the_session_usable(
     transport: str, era: Era, revision: Revision, addresses: dict[str, str]
 ) -> None:
     notifications: list[Notification] = []

@@ -101,7 +101,7 @@ def test_structured_content_fits_its_schema_and_equals_its_text(
     assert json.loads(result["content"][0]["text"]) == result["structuredContent"]
 
 
-def test_links_embedded_resources_and_pictures_arrive(survey: PipeSurvey) -> None:
+def test_links_embedded_resources_and_images_arrive(survey: PipeSurvey) -> None:
     text, *links = survey.call("get-resource-links", count=4)["content"]
     assert text["type"] == "text"
     assert [link["type"] for link in links] == ["resource_link"] * 4

@@ -133,7 +133,7 @@ async def test_accounts_of_a_server_with_a_long_name_are_distinguished_and_found
         await driver.until(lambda: "2 of 2" in driver.text(), "both")
 
 
-async def test_a_name_is_asked_for_and_signed_in_under_and_nothing_else_is_a_name(run: Run) -> None:
+async def test_an_account_name_is_asked_for_and_used_and_nothing_else_is_a_name(run: Run) -> None:
     async with run(views=(http_server("hub"),), size=(100, 30)) as driver:
         driver.host.accounts.kept = example_accounts()
         await driver.pilot.press("f3", "a")
@@ -163,7 +163,7 @@ async def test_a_sign_in_in_progress_is_shown_beside_the_account_and_s_stops_it(
         await driver.until(lambda: driver.host.accounts.signed == [("stopped", "hub")], "its end")
 
 
-async def test_the_cursor_stays_on_its_account_when_another_comes_before_it(run: Run) -> None:
+async def test_the_cursor_stays_on_its_account_when_another_is_inserted_before_it(run: Run) -> None:
     async with run(views=(http_server("hub"),), size=(120, 40)) as driver:
         driver.host.accounts.kept = example_accounts()[1:2]
         await driver.pilot.press("f12")
@@ -180,7 +180,7 @@ async def test_the_cursor_stays_on_its_account_when_another_comes_before_it(run:
         await driver.until(lambda: [item.account.name for item in driver.host.accounts.kept] == ["default"], "its end")
 
 
-async def test_a_sign_in_of_a_server_that_is_gone_ends_by_two_presses(run: Run) -> None:
+async def test_the_sign_in_of_a_removed_server_is_revoked_by_two_key_presses(run: Run) -> None:
     async with run(views=(http_server("new", "sign_in"),), size=(80, 24)) as driver:
         driver.host.accounts.kept = example_accounts()[3:]
         await driver.pilot.press("f12")

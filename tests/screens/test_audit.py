@@ -17,9 +17,7 @@ from tests.screens.example_records import create_example_audit_log, example_audi
 pytestmark = pytest.mark.anyio
 
 
-async def test_rows_are_newest_first_explained_searched_and_nothing_is_drawn_as_it_came(
-    run: Run, tmp_path: Path
-) -> None:
+async def test_rows_are_newest_first_explained_searched_and_cleaned(run: Run, tmp_path: Path) -> None:
     async with run(size=(120, 40)) as driver:
         driver.host.audit = create_example_audit_log(tmp_path, example_audit_records())
         await driver.pilot.press("f10")

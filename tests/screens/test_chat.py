@@ -21,7 +21,7 @@ from tests.screens.fake_host import FakeConversation, FakeHost, echo_reply
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_message_is_sent_and_its_answer_is_shown_as_it_comes(run: Run) -> None:
+async def test_a_message_is_sent_and_its_answer_is_shown_while_it_arrives(run: Run) -> None:
     async with run(turn=echo_reply) as driver:
         await driver.type("hello you")
         await driver.pilot.press("enter")
@@ -128,7 +128,7 @@ async def test_without_a_model_the_screen_shows_how_to_choose_one_and_keeps_the_
         assert driver.host.sent == []
 
 
-async def test_a_tool_is_called_by_hand_without_a_model_or_a_question(run: Run) -> None:
+async def test_a_tool_is_called_manually_without_a_model_or_a_question(run: Run) -> None:
     async with run(no_model=True) as driver:
         await driver.type("!files/search_files pattern=x n=2")
         await driver.pilot.press("enter")
@@ -138,7 +138,7 @@ async def test_a_tool_is_called_by_hand_without_a_model_or_a_question(run: Run) 
         assert driver.app.query_one(Composer).composer_input.text == ""
 
 
-async def test_enter_sends_a_tools_name_that_is_already_written_whole(run: Run) -> None:
+async def test_enter_sends_a_completely_typed_tool_name(run: Run) -> None:
     async with run(no_model=True) as driver:
         await driver.type("!files/search_files")
         await driver.until(lambda: driver.app.query("OptionList"), "the popup")
@@ -415,7 +415,7 @@ async def test_a_mistyped_command_stays_with_its_text_and_is_sent_after_a_space_
         assert [sent.strip() for sent, _ in driver.host.sent] == [text]
 
 
-async def test_a_command_with_words_behind_it_is_not_run_and_costs_no_word(run: Run) -> None:
+async def test_a_command_with_trailing_words_is_not_run_and_loses_no_word(run: Run) -> None:
     async with run() as driver:
         composer = driver.app.chat.query_one(Composer)
         composer.set_text("/new ideas for a song", "typed")

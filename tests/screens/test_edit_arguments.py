@@ -194,7 +194,7 @@ async def test_true_is_not_one_and_edits_back_to_the_original_are_none(run: Run)
         await driver.until(lambda: pending.answer is not None)
 
 
-async def test_keys_typed_right_after_those_that_open_something_agree_to_nothing(run: Run) -> None:
+async def test_keys_typed_right_after_those_that_open_something_approve_nothing(run: Run) -> None:
     async with run() as driver:
         pending = PendingQuestion(driver, tool_question())
         dialog = await driver.enter_question()

@@ -75,7 +75,7 @@ async def test_an_edited_call_is_compared_again(run: Run, tmp_path: Path) -> Non
         await driver.until(lambda: "edited by you" in driver.text() and "+ old7" in driver.text(), "the new difference")
 
 
-async def test_a_difference_takes_nothing_of_the_reading_away(run: Run, tmp_path: Path) -> None:
+async def test_a_diff_does_not_replace_reading_the_arguments(run: Run, tmp_path: Path) -> None:
     lines = [f"line {n}" for n in range(200)]
     (tmp_path / "a.txt").write_text("\n".join(lines))
     async with run(size=(80, 24)) as driver:
@@ -126,7 +126,7 @@ def test_every_leaf_is_shown_with_its_place() -> None:
     assert argument_sections({"n": nested})[0] == ('── argument 1 of 1: n["a b"][0]', "x\ny")
 
 
-def test_a_flood_of_leaves_stays_one_value_and_one_too_deep_as_well() -> None:
+def test_a_flood_of_values_is_folded_into_one_and_so_is_a_too_deep_one() -> None:
     wide = {"n": ["a\nb"] * 5_000}
     assert [name for name, _ in render_call(wide).pairs] == ["n"]
     deep: Any = "a\nb"

@@ -184,7 +184,7 @@ async def test_letters_typed_while_the_focus_is_on_the_buttons_answer_nothing(ru
         assert driver.app.screen is dialog
 
 
-async def test_tab_goes_round_the_fields_and_the_buttons_as_one_stop(run: Run) -> None:
+async def test_tab_cycles_through_the_fields_and_the_buttons_as_one_stop(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
         PendingQuestion(driver, form_question(NOTE_FIELD, WATCH_FIELD, COLOUR))
         dialog = await driver.enter_question()
@@ -250,7 +250,7 @@ async def test_secret_like_input_shows_a_warning_and_is_sent_only_when_sent_twic
         await driver.until(lambda: waiting.answer == Accept({"pat": "s3x", "note": None}), "the answer")
 
 
-async def test_a_secret_field_that_is_left_out_holds_nothing_up(run: Run) -> None:
+async def test_an_omitted_secret_field_does_not_block(run: Run) -> None:
     asked = form_question(Field(name="pat", kind="text", secret=True), NOTE_FIELD)
     async with run(size=(80, 24)) as driver:
         assert await fill_and_send(driver, asked, "tab", "tab", "'hi") == {"note": "hi"}

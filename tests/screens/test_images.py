@@ -81,7 +81,7 @@ async def test_an_image_in_a_result_is_drawn_below_its_card_in_its_own_colours(r
         assert rows.index(drawn[0]) > next(y for y, row in enumerate(rows) if "[image: image/png]" in row)
 
 
-async def test_its_place_is_kept_before_it_is_decoded_so_that_nothing_jumps(
+async def test_space_is_reserved_before_decoding_so_that_nothing_moves(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[int, int]] = []
@@ -104,7 +104,7 @@ async def test_its_place_is_kept_before_it_is_decoded_so_that_nothing_jumps(
         assert asked == [(28, 28)]  # once, not for each frame
 
 
-async def test_a_picture_is_never_wider_than_the_view_nor_higher_than_its_bound(run: Run) -> None:
+async def test_an_image_is_never_wider_than_the_view_nor_higher_than_its_bound(run: Run) -> None:
     async with run(size=(60, 24)) as driver:
         show_images(driver.host, image_part(1000, 100), image_part(50, 900))
         await driver.until(lambda: [bool(block.drawing) for block in image_blocks(driver)] == [True, True], "both")
@@ -134,7 +134,7 @@ async def test_a_damaged_image_is_reported_and_the_next_one_is_drawn(run: Run) -
         await driver.until(lambda: "damaged" in driver.text() and colours(driver), "both")
 
 
-async def test_calls_side_by_side_each_have_their_picture_below_their_own_card(run: Run) -> None:
+async def test_parallel_calls_have_their_images_below_their_own_cards(run: Run) -> None:
     async with run() as driver:
         for call in ("a", "b"):
             driver.host.put(events.ToolProposed(call, "files", f"look_{call}", {}))
@@ -171,7 +171,7 @@ async def test_an_image_that_loads_above_the_visible_part_does_not_move_it(run: 
         assert notice_rows(driver) == before
 
 
-async def test_an_earlier_conversation_shows_its_pictures_again(run: Run) -> None:
+async def test_an_earlier_conversation_shows_its_images_again(run: Run) -> None:
     messages = (
         Message(role="assistant", parts=(ToolUsePart("u", "files__look", {}),)),
         Message(role="tool", parts=(ToolReturnPart("u", "files__look", "[image]", images=(image_part(12, 12),)),)),
@@ -210,7 +210,7 @@ async def test_data_that_is_no_image_or_has_no_size_takes_no_space(run: Run) -> 
         await driver.until(lambda: len(image_blocks(driver)) == 1, "the one")
 
 
-async def test_a_flood_of_pictures_is_bounded(run: Run) -> None:
+async def test_a_flood_of_images_is_bounded(run: Run) -> None:
     async with run() as driver:
         show_images(driver.host, *[image_part(2, 2)] * 500)
         await driver.until(lambda: image_blocks(driver), "some")
@@ -238,9 +238,7 @@ async def test_an_image_resource_is_drawn_and_does_not_cover_the_next_one(run: R
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-async def test_a_picture_that_a_server_wants_the_model_to_see_is_drawn_before_it_is_agreed_to(
-    run: Run, size: tuple[int, int]
-) -> None:
+async def test_an_image_in_a_sampling_request_is_drawn_before_it_is_approved(run: Run, size: tuple[int, int]) -> None:
     content = [
         {"type": "text", "text": "What is it?"},
         {"type": "image", "data": image_part(30, 20).data, "mimeType": "x"},
@@ -261,7 +259,7 @@ async def test_a_picture_that_a_server_wants_the_model_to_see_is_drawn_before_it
         assert driver.dialog.is_read
 
 
-async def test_a_picture_of_a_result_is_drawn_before_the_model_is_given_it(run: Run) -> None:
+async def test_an_image_in_a_result_is_drawn_before_the_model_gets_it(run: Run) -> None:
     image = image_part(30, 20)
     pieces = (ResultPart(kind="text", text="Look."), ResultPart(kind="image", text="[image]", image=image))
     question = ReviewResult(server="files", why="w", call="c", tool="look", arguments={}, parts=pieces)
@@ -271,7 +269,7 @@ async def test_a_picture_of_a_result_is_drawn_before_the_model_is_given_it(run: 
         await driver.until(lambda: {RED, BLUE} <= colours(driver), "the picture")
 
 
-async def test_where_none_can_be_drawn_a_picture_takes_no_place_in_a_page(
+async def test_an_image_that_cannot_be_drawn_takes_no_space_on_a_page(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(image_decoder, "find_spec", lambda name: None)

@@ -158,9 +158,7 @@ async def test_arguments_are_applied_with_the_last_that_was_typed_into_them(run:
 
 @pytest.mark.parametrize("page", ["f1", "f4", "f5", "f6", "f7", "f12", "ctrl+o"])
 @pytest.mark.parametrize("keys", [("escape", "escape"), ("enter", "enter", "enter"), ("enter", "escape", "escape")])
-async def test_a_page_that_is_left_twice_at_once_takes_nothing_else_along(
-    run: Run, page: str, keys: tuple[str, ...]
-) -> None:
+async def test_a_page_left_twice_at_once_closes_only_itself(run: Run, page: str, keys: tuple[str, ...]) -> None:
     async with run() as driver:
         await driver.pilot.press(page)
         await driver.until(

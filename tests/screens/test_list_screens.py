@@ -300,9 +300,7 @@ async def test_a_resource_is_listed_by_its_title_or_else_its_name(run: Run) -> N
 
 
 @pytest.mark.parametrize(("key", "there"), [("f7", ()), ("f12", ()), ("f10", ("v verify",)), ("ctrl+o", ("a add",))])
-async def test_a_list_without_an_entry_offers_no_key_that_does_nothing_there(
-    run: Run, key: str, there: tuple[str, ...]
-) -> None:
+async def test_an_empty_list_offers_no_key_without_an_effect(run: Run, key: str, there: tuple[str, ...]) -> None:
     async with run(size=(80, 24), views=()) as driver:
         await driver.pilot.press(key)
         await driver.until(lambda: "esc back" in driver.text(), "the page")
@@ -310,7 +308,7 @@ async def test_a_list_without_an_entry_offers_no_key_that_does_nothing_there(
         assert [key.strip() for key in keys if key.strip()] == [*there, "esc back"]
 
 
-async def test_an_entry_brings_its_keys_and_a_search_that_finds_none_keeps_them(run: Run) -> None:
+async def test_a_list_with_entries_shows_its_keys_and_a_search_without_matches_keeps_them(run: Run) -> None:
     async with run(size=(120, 40)) as driver:
         await driver.pilot.press("f3")
         await driver.until(lambda: "^F search" in driver.text() and "t tools" in driver.text(), "the keys")

@@ -69,7 +69,7 @@ async def test_a_task_that_an_earlier_run_left_has_a_card_until_it_is_over(run: 
         assert [card.state for card in tool_cards(driver)] == ["ok"]
 
 
-async def test_escape_stops_a_call_by_hand(run: Run) -> None:
+async def test_escape_stops_a_manual_call(run: Run) -> None:
     async with run(by_hand=never_finish) as driver:
         await start_manual_call(driver)
         await driver.until(lambda: "running" in driver.transcript())
@@ -77,7 +77,7 @@ async def test_escape_stops_a_call_by_hand(run: Run) -> None:
         await driver.until(lambda: [card.state for card in tool_cards(driver)] == ["stopped"], "the end of the call")
 
 
-async def test_a_call_by_hand_continues_when_a_turn_ends_or_another_conversation_begins(run: Run) -> None:
+async def test_a_manual_call_continues_when_a_turn_ends_or_another_conversation_begins(run: Run) -> None:
     async def says(host: Any, turn: int, text: str) -> str:
         del turn, text
         return "yes"

@@ -97,7 +97,9 @@ async def test_a_pasted_call_or_command_is_sent_as_a_message_with_a_notice(run: 
         assert "Sent as a message" in shown_notices(driver)
 
 
-async def test_enter_does_nothing_right_behind_an_insertion_nor_while_it_is_held(run: Run, clock: ManualClock) -> None:
+async def test_enter_does_nothing_right_after_an_insertion_or_while_it_is_held_down(
+    run: Run, clock: ManualClock
+) -> None:
     async with run(turn=echo_reply) as driver:
         await paste(driver, "hello")
         for _ in range(5):
@@ -108,7 +110,7 @@ async def test_enter_does_nothing_right_behind_an_insertion_nor_while_it_is_held
         await assert_sent_as_message(driver, "hello")
 
 
-async def test_letters_typed_behind_an_insertion_do_not_hold_enter_back(run: Run, clock: ManualClock) -> None:
+async def test_letters_typed_after_an_insertion_do_not_block_enter(run: Run, clock: ManualClock) -> None:
     async with run(turn=echo_reply) as driver:
         await paste(driver, "hello")
         for _ in range(5):
@@ -117,7 +119,7 @@ async def test_letters_typed_behind_an_insertion_do_not_hold_enter_back(run: Run
         await assert_sent_as_message(driver, "helloyyyyy")
 
 
-async def test_a_paste_that_ends_its_brackets_itself_runs_nothing(run: Run, clock: ManualClock) -> None:
+async def test_a_paste_with_its_own_end_bracket_runs_nothing(run: Run, clock: ManualClock) -> None:
     async with run(turn=echo_reply) as driver:
         driver.app.post_message(Paste("x"))
         for key in ("ctrl+u", *LINE):

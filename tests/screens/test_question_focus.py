@@ -130,7 +130,7 @@ async def test_no_letter_answers_a_question_that_was_not_entered(run: Run, clock
             clock.now += 60
 
 
-async def test_a_letter_before_a_question_was_entered_is_forgotten_when_it_is(run: Run, clock: ManualClock) -> None:
+async def test_a_letter_typed_before_a_question_is_entered_is_dropped(run: Run, clock: ManualClock) -> None:
     async with run() as driver:
         pending, _ = await open_guarded_dialog(driver, tool_question())
         clock.now += 60
@@ -174,7 +174,7 @@ async def test_a_sentence_sent_in_one_piece_becomes_a_message_even_while_a_quest
         pending.worker.cancel()
 
 
-async def test_a_question_that_opens_while_the_program_ends_is_no_error(run: Run) -> None:
+async def test_a_question_that_opens_during_exit_is_no_error(run: Run) -> None:
     async with run() as driver:
         driver.app.open_dialog(create_dialog(tool_question()), lambda _: None, "minimized")
         driver.app.exit()
@@ -201,7 +201,7 @@ async def test_a_letter_typed_at_a_withdrawn_question_goes_to_the_composer(run: 
 
 
 @pytest.mark.req("ui.confirm")
-async def test_letters_right_behind_the_key_that_enters_answer_nothing(run: Run, clock: ManualClock) -> None:
+async def test_letters_right_after_the_entering_key_answer_nothing(run: Run, clock: ManualClock) -> None:
     async with run() as driver:
         await driver.type("x")
         pending = PendingQuestion(driver, tool_question())

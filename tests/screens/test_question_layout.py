@@ -93,7 +93,7 @@ async def test_edits_are_not_approved_by_a_key_pressed_before_they_could_be_read
         assert pending.answer == AllowOnce({"path": "/tmp/y", "text": "hello"})
 
 
-async def test_a_line_takes_the_letter_that_opened_it_and_a_secret_left_is_forgotten(run: Run) -> None:
+async def test_an_input_gets_the_letter_that_opened_it_and_an_abandoned_secret_is_cleared(run: Run) -> None:
     async with run() as driver:
         pending = PendingQuestion(driver, LOCKED)
         await driver.enter_question()

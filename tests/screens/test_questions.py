@@ -304,7 +304,7 @@ async def test_a_declined_call_is_marked_on_its_card(run: Run) -> None:
         await driver.until(lambda: "declined" in driver.transcript() and "You declined" in driver.transcript())
 
 
-async def test_a_stopped_turn_takes_its_question_away(run: Run) -> None:
+async def test_a_stopped_turn_withdraws_its_question(run: Run) -> None:
     async with run() as driver:
         await driver.type("go")
         await driver.pilot.press("enter")

@@ -198,7 +198,7 @@ async def test_no_argument_can_fake_the_heading_of_another_on_the_page_of_all(ru
         assert all(cell_len(row.rstrip()) < view.size.width for row in rows)
 
 
-async def test_texts_that_look_like_something_else_are_in_quotes(run: Run) -> None:
+async def test_texts_that_resemble_other_values_are_quoted(run: Run) -> None:
     shown = dict(render_call({"a": "5", "b": 5, "c": "true", "d": " x", "e": "x", "f": "", "g": "(empty text)"}).pairs)
     assert shown == {
         "a": '"5"', "b": "5", "c": '"true"', "d": '" x"', "e": "x", "f": "(empty text)", "g": '"(empty text)"',
@@ -224,7 +224,7 @@ def test_a_long_text_is_in_quotes_only_where_it_reads_as_json() -> None:
 
 
 @pytest.mark.parametrize("blank", list("\u00a0\u1680\u2003\u202f\u205f\u3000\ue000\U000f0000\U00100000\t"))
-def test_a_blank_that_is_no_space_is_marked_in_arguments_and_counts_as_hidden(blank: str) -> None:
+def test_a_blank_other_than_space_is_marked_in_arguments_and_counts_as_hidden(blank: str) -> None:
     mark = "\\t" if blank == "\t" else f"‹U+{ord(blank):04X}›"
     for arguments in ({"path": f"a{blank}b"}, {"list": [f"a{blank}b"]}, {"path": f"ab{blank}"}):
         shown = render_call(arguments)
@@ -241,7 +241,7 @@ def test_blanks_that_are_spelling_are_not_marked_in_arguments() -> None:
     assert render_call({"text": "日本\u3000rm"}).has_hidden_characters
 
 
-async def test_a_call_with_a_blank_that_is_no_space_is_allowed_once_only(run: Run) -> None:
+async def test_a_call_with_a_blank_other_than_space_is_allowed_once_only(run: Run) -> None:
     async with run() as driver:
         pending = PendingQuestion(driver, tool_question(arguments={"path": "/home\u00a0"}))
         await driver.enter_question()

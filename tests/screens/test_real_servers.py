@@ -193,7 +193,9 @@ async def test_folders_are_shared_with_the_reference_server_after_approval(
 
 @pytest.mark.peer
 @pytest.mark.req("sec.consent.data")
-async def test_the_reference_server_learns_no_folder_that_the_user_keeps(open_everything: Open, tmp_path: Path) -> None:
+async def test_the_reference_server_gets_no_folder_that_the_user_withholds(
+    open_everything: Open, tmp_path: Path
+) -> None:
     async with open_everything("escape") as driver:
         await driver.call("get-roots-list")
         # The server asks again; mcphost does not ask the user again.
@@ -261,7 +263,7 @@ async def _raw(driver: RealAppDriver) -> Any:
 
 @pytest.mark.peer
 @pytest.mark.req("elic.actions", "elic.review", "elic.wire.legacy")
-async def test_the_reference_servers_thirteen_fields_arrive_as_they_were_typed(open_everything: Open) -> None:
+async def test_the_reference_servers_thirteen_fields_arrive_as_typed(open_everything: Open) -> None:
     async with open_everything() as driver:
         dialog = await _form(driver)
         await driver.pilot.press("tab")

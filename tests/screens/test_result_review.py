@@ -156,7 +156,7 @@ async def test_invalid_json_is_not_applied(run: Run) -> None:
         await driver.until(lambda: question.answer == PassResult())
 
 
-async def test_nothing_is_no_result_to_give(run: Run) -> None:
+async def test_an_empty_result_is_nothing_to_pass(run: Run) -> None:
     async with run(size=(100, 30)) as driver:
         question, _ = await open_review(driver, result_question("secret"))
         await driver.pilot.press("e")
@@ -192,7 +192,7 @@ async def test_a_long_text_is_trimmed_to_its_first_and_last_characters(run: Run,
         assert question.answer == (PassEditedResult((given,)) if given else PassResult())
 
 
-async def test_a_number_that_is_none_trims_nothing(run: Run) -> None:
+async def test_an_invalid_number_trims_nothing(run: Run) -> None:
     async with run(size=(100, 30)) as driver:
         question, _ = await open_review(driver, result_question("0123456789"))
         await driver.pilot.press("t", "x", "enter")

@@ -221,7 +221,7 @@ async def test_a_rule_for_an_edited_call_is_about_the_edited_arguments(run: Run)
         ("deep.n", "one of", "3, 4", Condition(("deep", "n"), "in", (3, 4))),
     ],
 )
-async def test_each_condition_is_written_as_it_is_meant(
+async def test_each_condition_is_formatted_as_intended(
     run: Run, title: str, words: str, typed: str, condition: Condition
 ) -> None:
     async with run(size=(120, 40)) as driver:
@@ -235,7 +235,7 @@ async def test_each_condition_is_written_as_it_is_meant(
         assert [item for item in answer.rule.conditions if item.argument == condition.argument] == [condition]
 
 
-async def test_a_rule_that_does_not_cover_this_very_call_cannot_be_kept(run: Run) -> None:
+async def test_a_rule_that_does_not_cover_the_current_call_cannot_be_saved(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
         pending, _ = await open_builder(driver)
         await choose_option(driver, "lines", "at most")
@@ -283,7 +283,7 @@ async def test_the_preview_shows_which_earlier_calls_the_rule_would_have_covered
         await driver.pilot.press("escape", "escape")
 
 
-async def test_a_question_that_is_withdrawn_takes_the_builder_with_it(run: Run) -> None:
+async def test_a_withdrawn_question_closes_its_rule_builder(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
         pending, dialog = await open_builder(driver)
         pending.worker.cancel()

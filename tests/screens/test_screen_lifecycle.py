@@ -15,7 +15,7 @@ LIVE = ("f3", "f4", "f5", "f7", "f10", "f12", "ctrl+o")
 
 
 @pytest.mark.parametrize("page", PAGES)
-async def test_a_page_that_is_left_in_the_moment_it_is_opened_leaves_the_chat_as_it_was(run: Run, page: str) -> None:
+async def test_a_page_left_while_it_opens_keeps_the_chat_as_it_was(run: Run, page: str) -> None:
     async with run() as driver:
         driver.press_together(page)
         for _ in range(100):
@@ -43,7 +43,7 @@ async def test_a_page_that_is_being_opened_while_servers_change_is_opened(run: R
         await driver.until(lambda: driver.app.screen is driver.app.chat, "the chat")
 
 
-async def test_work_for_a_page_that_is_gone_ends_without_a_word(run: Run) -> None:
+async def test_work_for_a_closed_page_ends_silently(run: Run) -> None:
     async with run() as driver:
         page = TextViewerScreen("Title", "text")
         await driver.app.push_screen(page)
@@ -61,7 +61,7 @@ async def test_work_for_a_page_that_is_gone_ends_without_a_word(run: Run) -> Non
         assert driver.app.is_running
 
 
-async def test_a_text_that_was_left_is_not_looked_at_any_more(run: Run) -> None:
+async def test_a_closed_text_is_not_checked_any_more(run: Run) -> None:
     async with run() as driver:
         page = TextViewerScreen("Title", "text")
         await driver.app.push_screen(page)

@@ -79,9 +79,7 @@ async def test_the_pass_phrase_of_a_file_that_is_there_is_typed_once(run: Run) -
         (("p", "enter", "p", "w", "enter"), EnterPassphrase("pw")),
     ],
 )
-async def test_a_file_stays_locked_unless_its_pass_phrase_is_typed(
-    run: Run, keys: tuple[str, ...], answer: Any
-) -> None:
+async def test_a_file_stays_locked_without_its_passphrase(run: Run, keys: tuple[str, ...], answer: Any) -> None:
     async with run(size=(80, 24)) as driver:
         assert await ask_and_press(driver, UNLOCK, *keys) == answer
 
@@ -138,7 +136,7 @@ async def test_a_pass_phrase_that_is_typed_at_once_opens_the_file(run: Run) -> N
         assert pending.answer == EnterPassphrase("dip")
 
 
-async def test_a_repetition_that_came_too_early_for_its_box_is_compared_all_the_same(run: Run) -> None:
+async def test_a_repetition_before_its_input_is_shown_is_still_compared(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
         pending = PendingQuestion(driver, storage_question())
         await driver.enter_question()

@@ -171,7 +171,7 @@ async def test_messages_instructions_tokens_and_model_are_edited_by_keyboard_and
 
 
 @pytest.mark.req("samp.human")
-async def test_tokens_cannot_be_raised_and_nothing_at_all_cannot_be_sent(run: Run) -> None:
+async def test_the_token_limit_cannot_be_raised_and_an_empty_request_cannot_be_sent(run: Run) -> None:
     async with run(size=(110, 40)) as driver:
         answer = await type_into_form(driver, sampling_question("x"), "0", "ctrl+s")
         await driver.until(lambda: "at most 1200" in driver.text(), "the fault")
@@ -231,7 +231,7 @@ async def test_tool_descriptions_are_shown_because_the_model_gets_them(run: Run)
         assert "\u202e" not in driver.text()
 
 
-async def test_a_flood_of_blocks_holds_nothing_up_and_cannot_be_agreed_to(run: Run) -> None:
+async def test_a_flood_of_blocks_does_not_block_and_cannot_be_approved(run: Run) -> None:
     blocks = [{"type": "text", "text": ""}] * 4_000
     async with run(size=(110, 36)) as driver:
         pending = PendingQuestion(
@@ -245,7 +245,7 @@ async def test_a_flood_of_blocks_holds_nothing_up_and_cannot_be_agreed_to(run: R
     assert pending.answer == Deny()
 
 
-async def test_pictures_and_calls_in_an_answer_are_named(run: Run) -> None:
+async def test_images_and_calls_in_an_answer_are_named(run: Run) -> None:
     picture = {"type": "image", "mimeType": "image/png", "data": "QUJD"}
     use = {"type": "tool_use", "id": "1", "name": "look", "input": {"at": "map"}}
     async with run(size=(110, 30)) as driver:
@@ -365,7 +365,7 @@ async def test_a_question_reports_the_end_of_its_call_and_keeps_the_typed_text(r
 FAKED = "hello\n\nits tool read_only\n\nthe server's instructions\nuser\nmodel     Some model\n" + "x " * 60 + "user"
 
 
-async def test_the_words_of_a_sampling_cannot_fake_a_heading_of_the_question(run: Run) -> None:
+async def test_the_text_of_a_sampling_cannot_fake_a_heading_of_the_question(run: Run) -> None:
     tool = {"name": "t", "description": FAKED, "inputSchema": {"type": "object"}}
     async with run(size=(80, 60)) as driver:
         pending = PendingQuestion(driver, sampling_question(FAKED, system=FAKED, tools=(tool,)))
@@ -384,7 +384,7 @@ async def test_the_words_of_a_sampling_cannot_fake_a_heading_of_the_question(run
         await driver.until(lambda: pending.answer is not None, "the refusal")
 
 
-async def test_the_words_of_a_model_cannot_fake_a_call_in_its_answer(run: Run) -> None:
+async def test_the_text_of_a_model_cannot_fake_a_call_in_its_answer(run: Run) -> None:
     use = {"type": "tool_use", "id": "c", "name": "wipe", "input": {"path": "/"}}
     async with run(size=(80, 40)) as driver:
         pending = PendingQuestion(

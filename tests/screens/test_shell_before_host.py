@@ -17,7 +17,7 @@ from tests.screens.shell import attach_and_start, open_shell
 pytestmark = pytest.mark.anyio
 
 
-async def test_text_typed_before_there_is_a_host_stays() -> None:
+async def test_text_typed_before_there_is_a_host_is_kept() -> None:
     async with open_shell() as driver:
         await driver.type("hello")
         assert "hello" in driver.text()
@@ -130,7 +130,7 @@ async def test_a_message_entered_before_there_is_a_host_is_shown_at_once_and_the
         assert driver.text().count("▌ hello") == 1
 
 
-async def test_a_message_that_went_back_into_the_composer_is_no_longer_shown_as_sent() -> None:
+async def test_a_message_returned_to_the_composer_is_no_longer_shown_as_sent() -> None:
     async with open_shell(no_model=True) as driver:
         await driver.type("hello")
         await driver.pilot.press("enter")

@@ -36,7 +36,7 @@ def sign_in(**more: Any) -> SignInQuestion:
 
 
 @pytest.mark.req("auth.scope.shown")
-async def test_host_issuer_scopes_and_the_whole_address_are_shown(run: Run) -> None:
+async def test_host_issuer_scopes_and_the_full_url_are_shown(run: Run) -> None:
     async with run(size=(100, 40)) as driver:
         PendingQuestion(driver, sign_in(account="work", note="Try \x1b[31magain."))
         await driver.enter_question()
@@ -101,9 +101,7 @@ async def test_scopes_are_described_with_their_names(run: Run) -> None:
         assert "stay signed in while you are away  (offline_access)" in driver.text()
 
 
-async def test_the_time_that_is_left_counts_down_and_never_below_nothing(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_remaining_time_counts_down_to_zero(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
     monkeypatch.setattr(dialog_of_sign_in, "monotonic", lambda: now)
     async with run(size=(100, 40)) as driver:
@@ -174,7 +172,7 @@ async def test_a_server_with_a_sign_in_in_progress_shows_it_and_s_stops_it(run: 
         await driver.until(lambda: driver.host.accounts.signed == [("stopped", "hub")], "the end")
 
 
-async def test_there_is_no_other_way_where_none_is_offered(run: Run) -> None:
+async def test_there_is_no_other_method_if_none_is_offered(run: Run) -> None:
     async with run(size=(100, 40)) as driver:
         pending = PendingQuestion(driver, sign_in())
         await driver.enter_question()
@@ -213,7 +211,7 @@ def contains_modules(seen: list[list[int]], expected: list[list[int]]) -> bool:
 
 @pytest.mark.parametrize("theme", ["dark", "light"])
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-async def test_a_qr_code_is_drawn_whole_in_black_on_white_whatever_the_theme(
+async def test_a_qr_code_is_drawn_completely_in_black_on_white_in_any_theme(
     run: Run, theme: str, size: tuple[int, int]
 ) -> None:
     whole = "https://login.example/device?user_code=WDJB-MJHT"
@@ -244,7 +242,7 @@ async def test_a_window_too_small_for_a_qr_code_shows_the_needed_size(run: Run) 
         assert not contains_modules(qr_modules(driver.app.screen._compositor.render_strips()), [[1, 1, 1, 1]])
 
 
-def test_a_text_that_no_code_holds_well_has_none() -> None:
+def test_a_text_that_no_qr_code_can_hold_has_none() -> None:
     assert build_matrix("x" * 2_001) == []
     assert build_matrix("") == []
     assert all(not any(row) for row in build_matrix("https://a.example")[:QUIET_ZONE]), "a quiet zone"
@@ -258,7 +256,7 @@ def test_a_half_block_is_drawn_from_the_side_that_hides_a_gap() -> None:
     assert [len(row) for row in render_large([[1, 0]])] == [4]
 
 
-async def test_a_question_that_is_withdrawn_takes_its_qr_code_along(run: Run) -> None:
+async def test_a_withdrawn_question_closes_its_qr_code(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
         pending = PendingQuestion(
             driver, sign_in(code="AB", verification_uri_complete="https://login.example/device?user_code=AB")

@@ -17,7 +17,7 @@ SMALL = (80, 24)
 
 
 @pytest.mark.parametrize("question", [extreme_content.CALL, extreme_content.RESULT], ids=lambda question: question.KIND)
-async def test_a_name_that_is_too_long_for_the_title_is_on_the_question_whole(run: Run, question: Any) -> None:
+async def test_a_name_too_long_for_the_title_is_complete_in_the_question(run: Run, question: Any) -> None:
     async with run(size=SMALL) as driver:
         PendingQuestion(driver, question)
         await driver.enter_question()

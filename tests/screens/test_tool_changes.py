@@ -30,7 +30,7 @@ async def test_one_changed_tool_is_shown_and_kept_by_one_key(run: Run) -> None:
         await driver.until(lambda: pending.answer == AcceptToolChanges(("read",)))
 
 
-async def test_all_are_kept_only_after_each_was_looked_at(run: Run) -> None:
+async def test_all_are_kept_only_after_each_was_viewed(run: Run) -> None:
     async with run(size=(100, 30)) as driver:
         pending = PendingQuestion(driver, review_question("read", "write", "list"))
         await driver.enter_question()

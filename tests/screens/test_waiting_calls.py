@@ -131,7 +131,7 @@ async def test_a_new_call_moves_neither_the_focus_nor_the_selected_row(run: Run)
         assert (await wait_for_call(driver)).details.arguments == {"n": 2}
 
 
-async def test_a_call_that_is_being_read_is_not_taken_away_by_another(run: Run) -> None:
+async def test_a_call_being_read_is_not_replaced_by_another(run: Run) -> None:
     async with run(size=(100, 30)) as driver:
         first = PendingQuestion(driver, tool_question(arguments={"n": 1}))
         dialog = await driver.enter_question()

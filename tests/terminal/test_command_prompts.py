@@ -49,7 +49,7 @@ class ShellTerminal:
 
 
 @pytest.mark.req("auth.token.storage-fallback", "auth.reg.preregistered-old")
-async def test_ctrl_c_at_any_prompt_of_a_sign_in_leaves_the_terminal_as_it_was_and_keeps_nothing(
+async def test_ctrl_c_at_any_prompt_of_a_sign_in_restores_the_terminal_and_stores_nothing(
     tmp_path: Path,
 ) -> None:
     nobody = {"registration_endpoint": None, "token_endpoint_auth_methods_supported": ["client_secret_post"]}

@@ -52,7 +52,7 @@ def _asking() -> set[type[Any]]:
     return found
 
 
-_SIGN_IN = "test_every_sign_in.test_escape_refuses_to_sign_in_at_each_step_and_keeps_nothing"
+_SIGN_IN = "test_every_sign_in.test_escape_cancels_a_sign_in_at_each_step_and_stores_nothing"
 _LOCKED = "test_every_sign_in.test_escape_leaves_the_file_of_sign_ins_locked_and_it_opens_by_keyboard_alone"
 _SEALED = "test_sign_in.test_a_code_is_entered_elsewhere_the_sign_in_sealed_and_opened_by_the_next_run"
 COVERED_ELSEWHERE = {
@@ -245,7 +245,7 @@ def test_requests_of_a_server(user: DialogUser) -> None:
 
 @pytest.mark.timeout(240)
 @drives_dialogs(SharePerServerDialog)
-def test_servers_that_want_the_folders_at_the_same_moment(user: DialogUser) -> None:
+def test_servers_that_request_the_folders_at_the_same_moment(user: DialogUser) -> None:
     asks = {"command": sys.executable, "args": [str(Path(roots_server.__file__)), "start"]}
 
     def calls() -> None:

@@ -19,7 +19,7 @@ ENTERED = "enter_client entered"
 
 
 @pytest.mark.timeout(240)
-def test_escape_refuses_to_sign_in_at_each_step_and_keeps_nothing(tmp_path: Path) -> None:
+def test_escape_cancels_a_sign_in_at_each_step_and_stores_nothing(tmp_path: Path) -> None:
     nobody = {"registration_endpoint": None, "token_endpoint_auth_methods_supported": ["none"]}
     with (
         start_blocking_portal() as portal,

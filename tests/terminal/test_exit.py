@@ -141,7 +141,7 @@ def test_quitting_while_the_model_answers_keeps_its_text(terminal: Terminal, tmp
     assert "The first half" in mcphost(tmp_path, "sessions", "show", str(session["id"]))
 
 
-def test_two_instances_at_once_lose_nothing(terminal: Terminal, tmp_path: Path) -> None:
+def test_two_instances_at_once_lose_no_grant(terminal: Terminal, tmp_path: Path) -> None:
     with Terminal(tmp_path, environment={"OPENAI_API_KEY": "sk-none"}) as other:
         run_chat_turn(terminal, None, tmp_path)
         run_chat_turn(other, None, tmp_path)
@@ -157,7 +157,7 @@ def test_two_instances_at_once_lose_nothing(terminal: Terminal, tmp_path: Path) 
     assert [session["messages"] for session in saved_sessions(tmp_path)] == [4, 4]
 
 
-def test_a_terminal_lost_in_the_middle_of_drawing_does_not_hold_it_up(terminal: Terminal) -> None:
+def test_a_terminal_lost_while_drawing_does_not_block_the_exit(terminal: Terminal) -> None:
     terminal.run(MCPHOST_PATH, "demo")
     terminal.wait_for("what is 2 + 40?", "1/1 server", seconds=20)
     terminal.type("count slowly to 1000 in 60 s")

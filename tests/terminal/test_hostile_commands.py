@@ -47,7 +47,7 @@ def test_no_command_lets_a_text_of_a_server_act(tmp_path: Path, which: str) -> N
     assert find_effects(written) == []
 
 
-def test_a_configuration_that_deceives_is_shown_as_it_is(tmp_path: Path) -> None:
+def test_a_deceptive_configuration_is_shown_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "config").mkdir()
     name = hostile_text("name").replace("\0", "")
     servers = {

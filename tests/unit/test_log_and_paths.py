@@ -99,7 +99,7 @@ def test_a_log_rotated_by_another_process_is_started_again(state_folder: Path) -
     assert [text.split()[-1] for text in texts] == ["before", "after", "alone"]
 
 
-def test_levels_hold_and_set_up_twice_logs_once(state_folder: Path) -> None:
+def test_levels_apply_and_a_second_set_up_logs_once(state_folder: Path) -> None:
     log.configure_logging("debug")
     path = log.configure_logging("warning")
     assert path is not None
@@ -110,9 +110,7 @@ def test_levels_hold_and_set_up_twice_logs_once(state_folder: Path) -> None:
     assert text.count("loud") == 1
 
 
-def test_log_that_cannot_be_written_is_no_log(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state_folder: Path
-) -> None:
+def test_an_unwritable_log_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state_folder: Path) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("MCPHOST_STATE_DIR", str(tmp_path / "file"))
     assert log.configure_logging() is None

@@ -51,7 +51,7 @@ def test_registered_value_is_removed_everywhere_and_short_ones_are_not() -> None
     assert redact("opensesame-1-longer, xopensesame-1x, abc") == "[secret], x[secret]x, abc"
 
 
-def test_a_word_that_a_server_calls_its_secret_stays_in_ordinary_text() -> None:
+def test_an_ordinary_word_registered_as_a_secret_stays_in_text() -> None:
     for word in ("a", "files", "filesystem", "read_text_file", "tools/list_changed"):
         register_server_secret(word)
     text = "files: filesystem read_text_file tools/list_changed"
@@ -112,7 +112,7 @@ print(growth)
 @pytest.mark.parametrize(
     "piece", ["a", "a-", "token", "eyJ", "eyJ-", "eyJaaaaaaaa.eyJaaaaaaaa-", "a://", "token=:", '":']
 )
-def test_forty_times_the_text_costs_at_most_a_hundred_times_as_much(piece: str) -> None:
+def test_forty_times_the_text_takes_at_most_a_hundred_times_as_long(piece: str) -> None:
     limit = (60, 60)
     child = subprocess.run(
         [sys.executable, "-c", PROGRAM, piece],

@@ -53,7 +53,7 @@ def test_deceptive_characters_are_marked(text: str, shown: str) -> None:
         "é e\u0301",
     ],
 )
-def test_scripts_and_emoji_stay_as_they_are(text: str) -> None:
+def test_scripts_and_emoji_stay_unchanged(text: str) -> None:
     assert sanitize(text) == text
 
 
@@ -94,7 +94,7 @@ def test_the_table_of_ignorable_code_points_is_that_of_unicode() -> None:
      "TAG LATIN SMALL LETTER A",
      "KHITAN SMALL SCRIPT FILLER", "MUSICAL SYMBOL NULL NOTEHEAD", "MONGOLIAN FREE VARIATION SELECTOR FOUR"],
 )  # fmt: skip
-def test_a_character_that_is_drawn_as_nothing_is_marked_and_no_server_may_be_called_by_it(name: str) -> None:
+def test_an_invisible_character_is_marked_and_not_allowed_in_a_server_name(name: str) -> None:
     char = unicodedata.lookup(name)
     assert sanitize(f"a{char}b") == f"a‹U+{ord(char):04X}›b"
     problems: list[str] = []

@@ -19,7 +19,7 @@ BELOW, ABOVE = "\u0315", "\u0300"  # marks of two classes, which a normal form s
     ["", "plain", "\ufb01le", "e\u0301" * 500, "\u00e9" * 500, "\u1112\u1161\u11ab" * 500,
      "x" * 200 + (BELOW + ABOVE) * (MARKS_LIMIT // 2) + "y" * 200],
 )  # fmt: skip
-def test_text_as_people_write_it_gets_the_form_of_the_standard(form: str, text: str) -> None:
+def test_common_front_matter_gets_the_form_of_the_standard(form: str, text: str) -> None:
     assert normalize(form, text) == unicodedata.normalize(form, text)  # pyright: ignore[reportArgumentType]
 
 

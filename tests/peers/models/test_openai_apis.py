@@ -100,7 +100,7 @@ REFUSALS = {
 
 @pytest.mark.req("llm.openai.finish")
 @pytest.mark.parametrize("api_route", list(REFUSALS))
-async def test_the_words_of_a_refusal_are_shown_and_it_ends_as_one(
+async def test_the_text_of_a_refusal_is_shown_and_it_ends_as_one(
     api_route: str, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = raw_provider
@@ -162,7 +162,7 @@ def chat_config(base: str) -> ModelConfig:
 
 
 @pytest.mark.req("llm.tools-to-model", "llm.openai.input", "llm.openai.functions", "llm.openai.state")
-async def test_the_whole_conversation_and_its_tools_are_written_in_the_form_of_each_api(
+async def test_the_conversation_and_its_tools_are_written_in_the_form_of_each_api(
     worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = raw_provider

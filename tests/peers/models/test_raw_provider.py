@@ -301,7 +301,9 @@ async def test_an_image_in_a_result_follows_as_a_user_message_on_the_openai_rout
     assert PICTURE + "AAAA" in json.dumps(pictures)
 
 
-async def test_two_thousand_words_arrive_whole(worker: WorkerProcess, raw_provider: tuple[RawProvider, str]) -> None:
+async def test_two_thousand_words_arrive_completely(
+    worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
+) -> None:
     ours, base = raw_provider
     ours.words, ours.pause, ours.ending = 2_000, 0, "close"
     reply = await ask_model(create_model("openai", base, worker), "hi")
@@ -379,7 +381,7 @@ async def test_reasoning_effort_is_sent_to_custom_servers(
 @pytest.mark.req("samp.tools.choice")
 @pytest.mark.req("samp.parameters")
 @pytest.mark.req("samp.max-tokens")
-async def test_the_wishes_of_a_sampling_reach_the_provider_and_those_a_model_does_not_take_are_left_out(
+async def test_the_parameters_of_a_sampling_reach_the_provider_and_unsupported_ones_are_left_out(
     worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = raw_provider

@@ -101,7 +101,7 @@ async def test_pieces_that_arrive_together_reach_the_host_together(
     assert len(reply.events_of(TextDelta)) < len(words) / 2
 
 
-async def test_a_stream_of_comments_that_is_compressed_all_the_same_is_stopped(
+async def test_a_compressed_stream_of_comments_is_stopped(
     worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = raw_provider

@@ -79,7 +79,7 @@ async def test_an_answer_ends_at_its_deadline_whatever_still_comes(
     assert "did not finish its answer within 2 s" in reply.error.message
 
 
-async def test_no_other_try_is_begun_that_could_not_end_in_time(
+async def test_no_further_attempt_starts_that_could_not_end_in_time(
     worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = raw_provider

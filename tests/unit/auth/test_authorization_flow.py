@@ -77,7 +77,7 @@ async def test_no_token_is_ever_in_an_address() -> None:
 
 
 @pytest.mark.req("auth.prm.well-known-path", "auth.prm.well-known-root")
-async def test_without_a_named_place_the_metadata_is_looked_for_by_path_and_then_at_the_root() -> None:
+async def test_without_a_named_url_the_metadata_is_requested_by_path_and_then_at_the_root() -> None:
     async with run_peer(challenge="Bearer") as peer:
         peer.answers["/.well-known/oauth-protected-resource/mcp"] = (404, b"", "")
         root = {"resource": peer.origin, "authorization_servers": [peer.origin]}
@@ -190,7 +190,7 @@ async def test_an_issuer_with_an_extra_slash_is_another_issuer() -> None:
      "State=", "resource=https://evil.example", "redirect%5Furi=x", "a=b;response_type=token", "request_uri=urn:x",
      "prompt=none"],
 )  # fmt: skip
-async def test_an_authorization_endpoint_that_brings_a_parameter_of_ours_is_refused_and_logged(
+async def test_an_authorization_endpoint_with_a_reserved_parameter_is_refused_and_logged(
     query: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with run_peer() as peer:
@@ -392,7 +392,7 @@ async def test_our_metadata_document_is_the_client_id_where_that_is_understood_a
 
 
 @pytest.mark.req("auth.reg.priority")
-async def test_a_registration_is_made_once_and_its_address_is_listened_on_again() -> None:
+async def test_a_registration_is_made_once_and_its_redirect_uri_is_used_again() -> None:
     token_store = TokenStore(MemoryBackend(), None)
     async with run_peer(lifetime=None, refresh=False) as peer:
         auth = create_oauth(peer, BrowserUser(), token_store)
@@ -548,7 +548,7 @@ async def test_metadata_over_a_megabyte_is_not_read() -> None:
         await refused_before_the_browser(peer, EndpointUnreachable, "more than 1 MB")
 
 
-async def test_a_server_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_does_not_answer_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcphost.auth.oauth_http.REQUEST_TIMEOUT", 0.2)
     async with run_peer() as peer:
 

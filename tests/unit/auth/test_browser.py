@@ -63,7 +63,7 @@ def test_signs_that_a_shell_of_windows_reads_are_given_as_codes(browser: Path, u
 @pytest.mark.parametrize(
     "url", ["https://a.example/#/in?x=1", "https://me@a.example/", "http://127.0.0.1:8/", "https://a/" + "x" * 9_000]
 )
-def test_an_address_that_was_agreed_to_is_opened_to_the_letter(browser: Path, url: str) -> None:
+def test_an_accepted_url_is_opened_unchanged(browser: Path, url: str) -> None:
     assert run_in_new_thread(open_url, url)
     assert wait_for_arguments(browser) == [url]
 
@@ -91,7 +91,7 @@ def test_a_url_that_is_not_https_starts_nothing(browser: Path, url: str) -> None
     assert not browser.exists()
 
 
-def test_a_browser_that_fails_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_browser_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BROWSER", "false:/nowhere/browser")
     assert not run_in_new_thread(open_url, "https://as.example/")
 

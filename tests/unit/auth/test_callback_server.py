@@ -99,7 +99,7 @@ async def test_only_one_answer_is_accepted_and_only_by_get() -> None:
         assert (await callback.wait()).get("code") == "1"
 
 
-async def test_before_anything_is_expected_nothing_is_taken() -> None:
+async def test_messages_before_any_request_are_ignored() -> None:
     async with run_callback_server() as callback:
         assert (await send_raw(callback.port, get_callback(callback, "/callback?code=1&state=good-state"))).startswith(
             b"HTTP/1.1 400"

@@ -54,7 +54,7 @@ async def test_a_client_with_a_secret_gets_its_token_without_a_browser() -> None
     assert {"/authorize", "/register"}.isdisjoint(peer.paths())
 
 
-async def test_a_client_grant_stores_nothing_asks_nothing_and_is_shown_as_renewing(tmp_path: Path) -> None:
+async def test_a_client_grant_stores_nothing_asks_nothing_and_is_shown_as_renewable(tmp_path: Path) -> None:
     backend = OpenMemoryBackend()
     owner = StorageUser()
     async with run_peer(kind=MachineTokenServer, lifetime=2) as peer:
@@ -118,7 +118,7 @@ async def test_a_company_vouches_for_its_user() -> None:
 
 
 @pytest.mark.req("auth.ext.ema")
-async def test_a_company_that_gives_anything_else_is_not_believed() -> None:
+async def test_an_invalid_company_domain_is_rejected() -> None:
     async with run_peer(kind=MachineTokenServer, registration={"issued_token_type": "access_token"}) as peer:
         auth = create_machine_oauth(
             peer, grant="enterprise", client_secret="my-secret-8", idp_token="the.id.token",
@@ -142,7 +142,7 @@ async def test_a_client_secret_is_sent_to_no_other_authorization_server() -> Non
 
 @pytest.mark.req("auth.as.separate-state", "auth.token.right-server")
 @pytest.mark.parametrize("grant", ["client_credentials", "workload", "enterprise"])
-async def test_a_machine_proves_nothing_to_an_authorization_server_that_only_the_server_names(grant: str) -> None:
+async def test_a_client_assertion_is_not_sent_to_an_authorization_server_that_only_the_server_names(grant: str) -> None:
     async with (
         run_peer(kind=MachineTokenServer) as trap,
         run_peer(kind=MachineTokenServer) as company,
@@ -186,7 +186,7 @@ async def test_a_machine_asks_for_no_scope_beyond_the_configured_ones() -> None:
     assert [form["scope"] for form in peer.forms] == ["read admin"]
 
 
-async def test_a_machine_whose_fresh_token_is_refused_does_not_ask_forever() -> None:
+async def test_a_client_grant_whose_fresh_token_is_refused_is_not_repeated_forever() -> None:
     async with run_peer(kind=MachineTokenServer) as peer:
         peer.answers["/mcp"] = (401, b"", "")
         assert (

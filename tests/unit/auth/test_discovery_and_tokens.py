@@ -33,7 +33,7 @@ def http_response(status: int, body: bytes) -> OAuthResponse:
 
 
 @pytest.mark.req("auth.prm.well-known-path", "auth.prm.well-known-root")
-def test_resource_metadata_is_looked_for_under_the_path_and_then_at_the_root() -> None:
+def test_resource_metadata_is_requested_under_the_path_and_then_at_the_root() -> None:
     assert resource_metadata_urls("https://mcp.example/public/mcp/") == (
         "https://mcp.example/.well-known/oauth-protected-resource/public/mcp",
         "https://mcp.example/.well-known/oauth-protected-resource",
@@ -87,7 +87,7 @@ def test_a_server_without_s256_is_refused_unless_its_metadata_cannot_tell() -> N
     "auth.scope.challenge-first", "auth.scope.supported-second", "auth.scope.omit", "auth.scope.no-relation",
     "auth.stepup.union",
 )  # fmt: skip
-def test_scopes_are_those_of_the_challenge_else_of_the_resource_and_always_those_before() -> None:
+def test_scopes_come_from_the_challenge_or_the_resource_and_include_earlier_ones() -> None:
     assert select_scopes("a b", ("c", "d")) == ("a", "b")
     assert select_scopes("", ("c", "d")) == ("c", "d")
     assert select_scopes("", ()) == ()
@@ -145,7 +145,7 @@ def test_a_token_endpoint_that_is_down_is_not_a_refusal() -> None:
 
 
 @pytest.mark.req("auth.token.storage")
-def test_tokens_are_known_as_secrets_as_soon_as_they_are_read() -> None:
+def test_tokens_are_registered_as_secrets_as_soon_as_they_are_read() -> None:
     tokens = parse_token_response(
         http_response(
             200,

@@ -72,7 +72,7 @@ async def test_after_a_refused_registration_the_servers_words_are_shown_with_the
     assert "\x1b" not in user.registering[0]["note"]
 
 
-async def test_an_authorization_server_that_only_cannot_answer_now_is_no_reason_to_ask_for_a_client_id() -> None:
+async def test_a_temporary_failure_of_an_authorization_server_is_no_reason_to_ask_for_a_client_id() -> None:
     user = BrowserUser(clients=[("by-hand", SECRET)])
     async with run_peer() as peer:
         peer.answers["/register"] = (503, b"", "")

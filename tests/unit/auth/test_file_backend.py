@@ -31,7 +31,7 @@ def test_the_pass_phrase_derivation_uses_the_recommended_cost() -> None:
 
 
 @pytest.mark.req("auth.token.storage-fallback", "auth.token.storage")
-async def test_a_sealed_file_holds_nothing_readable_and_opens_by_its_pass_phrase_alone(tmp_path: Path) -> None:
+async def test_an_encrypted_file_is_unreadable_without_its_passphrase(tmp_path: Path) -> None:
     path = tmp_path / "data" / "sealed.json"
     backend = create_file_backend(path)
     with pytest.raises(SecretsLocked):

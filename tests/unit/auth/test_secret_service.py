@@ -92,7 +92,7 @@ def test_a_keyring_that_stays_locked_times_out_with_an_error(tmp_path: Path) -> 
     assert all(line.startswith("error The keyring ") for line in lines), lines
 
 
-def test_a_keyring_that_hangs_is_given_up_used_again_once_it_wakes_and_does_not_hold_up_the_end(tmp_path: Path) -> None:
+def test_a_hanging_keyring_is_skipped_used_again_once_it_answers_and_does_not_delay_the_exit(tmp_path: Path) -> None:
     lines, seconds = run_script(tmp_path, STOPPED)
     given_up = ["error The keyring did not answer within 5 s.", "error The keyring still does not answer."]
     assert lines == [*given_up, "after"]

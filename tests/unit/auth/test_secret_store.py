@@ -184,7 +184,7 @@ async def test_an_unusable_encrypted_file_falls_back_to_another_storage(tmp_path
     assert not (tmp_path / "elsewhere").exists()
 
 
-async def test_who_answered_and_quits_at_once_has_decided_all_the_same(tmp_path: Path) -> None:
+async def test_an_answer_right_before_quitting_still_counts(tmp_path: Path) -> None:
     remembered: list[str] = []
 
     async def remember(place: str) -> str:
@@ -218,7 +218,7 @@ async def test_session_storage_asks_nothing_and_writes_nothing(tmp_path: Path) -
         assert [account.is_stored for account in await token_store.accounts()] == [False]
 
 
-async def test_a_sign_in_that_moves_leaves_nothing_behind(tmp_path: Path) -> None:
+async def test_a_moved_sign_in_leaves_nothing_behind(tmp_path: Path) -> None:
     backend = OpenMemoryBackend()
     async with run_peer() as peer:
         await send_with_sign_in(create_oauth(peer, BrowserUser(), TokenStore(backend, tmp_path)), peer)

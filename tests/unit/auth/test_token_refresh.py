@@ -289,7 +289,7 @@ async def test_a_server_that_refuses_every_fresh_token_is_reported_after_two_sig
 
 # -- kept
 @pytest.mark.req("auth.token.storage")
-async def test_the_next_start_finds_the_sign_in_and_the_index_holds_no_secret(tmp_path: Path) -> None:
+async def test_the_next_start_finds_the_sign_in_and_the_index_has_no_secret(tmp_path: Path) -> None:
     backend, user = MemoryBackend(), BrowserUser()
     async with run_peer() as peer:
         await send_with_sign_in(create_oauth(peer, user, TokenStore(backend, tmp_path)), peer)

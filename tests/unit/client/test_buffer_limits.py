@@ -52,7 +52,7 @@ def test_a_small_message_in_a_long_line_does_not_keep_the_line(line: bytes) -> N
     assert memory_of(lambda: [parse_message(line) for line in lines]) < 2 * MEGABYTE
 
 
-def test_text_logged_once_is_not_stored_whole() -> None:
+def test_text_logged_once_is_not_stored_in_full() -> None:
     log = ServerLogBuffer("s", EventBus())
 
     def say() -> ServerLogBuffer:
@@ -66,7 +66,7 @@ def test_text_logged_once_is_not_stored_whole() -> None:
 
 
 @pytest.mark.anyio
-async def test_questions_before_the_session_are_held_up_to_a_bound_of_bytes_and_refused_beyond(
+async def test_questions_before_the_session_are_held_up_to_a_byte_limit_and_refused_beyond(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(incoming_requests, "MAX_QUEUED_BYTES", 10_000)
@@ -110,7 +110,7 @@ class WaitingHandler(FakeRequestHandler):
 
 
 @pytest.mark.anyio
-async def test_requests_that_wait_for_answers_are_bounded_in_bytes_and_taken_again_when_some_were_answered() -> None:
+async def test_requests_waiting_for_answers_are_bounded_in_bytes_and_accepted_again_after_answers() -> None:
     answers = WaitingHandler()
     params = Raw(b'{"pad":"' + b"a" * 8 * MEGABYTE + b'"}')
     fit = MAX_PENDING_BYTES // len(params)

@@ -93,7 +93,7 @@ def headers_without(request: ReceivedRequest, *names: str) -> dict[str, str]:
 
 @pytest.mark.req("auth.stepup.retry-original")
 @pytest.mark.parametrize("era", BOTH)
-async def test_a_token_that_is_renewed_quietly_changes_the_token_and_nothing_else(era: str) -> None:
+async def test_a_silently_refreshed_token_changes_nothing_else(era: str) -> None:
     async with open_sender(era, RenewingAuthorizer()) as (server, caller, headers):
         await caller.send(CallTool("tool", {"n": 1}), headers=headers, on_notification=lambda notice: None)
         first, second = tool_calls(server)

@@ -70,7 +70,7 @@ async def test_a_stream_closed_after_an_event_with_an_id_is_resumed_by_get_until
 
 
 @pytest.mark.req("http.sse.retry-field")
-async def test_the_servers_retry_is_waited_for_and_not_much_longer() -> None:
+async def test_the_servers_retry_interval_is_respected() -> None:
     both, _, times = answer_resumption("first", retry=b"retry: 1500\n")
     async with open_http_session(handshake_server(both, on_get=both)) as (session, _):
         started_at = anyio.current_time()
@@ -80,7 +80,7 @@ async def test_the_servers_retry_is_waited_for_and_not_much_longer() -> None:
 
 
 @pytest.mark.req("http.resume.give-up")
-async def test_a_stream_that_brings_nothing_new_is_given_up_after_a_few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stream_without_new_events_is_abandoned_after_a_few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_exchange, "MAX_RESUME_DELAY", 0.01)
     asked: list[str] = []
 
@@ -129,7 +129,7 @@ async def test_a_stateless_stream_is_never_resumed() -> None:
 
 
 @pytest.mark.req("http.sse.disconnect-not-cancel")
-async def test_leaving_while_a_stream_is_waited_for_cancels_in_words() -> None:
+async def test_cancelling_while_waiting_for_a_stream_is_reported() -> None:
     called, cancelled = anyio.Event(), anyio.Event()
     both, _, _ = answer_resumption("never", retry=b"retry: 30000\n")
 

@@ -39,7 +39,7 @@ async def answer_call(request: ReceivedRequest) -> object:
 @pytest.mark.req("http.accept", "http.post-each", "http.session.echo", "http.version-header.legacy")
 @pytest.mark.req("http.get.accept")
 @pytest.mark.parametrize("revision", list(Revision))
-async def test_each_revision_is_negotiated_over_http_and_kept_to(revision: Revision) -> None:
+async def test_each_revision_is_negotiated_over_http_and_followed(revision: Revision) -> None:
     handler = (
         handshake_server(answer_call, revision=revision.value)
         if revision.era == "handshake"
@@ -174,7 +174,7 @@ async def test_no_other_error_to_the_probe_makes_a_server_modern(status: int, co
 
 
 @pytest.mark.req("life.era.http-lenient-legacy")
-async def test_a_server_that_answers_everything_with_something_is_not_taken_for_a_modern_one() -> None:
+async def test_a_server_that_answers_every_request_is_not_mistaken_for_a_stateless_one() -> None:
     inner = handshake_server(answer_call)
 
     async def handler(request: ReceivedRequest) -> object:
@@ -188,7 +188,7 @@ async def test_a_server_that_answers_everything_with_something_is_not_taken_for_
 
 
 @pytest.mark.req("life.era.http-inspect-400")
-async def test_a_modern_server_that_only_wakes_up_slowly_stays_modern(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stateless_server_that_starts_slowly_stays_stateless(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(negotiation, "PROBE_TIMEOUT", 0.05)
     probes = 0
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.mark.req("elic.url.bearer-unchanged")
 @pytest.mark.req("elic.url.no-prefetch")
-async def test_an_address_that_was_visited_changes_nothing_of_our_own_authorization_and_is_never_fetched() -> None:
+async def test_a_visited_url_does_not_change_our_authorization_and_is_never_fetched() -> None:
     answered = anyio.Event()
 
     async def call(request: ReceivedRequest) -> object:

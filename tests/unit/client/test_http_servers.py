@@ -243,7 +243,7 @@ async def test_giving_up_in_the_handshake_era_posts_a_cancel_notice() -> None:
 @pytest.mark.req("cancel.send.http")
 @pytest.mark.req("life.timeout.cancel")
 @pytest.mark.parametrize("headers_first", [True, False])
-async def test_giving_up_in_the_stateless_era_closes_the_stream_and_posts_nothing(headers_first: bool) -> None:
+async def test_cancelling_in_the_stateless_era_closes_the_stream_and_posts_nothing(headers_first: bool) -> None:
     closed = anyio.Event()
 
     async def call(request: ReceivedRequest) -> object:
@@ -394,7 +394,7 @@ async def test_an_unreachable_address_is_reported_before_the_connect_limit() -> 
 
 
 @pytest.mark.parametrize("url", ["ftp://x/", "http://", "not a url"])
-async def test_an_address_that_is_none_is_named(url: str) -> None:
+async def test_an_invalid_url_is_named(url: str) -> None:
     with pytest.raises(StartupError, match="address"):
         async with ClientSessionOpener(expand=str).open(
             ServerConfig(name="peer", url=url), FakeRequestHandler(), RecordingObserver()
@@ -511,7 +511,7 @@ async def test_a_batch_answer_is_read_at_2025_03_26() -> None:
 
 
 @pytest.mark.req("http.session.delete-405")
-async def test_a_server_that_is_slow_to_say_goodbye_does_not_hold_up_leaving_until_the_deadline() -> None:
+async def test_a_server_that_is_slow_to_close_does_not_delay_leaving_until_the_deadline() -> None:
     async def handler(request: ReceivedRequest) -> object:
         if request.method == "DELETE":
             await request.wait_closed()

@@ -147,7 +147,7 @@ async def test_a_flood_on_the_stream_of_a_server_is_bounded_and_reported() -> No
 
 
 @pytest.mark.req("http.session.404-reinit")
-async def test_many_calls_that_find_the_session_gone_share_the_next_one() -> None:
+async def test_many_calls_that_find_the_session_gone_share_the_new_one() -> None:
     server = SessionForgettingServer()
     async with open_http_session(server) as (session, _):
         server.forget()
@@ -181,7 +181,7 @@ async def test_a_session_forgotten_twice_in_a_row_ends_the_connection_and_is_rep
 
 
 @pytest.mark.req("http.session.404-reinit")
-async def test_a_notice_that_finds_the_session_gone_leaves_it_to_the_next_call_to_open_another() -> None:
+async def test_a_notification_that_finds_the_session_gone_leaves_reopening_to_the_next_call() -> None:
     running, cancelled = anyio.Event(), anyio.Event()
     server = SessionForgettingServer()
 

@@ -219,7 +219,7 @@ class LateSignInServer(ToolsPeer):
 
 
 @pytest.mark.req("http.resume.post-streams")
-async def test_a_call_that_was_taken_is_not_sent_again_because_its_rest_wants_an_account() -> None:
+async def test_an_accepted_call_is_not_sent_again_because_its_stream_requires_an_account() -> None:
     user = BrowserUser()
     async with run_peer(kind=LateSignInServer) as peer:
         server = ServerConfig(name="peer", url=peer.url)
@@ -249,7 +249,7 @@ async def test_a_403_without_a_challenge_is_reported_without_a_sign_in(
 
 
 @pytest.mark.req("auth.optional")
-async def test_a_server_that_wants_no_account_sees_no_trace_of_sign_in() -> None:
+async def test_a_server_that_requires_no_account_sees_no_trace_of_sign_in() -> None:
     user = BrowserUser()
     async with run_peer(kind=ToolsPeer) as peer:
         peer.free = ("initialize", "notifications/initialized", "server/discover", "tools/list", "GET", "DELETE")

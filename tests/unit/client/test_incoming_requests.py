@@ -20,7 +20,7 @@ async def tool_call_context() -> ServerRequestContext:
     return ServerRequestContext("tools/call", "t", 1)
 
 
-async def test_a_request_that_is_taken_back_in_the_same_turn_is_not_answered() -> None:
+async def test_a_request_cancelled_in_the_same_turn_is_not_answered() -> None:
     sent: list[JsonRpcMessage] = []
 
     async def send(message: JsonRpcMessage) -> None:

@@ -38,7 +38,7 @@ async def test_a_silent_server_is_pinged_and_whatever_it_answers_is_a_sign_of_li
 
 
 @pytest.mark.req("ping.send")
-async def test_a_server_is_left_alone_while_it_speaks_and_where_pings_are_switched_off() -> None:
+async def test_an_active_server_and_one_with_pings_disabled_are_not_pinged() -> None:
     for limits in (Limits(ping_interval=0.3), Limits(ping_interval=0)):
         peer = ScriptedServer()
         async with connect_to(peer, limits=limits, era="handshake") as session:
@@ -72,7 +72,7 @@ async def test_an_answered_ping_resets_the_count_of_missed_ones(monkeypatch: pyt
         await session.request(ListTools())
 
 
-async def test_a_server_busy_with_a_call_is_not_pinged_and_not_given_up() -> None:
+async def test_a_server_busy_with_a_call_is_not_pinged_and_not_abandoned() -> None:
     """Many servers do one thing at a time: a healthy one would miss a ping behind a long tool call."""
 
     def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
@@ -90,7 +90,7 @@ async def test_a_server_busy_with_a_call_is_not_pinged_and_not_given_up() -> Non
 
 
 @pytest.mark.req("ping.timeout")
-async def test_over_http_a_server_that_went_away_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lost_http_server_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keepalive, "MAX_MISSED_PINGS", 2)
     monkeypatch.setattr(keepalive, "MIN_PING_TIMEOUT", 0.2)
     async with open_http_session(handshake_server(lambda item: item.reply(503)), limits=OFTEN) as (session, _):

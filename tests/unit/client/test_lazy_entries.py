@@ -18,7 +18,7 @@ def lazy_tool(name: str, **more: Any) -> dict[str, Any]:
     return {"name": name, "inputSchema": {"type": "object"}, **more}
 
 
-def test_a_value_is_made_from_its_text_whenever_it_is_looked_at_and_not_before() -> None:
+def test_a_value_is_decoded_on_access_and_not_before() -> None:
     made: list[bytes | Raw] = []
 
     def make(text: bytes | Raw) -> str:

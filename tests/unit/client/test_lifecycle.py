@@ -120,7 +120,7 @@ async def test_versions_without_overlap_are_shown_from_both_sides(code: int) -> 
 
 
 @pytest.mark.req("life.init.unsupported-reply")
-async def test_a_revision_of_the_other_era_in_the_handshake_is_no_agreement() -> None:
+async def test_a_revision_of_the_other_era_in_the_handshake_is_refused() -> None:
     peer = ScriptedServer(opening=lambda peer, method, params: {"protocolVersion": "2026-07-28", "capabilities": {}})
     with pytest.raises(UnsupportedRevision, match="2026-07-28"):
         async with connect_to(peer, era="handshake"):
@@ -147,7 +147,7 @@ async def test_a_version_offered_and_refused_at_once_is_tried_once_more_only() -
 @pytest.mark.req("life.discover.optional")
 @pytest.mark.req("life.era.dual-server")
 @pytest.mark.req("life.init.instructions")
-async def test_a_discovery_asks_nothing_else_and_all_of_its_answer_is_read() -> None:
+async def test_discovery_makes_no_other_request_and_reads_the_whole_answer() -> None:
     def opening(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         return {
             "resultType": "complete",
@@ -506,7 +506,7 @@ async def test_a_handshake_without_an_answer_ends_by_its_own_deadline_and_is_not
     assert peer.methods() == ["initialize"]
 
 
-async def test_waiters_of_a_session_learn_why_it_ended() -> None:
+async def test_waiters_of_a_session_get_the_reason_of_its_end() -> None:
     peer = ScriptedServer()
     async with connect_to(peer, era="handshake") as session:
         peer.pipe.disconnect("The server exited with status 3.")

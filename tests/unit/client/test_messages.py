@@ -200,7 +200,7 @@ async def test_no_code_is_sent_that_the_specification_keeps_for_itself(code: int
 
 
 @pytest.mark.req("base.request.bad-params")
-async def test_a_mistake_of_ours_while_answering_is_an_internal_error_and_the_session_continues() -> None:
+async def test_an_internal_error_while_answering_is_reported_and_the_session_continues() -> None:
     class FailingHandler(FakeRequestHandler):
         async def answer(self, request: ServerRequest, context: ServerRequestContext) -> ClientResult:
             raise ZeroDivisionError("secret detail")
@@ -319,7 +319,7 @@ async def test_meta_holds_the_specifications_own_keys_and_none_we_made_up(
         ({**TRACE, "BAGGAGE": "a=" + "b" * 9_000}, {"traceparent", "tracestate"}),
     ],
 )
-def test_a_trace_is_passed_on_only_when_it_is_whole(environ: dict[str, str], kept: set[str]) -> None:
+def test_a_trace_context_is_passed_on_only_if_it_is_complete(environ: dict[str, str], kept: set[str]) -> None:
     assert set(capabilities.read_trace_context(environ)) == kept
 
 
@@ -443,7 +443,7 @@ class WaitingUser(FakeRequestHandler):
 @pytest.mark.req("cancel.receive-unknown")
 @pytest.mark.req("cancel.race")
 @pytest.mark.req("cancel.ui")
-async def test_a_question_the_server_takes_back_is_withdrawn_and_never_answered() -> None:
+async def test_a_question_withdrawn_by_the_server_is_never_answered() -> None:
     peer, answers = ScriptedServer(), WaitingUser()
     async with connect_to(peer, answers, era="handshake") as session:
         for ident in ("q", 5):

@@ -56,7 +56,7 @@ async def test_every_page_is_read_with_its_cursor_unchanged_and_from_the_first_i
 
 
 @pytest.mark.req("page.loop-guard")
-async def test_a_repeated_cursor_ends_the_list_with_a_word() -> None:
+async def test_a_repeated_cursor_ends_the_list_with_a_warning() -> None:
     async with open_scripted_session(lambda method, params: {"tools": [listed_tool("a")], "nextCursor": "again"}) as (
         session,
         seen,
@@ -137,7 +137,7 @@ async def test_undeclared_features_are_not_requested(read: Any, revision: Revisi
 
 @pytest.mark.req("base.error.method-not-found")
 @pytest.mark.req("res.templates")
-async def test_templates_a_server_does_not_know_are_none() -> None:
+async def test_unknown_templates_are_none() -> None:
     async with open_scripted_session(lambda *_: ErrorData(-32601, "no")) as (session, _, _):
         assert (await list_resource_templates(session)).entries == ()
 
@@ -199,7 +199,7 @@ async def test_a_round_with_a_state_alone_waits_and_continues() -> None:
 
 
 @pytest.mark.req("mrtr.rounds")
-async def test_rounds_without_end_are_given_up() -> None:
+async def test_endless_rounds_are_abandoned() -> None:
     answers = FakeRequestHandler({"elicitation/create": ElicitResult("decline")})
     endless = {"resultType": "input_required", "inputRequests": {"a": ELICIT}}
     async with open_scripted_session(lambda *_: endless, answers=answers) as (session, seen, _):
@@ -222,7 +222,7 @@ async def test_a_declined_input_ends_the_call_here() -> None:
     assert len(seen) == 1
 
 
-async def test_a_mistake_of_ours_in_an_answer_ends_its_call_with_an_error_people_understand() -> None:
+async def test_an_internal_error_in_an_answer_ends_its_call_with_a_clear_message() -> None:
     class FailingHandler(FakeRequestHandler):
         async def answer(self, request: ServerRequest, context: ServerRequestContext) -> ClientResult:
             raise KeyError("a mistake")
@@ -281,7 +281,7 @@ async def test_a_flood_of_the_same_change_is_reported_as_one_change() -> None:
 
 
 # -- bounds
-async def test_a_cursor_of_a_megabyte_ends_the_list_with_a_word() -> None:
+async def test_a_cursor_of_a_megabyte_ends_the_list_with_a_warning() -> None:
     def server(method: str, params: dict[str, Any]) -> Any:
         return {"tools": [listed_tool("a")], "nextCursor": str(len(seen)) + "c" * 1_000_000}
 

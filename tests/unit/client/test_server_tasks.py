@@ -220,7 +220,7 @@ async def test_declined_or_failed_requests_are_failed_tasks_with_their_own_error
 @pytest.mark.parametrize(
     ("expected", "given"), [(None, 300_000), (-5, 1_000), (0, 1_000), (1e15, 3_600_000), (2.5e3, 2_500)]
 )
-async def test_the_lifetime_is_ours_to_say(expected: float | None, given: int) -> None:
+async def test_the_lifetime_is_chosen_by_us(expected: float | None, given: int) -> None:
     peer = ScriptedServer()
     server = TaskRequestServer(peer)
     async with connect_to(peer, SlowHandler(), era="handshake"):
@@ -313,7 +313,7 @@ async def test_a_question_of_a_tasks_own_belongs_to_the_task_that_asked() -> Non
     assert result["_meta"] == {RELATED_TASK_KEY: {"taskId": ours}}
 
 
-async def test_tasks_end_with_the_session_and_a_fetch_may_be_taken_back() -> None:
+async def test_tasks_end_with_the_session_and_a_fetch_may_be_cancelled() -> None:
     peer, answers = ScriptedServer(), SlowHandler()
     server = TaskRequestServer(peer)
 
@@ -356,7 +356,7 @@ class TaskWork:
         return JsonRpcResponse(1, Raw(b"{}"))
 
 
-async def test_a_task_that_is_over_keeps_its_result_and_not_its_request() -> None:
+async def test_a_finished_task_keeps_its_result_and_not_its_request() -> None:
     told, declared = anyio.Event(), {"tasks": {"requests": {"sampling": {"createMessage": {}}}}}
 
     async def send(_message: JsonRpcMessage) -> None:

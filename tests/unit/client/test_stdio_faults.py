@@ -69,7 +69,7 @@ async def test_odd_lines_around_an_answer_do_not_cost_it(lines: tuple[str, ...])
     ],
     ids=["NUL", "NaN", "Infinity", "quotes", "comma", "upper case", "Id", "1.0", "5000 deep"],
 )
-async def test_a_broken_answer_fails_its_call_before_the_deadline_and_no_other(line: str) -> None:
+async def test_a_broken_answer_fails_only_its_call_and_before_the_deadline(line: str) -> None:
     async with open_stdio_session(faulty_server_config(era="handshake")) as session:
         started_at = time.monotonic()
         with pytest.raises(MalformedMessage, match=r"invalid response|not valid"):
@@ -89,7 +89,7 @@ async def test_an_answer_that_arrives_byte_by_byte_is_read_as_one() -> None:
         assert single_text(await session.request(CallTool("drip"))) == "dripped"
 
 
-async def test_an_answer_over_several_lines_fails_its_call_by_that_name_and_the_session_continues() -> None:
+async def test_an_answer_over_several_lines_fails_its_call_and_the_session_continues() -> None:
     observer = RecordingObserver()
     async with open_stdio_session(faulty_server_config(era="handshake"), observer) as session:
         started_at = time.monotonic()

@@ -114,7 +114,7 @@ async def test_a_preparation_that_fails_ends_the_opening_before_anything_is_aske
 @pytest.mark.req("life.era.stdio-probe", "life.era.stdio-modern", "life.era.stdio-fallback-timeout")
 @pytest.mark.req("life.era.dual-server")
 @pytest.mark.parametrize("delay", [0, 1, 3])
-async def test_a_server_is_met_in_its_newest_era_however_late_it_starts(tmp_path: Path, delay: float) -> None:
+async def test_a_server_is_connected_in_its_newest_era_however_late_it_starts(tmp_path: Path, delay: float) -> None:
     """All kinds start in parallel: most of the time is spent waiting for them."""
 
     async def meet(kind: str, era: Era) -> None:
@@ -173,7 +173,7 @@ async def test_a_server_that_answers_the_probe_and_ignores_initialize_is_restart
 @pytest.mark.req("life.era.persist")
 @pytest.mark.parametrize("known", ["dual", "stateless"])
 @pytest.mark.parametrize("kind", ["legacy, refuses", "legacy, dies"])
-async def test_a_server_that_lost_the_stateless_era_is_met_with_the_handshake(
+async def test_a_server_that_lost_the_stateless_era_is_connected_by_the_handshake(
     tmp_path: Path, kind: str, known: ServerEras
 ) -> None:
     server = NegotiationServer(tmp_path, kind, known=known)

@@ -42,7 +42,7 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.req("life.init.no-early-requests")
 @pytest.mark.req("life.era.stdio-fallback-any-error")
 @pytest.mark.req("life.init.initialized")
-async def test_a_server_that_refuses_the_probe_is_met_with_the_handshake(tmp_path: Path) -> None:
+async def test_a_server_that_refuses_the_probe_is_connected_by_the_handshake(tmp_path: Path) -> None:
     note = tmp_path / "seen"
     async with open_stdio_session(faulty_server_config(note=str(note))) as session:
         assert session.facts.revision is Revision.V2025_11_25
@@ -65,7 +65,7 @@ async def test_a_server_silent_on_the_probe_costs_the_hedge_and_not_a_timeout(tm
 
 
 @pytest.mark.req("life.era.stdio-modern")
-async def test_a_modern_server_slower_than_the_hedge_stays_modern() -> None:
+async def test_a_stateless_server_slower_than_the_hedge_stays_stateless() -> None:
     async with open_stdio_session(faulty_server_config("modern")) as session:
         assert session.facts.revision is Revision.V2026_07_28
         assert await call_echo(session) == "hi"
@@ -163,7 +163,7 @@ async def test_a_missing_command_is_named_before_the_connect_limit() -> None:
     assert exc_info.value.server == "peer"
 
 
-async def test_a_missing_folder_and_a_file_that_is_no_program_are_named(tmp_path: Path) -> None:
+async def test_a_missing_folder_and_a_non_executable_file_are_named(tmp_path: Path) -> None:
     with pytest.raises(StartupError, match="nowhere"):
         async with open_stdio_session(faulty_server_config(cwd=str(tmp_path / "nowhere"))):
             pass
@@ -185,7 +185,7 @@ async def test_a_server_that_dies_at_start_is_reported_with_status_and_last_outp
 
 @pytest.mark.req("life.timeout.initialize")
 @pytest.mark.req("life.timeout.all")
-async def test_a_server_that_never_answers_is_given_up_after_the_connect_deadline() -> None:
+async def test_a_server_that_never_answers_is_abandoned_after_the_connect_deadline() -> None:
     with pytest.raises(RequestTimeout, match="peer"):
         async with open_stdio_session(faulty_server_config("never answers"), limits=Limits(connect_timeout=0.6)):
             pass
@@ -289,7 +289,7 @@ async def test_a_line_of_100_mb_stops_the_server_with_bounded_memory() -> None:
 
 @pytest.mark.req("stdio.stderr-not-error")
 @pytest.mark.req("stdio.stderr-capture")
-async def test_a_flood_of_error_output_reaches_the_log_and_holds_up_nothing() -> None:
+async def test_a_flood_of_error_output_is_logged_and_does_not_block() -> None:
     observer = RecordingObserver()
     async with open_stdio_session(faulty_server_config("stderr flood"), observer) as session:
         assert await call_echo(session) == "hi"

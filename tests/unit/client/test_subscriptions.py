@@ -333,7 +333,7 @@ async def test_a_server_that_knows_no_subscriptions_is_asked_once_and_works_on()
     assert [message["method"] for message in seen] == ["subscriptions/listen", "subscriptions/listen", "tools/list"]
 
 
-async def test_a_server_that_ends_every_subscription_at_once_is_given_up() -> None:
+async def test_a_server_that_ends_every_subscription_at_once_is_abandoned() -> None:
     server = SubscriptionServer(lambda *_: {})
     server.accept_filter = lambda _: None
     async with open_scripted_session(server) as (session, _, _):
@@ -376,7 +376,7 @@ async def test_an_acknowledgement_of_far_more_than_was_asked_for_is_refused_befo
         pipe.disconnect()
 
 
-def test_each_acknowledged_address_is_looked_at_once() -> None:
+def test_each_accepted_url_is_inspected_once() -> None:
     class CountedText(str):
         __slots__ = ()
         hashed = 0

@@ -123,7 +123,7 @@ async def test_a_tool_that_requires_a_task_is_created_polled_and_its_result_take
         (None, TASKS, "2025-11-25"),
     ],
 )
-async def test_without_the_servers_and_the_tools_word_a_call_is_a_plain_one(
+async def test_without_the_declaration_of_server_and_tool_a_call_is_a_plain_one(
     support: str | None, declared: Any, revision: str
 ) -> None:
     peer = create_task_peer(TaskServer2025(created=DONE, support=support), revision, declared)
@@ -147,7 +147,7 @@ async def test_a_tool_that_stops_requiring_a_task_is_called_plainly_from_then_on
     assert ["task" in call for call in calls] == [True, False]
 
 
-async def test_a_server_that_answers_at_once_is_taken_at_its_word() -> None:
+async def test_a_server_that_answers_at_once_is_believed() -> None:
     peer = create_task_peer(TaskServer2025(created=DONE))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
@@ -207,7 +207,7 @@ async def test_a_status_notice_ends_the_wait_for_the_next_poll() -> None:
 
 
 @pytest.mark.req("task.old.status-notification")
-async def test_polling_continues_under_a_flood_of_notices_that_say_nothing_new() -> None:
+async def test_polling_continues_under_a_flood_of_unchanged_notifications() -> None:
     def flood(peer: ScriptedServer) -> Any:
         for _ in range(50):
             peer.say(method="notifications/tasks/status", params=task_entry())
@@ -565,7 +565,7 @@ async def test_giving_up_cancels_the_task_and_never_by_a_notification(declared: 
 
 
 @pytest.mark.req("cancel.tasks", revisions=("2025-11-25",))
-async def test_a_task_that_is_made_after_its_caller_left_is_cancelled_then() -> None:
+async def test_a_task_created_after_its_caller_left_is_cancelled_then() -> None:
     peer = create_task_peer(TaskServer2025(created=lambda peer: None))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
@@ -683,7 +683,7 @@ async def test_an_invalid_task_ends_the_call(created: Any, state: Any) -> None:
             await session.request(CallTool("dig"))
 
 
-async def test_an_unknown_status_is_reported_once_and_taken_for_working() -> None:
+async def test_an_unknown_status_is_reported_once_and_treated_as_working() -> None:
     peer = create_task_peer(TaskServer2025(task_entry("pondering"), task_entry("musing"), task_entry("completed")))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
@@ -694,7 +694,7 @@ async def test_an_unknown_status_is_reported_once_and_taken_for_working() -> Non
     assert len(peer.observer.warnings) == 1
 
 
-async def test_a_task_that_outlives_its_ttl_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_task_that_outlives_its_ttl_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "EXPIRY_GRACE_SECONDS", 0.02)
     peer = create_task_peer(TaskServer2025(task_entry(ttl=30)))
     async with connect_to(peer, era="handshake") as session:
@@ -770,7 +770,7 @@ async def test_a_finished_task_whose_result_never_arrives_costs_one_wait() -> No
 
 # -- by hand
 @pytest.mark.req("task.old.list-cancel")
-async def test_tasks_can_be_listed_looked_at_and_cancelled_where_the_server_declared_it() -> None:
+async def test_tasks_can_be_listed_read_and_cancelled_where_the_server_declared_it() -> None:
     def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         if method == "tasks/list":
             second = {"tasks": [task_entry(ident="b"), {"taskId": []}]}

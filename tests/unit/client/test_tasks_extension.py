@@ -170,7 +170,7 @@ async def test_a_call_may_just_as_well_be_answered_at_once() -> None:
 
 
 @pytest.mark.req("task.ext.inline-result")
-async def test_a_completed_task_may_hold_an_error_of_the_tool() -> None:
+async def test_a_completed_task_may_contain_a_tool_error() -> None:
     broken = FOUND | {"isError": True}
     async with connect_to(
         create_extension_peer(ExtensionTaskServer(extension_task("completed", result=broken)))
@@ -196,7 +196,7 @@ async def test_a_task_cancelled_by_its_server_is_an_error_with_the_reason() -> N
 
 
 @pytest.mark.parametrize("kind", ["task", "complete", None])
-async def test_the_kind_of_a_polled_state_is_not_looked_at(kind: str | None) -> None:
+async def test_the_kind_of_a_polled_state_is_ignored(kind: str | None) -> None:
     """Examples of the specification have `task` where its text has `complete`."""
     said, _ = await call_dig(
         ExtensionTaskServer(
@@ -207,7 +207,7 @@ async def test_the_kind_of_a_polled_state_is_not_looked_at(kind: str | None) -> 
 
 
 @pytest.mark.req("task.ext.both-shapes")
-async def test_a_handle_that_is_over_already_is_asked_once_for_its_outcome() -> None:
+async def test_a_finished_task_handle_is_polled_once_for_its_result() -> None:
     """A CreateTaskResult carries no result, whatever a server puts there."""
     jobs = ExtensionTaskServer(
         created=task_handle("completed") | {"result": {"content": [{"type": "text", "text": "not this"}]}}
@@ -254,7 +254,7 @@ async def test_a_poll_that_got_lost_is_sent_again() -> None:
     assert gets >= 4
 
 
-async def test_a_server_whose_polls_all_fail_is_given_up() -> None:
+async def test_a_server_whose_polls_all_fail_is_abandoned() -> None:
     async def handler(request: ReceivedRequest) -> object:
         if request.message["method"] == "server/discover":
             return await request.result(DISCOVERY)
@@ -338,7 +338,7 @@ async def test_polling_continues_while_the_user_decides_and_the_question_ends_wi
 
 
 @pytest.mark.req("task.ext.mrtr-first")
-async def test_rounds_of_input_may_come_before_the_task_and_their_keys_mean_nothing_to_it() -> None:
+async def test_input_rounds_may_precede_the_task_and_their_keys_mean_nothing_to_it() -> None:
     answers = FakeRequestHandler(ANSWERS)
     first = {"resultType": "input_required", "inputRequests": {"who": FORM}, "requestState": "s"}
     jobs = ExtensionTaskServer(
@@ -494,7 +494,7 @@ async def test_a_server_without_the_extension_is_not_asked_for_notifications(
 
 @pytest.mark.req("task.ext.cancel")
 @pytest.mark.parametrize("answer", [ErrorData(-32602, "unknown task"), None])
-async def test_a_cancellation_that_is_refused_or_not_answered_changes_nothing(
+async def test_a_refused_or_unanswered_cancellation_changes_nothing(
     answer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tasks, "CANCEL_TIMEOUT", 0.05)
@@ -624,7 +624,7 @@ async def test_only_status_messages_report_on_a_task_and_nothing_else_is_awaited
     assert [token is not None for token in tokens] == [False, True, False, False]
 
 
-async def test_a_task_that_asks_for_very_many_values_is_given_up_before_they_are_decoded() -> None:
+async def test_a_task_that_asks_for_very_many_values_is_abandoned_before_they_are_decoded() -> None:
     jobs = ExtensionTaskServer(input_required_task(*map(str, range(30_000))))
     with pytest.raises(MalformedMessage, match="input with more than 50,000 values"):
         await call_dig(jobs, FakeRequestHandler({"elicitation/create": ElicitResult("accept", {})}))

@@ -52,7 +52,7 @@ async def test_a_question_of_no_known_call_is_of_those_that_run_and_not_of_later
         assert (first.deadline, second.deadline, later.deadline) == (*(UNTIL + MAX_PAUSED_SECONDS,) * 2, UNTIL)
 
 
-async def test_two_questions_of_a_call_hold_it_until_both_are_answered() -> None:
+async def test_two_questions_of_a_call_block_it_until_both_are_answered() -> None:
     calls: dict[int, PausableDeadline] = {}
     pauses = UserPauses(calls, includes_user_time=False)
     call = create_call(calls, 1)

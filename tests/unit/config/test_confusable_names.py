@@ -28,7 +28,7 @@ def test_names_of_one_alphabet_are_not_warned_about(name: str) -> None:
     assert describe_name_risk(name) == ""
 
 
-def test_two_names_that_look_alike_are_reported() -> None:
+def test_two_similar_names_are_reported() -> None:
     assert list(confusable_pairs(["github", "gіthub", "other"])) == [("github", "gіthub")]
     assert list(confusable_pairs(["fi1es", "files", "FILES"])) == [
         ("fi1es", "files"),
@@ -47,7 +47,7 @@ def test_a_configuration_with_two_similar_names_is_reported(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("blank", ["\u00a0", "\u2003", "\u3000", "\u202f", "\u1680", "\t", "\u0085"])
-def test_a_name_with_white_space_that_is_no_blank_is_refused(blank: str) -> None:
+def test_a_name_with_white_space_other_than_space_is_refused(blank: str) -> None:
     problems: list[str] = []
     assert parse_servers({"mcpServers": {f"a{blank}b": {"command": "x"}}}, "f", "user", problems.append) == ()
     assert "white space" in problems[0] or "invisible" in problems[0]

@@ -66,7 +66,7 @@ def test_everything_else_is_shown_as_it_is(name: str, value: str) -> None:
         ("AUTH", "Bearer x;y"),
     ],
 )
-def test_a_projects_variable_that_can_be_code_is_shown_whole(name: str, value: str) -> None:
+def test_a_projects_variable_that_can_be_code_is_shown_in_full(name: str, value: str) -> None:
     assert mask_secrets(name, value, is_foreign=True) == value
 
 

@@ -274,7 +274,7 @@ def test_folder_without_project_file_has_none(tmp_path: Path) -> None:
     assert read_project_file(tmp_path) is None
 
 
-def test_an_approval_of_a_projects_server_holds_in_that_project_only(tmp_path: Path) -> None:
+def test_an_approval_of_a_projects_server_applies_in_that_project_only(tmp_path: Path) -> None:
     digests: set[str] = set()
     for name in ("one", "other"):
         folder = tmp_path / name
@@ -476,7 +476,7 @@ def test_tools_are_switched_off_under_our_key_and_under_that_of_other_hosts(tmp_
 
 
 @pytest.mark.parametrize("value", ["true", 1, None, {}])
-def test_a_trust_in_claims_that_is_no_truth_value_leaves_the_server_out(tmp_path: Path, value: object) -> None:
+def test_an_invalid_trust_setting_leaves_the_server_out(tmp_path: Path, value: object) -> None:
     with pytest.raises(IndexError):
         user_server(tmp_path / "config", mcphost={"trustAnnotations": value})
 

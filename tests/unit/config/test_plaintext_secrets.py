@@ -52,7 +52,7 @@ def test_only_the_value_changes_and_the_scheme_stays(end: str) -> None:
     assert find_plaintext_secrets(parse_by_name(made)["gh"]) == ()
 
 
-def test_a_variable_of_a_program_is_moved_as_a_whole() -> None:
+def test_an_environment_variable_is_moved_as_a_whole() -> None:
     (literal,) = find_plaintext_secrets(parse_by_name(TEXT)["x"])
     assert literal.secret == "first-tokén-😀"
     made = replace_in_text(TEXT, "mcp.json", "x", literal, keyring_entry_name("x", literal))

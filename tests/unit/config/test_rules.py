@@ -65,7 +65,7 @@ def test_a_pattern_with_many_stars_is_compared_without_backtracking() -> None:
         ("q=https://a/?b=c", Condition(("q",), "is", ("https://a/?b=c",))),
     ],
 )
-def test_a_condition_is_read_as_it_is_meant(text: str, condition: Condition) -> None:
+def test_a_condition_is_parsed_as_intended(text: str, condition: Condition) -> None:
     rule = parse_rule(f"fs/t?{text}")
     assert rule == Rule(server="fs", tool="t", conditions=(condition,))
     assert [type(value) for value in rule.conditions[0].values] == [type(value) for value in condition.values]

@@ -88,7 +88,7 @@ def test_file_that_is_not_toml_is_named_with_its_place(tmp_path: Path) -> None:
     assert "not valid TOML" in read_settings(tmp_path, "a = " + "[" * 10_000).problems[0]
 
 
-def test_environment_wins_over_the_file_and_flags_over_both(tmp_path: Path) -> None:
+def test_the_environment_overrides_the_file_and_flags_override_both(tmp_path: Path) -> None:
     config = read_settings(
         tmp_path, "[model]\nname = 'openai/a'", MCPHOST_MODEL="openai/b", MCPHOST_API_BASE="http://b"
     )
@@ -174,7 +174,7 @@ def test_a_misspelt_never_list_is_named(tmp_path: Path) -> None:
         "[ secrets ] # here\nother = 1\n[model]\n",
     ],
 )
-def test_a_choice_is_written_into_the_settings_and_nothing_else_changes(before: str) -> None:
+def test_a_choice_is_saved_in_the_settings_and_nothing_else_changes(before: str) -> None:
     after = add_secret_store(before, "file")
     assert tomllib.loads(after)["secrets"]["store"] == "file"
     added = [] if "secrets" in before else ["[secrets]"]
@@ -198,7 +198,7 @@ def test_a_choice_is_not_written_where_that_could_change_more(before: str) -> No
         add_secret_store(before, "file")
 
 
-def test_the_file_of_settings_is_made_kept_private_and_never_written_through_a_link(tmp_path: Path) -> None:
+def test_the_settings_file_is_private_and_never_written_through_a_link(tmp_path: Path) -> None:
     path = tmp_path / "config" / "config.toml"
     save_secret_store(path, "encrypted")
     assert path.parent.stat().st_mode & 0o777 == 0o700
@@ -239,7 +239,7 @@ def test_a_long_prompt_is_no_long_key() -> None:
     assert parse_settings(f'system_prompt = "{prompt}"', "c", [].append).system_prompt == prompt
 
 
-def test_of_very_many_unknown_keys_the_first_are_named_and_the_others_counted() -> None:
+def test_the_first_of_very_many_unknown_keys_are_named_and_the_others_counted() -> None:
     problems: list[str] = []
     parse_settings("".join(f"k{n} = 1\n" for n in range(500)), "c", problems.append)
     assert len(problems) == 21

@@ -132,7 +132,7 @@ def test_undeclared_requests_are_not_asked(peer: DemoClient, era: str, tool: str
     assert client.asked is None
 
 
-def test_a_call_that_is_cancelled_takes_its_question_back(peer: DemoClient) -> None:
+def test_a_cancelled_call_withdraws_its_question(peer: DemoClient) -> None:
     InteractiveClient(peer, "handshake")
     peer.write({"id": "c", "method": "tools/call", "params": {"name": "order_tea", "arguments": {}}})
     asked = peer.read()

@@ -156,7 +156,7 @@ def test_bad_lines_get_an_error_and_the_server_continues(peer: DemoClient, line:
     assert peer.ask("ping")["result"] == {}
 
 
-def test_start_imports_nothing_but_the_standard_library() -> None:
+def test_startup_imports_nothing_but_the_standard_library() -> None:
     code = (
         "import sys; before = set(sys.modules); import mcphost.demo.server; "
         "print(sorted({m.partition('.')[0] for m in set(sys.modules) - before} - set(sys.stdlib_module_names)))"

@@ -24,7 +24,7 @@ async def test_lines_of_a_file_are_read_and_the_last_needs_no_end(tmp_path: Path
     os.close(descriptor)
 
 
-async def test_many_lines_and_lines_over_many_reads_arrive_whole(tmp_path: Path) -> None:
+async def test_many_lines_and_lines_over_many_reads_arrive_intact(tmp_path: Path) -> None:
     expected = [b"x" * (number * 37 % 5000) for number in range(1000)] + [b"y" * 1_000_000, b"end"]
     (tmp_path / "f").write_bytes(b"\n".join(expected) + b"\n")
     descriptor = os.open(tmp_path / "f", os.O_RDONLY)

@@ -243,7 +243,7 @@ def test_a_rule_for_some_seconds_ends_then(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("answer", ["once", "deny", {"deny": "x"}, {"accept": []}, {}])
-def test_a_form_is_filled_in_declined_or_left_and_nothing_else(answer: Any) -> None:
+def test_a_form_is_submitted_declined_or_left(answer: Any) -> None:
     with pytest.raises(UsageError, match='It takes: "decline", "cancel"'):
         parse_answer(FORM, answer)
 
@@ -286,7 +286,7 @@ def test_every_kind_of_question_can_be_asked_and_has_a_refusal_of_its_own_type(q
     )
 
 
-async def test_question_stays_open_until_it_is_answered_well() -> None:
+async def test_a_question_stays_open_until_it_gets_a_valid_answer() -> None:
     frontend, events, received = PipeFrontend(), [], []
     frontend.set_emit(events.append)
 

@@ -9,7 +9,7 @@ from mcphost.host.questions.questions import AllowOnce, ApproveTool, ContinueTur
 pytestmark = pytest.mark.anyio
 
 
-def test_an_allowed_tool_is_not_a_server_of_the_same_words() -> None:
+def test_an_allowed_tool_is_not_a_server_of_the_same_name() -> None:
     rules = parse_rules(("github/search", "a/b/c", "a%2Fb/c", "fs"))
     assert [(rule.server, rule.tool) for rule in rules] == [
         ("github", "search"),
@@ -56,9 +56,7 @@ async def test_front_with_yes_allows_every_call_but_no_changed_tool_server_or_en
     [("fs", "read", "fs/read"), ("github/search", "t", "github%2Fsearch/t"), ("fs", "*", "fs/%2A"),
      ("fs", "a;rm -rf", "'fs/a;rm -rf'"), ("fs", "a\x1b[2J", "'fs/a%1B[2J'")],
 )  # fmt: skip
-def test_the_advice_after_a_refusal_is_the_rule_for_this_tool_and_nothing_else(
-    server: str, tool: str, rule: str
-) -> None:
+def test_the_hint_after_a_refusal_is_the_rule_for_this_tool_only(server: str, tool: str, rule: str) -> None:
     assert quote_rule(server, tool) == rule
     (read,) = parse_rules((rule.strip("'"),))
     assert (read.server, read.exact_tool) == (server, tool)

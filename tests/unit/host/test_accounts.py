@@ -106,7 +106,7 @@ async def test_a_call_is_approved_with_the_name_of_the_account_it_would_run_with
     assert [event.account for event in heard if isinstance(event, ServerState)][-1] == shown
 
 
-async def test_a_server_that_wants_no_account_has_none(tmp_path: Path) -> None:
+async def test_a_server_that_requires_no_account_has_none(tmp_path: Path) -> None:
     frontend = ScriptedFrontend(AllowOnce())
     async with run_peer(kind=Tracker) as peer, open_tracker_host(tmp_path, peer, frontend, "work") as host:
         peer.open = True
@@ -371,7 +371,7 @@ async def test_an_unknown_or_configured_account_cannot_be_chosen(tmp_path: Path)
             await host.accounts.select_account("tracker", "work")
 
 
-async def test_a_sign_in_under_another_name_that_is_refused_leaves_everything_as_it_was(tmp_path: Path) -> None:
+async def test_a_refused_sign_in_under_another_name_changes_nothing(tmp_path: Path) -> None:
     user = BrowserUser()
     async with (
         run_peer(kind=TokenRecordingTracker) as peer,
@@ -400,7 +400,7 @@ async def test_another_programs_choice_counts_when_the_server_is_started_again(t
         assert peer.calls() == [secret["work"], secret["home"]]
 
 
-async def test_a_kept_sign_in_of_a_server_that_is_gone_is_shown_and_can_be_ended(tmp_path: Path) -> None:
+async def test_a_stored_sign_in_of_a_removed_server_is_shown_and_can_be_revoked(tmp_path: Path) -> None:
     async with (
         run_peer(kind=TokenRecordingTracker) as peer,
         open_host_with_two_accounts(tmp_path, peer, ScriptedFrontend()) as (host, token_store),
@@ -474,7 +474,7 @@ async def test_where_a_sign_in_is_shows_at_its_server_and_it_can_be_stopped(tmp_
         assert steps == ["resource", "issuer", "client", "person", "over"]
 
 
-async def test_a_sign_in_that_the_user_began_is_stopped_and_changes_nothing(tmp_path: Path) -> None:
+async def test_a_sign_in_started_by_the_user_is_stopped_and_changes_nothing(tmp_path: Path) -> None:
     async with run_peer(kind=TokenRecordingTracker) as peer, open_waiting_host(tmp_path, peer) as (host, user):
         peer.open = True
         await host.servers.ensure_ready("tracker")

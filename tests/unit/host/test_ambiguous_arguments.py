@@ -158,7 +158,7 @@ async def test_a_never_rule_about_a_folder_sees_every_path_in_the_text(rule_matc
 
 
 @pytest.mark.parametrize("path", ["/srv/a,b", "it's", "@scope/pkg", "date=2026-01-01/x", "-rf", "x y", "/srv/a:1"])
-async def test_a_never_rule_about_a_folder_lets_other_paths_be(rule_matcher: RuleMatcher, path: str) -> None:
+async def test_a_never_rule_about_a_folder_does_not_affect_other_paths(rule_matcher: RuleMatcher, path: str) -> None:
     assert await rule_matcher.match(parse_rule("fs/t?p=under:/etc"), rule_input("/srv", p=path)) == "no"
 
 

@@ -186,7 +186,7 @@ async def test_otherwise_work_continues_and_rows_are_written_later(tmp_path: Pat
     assert found[2].about == found[1].seq
 
 
-async def test_without_the_wish_for_content_no_word_of_arguments_or_answers_is_kept(tmp_path: Path) -> None:
+async def test_without_the_setting_for_content_no_arguments_or_answers_are_recorded(tmp_path: Path) -> None:
     audit_log = create_log(tmp_path)
     await audit_log.wrap_frontend(ScriptedFrontend(Deny("because of my reasons"))).ask(ASKED)
     act = replace(TOOL, arguments={"path": "/a"})
@@ -232,7 +232,7 @@ async def test_a_browser_is_recorded_before_it_opens_by_the_place_alone(tmp_path
     assert len(seen) == 1
 
 
-async def test_rows_that_wait_in_memory_are_not_endless_and_beyond_them_nothing_is_allowed(
+async def test_rows_waiting_in_memory_are_bounded_and_beyond_that_nothing_is_allowed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcphost.store.audit_store.MAX_PENDING_ROWS", 3)
@@ -291,7 +291,7 @@ async def test_the_row_of_a_form_is_about_the_sent_content_including_defaults(
         ),
     ],
 )
-async def test_with_it_words_are_kept_and_still_no_secret(
+async def test_with_it_content_is_recorded_but_no_secret(
     tmp_path: Path, question: Any, answer: Any, secret: str
 ) -> None:
     audit_log = create_log(tmp_path, content=True)

@@ -127,7 +127,7 @@ async def test_the_timer_of_a_replaced_mode_ends_nothing() -> None:
         (ToolAnnotations(destructive_hint=False), True, False),
     ],
 )
-def test_a_claim_counts_where_it_is_made_plainly_and_the_user_trusts_it(claims: Any, trust: bool, counts: bool) -> None:
+def test_a_claim_counts_if_it_is_explicit_and_trusted_by_the_user(claims: Any, trust: bool, counts: bool) -> None:
     subject = identify_tool(offered_tool(claims=claims, trust=trust))
     assert subject.is_read_only_trusted is counts
     assert (subject.server, subject.server_digest, subject.account, subject.folder) == ("s", "sd", "work", "/srv")

@@ -19,7 +19,7 @@ def create_listing(count: int) -> Listing[Tool]:
     return Listing[Tool](entries=tuple(ListEntry(decode(raw, Tool), raw) for raw in raws))
 
 
-async def test_others_have_their_turn_while_many_tools_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_other_tasks_run_while_many_tools_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalog, "SLICE_SECONDS", 0.0)
     turns = 0
 

@@ -146,9 +146,7 @@ async def answer_slowly(server: ListServer) -> None:
         server.peer.say(id=ident, result=result)
 
 
-async def test_a_listing_that_takes_long_is_repeated_more_rarely(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+async def test_a_slow_listing_is_repeated_less_often(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(change_watcher, "LISTING_ALLOWANCE", 0)
     server = ListServer(tools=["a"])
     async with open_peer_host(tmp_path, server.peer) as host:
@@ -229,7 +227,7 @@ async def test_before_a_call_tools_are_listed_again_when_their_time_ran_out(
         assert server.count("tools/list") - before == asked
 
 
-async def test_a_tool_that_became_another_without_a_word_is_found_out_before_it_runs(
+async def test_a_tool_that_changed_without_notification_is_detected_before_it_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1_000.0
@@ -423,7 +421,7 @@ async def test_a_resource_that_is_refused_is_not_watched_for_after_a_reconnect(t
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_a_subscription_that_is_given_up_is_taken_back(revision: str, tmp_path: Path) -> None:
+async def test_an_abandoned_subscription_is_cancelled(revision: str, tmp_path: Path) -> None:
     server = ListServer(revision)
     server.acknowledges = False
     answer = server.peer.script
@@ -447,9 +445,7 @@ async def test_a_subscription_that_is_given_up_is_taken_back(revision: str, tmp_
         assert [question["id"] for question in asked] == given_up
 
 
-async def test_more_resources_than_anybody_can_follow_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_more_resources_than_the_limit_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(change_watcher, "WATCH_LIMIT", 3)
     server = ListServer()
     async with open_peer_host(tmp_path, server.peer) as host:

@@ -123,7 +123,7 @@ async def test_a_rule_that_does_not_cover_its_own_call_is_refused_and_not_stored
     assert await consent.grants.list_all(include_revoked=True) == ()
 
 
-async def test_a_rule_that_is_over_before_it_is_given_allows_nothing(open_consent: Make) -> None:
+async def test_a_rule_that_is_already_expired_allows_nothing(open_consent: Make) -> None:
     consent = open_consent(allow_rule("s/t", expires=time.time() - 1))
     assert await consent.decide(create_identity()) == Deny(RULE_MISMATCH)
 
@@ -175,7 +175,7 @@ async def test_a_conversation_rule_ends_with_the_conversation_and_returns_with_i
     assert isinstance(await consent.decide(create_identity()), Approval)
 
 
-async def test_a_rule_of_a_project_holds_only_where_mcphost_was_started(
+async def test_a_project_rule_applies_only_where_mcphost_was_started(
     open_consent: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     consent = open_consent(allow_rule("s/t", scope="project"))
@@ -248,7 +248,7 @@ async def test_a_grant_that_is_revoked_elsewhere_counts_no_more_at_once(open_con
     assert consent.frontend.asked[-1].first_use is True
 
 
-async def test_where_there_is_no_place_nothing_is_allowed_for_it(open_consent: Make) -> None:
+async def test_without_a_place_nothing_is_allowed_for_it(open_consent: Make) -> None:
     consent = open_consent(allow_rule("s/t", scope="conversation"), NO)
     consent.conversation.id = ""
     assert await consent.decide(create_identity()) == Deny(RULE_MISMATCH)
@@ -306,7 +306,7 @@ async def test_the_session_ends_with_the_program(open_consent: Make) -> None:
     assert await consent.again(NO).decide(create_identity()) == NO
 
 
-async def test_a_grant_settles_the_waiting_questions_that_it_covers_and_no_other(open_consent: Make) -> None:
+async def test_a_grant_answers_only_the_waiting_questions_that_it_covers(open_consent: Make) -> None:
     consent = open_consent()
     done: dict[int, Approval | Deny] = {}
 
@@ -402,7 +402,7 @@ async def test_an_undecidable_value_is_refused_by_the_never_list_and_asked_about
     )
 
 
-async def test_a_rule_of_the_command_allows_and_a_tool_that_changed_since_a_grant_is_asked_about_all_the_same(
+async def test_a_command_line_rule_allows_and_a_tool_changed_since_a_grant_is_still_asked_about(
     open_consent: Make,
 ) -> None:
     written = ConfigRules(allow=(parse_rule("s/t?n=<10"),))
@@ -515,7 +515,7 @@ async def test_uses_are_counted_and_written_after_the_calls(open_consent: Make) 
     assert [grant.uses for grant in await consent.grants.list_for_server("s")] == [3]
 
 
-async def test_a_store_that_fails_allows_nothing_that_was_stored_and_keeps_new_answers_for_the_run(
+async def test_a_failing_store_allows_nothing_stored_and_keeps_new_answers_for_the_run(
     open_consent: Make, tmp_path: Path
 ) -> None:
     consent = open_consent(AllowAlways(), allow_rule("s/t?n=1"), NO)

@@ -203,9 +203,7 @@ async def test_noninteractive_runs_declare_no_elicitation(revision: str, tmp_pat
 @pytest.mark.req("elic.url.consent")
 @pytest.mark.req("elic.url.accept-meaning")
 @pytest.mark.parametrize("revision", BOTH_ERAS)
-async def test_an_address_is_shown_whole_with_its_host_and_accepted_without_content(
-    revision: str, tmp_path: Path
-) -> None:
+async def test_a_url_is_shown_in_full_with_its_host_and_accepted_without_content(revision: str, tmp_path: Path) -> None:
     got, (question,) = await collect_replies(tmp_path, revision, {"a": url_request(PAGE)}, AcceptUrl())
     assert got == {"a": {"result": {"action": "accept"}}}
     assert (question.url, question.host, question.elicitation, question.warnings) == (PAGE, "example.com", "e1", ())
@@ -389,7 +387,7 @@ async def test_endless_url_requests_are_reported_as_a_refusal(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("url", ["ftp://x", "http://example.com"])
-async def test_an_error_with_addresses_that_cannot_be_shown_stays_an_error(url: str, tmp_path: Path) -> None:
+async def test_an_error_with_invalid_urls_stays_an_error(url: str, tmp_path: Path) -> None:
     peer = UrlGateServer(url)
     frontend = ScriptedFrontend()
     async with open_asking_host(tmp_path, peer, frontend) as host:
@@ -415,7 +413,7 @@ async def test_a_flood_of_forms_becomes_a_bounded_queue_and_the_rest_is_refused(
         assert all("error" in reply for _, reply in refused)
 
 
-async def test_forms_that_hold_too_much_together_are_refused_without_a_question(
+async def test_forms_that_are_too_big_together_are_refused_without_a_question(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcphost.host.questions.frontend.MAX_SERVER_BYTES", 5_000)
@@ -452,7 +450,7 @@ async def test_the_users_time_counts_for_no_deadline(tmp_path: Path) -> None:
     assert b"decline" in bytes(result.content[0])
 
 
-async def test_a_form_the_server_takes_back_is_withdrawn_and_not_answered(tmp_path: Path) -> None:
+async def test_a_form_withdrawn_by_the_server_is_not_answered(tmp_path: Path) -> None:
     peer, frontend = AskingServer("2025-11-25"), ScriptedFrontend()
     async with open_asking_host(tmp_path, peer, frontend) as host:
         peer.ask("x", *form_request(NAME))
@@ -464,7 +462,7 @@ async def test_a_form_the_server_takes_back_is_withdrawn_and_not_answered(tmp_pa
         assert peer.results == []
 
 
-async def test_an_id_that_is_used_twice_at_a_time_gets_two_answers_and_ends_nothing(tmp_path: Path) -> None:
+async def test_a_request_id_used_twice_at_once_gets_two_answers_and_ends_nothing(tmp_path: Path) -> None:
     answer = anyio.Event()
 
     async def slow(question: Any) -> Any:

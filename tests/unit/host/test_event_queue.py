@@ -61,7 +61,7 @@ async def test_a_flood_of_log_lines_keeps_the_newest_and_everything_else() -> No
     assert received[-1] == NoticeEvent("info", "last")
 
 
-async def test_a_reader_that_waits_gets_each_event_as_it_comes() -> None:
+async def test_a_waiting_reader_gets_each_event_when_it_arrives() -> None:
     event_bus = EventBus()
     feed = event_bus.subscribe()
     got: list[HostEvent] = []

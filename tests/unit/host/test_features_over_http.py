@@ -167,7 +167,7 @@ async def test_a_server_without_subscriptions_works_on(status: int, tmp_path: Pa
 
 
 @pytest.mark.req("sub.no-progress")
-async def test_progress_and_logs_on_a_subscription_are_not_taken_for_anything(tmp_path: Path) -> None:
+async def test_progress_and_logs_on_a_subscription_are_ignored(tmp_path: Path) -> None:
     server = FeatureServer()
     async with serve(server.handle) as raw, open_peer_host(tmp_path, url=raw.url) as host:
         await host.servers.ensure_ready("peer")
@@ -184,7 +184,7 @@ async def test_progress_and_logs_on_a_subscription_are_not_taken_for_anything(tm
     assert [item for item in expected if "toolsListChanged" in item] == [stream.message["params"]["notifications"]]
 
 
-async def test_a_changed_list_that_wants_an_account_costs_neither_the_old_list_nor_the_connection(
+async def test_a_changed_list_that_requires_an_account_keeps_the_old_list_and_the_connection(
     tmp_path: Path,
 ) -> None:
     server = FeatureServer()

@@ -47,7 +47,7 @@ def field_problem(schema: dict[str, Any], value: Any) -> str:
         ({"pattern": "^[A-Z]{2}\\d+$"}, ("AB1", "XY123"), ("AB", "ab1", "AB1\n")),
     ],
 )
-def test_texts_keep_to_their_length_and_format(schema: dict[str, Any], good: Any, bad: Any) -> None:
+def test_texts_respect_their_length_and_format(schema: dict[str, Any], good: Any, bad: Any) -> None:
     for value in good:
         assert validated_value({"type": "string", **schema}, value) == value
     for value in bad:
@@ -91,7 +91,7 @@ def test_an_out_of_range_number_is_ignored(kind: str) -> None:
 
 
 @pytest.mark.req("elic.form.number")
-def test_numbers_keep_to_their_range_and_are_sent_as_numbers() -> None:
+def test_numbers_stay_in_their_range_and_are_sent_as_numbers() -> None:
     whole = {"type": "integer", "minimum": 1, "maximum": 100}
     assert (validated_value(whole, 1), validated_value(whole, 100), validated_value(whole, 7.0)) == (1, 100, 7)
     assert type(validated_value(whole, 7.0)) is int
@@ -133,7 +133,7 @@ def test_a_choice_shows_titles_and_sends_values(schema: dict[str, Any], titles: 
         {"anyOf": [{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}, {"const": "b", "title": "Blue"}]},
     ],
 )
-def test_several_choices_keep_to_their_number_and_are_sent_as_a_list(items: dict[str, Any]) -> None:
+def test_multiple_choices_stay_in_their_bounds_and_are_sent_as_a_list(items: dict[str, Any]) -> None:
     schema = {"type": "array", "items": items, "minItems": 1, "maxItems": 2}
     assert validated_value(schema, ["r", "b"]) == ["r", "b"]
     for value in (["r", "g", "b"], ["x"], ["r", "r"], "r", [5]):
@@ -143,7 +143,7 @@ def test_several_choices_keep_to_their_number_and_are_sent_as_a_list(items: dict
         validate_content(form_fields({"x": schema}, "x"), {"x": []})
 
 
-def test_a_default_of_more_values_than_there_are_choices_is_none() -> None:
+def test_a_default_with_more_values_than_choices_is_dropped() -> None:
     items = {"type": "string", "enum": ["a", "b"]}
     assert only_field({"type": "array", "items": items, "default": ["a"] * 3}).default is None
     assert "each once" in field_problem({"type": "array", "items": items}, ["a"] * 3)
@@ -266,7 +266,7 @@ def test_a_field_that_forms_may_not_have_is_refused_and_named(schema: Any) -> No
         encode({"properties": {f"f{n}": {"type": "string", "description": "x" * 9_000} for n in range(8)}}),
     ],
 )
-def test_a_form_that_is_none_is_refused(raw: bytes) -> None:
+def test_an_invalid_form_is_refused(raw: bytes) -> None:
     with pytest.raises(MalformedMessage):
         parse_form(Raw(raw))
 
@@ -331,7 +331,7 @@ def test_an_ordinary_field_is_not_marked(name: str) -> None:
     assert not field.secret
 
 
-def test_a_description_that_asks_for_no_secret_marks_nothing() -> None:
+def test_a_description_that_asks_for_no_secret_is_not_marked() -> None:
     assert not only_field(
         {"type": "integer", "description": "any number (do not give us your phone number, pin, or more)"}
     ).secret

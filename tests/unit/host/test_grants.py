@@ -200,7 +200,7 @@ async def test_a_revoked_grant_is_inactive_keeps_its_uses_and_is_recorded(progra
     assert rows == [("grant", "revoked", "s", given.id)]
 
 
-async def test_a_rule_is_compared_with_earlier_calls_as_its_server_is_now(program_grants: ProgramGrants) -> None:
+async def test_a_rule_is_compared_with_earlier_calls_of_the_current_server(program_grants: ProgramGrants) -> None:
     for number, path in enumerate(("/srv/a", "b", "/etc/passwd")):
         use = ToolUsePart(f"c{number}", "x__t", {"p": path})
         await program_grants.conversations.append("c", Message(role="assistant", parts=(use,)), title="hi", model="m")

@@ -38,7 +38,7 @@ PNG = "data:image/png;base64,iVBORw0KGgo="
         ("", "", False),
     ],
 )
-def test_only_pictures_in_the_message_or_of_the_same_origin_pass(src: str, server: str, passes: bool) -> None:
+def test_only_images_in_the_message_or_of_the_same_origin_are_accepted(src: str, server: str, passes: bool) -> None:
     assert bool(allowed_icons((Icon(src),), server)) is passes
 
 

@@ -24,7 +24,7 @@ def test_text_blocks_are_joined_by_lines() -> None:
 
 
 @pytest.mark.req("tools.content.image")
-def test_a_picture_counts_only_when_its_bytes_are_one() -> None:
+def test_an_image_counts_only_if_its_bytes_are_valid() -> None:
     real = render(tool_result(content=[{"type": "image", "data": PNG, "mimeType": "image/jpeg"}]))
     assert real.images == (ImagePart("image/png", PNG),)
     svg = base64.b64encode(b"<svg>").decode()
@@ -128,7 +128,7 @@ def test_an_unknown_kind_with_a_giant_name_is_named_in_short() -> None:
     assert len(render(tool_result(content=[{"type": "x" * 1_000_000}])).text) < 5_000
 
 
-def test_the_bytes_of_a_picture_too_big_for_the_model_are_not_all_decoded() -> None:
+def test_the_bytes_of_an_image_too_big_for_the_model_are_not_all_decoded() -> None:
     head = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(600_000)).decode()
     big = head + "A" * 8_000_000
     text = render(tool_result(content=[{"type": "image", "data": big, "mimeType": "image/png"}])).text

@@ -135,9 +135,7 @@ async def test_a_ca_file_that_changes_while_the_question_is_open_is_asked_about_
 
 
 @pytest.mark.parametrize("content", ["x" * 4_000_001, None])
-async def test_certificates_that_cannot_be_read_whole_are_refused_before_a_question(
-    tmp_path: Path, content: str | None
-) -> None:
+async def test_unreadable_certificates_are_refused_before_a_question(tmp_path: Path, content: str | None) -> None:
     file = tmp_path / "ca.pem"
     if content is not None:
         file.write_text(content)

@@ -19,7 +19,7 @@ def sampling_params(content: bytes) -> Raw:
     return Raw(b'{"maxTokens":1,"messages":[{"role":"user","content":' + content + b"}]}")
 
 
-def test_one_server_can_hold_only_so_many_bytes_in_open_questions() -> None:
+def test_one_server_can_hold_a_bounded_number_of_bytes_in_open_questions() -> None:
     questions = QuestionBudget()
     with questions.reserve("a", MAX_SERVER_BYTES - 10):
         with pytest.raises(TooManyQuestions, match="of this server would exceed 32 MB"), questions.reserve("a", 11):
@@ -30,7 +30,7 @@ def test_one_server_can_hold_only_so_many_bytes_in_open_questions() -> None:
         pass
 
 
-def test_all_servers_together_can_hold_only_so_many_bytes() -> None:
+def test_all_servers_together_can_hold_a_bounded_number_of_bytes() -> None:
     questions = QuestionBudget()
     with questions.reserve("a", MAX_SERVER_BYTES), questions.reserve("b", MAX_TOTAL_BYTES - MAX_SERVER_BYTES):  # noqa: SIM117
         with pytest.raises(TooManyQuestions, match="All open questions"), questions.reserve("c", 1):

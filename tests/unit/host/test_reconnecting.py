@@ -61,7 +61,7 @@ def faulty_config(fault: str, note: Path | None = None, **more: object) -> Serve
     return ServerConfig(name="peer", command=sys.executable, args=arguments, source="flag", **more)  # type: ignore[arg-type]
 
 
-async def test_the_tools_of_a_server_that_is_closed_as_soon_as_it_is_ready_are_remembered(
+async def test_the_tools_of_a_server_that_is_closed_as_soon_as_it_is_ready_are_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tool_changes, "SAVE_SECONDS", 3_600)

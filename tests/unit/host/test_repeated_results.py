@@ -113,7 +113,7 @@ async def test_base64_inside_texts_and_unknown_blocks_is_named_by_its_size(tmp_p
     ],
     ids=["hexadecimal", "repeated", "short", "prose", "lines"],
 )
-async def test_text_that_is_no_long_base64_stays_whole(tmp_path: Path, kept: str) -> None:
+async def test_text_that_is_no_long_base64_stays_complete(tmp_path: Path, kept: str) -> None:
     part, finished = await call_tool_once(tmp_path, text_result(kept))
     assert part.text == finished.text == kept
     part, _ = await call_tool_once(tmp_path / "structured", {"content": [], "structuredContent": {"kept": kept}})

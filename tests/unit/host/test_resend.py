@@ -142,7 +142,7 @@ async def test_a_call_is_repeated_for_the_tool_that_was_allowed(tmp_path: Path, 
     assert peer.ran == ["kind"]
 
 
-async def test_a_call_that_its_server_makes_a_task_of_is_looked_at_again_too(tmp_path: Path) -> None:
+async def test_a_call_that_becomes_a_task_is_checked_again_too(tmp_path: Path) -> None:
     for status in (401, 404):
         async with run_peer(kind=ChangingToolServer) as peer:
             assert isinstance(peer, ChangingToolServer)

@@ -41,7 +41,7 @@ async def show_result(tmp_path: Path, *content: dict[str, Any]) -> tuple[events.
     return event, part
 
 
-async def test_people_get_the_picture_that_was_meant_for_them_alone_and_the_model_does_not(tmp_path: Path) -> None:
+async def test_the_user_gets_an_image_for_the_user_alone_and_the_model_does_not(tmp_path: Path) -> None:
     mine, ours = png_base64(3), png_base64(5)
     event, part = await show_result(
         tmp_path, image_content(mine, annotations={"audience": ["user"]}), image_content(ours)
@@ -82,7 +82,7 @@ async def test_an_image_inside_a_resource_is_treated_like_any_other(tmp_path: Pa
     ]  # fmt: skip
 
 
-async def test_all_pictures_of_a_result_together_are_bounded(tmp_path: Path) -> None:
+async def test_all_images_of_a_result_together_are_bounded(tmp_path: Path) -> None:
     body = base64.b64decode(png_base64()) + bytes(MODEL_IMAGE_LIMIT // 3)
     data = base64.b64encode(body).decode()
     event, part = await show_result(tmp_path, *[image_content(data), embedded_image(data)] * 3)

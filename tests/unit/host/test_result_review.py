@@ -98,7 +98,7 @@ async def review_result(folder: Path, answer: Any, frontend: Any, **more: Any) -
 
 
 # -- one result
-async def test_a_result_is_passed_on_as_it_was_shown(tmp_path: Path) -> None:
+async def test_a_result_is_passed_on_exactly_as_shown(tmp_path: Path) -> None:
     frontend = ReviewFrontend(PassResult())
     part, events = await review_result(tmp_path, text_result(SECRET), frontend)
     (asked,) = frontend.reviews
@@ -123,7 +123,7 @@ async def test_the_model_gets_exactly_the_edited_texts_and_the_original_is_on_no
     "answer",
     [WithholdResult(), None, True, ApproveUnchanged(), AllowOnce(), PassEditedResult(()), PassEditedResult((None,))],
 )
-async def test_whatever_does_not_give_a_result_withholds_it(tmp_path: Path, answer: Any) -> None:
+async def test_anything_but_an_approval_withholds_the_result(tmp_path: Path, answer: Any) -> None:
     part, events = await review_result(tmp_path, text_result(SECRET), ReviewFrontend(answer))
     assert (part.text, part.is_error, part.images, part.kept) == (WITHHELD, False, (), "")
     assert (events[0].outcome, events[1].outcome, events[1].text) == ("ok", "withheld", "")
@@ -195,7 +195,9 @@ async def test_an_error_of_the_tool_is_shown_and_stored_as_one(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25", "2026-07-28"])
-async def test_the_words_of_a_refused_call_are_the_servers_and_are_read_first(tmp_path: Path, revision: str) -> None:
+async def test_the_error_text_of_a_refused_call_is_the_servers_and_is_reviewed_first(
+    tmp_path: Path, revision: str
+) -> None:
     frontend, model = ReviewFrontend(WithholdResult()), ScriptedModel(GO, text_round("ok"))
     peer = review_server(ErrorData(code=-32000, message=SECRET), revision)
     async with open_host_with(tmp_path, peer, model, frontend, reviewed=("peer",)) as host:
@@ -218,7 +220,7 @@ async def test_our_notes_about_a_result_may_quote_it_and_are_withheld_with_it(tm
     assert [tool_returns_of(request)[0].text for request in model.requests[1:]] == ["x", WITHHELD]
 
 
-async def test_a_result_with_nothing_in_it_needs_no_question(tmp_path: Path) -> None:
+async def test_an_empty_result_needs_no_question(tmp_path: Path) -> None:
     frontend = ReviewFrontend()
     part, _ = await review_result(tmp_path, {"content": []}, frontend)
     assert frontend.reviews == []
@@ -324,7 +326,7 @@ async def test_the_audit_log_records_the_outcome_of_each_result_without_its_text
 
 
 # -- other ways to the conversation
-async def test_a_big_result_is_kept_as_it_was_given_and_read_on_without_another_question(tmp_path: Path) -> None:
+async def test_a_big_result_is_stored_unchanged_and_read_on_without_another_question(tmp_path: Path) -> None:
     big = SECRET + "x" * 400_000
 
     def edited(question: ReviewResult) -> PassEditedResult:
@@ -456,7 +458,7 @@ async def attach_resource(host: Host) -> ResourcePart:
 @pytest.mark.parametrize(("answer", "text"), [
     (PassResult(), SECRET), (WithholdResult(), ATTACHMENT_WITHHELD), (PassEditedResult(("the key",)), "the key"),
 ])  # fmt: skip
-async def test_a_resource_that_is_attached_is_read_before_it_goes(tmp_path: Path, answer: Any, text: str) -> None:
+async def test_an_attached_resource_is_read_before_it_is_sent(tmp_path: Path, answer: Any, text: str) -> None:
     frontend, model = ReviewFrontend(answer), ScriptedModel(text_round("ok"))
     async with open_host_with(tmp_path, review_server(text_result("")), model, frontend, reviewed=("peer",)) as host:
         assert (await attach_resource(host)).text == text
@@ -464,7 +466,7 @@ async def test_a_resource_that_is_attached_is_read_before_it_goes(tmp_path: Path
     assert (SECRET in repr(model.requests)) == (text == SECRET)
 
 
-async def test_stopping_while_a_resource_is_shown_gives_none_and_asks_no_model(tmp_path: Path) -> None:
+async def test_stopping_while_a_resource_is_shown_returns_none_and_asks_no_model(tmp_path: Path) -> None:
     frontend, model, parts = ReviewFrontend(), ScriptedModel(text_round("ok")), list[ResourcePart]()
     async with open_host_with(tmp_path, review_server(text_result("")), model, frontend, reviewed=("peer",)) as host:
         async with anyio.create_task_group() as tasks:
@@ -494,7 +496,7 @@ async def test_servers_without_review_ask_nothing_more(tmp_path: Path) -> None:
     assert [part.text for part in tool_returns_of(model.requests[-1])] == ["a", "b"]
 
 
-async def test_a_call_by_hand_is_seen_by_the_user_and_by_no_model(tmp_path: Path) -> None:
+async def test_a_manual_call_is_visible_to_the_user_and_to_no_model(tmp_path: Path) -> None:
     frontend = ReviewFrontend()
     async with open_host_with(
         tmp_path, review_server(text_result(SECRET)), ScriptedModel(text_round("ok")), frontend, reviewed=("peer",)

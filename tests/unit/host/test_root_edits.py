@@ -68,7 +68,7 @@ async def test_folders_come_from_the_start_the_users_settings_and_a_trusted_file
     ]
 
 
-def test_a_user_who_wrote_that_there_are_none_is_not_overruled_by_a_file(work_folders: tuple[Path, ...]) -> None:
+def test_a_users_empty_list_is_not_overridden_by_a_file(work_folders: tuple[Path, ...]) -> None:
     assert (
         configured_roots(HostConfig(roots=(), project_roots=(RootConfig(str(work_folders[1]), source="project"),)))
         == ()

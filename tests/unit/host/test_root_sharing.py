@@ -99,7 +99,7 @@ async def test_a_folder_removed_while_the_disclosure_is_recorded_is_not_shared(f
     assert sharing.known_roots.roots == (reply.roots if isinstance(reply, ListRootsResult) else None)
 
 
-async def test_a_folder_leaves_every_answer_at_the_moment_that_it_is_taken_out(folders: tuple[Path, Path]) -> None:
+async def test_a_removed_folder_leaves_every_answer_at_once(folders: tuple[Path, Path]) -> None:
     sharing, roots, _, _ = create_sharing(folders, ShareOnce())
     reply = await sharing.answer("")
     assert isinstance(reply, ListRootsResult)
@@ -147,7 +147,7 @@ async def test_an_unsaved_removal_applies_to_this_run(folders: tuple[Path, Path]
 
 
 @pytest.mark.parametrize("path", ["", "a\0b", "x" * 5_000])
-async def test_a_path_that_is_none_is_neither_added_nor_looked_at(folders: tuple[Path, Path], path: str) -> None:
+async def test_an_invalid_path_is_neither_added_nor_inspected(folders: tuple[Path, Path], path: str) -> None:
     roots = create_sharing(folders)[1]
     for act in (roots.add, roots.remove, roots.inspect_folder):
         with pytest.raises(UsageError, match="A path has 1 to"):
@@ -192,7 +192,7 @@ def create_stored_sharing(
     )
 
 
-async def test_an_answer_for_good_holds_in_later_runs_and_for_this_server_alone(
+async def test_a_permanent_answer_applies_in_later_runs_and_for_this_server_alone(
     folders: tuple[Path, Path], tmp_path: Path
 ) -> None:
     first, _, _ = create_stored_sharing(tmp_path, folders, ShareAlways())
@@ -351,7 +351,7 @@ class RecordingSession:
         await self.driver.ask("s")
 
 
-async def test_a_request_that_was_taken_back_is_asked_about_with_the_first_call_and_made_again(
+async def test_a_cancelled_request_is_asked_about_with_the_first_call_and_repeated(
     folders: tuple[Path, Path],
 ) -> None:
     servers = RootsServers(folders, ShareOnce())
@@ -478,7 +478,7 @@ async def test_a_refusal_answers_for_a_minute_or_until_the_list_changes(folders:
     assert len(servers.frontend.asked) == 3
 
 
-async def test_the_same_telling_is_recorded_once(folders: tuple[Path, Path]) -> None:
+async def test_the_same_disclosure_is_recorded_once(folders: tuple[Path, Path]) -> None:
     servers = RootsServers(folders, ShareSession())
     server = servers.servers["s"]
     for _ in range(20):

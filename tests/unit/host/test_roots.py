@@ -105,7 +105,7 @@ async def test_a_refusal_is_an_error_in_one_era_and_ends_the_call_in_the_other(
 
 @pytest.mark.req("roots.unsupported")
 @pytest.mark.parametrize("revision", HANDSHAKE)
-async def test_without_anybody_to_ask_roots_are_not_known(revision: str, tmp_path: Path) -> None:
+async def test_without_a_frontend_roots_are_not_declared(revision: str, tmp_path: Path) -> None:
     peer = AskingServer(revision, ASK)
     async with open_asking_host(tmp_path, peer, RefusingFrontend()) as host:
         assert "roots" not in peer.declared
@@ -215,7 +215,7 @@ async def test_without_roots_the_answer_is_empty_and_no_question_is_asked(tmp_pa
     assert (got["a"]["result"], asked) == ({"roots": []}, [])
 
 
-async def test_the_folder_of_the_start_is_the_root_when_nothing_is_configured(
+async def test_the_working_directory_is_the_root_if_nothing_is_configured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -223,7 +223,7 @@ async def test_the_folder_of_the_start_is_the_root_when_nothing_is_configured(
     assert root == Root(file_uri(tmp_path), tmp_path.name)
 
 
-async def test_servers_that_begin_together_look_at_the_folders_once(
+async def test_servers_that_start_together_inspect_the_folders_once(
     configured_folders: tuple[RootConfig, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks = 0

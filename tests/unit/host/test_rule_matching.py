@@ -79,7 +79,7 @@ async def test_a_condition_matches_exactly_its_values(
     assert await rule_matcher.match(parse_rule(f"fs/t?{condition}"), rule_input(n=value)) == answer
 
 
-async def test_a_pattern_that_would_take_years_is_given_up_within_seconds(rule_matcher: RuleMatcher) -> None:
+async def test_an_exponential_pattern_is_abandoned_within_seconds(rule_matcher: RuleMatcher) -> None:
     with anyio.fail_after(10):
         assert await rule_matcher.match(parse_rule("fs/t?n=re:(a|a)*(a|aa)*(?=b)c"), rule_input(n="a" * 60)) != "yes"
 

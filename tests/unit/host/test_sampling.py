@@ -193,7 +193,7 @@ async def test_the_reply_can_be_edited(revision: str, tmp_path: Path) -> None:
     assert reply["result"]["content"] == text_block("Somewhere")
 
 
-async def test_edits_that_are_no_messages_and_no_reply_never_leave(tmp_path: Path) -> None:
+async def test_invalid_edits_and_replies_are_never_sent(tmp_path: Path) -> None:
     reply, _, model = await run_sampling(tmp_path, sampling_request(), EditedRequest(messages=({"role": "x"},)))
     assert (reply["error"]["code"], model.requests) == (-32603, [])
     (tmp_path / "b").mkdir()
@@ -228,7 +228,7 @@ async def test_a_refusal_ends_the_call_in_the_stateless_era(tmp_path: Path) -> N
 @pytest.mark.req("samp.no-retention")
 @pytest.mark.req("samp.include-context")
 @pytest.mark.parametrize("revision", BOTH_ERAS)
-async def test_the_model_gets_nothing_of_the_conversation_or_of_earlier_samplings(
+async def test_the_model_gets_no_part_of_the_conversation_or_of_earlier_samplings(
     revision: str, tmp_path: Path
 ) -> None:
     model = ScriptedModel(text_round("secret answer"), text_round("one"), text_round("two"))
@@ -257,7 +257,7 @@ async def test_tools_are_declared_and_context_is_not(revision: str, tmp_path: Pa
 @pytest.mark.req("samp.content.types")
 @pytest.mark.req("samp.content.array")
 @pytest.mark.parametrize("revision", BOTH_ERAS)
-async def test_texts_and_pictures_reach_the_model_and_sound_is_named_to_model_and_user(
+async def test_texts_and_images_reach_the_model_and_audio_is_named_to_model_and_user(
     revision: str, tmp_path: Path
 ) -> None:
     blocks = (
@@ -377,7 +377,7 @@ async def test_the_demo_model_writes_no_more_than_it_may(tmp_path: Path) -> None
     assert reply["result"]["stopReason"] == "maxTokens"
 
 
-async def test_without_a_model_the_server_gets_an_error_and_the_user_a_word(tmp_path: Path) -> None:
+async def test_without_a_model_the_server_gets_an_error_and_the_user_a_notice(tmp_path: Path) -> None:
     peer = AskingServer("2025-11-25", {"a": sampling_request()})
     async with open_asking_host(tmp_path, peer, ScriptedFrontend()) as host:
         feed = host.events.subscribe()

@@ -99,14 +99,14 @@ def parse_request(*said: dict[str, Any], issued: tuple[str, ...] = ()) -> Any:
     return parse_sampling_request(ask, parse_sampling_messages(raws), "auto", issued).request.messages
 
 
-def test_only_the_users_pictures_are_pictures() -> None:
+def test_only_images_for_the_user_are_shown() -> None:
     picture = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}
     mine, models = parse_request({"role": "user", "content": picture}, {"role": "assistant", "content": picture})
     assert [type(part) for part in (*mine.parts, *models.parts)] == [ImagePart, TextPart]
 
 
 @pytest.mark.parametrize(("issued", "kept"), [((), ""), (("toolu_2",), ""), (("toolu_1", "toolu_2"), "toolu_1")])
-def test_an_id_of_a_provider_is_taken_only_when_the_server_was_given_it(issued: tuple[str, ...], kept: str) -> None:
+def test_a_provider_id_is_accepted_only_if_the_server_was_given_it(issued: tuple[str, ...], kept: str) -> None:
     use = {"type": "tool_use", "id": "u", "name": "t", "input": {}, "_meta": {PROVIDER_ID_KEY: "toolu_1"}}
     back = {"type": "tool_result", "toolUseId": "u", "content": []}
     said, _ = parse_request({"role": "assistant", "content": [use]}, {"role": "user", "content": [back]}, issued=issued)
@@ -137,7 +137,7 @@ async def sample(folder: Path, model: ScriptedModel, *answers: Any, **more: Any)
         return (await host.tools.call("peer", "ask", {})).text
 
 
-async def test_an_answer_without_end_and_a_request_beyond_all_bounds_are_given_up(tmp_path: Path) -> None:
+async def test_an_endless_answer_and_an_unbounded_request_are_abandoned(tmp_path: Path) -> None:
     endless = ScriptedModel([TextDelta("x" * 100_000) for _ in range(MAX_ANSWER // 100_000 + 1)])
     assert "could not answer" in await sample(tmp_path, endless, ApproveUnchanged(), ApproveUnchanged())
     (tmp_path / "b").mkdir()
@@ -146,7 +146,7 @@ async def test_an_answer_without_end_and_a_request_beyond_all_bounds_are_given_u
     assert front_never_asked.requests == []
 
 
-async def test_whatever_the_user_writes_the_model_may_write_something_and_no_more_than_was_asked(
+async def test_the_model_may_write_text_but_no_more_than_was_asked_whatever_the_user_writes(
     tmp_path: Path,
 ) -> None:
     for number, (most, given) in enumerate(((0, 1), (-5, 1), (7, 7), (100_000, 100))):

@@ -176,7 +176,9 @@ async def test_tokens_that_are_left_are_the_most_the_model_may_write(tmp_path: P
     assert model.requests[0].max_output_tokens == question.max_tokens
 
 
-def test_a_minute_later_a_minute_is_over_and_the_run_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_grant_for_a_minute_expires_after_a_minute_and_one_for_the_run_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     now = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     budget = SamplingBudget(SamplingLimits(requests_per_minute=1, requests_per_session=2, tokens_per_minute=10))

@@ -238,7 +238,7 @@ async def test_data_passed_from_one_server_to_another_is_shown_in_the_question(t
 # -- the log of calls
 @pytest.mark.req("tools.audit")
 @pytest.mark.parametrize("level", [logging.INFO, logging.DEBUG])
-async def test_every_call_is_logged_with_decision_and_outcome_and_the_words_only_for_debugging(
+async def test_every_call_is_logged_with_decision_and_outcome_and_its_content_only_for_debugging(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, level: int
 ) -> None:
     peer = create_peer(tools__list=tools_result(tool_definition("t")), tools__call=text_result("ok"))

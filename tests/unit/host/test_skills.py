@@ -296,7 +296,7 @@ async def test_a_new_conversation_has_no_skill_loaded(tmp_path: Path) -> None:
     assert len(server.asked("resources/read")) == 1
 
 
-async def test_a_skill_that_the_user_looked_at_is_not_loaded_for_the_model(tmp_path: Path) -> None:
+async def test_a_skill_that_only_the_user_viewed_is_not_loaded_for_the_model(tmp_path: Path) -> None:
     frontend = ScriptedFrontend(Deny())
     server = create_skill_server()
     async with open_host_with(
@@ -417,7 +417,7 @@ async def test_skill_text_for_a_model_is_bounded_and_has_no_hidden_words(tmp_pat
     assert "\U000e0041" not in system
 
 
-async def test_without_skills_there_is_neither_the_tool_nor_a_word_of_it(tmp_path: Path) -> None:
+async def test_without_skills_neither_the_tool_nor_its_instructions_are_offered(tmp_path: Path) -> None:
     model = ScriptedModel(text_round("ok"))
     async with open_host_with(tmp_path, create_peer(), model) as host:
         await host.conversation.send("hello")

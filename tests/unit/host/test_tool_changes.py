@@ -96,7 +96,7 @@ def database_path(tmp_path: Path) -> Path:
     return tmp_path / "store.db"
 
 
-async def test_the_first_sight_of_a_tool_is_taken_and_a_new_tool_asks_nothing(database_path: Path) -> None:
+async def test_a_tool_seen_first_is_accepted_and_a_new_tool_asks_nothing(database_path: Path) -> None:
     bench = TrackerSetup(database_path)
     await list_and_save(bench.tracker, server_listing({"name": "a"}))
     bench.tracker.compare(server_listing({"name": "a"}, {"name": "b"}))
@@ -112,7 +112,7 @@ async def test_the_first_sight_of_a_tool_is_taken_and_a_new_tool_asks_nothing(da
         {"name": "a", "description": "x", "inputSchema": {"type": "object", "properties": {"bcc": {}}}},
     ],
 )
-async def test_any_field_that_changes_holds_a_tool_back_also_in_the_next_run(database_path: Path, changed: Any) -> None:
+async def test_any_changed_field_quarantines_a_tool_in_the_next_run_too(database_path: Path, changed: Any) -> None:
     bench = TrackerSetup(database_path)
     await list_and_save(bench.tracker, server_listing({"name": "a", "description": "x"}, {"name": "b"}))
     bench.tracker.compare(server_listing(changed, {"name": "b"}))
@@ -157,7 +157,7 @@ async def test_a_tool_that_changed_back_stays_quarantined_until_the_user_has_see
     assert again.tracker.quarantined == {"a"}
 
 
-async def test_a_tool_that_was_kept_as_something_else_is_only_that(database_path: Path) -> None:
+async def test_a_tool_kept_under_another_definition_is_only_that(database_path: Path) -> None:
     kind, other = (
         server_listing({"name": "a", "description": "kind"}),
         server_listing({"name": "a", "description": "other"}),
@@ -200,7 +200,7 @@ async def test_each_change_and_each_acceptance_is_audited_once(database_path: Pa
 
 
 @pytest.mark.parametrize("answer", [None, True, "a", ["a"], AcceptToolChanges(("b",))])
-async def test_an_answer_that_names_no_tool_that_was_shown_keeps_none(database_path: Path, answer: Any) -> None:
+async def test_an_answer_that_names_no_shown_tool_keeps_none(database_path: Path, answer: Any) -> None:
     bench = TrackerSetup(database_path, ScriptedFrontend(answer))
     await list_and_save(bench.tracker, server_listing({"name": "a"}))
     async with anyio.create_task_group() as tasks:
@@ -240,7 +240,7 @@ async def test_another_order_of_keys_is_the_same_tool(database_path: Path) -> No
     assert bench.tracker.quarantined == frozenset()
 
 
-async def test_going_away_and_coming_back_as_something_else_is_a_change(database_path: Path) -> None:
+async def test_leaving_and_returning_with_changes_is_a_change(database_path: Path) -> None:
     bench = TrackerSetup(database_path)
     await list_and_save(bench.tracker, server_listing({"name": "a"}))
     bench.tracker.compare(server_listing())
@@ -285,7 +285,7 @@ async def test_kept_tools_are_offered_again_and_their_grants_carry_over(database
     assert again.tracker.quarantined == {"b"}
 
 
-async def test_a_tool_that_changes_once_more_while_its_question_is_open_is_asked_about_as_it_is_now(
+async def test_a_tool_that_changes_again_during_its_question_is_asked_about_as_it_is_now(
     database_path: Path,
 ) -> None:
     frontend = ScriptedFrontend()
@@ -324,7 +324,7 @@ async def test_a_failing_store_is_reported_and_quarantine_lasts_for_this_run(tmp
     assert bench.tracker.quarantined == {"a"}
 
 
-async def test_a_file_that_cannot_be_read_forgets_nothing_of_this_run(database_path: Path) -> None:
+async def test_an_unreadable_file_keeps_the_answers_of_this_run(database_path: Path) -> None:
     bench = TrackerSetup(database_path)
     await bench.database.run(lambda db: db.execute("DROP TABLE pins"))
     await list_and_save(bench.tracker, server_listing({"name": "a"}))
@@ -349,7 +349,7 @@ async def test_a_grant_stored_elsewhere_meanwhile_is_not_carried_over_with_known
     assert await pins.load_all("s", "other") == await pins.load_all("x", "sd") == {}
 
 
-async def test_ways_to_start_a_server_that_were_not_used_for_longest_are_forgotten_and_no_other(
+async def test_the_commands_unused_for_longest_are_forgotten_and_no_others(
     database_path: Path,
 ) -> None:
     pins = ToolFingerprintStore(Database(database_path))
@@ -437,7 +437,7 @@ def test_differences_beyond_the_shown_lines_are_visible() -> None:
     assert [line.partition(": ")[0] for line in changed] == ["- … and more", "+ … and more"]
 
 
-def test_a_difference_of_hostile_shape_raises_nothing() -> None:
+def test_a_hostile_diff_raises_no_error() -> None:
     deep = b'{"a":' * 500 + b"1" + b"}" * 500
     assert diff_definitions(deep, b"not json")
     assert diff_definitions(b"", b"{}") == ("  The previous definition is unknown; this is the present one.", "+ {}")
@@ -492,7 +492,7 @@ async def test_a_forgotten_tool_is_asked_about_when_it_returns(
     assert again.tracker.quarantined == {"old"}
 
 
-async def test_after_a_refusal_new_names_beyond_the_limit_ask_nothing_until_the_user_wants_it(
+async def test_after_a_refusal_new_names_beyond_the_limit_ask_nothing_until_the_user_allows_it(
     database_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcphost.host.servers.tool_changes.MAX_REMEMBERED_TOOLS", 1)

@@ -33,7 +33,7 @@ async def test_an_error_of_a_tool_is_an_error_for_the_model_and_the_user(tmp_pat
 @pytest.mark.req("tools.result.is-error-absent")
 @pytest.mark.parametrize("revision", REVISIONS)
 @pytest.mark.parametrize("members", [{}, {"isError": False}])
-async def test_a_result_that_does_not_say_so_is_no_error(tmp_path: Path, revision: str, members: Any) -> None:
+async def test_a_result_without_an_error_flag_is_no_error(tmp_path: Path, revision: str, members: Any) -> None:
     part, finished = await call_tool_once(tmp_path, text_result("fine", **members), revision)
     assert (part.is_error, finished.outcome) == (False, "ok")
 
@@ -62,7 +62,7 @@ async def test_the_model_is_informed_of_an_empty_result(tmp_path: Path, answer: 
 
 @pytest.mark.req("tools.content.audio")
 @pytest.mark.parametrize("revision", REVISIONS[1:])
-async def test_sound_is_named_with_its_type_and_size_and_kept_whole_for_programs(tmp_path: Path, revision: str) -> None:
+async def test_audio_is_named_with_its_type_and_size_and_complete_for_programs(tmp_path: Path, revision: str) -> None:
     sound = {"content": [{"type": "audio", "data": AUDIO, "mimeType": "audio/wav"}]}
     part, _ = await call_tool_once(tmp_path, sound, revision)
     assert part.text == "[audio: audio/wav, 12 bytes]"
@@ -98,7 +98,7 @@ async def test_an_image_format_is_detected_from_its_bytes(tmp_path: Path, claime
 
 @pytest.mark.req("tools.content.resource-link")
 @pytest.mark.parametrize("revision", REVISIONS[2:])
-async def test_a_link_is_shown_whole_and_read_although_no_list_has_it(tmp_path: Path, revision: str) -> None:
+async def test_a_link_is_shown_in_full_and_read_even_if_no_list_has_it(tmp_path: Path, revision: str) -> None:
     link = {"type": "resource_link", "uri": "x://hidden", "name": "n", "mimeType": "text/plain"}
     read = {"contents": [{"uri": "x://hidden", "text": "found"}], "ttlMs": 0, "cacheScope": "private"}
     peer = create_peer(

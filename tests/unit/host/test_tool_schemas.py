@@ -167,7 +167,7 @@ DOUBLING = {
     ],
     ids=["endless", "network", "dialect", "broken", "huge", "many"],
 )
-async def test_a_promise_that_cannot_be_checked_marks_the_result_and_loses_nothing(
+async def test_an_unverifiable_output_schema_marks_the_result_and_loses_nothing(
     tmp_path: Path, schema: Any, reason: str
 ) -> None:
     peer = create_weather_peer(text_result("7", structuredContent={"degrees": "x"}), schema=schema)
@@ -304,7 +304,7 @@ async def test_a_tool_without_parameters_is_offered_and_called(tmp_path: Path, s
 
 @pytest.mark.req("base.schema.preserve-keywords", revisions=("2025-11-25", "2026-07-28"))
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_a_schema_reaches_the_model_and_programs_as_it_came(tmp_path: Path, revision: str) -> None:
+async def test_a_schema_reaches_the_model_and_programs_unchanged(tmp_path: Path, revision: str) -> None:
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object",
         "$defs": {"a": {"$anchor": "a", "type": "string", "x-own": 1}},

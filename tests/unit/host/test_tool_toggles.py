@@ -126,7 +126,7 @@ async def test_switched_off_while_its_question_waits_it_is_not_called_even_when_
     assert "turned this tool off" in single_tool_return(model).text
 
 
-async def test_the_user_may_still_call_it_by_hand(tmp_path: Path) -> None:
+async def test_the_user_may_still_call_it_manually(tmp_path: Path) -> None:
     at = create_tool_peer()
     async with open_host_with(tmp_path, at) as host:
         await host.servers.set_tool_enabled("peer", "burn", enabled=False)
@@ -134,7 +134,7 @@ async def test_the_user_may_still_call_it_by_hand(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("ui.expose-tools")
-async def test_it_stays_off_in_the_next_run_from_its_first_message_on(tmp_path: Path) -> None:
+async def test_it_stays_disabled_in_the_next_run_from_its_first_message_on(tmp_path: Path) -> None:
     async with open_host_with(tmp_path, create_tool_peer()) as host:
         await host.servers.set_tool_enabled("peer", "burn", enabled=False)
         await host.servers.set_tool_enabled("peer", "look", enabled=False)

@@ -120,12 +120,12 @@ def test_what_litellm_keeps_is_cut_to_both_ends_and_the_latest_usage() -> None:
 
 
 @pytest.mark.parametrize("value", [-1, 10**13, float("nan"), float("inf"), "3", None, True, [1]])
-def test_a_number_of_tokens_that_makes_no_sense_is_none(value: Any) -> None:
+def test_an_invalid_token_count_is_dropped(value: Any) -> None:
     assert parse_token_count(value) == 0
     assert parse_token_count(2.7) == 2
 
 
-def test_more_tool_calls_than_are_taken_are_refused_in_words() -> None:
+def test_too_many_tool_calls_are_refused_with_a_message() -> None:
     gathering = AnswerAssembler("openai")
     for number in range(MAX_TOOL_CALLS):
         list(gathering.feed(worker_protocol.WorkerToolCallDelta(1, number, f"id{number}", "tool", "{}")))

@@ -71,7 +71,7 @@ def test_an_attached_resource_is_text_that_names_its_origin() -> None:
     assert message["content"].endswith("BODY")
 
 
-def test_an_image_is_sent_where_it_is_taken_and_named_where_it_is_not() -> None:
+def test_an_image_is_sent_where_it_is_supported_and_named_where_it_is_not() -> None:
     message = user_turn(TextPart("see"), ImagePart("image/png", "QUJD"))
     (sent,) = chat_messages(message)
     assert sent["content"][1]["image_url"]["url"] == "data:image/png;base64,QUJD"
@@ -199,7 +199,7 @@ def test_pieces_of_parallel_calls_are_joined_by_index() -> None:
     assert isinstance(events[-1], StreamFinished)
 
 
-def test_whole_calls_that_share_an_index_stay_apart_and_in_order() -> None:
+def test_complete_calls_that_share_an_index_stay_separate_and_in_order() -> None:
     events = assemble_events(
         worker_protocol.WorkerToolCallDelta(1, 0, "a", "one", "{}"),
         worker_protocol.WorkerToolCallDelta(1, 0, "b", "two", "{}"),

@@ -100,7 +100,7 @@ def test_a_crashed_worker_is_reported_as_such() -> None:
         ("", ""),
     ],
 )  # fmt: skip
-def test_the_providers_own_words_are_found(raw: str, words: str) -> None:
+def test_the_providers_own_message_is_found(raw: str, words: str) -> None:
     assert extract_provider_message(raw) == words
 
 

@@ -26,7 +26,7 @@ async def test_the_first_piece_leaves_at_once_and_those_of_the_same_turn_togethe
     assert sent[2:] == [worker_protocol.WorkerTextDelta(1, "e")]
 
 
-async def test_pieces_of_different_things_keep_their_order_and_nothing_is_lost() -> None:
+async def test_pieces_of_different_kinds_keep_their_order_and_nothing_is_lost() -> None:
     sent: list[worker_protocol.WorkerEvent] = []
     batch = EventBatch(sent.append)
     notes: list[worker_protocol.WorkerEvent] = [

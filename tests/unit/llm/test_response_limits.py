@@ -105,7 +105,7 @@ def test_lines_of_an_event_stream_are_passed_on_whole(step: int) -> None:
     assert all(not piece or piece.endswith(b"\n") for piece in pieces[:-1])
 
 
-def test_a_compressed_answer_that_grows_too_much_is_refused_in_small_steps() -> None:
+def test_a_compressed_answer_that_grows_too_much_is_refused_early() -> None:
     bomb = gzip.compress(b"data: {}\n\n" * 10_000_000)
     steps: list[int] = []
     with pytest.raises(AnswerTooLong, match="compressed too well"):
@@ -116,7 +116,7 @@ def test_a_compressed_answer_that_grows_too_much_is_refused_in_small_steps() -> 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "identity"])
-async def test_an_answer_is_read_in_the_encodings_that_servers_use_all_the_same(encoding: str) -> None:
+async def test_an_answer_is_read_in_the_common_encodings(encoding: str) -> None:
     text = b"".join(b'data: {"n":%d}\n\n' % number for number in range(2_000))
     packed = {"gzip": gzip.compress, "deflate": zlib.compress, "identity": bytes}[encoding](text)
     response = answer_of(packed, encoding)

@@ -39,7 +39,7 @@ def test_a_large_answer_equals_a_small_one_however_it_is_encoded(way: str, text:
         '{"jsonrpc":"2.0","id":5,"result":[[%s}',
     ],
 )
-def test_a_large_line_that_only_looks_like_an_answer_never_becomes_a_value(line: str) -> None:
+def test_a_large_line_that_resembles_an_answer_is_never_decoded(line: str) -> None:
     message = line % BIG
     with pytest.raises(MalformedMessage):
         loads(getattr(parse_message(message.encode()), "result", b""))

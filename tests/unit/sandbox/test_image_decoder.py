@@ -90,7 +90,7 @@ async def test_invisible_characters_stay_invisible_and_a_small_image_is_not_enla
     assert (pixel_at(drawing, 0, 0)[3], pixel_at(drawing, 1, 2)) == (0, (*GREEN, 255))
 
 
-async def test_of_a_moving_picture_the_first_frame_is_drawn(decoder: ImageDecoder) -> None:
+async def test_the_first_frame_of_an_animated_image_is_drawn(decoder: ImageDecoder) -> None:
     frames = [Image.new("RGB", (8, 8), colour) for colour in (GREEN, RED, BLUE)]
     for kind in ("GIF", "WEBP", "PNG"):
         body = save_image(frames[0], kind, save_all=True, append_images=frames[1:])
@@ -109,7 +109,7 @@ async def test_a_rotated_photograph_is_shown_upright(decoder: ImageDecoder) -> N
     assert is_near_colour(pixel_at(drawing, 10, 36), BLUE)
 
 
-async def test_of_a_picture_that_is_cut_short_the_part_that_is_there_is_drawn(decoder: ImageDecoder) -> None:
+async def test_the_existing_part_of_a_truncated_image_is_drawn(decoder: ImageDecoder) -> None:
     body = save_image(two_colour_image(400, 200), "PNG", compress_level=0)
     drawing = await decoder.decode(to_base64(body[: len(body) // 2]), 40, 40)
     assert isinstance(drawing, DecodedImage), drawing
@@ -210,7 +210,7 @@ async def test_closing_ends_the_child(decoder: ImageDecoder) -> None:
     assert not psutil.pid_exists(child)
 
 
-def test_a_picture_is_fitted_whole_and_never_enlarged() -> None:
+def test_an_image_is_fitted_completely_and_never_enlarged() -> None:
     assert fit_size(400, 200, 100, 100) == (100, 50)
     assert fit_size(10, 5, 100, 100) == (10, 5)
     assert fit_size(1, 100_000, 80, 24) == (1, 24)

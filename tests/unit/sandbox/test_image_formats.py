@@ -57,7 +57,7 @@ def test_a_media_type_that_does_not_match_is_reported() -> None:
     assert told.images[0].mime_type == "image/png"
 
 
-def test_a_picture_of_too_many_pixels_is_sent_to_no_model() -> None:
+def test_an_image_with_too_many_pixels_is_sent_to_no_model() -> None:
     bomb = render_image(png_header(100_000, 100_000), "image/png")
     assert bomb.images == ()
     assert "100,000 × 100,000 pixels" in bomb.text

@@ -42,7 +42,7 @@ def create_audit_store(folder: Path, said: list[str] | None = None, **more: Any)
     return AuditStore(folder / "l.db", folder / "state" / "l.head", warn=lambda text, hint: heard.append(text), **more)
 
 
-async def test_a_chain_can_be_checked_with_a_few_lines_that_know_nothing_of_us(tmp_path: Path) -> None:
+async def test_a_chain_can_be_verified_by_a_few_independent_lines(tmp_path: Path) -> None:
     audit_store = create_audit_store(tmp_path)
     for subject in ("add", 'é😀\x00\x1f"\\ ', "\ud800 half"):
         assert (await audit_store.append(lambda subject=subject: create_record(subject, size=5))).seq > 0
@@ -202,7 +202,7 @@ async def test_no_text_is_endless_and_no_number_is_beyond_what_readers_of_json_t
 
 
 @pytest.mark.parametrize(("cut", "found"), [(2, "rows missing"), (0, "rows missing")])
-async def test_rows_that_are_gone_from_the_end_are_in_the_chain_for_good_once_it_continues(
+async def test_rows_missing_at_the_end_stay_a_finding_once_the_chain_continues(
     tmp_path: Path, cut: int, found: str
 ) -> None:
     audit_store = create_audit_store(tmp_path)
@@ -234,9 +234,7 @@ async def test_a_missing_checkpoint_is_recorded_and_replaced(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("older", [True, False])
-async def test_a_file_that_is_replaced_or_taken_away_while_it_is_written_loses_no_later_row(
-    tmp_path: Path, older: bool
-) -> None:
+async def test_a_file_replaced_or_removed_during_writing_loses_no_later_row(tmp_path: Path, older: bool) -> None:
     audit_store, path = create_audit_store(tmp_path), tmp_path / "l.db"
     await audit_store.append(lambda: create_record("before"))
     with closing(sqlite3.connect(path)) as db:

@@ -158,7 +158,7 @@ def test_a_rewritten_chain_is_detected_by_the_checkpoint(tmp_path: Path) -> None
     assert findings_of(reader.verify()) == [(ROWS, "head")]
 
 
-def test_a_missing_head_and_missing_triggers_are_findings(tmp_path: Path) -> None:
+def test_a_missing_checkpoint_and_missing_triggers_are_findings(tmp_path: Path) -> None:
     reader = create_audit_reader(tmp_path)
     (tmp_path / "l.head").unlink()
     with closing(sqlite3.connect(tmp_path / "l.db")) as db:
@@ -187,7 +187,7 @@ def test_a_first_row_that_follows_something_is_found(tmp_path: Path) -> None:
     assert findings_of(reader.verify()) == [(1, "unlinked"), (2, "unlinked")]
 
 
-def test_a_break_that_was_recorded_stays_a_finding_also_when_the_chain_is_whole_again(tmp_path: Path) -> None:
+def test_a_recorded_break_stays_a_finding_even_if_the_chain_is_repaired(tmp_path: Path) -> None:
     create_audit_reader(tmp_path)
     (tmp_path / "l.head").unlink()
     reader = create_audit_reader(tmp_path)
@@ -196,13 +196,13 @@ def test_a_break_that_was_recorded_stays_a_finding_also_when_the_chain_is_whole_
     assert (verified.is_intact, verified.rows) == (False, 2 * ROWS)
 
 
-def test_a_check_that_was_ended_vouches_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_aborted_verification_reports_no_success(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcphost.store.audit_reader.PROGRESS_INTERVAL", 5)
     verified = create_audit_reader(tmp_path).verify(lambda done, total: False)
     assert (verified.findings, verified.is_intact, verified.rows) == ((), False, 5)
 
 
-def test_a_head_that_cannot_be_read_counts_as_missing_and_looking_changes_no_file(tmp_path: Path) -> None:
+def test_an_unreadable_checkpoint_counts_as_missing_and_reading_changes_no_file(tmp_path: Path) -> None:
     reader = create_audit_reader(tmp_path)
     (tmp_path / "l.head").rename(tmp_path / "other")
     (tmp_path / "l.head").symlink_to(tmp_path / "other")
@@ -223,7 +223,7 @@ def test_bytes_edited_in_the_file_are_found(tmp_path: Path) -> None:
     assert findings_of(reader.verify()) == [(7, "edited")]
 
 
-def test_a_file_that_is_no_database_any_more_is_a_finding_and_no_traceback(tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_is_a_finding_and_no_traceback(tmp_path: Path) -> None:
     reader = create_audit_reader(tmp_path)
     for part in tmp_path.glob("l.db-*"):
         part.unlink()

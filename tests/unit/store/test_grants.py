@@ -92,7 +92,7 @@ async def test_only_the_named_grant_is_revoked(tmp_path: Path, ident: str) -> No
     assert len(await grants.list_all()) == 40
 
 
-async def test_a_beginning_that_several_grants_share_revokes_none(tmp_path: Path) -> None:
+async def test_an_ambiguous_id_prefix_revokes_none(tmp_path: Path) -> None:
     grants = GrantStore(Database(tmp_path / "s.db"))
     starts = [(await grants.add(create_grant(f"fs/t{number}"))).id[0] for number in range(17)]
     twice = next(start for start in starts if starts.count(start) > 1)
@@ -154,7 +154,7 @@ async def test_keeping_a_changed_tool_does_not_restore_expired_grants(tmp_path: 
 
 
 @pytest.mark.parametrize("row", ["rule = 'fs/t?'", "tools = '[1]'", "tools = '{'", "scope = 'galaxy'"])
-async def test_a_row_that_cannot_be_read_allows_nothing_and_hides_no_other(tmp_path: Path, row: str) -> None:
+async def test_an_unreadable_row_allows_nothing_and_hides_no_other(tmp_path: Path, row: str) -> None:
     path = tmp_path / "s.db"
     grants = GrantStore(Database(path))
     broken, whole = await grants.add(create_grant("fs/a")), await grants.add(create_grant("fs/b"))

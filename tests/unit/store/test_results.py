@@ -24,7 +24,7 @@ async def test_a_stored_result_is_complete_and_private_to_the_user(tmp_path: Pat
 
 
 @pytest.mark.parametrize("limit", [4, 5, 6, 7])
-async def test_parts_join_to_the_whole_and_no_character_is_cut(tmp_path: Path, limit: int) -> None:
+async def test_parts_join_to_the_original_and_no_character_is_cut(tmp_path: Path, limit: int) -> None:
     results = ResultStore(tmp_path / "results")
     text = "aé語😀" * 20
     name = Path(await results.save(text)).stem

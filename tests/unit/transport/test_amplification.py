@@ -233,7 +233,7 @@ def test_an_event_of_short_lines_takes_no_more_memory_than_its_bytes() -> None:
 
 
 @pytest.mark.parametrize("line", [b"\n", b"\r", b"\r\n", b":\n", b"data\n", b"id:1\n", b"retry:\n"])
-def test_a_stream_of_almost_empty_lines_is_given_up(line: bytes) -> None:
+def test_a_stream_of_almost_empty_lines_is_abandoned(line: bytes) -> None:
     decoder = EventDecoder()
     with pytest.raises(MalformedMessage, match="almost empty lines"):
         decoder.feed(line * SHORT_LINE_ALLOWANCE * 20)

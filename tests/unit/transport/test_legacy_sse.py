@@ -82,7 +82,7 @@ async def test_an_endpoint_on_another_origin_is_refused_and_nothing_is_sent_ther
 
 @pytest.mark.req("sse.no-endpoint-event")
 @pytest.mark.parametrize("start", [SSE_HEAD, SSE_HEAD + format_event("{}", "message")])
-async def test_a_stream_without_an_endpoint_is_given_up(start: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stream_without_an_endpoint_is_abandoned(start: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(legacy_sse, "ENDPOINT_TIMEOUT", 0.2)
     with pytest.raises(StartupError, match="sent no endpoint address"):
         async with open_channel(ScriptedSseServer(start)):
@@ -221,7 +221,7 @@ async def test_an_event_of_15_mb_is_delivered_and_one_over_16_mb_ends_the_connec
                 await ping(channel, 2)
 
 
-async def test_messages_that_the_server_does_not_take_are_bounded_in_bytes() -> None:
+async def test_messages_that_the_server_does_not_read_are_bounded_in_bytes() -> None:
     class SlowSseServer(ScriptedSseServer):
         async def _post(self, head: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.read()  # until the client closes

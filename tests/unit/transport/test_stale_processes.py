@@ -108,7 +108,7 @@ def test_a_process_is_identified_by_its_start_time(process_group: tuple[int, int
 
 
 @pytest.mark.anyio
-async def test_a_guardian_writes_its_groups_down_while_they_run_and_sweeps_first(
+async def test_a_watchdog_records_its_groups_while_they_run_and_cleans_up_first(
     tmp_path: Path, process_group: tuple[int, int], host_record: "subprocess.Popen[bytes]"
 ) -> None:
     host_record.kill()

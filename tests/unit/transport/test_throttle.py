@@ -53,7 +53,7 @@ async def measure_turns() -> AsyncIterator[list[float]]:
 
 
 @pytest.mark.parametrize("line", ["x", "", "{}", "[]", "\\xff"])
-async def test_a_flood_of_tiny_lines_on_a_pipe_holds_nothing_up(line: str) -> None:
+async def test_a_flood_of_tiny_lines_on_a_pipe_does_not_block(line: str) -> None:
     observer = RecordingObserver()
     async with spawned(faulty_server_config(era="handshake"), observer) as session, measure_turns() as gaps:
         call = CallTool("flood", {"line": line, "count": 80_000})
@@ -74,7 +74,7 @@ async def test_a_flood_is_throttled_where_pipes_do_not_report_reading(monkeypatc
         assert single_text(await session.request(CallTool("flood", {"line": "x", "count": 80_000}))) == "flooded"
 
 
-async def test_a_flood_of_tiny_lines_of_error_output_holds_nothing_up() -> None:
+async def test_a_flood_of_tiny_error_lines_does_not_block() -> None:
     observer = RecordingObserver()
     async with spawned(faulty_server_config(era="handshake"), observer) as session, measure_turns() as gaps:
         with pytest.raises(ConnectionLost, match=r"status 8; it last said: x \| x \| the end"):
@@ -87,7 +87,7 @@ async def test_a_flood_of_tiny_lines_of_error_output_holds_nothing_up() -> None:
 
 @pytest.mark.parametrize("event", [b"data:x\n\n", b"\n", b":\n", b"id:1\ndata:\n\n"])
 @pytest.mark.parametrize("where", ["answer", "get"])
-async def test_a_flood_of_tiny_events_holds_nothing_up(event: bytes, where: str) -> None:
+async def test_a_flood_of_tiny_events_does_not_block(event: bytes, where: str) -> None:
     flood = event * (600_000 // len(event))
     over = anyio.Event()
 
@@ -117,7 +117,7 @@ async def test_a_flood_of_tiny_events_holds_nothing_up(event: bytes, where: str)
     assert max(gaps) < LONGEST
 
 
-async def test_a_flood_of_tiny_chunks_holds_nothing_up() -> None:
+async def test_a_flood_of_tiny_chunks_does_not_block() -> None:
     async def call(request: ReceivedRequest) -> object:
         await request.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
         body = (

@@ -73,7 +73,7 @@ async def test_a_bad_certificate_is_refused_with_the_reason_and_the_way_to_name_
 
 
 @pytest.mark.parametrize("content", [None, "this is no certificate"])
-async def test_a_file_of_certificates_that_is_none_is_named(
+async def test_an_invalid_certificate_file_is_named(
     authority: CertificateAuthority, tmp_path: Path, content: str
 ) -> None:
     file = tmp_path / "mine.pem"
@@ -85,7 +85,7 @@ async def test_a_file_of_certificates_that_is_none_is_named(
     assert server.seen == []
 
 
-async def test_a_server_that_never_ends_its_handshake_is_given_up(
+async def test_a_server_that_never_ends_its_handshake_is_abandoned(
     authority: CertificateAuthority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert http_pool.CONNECT_TIMEOUT == 10

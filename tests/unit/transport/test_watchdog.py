@@ -31,7 +31,7 @@ HOST = (
 )
 
 
-async def test_a_host_killed_with_nine_takes_a_stubborn_group_along(process_group: tuple[int, int]) -> None:
+async def test_a_host_killed_with_nine_takes_a_stubborn_group_with_it(process_group: tuple[int, int]) -> None:
     async with await anyio.open_process([sys.executable, "-c", HOST, str(process_group[0])], stderr=None) as host:
         assert host.stdout is not None
         guardian = int(await host.stdout.receive())

@@ -37,7 +37,7 @@ def runtime_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("", "", ()),
     ],
 )
-def test_the_variables_are_words_and_never_a_line_of_a_shell(
+def test_the_variables_are_words_and_never_a_shell_command(
     monkeypatch: pytest.MonkeyPatch, visual: str, plain: str, words: tuple[str, ...]
 ) -> None:
     monkeypatch.setenv("VISUAL", visual)

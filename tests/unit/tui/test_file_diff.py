@@ -46,7 +46,7 @@ def test_the_file_is_the_one_path_beside_the_one_text() -> None:
         write_file_question(path="a" * 5_000, content="x"),
     ],
 )
-def test_where_the_file_is_not_certain_none_is_read(question: ApproveTool) -> None:
+def test_an_uncertain_file_is_not_read(question: ApproveTool) -> None:
     assert proposed_write(question) is None
 
 
@@ -102,7 +102,7 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
     ("before", "after"),
     [("a\nb\n" * 2_400, "b\na\n" * 2_400), ("\n" * 900, " \n" * 450 + "\n" * 450), ("x\n" * 6_000, "y\n")],
 )
-def test_texts_made_to_be_compared_for_long_are_not(before: str, after: str) -> None:
+def test_texts_that_are_slow_to_compare_are_not_compared(before: str, after: str) -> None:
     found = diff_texts("t", before, after)
     assert len(found.rows) <= 301
 

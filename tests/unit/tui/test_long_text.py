@@ -99,7 +99,7 @@ def test_no_row_of_a_long_text_is_wider_than_the_page_and_none_leaves_anything_o
 
 
 @given(hostile, st.integers(24, 60))
-def test_a_value_of_a_question_is_shown_whole_in_rows_that_fit(text: str, width: int) -> None:
+def test_a_value_in_a_question_is_shown_in_full_in_rows_that_fit(text: str, width: int) -> None:
     cleaned = clean(text)
     shown = layout_pairs([("name", cleaned)], width).plain.split("\n")
     assert max(map(cell_count, shown)) <= width

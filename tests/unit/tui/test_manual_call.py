@@ -12,11 +12,11 @@ def test_values_are_json_where_they_can_be_and_text_otherwise() -> None:
     assert call.arguments == {"a": 2, "b": 40.5, "name": "Ada", "on": True, "tags": ["x", "y"]}
 
 
-def test_quotation_marks_hold_words_together() -> None:
+def test_quotation_marks_keep_words_together() -> None:
     assert parse_manual_call('!s/t text="two words" eq=a=b').arguments == {"text": "two words", "eq": "a=b"}
 
 
-def test_one_json_object_is_taken_whole() -> None:
+def test_one_json_object_is_read_completely() -> None:
     assert parse_manual_call('!s/t {"a": {"b": [1]}}').arguments == {"a": {"b": [1]}}
 
 

@@ -45,7 +45,7 @@ def test_entities_cannot_smuggle_control_characters() -> None:
     assert render_lines("a\x1b[31m") == ["a␛[31m"]
 
 
-def test_pictures_are_named_and_never_fetched() -> None:
+def test_images_are_named_and_never_fetched() -> None:
     assert render_lines("![a cat](https://example.com/cat.png)") == ["[picture: a cat]"]
 
 

@@ -68,7 +68,7 @@ def test_nothing_of_a_long_text_is_lost_where_it_is_cut(kind: str) -> None:
         assert shown.count(letter) >= text.count(letter)
 
 
-def test_the_rest_of_a_very_long_answer_is_shown_as_it_is(parsed_sizes: list[int]) -> None:
+def test_the_rest_of_a_very_long_answer_is_shown_as_plain_text(parsed_sizes: list[int]) -> None:
     text = "Some **bold** words in a paragraph.\n\n" * 10_000
     blocks = build_markdown_blocks(text)
     plain = [block for block in blocks if isinstance(block, MarkdownBlock) and block.is_plain]
@@ -105,7 +105,7 @@ def test_a_card_draws_a_bounded_number_of_arguments_and_opens_the_rest() -> None
     assert Section("called with name 4999", "4999") in card.sections()
 
 
-def test_arguments_that_are_no_json_are_drawn_in_part_and_open_whole() -> None:
+def test_invalid_json_arguments_are_drawn_in_part_and_opened_in_full() -> None:
     card = ToolCard("c", "server", "tool", None, "x" * 100_000)
     card.is_expanded = True
     assert sum(len(piece.content.plain) for piece in card.render(80)) < 5_000
@@ -144,6 +144,6 @@ def test_only_the_beginning_of_long_code_is_coloured_and_all_of_it_is_shown() ->
 
 
 @pytest.mark.parametrize("language", ["ng2", "amdgpu", "html+ng2", "md", "http", "unheard-of"])
-def test_a_language_whose_lexer_takes_seconds_or_runs_others_is_not_coloured(language: str) -> None:
+def test_a_language_with_a_slow_lexer_is_not_highlighted(language: str) -> None:
     assert not highlight_code("[(" * 3_000, language).spans
     assert highlight_code("x = 1", "Python").spans

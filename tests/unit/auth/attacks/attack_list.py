@@ -48,12 +48,12 @@ ROWS = (
         f"{PROGRAM}::test_login_can_be_interrupted_and_closes_its_port",
     )),
     AttackRow("rule", "the address is shown in full with its host before it is opened", (
-        "screens/test_sign_in.py::test_host_issuer_scopes_and_the_whole_address_are_shown",
+        "screens/test_sign_in.py::test_host_issuer_scopes_and_the_full_url_are_shown",
         "screens/test_sign_in.py::test_only_the_key_for_it_opens_a_browser",
     )),
     AttackRow("rule", "documents of one megabyte in ten seconds", (
         f"{FLOW}::test_metadata_over_a_megabyte_is_not_read",
-        f"{FLOW}::test_a_server_that_does_not_answer_is_given_up",
+        f"{FLOW}::test_a_server_that_does_not_answer_is_abandoned",
         f"{ORIGIN_TESTS}::test_a_slow_document_ends_at_the_timeout_and_an_inflating_one_at_a_megabyte",
     )),
     AttackRow("rule", "two authorizations for one action", (
@@ -70,14 +70,14 @@ ROWS = (
     AttackRow("rule", "nothing of an answer decides an origin before the issuer checks", (
         f"{ORIGIN_TESTS}::test_an_authorization_server_that_calls_itself_another_gets_neither_client_nor_code",
         f"{ORIGIN_TESTS}::test_a_mix_up_brings_no_code_to_the_token_endpoint_of_another",
-        f"{MACHINES}::test_a_machine_proves_nothing_to_an_authorization_server_that_only_the_server_names",
+        f"{MACHINES}::test_a_client_assertion_is_not_sent_to_an_authorization_server_that_only_the_server_names",
         f"{DEVICE}::test_a_secret_leaves_by_no_code_for_an_authorization_server_that_only_the_server_names",
     )),
     AttackRow("rule", "no token, code, verifier or state in what is logged, shown, stored or passed on", (
         f"{LEAK_TESTS}::test_every_value_of_sign_in_that_could_hold_a_secret_shows_nothing",
         f"{LEAK_TESTS}::test_the_authorization_code_flow_with_renewal_and_sign_out",
         f"{LEAK_TESTS}::test_a_server_that_repeats_the_secrets",
-        f"{LEAK_TESTS}::test_a_secret_that_is_cut_off_in_an_error_is_gone_as_well",
+        f"{LEAK_TESTS}::test_a_secret_cut_off_in_an_error_is_redacted_as_well",
         f"{LEAK_TESTS}::test_the_paste_flow",
         f"{LEAK_TESTS}::test_the_device_flow",
         f"{LEAK_TESTS}::test_every_flow_of_a_machine",
@@ -111,7 +111,7 @@ ROWS = (
     )),
     AttackRow("incident", "SSRF through resource_metadata", (
         f"{ORIGIN_TESTS}::test_metadata_on_another_origin_named_by_a_challenge_is_not_fetched",
-        f"{ORIGIN_TESTS}::test_a_challenge_cannot_make_us_ask_for_anything_but_metadata_of_this_server",
+        f"{ORIGIN_TESTS}::test_a_challenge_cannot_redirect_discovery_beyond_this_servers_metadata",
         f"{ORIGIN_TESTS}::test_metadata_redirects_to_another_origin_are_not_followed",
     )),
     AttackRow("incident", "SSRF through issuers, endpoints and names that lead into private networks", (
@@ -131,11 +131,11 @@ ROWS = (
         f"{ELSEWHERE}::test_a_server_that_moved_to_another_authorization_server_is_signed_in_to_again_there",
     )),
     AttackRow("incident", "CVE-2026-21852: a token to an address that a project chose", (
-        f"{ORIGIN_TESTS}::test_an_address_that_a_project_chose_gets_nothing_that_was_earned_elsewhere",
+        f"{ORIGIN_TESTS}::test_a_url_chosen_by_a_project_gets_no_token_of_another_server",
         f"{TIME}::test_a_server_of_the_same_name_at_another_address_gets_nothing",
     )),
     AttackRow("incident", "redirects that carry credentials away", (
-        f"{ORIGIN_TESTS}::test_a_server_that_redirects_its_requests_elsewhere_takes_no_token_there",
+        f"{ORIGIN_TESTS}::test_a_server_that_redirects_its_requests_gets_no_token_there",
         f"{ORIGIN_TESTS}::test_a_post_with_a_secret_is_never_redirected",
         f"{ORIGIN_TESTS}::test_neither_renewal_nor_revocation_is_redirected",
     )),
@@ -152,11 +152,11 @@ ROWS = (
     )),
     AttackRow("incident", "a fresh token lost between the flow and the store", (
         f"{TIME}::test_a_cancelled_refresh_still_stores_its_tokens",
-        "unit/auth/test_secret_store.py::test_who_answered_and_quits_at_once_has_decided_all_the_same",
+        "unit/auth/test_secret_store.py::test_an_answer_right_before_quitting_still_counts",
     )),
     AttackRow("incident", "reconnect storms with 401", (
-        f"{ORIGIN_TESTS}::test_a_server_that_never_has_enough_is_asked_a_few_times_and_not_forever",
-        f"{MACHINES}::test_a_machine_whose_fresh_token_is_refused_does_not_ask_forever",
+        f"{ORIGIN_TESTS}::test_a_server_that_always_needs_more_input_is_answered_a_few_times_and_not_forever",
+        f"{MACHINES}::test_a_client_grant_whose_fresh_token_is_refused_is_not_repeated_forever",
     )),
     AttackRow("incident", "rug pull: a tool that changes while a person signs in", (
         f"{AGAIN}::test_a_call_is_not_repeated_for_a_tool_that_changed_meanwhile",
@@ -186,7 +186,7 @@ ROWS = (
     )),
     AttackRow("rfc9700", "tokens for one audience (2.3)", (
         f"{ORIGIN_TESTS}::test_two_servers_of_one_authorization_server_each_see_only_their_own_token",
-        f"{ORIGIN_TESTS}::test_a_machine_s_key_signs_for_the_configured_issuer_and_no_other",
+        f"{ORIGIN_TESTS}::test_a_client_key_signs_only_for_the_configured_issuer",
     )),
     AttackRow("rfc9700", "rotation of refresh tokens (4.14)", (
         f"{TIME}::test_a_token_that_ended_is_renewed_before_it_is_sent_and_the_new_refresh_token_is_kept",

@@ -212,7 +212,7 @@ async def test_two_servers_of_one_authorization_server_each_see_only_their_own_t
 
 
 @pytest.mark.req("auth.token.right-server", "auth.as.separate-state")
-async def test_an_address_that_a_project_chose_gets_nothing_that_was_earned_elsewhere(tmp_path: Path) -> None:
+async def test_a_url_chosen_by_a_project_gets_no_token_of_another_server(tmp_path: Path) -> None:
     """CVE-2026-21852: the same name in another file, with another URL, is another server."""
     backend = MemoryBackend()
     async with run_peer(kind=ToolsPeer) as honest, run_peer(kind=ToolsPeer) as evil:
@@ -238,7 +238,7 @@ async def test_an_address_that_a_project_chose_gets_nothing_that_was_earned_else
 
 @pytest.mark.req("http.redirects", "auth.token.right-server")
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-async def test_a_server_that_redirects_its_requests_elsewhere_takes_no_token_there(status: int) -> None:
+async def test_a_server_that_redirects_its_requests_gets_no_token_there(status: int) -> None:
     async with forbidden_origin() as forbidden, run_peer(kind=ToolsPeer) as peer:
         opener = ClientSessionOpener(
             expand=str, accounts=OAuthRegistry(TokenStore(MemoryBackend(), None), BrowserUser())
@@ -257,7 +257,7 @@ async def test_a_server_that_redirects_its_requests_elsewhere_takes_no_token_the
 
 
 @pytest.mark.req("auth.as.separate-state", "auth.ext.client-credentials")
-async def test_a_machine_s_key_signs_for_the_configured_issuer_and_no_other() -> None:
+async def test_a_client_key_signs_only_for_the_configured_issuer() -> None:
     """An assertion for one authorization server is invalid at another (RFC 7523, section 3: audience)."""
     from tests.unit.auth.grant_servers import MachineTokenServer, create_private_key_pem, decode_jwt
 
@@ -276,7 +276,7 @@ async def test_a_machine_s_key_signs_for_the_configured_issuer_and_no_other() ->
 @pytest.mark.parametrize(
     "junk", ["http://169.254.169.254/latest/meta-data", "gopher://127.0.0.1:1/", "//evil.example/x"]
 )
-async def test_a_challenge_cannot_make_us_ask_for_anything_but_metadata_of_this_server(junk: str) -> None:
+async def test_a_challenge_cannot_redirect_discovery_beyond_this_servers_metadata(junk: str) -> None:
     async with run_peer(challenge=f'Bearer resource_metadata="{junk}"') as peer:
         with pytest.raises(SignInRequired):
             await send_with_sign_in(create_oauth(peer, BrowserUser()), peer)
@@ -320,7 +320,7 @@ async def test_a_slow_document_ends_at_the_timeout_and_an_inflating_one_at_a_meg
 
 
 @pytest.mark.req("auth.401-after-token")
-async def test_a_server_that_never_has_enough_is_asked_a_few_times_and_not_forever() -> None:
+async def test_a_server_that_always_needs_more_input_is_answered_a_few_times_and_not_forever() -> None:
     """Reconnect storms with 401: calls, and an event stream that is refused with every token."""
 
     class UnreachedPeer(ToolsPeer):

@@ -174,7 +174,7 @@ async def test_a_server_that_repeats_the_secrets(sinks: Sinks) -> None:
 
 
 @pytest.mark.req("auth.token.storage", "sec.logs-redact")
-async def test_a_secret_that_is_cut_off_in_an_error_is_gone_as_well() -> None:
+async def test_a_secret_cut_off_in_an_error_is_redacted_as_well() -> None:
     class EchoingPeer(OAuthPeer):
         async def token(self, request: ReceivedRequest) -> None:
             self.forms.append(query(f"?{request.body.decode()}"))
