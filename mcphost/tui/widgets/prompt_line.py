@@ -17,7 +17,7 @@ from mcphost.tui.widgets.ordered_input import OrderedInput
 
 
 class LabeledInput(Horizontal):
-    """Input with a label; *name* is ours, *ident* the id of the Input; *hidden* text is drawn as dots."""
+    """Input with a label; *name* is ours, *widget_id* the id of the Input; *hidden* text is drawn as dots."""
 
     DEFAULT_CSS: ClassVar[str] = """
     LabeledInput { height: 1; margin-bottom: 1; }
@@ -25,10 +25,10 @@ class LabeledInput(Horizontal):
     LabeledInput Input { width: 1fr; border: none; height: 1; background: $surface; }
     """
 
-    def __init__(self, name: str, ident: str, *, hidden: bool = False, placeholder: str = "") -> None:
+    def __init__(self, name: str, widget_id: str, *, hidden: bool = False, placeholder: str = "") -> None:
         super().__init__()
         self._label = Content(name)
-        self._input = OrderedInput(placeholder=placeholder, id=ident, password=hidden, compact=True)
+        self._input = OrderedInput(placeholder=placeholder, id=widget_id, password=hidden, compact=True)
 
     def compose(self) -> ComposeResult:
         """Create the widgets."""
