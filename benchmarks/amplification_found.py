@@ -106,7 +106,7 @@ async def changed_tools(meter: Meter, size: int) -> None:
     from mcphost.host.servers.tool_changes import ToolChangeTrackerFactory
     from mcphost.serialization import Raw
     from mcphost.store.database import Database
-    from mcphost.store.tool_fingerprints import ToolFingerprintStore
+    from mcphost.store.tools import ToolFingerprintStore
 
     def offers(word: bytes) -> ServerListing:
         text = b"%s " % word * 12_000

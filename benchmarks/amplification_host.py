@@ -310,8 +310,7 @@ def raw_arguments_unfolded() -> tuple[int, Work]:
 
 def rows(text: str) -> tuple[int, Work]:
     """A whole text on a page of its own."""
-    from mcphost.tui.widgets.long_text import prepare_text
-    from mcphost.tui.widgets.row_index import RowIndex
+    from mcphost.tui.widgets.long_text import RowIndex, prepare_text
 
     async def work() -> object:
         drawn, is_cleaned = prepare_text(text)

@@ -129,8 +129,7 @@ def _view_case(name: str, detail: str, count: int) -> None:
 
         from mcphost.store.audit_reader import AuditFilter
         from mcphost.tui.screens.audit import _format_detail
-        from mcphost.tui.widgets.long_text import prepare_text
-        from mcphost.tui.widgets.row_index import RowIndex
+        from mcphost.tui.widgets.long_text import RowIndex, prepare_text
 
         await anyio.to_thread.run_sync(int)
         with tempfile.TemporaryDirectory() as folder:

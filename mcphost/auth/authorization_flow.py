@@ -1,25 +1,45 @@
 """The sign-in of a user: discover, register, authorize, exchange, store; each step may end it.
 
-Specification: basic/authorization. The steps with the user are in `code_flow` and `device_flow`.
+Specification: basic/authorization. The user authorizes in a browser (code flow) or on another device (device flow).
 """
 
+import base64
+import hashlib
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from urllib.parse import parse_qsl, urlencode
+
+import anyio
+
 from mcphost.auth.accounts import DiscoverySummary
-from mcphost.auth.code_flow import run_code_flow
-from mcphost.auth.device_flow import run_device_flow
+from mcphost.auth.callback_server import AuthorizationResponse, CallbackServer, parse_authorization_response
 from mcphost.auth.discovery import (
+    AuthorizationServerMetadata,
     Challenge,
     ProtectedResource,
     UntrustedMetadata,
+    check_pkce,
     discover_issuer,
     discover_resource,
     summarize_discovery,
 )
 from mcphost.auth.dpop import JwtSigner
 from mcphost.auth.interactive_flow import AuthorizationRequest, InteractiveSignIn, SignInMethodSwitched, SignInStep
-from mcphost.auth.oauth_http import OAuthHttpClient
-from mcphost.auth.registration import ENTERED_KIND, OAuthClient
+from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient
+from mcphost.auth.registration import ENTERED_KIND, OAuthClient, quote_server_text
 from mcphost.auth.token_store import StoredSignIn, TokenStore
-from mcphost.auth.tokens import TokenError, TokenSet, is_scope, select_scopes
+from mcphost.auth.tokens import (
+    TokenError,
+    TokenSet,
+    authenticate_client,
+    is_scope,
+    parse_lifetime,
+    request_tokens,
+    select_scopes,
+)
+from mcphost.auth.url_policy import UnsafeUrl, check_url, url_origin
 from mcphost.auth.user_interaction import (
     ProgressCallback,
     SignInFailed,
@@ -28,6 +48,364 @@ from mcphost.auth.user_interaction import (
     ignore_progress,
 )
 from mcphost.errors import SignInRequired
+from mcphost.redact import register_secret, register_server_secret
+from mcphost.sanitize import sanitize
+from mcphost.serialization import Struct
+from mcphost.sign_in import SignInTerms
+from mcphost.unicode_forms import split_url
+
+DEVICE_CODE_GRANT_TYPE = "urn:ietf:params:oauth:grant-type:device_code"
+DEFAULT_INTERVAL = 5.0
+MIN_INTERVAL = 1.0
+MAX_INTERVAL = 60.0
+_MAX_USER_CODE_LENGTH = 64
+_MAX_COMPLETE_URI_LENGTH = 1_000
+
+
+class DeviceAuthorization(Struct, frozen=True):
+    """A device code and what the user enters where; `expires_in` and `interval` are in seconds.
+
+    `verification_uri_complete` includes the code, for a QR code; "" if there is none. A user who types reads the code
+    and opens `verification_uri` (RFC 8628, section 5.4).
+    """
+
+    device_code: str
+    user_code: str
+    verification_uri: str
+    expires_in: float
+    interval: float
+    verification_uri_complete: str = ""
+
+    def __repr__(self) -> str:
+        return f"DeviceAuthorization({self.verification_uri!r})"
+
+
+async def request_device_authorization(
+    http: OAuthHttpClient,
+    document: AuthorizationServerMetadata,
+    client: OAuthClient,
+    resource: str,
+    scopes: tuple[str, ...],
+) -> DeviceAuthorization:
+    """Request a device code. Raises TokenError, UnsafeUrl, EndpointUnreachable."""
+    endpoint = document.device_authorization_endpoint
+    if not endpoint:
+        raise EndpointUnreachable(f"The authorization server {document.issuer[:200]} does not offer device codes.")
+    form = {"resource": resource, **({"scope": " ".join(scopes)} if scopes else {})}
+    headers = authenticate_client(client, form)
+    reply = await http.post_form(endpoint, form, "device authorization endpoint", headers)
+    members = reply.json_members()
+    code, user_code, uri = (members.get(name) for name in ("device_code", "user_code", "verification_uri"))
+    if not (
+        reply.is_success and isinstance(code, str) and isinstance(user_code, str) and isinstance(uri, str) and code
+    ):
+        raise TokenError.from_response(
+            reply, f"The authorization server {document.issuer[:200]} issued no code", "the response has no code."
+        )
+    register_server_secret(code)
+    await http.check_url(uri, "verification address")
+    return DeviceAuthorization(
+        code,
+        sanitize(user_code[:_MAX_USER_CODE_LENGTH], keep_newlines=False),
+        uri,
+        parse_lifetime(members.get("expires_in")),
+        min(max(parse_lifetime(members.get("interval", DEFAULT_INTERVAL)), MIN_INTERVAL), MAX_INTERVAL),
+        _check_complete_uri(members.get("verification_uri_complete"), uri, user_code),
+    )
+
+
+def _check_complete_uri(uri: object, verification_uri: str, user_code: str) -> str:
+    """Return *uri* if it has the origin of the other URI and includes the code; otherwise ""."""
+    if not isinstance(uri, str) or len(uri) > _MAX_COMPLETE_URI_LENGTH or user_code not in uri:
+        return ""
+    try:
+        return uri if url_origin(check_url(uri, "verification address")) == url_origin(verification_uri) else ""
+    except UnsafeUrl:
+        return ""
+
+
+async def poll_token(
+    http: OAuthHttpClient,
+    document: AuthorizationServerMetadata,
+    client: OAuthClient,
+    resource: str,
+    authorization: DeviceAuthorization,
+    on_poll: Callable[[int, float, bool], None],
+    signer: JwtSigner | None = None,
+) -> TokenSet:
+    """Request the token until the user is done. Raises TokenError, EndpointUnreachable; may be cancelled.
+
+    The server's interval is respected. *on_poll* receives the number of requests, the seconds until the next one, and
+    whether that is longer than at first.
+    """
+    interval, deadline, polls = authorization.interval, time.monotonic() + authorization.expires_in, 0
+    form = {"grant_type": DEVICE_CODE_GRANT_TYPE, "device_code": authorization.device_code}
+    while True:
+        await anyio.sleep(interval)
+        try:
+            with anyio.CancelScope(shield=True):
+                return await request_tokens(http, document, client, resource, form, signer=signer)
+        except TokenError as error:
+            if error.code == "slow_down":
+                interval = min(interval + DEFAULT_INTERVAL, MAX_INTERVAL)
+            elif error.code != "authorization_pending":
+                raise
+        except EndpointUnreachable:
+            interval = min(interval * 2, MAX_INTERVAL)  # RFC 8628, section 3.5
+        polls += 1
+        on_poll(polls, interval, interval > authorization.interval)
+        if time.monotonic() > deadline:
+            raise TokenError("The code was not entered in time.", "Sign in again.", code="expired_token")
+
+
+async def run_device_flow(
+    interactive: InteractiveSignIn, request: AuthorizationRequest
+) -> tuple[TokenSet, OAuthClient]:
+    """Return the tokens and the client. Raises SignInMethodSwitched, and as AuthorizationFlow.run."""
+    document, resource = request.metadata, request.resource.identifier
+    interactive.report_step(SignInStep.CLIENT)
+    await interactive.http.check_url(document.token_endpoint, "token endpoint")  # before the user signs in
+    async with AsyncExitStack() as stack:
+        _, client = await interactive.client_resolver.resolve(stack, document, request.issuer, request.scopes)
+    code = await request_device_authorization(interactive.http, document, client, resource, request.scopes)
+    outcomes: list[TokenSet | SignInRequired | SignInMethodSwitched] = []
+    timeout = min(interactive.target.timeout, code.expires_in)
+    deadline = anyio.current_time() + timeout
+
+    def report_poll(polls: int, interval: float, slowed: bool) -> None:
+        remaining = deadline - anyio.current_time()
+        interactive.report_step(SignInStep.PERSON, seconds=remaining, polls=polls, interval=interval, slowed=slowed)
+
+    report_poll(0, code.interval, slowed=False)
+
+    def switch_method() -> None:
+        outcomes.append(SignInMethodSwitched())
+        tasks.cancel_scope.cancel()
+
+    async def ask_person() -> None:
+        switch = switch_method if document.authorization_endpoint else None
+        others = await interactive.other_accounts()
+        terms = SignInTerms(
+            timeout=timeout,
+            verification_uri_complete=code.verification_uri_complete,
+            poll_interval=code.interval,
+            switch_method=switch,
+            other_accounts=others,
+        )
+        if (
+            await interactive.ask_person(
+                request, code.verification_uri, terms, note=interactive.previous_error, code=code.user_code
+            )
+            is None
+        ):
+            outcomes.append(interactive.refusal_error())
+            tasks.cancel_scope.cancel()
+
+    with anyio.move_on_after(interactive.target.timeout):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask_person)
+            try:
+                outcomes.append(
+                    await poll_token(
+                        interactive.http, document, client, resource, code, report_poll, interactive.signer
+                    )
+                )
+            except SignInRequired as error:
+                outcomes.append(error)
+            tasks.cancel_scope.cancel()
+    tokens = next((outcome for outcome in outcomes if isinstance(outcome, TokenSet)), None)
+    if tokens is not None:
+        return tokens, client
+    raise next((outcome for outcome in outcomes if isinstance(outcome, Exception)), interactive.timeout_error())
+
+
+class AuthorizationAttempt:
+    """The secrets of one authorization request: PKCE (RFC 7636, S256 only) and `state`; never stored."""
+
+    __slots__ = ("challenge", "state", "verifier")
+    METHOD = "S256"
+
+    def __init__(self) -> None:
+        self.verifier = secrets.token_urlsafe(48)
+        self.state = secrets.token_urlsafe(24)
+        self.challenge = s256_challenge(self.verifier)
+        register_secret(self.verifier)
+        register_secret(self.state)
+
+
+def s256_challenge(verifier: str) -> str:
+    """Return the S256 challenge of a verifier."""
+    return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode("ascii")).digest()).rstrip(b"=").decode()
+
+
+def extract_code(response: AuthorizationResponse, document: AuthorizationServerMetadata, issuer: str) -> str:
+    """Return the code if the response comes from *issuer*. Raises UntrustedMetadata, SignInFailed."""
+    if "iss" in response.params:
+        if response.params["iss"] != document.issuer:
+            raise UntrustedMetadata(f"The response to the sign-in does not come from {issuer[:200]}; it was not used.")
+    elif document.authorization_response_iss_parameter_supported:
+        raise UntrustedMetadata(
+            f"The response to the sign-in does not say that it comes from {issuer[:200]}; it was not used."
+        )
+    if error := response.get("error"):
+        texts = [quote_server_text(text) for text in (error, response.get("error_description"))]
+        reason = ": ".join(text for text in texts if text)
+        raise SignInFailed(f"The authorization server {issuer[:200]} reported: {reason}.", "Sign in again.")
+    code = response.get("code")
+    if not code:
+        raise SignInFailed(f"The authorization server {issuer[:200]} sent neither a code nor an error.")
+    register_server_secret(code)
+    return code
+
+
+SELECT_ACCOUNT = "select_account"
+_RESERVED_PARAMETERS = frozenset(
+    {"response_type", "response_mode", "client_id", "redirect_uri", "state", "scope", "resource", "prompt",
+     "code_challenge", "code_challenge_method", "request", "request_uri"}
+)  # fmt: skip
+"""Parameters that mcphost sends, and those that could replace them."""
+
+
+async def run_code_flow(interactive: InteractiveSignIn, request: AuthorizationRequest) -> tuple[TokenSet, OAuthClient]:
+    """Return the tokens and the client. Raises SignInMethodSwitched, and as AuthorizationFlow.run."""
+    document, issuer = request.metadata, request.issuer
+    interactive.report_step(SignInStep.CLIENT)
+    check_pkce(document, is_legacy=request.resource.is_legacy)
+    if not document.authorization_endpoint:
+        raise EndpointUnreachable(
+            f"The authorization server {issuer[:200]} has no authorization endpoint.",
+            "Its operator must add one. You may be able to use a device code: mcphost login --device",
+        )
+    _check_endpoint_query(document.authorization_endpoint)
+    await interactive.http.check_url(document.authorization_endpoint, "authorization endpoint")
+    await interactive.http.check_url(document.token_endpoint, "token endpoint")  # before the user signs in
+    async with AsyncExitStack() as stack:
+        callback, client = await interactive.client_resolver.resolve(stack, document, issuer, request.scopes)
+        interactive.is_client_registered = client.kind in (ENTERED_KIND, "registered")
+        attempt = AuthorizationAttempt()
+        interactive.report_step(SignInStep.PERSON, seconds=interactive.target.timeout)
+        url = _authorization_url(interactive, request, client, callback, attempt)
+        response = await _wait_for_response(interactive, request, callback, attempt, url)
+    code = extract_code(response, document, issuer)
+    interactive.report_step(SignInStep.CODE)
+    form = {
+        "grant_type": "authorization_code",
+        "code": code,
+        "redirect_uri": callback.redirect_uri,
+        "code_verifier": attempt.verifier,
+    }
+    # The code works once, so the tokens must be received and stored before cancellation.
+    with anyio.CancelScope(shield=True):
+        tokens = await request_tokens(
+            interactive.http, document, client, request.resource.identifier, form, signer=interactive.signer
+        )
+        return tokens, client
+    raise AssertionError("a shielded scope is not cancelled")
+
+
+def _check_endpoint_query(endpoint: str) -> None:
+    """Raise UntrustedMetadata if the endpoint's query has a parameter that mcphost sends (RFC 6749, 3.1).
+
+    A parameter may occur only once. Which of two counts is the server's choice, and a foreign one may send the code
+    elsewhere.
+    """
+    query = split_url(endpoint).query
+    pairs = [pair for separator in "&;" for pair in parse_qsl(query, keep_blank_values=True, separator=separator)]
+    for name, _ in pairs:
+        if name.strip().lower() in _RESERVED_PARAMETERS:
+            raise UntrustedMetadata(
+                f"The authorization endpoint {endpoint[:200]!r} has {name.strip()[:40]!r} in its own query, which "
+                "mcphost sends too; a parameter may occur only once (RFC 6749, section 3.1).",
+                "The operator of the authorization server must remove it there. The sign-in was not started.",
+            )
+
+
+def _authorization_url(
+    interactive: InteractiveSignIn,
+    request: AuthorizationRequest,
+    client: OAuthClient,
+    callback: CallbackServer,
+    attempt: AuthorizationAttempt,
+) -> str:
+    """Return the URL that the browser opens."""
+    parameters = {
+        "response_type": "code",
+        "client_id": client.id,
+        "redirect_uri": callback.redirect_uri,
+        "state": attempt.state,
+        "code_challenge": attempt.challenge,
+        "code_challenge_method": attempt.METHOD,
+        "resource": request.resource.identifier,
+    }
+    if request.scopes:
+        parameters["scope"] = " ".join(request.scopes)
+    if interactive.target.account and SELECT_ACCOUNT in request.metadata.prompt_values_supported:
+        # Otherwise a browser that remembers an account uses it for every name (OpenID Connect Core, 3.1.2.1).
+        parameters["prompt"] = SELECT_ACCOUNT
+    endpoint = request.metadata.authorization_endpoint
+    separator = "" if endpoint.endswith(("?", "&")) else "&" if "?" in endpoint else "?"
+    return check_url(f"{endpoint}{separator}{urlencode(parameters)}", "address of the sign-in")
+
+
+async def _wait_for_response(
+    interactive: InteractiveSignIn,
+    request: AuthorizationRequest,
+    callback: CallbackServer,
+    attempt: AuthorizationAttempt,
+    url: str,
+) -> AuthorizationResponse:
+    """Return the first response with the right state, from the browser or pasted by the user.
+
+    The user may switch to a device code if the server offers one; that raises SignInMethodSwitched.
+    """
+    accepted: list[AuthorizationResponse] = []
+    is_refused = is_switched = False
+    deadline = anyio.current_time() + interactive.target.timeout
+
+    def has_state(response: AuthorizationResponse) -> bool:
+        return secrets.compare_digest(response.get("state").encode(), attempt.state.encode())
+
+    def is_expected(response: AuthorizationResponse) -> bool:
+        if not (is_ours := has_state(response)):
+            interactive.report_foreign_response(deadline - anyio.current_time())
+        return is_ours
+
+    def switch_method() -> None:
+        nonlocal is_switched
+        is_switched = True
+        tasks.cancel_scope.cancel()
+
+    async def ask_person() -> None:
+        nonlocal is_refused
+        note, others = interactive.previous_error, await interactive.other_accounts()
+        switch = switch_method if request.metadata.device_authorization_endpoint else None
+        while True:
+            terms = SignInTerms(timeout=deadline - anyio.current_time(), switch_method=switch, other_accounts=others)
+            redirect_url = await interactive.ask_person(request, url, terms, note=note)
+            if redirect_url is None:
+                is_refused = True
+                tasks.cancel_scope.cancel()
+            if not redirect_url:
+                return
+            pasted = parse_authorization_response(redirect_url)
+            if has_state(pasted):
+                accepted.append(pasted)
+                tasks.cancel_scope.cancel()
+                return
+            note = "That is not the redirect URL of this sign-in."
+
+    callback.expect(is_expected)
+    with anyio.move_on_after(interactive.target.timeout):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask_person)
+            accepted.append(await callback.wait())
+            tasks.cancel_scope.cancel()
+    if accepted:
+        return accepted[0]
+    if is_switched:
+        raise SignInMethodSwitched
+    raise interactive.refusal_error() if is_refused else interactive.timeout_error()
+
 
 OFFLINE_ACCESS = "offline_access"
 

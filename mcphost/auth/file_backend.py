@@ -15,8 +15,7 @@ from typing import TypeVar
 
 import anyio.to_thread
 
-from mcphost.auth.file_lock import lock_file
-from mcphost.config.file_edits import FileSnapshot, read_snapshot, replace_if_unchanged
+from mcphost.config.file_edits import FileSnapshot, lock_file, read_snapshot, replace_if_unchanged
 from mcphost.errors import ConfigError, ConsentDenied, MalformedMessage, McpHostError
 from mcphost.paths import make_private_directory
 from mcphost.serialization import Struct, decode, encode

@@ -17,7 +17,7 @@ import anyio
 import anyio.from_thread
 from anyio.lowlevel import current_token
 
-from mcphost.auth.file_lock import lock_file_blocking
+from mcphost.config.file_edits import lock_file_blocking
 from mcphost.errors import McpHostError
 from mcphost.paths import runtime_dir
 

@@ -14,11 +14,11 @@ import anyio
 
 from mcphost.auth.accounts import FETCHED_ON_DEMAND, Account, AccountIndex, DiscoverySummary
 from mcphost.auth.file_backend import SecretsLocked
-from mcphost.auth.file_lock import lock_file
 from mcphost.auth.keyring_backend import SecretBackend
 from mcphost.auth.registration import OAuthClient
 from mcphost.auth.secret_store import SecretStorage
 from mcphost.auth.tokens import TokenSet
+from mcphost.config.file_edits import lock_file
 from mcphost.errors import MalformedMessage, McpHostError
 from mcphost.redact import register_server_secret
 from mcphost.serialization import Struct, decode, encode, field, replace

@@ -10,11 +10,11 @@ import time
 from collections.abc import Mapping
 from urllib.parse import quote
 
+from mcphost.auth.accounts import token_ages
 from mcphost.auth.discovery import AuthorizationServerMetadata
 from mcphost.auth.dpop import USE_DPOP_NONCE, JwtSigner
 from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient, OAuthResponse
 from mcphost.auth.registration import OAuthClient, describe_oauth_error
-from mcphost.auth.token_expiry import token_ages
 from mcphost.errors import SignInRequired
 from mcphost.redact import register_secret, register_server_secret
 from mcphost.sanitize import sanitize

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from mcphost.auth.oauth_provider import OAuthProvider
     from mcphost.auth.oauth_registry import OAuthRegistry
     from mcphost.auth.token_store import TokenStore
-    from mcphost.cli.options import Options
+    from mcphost.cli.parser import Options
     from mcphost.config.schema import HostConfig, ServerConfig
     from mcphost.host.questions.frontend import Frontend
 
@@ -53,7 +53,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 def run(command: str, args: argparse.Namespace) -> int:
     """Run one of the commands."""
     from mcphost.cli.command_runner import run_command
-    from mcphost.cli.options import build_options
+    from mcphost.cli.parser import build_options
 
     options = build_options(args)
     if command == "accounts" and (args.action == "use") != bool(args.account):

@@ -35,7 +35,7 @@ def run(command: str, args: argparse.Namespace) -> int:
     """Run one action of `audit`."""
     from mcphost import log
     from mcphost.cli.bootstrap import audit_files
-    from mcphost.cli.options import build_options
+    from mcphost.cli.parser import build_options
     from mcphost.store.audit_reader import AuditFilter, AuditReader
 
     log.configure_logging(build_options(args).log_level)

@@ -13,8 +13,8 @@ import anyio
 import anyio.to_thread
 
 from mcphost import paths
-from mcphost.cli.options import Options
 from mcphost.cli.output import print_note
+from mcphost.cli.parser import Options
 from mcphost.cli.session_opener import LazySessionOpener
 from mcphost.config.loader import SETTINGS_FILE, ProjectFile, load_config, read_project_file
 from mcphost.config.schema import AuditConfig, HostConfig, ModelConfig, SecretStore, ServerConfig
@@ -25,8 +25,14 @@ from mcphost.host.bootstrap import build_host
 from mcphost.host.events import EventBus
 from mcphost.host.host import Host
 from mcphost.host.questions.frontend import Frontend
-from mcphost.host.questions.secret_storage import ChooseSecretStorage, SecretStoragePrompts, UnlockSecrets
-from mcphost.host.questions.sign_in import OpenUrl, SignInPrompts, SignInQuestion
+from mcphost.host.questions.sign_in import (
+    ChooseSecretStorage,
+    OpenUrl,
+    SecretStoragePrompts,
+    SignInPrompts,
+    SignInQuestion,
+    UnlockSecrets,
+)
 from mcphost.llm.model import ChatModel
 from mcphost.sanitize import replace_surrogates
 from mcphost.serialization import replace
@@ -240,8 +246,7 @@ def create_oauth_registry(
 
 def _secret_storage_prompts(frontend: Frontend) -> SecretStoragePrompts | None:
     """Return prompts for a passphrase: those of the front end, else the terminal's, else None."""
-    from mcphost.cli.prompts import is_interactive
-    from mcphost.cli.terminal_frontend import TerminalFrontend
+    from mcphost.cli.terminal_frontend import TerminalFrontend, is_interactive
 
     if UnlockSecrets.KIND in frontend.kinds:
         return SecretStoragePrompts(frontend)

@@ -50,7 +50,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 def run(command: str, args: argparse.Namespace) -> int:
     """Connect to the named server only, and send the request."""
     from mcphost.cli.command_runner import open_host_for_server, run_command
-    from mcphost.cli.options import build_options
+    from mcphost.cli.parser import build_options
 
     options = build_options(args)
     handlers: dict[str, Callable[[Host, argparse.Namespace], Awaitable[int]]] = {

@@ -18,7 +18,7 @@ from mcphost.cli import parser as parsing
 from mcphost.errors import McpHostError, StoreError, UsageError
 
 if TYPE_CHECKING:
-    from mcphost.cli.options import Options
+    from mcphost.cli.parser import Options
     from mcphost.config.schema import HostConfig
     from mcphost.tui.app import McpHostApp
 
@@ -64,8 +64,8 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 def _chat(args: argparse.Namespace, *, demo: bool) -> int:
     from mcphost import paths
-    from mcphost.cli.options import build_options
     from mcphost.cli.output import conversation_not_found
+    from mcphost.cli.parser import build_options
 
     options = build_options(args, one_shot=False, demo=demo)
     if options.resume is not None and not paths.database_file().exists():

@@ -11,8 +11,8 @@ import anyio
 
 from mcphost import log
 from mcphost.cli.bootstrap import open_host
-from mcphost.cli.options import Options
 from mcphost.cli.output import conversation_not_found, print_note
+from mcphost.cli.parser import Options
 from mcphost.config.loader import find_file_problem, find_server_problem
 from mcphost.config.schema import HostConfig, ModelConfig
 from mcphost.errors import ConfigError, McpHostError, UsageError

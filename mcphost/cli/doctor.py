@@ -13,7 +13,7 @@ from mcphost.pluralize import pluralize
 from mcphost.serialization import Struct, field
 
 if TYPE_CHECKING:
-    from mcphost.cli.options import Options
+    from mcphost.cli.parser import Options
     from mcphost.config.schema import HostConfig
 
 
@@ -39,7 +39,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 def run(command: str, args: argparse.Namespace) -> int:
     """Run all checks; return the exit code of the first that failed."""
     from mcphost.cli.command_runner import run_command
-    from mcphost.cli.options import build_options
+    from mcphost.cli.parser import build_options
 
     if args.conformance:
         return _print_conformance(as_json=args.json)
@@ -309,7 +309,7 @@ def _declared_capabilities() -> dict[str, Any]:
     from mcphost.host.model_selection import ModelSelection
     from mcphost.host.server_requests.request_handler import ServerRequestHandlerFactory
     from mcphost.host.server_requests.roots import Roots
-    from mcphost.host.server_requests.sampling_models import SamplingModels
+    from mcphost.host.server_requests.sampling_policy import SamplingModels
     from mcphost.llm.model import ChatModel
 
     def ignore_notice(kind: str, text: str) -> None:

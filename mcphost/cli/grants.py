@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mcphost.errors import UsageError
 
 if TYPE_CHECKING:
-    from mcphost.cli.options import Options
+    from mcphost.cli.parser import Options
     from mcphost.host.consent.grants import FolderAnswerStatus, GrantStatus
 
 
@@ -27,7 +27,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 def run(command: str, args: argparse.Namespace) -> int:
     """Run one action of `grants`."""
     from mcphost.cli.command_runner import run_command
-    from mcphost.cli.options import build_options
+    from mcphost.cli.parser import build_options
 
     if args.action != "list" and not args.what:
         asked, usage = ("What for", "search TEXT") if args.action == "search" else ("Which one", "revoke ID")

@@ -16,7 +16,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 def run(command: str, args: argparse.Namespace) -> int:
     """Connect, list and print; return the exit code of the first server that failed."""
     from mcphost.cli.command_runner import run_command
-    from mcphost.cli.options import build_options
+    from mcphost.cli.parser import build_options
 
     options = build_options(args)
 

@@ -7,7 +7,7 @@ from mcphost.errors import ConfigError, McpHostError, UsageError
 
 if TYPE_CHECKING:
     from mcphost.auth.keyring_backend import SecretBackend
-    from mcphost.cli.options import Options
+    from mcphost.cli.parser import Options
     from mcphost.config.schema import ServerConfig
     from mcphost.config.secrets import PlaintextSecret
     from mcphost.host.audit.audit_log import AuditLog
@@ -22,7 +22,7 @@ async def move_secrets(options: "Options", name: str, *, yes: bool, as_json: boo
     from mcphost.cli.bootstrap import load_configuration, open_grants_and_audit
     from mcphost.cli.command_runner import require_server
     from mcphost.cli.output import print_json, print_text
-    from mcphost.cli.prompts import Confirmation
+    from mcphost.cli.terminal_frontend import Confirmation
     from mcphost.config.secrets import find_plaintext_secrets
 
     async with open_grants_and_audit() as (grants, audit):

@@ -49,7 +49,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 def run(command: str, args: argparse.Namespace) -> int:
     """Run one turn."""
     from mcphost.cli.command_runner import resume_conversation, run_command
-    from mcphost.cli.options import build_options
+    from mcphost.cli.parser import build_options
     from mcphost.headless.run import print_start_failure
 
     options = build_options(args)

@@ -10,8 +10,8 @@ from mcphost.errors import ConsentDenied, UsageError
 
 if TYPE_CHECKING:
     from mcphost.cli.command_runner import ServerConnectResult
-    from mcphost.cli.options import Options
-    from mcphost.cli.prompts import Confirmation
+    from mcphost.cli.parser import Options
+    from mcphost.cli.terminal_frontend import Confirmation
     from mcphost.config.loader import ProjectFile
     from mcphost.config.schema import HostConfig, ServerConfig
     from mcphost.host.audit.audit_log import AuditLog
@@ -36,7 +36,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 def run(command: str, args: argparse.Namespace) -> int:
     """Run one action of `servers`."""
     from mcphost.cli.command_runner import run_command
-    from mcphost.cli.options import build_options
+    from mcphost.cli.parser import build_options
 
     if args.action == "trust" and not args.name:
         raise UsageError("Which server?", "mcphost servers trust NAME; names: mcphost servers list")
@@ -130,7 +130,7 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
     from mcphost.cli.bootstrap import load_configuration, open_grants_and_audit
     from mcphost.cli.command_runner import require_server
     from mcphost.cli.output import print_json, print_text
-    from mcphost.cli.prompts import Confirmation
+    from mcphost.cli.terminal_frontend import Confirmation
     from mcphost.config.approval_digest import describe_server, diff_lines, server_digest
     from mcphost.config.certificates import with_ca_digest
     from mcphost.config.loader import PROJECT_FILE, read_project_file
@@ -322,7 +322,7 @@ async def review_changes(options: "Options", name: str, *, keep: bool, yes: bool
     from mcphost.cli.bootstrap import open_host
     from mcphost.cli.command_runner import remove_model, require_server
     from mcphost.cli.output import print_json, print_text
-    from mcphost.cli.prompts import Confirmation
+    from mcphost.cli.terminal_frontend import Confirmation
     from mcphost.host.questions.frontend import RefusingFrontend
 
     async with open_host(options, RefusingFrontend(), adjust_config=remove_model) as host:

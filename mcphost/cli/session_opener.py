@@ -20,7 +20,7 @@ from mcphost.client.session import (
     StoredAccount,
     prepare_nothing,
 )
-from mcphost.config.package_runners import INSTALLER_START_TIMEOUT, is_installer
+from mcphost.config.restrictions import INSTALLER_START_TIMEOUT, is_installer
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.errors import ConfigError, StoreError
 from mcphost.protocol.revisions import ServerEras
@@ -206,7 +206,7 @@ def needs_expansion(server: ServerConfig) -> bool:
 def expand_references(server: ServerConfig) -> ServerConfig:
     """Return the server with its references expanded, after importing what connecting needs; meant for a thread."""
     load_modules(server)
-    from mcphost.config.expansion import expand_oauth, expand_server
+    from mcphost.config.secrets import expand_oauth, expand_server
 
     def look_up(name: str) -> str | None:
         from mcphost.auth.keyring_backend import KeyringBackend

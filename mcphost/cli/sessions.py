@@ -22,7 +22,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 def run(command: str, args: argparse.Namespace) -> int:
     """List conversations or show one."""
     from mcphost.cli.command_runner import remove_model, run_command
-    from mcphost.cli.options import build_options
+    from mcphost.cli.parser import build_options
 
     if args.action == "show" and not args.id:
         raise UsageError("Which conversation?", "mcphost sessions show ID; ids: mcphost sessions list")

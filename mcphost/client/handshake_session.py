@@ -1,8 +1,8 @@
-"""Session for the handshake revisions, 2024-11-05 to 2025-11-25."""
+"""Session for the handshake revisions, 2024-11-05 to 2025-11-25, with its keepalive pings."""
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -11,11 +11,10 @@ import anyio
 from anyio.abc import TaskGroup
 
 from mcphost.client.capabilities import can_notify, capabilities_for, check_capability
-from mcphost.client.change_notifications import ChangeNotifications
 from mcphost.client.incoming_requests import ServerRequestDispatcher
 from mcphost.client.input_required import UrlElicitation
-from mcphost.client.keepalive import Keepalive
 from mcphost.client.requests import RequestSender, run_before_send
+from mcphost.client.result_cache import ChangeNotifications
 from mcphost.client.session import (
     BeforeSendFn,
     NotificationFn,
@@ -39,13 +38,14 @@ from mcphost.errors import (
 from mcphost.protocol.base import ClientRequest, Notification
 from mcphost.protocol.input_required import INPUT_REQUIRED
 from mcphost.protocol.jsonrpc import JsonRpcMessage, JsonRpcNotification, JsonRpcRequest
-from mcphost.protocol.logging import SetLevel
+from mcphost.protocol.lifecycle import Ping
 from mcphost.protocol.notifications import (
     CancelledNotification,
     ElicitationCompleteNotification,
     LoggingMessageNotification,
     PromptListChangedNotification,
     ResourceListChangedNotification,
+    SetLevel,
     ToolListChangedNotification,
     parse_notification,
 )
@@ -54,7 +54,94 @@ from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tasks import ResumeTask
 from mcphost.protocol.tools import ListToolsResult
 from mcphost.serialization import Raw, encode, replace
-from mcphost.transport.channel import Channel, SessionExpired
+from mcphost.transport.channel import Channel, HttpStatusError, SessionExpired
+
+MIN_PING_TIMEOUT = 1.0
+MAX_PING_TIMEOUT = 10.0
+MAX_MISSED_PINGS = 3
+
+
+class Keepalive:
+    """Pings after *interval* seconds of silence; three missed pings in a row call *abort*.
+
+    No ping is sent while a call runs: the call has its own deadline, and many servers handle one request at a time, so
+    a healthy server would miss a ping behind a long tool call (specification: basic/utilities/ping).
+    """
+
+    def __init__(
+        self,
+        sender: RequestSender,
+        observer: SessionObserver,
+        interval: float,
+        abort: Callable[[ConnectionLost], None],
+        renew: Callable[[], Awaitable[None]],
+    ) -> None:
+        """Create the keepalive; *renew* opens a new session after SessionExpired and aborts if that fails."""
+        self._sender = sender
+        self._observer = observer
+        self._interval = interval
+        self._timeout = max(MIN_PING_TIMEOUT, min(MAX_PING_TIMEOUT, interval))
+        self._abort = abort
+        self._renew = renew
+        self.missed_count = 0
+
+    async def run(self) -> None:
+        """Ping until cancelled or until the connection is lost. An interval of 0 disables pings."""
+        loop = asyncio.get_running_loop()
+        missed = 0
+        while self._interval > 0:
+            if self._sender.in_flight:
+                missed = 0
+                await anyio.sleep(self._interval)
+                continue
+            quiet = loop.time() - self._sender.last_received_at
+            if quiet < self._interval:
+                await anyio.sleep(self._interval - quiet)
+                continue
+            try:
+                failure = await self._ping()
+            except SessionExpired:
+                try:
+                    await self._renew()
+                except ConnectionLost:
+                    return  # the session was already aborted
+                continue
+            missed = missed + 1 if failure else 0
+            if failure:
+                self.missed_count += 1
+                self._observer.warn(
+                    f"The server {self._sender.server!r} missed a ping ({missed} of {MAX_MISSED_PINGS}): {failure}"
+                )
+            if missed == MAX_MISSED_PINGS:
+                self._abort(self._lost_error())
+                return
+            if failure:
+                await anyio.sleep(self._timeout)
+            else:
+                self._sender.last_received_at = loop.time()
+
+    async def _ping(self) -> str:
+        """Return why no response came, or "". Any response counts, including an error."""
+        try:
+            await self._sender.send(Ping(), deadline=self._timeout)
+        except SessionExpired:
+            raise
+        except (RequestTimeout, ConnectionLost) as error:
+            return error.message
+        except HttpStatusError as error:
+            return error.message if error.status >= 500 else ""  # a gateway responds for an unreachable server
+        except ServerError:
+            return ""
+        return ""
+
+    def _lost_error(self) -> ConnectionLost:
+        name = self._sender.server
+        return ConnectionLost(
+            f"The server {name!r} did not answer {MAX_MISSED_PINGS} pings in a row; the connection is considered lost.",
+            "Check its log.",
+            server=name,
+        )
+
 
 R = TypeVar("R")
 ROOTS_RESPONSE_TIMEOUT = 1.0

@@ -1,4 +1,4 @@
-"""A cache of one session's lists and reads, for the lifetime that their server declared.
+"""A cache of one session's lists and reads, for the lifetime that their server declared, and its change notifications.
 
 Specification 2026-07-28, server/utilities/caching. The cache itself sends no requests.
 """
@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from anyio import current_time as now
 
-from mcphost.client.change_notifications import matches_any
+from mcphost.client.session import WatchedChanges
 from mcphost.protocol.base import CacheableResult, ClientRequest, Notification
 from mcphost.protocol.lifecycle import Discover
 from mcphost.protocol.notifications import (
@@ -23,6 +23,71 @@ from mcphost.protocol.prompts import ListPrompts
 from mcphost.protocol.resources import ListResources, ListResourceTemplates, ReadResource
 from mcphost.protocol.tools import ListTools
 from mcphost.serialization import Struct, field_values
+from mcphost.transport.bounded_queue import WakeupFuture
+
+MAX_UNREAD = 10_000
+
+
+def matches_any(uris: tuple[str, ...], uri: str) -> bool:
+    """Return whether *uri* equals one of *uris* or lies below one of them."""
+    return uri in uris or any(
+        uri.startswith(prefix) and (prefix[-1:] in "/#?" or uri[len(prefix)] in "/#?") for prefix in uris
+    )
+
+
+class ChangeNotifications(WakeupFuture):
+    """A set of unread changes with one reader; iteration ends once it is closed and empty.
+
+    *on_change* receives every change immediately, wanted or not.
+    """
+
+    def __init__(self, on_change: Callable[[Notification], None] | None = None) -> None:
+        super().__init__()
+        self._on_change = on_change
+        self._unread: dict[str, Notification] = {}
+        self._closed = False
+        self.wanted = WatchedChanges(tools=True, prompts=True, resources=True)
+
+    def put(self, notice: Notification, *, is_forced: bool = False) -> bool:
+        """Add a change and return whether it was wanted.
+
+        Return False for other notifications. *is_forced* adds the change even if it is not wanted.
+        """
+        if self._on_change is not None:
+            self._on_change(notice)
+        match notice:
+            case ToolListChangedNotification():
+                wanted = self.wanted.tools
+            case PromptListChangedNotification():
+                wanted = self.wanted.prompts
+            case ResourceListChangedNotification():
+                wanted = self.wanted.resources
+            case ResourceUpdatedNotification():
+                wanted = matches_any(self.wanted.uris, notice.uri)
+            case _:
+                return False
+        wanted = wanted or is_forced
+        if wanted and len(self._unread) < MAX_UNREAD:
+            key = notice.METHOD + (notice.uri if isinstance(notice, ResourceUpdatedNotification) else "")
+            self._unread[key] = notice
+            self._wake()
+        return wanted
+
+    def close(self) -> None:
+        """End the iteration after the unread changes."""
+        self._closed = True
+        self._wake()
+
+    def __aiter__(self) -> "ChangeNotifications":
+        return self
+
+    async def __anext__(self) -> Notification:
+        while not self._unread:
+            if self._closed:
+                raise StopAsyncIteration
+            await self._wait_for_wakeup()
+        return self._unread.pop(next(iter(self._unread)))
+
 
 MAX_ENTRIES = 1_000
 MAX_BYTES = 32 * 1024 * 1024

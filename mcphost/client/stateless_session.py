@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import anyio
 
 from mcphost.client.capabilities import CLIENT_IMPLEMENTATION, NO_TRACE, capabilities_for, check_capability
-from mcphost.client.change_notifications import ChangeNotifications
 from mcphost.client.pagination import MAX_ITEMS, list_tools
 from mcphost.client.requests import RequestSender, run_before_send
-from mcphost.client.result_cache import CACHEABLE_METHODS, ResultCache, no_credential
+from mcphost.client.result_cache import CACHEABLE_METHODS, ChangeNotifications, ResultCache, no_credential
 from mcphost.client.session import (
     BeforeSendFn,
     NotificationFn,

@@ -7,8 +7,8 @@ from contextlib import AbstractAsyncContextManager
 import anyio
 from anyio.abc import TaskGroup
 
-from mcphost.client.change_notifications import ChangeNotifications, matches_any
 from mcphost.client.error_mapping import map_error
+from mcphost.client.result_cache import ChangeNotifications, matches_any
 from mcphost.client.session import WatchedChanges
 from mcphost.errors import (
     ConnectionLost,

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 
 from mcphost.config.certificates import ca_file_digest
-from mcphost.config.expansion import list_references
-from mcphost.config.oauth import list_configured
+from mcphost.config.mcp_json import list_configured
 from mcphost.config.schema import ServerConfig
-from mcphost.config.secrets import HIDDEN, REFERENCE, fingerprint, mask_secrets
+from mcphost.config.secrets import HIDDEN, REFERENCE, fingerprint, list_references, mask_secrets
 from mcphost.errors import ConfigError
 from mcphost.sanitize import sanitize
 

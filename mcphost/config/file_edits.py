@@ -1,16 +1,21 @@
-"""Atomic replacement of files if they have not changed since, and edits that change one value and no other byte."""
+"""Changes of files: locked between processes, replaced atomically, one value edited and no other byte."""
 
 import errno
+import fcntl
 import os
 import re
 import secrets
 import stat
 import tomllib
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+
+import anyio
 
 from mcphost.config.json_files import MAX_FILE_BYTES, decode_text, read_regular_file
 from mcphost.config.schema import SecretStore
-from mcphost.errors import ConfigError
+from mcphost.errors import ConfigError, McpHostError
 from mcphost.paths import make_private_directory
 from mcphost.serialization import Struct
 
@@ -139,3 +144,65 @@ def add_secret_store(text: str, store: SecretStore) -> str:
     if tomllib.loads(edited) != {**before, "secrets": {**table, "store": store}}:
         raise ValueError("another value would change")
     return edited
+
+
+LOCK_TIMEOUT = 30.0
+_POLL_INTERVAL = 0.05
+
+
+@asynccontextmanager
+async def lock_file(path: Path) -> AsyncGenerator[None]:
+    """Hold the lock of *path* exclusively. Raises McpHostError after LOCK_TIMEOUT. May be cancelled."""
+    handle = _open_lock_file(path)
+    if handle < 0:
+        yield
+        return
+    try:
+        deadline = anyio.current_time() + LOCK_TIMEOUT
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if anyio.current_time() > deadline:
+                    raise McpHostError(
+                        "Another mcphost process has used this sign-in for too long.", "End it and try again."
+                    ) from None
+                await anyio.sleep(_POLL_INTERVAL)
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def lock_file_blocking(path: Path) -> Generator[None]:
+    """Hold the lock of *path* exclusively, in a thread that may wait without limit.
+
+    flock is not fair: a process that releases it and locks again overtakes those that wait (measured: for 11 s). A
+    second file is locked while waiting, and its holder is the next.
+    """
+    queue = _open_lock_file(path.with_suffix(".next"))
+    handle = -1
+    try:
+        handle = _open_lock_file(path)
+        if queue >= 0:
+            fcntl.flock(queue, fcntl.LOCK_EX)
+        if handle >= 0:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        if queue >= 0:
+            os.close(queue)
+            queue = -1
+        yield
+    finally:
+        for descriptor in (queue, handle):
+            if descriptor >= 0:
+                os.close(descriptor)
+
+
+def _open_lock_file(path: Path) -> int:
+    """Return a descriptor of the file; negative if it cannot be created: no process can share it then."""
+    try:
+        make_private_directory(path.parent)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError:
+        return -1

@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from mcphost.config.confusable_names import confusable_pairs
 from mcphost.config.json_files import decode_text, parse_json, read_bytes
 from mcphost.config.mcp_json import parse_file_roots, parse_servers
 from mcphost.config.restrictions import apply_restrictions
@@ -13,6 +12,7 @@ from mcphost.config.settings import Overrides, apply_overrides, parse_settings
 from mcphost.errors import ConfigError, McpHostError
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, replace
+from mcphost.unicode_forms import confusable_pairs
 
 SERVERS_FILE = "mcp.json"
 SETTINGS_FILE = "config.toml"

@@ -11,17 +11,85 @@ from shlex import quote
 from typing import Annotated, Any, Literal, cast
 
 from mcphost.config.json_files import DuplicateKeyDict, describe_type
-from mcphost.config.oauth import FIELD_BY_KEY, SECRET_FIELDS, parse_oauth
-from mcphost.config.roots import WORKSPACE_FOLDER, parse_roots
-from mcphost.config.schema import OAuthConfig, RootConfig, SamplingLimits, ServerConfig, Source
-from mcphost.config.validation import InvalidValue, Meta, convert_value, settable_fields
+from mcphost.config.schema import (
+    InvalidValue,
+    Meta,
+    OAuthConfig,
+    RootConfig,
+    SamplingLimits,
+    ServerConfig,
+    Source,
+    convert_value,
+    settable_fields,
+)
+from mcphost.config.settings import WORKSPACE_FOLDER, parse_roots
 from mcphost.errors import ConfigError
-from mcphost.protocol.logging import LEVELS
+from mcphost.protocol.notifications import LEVELS
 from mcphost.protocol.revisions import Revision, parse_revision
 from mcphost.redact import is_probable_secret
 from mcphost.sanitize import sanitize
 from mcphost.serialization import replace
 from mcphost.unicode_forms import split_url
+
+FIELD_BY_KEY = {
+    "clientId": "client_id",
+    "clientSecret": "client_secret",
+    "issuer": "issuer",
+    "port": "port",
+    "clientMetadataUrl": "client_metadata_url",
+    "account": "account",
+    "seconds": "seconds",
+    "private": "private",
+    "grant": "grant",
+    "scopes": "scopes",
+    "key": "key",
+    "algorithm": "algorithm",
+    "assertion": "assertion",
+    "idToken": "idp_token",
+    "idpClientId": "idp_client_id",
+    "idpTokenEndpoint": "idp_token_endpoint",
+}
+"""Fields of OAuthConfig by their keys in mcp.json."""
+SECRET_FIELDS = ("client_secret", "key", "assertion", "idp_token")
+"""Fields that may have references, and are never shown."""
+
+
+def parse_oauth(value: Any, location: str) -> OAuthConfig:
+    """Return the checked settings; *location* names file and server. Raises ConfigError."""
+    if value is None:
+        return OAuthConfig()
+    if not isinstance(value, dict):
+        raise ConfigError(
+            f'{location}: "mcphost.oauth" is {describe_type(value)}, not an object.', "Correct or remove it."
+        )
+    fields, values = settable_fields(OAuthConfig), dict[str, Any]()
+    for key, member in cast("dict[str, Any]", value).items():
+        shown = sanitize(key[:60], keep_newlines=False)
+        if key not in FIELD_BY_KEY:
+            raise ConfigError(
+                f'{location}: "mcphost.oauth" has the unknown key "{shown}".', f"There are: {', '.join(FIELD_BY_KEY)}."
+            )
+        try:
+            values[FIELD_BY_KEY[key]] = convert_value(member, fields[FIELD_BY_KEY[key]].type)
+        except InvalidValue as error:
+            raise ConfigError(f'{location}: "mcphost.oauth.{shown}" {error}.', "Correct it.") from error
+    oauth = OAuthConfig(**values)
+    if not (oauth.seconds == 0 or 1 <= oauth.seconds <= 3600):
+        raise ConfigError(f'{location}: "mcphost.oauth.seconds" is not between 1 and 3600.', "Correct it.")
+    return oauth
+
+
+def list_configured(oauth: OAuthConfig) -> tuple[tuple[str, str, bool], ...]:
+    """Return the settings that differ from the defaults: key in mcp.json, value as text, whether it is a secret."""
+    default = OAuthConfig()
+    configured: list[tuple[str, str, bool]] = []
+    for key, field in FIELD_BY_KEY.items():
+        value: object = getattr(oauth, field)
+        if value != getattr(default, field):
+            text = " ".join(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else str(value)
+            configured.append((key, text, field in SECRET_FIELDS))
+    return tuple(configured)
+
 
 _TRANSPORTS: dict[str, Literal["auto", "streamable-http", "sse"]] = {
     "http": "auto",

@@ -13,11 +13,42 @@ import socket
 from collections.abc import Sequence
 from urllib.parse import unquote
 
-from mcphost.config.package_runners import is_installer
 from mcphost.config.rules import Rule, format_rule
 from mcphost.config.schema import SamplingLimits, ServerConfig
 from mcphost.serialization import Struct, replace
 from mcphost.unicode_forms import HOST_LIMIT, split_url
+
+INSTALLER_START_TIMEOUT = 120.0
+"""Seconds that such a command may take until its server answers."""
+
+_INSTALLERS = frozenset({"npx", "pnpx", "bunx", "uvx", "dlx"})
+_INSTALLER_SUBCOMMANDS: dict[str, frozenset[str]] = {
+    "npm": frozenset({"exec", "x"}),
+    "pnpm": frozenset({"dlx", "exec"}),
+    "yarn": frozenset({"dlx"}),
+    "bun": frozenset({"x"}),
+    "uv": frozenset({"run", "tool"}),
+    "pipx": frozenset({"run"}),
+    "docker": frozenset({"run", "compose"}),
+    "podman": frozenset({"run", "compose"}),
+    "nerdctl": frozenset({"run", "compose"}),
+    "deno": frozenset({"run"}),
+    "go": frozenset({"run"}),
+    "cargo": frozenset({"run"}),
+}
+_MAX_SUBCOMMAND_POSITION = 6  # the program's own options may come before its subcommand
+
+
+def is_installer(argv: Sequence[str]) -> bool:
+    """Return whether a command is known to download what it runs, such as `npx`, `uvx` or `docker run`."""
+    if not argv:
+        return False
+    name = argv[0].replace("\\", "/").rsplit("/", 1)[-1].lower()
+    for suffix in _EXECUTABLE_SUFFIXES:
+        name = name.removesuffix(suffix)
+    subcommands = _INSTALLER_SUBCOMMANDS.get(name, frozenset())
+    return name in _INSTALLERS or not subcommands.isdisjoint(argv[1 : 1 + _MAX_SUBCOMMAND_POSITION])
+
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _EXECUTABLE_SUFFIXES = (".exe", ".cmd", ".bat")

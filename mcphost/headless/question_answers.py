@@ -51,25 +51,23 @@ from mcphost.host.questions.questions import (
     WithholdResult,
     edited_texts_error,
 )
-from mcphost.host.questions.secret_storage import (
+from mcphost.host.questions.sign_in import (
     ChooseSecretStorage,
+    DeclineClient,
+    DeclineSignIn,
+    EnterClientId,
+    EnteredClient,
     EnterPassphrase,
     KeepInEncryptedFile,
     KeepInMemory,
     KeepInPlainFile,
     LeaveLocked,
-    UnlockSecrets,
-)
-from mcphost.host.questions.sign_in import (
-    DeclineClient,
-    DeclineSignIn,
-    EnterClientId,
-    EnteredClient,
     OpenInBrowser,
     OpenUrl,
     PastedRedirect,
     SignInQuestion,
     SwitchSignInMethod,
+    UnlockSecrets,
 )
 from mcphost.serialization import convert, encode, is_number, loads, replace
 

@@ -20,7 +20,7 @@ from mcphost.host.questions.sign_in import OpenUrl
 from mcphost.host.server_requests.request_handler import ServerRequestHandlerFactory
 from mcphost.host.server_requests.root_list import configured_roots
 from mcphost.host.server_requests.roots import Roots
-from mcphost.host.server_requests.sampling_models import SamplingModels
+from mcphost.host.server_requests.sampling_policy import SamplingModels
 from mcphost.host.servers.approval import ServerApprovals
 from mcphost.host.servers.connection import ConnectionParts
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks
@@ -34,8 +34,7 @@ from mcphost.store.grants import GrantStore
 from mcphost.store.results import ResultStore
 from mcphost.store.roots import FolderAnswerStore, FolderEditStore
 from mcphost.store.tasks import TaskStore
-from mcphost.store.tool_fingerprints import ToolFingerprintStore
-from mcphost.store.tool_toggles import ToolToggleStore
+from mcphost.store.tools import ToolFingerprintStore, ToolToggleStore
 
 if TYPE_CHECKING:
     from mcphost.host.consent.auto_approve import AutoApproval
@@ -46,8 +45,7 @@ if TYPE_CHECKING:
     from mcphost.host.servers.accounts import Accounts
     from mcphost.host.servers.features import ServerFeatures
     from mcphost.host.tools.builtin_tools import BuiltinTools
-    from mcphost.host.tools.executor import ToolExecutor
-    from mcphost.host.tools.manual_call import ManualCalls
+    from mcphost.host.tools.executor import ManualCalls, ToolExecutor
     from mcphost.host.tools.pipeline import ToolPipeline
     from mcphost.host.tools.result_review import ResultReviewer
     from mcphost.host.tools.schema_validation import ArgumentValidator
@@ -341,7 +339,7 @@ class _LateParts:
 
     @cached_property
     def manual_calls(self) -> "ManualCalls":
-        from mcphost.host.tools.manual_call import ManualCalls
+        from mcphost.host.tools.executor import ManualCalls
 
         return ManualCalls(self._servers, self.consent, self.executor, self.argument_validator)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mcphost.host.consent.grants import GrantRegistry
     from mcphost.host.servers.accounts import Accounts
     from mcphost.host.servers.features import ServerFeatures
-    from mcphost.host.tools.manual_call import ManualCalls
+    from mcphost.host.tools.executor import ManualCalls
 
 
 class LateParts(NamedTuple):

@@ -4,9 +4,13 @@ The host sends `WorkerCommand`s, the worker `WorkerEvent`s. A `stop` is not conf
 connection and sends nothing more for that id.
 """
 
+import asyncio
+from collections.abc import Callable
+from time import perf_counter
 from typing import Any, Literal, cast
 
-from mcphost.serialization import Raw, Struct, decode, encode
+from mcphost.llm.response_limits import AnswerTooLong
+from mcphost.serialization import Raw, Struct, decode, encode, replace
 
 NO_CALL_ID = 0
 """Id of events that belong to no call: the worker is ready, or failed to start."""
@@ -137,3 +141,77 @@ def decode_event(line: bytes) -> WorkerEvent:
 def decode_command(line: bytes) -> WorkerCommand:
     """Decode one line for the worker. Raises MalformedMessage."""
     return decode(line, WorkerCommand, "command")
+
+
+MAX_BATCH_DELAY = 0.02
+"""Seconds that an event waits for others, while more are being read."""
+MAX_BATCH_LENGTH = 64 * 1024
+
+
+class EventBatch:
+    """Sender of events in order: the first at once, later ones merged if they arrive in one iteration of the loop.
+
+    `put` and `flush` raise AnswerTooLong if *send* does. Use it from the loop's thread; call `flush` before sending an
+    event by other means, and `discard` to drop the rest.
+    """
+
+    def __init__(self, send: Callable[[WorkerEvent], None]) -> None:
+        self._send = send
+        self._pending: WorkerEvent | None = None
+        self._size = 0
+        self._started_at = 0.0
+        self._has_sent = False
+        self._handle: asyncio.Handle | None = None
+        self._error: AnswerTooLong | None = None
+
+    def put(self, event: WorkerEvent) -> None:
+        """Send an event, now or merged with the next ones."""
+        merged = None if self._pending is None else merge_events(self._pending, event)
+        if merged is None:
+            self.flush()
+            self._started_at, self._size = perf_counter(), 0
+        self._pending = merged or event
+        self._size += len(getattr(event, "text", ""))
+        if not self._has_sent or self._size > MAX_BATCH_LENGTH or perf_counter() - self._started_at > MAX_BATCH_DELAY:
+            self._has_sent = True
+            self.flush()
+        elif self._handle is None:
+            self._handle = asyncio.get_running_loop().call_soon(self._flush_when_idle)
+
+    def flush(self) -> None:
+        """Send the pending event."""
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+        if self._error is not None:
+            raise self._error
+        event, self._pending = self._pending, None
+        if event is not None:
+            self._send(event)
+
+    def discard(self) -> None:
+        """Drop the pending event."""
+        self._pending = self._error = None
+        self.flush()
+
+    def _flush_when_idle(self) -> None:
+        self._handle = None
+        try:
+            self.flush()
+        except AnswerTooLong as error:
+            self._error = error  # raised by the next call
+
+
+def merge_events(first: WorkerEvent, second: WorkerEvent) -> WorkerEvent | None:
+    """Return both as one event, or None if they do not continue each other."""
+    match first, second:
+        case WorkerTextDelta(), WorkerTextDelta():
+            return replace(first, text=first.text + second.text)
+        case WorkerThinkingDelta(), WorkerThinkingDelta():
+            return replace(first, text=first.text + second.text, blocks=first.blocks + second.blocks)
+        case WorkerToolCallDelta(), WorkerToolCallDelta() if first.index == second.index and not (
+            second.tool_call_id or second.name
+        ):
+            return replace(first, text=first.text + second.text)
+        case _:
+            return None

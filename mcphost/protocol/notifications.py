@@ -1,8 +1,8 @@
-"""Notifications in both directions (specification: basic/utilities, server/*)."""
+"""Notifications in both directions, and log levels (specification: basic/utilities, server/*)."""
 
 from typing import Any, ClassVar
 
-from mcphost.protocol.base import Notification
+from mcphost.protocol.base import ClientRequest, EmptyResult, Notification
 from mcphost.protocol.jsonrpc import RequestId
 from mcphost.serialization import Raw, decode_or_none
 
@@ -101,3 +101,20 @@ def parse_notification(method: str, params: Raw) -> Notification | None:
     if kind is None:
         return UnknownNotification(method, params)
     return decode_or_none(bytes(params) or b"{}", kind)
+
+
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+"""In increasing severity, as in RFC 5424."""
+
+
+class SetLevel(ClientRequest[EmptyResult], frozen=True):
+    """logging/setLevel (handshake era)."""
+
+    METHOD: ClassVar[str] = "logging/setLevel"
+    RESULT: ClassVar[type[Any]] = EmptyResult
+    level: str
+
+
+def severity(level: str) -> int:
+    """Return the index in LEVELS; an unknown level counts as info."""
+    return LEVELS.index(level) if level in LEVELS else LEVELS.index("info")

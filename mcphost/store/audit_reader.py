@@ -12,8 +12,16 @@ from typing import Any
 from mcphost.errors import StoreError
 from mcphost.redact import identifier_digest
 from mcphost.serialization import Struct, to_builtins
-from mcphost.store.audit_checkpoint import INITIAL_HASH, AuditCheckpoint, AuditPosition
-from mcphost.store.audit_store import FIELDS, TRIGGERS, AuditRow, find_chain_break, row_hash
+from mcphost.store.audit_store import (
+    FIELDS,
+    INITIAL_HASH,
+    TRIGGERS,
+    AuditCheckpoint,
+    AuditPosition,
+    AuditRow,
+    find_chain_break,
+    row_hash,
+)
 
 MAX_FINDINGS = 100
 PROGRESS_INTERVAL = 1_000

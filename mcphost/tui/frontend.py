@@ -22,8 +22,7 @@ from mcphost.host.questions.questions import (
     TrustServer,
     VisitUrl,
 )
-from mcphost.host.questions.secret_storage import ChooseSecretStorage, UnlockSecrets
-from mcphost.host.questions.sign_in import EnterClientId, SignInQuestion
+from mcphost.host.questions.sign_in import ChooseSecretStorage, EnterClientId, SignInQuestion, UnlockSecrets
 from mcphost.serialization import replace
 
 if TYPE_CHECKING:

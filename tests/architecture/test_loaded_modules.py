@@ -43,7 +43,6 @@ SHELL = {
     "mcphost.cli.output",
     "mcphost.cli.styles",
     "mcphost.cli.main",
-    "mcphost.cli.options",
     "mcphost.cli.parser",
     "mcphost.errors",
     "mcphost.paths",
@@ -182,7 +181,7 @@ def test_the_garbage_of_the_first_frame_is_freed_before_the_host_is_loaded(tmp_p
 import gc, os, sys, weakref
 os.environ["MCPHOST_STATE_DIR"] = sys.argv[1]
 from mcphost.cli import chat
-from mcphost.cli.options import Options
+from mcphost.cli.parser import Options
 class Frame:
     pass
 gc.disable()

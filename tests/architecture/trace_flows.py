@@ -16,12 +16,12 @@ from pathlib import Path
 from unittest import mock
 
 from mcphost.auth import tokens
+from mcphost.auth.accounts import TokenAges, suspend_aware_time
 from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_registry import OAuthRegistry
-from mcphost.auth.token_expiry import TokenAges, suspend_aware_time
 from mcphost.auth.token_store import TokenStore
 from mcphost.cli.bootstrap import open_host
-from mcphost.cli.options import Options
+from mcphost.cli.parser import Options
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.protocol.tools import CallTool

@@ -6,7 +6,7 @@ import anyio
 import psutil
 import pytest
 
-from mcphost.client import keepalive
+from mcphost.client import handshake_session
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.errors import ConnectionLost, ConsentDenied, ServerError, StartupError, UsageError
 from mcphost.host.events import CatalogChanged, NoticeEvent, ServerLog, ServerState
@@ -246,7 +246,7 @@ async def test_pings_detect_a_stalled_process_which_is_reported_and_restarted(
     open_host: OpenHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The process lives and its pipes are open: only a ping detects that it hangs."""
-    monkeypatch.setattr(keepalive, "MIN_PING_TIMEOUT", 0.2)
+    monkeypatch.setattr(handshake_session, "MIN_PING_TIMEOUT", 0.2)
     mark = tmp_path / "hung"
     hangs_once = inline_server(
         "hangs",

@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcphost.config import package_runners
+from mcphost.config import restrictions
 from mcphost.config.schema import HostConfig, Limits, ServerConfig
 from mcphost.config.settings import Overrides, apply_overrides
 from mcphost.errors import RequestTimeout, StartupError
@@ -74,7 +74,7 @@ async def test_a_connect_timeout_of_the_user_applies_to_installers_too(
 ) -> None:
     from mcphost.cli import session_opener
 
-    assert package_runners.INSTALLER_START_TIMEOUT == 120
+    assert restrictions.INSTALLER_START_TIMEOUT == 120
     monkeypatch.setattr(session_opener, "INSTALLER_START_TIMEOUT", 1.0)
     async with open_host(servers=(fake_npx(tmp_path, "import sys; sys.stdin.read()"),), limits=chosen) as host:
         with anyio.fail_after(20), pytest.raises(RequestTimeout, match=text):

@@ -36,8 +36,7 @@ from mcphost.host.questions.questions import (
     TrustServer,
     VisitUrl,
 )
-from mcphost.host.questions.secret_storage import ChooseSecretStorage, UnlockSecrets
-from mcphost.host.questions.sign_in import EnterClientId, SignInQuestion
+from mcphost.host.questions.sign_in import ChooseSecretStorage, EnterClientId, SignInQuestion, UnlockSecrets
 from mcphost.host.server_requests.root_list import KnownRoots, file_uri
 from mcphost.host.server_requests.roots import Roots
 from mcphost.llm.messages import ImagePart

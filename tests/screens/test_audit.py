@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from mcphost.host.consent.grants import GrantStatus
-from mcphost.store.audit_checkpoint import AuditCheckpoint, AuditPosition
-from mcphost.store.audit_store import FIELDS, AuditRecord, row_hash
+from mcphost.store.audit_store import FIELDS, AuditCheckpoint, AuditPosition, AuditRecord, row_hash
 from tests.screens.conftest import Run
 from tests.screens.example_records import create_example_audit_log, example_audit_records, example_grants
 

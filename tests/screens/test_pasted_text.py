@@ -9,8 +9,7 @@ from textual.events import Key, Paste
 from mcphost.llm.messages import Message, TextPart
 from mcphost.protocol.prompts import GetPromptResult, PromptMessage
 from mcphost.serialization import Raw
-from mcphost.tui.widgets.composer import Composer
-from mcphost.tui.widgets.draft import Draft, describe_origin
+from mcphost.tui.widgets.composer import Composer, Draft, describe_origin
 from tests.fakes.clock import ManualClock
 from tests.screens.conftest import GUARD_SECONDS, Run
 from tests.screens.fake_host import FakeServerFeatures, echo_reply

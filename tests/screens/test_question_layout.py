@@ -22,7 +22,7 @@ from mcphost.host.questions.questions import (
     TrustOnce,
     VisitUrl,
 )
-from mcphost.host.questions.secret_storage import EnterPassphrase, UnlockSecrets
+from mcphost.host.questions.sign_in import EnterPassphrase, UnlockSecrets
 from mcphost.protocol.server_requests import Root
 from mcphost.tui.dialogs.tool_consent import CallReview, ToolConsentDialog
 from tests.fakes.clock import ManualClock

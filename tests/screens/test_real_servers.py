@@ -13,7 +13,7 @@ from textual.events import Paste
 
 from mcphost.auth.browser import open_url
 from mcphost.cli.bootstrap import open_host
-from mcphost.cli.options import Options
+from mcphost.cli.parser import Options
 from mcphost.host.events import NoticeEvent, ToolFinished
 from mcphost.tui.app import McpHostApp
 from mcphost.tui.dialogs.fill_form import FillFormDialog

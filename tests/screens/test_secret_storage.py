@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.host.questions.secret_storage import (
+from mcphost.host.questions.sign_in import (
     ChooseSecretStorage,
     EnterPassphrase,
     KeepInEncryptedFile,

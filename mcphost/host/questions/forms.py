@@ -9,12 +9,11 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any, cast
 
-from mcphost.config.confusable_names import ascii_skeleton
 from mcphost.errors import MalformedMessage, UsageError
 from mcphost.host.questions.form_fields import MAX_TEXT, Field, Option, accepts_empty_text, field_error, validate_value
 from mcphost.sanitize import strip_unsafe
 from mcphost.serialization import Raw, dumps, is_number, loads, replace
-from mcphost.unicode_forms import normalize
+from mcphost.unicode_forms import ascii_skeleton, normalize
 
 _SECRET = re.compile(
     r"pass[-_ ]?(word|wd|phrase|code)|secret|\btoken\b|(api|private|access|recovery|ssh)[-_ ]?keys?\b"

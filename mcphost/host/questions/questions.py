@@ -10,8 +10,7 @@ from mcphost.config.rules import Rule
 from mcphost.errors import MalformedMessage
 from mcphost.host.questions.form_fields import Field
 from mcphost.host.questions.frontend import Question
-from mcphost.host.questions.secret_storage import ChooseSecretStorage, UnlockSecrets
-from mcphost.host.questions.sign_in import EnterClientId, SignInQuestion
+from mcphost.host.questions.sign_in import ChooseSecretStorage, EnterClientId, SignInQuestion, UnlockSecrets
 from mcphost.llm.messages import ImagePart
 from mcphost.llm.model import Usage
 from mcphost.protocol.server_requests import Root

@@ -21,7 +21,7 @@ from mcphost.host.questions.sign_in import OpenUrl
 from mcphost.host.server_requests.folder_questions import FolderQuestions
 from mcphost.host.server_requests.root_sharing import METHODS_NEEDING_ROOTS, RootSharing
 from mcphost.host.server_requests.roots import Roots
-from mcphost.host.server_requests.sampling_models import SamplingModels
+from mcphost.host.server_requests.sampling_policy import SamplingModels
 from mcphost.protocol.server_requests import (
     ClientResult,
     CreateMessage,
@@ -178,7 +178,7 @@ class ServerRequestHandler:
         from mcphost.host.server_requests.sampling import (
             SamplingHandler,  # imported late: few servers use sampling
         )
-        from mcphost.host.server_requests.sampling_limits import SamplingBudget
+        from mcphost.host.server_requests.sampling_policy import SamplingBudget
 
         budget = SamplingBudget(replace(self._factory.models.limits, **self._limits))
         return SamplingHandler(

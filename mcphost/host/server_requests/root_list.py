@@ -6,8 +6,8 @@ from pathlib import Path, PurePath, PureWindowsPath
 from typing import Literal
 from urllib.parse import quote, unquote
 
-from mcphost.config.roots import MAX_ROOTS, WORKSPACE_FOLDER
 from mcphost.config.schema import HostConfig, RootConfig, RootSource
+from mcphost.config.settings import MAX_ROOTS, WORKSPACE_FOLDER
 from mcphost.protocol.server_requests import Root
 from mcphost.sanitize import replace_surrogates
 from mcphost.serialization import Struct, replace

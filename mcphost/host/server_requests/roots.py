@@ -12,8 +12,8 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
-from mcphost.config.roots import MAX_NAME_LENGTH, MAX_PATH_LENGTH, MAX_ROOTS
 from mcphost.config.schema import RootConfig
+from mcphost.config.settings import MAX_NAME_LENGTH, MAX_PATH_LENGTH, MAX_ROOTS
 from mcphost.errors import StoreError, UsageError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.events import AnyEvent, FolderInfo, RootsChanged

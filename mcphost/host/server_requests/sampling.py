@@ -27,8 +27,13 @@ from mcphost.host.questions.questions import (
     ReviewSampling,
 )
 from mcphost.host.results.presentation import remove_base64, render_block
-from mcphost.host.server_requests.sampling_limits import SamplingBudget, SamplingNesting, estimate_tokens
-from mcphost.host.server_requests.sampling_models import SamplingModels, choose_model
+from mcphost.host.server_requests.sampling_policy import (
+    SamplingBudget,
+    SamplingModels,
+    SamplingNesting,
+    choose_model,
+    estimate_tokens,
+)
 from mcphost.llm import model as llm
 from mcphost.llm.messages import ImagePart, Message, Part, TextPart, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ModelFacts, ModelRequest, ToolSpec

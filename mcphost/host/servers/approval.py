@@ -17,13 +17,13 @@ from mcphost.config.approval_digest import (
     server_digest,
 )
 from mcphost.config.certificates import with_ca_digest
-from mcphost.config.confusable_names import describe_name_risk
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import ConfigError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.questions.frontend import Frontend
 from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustOnce, TrustServer, TrustVerdict
 from mcphost.store.grants import GrantStore, TrustedServer
+from mcphost.unicode_forms import describe_name_risk
 
 
 def make_question(server: ServerConfig, earlier: TrustedServer | None) -> TrustServer:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence, Set
 from ipaddress import ip_address
 from itertools import islice
 
-from mcphost.config.expansion import list_references
 from mcphost.config.risky_variables import Risk, classify_variable, group_by_risk
 from mcphost.config.schema import ServerConfig
+from mcphost.config.secrets import list_references
 from mcphost.redact import is_secret_name
 from mcphost.sanitize import sanitize
 from mcphost.unicode_forms import split_url

@@ -21,7 +21,7 @@ from mcphost.protocol.completion import (
 )
 from mcphost.protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND
 from mcphost.protocol.lifecycle import Discover, Ping
-from mcphost.protocol.logging import LEVELS
+from mcphost.protocol.notifications import LEVELS
 from mcphost.protocol.prompts import GetPrompt, GetPromptResult
 from mcphost.protocol.resources import ReadResource, ReadResourceResult, ResourceNotFoundData
 from mcphost.protocol.revisions import Revision

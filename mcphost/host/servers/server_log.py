@@ -7,8 +7,7 @@ from typing import Literal
 
 from mcphost.errors import MalformedMessage
 from mcphost.host.events import EventBus, ServerLog
-from mcphost.protocol.logging import LEVELS, severity
-from mcphost.protocol.notifications import LoggingMessageNotification
+from mcphost.protocol.notifications import LEVELS, LoggingMessageNotification, severity
 from mcphost.redact import redact_registered
 from mcphost.serialization import Raw, decode
 

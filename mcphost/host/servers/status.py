@@ -7,7 +7,7 @@ from shlex import quote
 import anyio
 
 from mcphost.client.session import Account, ServerFacts
-from mcphost.config.package_runners import is_installer
+from mcphost.config.restrictions import is_installer
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import ConsentDenied, McpHostError, SignInRequired, StartupError, UsageError
 from mcphost.host.events import EventBus, ServerState, ServerStateName

@@ -21,7 +21,7 @@ from mcphost.host.questions.questions import AcceptToolChanges, ReviewToolChange
 from mcphost.host.servers.catalog import ServerListing, ToolDefinition, fingerprint
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, dumps, loads, replace
-from mcphost.store.tool_fingerprints import ToolFingerprint, ToolFingerprintStore
+from mcphost.store.tools import ToolFingerprint, ToolFingerprintStore
 
 MAX_LINES = 1_000
 """Compared lines of one definition; longer ones end with a note and the fingerprint."""

@@ -1,22 +1,25 @@
-"""Executor of approved tool calls: sends, validates the result, reports and records the outcome."""
+"""Executor of approved and of manual calls: sends, validates the result, reports and records the outcome."""
 
 import itertools
 import time
 from collections.abc import Callable
+from shlex import quote
 from typing import Any
 
 from mcphost.client.session import Session
 from mcphost.errors import ConnectionLost, ConsentDenied, McpHostError, RequestNotSent, RequestRefused, ServerError
 from mcphost.host.audit.audit_log import AuditLog, AuditSpan, AuditSubject
-from mcphost.host.consent.policy import Approval
+from mcphost.host.consent.policy import Approval, ConsentPolicy
 from mcphost.host.events import EventBus, ToolFinished, ToolStarted
 from mcphost.host.questions.questions import ResultPart
 from mcphost.host.results.presentation import RenderedResult, join_parts, make_parts_async
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks, ProgressTracker, TrackedTask
+from mcphost.host.servers.servers import Servers
 from mcphost.host.servers.tool_registry import OfferedTool
 from mcphost.host.tools.builtin_tools import ResultTool
-from mcphost.host.tools.schema_validation import OutputValidation, validate_output
+from mcphost.host.tools.schema_validation import ArgumentValidator, OutputValidation, SchemaErrors, validate_output
 from mcphost.host.tools.tool_outcome import log_call
+from mcphost.host.views import ManualCallResult
 from mcphost.protocol.base import Notification
 from mcphost.protocol.jsonrpc import INVALID_PARAMS
 from mcphost.protocol.notifications import LoggingMessageNotification, ProgressNotification
@@ -266,3 +269,38 @@ def error_text(error: McpHostError) -> str:
     if isinstance(error, ServerError) and error.may_have_run:
         return f"{error.message} {MAY_HAVE_RUN}"
     return error.message
+
+
+class ManualCalls:
+    """The user's own calls of tools."""
+
+    def __init__(
+        self, servers: Servers, consent: ConsentPolicy, executor: ToolExecutor, validator: ArgumentValidator
+    ) -> None:
+        self._servers = servers
+        self._consent = consent
+        self._executor = executor
+        self._validator = validator
+
+    async def call(self, server: str, tool: str, arguments: dict[str, Any]) -> ManualCallResult:
+        """Run a call.
+
+        Raises ServerError, UsageError (unknown tool), and ConsentDenied for an unapproved server, a changed tool, or a
+        call that the configuration never allows.
+        """
+        offered = await self._servers.get_tool(server, tool)
+        if tool in offered.connection.tool_changes.quarantined:
+            raise ConsentDenied(
+                f"The tool {tool!r} of {server!r} changed and is quarantined.",
+                f"Review the change: mcphost servers changes {quote(server)}",
+            )
+        await self._consent.check_manual_call(offered, arguments)
+        execution = await self._executor.execute_manual(offered, arguments)
+        return ManualCallResult(execution.result, execution.rendered.text, execution.seconds, execution.validation)
+
+    async def validate(self, server: str, tool: str, arguments: dict[str, Any]) -> SchemaErrors:
+        """Return the errors of these arguments against the tool's inputSchema, none if they may be sent.
+
+        Raises ServerError, ConsentDenied or UsageError.
+        """
+        return await self._validator.validate(await self._servers.get_tool(server, tool), arguments)

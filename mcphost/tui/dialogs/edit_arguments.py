@@ -24,7 +24,7 @@ from mcphost.tui.forms.text_fields import JSON_NULL
 from mcphost.tui.input_guard import AnswerGuard
 from mcphost.tui.messages import ArgumentCheckRequested, EditorRequested
 from mcphost.tui.screen_text import clean
-from mcphost.tui.widgets.ordered_input import OrderedTextArea
+from mcphost.tui.widgets.inputs import OrderedTextArea
 
 if TYPE_CHECKING:
     from mcphost.host.tools.schema_validation import SchemaErrors

@@ -16,7 +16,7 @@ from mcphost.serialization import dumps, loads
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.forms.form import Form
 from mcphost.tui.screen_text import clean, clean_line, is_clean
-from mcphost.tui.widgets.ordered_input import OrderedTextArea
+from mcphost.tui.widgets.inputs import OrderedTextArea
 
 
 class FillFormDialog(Dialog[FormVerdict]):

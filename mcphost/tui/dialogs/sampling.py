@@ -24,8 +24,7 @@ from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.forms.form import Form
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.widgets.image_view import ImageView, create_image_views
-from mcphost.tui.widgets.key_values import KeyValueList
-from mcphost.tui.widgets.quoted_text import QuotedPart, QuotedText
+from mcphost.tui.widgets.key_values import KeyValueList, QuotedPart, QuotedText
 
 MAX_CHARACTERS = 100_000
 """Maximum characters of a text; a longer one cannot be read here, so it cannot be approved."""

@@ -8,7 +8,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input
 
-from mcphost.host.questions.secret_storage import (
+from mcphost.host.questions.sign_in import (
     ChooseSecretStorage,
     EnterPassphrase,
     KeepInEncryptedFile,
@@ -21,8 +21,8 @@ from mcphost.host.questions.secret_storage import (
 )
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.screen_text import clean, clean_line
+from mcphost.tui.widgets.inputs import LabeledInput, LabeledInputGroup
 from mcphost.tui.widgets.key_values import KeyValueList
-from mcphost.tui.widgets.prompt_line import LabeledInput, LabeledInputGroup
 
 _MAX_PATH = 4_096
 

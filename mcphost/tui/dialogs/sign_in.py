@@ -27,9 +27,8 @@ from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.dialogs.visit_url import highlight_host
 from mcphost.tui.messages import CopyRequested, QrCodeRequested
 from mcphost.tui.screen_text import clean, clean_line
+from mcphost.tui.widgets.inputs import LabeledInput, LabeledInputGroup, OrderedInput
 from mcphost.tui.widgets.key_values import KeyValueList
-from mcphost.tui.widgets.ordered_input import OrderedInput
-from mcphost.tui.widgets.prompt_line import LabeledInput, LabeledInputGroup
 
 NO_BROWSER = "No browser can open on this machine."
 BROWSER_HELP = (

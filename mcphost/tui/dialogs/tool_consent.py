@@ -9,7 +9,6 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input
 
-from mcphost.config.confusable_names import describe_name_risk
 from mcphost.config.rules import Rule, exact_pattern
 from mcphost.host.questions.questions import (
     AllowAlways,
@@ -36,8 +35,9 @@ from mcphost.tui.file_diff import FileDiffRequested, TextDiff, diff_replacements
 from mcphost.tui.messages import Section, TextViewRequested
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.widgets.code_text import render_code
+from mcphost.tui.widgets.inputs import OrderedInput
 from mcphost.tui.widgets.key_values import KeyValueList, render_diff_lines
-from mcphost.tui.widgets.ordered_input import OrderedInput
+from mcphost.unicode_forms import describe_name_risk
 
 _MAX_DESCRIPTION_LENGTH = 4_000
 _MAX_HEADLINE_LENGTH = 56

@@ -16,7 +16,7 @@ from textual.widgets.option_list import Option
 from mcphost.errors import McpHostError, UnsupportedCapability
 from mcphost.protocol.completion import Completion
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.widgets.ordered_input import OrderedInput
+from mcphost.tui.widgets.inputs import OrderedInput
 
 SUGGEST_DELAY = 0.15
 """Seconds without a key before the server is asked."""

@@ -14,7 +14,7 @@ from mcphost.host.questions.form_fields import Field, accepts_empty_text
 from mcphost.serialization import dumps, loads
 from mcphost.tui.forms.field_messages import FieldChanged, FocusMoveRequested, request_focus_move
 from mcphost.tui.screen_text import clean
-from mcphost.tui.widgets.ordered_input import OrderedInput, OrderedTextArea
+from mcphost.tui.widgets.inputs import OrderedInput, OrderedTextArea
 
 MAX_EDITABLE_LENGTH = 4_000
 _MAX_INLINE_JSON = 60

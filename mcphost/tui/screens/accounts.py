@@ -24,7 +24,7 @@ from mcphost.host.views import ServerView
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, describe_error
-from mcphost.tui.widgets.ordered_input import OrderedInput
+from mcphost.tui.widgets.inputs import OrderedInput
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host

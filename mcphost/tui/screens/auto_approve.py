@@ -14,7 +14,7 @@ from mcphost.host.questions.form_fields import Field, Option
 from mcphost.tui.forms.choice_fields import ChoiceList
 from mcphost.tui.forms.field_messages import FocusMoveRequested
 from mcphost.tui.screens.form_screen import FormScreen
-from mcphost.tui.widgets.ordered_input import OrderedInput
+from mcphost.tui.widgets.inputs import OrderedInput
 
 if TYPE_CHECKING:
     from mcphost.host.consent.auto_approve import AutoApproval

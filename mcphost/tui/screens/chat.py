@@ -11,6 +11,7 @@ from textual.containers import Horizontal
 from textual.screen import Screen
 
 from mcphost.errors import McpHostError
+from mcphost.tui.commands import build_completions
 from mcphost.tui.keymap import find_slash_command
 from mcphost.tui.messages import (
     ActionRequested,
@@ -22,11 +23,17 @@ from mcphost.tui.messages import (
     ScrollRequested,
 )
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.screens.completions import build_completions
 from mcphost.tui.transcript.blocks import UserMessage
 from mcphost.tui.transcript.transcript import Transcript
-from mcphost.tui.widgets.composer import HORIZONTAL_MARGIN, ROOMY_HEIGHT, CompletionItem, Composer, ComposerInput
-from mcphost.tui.widgets.draft import Draft, join_drafts
+from mcphost.tui.widgets.composer import (
+    HORIZONTAL_MARGIN,
+    ROOMY_HEIGHT,
+    CompletionItem,
+    Composer,
+    ComposerInput,
+    Draft,
+    join_drafts,
+)
 from mcphost.tui.widgets.server_list import ServerList
 from mcphost.tui.widgets.status_bars import FOOTER_KEYS, AutoApprovalBar, KeyBar, TopBar, TopBarStatus
 
@@ -305,7 +312,7 @@ class ChatScreen(Screen[None]):
             self.run_worker(partial(self._send, written, attachments), group="turn")
 
     def _explain_unknown_command(self, text: str) -> str:
-        from mcphost.tui.slash_commands import explain_unknown_command
+        from mcphost.tui.commands import explain_unknown_command
 
         return explain_unknown_command(text, (offer.title for offer in self.list_completions("/")))
 

@@ -16,9 +16,9 @@ from mcphost.host.results.icon_policy import find_drawable
 from mcphost.protocol.base import Icon
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.image_view import ImageView
+from mcphost.tui.widgets.inputs import OrderedInput
 from mcphost.tui.widgets.key_values import layout_pairs
 from mcphost.tui.widgets.long_text import LongText
-from mcphost.tui.widgets.ordered_input import OrderedInput
 from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
 from mcphost.tui.widgets.status_bars import KeyBar
 

@@ -1,4 +1,4 @@
-"""Servers (F3): state, revision, capabilities, account, lists and log; restart, sign in and out."""
+"""Servers (F3): state, revision, capabilities, account, lists, tools and log; restart, sign in and out."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -8,7 +8,6 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widgets import OptionList
 
-from mcphost.config.confusable_names import describe_name_risk
 from mcphost.errors import McpHostError
 from mcphost.host.questions.sign_in import describe_scope
 from mcphost.host.results.icon_policy import parse_icons
@@ -16,10 +15,13 @@ from mcphost.host.servers.accounts import describe_client, describe_discovery, d
 from mcphost.host.views import ServerView, summarize_catalog
 from mcphost.pluralize import pluralize
 from mcphost.protocol.revisions import Revision
+from mcphost.protocol.tools import Tool
 from mcphost.tui.screens.folders import describe_known_roots
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, describe_error
+from mcphost.tui.screens.resources import format_text
 from mcphost.tui.widgets.long_text import LongText
 from mcphost.tui.widgets.server_list import STATES, describe_starting
+from mcphost.unicode_forms import describe_name_risk
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
@@ -242,8 +244,6 @@ class ServersScreen(ListScreen):
 
     def action_tools(self) -> None:
         """Show the tools of the server, to inspect and toggle."""
-        from mcphost.tui.screens.tools import ToolsScreen
-
         if row := self.current_row():
             self.app.push_screen(ToolsScreen(self.host, row.value))  # pyright: ignore[reportUnknownMemberType]
 
@@ -271,3 +271,90 @@ class ServersScreen(ListScreen):
         """Ask again about quarantined tools."""
         if (row := self.current_row()) and not self.host.quarantine.ask_again(row.value):
             self.show_about(Content(f"No tool of {row.title} is quarantined."))
+
+
+def describe_annotations(tool: Tool) -> str:
+    """Return the server's annotations of a tool as text."""
+    said = tool.annotations
+    if said is None:
+        return ""
+    words = (
+        (said.read_only_hint, "read-only", "writes"),
+        (said.destructive_hint, "destroys", "non-destructive"),
+        (said.open_world_hint, "outside access", "no outside access"),
+    )
+    return ", ".join(yes if value else no for value, yes, no in words if value is not None)
+
+
+class ToolsScreen(ListScreen):
+    """All tools of the server; disabled ones are marked."""
+
+    TITLE_TEXT: ClassVar[str] = "Tools"
+    EMPTY_TEXT: ClassVar[str] = (
+        "This server lists no tools, or is not connected. They appear here as soon as it lists some."
+    )
+    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("space", "toggle", "screen.toggle_tool"),)
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "toggle_tool", show=False)]
+
+    def __init__(self, host: "Host", server: str) -> None:
+        super().__init__()
+        self.host = host
+        self.server = server
+
+    @property
+    def _server_view(self) -> ServerView:
+        return self.host.servers.view(self.server)
+
+    def load(self) -> Sequence[ListRow]:
+        """Return the tools."""
+        view = self._server_view
+        out: list[ListRow] = []
+        for tool in view.catalog.tools:
+            words = (tool.description or tool.title or "").strip().split("\n")[0]
+            if tool.name in view.disabled_tools:
+                out.append(ListRow(tool, tool.name, f"off · {words}" if words else "off", "○", "$muted"))
+            elif tool.name in view.quarantined:
+                out.append(
+                    ListRow(tool, tool.name, f"quarantined · {words}" if words else "quarantined", "▲", "$warning")
+                )
+            else:
+                out.append(ListRow(tool, tool.name, words, "●", "$success"))
+        return out
+
+    def _describe_availability(self, view: ServerView, tool: Tool) -> str:
+        if tool.name in view.disabled_tools:
+            by_file = self.host.tool_toggles.disabled_by(view.config, tool.name) == "file"
+            return f'no: "disabledTools" in {view.config.file}' if by_file else "no: turned off by you"
+        return "no: quarantined after a change" if tool.name in view.quarantined else "yes"
+
+    def show_details(self, row: ListRow) -> None:
+        """Show description, annotations and schema of a tool."""
+        tool: Tool = row.value
+        known = [
+            ("tool", tool.name),
+            ("title", tool.title or ""),
+            ("server", self.server),
+            ("enabled", self._describe_availability(self._server_view, tool)),
+            ("annotations", describe_annotations(tool)),
+        ]
+        self.show_icon(tool.icons)
+        self.show_about(clean_pairs(known))
+        schema = format_text(bytes(tool.input_schema).decode("utf-8", "replace"), "json")
+        self.query_one(LongText).show(f"{tool.description or ''}\n\narguments:\n{schema}".strip())
+
+    def open_row(self, row: ListRow) -> None:
+        """Toggle the tool."""
+        self.action_toggle_tool()
+
+    def action_toggle_tool(self) -> None:
+        """Toggle the selected tool, also for later runs."""
+        if row := self.current_row():
+            self.run_worker(partial(self._toggle_tool, row.value.name), group="switch")
+
+    async def _toggle_tool(self, tool: str) -> None:
+        try:
+            await self.host.servers.set_tool_enabled(
+                self.server, tool, enabled=tool in self._server_view.disabled_tools
+            )
+        except McpHostError as error:
+            self.notify(str(error), severity="warning", markup=False)

@@ -14,8 +14,8 @@ from mcphost.errors import StoreError
 from mcphost.pluralize import pluralize
 from mcphost.tui.messages import CopyRequested, Section, join_sections
 from mcphost.tui.screen_text import clean_line
+from mcphost.tui.widgets.inputs import OrderedInput
 from mcphost.tui.widgets.long_text import LongText
-from mcphost.tui.widgets.ordered_input import OrderedInput
 from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
 from mcphost.tui.widgets.status_bars import KeyBar
 

@@ -24,8 +24,7 @@ from mcphost.tui.messages import CopyRequested, ImageDecodeRequested, LinkClicke
 from mcphost.tui.screen_text import render_with_blank_rows
 from mcphost.tui.transcript.blocks import SpeakerHeading, ThinkingBlock, TranscriptBlock
 from mcphost.tui.transcript.image_block import ImageCard
-from mcphost.tui.transcript.layout import BlockLayout
-from mcphost.tui.transcript.renderer import LINES_PER_BLOCK, BlockRenderer, list_plain_lines
+from mcphost.tui.transcript.layout import LINES_PER_BLOCK, BlockLayout, BlockRenderer, list_plain_lines
 from mcphost.tui.transcript.streaming import StreamingText
 from mcphost.tui.transcript.tool_card import ToolCard
 

@@ -94,7 +94,7 @@ class ServerList(Widget):
         return Content("\n").join(lines)
 
     def _render_row(self, row: ServerRow, width: int) -> Content:
-        from mcphost.config.confusable_names import (
+        from mcphost.unicode_forms import (
             describe_name_risk,
         )  # not imported before the first frame, which has no rows
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from mcphost.auth import device_flow
+from mcphost.auth import authorization_flow
 
 
 @pytest.fixture
 def fast_device_polling(monkeypatch: pytest.MonkeyPatch) -> None:
     """Poll the device flow at once, whatever interval the server requests."""
-    monkeypatch.setattr(device_flow, "MIN_INTERVAL", 0.01)
-    monkeypatch.setattr(device_flow, "DEFAULT_INTERVAL", 0.05)
+    monkeypatch.setattr(authorization_flow, "MIN_INTERVAL", 0.01)
+    monkeypatch.setattr(authorization_flow, "DEFAULT_INTERVAL", 0.05)

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from mcphost import redact
-from mcphost.auth.code_flow import AuthorizationAttempt, s256_challenge
+from mcphost.auth.authorization_flow import AuthorizationAttempt, s256_challenge
 from mcphost.auth.discovery import (
     AuthorizationServerMetadata,
     UntrustedMetadata,

@@ -5,7 +5,7 @@ import threading
 import time
 from pathlib import Path
 
-from mcphost.auth.file_lock import lock_file_blocking
+from mcphost.config.file_edits import lock_file_blocking
 
 
 def is_locked(path: Path) -> bool:

@@ -7,8 +7,8 @@ import pytest
 
 from mcphost.auth import accounts
 from mcphost.auth import tokens as tokens_of
+from mcphost.auth.accounts import TokenAges, suspend_aware_time
 from mcphost.auth.keyring_backend import MemoryBackend
-from mcphost.auth.token_expiry import TokenAges, suspend_aware_time
 from mcphost.auth.token_store import TokenStore
 from mcphost.host.servers.accounts import describe_validity, validity
 from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, create_oauth, run_peer, send_request, send_with_sign_in

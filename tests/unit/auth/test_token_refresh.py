@@ -8,13 +8,13 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.auth import file_lock
 from mcphost.auth.accounts import INDEX_FILE
 from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_http import EndpointUnreachable
 from mcphost.auth.oauth_provider import MAX_STEP_UPS
 from mcphost.auth.token_store import TokenStore
 from mcphost.auth.user_interaction import SignInFailed
+from mcphost.config import file_edits
 from mcphost.errors import McpHostError
 from mcphost.serialization import replace
 from tests.unit.auth.oauth_peer import (
@@ -522,7 +522,7 @@ async def test_a_refresh_waits_for_another_process_and_uses_its_tokens(
         return TokenStore(SharedFolderBackend(tmp_path / "vault"), tmp_path)
 
     token_store, second, noticed = another(), anyio.Event(), anyio.Event()
-    token, flock = OAuthPeer.token, file_lock.fcntl.flock
+    token, flock = OAuthPeer.token, file_edits.fcntl.flock
 
     def held(handle: int, how: int) -> None:
         try:
@@ -542,7 +542,7 @@ async def test_a_refresh_waits_for_another_process_and_uses_its_tokens(
         await send_with_sign_in(auth, peer)
         await age_sign_in(auth, token_store)
         peer.token = slow.__get__(peer)  # type: ignore[method-assign]
-        monkeypatch.setattr(file_lock.fcntl, "flock", held)
+        monkeypatch.setattr(file_edits.fcntl, "flock", held)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(send_request, auth, peer)
             await second.wait()
@@ -609,7 +609,7 @@ async def test_a_symlinked_lock_creates_nothing_at_its_target(tmp_path: Path) ->
     elsewhere, lock = tmp_path / "elsewhere", tmp_path / "locks" / "x.lock"
     lock.parent.mkdir()
     lock.symlink_to(elsewhere)
-    async with file_lock.lock_file(lock):
+    async with file_edits.lock_file(lock):
         assert not elsewhere.exists()
 
 

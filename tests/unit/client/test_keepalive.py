@@ -5,7 +5,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.client import keepalive
+from mcphost.client import handshake_session
 from mcphost.client.handshake_session import HandshakeSession
 from mcphost.client.session import ServerRequestContext
 from mcphost.config.schema import Limits
@@ -50,7 +50,7 @@ async def test_an_active_server_and_one_with_pings_disabled_are_not_pinged() -> 
 
 @pytest.mark.req("ping.timeout")
 async def test_three_pings_missed_in_a_row_are_reported_and_end_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keepalive, "MIN_PING_TIMEOUT", 0.05)
+    monkeypatch.setattr(handshake_session, "MIN_PING_TIMEOUT", 0.05)
     peer = ScriptedServer(lambda peer, method, params: NO_REPLY)
     async with connect_to(peer, limits=OFTEN, era="handshake") as session:
         reason = await session.wait_closed()
@@ -63,7 +63,7 @@ async def test_three_pings_missed_in_a_row_are_reported_and_end_the_session(monk
 
 @pytest.mark.req("ping.timeout")
 async def test_an_answered_ping_resets_the_count_of_missed_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keepalive, "MIN_PING_TIMEOUT", 0.2)
+    monkeypatch.setattr(handshake_session, "MIN_PING_TIMEOUT", 0.2)
     missing = iter([True, True, False, True, True, False] + [False] * 1_000)
     peer = ScriptedServer(lambda peer, method, params: NO_REPLY if next(missing) else {})
     async with connect_to(peer, limits=OFTEN, era="handshake") as session:
@@ -91,8 +91,8 @@ async def test_a_server_busy_with_a_call_is_not_pinged_and_not_abandoned() -> No
 
 @pytest.mark.req("ping.timeout")
 async def test_a_lost_http_server_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keepalive, "MAX_MISSED_PINGS", 2)
-    monkeypatch.setattr(keepalive, "MIN_PING_TIMEOUT", 0.2)
+    monkeypatch.setattr(handshake_session, "MAX_MISSED_PINGS", 2)
+    monkeypatch.setattr(handshake_session, "MIN_PING_TIMEOUT", 0.2)
     async with open_http_session(handshake_server(lambda item: item.reply(503)), limits=OFTEN) as (session, _):
         with anyio.fail_after(20):
             assert "2 pings in a row" in (await session.wait_closed()).message

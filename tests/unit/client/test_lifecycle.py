@@ -21,7 +21,7 @@ from mcphost.errors import (
 )
 from mcphost.protocol.base import ClientRequest, Notification
 from mcphost.protocol.jsonrpc import ErrorData
-from mcphost.protocol.logging import SetLevel
+from mcphost.protocol.notifications import SetLevel
 from mcphost.protocol.prompts import GetPrompt, ListPrompts
 from mcphost.protocol.resources import ListResources, Subscribe
 from mcphost.protocol.revisions import HANDSHAKE_REVISIONS, Era, Revision

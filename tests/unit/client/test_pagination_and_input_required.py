@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from mcphost.client import pagination
-from mcphost.client.change_notifications import ChangeNotifications
 from mcphost.client.pagination import list_prompts, list_resource_templates, list_resources, list_tools
+from mcphost.client.result_cache import ChangeNotifications
 from mcphost.client.session import ServerRequestContext, WatchedChanges
 from mcphost.errors import ConsentDenied, MalformedMessage, ServerError, TooManyInputRounds
 from mcphost.protocol.jsonrpc import ErrorData

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from mcphost.config.confusable_names import confusable_pairs, describe_name_risk
 from mcphost.config.loader import load_config
 from mcphost.config.mcp_json import parse_servers
 from mcphost.host.servers.approval import server_warnings
+from mcphost.unicode_forms import confusable_pairs, describe_name_risk
 
 
 @pytest.mark.parametrize("name", ["gіthub", "ｇｉｔhub", "GITΗUB", "git‐hub", "ѕсоре"])

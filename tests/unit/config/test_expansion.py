@@ -3,9 +3,9 @@
 import pytest
 
 from mcphost.config.approval_digest import describe_server, server_digest
-from mcphost.config.expansion import expand_server, list_references
-from mcphost.config.oauth import FIELD_BY_KEY
+from mcphost.config.mcp_json import FIELD_BY_KEY
 from mcphost.config.schema import OAuthConfig, ServerConfig
+from mcphost.config.secrets import expand_server, list_references
 from mcphost.errors import ConfigError
 from mcphost.host.servers.approval import make_question
 from mcphost.redact import redact

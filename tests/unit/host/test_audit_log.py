@@ -30,8 +30,7 @@ from mcphost.host.questions.questions import (
     ReviewToolChanges,
     ToolChange,
 )
-from mcphost.host.questions.secret_storage import EnterPassphrase, UnlockSecrets
-from mcphost.host.questions.sign_in import PastedRedirect, SignInQuestion
+from mcphost.host.questions.sign_in import EnterPassphrase, PastedRedirect, SignInQuestion, UnlockSecrets
 from mcphost.redact import register_secret
 from mcphost.serialization import dumps, encode, replace
 from mcphost.store.audit_reader import AuditFilter, AuditReader

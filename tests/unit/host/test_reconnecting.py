@@ -25,7 +25,7 @@ from mcphost.host.servers import connection, server_log, tool_changes
 from mcphost.host.servers.server_log import ServerLogBuffer
 from mcphost.protocol.tools import CallTool
 from mcphost.store.database import Database
-from mcphost.store.tool_fingerprints import ToolFingerprintStore
+from mcphost.store.tools import ToolFingerprintStore
 from mcphost.transport import http_pool
 from tests.event_loop import wait_until
 from tests.fakes.frontend import ScriptedFrontend

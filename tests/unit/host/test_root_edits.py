@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from mcphost.config.loader import load_config, read_project_file
-from mcphost.config.roots import WORKSPACE_FOLDER
 from mcphost.config.schema import AuditConfig, HostConfig, RootConfig
+from mcphost.config.settings import WORKSPACE_FOLDER
 from mcphost.errors import UsageError
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.events import RootsChanged, RootsShared

@@ -11,8 +11,8 @@ import anyio.lowlevel
 import pytest
 
 from mcphost.client.session import ServerRequestContext
-from mcphost.config.roots import MAX_ROOTS
 from mcphost.config.schema import AuditConfig, RootConfig
+from mcphost.config.settings import MAX_ROOTS
 from mcphost.errors import StoreError, UsageError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.questions.questions import (

@@ -22,7 +22,7 @@ from mcphost.host.questions.questions import (
 )
 from mcphost.host.server_requests import sampling
 from mcphost.host.server_requests.sampling import PROVIDER_ID_KEY
-from mcphost.host.server_requests.sampling_limits import OPEN_SECONDS, SamplingNesting
+from mcphost.host.server_requests.sampling_policy import OPEN_SECONDS, SamplingNesting
 from mcphost.llm.demo_model import DemoModel
 from mcphost.llm.messages import ImagePart, TextPart, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ModelFacts, StreamFinished, TextDelta, ToolUseReady, Usage

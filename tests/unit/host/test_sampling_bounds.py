@@ -18,8 +18,13 @@ from mcphost.host.server_requests.sampling import (
     parse_sampling_request,
     reply_blocks,
 )
-from mcphost.host.server_requests.sampling_limits import SamplingBudget, SamplingNesting, estimate_tokens
-from mcphost.host.server_requests.sampling_models import MAX_CONVERSATION, SamplingModels
+from mcphost.host.server_requests.sampling_policy import (
+    MAX_CONVERSATION,
+    SamplingBudget,
+    SamplingModels,
+    SamplingNesting,
+    estimate_tokens,
+)
 from mcphost.llm.messages import ImagePart, Message, TextPart, ToolUsePart
 from mcphost.llm.model import TextDelta
 from mcphost.protocol.sampling import parse_sampling_messages

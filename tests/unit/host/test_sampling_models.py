@@ -12,8 +12,7 @@ from mcphost.config.settings import parse_settings
 from mcphost.errors import UsageError
 from mcphost.headless.question_answers import parse_answer
 from mcphost.host.questions.questions import ApproveUnchanged, Deny, EditedRequest, ModelCandidate, ReviewSampling
-from mcphost.host.server_requests.sampling_limits import SamplingBudget
-from mcphost.host.server_requests.sampling_models import choose_model
+from mcphost.host.server_requests.sampling_policy import SamplingBudget, choose_model
 from mcphost.llm.model import ModelFacts
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round

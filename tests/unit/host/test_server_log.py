@@ -8,8 +8,7 @@ from mcphost import redact
 from mcphost.host.events import EventBus
 from mcphost.host.servers import server_log
 from mcphost.host.servers.server_log import MAX_CHARS, MAX_LINES, MAX_LINES_PER_SECOND, ServerLogBuffer
-from mcphost.protocol.logging import LEVELS, severity
-from mcphost.protocol.notifications import LoggingMessageNotification
+from mcphost.protocol.notifications import LEVELS, LoggingMessageNotification, severity
 from mcphost.serialization import Raw, encode
 
 

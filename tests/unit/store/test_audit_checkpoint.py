@@ -6,7 +6,7 @@ from threading import Thread
 
 import pytest
 
-from mcphost.store.audit_checkpoint import AuditCheckpoint, AuditPosition
+from mcphost.store.audit_store import AuditCheckpoint, AuditPosition
 
 ONE, TWO = AuditPosition(1, "a" * 64), AuditPosition(2, "b" * 64)
 

@@ -13,11 +13,11 @@ import anyio
 import pytest
 
 from mcphost.llm.messages import Message, TextPart
-from mcphost.store.audit_checkpoint import AuditCheckpoint
 from mcphost.store.audit_store import (
     FIELDS,
     MAX_DETAIL_LENGTH,
     MAX_INTEGER,
+    AuditCheckpoint,
     AuditRecord,
     AuditStore,
     load_legacy_records,

@@ -12,9 +12,8 @@ import pytest
 
 from mcphost.errors import StoreError
 from mcphost.serialization import dumps
-from mcphost.store.audit_checkpoint import INITIAL_HASH
 from mcphost.store.audit_reader import AuditFilter, AuditReader, AuditVerification, to_export
-from mcphost.store.audit_store import FIELDS, TRIGGERS, AuditRecord, AuditStore, row_hash
+from mcphost.store.audit_store import FIELDS, INITIAL_HASH, TRIGGERS, AuditRecord, AuditStore, row_hash
 from tests.event_loop import run_in_new_thread
 
 ROWS = 12

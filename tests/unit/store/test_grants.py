@@ -13,7 +13,7 @@ from mcphost.store import migrations
 from mcphost.store.database import Database
 from mcphost.store.grants import CHANGED_REASON, EXPIRED_REASON, Grant, GrantStore, TrustedServer
 from mcphost.store.roots import FolderAnswerStore
-from mcphost.store.tool_fingerprints import ToolFingerprint, ToolFingerprintStore
+from mcphost.store.tools import ToolFingerprint, ToolFingerprintStore
 
 pytestmark = pytest.mark.anyio
 

@@ -13,8 +13,7 @@ from textual.selection import Selection
 from mcphost.tui.messages import Section
 from mcphost.tui.screen_text import clean, measure_character
 from mcphost.tui.widgets.key_values import layout_pairs
-from mcphost.tui.widgets.long_text import MAX_CLEANED_WHOLE, LongText, prepare_row, prepare_text
-from mcphost.tui.widgets.row_index import RowIndex
+from mcphost.tui.widgets.long_text import MAX_CLEANED_WHOLE, LongText, RowIndex, prepare_row, prepare_text
 from tests.fakes.long_text_app import LongTextApp
 
 PIECES = [

@@ -4,8 +4,8 @@ from time import monotonic
 
 import pytest
 
+from mcphost.tui.commands import explain_unknown_command
 from mcphost.tui.keymap import find_slash_command
-from mcphost.tui.slash_commands import explain_unknown_command
 
 NAMES = ["/help", "/history", "/theme", "/files:summarize", "/quit"]
 

@@ -1,4 +1,4 @@
-"""Storage of each tool as it was first seen or last accepted: digests and the compressed definition."""
+"""Storage of tools: as each was first seen or last accepted, and which ones the user switched off."""
 
 import sqlite3
 import time
@@ -162,3 +162,31 @@ def _decompress(compressed: bytes) -> bytes:
         return zlib.decompressobj().decompress(compressed, MAX_DEFINITION_BYTES)
     except zlib.error:
         return b""
+
+
+MAX_ROWS = 20_000
+
+
+class ToolToggleStore:
+    """Disabled tools by server name. Every method may raise StoreError."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def load_disabled(self) -> tuple[tuple[str, str], ...]:
+        """Return server and tool name of each disabled tool, newest first, at most 20,000."""
+
+        def work(db: sqlite3.Connection) -> list[tuple[str, str]]:
+            return db.execute("SELECT server, tool FROM switches ORDER BY at DESC LIMIT ?", (MAX_ROWS,)).fetchall()
+
+        return tuple(await self._database.run(work))
+
+    async def save(self, server: str, tool: str, *, enabled: bool) -> None:
+        """Store whether a tool is enabled."""
+
+        def work(db: sqlite3.Connection) -> None:
+            db.execute("DELETE FROM switches WHERE server = ? AND tool = ?", (server, tool))
+            if not enabled:
+                db.execute("INSERT INTO switches (server, tool, at) VALUES (?, ?, ?)", (server, tool, time.time()))
+
+        await self._database.run(work)

@@ -1,0 +1,104 @@
+"""Commands typed with a slash: the palette, completions in the message, and detection of mistyped ones."""
+
+import difflib
+import re
+from collections.abc import Iterable
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+
+from mcphost.tui.keymap import ACTIONS
+from mcphost.tui.screen_text import clean_line
+from mcphost.tui.widgets.composer import CompletionItem
+
+if TYPE_CHECKING:
+    from mcphost.host.views import ServerView
+
+
+_COMMAND_PATTERN = re.compile(r"/([^\W\d_][\w:-]{0,60})(?!\S)")
+# Root folders of Linux and macOS: a text that begins with one is a message about a path.
+_ROOT_FOLDERS = frozenset({
+    "bin", "boot", "dev", "etc", "home", "lib", "lib64", "media", "mnt", "opt", "proc", "root", "sbin", "srv", "sys",
+    "tmp", "usr", "var", "Applications", "Library", "System", "Users", "Volumes", "private",
+})  # fmt: skip
+_MAX_COMPARED_NAMES = 500
+
+
+def explain_unknown_command(text: str, names: Iterable[str]) -> str:
+    """Return the error for a text that looks like an unknown slash command; empty for a message.
+
+    `names` are the commands with their slash. A text with a space before the slash is a message.
+    """
+    match = _COMMAND_PATTERN.match(text)
+    if match is None or (match[1] in _ROOT_FOLDERS and text[match.end() :].strip()):
+        return ""
+    typed = match[0]
+    near = difflib.get_close_matches(typed.lower(), islice(names, _MAX_COMPARED_NAMES), n=1, cutoff=0.7)
+    if near and near[0] == typed:
+        error = f"{clean_line(typed, 60)} takes no arguments."
+    else:
+        hint = f" Did you mean {clean_line(near[0], 60)}?" if near else ""
+        error = f"Unknown command {clean_line(typed, 60)}.{hint}"
+    return f"{error} To send it as a message, put a space before it."
+
+
+def build_completions(kind: str, views: "Iterable[ServerView]") -> list[CompletionItem]:
+    """Return the completions for the popup that *trigger* opens."""
+    match kind:
+        case "/":
+            commands = [
+                CompletionItem("action", one.name, "", f"/{one.slash}", one.help) for one in ACTIONS if one.slash
+            ]
+            return [*commands, *(offer for view in views for offer in _prompt_completions(view))]
+        case "@":
+            return [offer for view in views for offer in _resource_completions(view)]
+        case _:
+            return [offer for view in views for offer in _tool_completions(view)]
+
+
+def _prompt_completions(view: "ServerView") -> Iterable[CompletionItem]:
+    for prompt in view.catalog.prompts:
+        yield CompletionItem(
+            "prompt", prompt.name, view.name, f"/{view.name}:{prompt.name}", prompt.description or "prompt"
+        )
+
+
+def _resource_completions(view: "ServerView") -> Iterable[CompletionItem]:
+    for one in view.catalog.resources:
+        yield CompletionItem(
+            "resource", one.uri, view.name, one.title or one.name or one.uri, f"{view.name} · {one.uri}"
+        )
+
+
+def _tool_completions(view: "ServerView") -> Iterable[CompletionItem]:
+    for tool in view.catalog.tools:
+        typed = f"!{view.name}/{tool.name}"
+        yield CompletionItem("text", typed, view.name, typed, (tool.description or "").split("\n")[0])
+
+
+class CommandPaletteProvider(Provider):
+    """Provider of every action but the palette itself."""
+
+    async def discover(self) -> Hits:
+        """Yield every action while nothing is typed."""
+        for action in ACTIONS:
+            if action.name != "palette":
+                yield DiscoveryHit(
+                    f"{action.title}  ({action.key_display})", partial(self._run, action.name), help=action.help
+                )
+
+    async def search(self, query: str) -> Hits:
+        """Yield the actions that match the query."""
+        matcher = self.matcher(query)
+        for action in ACTIONS:
+            # Match any name of the action: "theme" must find "Light or dark".
+            score = max(map(matcher.match, (action.title, action.label, action.slash)))
+            score = score or 0.1 * (query.lower() in action.help.lower())
+            if score and action.name != "palette":
+                shown = matcher.highlight(f"{action.title}  ({action.key_display})")
+                yield Hit(score, shown, partial(self._run, action.name), help=action.help)
+
+    async def _run(self, name: str) -> None:
+        await self.app.run_action(name)
