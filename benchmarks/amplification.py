@@ -242,7 +242,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", default="", help="cases whose name contains this")
     parser.add_argument("--list", action="store_true", help="print the names")
-    parser.add_argument("--markdown", action="store_true", help="print the table of docs/security.md")
+    parser.add_argument("--markdown", action="store_true", help="print the table of benchmarks/amplification.md")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="cases measured at the same time")
     options = parser.parse_args()
