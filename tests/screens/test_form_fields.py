@@ -10,7 +10,7 @@ from mcphost.tui.forms.choice_fields import ChoiceList, TristateCheckbox
 from mcphost.tui.forms.text_fields import LineEntry, TextEntry
 from tests.screens.ask_question import PendingQuestion
 from tests.screens.conftest import Run
-from tests.screens.example_fields import AGE_FIELD, NOTE_FIELD, WATCH_FIELD, form_question
+from tests.screens.example_fields import AGE_FIELD, NAME_FIELD, NOTE_FIELD, WATCH_FIELD, form_question
 
 pytestmark = pytest.mark.anyio
 
@@ -63,6 +63,17 @@ async def test_keys_in_one_piece_select_the_rows_they_were_pressed_at(run: Run) 
         it.press_together("down", " ", "down", "down", " ", "tab", "y", " ")
         await it.until(lambda: form.values()["watch"] is False, "the last key")
         assert form.values()["extras"] == ["g", "o"]
+
+
+async def test_text_typed_right_after_a_key_that_leaves_a_field_goes_into_the_next_one(run: Run) -> None:
+    fields = NAME_FIELD, replace(AGE_FIELD, default=None), EXTRAS, NOTE_FIELD, WATCH_FIELD
+    async with run(size=(80, 24)) as it:
+        form = await open_form(it, *fields)
+        await it.pilot.press("tab")
+        keys = *"Ada", "enter", *"30", "down", "down", " ", "enter", *"hi", "enter", "y", "up", *"!!"
+        it.press_together(*keys)
+        await it.until(lambda: form.values()["note"] == "hi!!", "the last key")
+        assert form.values() == {"name": "Ada", "age": 30, "extras": ["g"], "note": "hi!!", "watch": True}
 
 
 async def test_options_are_added_with_the_first_focus_and_start_on_the_selection(run: Run) -> None:

@@ -187,10 +187,13 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     async def process_key(self, key: str) -> bool:
         """Run the action of a key that can act at once; return whether it was one.
 
-        On the buttons and the text every key acts before the next one is delivered, so that text typed right after a
-        key that opens an input goes to the input, and not to a button or a key that answers.
+        In a form it is a key that leaves a field, and on the buttons and the text every key: each acts before the next
+        one is delivered, so that text typed right after it goes to the input that it opens or moves to.
         """
         focused, app = self.focused, cast("Any", self).app
+        for node in focused.ancestors if focused is not None else ():
+            if isinstance(node, Form):
+                return node.process_key(key)
         on_button = isinstance(focused, Button) and getattr(focused.parent, "id", None) == "buttons"
         if focused is None or not (on_button or focused.id == "body"):
             return False

@@ -18,7 +18,7 @@ from textual.widgets import Checkbox, OptionList, SelectionList
 from textual.widgets.selection_list import Selection
 
 from mcphost.host.questions.form_fields import Field
-from mcphost.tui.forms.field_messages import FieldChanged, request_focus_move
+from mcphost.tui.forms.field_messages import EXIT_KEYS, FieldChanged, request_focus_move
 from mcphost.tui.screen_text import clean_line
 
 _MAX_ROWS = 6
@@ -63,6 +63,10 @@ class TristateCheckbox(Checkbox, inherit_bindings=False):
     def _answers(self) -> list[bool | None]:
         return [True, False] if self.field.required else [True, False, None]
 
+    def exit_direction(self, key: str) -> int:
+        """Return where the key moves the focus."""
+        return EXIT_KEYS.get(key, 0)
+
     async def _on_key(self, event: events.Key) -> None:
         match event.key:
             case "space":
@@ -73,7 +77,7 @@ class TristateCheckbox(Checkbox, inherit_bindings=False):
                 self._cycle(1 if event.key == "right" else -1)
             case "backspace" | "delete":
                 self._set_value(self.field_value if self.field.required else None)
-            case key if not request_focus_move(self, key):
+            case key if not request_focus_move(self, self.exit_direction(key)):
                 return
             case _:
                 pass
@@ -229,14 +233,21 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
         if len(self.field.options) > _MAX_ROWS:
             self.border_subtitle = f"{(highlighted or 0) + 1} of {len(self.field.options)}"
 
+    def exit_direction(self, key: str) -> int:
+        """Return where the key moves the focus: arrow keys leave the list at its ends."""
+        at = self.highlighted if self.options else min(self.selected, default=None)
+        stays = (key == "up" and at) or (key == "down" and at != len(self.field.options) - 1)
+        return 0 if stays else EXIT_KEYS.get(key, 0)
+
     async def _on_key(self, event: events.Key) -> None:
         # Run at once: bindings run later than keys that were pressed right after.
-        last = len(self.field.options) - 1
-        is_long = last >= _MAX_ROWS
+        is_long = len(self.field.options) > _MAX_ROWS
         match event.key:
-            case "down" if self.highlighted != last:
+            case key if request_focus_move(self, self.exit_direction(key)):
+                pass
+            case "down":
                 self.action_cursor_down()
-            case "up" if self.highlighted:
+            case "up":
                 self.action_cursor_up()
             case "home":
                 self.action_first()
@@ -251,10 +262,8 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
             case "backspace" | "delete":
                 self._selected.clear()
                 self._notify_change()
-            case key if not request_focus_move(self, key):
-                return
             case _:
-                pass
+                return
         event.stop()
 
     def action_select(self) -> None:

@@ -16,9 +16,10 @@ class FocusMoveRequested(Message):
         self.direction = direction
 
 
-def request_focus_move(widget: Widget, key: str) -> bool:
-    """Post FocusMoveRequested if the key leaves a one-line field; return whether it did."""
-    direction = {"enter": 1, "down": 1, "up": -1}.get(key, 0)
-    if direction:
-        widget.post_message(FocusMoveRequested(direction))
-    return bool(direction)
+EXIT_KEYS = {"enter": 1, "down": 1, "up": -1}
+"""Keys that leave a field of one line, and where to."""
+
+
+def request_focus_move(widget: Widget, direction: int) -> bool:
+    """Post FocusMoveRequested unless the direction is 0; return whether it was posted."""
+    return bool(direction) and widget.post_message(FocusMoveRequested(direction))

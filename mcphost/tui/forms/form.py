@@ -373,6 +373,17 @@ class Form(Vertical):
         """The approximate height with every description shown."""
         return sum(1 + (1 if row.field.description else 0) + (1 if row.field.secret else 0) for row in self.rows)
 
+    def process_key(self, key: str) -> bool:
+        """Move the focus at once if the key leaves the focused field; return whether it does.
+
+        Text typed right after the key then goes to the next field, however fast it arrives.
+        """
+        row = self.current_row
+        direction = row.field_widget.exit_direction(key) if row is not None else 0
+        if direction and not self.move_focus(direction):
+            self.post_message(self.FocusExited(direction))
+        return bool(direction)
+
     def on_focus_move_requested(self, event: FocusMoveRequested) -> None:
         """Move the focus."""
         event.stop()

@@ -12,7 +12,7 @@ from textual.widgets import Input, Static, TextArea
 from mcphost.errors import MalformedMessage
 from mcphost.host.questions.form_fields import Field, accepts_empty_text
 from mcphost.serialization import dumps, loads
-from mcphost.tui.forms.field_messages import FieldChanged, FocusMoveRequested, request_focus_move
+from mcphost.tui.forms.field_messages import EXIT_KEYS, FieldChanged, request_focus_move
 from mcphost.tui.screen_text import clean
 from mcphost.tui.widgets.inputs import OrderedInput, OrderedTextArea
 
@@ -85,6 +85,12 @@ class TextEntry(OrderedTextArea):
             self.placeholder = self._placeholder()
         self.post_message(FieldChanged())
 
+    def exit_direction(self, key: str) -> int:
+        """Return where the key moves the focus: 1 to the next field, -1 to the previous one, 0 if it stays."""
+        row = self.wrapped_document.location_to_offset(self.cursor_location).y
+        stays = (key == "up" and row > 0) or (key == "down" and row < self.wrapped_document.height - 1)
+        return 0 if stays else EXIT_KEYS.get(key, 0)
+
     async def _on_key(self, event: events.Key) -> None:
         if self._process_own_key(event.key):
             event.stop()
@@ -93,15 +99,10 @@ class TextEntry(OrderedTextArea):
         await super()._on_key(event)
 
     def _process_own_key(self, key: str) -> bool:
-        at = self.wrapped_document.location_to_offset(self.cursor_location).y
-        if key == "enter":
-            self.post_message(FocusMoveRequested(1))
-        elif key in {"ctrl+j", "shift+enter", "alt+enter"} and self.field.kind in ("text", "json"):
+        if request_focus_move(self, self.exit_direction(key)):
+            return True
+        if key in {"ctrl+j", "shift+enter", "alt+enter"} and self.field.kind in ("text", "json"):
             self.insert("\n")
-        elif key == "up" and at == 0:
-            self.post_message(FocusMoveRequested(-1))
-        elif key == "down" and at == self.wrapped_document.height - 1:
-            self.post_message(FocusMoveRequested(1))
         elif key == "backspace":
             # A binding would be handled later than letters typed right after it.
             self.action_delete_left()
@@ -141,8 +142,12 @@ class LineEntry(OrderedInput):
         event.stop()
         self.post_message(FieldChanged())
 
+    def exit_direction(self, key: str) -> int:
+        """Return where the key moves the focus."""
+        return EXIT_KEYS.get(key, 0)
+
     async def _on_key(self, event: events.Key) -> None:
-        if request_focus_move(self, event.key):
+        if request_focus_move(self, self.exit_direction(event.key)):
             event.stop()
             event.prevent_default()
             return
@@ -204,10 +209,14 @@ class ReadOnlyValue(Static, can_focus=True):
     class Cleared(Message):
         """Posted when the value is to be replaced by an empty line."""
 
+    def exit_direction(self, key: str) -> int:
+        """Return where the key moves the focus."""
+        return EXIT_KEYS.get(key, 0)
+
     def on_key(self, event: events.Key) -> None:
         """Clear the value, or move on."""
         if event.key in ("backspace", "delete"):
             event.stop()
             self.post_message(self.Cleared())
-        elif request_focus_move(self, event.key):
+        elif request_focus_move(self, self.exit_direction(event.key)):
             event.stop()
