@@ -38,14 +38,14 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.repeat_under_load", description=__doc__)
     parser.add_argument("tests", nargs="+", metavar="TEST")
     parser.add_argument("--times", type=int, default=50)
-    given = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
     failures: list[str] = []
     with busy_cores(os.cpu_count() or 1):
-        for number in range(1, given.times + 1):
-            output = run_once(given.tests)
+        for number in range(1, args.times + 1):
+            output = run_once(args.tests)
             if output is not None:
                 failures.append(output)
-            print(f"\r{number} of {given.times}, {len(failures)} failed", end="", flush=True)
+            print(f"\r{number} of {args.times}, {len(failures)} failed", end="", flush=True)
     print()
     if failures:
         print(failures[0][-6_000:])

@@ -169,9 +169,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--count", type=int, default=1_000)
     parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
+    args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        sys.stdout.write(json.dumps(run_rounds(Path(folder), given.count, given.seed)) + "\n")
+        sys.stdout.write(json.dumps(run_rounds(Path(folder), args.count, args.seed)) + "\n")
 
 
 if __name__ == "__main__":

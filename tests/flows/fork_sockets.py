@@ -26,9 +26,9 @@ def use_folder(shared: str) -> None:
 
 
 def _create_folder() -> Path:
-    made = Path(tempfile.mkdtemp(prefix="mcphost-fork-"))
-    os.mkfifo(made / "alive")
-    alive = os.open(made / "alive", os.O_RDWR)
-    atexit.register(shutil.rmtree, made)
+    folder = Path(tempfile.mkdtemp(prefix="mcphost-fork-"))
+    os.mkfifo(folder / "alive")
+    alive = os.open(folder / "alive", os.O_RDWR)
+    atexit.register(shutil.rmtree, folder)
     atexit.register(os.close, alive)
-    return made
+    return folder

@@ -38,10 +38,10 @@ def test_a_changed_environment_value_asks_again(program: Program) -> None:
     write_project(program, env={"PYTHONPATH": str(program.work / "planted")})
     assert "not approved" in program.error("call", "its", "add", "a=1", "b=2", code=5)
     assert not mark.exists()
-    told = program.text("servers", "trust", "its", "--yes")
-    assert f"- environment PYTHONPATH: {program.work}/good" in told
-    assert f"+ environment PYTHONPATH: {program.work}/planted" in told
-    assert "It sets PYTHONPATH: that decides which code its program loads." in told
+    output = program.text("servers", "trust", "its", "--yes")
+    assert f"- environment PYTHONPATH: {program.work}/good" in output
+    assert f"+ environment PYTHONPATH: {program.work}/planted" in output
+    assert "It sets PYTHONPATH: that decides which code its program loads." in output
     assert "ok" in program.text("servers", "check", "its")
     assert mark.exists(), "the planted code runs once somebody approved it"
 
@@ -64,12 +64,12 @@ def test_a_changed_hidden_value_asks_again_and_is_never_shown_in_clear(program: 
     for secret in secrets:
         write_project(program, env={"API_TOKEN": secret, "PYTHONPATH": str(program.work)})
         assert "not approved" in program.error("call", "its", "add", "a=1", "b=2", code=5)
-        told = program.text("servers", "trust", "its", "--yes")
-        assert "environment API_TOKEN: [hidden] (fingerprint " in told
-        assert "hunter2" not in told
+        output = program.text("servers", "trust", "its", "--yes")
+        assert "environment API_TOKEN: [hidden] (fingerprint " in output
+        assert "hunter2" not in output
         assert "ok" in program.text("servers", "check", "its")
-    assert "- environment API_TOKEN: [hidden] (fingerprint " in told
-    assert "+ environment API_TOKEN: [hidden] (fingerprint " in told
+    assert "- environment API_TOKEN: [hidden] (fingerprint " in output
+    assert "+ environment API_TOKEN: [hidden] (fingerprint " in output
     kept = [path for kind in ("data", "state") for path in (program.home / kind).rglob("*") if path.is_file()]
     assert any(path.suffix == ".db" for path in kept)
     assert not [path for path in kept if b"hunter2" in path.read_bytes()]
@@ -163,9 +163,9 @@ def test_a_projects_entry_for_a_users_server_keeps_the_users_restrictions(progra
     program.configure(mine={**entry, "mcphost": {"reviewResults": True}, "disabledTools": ["add_note"]})
     (program.home / "config" / "config.toml").write_text('[consent]\nnever = ["mine/add"]\n')
     write_project(program, **{**entry, "args": ["-P", "-u", "-m", "its_server"]})
-    told = program.text("servers", "trust", "its", "--yes")
+    output = program.text("servers", "trust", "its", "--yes")
     for line in ("same server as yours: mine", "results: reviewed by you", "disabled tool: add_note", "never: its/add"):
-        assert f"  {line}" in told
+        assert f"  {line}" in output
     assert "never allows this: its/add" in program.error("call", "its", "add", "a=1", "b=2", code=5)
     tools = json.loads(program.text("tools", "its", "--json"))["tools"]
     assert [tool["name"] for tool in tools if tool.get("off")] == ["add_note"]

@@ -37,9 +37,9 @@ def test_call_works_in_each_era(program: Program, era: str) -> None:
 
 def test_call_as_json_is_one_document(program: Program) -> None:
     file = program.servers(demo=DEMO)
-    made = json.loads(program.text("--mcp-config", file, "call", "demo", "add", "a=2", "b=3", "--json"))
-    assert made["content"] == [{"type": "text", "text": "2 + 3 = 5"}]
-    assert made["isError"] is False
+    document = json.loads(program.text("--mcp-config", file, "call", "demo", "add", "a=2", "b=3", "--json"))
+    assert document["content"] == [{"type": "text", "text": "2 + 3 = 5"}]
+    assert document["isError"] is False
 
 
 def test_tool_that_reports_an_error_exits_8_with_its_text_on_stdout(program: Program) -> None:
@@ -140,10 +140,10 @@ def in_terminal(program: Program, *arguments: str) -> str:
 def test_read_prints_writes_and_names_missing_resources(program: Program) -> None:
     file = program.servers(demo=DEMO)
     assert program.text("--mcp-config", file, "read", "demo", "demo://guide").startswith("# The demo server")
-    made = json.loads(program.text("--mcp-config", file, "read", "demo", "demo://guide", "--json"))
-    assert made["contents"][0]["mimeType"] == "text/markdown"
+    document = json.loads(program.text("--mcp-config", file, "read", "demo", "demo://guide", "--json"))
+    assert document["contents"][0]["mimeType"] == "text/markdown"
     program.text("--mcp-config", file, "read", "demo", "demo://guide", "-o", "guide.md")
-    assert (program.work / "guide.md").read_text() == made["contents"][0]["text"]
+    assert (program.work / "guide.md").read_text() == document["contents"][0]["text"]
     assert [path.name for path in program.work.iterdir()] == ["guide.md"]
     assert "no such resource" in program.error("--mcp-config", file, "read", "demo", "demo://nope", code=4)
     error_text = program.error("--mcp-config", file, "read", "demo", "demo://guide", "-o", "/no/x", code=2)
@@ -225,8 +225,8 @@ def test_an_unreachable_address_exits_4_and_is_named(program: Program) -> None:
 def test_prompt_is_filled(program: Program) -> None:
     file = program.servers(demo=DEMO)
     assert "a trip" in program.text("--mcp-config", file, "prompt", "demo", "plan", "topic=a trip")
-    made = json.loads(program.text("--mcp-config", file, "prompt", "demo", "plan", "topic=x", "--json"))
-    assert made["messages"][0]["role"] == "user"
+    document = json.loads(program.text("--mcp-config", file, "prompt", "demo", "plan", "topic=x", "--json"))
+    assert document["messages"][0]["role"] == "user"
     assert "topic" in program.error("--mcp-config", file, "prompt", "demo", "plan", code=2)
 
 
@@ -234,9 +234,9 @@ def test_listings_as_text_and_json(program: Program) -> None:
     file = program.servers(demo=DEMO)
     assert program.text("--mcp-config", file, "tools", "demo").splitlines()[0] == "demo  add           Add two numbers."
     for kind, count in (("tools", 10), ("resources", 2), ("templates", 0), ("prompts", 1)):
-        made = json.loads(program.text("--mcp-config", file, kind, "--json"))
-        assert len(made[kind]) == count
-        assert made["errors"] == []
+        document = json.loads(program.text("--mcp-config", file, kind, "--json"))
+        assert len(document[kind]) == count
+        assert document["errors"] == []
     tool = json.loads(program.text("--mcp-config", file, "tools", "--json"))["tools"][0]
     assert (tool["server"], tool["name"], tool["inputSchema"]["required"]) == ("demo", "add", ["a", "b"])
 
@@ -244,10 +244,10 @@ def test_listings_as_text_and_json(program: Program) -> None:
 def test_a_listing_shows_the_available_servers_next_to_a_dead_one(program: Program) -> None:
     file = program.servers(gone={"command": "no-such-program"}, demo=DEMO)
     done = program.run("--mcp-config", file, "tools", "--json")
-    made = json.loads(done.stdout)
+    document = json.loads(done.stdout)
     assert done.returncode == 4
-    assert {tool["server"] for tool in made["tools"]} == {"demo"}
-    assert made["errors"][0]["server"] == "gone"
+    assert {tool["server"] for tool in document["tools"]} == {"demo"}
+    assert document["errors"][0]["server"] == "gone"
     assert b"no-such-program" in done.stderr
 
 

@@ -25,9 +25,9 @@ def test_without_a_rule_for_it_the_tool_does_not_run_and_the_exit_is_5(program: 
     file = program.servers(demo=DEMO)
     flags = ("--mcp-config", file, "--allow", "demo/add", "--output", "json")
     done = program.run("run", "note: milk", "--model", "demo", *flags)
-    made = json.loads(done.stdout)
-    assert done.returncode == made["exit_code"] == 5
-    assert [call["outcome"] for call in made["calls"]] == ["declined"]
+    document = json.loads(done.stdout)
+    assert done.returncode == document["exit_code"] == 5
+    assert [call["outcome"] for call in document["calls"]] == ["declined"]
     assert b"--allow demo/add_note" in done.stderr
 
 
@@ -78,17 +78,19 @@ def test_a_run_whose_rounds_are_used_up_exits_7_because_its_answer_is_not_comple
     done = program.run(*limited)
     assert (done.returncode, done.stdout) == (7, b"")
     assert b"reached the limit of tool call rounds. Allow more with --max-rounds" in done.stderr
-    made = json.loads(program.run(*limited, "--output", "json").stdout)
-    assert (made["exit_code"], made["outcome"], made["calls"][0]["text"]) == (7, "rounds", "2 + 40 = 42")
+    document = json.loads(program.run(*limited, "--output", "json").stdout)
+    assert (document["exit_code"], document["outcome"], document["calls"][0]["text"]) == (7, "rounds", "2 + 40 = 42")
     assert program.run(*limited[:-1], "2").returncode == 0
 
 
 def test_json_is_one_document(program: Program) -> None:
     file = program.servers(demo=DEMO)
-    made = json.loads(program.text("run", SUM, "--model", "demo", "--yes", "--output", "json", "--mcp-config", file))
-    assert made["outcome"] == "done"
-    assert made["model"] == "demo"
-    call = made["calls"][0]
+    document = json.loads(
+        program.text("run", SUM, "--model", "demo", "--yes", "--output", "json", "--mcp-config", file)
+    )
+    assert document["outcome"] == "done"
+    assert document["model"] == "demo"
+    call = document["calls"][0]
     assert (call["server"], call["tool"], call["arguments"]) == ("demo", "add", {"a": 2, "b": 40})
     assert call["text"] == "2 + 40 = 42"
 
@@ -181,13 +183,13 @@ def test_a_run_continues_with_the_conversation_that_is_named(program: Program) -
 def test_conversation_is_saved_listed_and_shown(program: Program) -> None:
     file = program.servers(demo=DEMO)
     assert program.text("sessions") == ""
-    made = json.loads(program.text("run", SUM, "--model", "demo", "--yes", "--output", "json", "--mcp-config", file))
+    output = json.loads(program.text("run", SUM, "--model", "demo", "--yes", "--output", "json", "--mcp-config", file))
     listed = json.loads(program.text("sessions", "list", "--json"))["sessions"]
-    assert [row["id"] for row in listed] == [made["conversation"]]
+    assert [row["id"] for row in listed] == [output["conversation"]]
     assert SUM in program.text("sessions")
-    shown = program.text("sessions", "show", made["conversation"][:5])
+    shown = program.text("sessions", "show", output["conversation"][:5])
     assert "[user]\n" + SUM in shown
     assert "2 + 40 = 42" in shown
-    document = json.loads(program.text("sessions", "show", made["conversation"], "--json"))
+    document = json.loads(program.text("sessions", "show", output["conversation"], "--json"))
     assert [message["role"] for message in document["messages"]] == ["user", "assistant", "tool", "assistant"]
     assert "no conversation" in program.error("sessions", "show", "zzz", code=2)

@@ -31,16 +31,16 @@ def write_commented_config(program: Program, told: Path) -> Path:
 
 @pytest.mark.req("auth.token.storage")
 def test_a_secret_is_moved_and_the_server_gets_it_from_the_keyring(tmp_path: Path) -> None:
-    program, told = Program(tmp_path), tmp_path / "told"
-    path = write_commented_config(program, told)
+    program, told_file = Program(tmp_path), tmp_path / "told"
+    path = write_commented_config(program, told_file)
     before = path.read_text()
     with secret_service(tmp_path) as env:
         program.text("servers", "trust", "demo", "--yes", **env)
         warned = program.run("servers", "list", **env).stderr.decode()
         assert "mcphost servers secure demo" in warned
         assert "0640" in warned
-        made = json.loads(program.text("servers", "secure", "demo", "--yes", "--json", **env))
-        assert made == {
+        document = json.loads(program.text("servers", "secure", "demo", "--yes", "--json", **env))
+        assert document == {
             "server": "demo",
             "moved": [{"value": "env.THE_TOKEN", "reference": "${keyring:demo-the_token}"}],
         }
@@ -48,12 +48,12 @@ def test_a_secret_is_moved_and_the_server_gets_it_from_the_keyring(tmp_path: Pat
         assert path.stat().st_mode & 0o777 == 0o640
         assert "secret" not in program.run("servers", "list", **env).stderr.decode()
         program.text("tools", "demo", **env)  # the approval remains
-        assert told.read_text() == CANARY
+        assert told_file.read_text() == CANARY
         assert "has no plaintext secret" in program.text("servers", "secure", "demo", "--yes", **env)
-    kept = b"".join(
+    stored = b"".join(
         item.read_bytes() for kind in ("config", "data", "state") for item in (tmp_path / kind).rglob("*.*")
     )
-    assert CANARY.encode() not in kept
+    assert CANARY.encode() not in stored
 
 
 def test_without_a_keyring_nothing_is_moved(tmp_path: Path) -> None:
@@ -67,8 +67,8 @@ def test_without_a_keyring_nothing_is_moved(tmp_path: Path) -> None:
 
 
 def test_where_sign_ins_are_kept_in_a_file_by_choice_secrets_are_too(tmp_path: Path) -> None:
-    program, told = Program(tmp_path), tmp_path / "told"
-    path = write_commented_config(program, told)
+    program, told_file = Program(tmp_path), tmp_path / "told"
+    path = write_commented_config(program, told_file)
     (path.parent / "config.toml").write_text('[secrets]\nstore = "file"\n')
     env = {"DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
     program.text("servers", "trust", "demo", "--yes", **env)
@@ -77,12 +77,12 @@ def test_where_sign_ins_are_kept_in_a_file_by_choice_secrets_are_too(tmp_path: P
     assert CANARY not in path.read_text()
     assert (tmp_path / "data" / "secrets.json").stat().st_mode & 0o777 == 0o600
     program.text("tools", "demo", **env)
-    assert told.read_text() == CANARY
+    assert told_file.read_text() == CANARY
 
 
 def test_an_approval_survives_only_if_nothing_but_the_secret_changed(tmp_path: Path) -> None:
-    program, told = Program(tmp_path), tmp_path / "told"
-    path = write_commented_config(program, told)
+    program, told_file = Program(tmp_path), tmp_path / "told"
+    path = write_commented_config(program, told_file)
     (path.parent / "config.toml").write_text('[secrets]\nstore = "file"\n')
     env = {"DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
     assert "stays approved" not in program.text("servers", "secure", "demo", "--yes", **env)
@@ -93,7 +93,7 @@ def test_an_approval_survives_only_if_nothing_but_the_secret_changed(tmp_path: P
     path.write_text(path.read_text().replace('"env"', '"cwd": "/", "env"'))
     assert "stays approved" not in program.text("servers", "secure", "demo", "--yes", **env)
     program.error("tools", "demo", code=5, **env)
-    assert not told.exists()
+    assert not told_file.exists()
     assert "carried" not in program.text("audit", "--json", **env)
 
 

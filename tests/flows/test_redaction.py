@@ -49,6 +49,6 @@ def test_a_secret_echoed_by_a_server_is_never_shown(tmp_path: Path, name: str) -
     echo.shutdown()
     echo.server_close()
     files = [path for folder in ("state", "data") for path in (tmp_path / folder).rglob("*") if path.is_file()]
-    kept = b"".join(path.read_bytes() for path in files)
+    stored = b"".join(path.read_bytes() for path in files)
     assert CANARY not in error_text + events
-    assert CANARY.encode() not in kept
+    assert CANARY.encode() not in stored

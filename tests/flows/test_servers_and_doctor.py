@@ -23,10 +23,10 @@ def test_list_shows_each_server_and_starts_none(program: Program) -> None:
     assert program.text("servers").splitlines() == [
         f"mine  not approved  touch {mark}", "web   not approved  https://h/mcp", "off   disabled      x",
     ]  # fmt: skip
-    made = json.loads(program.text("servers", "list", "--json"))
-    assert [server["state"] for server in made["servers"]] == ["not approved", "not approved", "disabled"]
-    assert [server["reviews_results"] for server in made["servers"]] == [False, False, True]
-    assert made["servers"][1]["headers"] == ["X-Key"]
+    document = json.loads(program.text("servers", "list", "--json"))
+    assert [server["state"] for server in document["servers"]] == ["not approved", "not approved", "disabled"]
+    assert [server["reviews_results"] for server in document["servers"]] == [False, False, True]
+    assert document["servers"][1]["headers"] == ["X-Key"]
     assert not mark.exists()
 
 
@@ -50,8 +50,8 @@ def test_trust_shows_everything_and_the_changes_before_it_approves(program: Prog
     assert out.index("- command: run") < out.index("+ command: ran")
     assert "- argument 1: a b" in out
     assert "  environment TOKEN: ${env:T}" in out
-    made = json.loads(program.text("servers", "trust", "x", "--yes", "--json"))
-    assert made["covers"] == [
+    document = json.loads(program.text("servers", "trust", "x", "--yes", "--json"))
+    assert document["covers"] == [
         "command: ran", f"folder: {program.home}/config", "environment TOKEN: ${env:T}",
     ]  # fmt: skip
     assert "Which server?" in program.error("servers", "trust", code=2)
@@ -178,8 +178,8 @@ def test_check_connects_and_reports_faults(program: Program) -> None:
     rows = {line.split()[0]: line for line in done.stdout.decode().splitlines()}
     assert "2026-07-28" in rows["demo"]
     assert "cannot read licence.key" in rows["bad"]
-    made = json.loads(program.text("--mcp-config", file, "servers", "check", "demo", "--json"))
-    assert made["servers"][0]["ok"]
+    document = json.loads(program.text("--mcp-config", file, "servers", "check", "demo", "--json"))
+    assert document["servers"][0]["ok"]
     assert "no server" in program.error("--mcp-config", file, "servers", "check", "none", code=2)
 
 
@@ -283,9 +283,9 @@ def test_folders_that_are_files_cost_no_call(program: Program) -> None:
 
 
 def test_doctor_reports_problems_and_their_fixes(program: Program) -> None:
-    made = json.loads(program.text("doctor", "--json"))
-    assert made["ok"]
-    names = {check["name"]: check for check in made["checks"]}
+    document = json.loads(program.text("doctor", "--json"))
+    assert document["ok"]
+    names = {check["name"]: check for check in document["checks"]}
     assert {"config", "keyring", "terminal", "model", "log", "data"} <= set(names)
     assert names["model"]["status"] == "warning"
     assert names["log"]["detail"] == str(program.home / "state" / "mcphost.log")

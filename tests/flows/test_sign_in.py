@@ -40,9 +40,9 @@ async def test_login_shows_where_to_sign_in_and_accepts_the_answer_of_a_browser(
     assert peer.origin.encode() in said
     assert b"tools:read" in said
     secrets = (*peer.valid, *peer.families, peer.forms[0]["code"], peer.forms[0]["code_verifier"])
-    kept = b"".join(path.read_bytes() for path in program.home.rglob("*") if path.is_file())
-    assert b"mcphost starts" in kept
-    assert not any(secret.encode() in output + said + kept for secret in secrets)
+    stored = b"".join(path.read_bytes() for path in program.home.rglob("*") if path.is_file())
+    assert b"mcphost starts" in stored
+    assert not any(secret.encode() in output + said + stored for secret in secrets)
 
 
 @pytest.mark.req("auth.callback.manual")
@@ -50,10 +50,10 @@ async def test_login_accepts_a_pasted_url(program: Program) -> None:
     async with run_peer(kind=SignedInServer) as peer:
         config = program.servers(tracker={"url": peer.url})
         async with await start_program(program, "login", "tracker", "--no-browser", "--mcp-config", config) as process:
-            asked = query(await read_authorization_url(process, bytearray()))
-            peer.codes["typed"] = asked
+            params = query(await read_authorization_url(process, bytearray()))
+            peer.codes["typed"] = params
             assert process.stdin
-            await process.stdin.send(f"{asked['redirect_uri']}?code=typed&state={asked['state']}\n".encode())
+            await process.stdin.send(f"{params['redirect_uri']}?code=typed&state={params['state']}\n".encode())
             output = b"".join([chunk async for chunk in process.stdout])
             assert await process.wait() == 0
     assert output.startswith(b"Signed in to tracker at http://127.0.0.1:")
@@ -63,11 +63,11 @@ async def test_login_can_be_interrupted_and_closes_its_port(program: Program) ->
     async with run_peer(kind=SignedInServer) as peer:
         config = program.servers(tracker={"url": peer.url})
         async with await start_program(program, "login", "tracker", "--no-browser", "--mcp-config", config) as process:
-            asked = query(await read_authorization_url(process, bytearray()))
+            params = query(await read_authorization_url(process, bytearray()))
             process.send_signal(signal.SIGINT)
             with anyio.fail_after(10):
                 assert await process.wait() == 130
-        port = int(asked["redirect_uri"].rpartition(":")[2].partition("/")[0])
+        port = int(params["redirect_uri"].rpartition(":")[2].partition("/")[0])
         with pytest.raises(OSError, match="connection"):
             await anyio.connect_tcp("127.0.0.1", port)
 

@@ -53,11 +53,11 @@ async def test_the_next_command_finds_the_sign_in_until_logout(tmp_path: Path) -
             [*command, config, *MCPHOST], env=env, cwd=program.work, stderr=subprocess.PIPE, check=False
         )
         tokens = (*peer.valid, *peer.families)
-    told: list[Any] = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [(name, code) for name, code, _, _ in told] == [
+    messages: list[Any] = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(name, code) for name, code, _, _ in messages] == [
         ("login", 0), ("tools", 0), ("accounts", 0), ("logout", 0), ("accounts", 0),
-    ], told  # fmt: skip
-    login, tools, listed, logout, after = (json.loads(out) for _, _, out, _ in told)
+    ], messages  # fmt: skip
+    login, tools, listed, logout, after = (json.loads(out) for _, _, out, _ in messages)
     assert login["kept"]
     assert [tool["name"] for tool in tools["tools"]] == ["hello"]
     assert [account["server"] for account in listed["accounts"]] == ["tracker"]

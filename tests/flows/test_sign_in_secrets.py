@@ -74,7 +74,7 @@ async def test_no_secret_of_a_sign_in_leaves_the_program(tmp_path: Path) -> None
         async with await anyio.open_process(command, env=env, cwd=program.work) as process:
             assert process.stdin
             assert process.stderr
-            said: list[dict[str, Any]] = []
+            messages: list[dict[str, Any]] = []
 
             async def do(number: int, **what: Any) -> None:
                 assert process.stdin
@@ -85,11 +85,11 @@ async def test_no_secret_of_a_sign_in_leaves_the_program(tmp_path: Path) -> None
             await visit_authorization_page(question["url"])
             await do(2, do="list", server="tracker", kind="tools")
             result, rest = await events_until(process, "result", rest, id=2)
-            said.append(result)
+            messages.append(result)
             while not peer.renewed:
                 await do(3, do="list", server="tracker", kind="tools", refresh=True)
                 result, rest = await events_until(process, "result", rest, id=3)
-                said.append(result)
+                messages.append(result)
             running = processes()
             body = json.dumps({"error": "invalid_grant", "error_description": str(peer.forms[-1])[:200]}).encode()
             peer.answers["/token"] = (400, body, "application/json")
@@ -100,7 +100,7 @@ async def test_no_secret_of_a_sign_in_leaves_the_program(tmp_path: Path) -> None
             await visit_authorization_page(question["url"])
             result, rest = await events_until(process, "result", rest, id=4)
             assert not result["ok"]
-            said.append(result)
+            messages.append(result)
             await do(6, do="quit")
             async for chunk in process.stdout or ():
                 rest += chunk
@@ -113,7 +113,7 @@ async def test_no_secret_of_a_sign_in_leaves_the_program(tmp_path: Path) -> None
     files = written_files(tmp_path)
     assert any(path.name == "mcphost.log" for path in files)
     sinks = {
-        "events": json.dumps(said) + rest.decode(),
+        "events": json.dumps(messages) + rest.decode(),
         "stderr": stderr.decode(),
         "a child": note.read_text(),
         **{str(path): path.read_bytes().decode("latin-1") for path in files},

@@ -67,12 +67,12 @@ async def test_a_client_id_is_entered_on_the_command_line_and_its_secret_is_in_n
     async with run_peer(kind=SignedInServer, document=nobody) as peer:
         config = program.servers(tracker={"url": peer.url})
         async with await start_program(program, "login", "tracker", "--no-browser", "--mcp-config", config) as process:
-            said = bytearray()
+            output = bytearray()
             await process.stdin.send(b"by-hand\nthe-client-secret-7\n")
-            await anyio.to_thread.run_sync(complete_sign_in, await read_authorization_url(process, said), "ada")
+            await anyio.to_thread.run_sync(complete_sign_in, await read_authorization_url(process, output), "ada")
             assert await process.wait() == 0
-    assert b"does not register clients automatically" in said
+    assert b"does not register clients automatically" in output
     assert peer.asked[0]["client_id"] == "by-hand"
     assert peer.forms[0]["client_secret"] == "the-client-secret-7"
-    kept = b"".join(path.read_bytes() for path in program.home.rglob("*") if path.is_file())
-    assert b"the-client-secret-7" not in kept + said
+    stored = b"".join(path.read_bytes() for path in program.home.rglob("*") if path.is_file())
+    assert b"the-client-secret-7" not in stored + output

@@ -66,9 +66,9 @@ def test_a_broken_promise_is_shown_with_the_result_and_exits_4(program: Program)
     assert done.returncode == 4
     assert '/n: "seven" is not of type "integer"' in done.stderr.decode()
     assert done.stdout.decode().splitlines()[0] == "7"
-    made = json.loads(program.text("call", "s", "n", "--json", "--mcp-config", file, code=4))
-    assert made["check"]["outcome"] == "misfit"
-    assert made["structuredContent"] == {"n": "seven"}
+    document = json.loads(program.text("call", "s", "n", "--json", "--mcp-config", file, code=4))
+    assert document["check"]["outcome"] == "misfit"
+    assert document["structuredContent"] == {"n": "seven"}
 
 
 def test_the_pipe_lists_and_shows_skills(program: Program) -> None:

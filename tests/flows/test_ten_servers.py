@@ -126,14 +126,14 @@ async def test_a_server_gets_the_arguments_of_its_tool_and_no_part_of_the_conver
     )
     frontend = ScriptedFrontend(AllowOnce(), AllowOnce())
     async with (
-        run_servers({"a": stateless_server(answer), "b": handshake_server(answer)}) as (seen, configs),
+        run_servers({"a": stateless_server(answer), "b": handshake_server(answer)}) as (requests, configs),
         open_host(model, frontend, servers=tuple(configs)) as host,
     ):
         for name in ("a", "b"):
             await host.servers.ensure_ready(name)
         assert (await host.conversation.send("what-the-user-wrote")).text == "done-and-said"
     for name, other in (("a", "b"), ("b", "a")):
-        sent = b"".join(message.body for message in seen[name].seen)
+        sent = b"".join(message.body for message in requests[name].seen)
         assert f"for-{name}".encode() in sent
         for word in ("what-the-user-wrote", "thought-of", "told-by-a", "done-and-said", f"for-{other}"):
             assert word.encode() not in sent
@@ -180,8 +180,8 @@ async def test_nothing_of_one_server_reaches_another(open_host: OpenHost) -> Non
             "b": stateless_server(answer_tools_list),
             "c": handshake_server(answer_tools_list, session="s-c"),
         }
-    ) as (seen, configs):
-        first = ServerConfig(name="a", url=seen["a"].url, headers={"X-Key": "key-of-a"}, source="flag")
+    ) as (requests, configs):
+        first = ServerConfig(name="a", url=requests["a"].url, headers={"X-Key": "key-of-a"}, source="flag")
         async with open_host(servers=(first, *configs[1:])) as host:
             for name in ("a", "b", "c"):
                 await host.servers.ensure_ready(name)
@@ -191,7 +191,7 @@ async def test_nothing_of_one_server_reaches_another(open_host: OpenHost) -> Non
                 await host.tools.call(name, "t", {})
     sent = {
         name: b"".join(message.body + repr(message.headers).encode() for message in server.seen)
-        for name, server in seen.items()
+        for name, server in requests.items()
     }
     assert b"only-for-a" in sent["a"]
     assert b"key-of-a" in sent["a"]
@@ -200,7 +200,7 @@ async def test_nothing_of_one_server_reaches_another(open_host: OpenHost) -> Non
     assert b"s-c" not in sent["a"] + sent["b"]
     one, two = [
         {**message.message, "id": 0, "headers": message.headers}
-        for message in seen["a"].seen
+        for message in requests["a"].seen
         if b"tools/call" in message.body
     ]
     for message in (one, two):

@@ -13,14 +13,14 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=10_000, help="how many mutated inputs")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="begin with this session, to repeat what was found in it")
-    given = parser.parse_args()
-    if given.what == "http":
-        outcomes, differences = fuzz_http_parser.run(given.count, given.seed)
+    args = parser.parse_args()
+    if args.what == "http":
+        outcomes, differences = fuzz_http_parser.run(args.count, args.seed)
         print(*(f"{count:9,} {kind}" for kind, count in outcomes.most_common()), *differences, sep="\n")
         return 1 if differences else 0
-    run = {"lines": fuzz_stdio.run, "streams": fuzz_http_streams.run}[given.what]
-    report = run(given.count, given.seed, given.first)
-    print(report.summary(given.what))
+    run = {"lines": fuzz_stdio.run, "streams": fuzz_http_streams.run}[args.what]
+    report = run(args.count, args.seed, args.first)
+    print(report.summary(args.what))
     return 1 if report.faults else 0
 
 

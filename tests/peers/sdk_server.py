@@ -85,12 +85,12 @@ async def survey(ctx: Context) -> "str | InputRequiredResult":
         schema = Person.model_json_schema()
         form = ElicitRequestFormParams(message="Who are you?", requested_schema=schema)
         address = ElicitRequestURLParams(message="Sign in.", url="https://example.com/in", elicitation_id="e-1")
-        asked = CreateMessageRequestParams(messages=[message], max_tokens=50, system_prompt="Be brief.")
+        params = CreateMessageRequestParams(messages=[message], max_tokens=50, system_prompt="Be brief.")
         return InputRequiredResult(
             input_requests={
                 "form": ElicitRequest(params=form),
                 "address": ElicitRequest(params=address),
-                "model": CreateMessageRequest(params=asked),
+                "model": CreateMessageRequest(params=params),
                 "folders": ListRootsRequest(),
             },
             request_state="opaque",

@@ -26,8 +26,8 @@ def test_arguments_of_prompts_and_templates_are_completed(program: Program, ever
         assert values(template=TEXT, argument="resourceId", value="x") == []
     of = ("--mcp-config", everything_config, "complete", "everything")
     assert program.text(*of, "prompt", "completable-prompt", "name", "D", "department=Sales") == "David\n"
-    made = json.loads(program.text(*of, "resource", TEXT, "resourceId", "12", "--json"))
-    assert made == {"values": ["12"], "total": 1, "hasMore": False}
+    document = json.loads(program.text(*of, "resource", TEXT, "resourceId", "12", "--json"))
+    assert document == {"values": ["12"], "total": 1, "hasMore": False}
 
 
 @pytest.mark.req("res.templates.expand")

@@ -67,13 +67,15 @@ def example_audit_records() -> list[AuditRecord]:
 
 
 def example_account(**more: Any) -> Account:
-    given: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "scopes": ("issues:read", "repo"),
         "is_renewable": True,
         "client_kind": "registered",
         **more,
     }
-    return Account(server="hub", url="https://hub.example/mcp", issuer="https://login.example", account="work", **given)
+    return Account(
+        server="hub", url="https://hub.example/mcp", issuer="https://login.example", account="work", **fields
+    )
 
 
 def example_accounts() -> list[StoredAccount]:

@@ -258,11 +258,11 @@ async def show_continued_turn(pilot: Any, host: FakeHost) -> None:
     await _settle(pilot)
 
 
-def show_question(asked: Question[Any]) -> ScreenSetup:
+def show_question(question: Question[Any]) -> ScreenSetup:
     """Return a step that shows a question over the chat."""
 
     async def step(pilot: Any, host: FakeHost) -> None:
-        pilot.app.run_worker(host.frontend.ask(asked))
+        pilot.app.run_worker(host.frontend.ask(question))
         await _settle(pilot)
         await _enter(pilot)
 

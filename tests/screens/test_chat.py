@@ -63,11 +63,11 @@ async def test_the_arrow_keys_bring_back_earlier_messages_and_the_draft(run: Run
             )
         await driver.type("draft")
         prompt = driver.app.query_one(Composer).composer_input
-        seen = []
+        recorded = []
         for key in ("up", "up", "down", "down"):
             await driver.pilot.press(key)
-            seen.append(prompt.text)
-        assert seen == ["two", "one", "two", "draft"]
+            recorded.append(prompt.text)
+        assert recorded == ["two", "one", "two", "draft"]
 
 
 async def test_text_is_kept_when_it_cannot_be_sent(run: Run) -> None:

@@ -130,11 +130,11 @@ async def test_a_click_outside_a_question_answers_nothing(run: Run, clock: Manua
 
 async def test_a_list_of_calls_obeys_the_same_rules(run: Run, clock: ManualClock) -> None:
     async with run() as driver:
-        asked = [PendingQuestion(driver, replace(CALL, call=f"c{number}")) for number in range(3)]
+        pending = [PendingQuestion(driver, replace(CALL, call=f"c{number}")) for number in range(3)]
         await driver.until(lambda: "3 calls wait" in driver.text() and driver.app.screen.guard.is_shown, "the list")
         await driver.pilot.press("enter", "escape", "down", "ctrl+s")
-        assert [question.answer for question in asked] == [None] * 3
+        assert [question.answer for question in pending] == [None] * 3
         clock.now += 60
         assert driver.app.focused.id == "refuse"
         await driver.pilot.press("escape")
-        await driver.until(lambda: all(question.answer == Deny() for question in asked), "all refused")
+        await driver.until(lambda: all(question.answer == Deny() for question in pending), "all refused")

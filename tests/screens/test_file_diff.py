@@ -96,17 +96,17 @@ async def test_a_text_being_mounted_does_not_count_as_read(run: Run, monkeypatch
         PendingQuestion(driver, tool_question(arguments={"content": "\n".join(f"line {n}" for n in range(200))}))
         dialog = await driver.enter_question()
         body, before = dialog.query_one("#body"), dialog._body_version
-        mount, seen = body.mount, []
+        mount, recorded = body.mount, []
 
         def late(*widgets: Any) -> Any:
             done = mount(*widgets)
             dialog._mark_shown(before)  # the first layout was requested before this text came
-            seen.append(dialog.is_read)
+            recorded.append(dialog.is_read)
             return done
 
         monkeypatch.setattr(body, "mount", late)
         await dialog.show_body()
-        assert seen == [False]
+        assert recorded == [False]
         assert not dialog.is_read
 
 

@@ -41,7 +41,7 @@ async def test_clicks_on_a_checkbox_go_through_every_answer(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         form = await open_form(it, replace(WATCH_FIELD, name="again", required=True), WATCH_FIELD)
         required, optional = it.app.screen.query(TristateCheckbox)
-        seen: list[Any] = []
+        recorded: list[Any] = []
         for box, clicks in ((required, 2), (optional, 3)):
             await it.pilot.press("tab", "n")
             await it.until(
@@ -49,9 +49,9 @@ async def test_clicks_on_a_checkbox_go_through_every_answer(run: Run) -> None:
             )
             for _ in range(clicks):
                 await it.pilot.click(box, offset=(2, 0))
-                seen.append(box.field_value)
+                recorded.append(box.field_value)
                 assert box.value is (box.field_value is True)
-        assert seen == [True, False, None, True, False]
+        assert recorded == [True, False, None, True, False]
         assert form.values() == {"watch": False, "again": False}
         assert it.text().count("□ no") == 2
 

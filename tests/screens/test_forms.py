@@ -21,9 +21,9 @@ COLOUR = Field(name="colour", kind="choice", options=(Option("r", "Red"), Option
 FISH = replace(COLOUR, name="fish", kind="choices", min_items=1, max_items=2)
 
 
-async def fill_and_send(driver: Any, asked: FillForm, *steps: str) -> Any:
+async def fill_and_send(driver: Any, question: FillForm, *steps: str) -> Any:
     """Open the form, press keys or type texts, press ctrl+s, and return what the server gets."""
-    waiting = PendingQuestion(driver, asked)
+    waiting = PendingQuestion(driver, question)
     dialog = await driver.enter_question()
     await driver.until(lambda: dialog.is_read, "that all of it was shown")
     for step in steps:
@@ -34,7 +34,7 @@ async def fill_and_send(driver: Any, asked: FillForm, *steps: str) -> Any:
     await driver.pilot.press("ctrl+s")
     await driver.until(lambda: waiting.answer is not None, "an answer")
     assert isinstance(waiting.answer, Accept)
-    return validate_content(asked.fields, waiting.answer.content)
+    return validate_content(question.fields, waiting.answer.content)
 
 
 @pytest.mark.req("elic.form.string")
@@ -189,11 +189,11 @@ async def test_tab_cycles_through_the_fields_and_the_buttons_as_one_stop(run: Ru
         PendingQuestion(driver, form_question(NOTE_FIELD, WATCH_FIELD, COLOUR))
         dialog = await driver.enter_question()
         controls = [row.field_widget for row in dialog.query_one(Form).rows]
-        seen: list[Any] = []
+        recorded: list[Any] = []
         for _ in range(5):
             await driver.pilot.press("tab")
-            seen.append(driver.app.focused)
-        assert seen == [*controls, dialog.query_one("#send"), controls[0]]
+            recorded.append(driver.app.focused)
+        assert recorded == [*controls, dialog.query_one("#send"), controls[0]]
         await driver.pilot.press("shift+tab")
         assert driver.app.focused.id == "refuse"
         await driver.pilot.press("shift+tab")
@@ -231,11 +231,11 @@ async def test_the_reference_servers_form_of_thirteen_fields_fits_a_small_termin
 
 @pytest.mark.req("elic.form.no-secrets")
 async def test_secret_like_input_shows_a_warning_and_is_sent_only_when_sent_twice(run: Run) -> None:
-    asked = form_question(
+    question = form_question(
         Field(name="pat", kind="text", title="Access key", secret=True), NOTE_FIELD, warnings=("It asks for…",)
     )
     async with run(size=(80, 24)) as driver:
-        waiting = PendingQuestion(driver, asked)
+        waiting = PendingQuestion(driver, question)
         await driver.enter_question()
         assert "looks like a secret: do not send it" in driver.text()
         await driver.pilot.press("tab", "s", "3", "ctrl+s")
@@ -251,9 +251,9 @@ async def test_secret_like_input_shows_a_warning_and_is_sent_only_when_sent_twic
 
 
 async def test_an_omitted_secret_field_does_not_block(run: Run) -> None:
-    asked = form_question(Field(name="pat", kind="text", secret=True), NOTE_FIELD)
+    question = form_question(Field(name="pat", kind="text", secret=True), NOTE_FIELD)
     async with run(size=(80, 24)) as driver:
-        assert await fill_and_send(driver, asked, "tab", "tab", "'hi") == {"note": "hi"}
+        assert await fill_and_send(driver, question, "tab", "tab", "'hi") == {"note": "hi"}
 
 
 async def test_a_default_with_hidden_characters_is_shown_with_marks_and_can_be_emptied(run: Run) -> None:

@@ -247,7 +247,7 @@ async def test_enter_acts_on_the_button_that_was_chosen_however_fast(run: Run, c
 async def test_a_question_right_after_another_starts_again_on_refusing(run: Run, clock: ManualClock) -> None:
     async with run() as driver:
         await driver.type("draft")
-        asked = [PendingQuestion(driver, trust_question(url=f"https://{number}.example/mcp")) for number in range(2)]
+        pending = [PendingQuestion(driver, trust_question(url=f"https://{number}.example/mcp")) for number in range(2)]
         await wait_for_card(driver, "1 of 2 waiting")
         await driver.pilot.press("f8")
         await driver.until(
@@ -264,13 +264,13 @@ async def test_a_question_right_after_another_starts_again_on_refusing(run: Run,
         await driver.pilot.press("o", "A", "enter")
         await driver.until(lambda: driver.host.sent, "what was typed at it, as a message")
         assert driver.host.sent[0][0] == "draftooA"
-        assert asked[1].answer is None
+        assert pending[1].answer is None
 
 
 async def test_several_waiting_calls_are_shown_as_one_beside_the_message(run: Run, clock: ManualClock) -> None:
     async with run() as driver:
         await driver.type("x")
-        asked = [PendingQuestion(driver, replace(CALL, call=f"c{number}")) for number in range(3)]
+        pending = [PendingQuestion(driver, replace(CALL, call=f"c{number}")) for number in range(3)]
         await wait_for_card(driver, "3 calls wait", "github · create_issue")
         await driver.pilot.press("f8")
         await driver.until(lambda: type(driver.dialog).__name__ == "WaitingCallsDialog" or clock.now, "the list")
@@ -279,7 +279,7 @@ async def test_several_waiting_calls_are_shown_as_one_beside_the_message(run: Ru
         )
         clock.now += 60
         await driver.pilot.press("escape")
-        await driver.until(lambda: all(question.answer == Deny() for question in asked), "all refused")
+        await driver.until(lambda: all(question.answer == Deny() for question in pending), "all refused")
 
 
 async def test_text_typed_into_the_form_of_a_page_stays_there(run: Run, clock: ManualClock) -> None:

@@ -150,14 +150,14 @@ async def test_escape_in_the_reason_goes_back_and_denies_only_then(run: Run) -> 
 @pytest.mark.req("ui.dialog-queue")
 async def test_several_questions_are_shown_one_after_the_other_with_their_count(run: Run) -> None:
     async with run() as driver:
-        asked = [PendingQuestion(driver, trust_question(url=f"https://{n}.example/mcp")) for n in range(3)]
+        pending = [PendingQuestion(driver, trust_question(url=f"https://{n}.example/mcp")) for n in range(3)]
         for number in range(3):
             dialog = await driver.enter_question()
             assert dialog.details.url == f"https://{number}.example/mcp"
             if number < 2:
                 assert f"{number + 1} of 3 waiting" in driver.text()
             await driver.pilot.press("o")
-            await driver.until(lambda number=number: asked[number].answer == TrustOnce())
+            await driver.until(lambda number=number: pending[number].answer == TrustOnce())
         await driver.until(lambda: driver.app.screen is driver.app.chat)
 
 

@@ -213,17 +213,17 @@ async def test_the_reference_server_gets_the_models_answer_or_the_refusal(open_e
         for words in ("Resource trigger-sampling-request context: hello", "You are a helpful test server.", "7 tokens"):
             assert words in shown, words
         assert "maxTokens" in await driver.answer(ReviewReplyDialog, "a")
-        given = await driver.result()
-        assert given.outcome == "ok"
-        assert '"model": "demo"' in given.text
-        assert '"stopReason": "maxTokens"' in given.text
+        result = await driver.result()
+        assert result.outcome == "ok"
+        assert '"model": "demo"' in result.text
+        assert '"stopReason": "maxTokens"' in result.text
 
         await driver.call("trigger-sampling-request", prompt="hello", maxTokens=7)
         await driver.answer(ReviewSamplingDialog, "end", "a")
         await driver.answer(ReviewReplyDialog, "escape")
-        kept = await driver.result()
-        assert kept.outcome == "error"
-        assert "-1" in kept.text
+        second_result = await driver.result()
+        assert second_result.outcome == "error"
+        assert "-1" in second_result.text
 
         await driver.call("trigger-sampling-request", prompt="hello", maxTokens=7)
         await driver.answer(ReviewSamplingDialog, "escape")
@@ -256,9 +256,9 @@ async def _form(driver: RealAppDriver) -> FillFormDialog:
 
 
 async def _raw(driver: RealAppDriver) -> Any:
-    given = await driver.result()
-    assert given.outcome == "ok"
-    return json.loads(given.text.partition("Raw result: ")[2])
+    result = await driver.result()
+    assert result.outcome == "ok"
+    return json.loads(result.text.partition("Raw result: ")[2])
 
 
 @pytest.mark.peer
@@ -316,9 +316,9 @@ async def test_the_reference_server_distinguishes_declined_from_cancelled_forms(
         ):
             await driver.call("trigger-elicitation-request")
             await driver.answer(FillFormDialog, *keys)
-            given = await driver.result()
-            assert words in given.text
-            assert json.loads(given.text.partition("Raw result: ")[2])["action"] == action
+            result = await driver.result()
+            assert words in result.text
+            assert json.loads(result.text.partition("Raw result: ")[2])["action"] == action
 
 
 @pytest.mark.peer
@@ -337,8 +337,8 @@ async def test_the_reference_servers_urls_open_only_with_the_users_consent(open_
 
         await driver.call("trigger-url-elicitation", **there)
         await driver.answer(VisitUrlDialog, "o")
-        given = await driver.result()
-        assert "Elicitation ID: e1" in given.text
+        result = await driver.result()
+        assert "Elicitation ID: e1" in result.text
         assert driver.visited == [there["url"]]
 
         # The call fails with -32042 and another URL; after the visit the same call continues.
@@ -370,18 +370,18 @@ AGREED: dict[type[Any], tuple[str, ...]] = {
 async def _answered(driver: RealAppDriver, tool: str, **keys: tuple[str, ...]) -> list[str]:
     """Call a tool and answer whatever it asks, agreeing unless a dialog is named with other keys; the dialogs."""
     await driver.call(tool)
-    seen: list[str] = []
+    recorded: list[str] = []
     while True:
         await driver.until(
             lambda: driver.is_asked or driver.finished or "declined" in driver.transcript(), "a question, or the end"
         )
         if not driver.is_asked:
-            return seen
+            return recorded
         await driver.enter()
         dialog = driver.dialog
         assert driver.app.focused.id == "refuse"
-        seen.append(type(dialog).__name__)
-        await driver.pilot.press(*keys.get(seen[-1], AGREED[type(dialog)]))
+        recorded.append(type(dialog).__name__)
+        await driver.pilot.press(*keys.get(recorded[-1], AGREED[type(dialog)]))
         await driver.until(lambda left=dialog: driver.app.screen is not left, "that it closes")
 
 

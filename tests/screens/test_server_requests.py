@@ -126,11 +126,11 @@ async def test_folders_are_shown_as_paths_with_no_claim_that_they_confine_the_se
 
 
 async def test_a_sampling_is_shown_with_everything_the_model_would_get(run: Run) -> None:
-    asked = sampling_question(
+    question = sampling_question(
         "What is in\x1b[31m \u202ethis?", system="Be brief.", tools=({"name": "look"},), include_context="allServers"
     )
     async with run(size=(110, 36)) as driver:
-        PendingQuestion(driver, asked)
+        PendingQuestion(driver, question)
         await driver.enter_question()
         for words in ("quiz", "Some model", "1,200 tokens", "Be brief.", "look", "What is in", "not included"):
             assert words in driver.text(), words
@@ -153,12 +153,12 @@ async def type_into_form(driver: Any, question: Question[Any], *keys: str) -> Pe
 
 @pytest.mark.req("samp.human")
 async def test_messages_instructions_tokens_and_model_are_edited_by_keyboard_and_shown_before_they_go(run: Run) -> None:
-    asked = sampling_question(
+    question = sampling_question(
         "Capital of France", system="Be brief.", models=(DEAR, OTHER), reason="It was wished for."
     )
     async with run(size=(110, 40)) as driver:
         keys = ("down", "space", "tab", *["backspace"] * 2, "tab", *" Now", "tab", "a", "d", "?", "ctrl+s")
-        answer = await type_into_form(driver, asked, *keys)
+        answer = await type_into_form(driver, question, *keys)
         await driver.until(lambda: "You chose it." in driver.text() and "France" in driver.text(), "the edited request")
         for words in ("Other model", "12 tokens", "Be brief. Now", "Capital of Francead?"):
             assert words in driver.text(), words
@@ -198,11 +198,11 @@ async def test_a_reply_is_edited_before_it_leaves(run: Run) -> None:
 
 async def test_cost_limits_and_the_reason_are_on_the_question(run: Run) -> None:
     spent = (LimitUsage("requests this minute", 3, 10), LimitUsage("tokens this run", 1500, 20_000))
-    asked = sampling_question(
+    question = sampling_question(
         models=(DEAR, OTHER), reason="It was wished for.", budget=spent, tokens=100, stop=("END",), temperature=0.5
     )
     async with run(size=(110, 40)) as driver:
-        PendingQuestion(driver, asked)
+        PendingQuestion(driver, question)
         await driver.enter_question()
         for words in ("It was wished for.", "about $0.12", "3 of 10 requests this minute", '"END"', "0.5"):
             assert words in driver.text(), words
@@ -211,9 +211,9 @@ async def test_cost_limits_and_the_reason_are_on_the_question(run: Run) -> None:
 
 @pytest.mark.req("samp.include-context")
 async def test_the_conversation_is_shown_in_full_before_it_is_included(run: Run) -> None:
-    asked = sampling_question(include_context="thisServer", conversation="user: my secret")
+    question = sampling_question(include_context="thisServer", conversation="user: my secret")
     async with run(size=(110, 40)) as driver:
-        answer = await type_into_form(driver, asked, "tab", "y", "ctrl+s")
+        answer = await type_into_form(driver, question, "tab", "y", "ctrl+s")
         await driver.until(lambda: "my secret" in driver.text(), "the conversation")
         await driver.until(lambda: not driver.app.screen.is_guarded, "ears")
         await driver.pilot.press("a")

@@ -199,13 +199,13 @@ def qr_modules(strips: Any) -> list[list[int]]:
     return out
 
 
-def contains_modules(seen: list[list[int]], expected: list[list[int]]) -> bool:
+def contains_modules(recorded: list[list[int]], expected: list[list[int]]) -> bool:
     """Return whether the whole code is on the screen."""
     width, height = len(expected[0]), len(expected)
     return any(
-        all(seen[top + row][left : left + width] == expected[row] for row in range(height))
-        for top in range(len(seen) - height + 1)
-        for left in range(len(seen[0]) - width + 1)
+        all(recorded[top + row][left : left + width] == expected[row] for row in range(height))
+        for top in range(len(recorded) - height + 1)
+        for left in range(len(recorded[0]) - width + 1)
     )
 
 

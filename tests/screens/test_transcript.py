@@ -176,15 +176,15 @@ async def test_scrolling_up_through_unmeasured_blocks_never_skips_a_line() -> No
     async with app.run_test(size=(60, 10)) as pilot:
         app.view.load(blocks)
         await pilot.pause()
-        seen: list[str] = []
+        recorded: list[str] = []
         while app.view.scroll_offset.y > 0:
             before = app.rows()
             app.view.scroll_up(animate=False, force=True)
             await pilot.pause()
             after = app.rows()
             assert after[1:] == before[:-1]
-            seen.append(after[0])
-        assert sum("head" in row for row in seen) >= 21
+            recorded.append(after[0])
+        assert sum("head" in row for row in recorded) >= 21
 
 
 async def test_thinking_unfolds_and_a_card_opens_by_key() -> None:

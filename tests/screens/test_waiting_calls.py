@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def open_call_list(driver: Any, *arguments: dict[str, Any]) -> list[PendingQuestion]:
-    asked = [
+    pending = [
         PendingQuestion(driver, tool_question(call=f"c{number}", arguments=given))
         for number, given in enumerate(arguments)
     ]
@@ -21,7 +21,7 @@ async def open_call_list(driver: Any, *arguments: dict[str, Any]) -> list[Pendin
         lambda: f"{len(arguments)} calls wait" in driver.text() and driver.dialog is not None, "the list"
     )
     await driver.enter()
-    return asked
+    return pending
 
 
 async def wait_for_list(driver: Any) -> Any:
@@ -39,7 +39,7 @@ async def wait_for_call(driver: Any) -> Any:
 @pytest.mark.req("ui.dialog-queue")
 async def test_calls_that_come_together_are_a_list_and_each_is_opened_to_decide(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
-        asked = await open_call_list(driver, {"n": 1}, {"n": 2}, {"n": 3})
+        pending = await open_call_list(driver, {"n": 1}, {"n": 2}, {"n": 3})
         assert driver.app.focused.id == "refuse"
         assert "files · write_file" in driver.text()
         assert "○ not read" in driver.text()
@@ -48,21 +48,21 @@ async def test_calls_that_come_together_are_a_list_and_each_is_opened_to_decide(
         assert dialog.details.arguments == {"n": 2}
         await driver.until(lambda: "1 of 3 waiting" in driver.text(), "that it is the first that is looked at")
         await driver.pilot.press("a")
-        await driver.until(lambda: asked[1].answer == AllowOnce())
+        await driver.until(lambda: pending[1].answer == AllowOnce())
         await wait_for_list(driver)
         await driver.pilot.press("d")
-        await driver.until(lambda: asked[2].answer == Deny(), "the cursor went on to the third")
+        await driver.until(lambda: pending[2].answer == Deny(), "the cursor went on to the third")
         dialog = await wait_for_call(driver)
         assert dialog.details.arguments == {"n": 1}
         await driver.pilot.press("escape")
-        await driver.until(lambda: asked[0].answer == Deny())
+        await driver.until(lambda: pending[0].answer == Deny())
 
 
 async def test_calls_of_one_tool_with_a_long_name_are_distinguished_by_their_arguments(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
         for number in (1, 2):
-            asked = tool_question(call=f"c{number}", arguments={"path": f"a/{number}"})
-            PendingQuestion(driver, replace(asked, server="s" * 60, tool="t" * 60))
+            question = tool_question(call=f"c{number}", arguments={"path": f"a/{number}"})
+            PendingQuestion(driver, replace(question, server="s" * 60, tool="t" * 60))
         await wait_for_list(driver)
         for number in (1, 2):
             await driver.until(lambda number=number: f"… · {'t' * 25}…  path a/{number}" in driver.text(), "both")
@@ -70,7 +70,7 @@ async def test_calls_of_one_tool_with_a_long_name_are_distinguished_by_their_arg
 
 async def test_all_are_allowed_together_only_when_each_was_read_to_its_end(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
-        asked = await open_call_list(driver, {"n": 1}, LONG_ARGUMENTS)
+        pending = await open_call_list(driver, {"n": 1}, LONG_ARGUMENTS)
         await driver.pilot.press("o")
         await wait_for_call(driver)
         await driver.pilot.press("l")
@@ -82,7 +82,7 @@ async def test_all_are_allowed_together_only_when_each_was_read_to_its_end(run: 
         assert "1 not read yet" in driver.text()
         assert not dialog.query_one("#allow_all").display
         await driver.pilot.press("A")
-        assert [question.answer for question in asked] == [None, None]
+        assert [question.answer for question in pending] == [None, None]
         await driver.pilot.press("down", "o")
         await wait_for_call(driver)
         await driver.pilot.press("end")
@@ -91,12 +91,12 @@ async def test_all_are_allowed_together_only_when_each_was_read_to_its_end(run: 
         dialog = await wait_for_list(driver)
         assert "all were read to the end" in driver.text()
         await driver.pilot.press("A")
-        await driver.until(lambda: [question.answer for question in asked] == [AllowOnce(), AllowOnce()], "both")
+        await driver.until(lambda: [question.answer for question in pending] == [AllowOnce(), AllowOnce()], "both")
 
 
 async def test_edits_are_kept_while_another_call_is_viewed(run: Run) -> None:
     async with run(size=(120, 40)) as driver:
-        asked = await open_call_list(driver, {"path": "a"}, {"path": "b"})
+        pending = await open_call_list(driver, {"path": "a"}, {"path": "b"})
         await driver.pilot.press("o")
         dialog = await wait_for_call(driver)
         await driver.pilot.press("e", "backspace", "c", "ctrl+s")
@@ -109,13 +109,13 @@ async def test_edits_are_kept_while_another_call_is_viewed(run: Run) -> None:
         dialog = await wait_for_call(driver)
         assert dialog.review.arguments == {"path": "c"}
         await driver.pilot.press("a")
-        await driver.until(lambda: asked[0].answer == AllowOnce({"path": "c"}))
+        await driver.until(lambda: pending[0].answer == AllowOnce({"path": "c"}))
 
 
 @pytest.mark.req("ui.dialog-queue")
 async def test_a_new_call_moves_neither_the_focus_nor_the_selected_row(run: Run) -> None:
     async with run(size=(100, 30)) as driver:
-        asked = await open_call_list(driver, {"n": 1}, {"n": 2}, {"n": 3})
+        pending = await open_call_list(driver, {"n": 1}, {"n": 2}, {"n": 3})
         dialog = await wait_for_list(driver)
         await driver.pilot.press("down", "down", "up")
         before = dialog.cursor
@@ -124,7 +124,7 @@ async def test_a_new_call_moves_neither_the_focus_nor_the_selected_row(run: Run)
         assert driver.app.screen is dialog
         assert driver.app.focused.id == "refuse"
         assert dialog.cursor == before
-        asked[0].worker.cancel()
+        pending[0].worker.cancel()
         await driver.until(lambda: "3 calls wait" in driver.text(), "one less")
         assert dialog.cursor == before
         await driver.pilot.press("o")
@@ -150,9 +150,9 @@ async def test_a_call_being_read_is_not_replaced_by_another(run: Run) -> None:
 
 async def test_a_hundred_calls_are_listed_together_and_refused_together(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
-        asked = await open_call_list(driver, *({"n": n} for n in range(100)))
+        pending = await open_call_list(driver, *({"n": n} for n in range(100)))
         await driver.pilot.press("end")
         await driver.until(lambda: "n 99" in driver.text(), "the last one")
         await driver.pilot.press("enter")
-        await driver.until(lambda: all(question.answer == Deny() for question in asked), "the refusals")
+        await driver.until(lambda: all(question.answer == Deny() for question in pending), "the refusals")
         await driver.until(lambda: driver.app.screen is driver.app.chat)

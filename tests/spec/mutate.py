@@ -205,21 +205,21 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--every", action="store_true", help="also print the marked tests that pass with a mutation")
     parser.add_argument("--no-control", action="store_true", help="leave out the run on unchanged code")
-    given = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
     area = {entry.row.id: entry.row.area for entry in manifest()}
     chosen = [
         mutation
         for mutation in mutations()
-        if given.area in (None, area[mutation.id]) and (not given.id or mutation.id in given.id)
+        if args.area in (None, area[mutation.id]) and (not args.id or mutation.id in args.id)
     ]
     stale = [item.id for item in chosen if not item.is_applicable()]
     if stale or not chosen:
         print(f"not applicable: {', '.join(stale)}" if stale else "no such mutation")
         return 2
-    if not given.no_control and not check_unmutated(chosen):
+    if not args.no_control and not check_unmutated(chosen):
         print("the tests fail on unchanged code")
         return 2
-    judged = run_all(chosen, given.jobs, every=given.every)
+    judged = run_all(chosen, args.jobs, every=args.every)
     killed = sum(judgement.verdict == "killed" for _, judgement in judged)
     print(f"{killed} of {len(chosen)} killed ({100 * killed / len(chosen):.1f} %)")
     return 0 if killed >= KILL_GOAL * len(chosen) else 1

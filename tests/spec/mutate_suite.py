@@ -28,10 +28,10 @@ def main(arguments: list[str]) -> int:
     """Run the command line; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.spec.mutate_suite", description=__doc__)
     parser.add_argument("--id", action="append", default=[])
-    given = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
     claimed: dict[str, dict[str, str]] = {}
     for ident, claim in suite_claims():
-        if not given.id or ident in given.id:
+        if not args.id or ident in args.id:
             claimed.setdefault(ident, {})[f"tests/{claim.file}::{claim.test}"] = claim.revisions[0]
     failures = 0
     with tempfile.TemporaryDirectory(prefix="mcphost-mutation-") as folder:

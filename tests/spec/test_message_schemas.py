@@ -119,10 +119,10 @@ class EveryAnswerServer:
         return self.revision.era == "stateless"
 
     def _tool(self, name: str) -> dict[str, Any]:
-        made: dict[str, Any] = {"name": name, "inputSchema": {"type": "object"}}
+        fields: dict[str, Any] = {"name": name, "inputSchema": {"type": "object"}}
         if name == "works" and self.revision is Revision.V2025_11_25:
-            made["execution"] = {"taskSupport": "required"}
-        return made
+            fields["execution"] = {"taskSupport": "required"}
+        return fields
 
     def _call(self, peer: ScriptedServer, params: dict[str, Any]) -> Any:
         done = {"content": [], **({"resultType": "complete"} if self.modern else {})}

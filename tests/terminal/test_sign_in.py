@@ -43,21 +43,21 @@ async def test_the_browser_returns_and_the_server_is_ready(tmp_path: Path) -> No
 
 @pytest.mark.req("auth.callback.manual")
 async def test_a_browser_on_another_machine_is_helped_by_pasting(tmp_path: Path) -> None:
-    told = tmp_path / "told"
+    told_file = tmp_path / "told"
 
     def drive(config: str) -> None:
         terminal = open_sign_in_question(
-            tmp_path, config, create_browser(tmp_path, f"open({str(told)!r}, 'w').write(url)")
+            tmp_path, config, create_browser(tmp_path, f"open({str(told_file)!r}, 'w').write(url)")
         )
         try:
             terminal.press("o")
             terminal.wait_for_question("Opened in your browser")
             terminal.press("p")
             terminal.wait_for("enter takes the address")
-            terminal.wait_until(lambda _: told.exists() and bool(told.read_text()), "what the browser got")
-            asked = query(told.read_text())
-            peer.codes["typed"] = asked
-            terminal.type(f"{asked['redirect_uri']}?code=typed&state={asked['state']}")
+            terminal.wait_until(lambda _: told_file.exists() and bool(told_file.read_text()), "what the browser got")
+            params = query(told_file.read_text())
+            peer.codes["typed"] = params
+            terminal.type(f"{params['redirect_uri']}?code=typed&state={params['state']}")
             terminal.press("Enter")
             terminal.wait_until(lambda screen: "Sign in to" not in screen and "1/1 server" in screen, "ready")
             terminal.press("C-q")

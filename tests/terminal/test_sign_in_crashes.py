@@ -35,13 +35,13 @@ async def test_on_the_command_line(tmp_path: Path, loud: bool) -> None:
         command = [sys.executable, BROKEN, "exchange", "login", "tracker", "--no-browser", "--mcp-config", config]
         command += ["--log-level", "debug"] if loud else []
         async with await anyio.open_process(command, env=program.env, cwd=program.work) as process:
-            said = bytearray()
-            url = await read_authorization_url(process, said)
+            output = bytearray()
+            url = await read_authorization_url(process, output)
             await visit_authorization_page(url)
             assert process.stderr
-            said += b"".join([chunk async for chunk in process.stderr])
+            output += b"".join([chunk async for chunk in process.stderr])
             assert await process.wait() == 1
-    shown = said.decode().replace(url, "")
+    shown = output.decode().replace(url, "")
     assert "mcphost crashed (RuntimeError)" in shown
     assert "Traceback" not in shown
     log = await anyio.to_thread.run_sync(read_all, tmp_path)

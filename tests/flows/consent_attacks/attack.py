@@ -86,10 +86,10 @@ class AttackSetup:
         """Write the plan of a server; `tools` are definitions or names."""
         named = [tool if isinstance(tool, dict) else attack_tool(tool) for tool in tools]
         facts = {"capabilities": {"tools": {"listChanged": True}}, "serverInfo": {"name": server, "version": "1"}}
-        made = {"revision": revision, "facts": facts, "tools": named, "ttl": 0, **more}
+        fields = {"revision": revision, "facts": facts, "tools": named, "ttl": 0, **more}
         path = self.folder / f"{len(server)}-{server.encode().hex()[:60]}.plan"
         beside = path.with_suffix(".new")
-        beside.write_text(json.dumps(made))
+        beside.write_text(json.dumps(fields))
         os.replace(beside, path)
         return path
 
@@ -102,13 +102,13 @@ class AttackSetup:
         config = {key: more.pop(key) for key in ("args", "trust_annotations", "file", "disabled") if key in more}
         path = self.write_plan(name, *tools, **more)
         era = "stateless" if more.get("revision") == MODERN else "handshake"
-        made = {"args": (HOSTILE,), "era": era, **config}
+        fields = {"args": (HOSTILE,), "era": era, **config}
         return ServerConfig(
             name=name,
             command=sys.executable,
             source=source,
             env={**self.server_environment(name, path), **(env or {})},
-            **made,
+            **fields,
         )  # type: ignore[arg-type]
 
     @asynccontextmanager

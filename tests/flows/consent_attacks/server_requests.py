@@ -69,22 +69,22 @@ async def call_manually(
 
 @attack("A form full of defaults is declined: the defaults go out as its content.", "tool t")
 async def defaults_of_a_declined_form(setup: AttackSetup) -> None:
-    asked = attack_form_request(name={"type": "string", "default": "me"}, pay={"type": "boolean", "default": True})
-    await call_manually(setup, SelectiveFrontend(fill_form=[Decline()]), {"a": asked})
+    request = attack_form_request(name={"type": "string", "default": "me"}, pay={"type": "boolean", "default": True})
+    await call_manually(setup, SelectiveFrontend(fill_form=[Decline()]), {"a": request})
 
 
 @attack(
     "A form that was accepted as it stood goes out with its defaults: the ledger has what went out.", "tool t", "form"
 )
 async def defaults_of_an_accepted_form(setup: AttackSetup) -> None:
-    asked = attack_form_request(name={"type": "string", "default": "me"}, pay={"type": "boolean", "default": True})
-    await call_manually(setup, SelectiveFrontend(fill_form=[Accept({"pay": False})]), {"a": asked})
+    request = attack_form_request(name={"type": "string", "default": "me"}, pay={"type": "boolean", "default": True})
+    await call_manually(setup, SelectiveFrontend(fill_form=[Accept({"pay": False})]), {"a": request})
 
 
 @attack("The same form in the stateless era, left without an answer.", "tool t")
 async def defaults_of_a_form_that_was_left(setup: AttackSetup) -> None:
-    asked = attack_form_request(pay={"type": "boolean", "default": True})
-    await call_manually(setup, SelectiveFrontend(), {"a": asked}, revision=MODERN)
+    request = attack_form_request(pay={"type": "boolean", "default": True})
+    await call_manually(setup, SelectiveFrontend(), {"a": request}, revision=MODERN)
 
 
 @attack("A front fills a form with what the form has no place for.", "tool t")

@@ -167,8 +167,8 @@ async def prompts(probe: ProbeSession) -> None:
 
 
 async def completion(probe: ProbeSession) -> None:
-    asked = Complete(PromptReference("review"), CompletionArgument("code", "py"))
-    assert (await probe.session.request(asked)).completion.values == ("python",)
+    params = Complete(PromptReference("review"), CompletionArgument("code", "py"))
+    assert (await probe.session.request(params)).completion.values == ("python",)
 
 
 async def progress(probe: ProbeSession) -> None:

@@ -124,8 +124,8 @@ async def form(ctx: Context) -> Any:
         answer = await ctx.elicit("Your name?", Person)
         return f"Hello {answer.data.name}" if answer.action == "accept" else answer.action
     if not ctx.input_responses:
-        asked = types.ElicitRequestFormParams(message="Your name?", requested_schema=Person.model_json_schema())
-        return ask(types.ElicitRequest(params=asked))
+        params = types.ElicitRequestFormParams(message="Your name?", requested_schema=Person.model_json_schema())
+        return ask(types.ElicitRequest(params=params))
     answer = ctx.input_responses["it"]
     return f"Hello {answer.content['name']}" if answer.action == "accept" else answer.action
 

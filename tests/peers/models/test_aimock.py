@@ -61,9 +61,9 @@ async def test_results_are_returned_and_the_model_answers(
     reply = await ask_model(model, "two tools")
     replays = [event.replay for event in reply.events if getattr(event, "replay", "")]
     thinking = (ThinkingPart(reply.thinking, replays[-1]),) if replays else ()
-    said = Message(role="assistant", parts=(*thinking, TextPart(reply.text), *reply.uses), model=model.name)
+    message = Message(role="assistant", parts=(*thinking, TextPart(reply.text), *reply.uses), model=model.name)
     results = Message(role="tool", parts=tuple(ToolReturnPart(use.id, use.name, "fine") for use in reply.uses))
-    again = await ask_model(model, user_message("two tools"), said, results)
+    again = await ask_model(model, user_message("two tools"), message, results)
     assert again.text == "Both done."
     assert again.finished.reason == "stop"
 

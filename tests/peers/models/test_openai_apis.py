@@ -42,9 +42,9 @@ def text_delta(text: str, kind: str = "output_text") -> Json:
 
 
 def final_event(status: str, *output: Json, **members: Any) -> Json:
-    made = {"id": "resp_1", "object": "response", "created_at": 1, "model": "gpt-5", "usage": USAGE}
+    fields = {"id": "resp_1", "object": "response", "created_at": 1, "model": "gpt-5", "usage": USAGE}
     settings: Json = {"parallel_tool_calls": True, "tools": [], "tool_choice": "auto"}
-    return responses_event(status, response={**made, **settings, "status": status, "output": list(output), **members})
+    return responses_event(status, response={**fields, **settings, "status": status, "output": list(output), **members})
 
 
 def tool_call_events(*pieces: str) -> list[Json]:
@@ -144,15 +144,15 @@ async def test_reasoning_of_responses_is_returned_with_the_result_of_its_call(
     model = create_model("responses", base, worker)
     reply = await ask_model(model, "hi")
     (replay,) = [thought.replay for thought in reply.events_of(ThinkingDelta)]
-    said = Message(role="assistant", parts=(ThinkingPart("", replay), *reply.uses), model=model.name)
+    message = Message(role="assistant", parts=(ThinkingPart("", replay), *reply.uses), model=model.name)
     results = Message(role="tool", parts=tuple(ToolReturnPart(use.id, use.name, "fine") for use in reply.uses))
     ours.script, ours.status = [], 400
-    await ask_model(model, user_message("hi"), said, results)
+    await ask_model(model, user_message("hi"), message, results)
     kinds = [item["type"] for item in ours.bodies[-1]["input"]]
     assert kinds == ["message", "reasoning", "function_call", "function_call_output"]
     assert ours.bodies[-1]["input"][1] == ITEM
     for other in (create_model("openai", base, worker), LiteLlmModel(chat_config(base), worker, environ={})):
-        await ask_model(other, user_message("hi"), said, results)
+        await ask_model(other, user_message("hi"), message, results)
         assert "SEALED" not in json.dumps(ours.bodies[-1])
 
 
@@ -170,10 +170,10 @@ async def test_the_conversation_and_its_tools_are_written_in_the_form_of_each_ap
     use = ToolUsePart(id="ours_1", name="fs__read", arguments={"path": "/a"}, provider_id="theirs_1")
     for api_route in ("openai", "responses"):
         model = create_model(api_route, base, worker)
-        said = Message(role="assistant", parts=(TextPart("Reading."), use), model=model.name)
+        message = Message(role="assistant", parts=(TextPart("Reading."), use), model=model.name)
         result = Message(role="tool", parts=(ToolReturnPart("ours_1", "fs__read", "RESULT"),))
         answer = Message(role="assistant", parts=(TextPart("It is short."),), model=model.name)
-        await ask_model(model, user_message("read it"), said, result, answer, user_message("and now?"))
+        await ask_model(model, user_message("read it"), message, result, answer, user_message("and now?"))
     chat, responses = ours.bodies
     assert [(message["role"], message.get("tool_call_id"), message["content"]) for message in chat["messages"]] == [
         ("system", None, "Be brief."),

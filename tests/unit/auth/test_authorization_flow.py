@@ -442,11 +442,11 @@ async def test_on_a_machine_without_a_browser_the_address_is_pasted() -> None:
     async with run_peer() as peer:
 
         def elsewhere(url: str) -> str:
-            asked = query(url)
-            peer.codes["typed-code"] = asked
+            params = query(url)
+            peer.codes["typed-code"] = params
             if len(user.urls) == 1:
                 return "http://127.0.0.1:1/callback?code=stolen&state=wrong"
-            return f"{asked['redirect_uri']}?code=typed-code&state={asked['state']}"
+            return f"{params['redirect_uri']}?code=typed-code&state={params['state']}"
 
         user = BrowserUser(visit=False, answer=elsewhere)
         assert await send_with_sign_in(create_oauth(peer, user), peer) == 200

@@ -35,8 +35,8 @@ def create_machine_oauth(
     where = peer.origin if issuer is None else issuer
     target = SignInTarget(server="peer", url=peer.url, client_id="me", client_secret=client_secret, issuer=where)
     requests = OAuthHttpClient(UrlPolicy(peer.url))
-    made = ClientGrant(target=target, **settings)
-    return OAuthProvider(target, requests, TokenStore(MemoryBackend(), None), None, made)
+    grant = ClientGrant(target=target, **settings)
+    return OAuthProvider(target, requests, TokenStore(MemoryBackend(), None), None, grant)
 
 
 @pytest.mark.req("auth.ext.client-credentials")
@@ -65,8 +65,8 @@ async def test_a_client_grant_stores_nothing_asks_nothing_and_is_shown_as_renewa
 
         def run() -> OAuthProvider:
             token_store = TokenStore(SecretStorage(backend, tmp_path, interaction=owner), tmp_path)
-            made = ClientGrant(target=target, grant="client_credentials")
-            return OAuthProvider(target, OAuthHttpClient(UrlPolicy(peer.url)), token_store, None, made)
+            grant = ClientGrant(target=target, grant="client_credentials")
+            return OAuthProvider(target, OAuthHttpClient(UrlPolicy(peer.url)), token_store, None, grant)
 
         target = SignInTarget(server="peer", url=peer.url, client_id="me", issuer=peer.origin)
         for _ in range(2):

@@ -17,10 +17,10 @@ from tests.unit.auth.oauth_peer import create_oauth, run_peer
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("fast_device_polling")]
 
 
-async def login(said: list[str], user: DeviceCodeUser, **code: Any) -> DeviceCodeServer:
+async def login(messages: list[str], user: DeviceCodeUser, **code: Any) -> DeviceCodeServer:
     async with run_peer(kind=DeviceCodeServer) as peer:
         assert isinstance(peer, DeviceCodeServer)
-        peer.said, peer.code = said, code
+        peer.said, peer.code = messages, code
         await create_oauth(peer, user).login(use_device_code=True)
         return peer
 
@@ -62,7 +62,7 @@ async def test_a_code_for_another_address_than_the_issuers_is_shown_with_a_warni
 
 
 @pytest.mark.parametrize(
-    ("said", "code", "error", "match"),
+    ("messages", "code", "error", "match"),
     [
         (["access_denied"], {}, TokenError, "access_denied"),
         (["expired_token"], {}, TokenError, "expired_token"),
@@ -76,11 +76,11 @@ async def test_a_code_for_another_address_than_the_issuers_is_shown_with_a_warni
     ],
 )
 async def test_device_flow_errors_name_their_reason(
-    said: list[str], code: dict[str, Any], error: type[SignInRequired], match: str
+    messages: list[str], code: dict[str, Any], error: type[SignInRequired], match: str
 ) -> None:
     user = DeviceCodeUser()
     with pytest.raises(error, match=match):
-        await login(said, user, **code)
+        await login(messages, user, **code)
     assert error is not UnsafeUrl or user.shown == []
 
 

@@ -41,12 +41,12 @@ async def test_a_client_id_is_asked_for_used_and_kept_for_the_next_sign_in() -> 
         shown = user.registering[0]["redirect_uri"]
         assert "does not register clients" in user.registering[0]["note"]
         await create_oauth(peer, user, token_store).login()
-        kept = await token_store.load_client(peer.origin)
+        stored = await token_store.load_client(peer.origin)
     assert len(user.registering) == 1
     assert [(question["client_id"], question["redirect_uri"]) for question in peer.asked] == [("by-hand", shown)] * 2
-    assert kept is not None
-    assert (kept.id, kept.secret, kept.kind) == ("by-hand", SECRET, "entered")
-    assert SECRET not in repr(kept)
+    assert stored is not None
+    assert (stored.id, stored.secret, stored.kind) == ("by-hand", SECRET, "entered")
+    assert SECRET not in repr(stored)
     assert "/register" not in peer.paths()
 
 

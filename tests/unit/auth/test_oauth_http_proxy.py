@@ -98,11 +98,11 @@ async def get_through_proxy(
 async def test_a_name_that_a_proxy_knows_is_reached_by_name_in_a_tunnel(
     names: dict[str, list[str]], tmp_path: Path
 ) -> None:
-    async with serve_behind_proxy(tmp_path) as (proxy, seen, authority):
+    async with serve_behind_proxy(tmp_path) as (proxy, requests, authority):
         reply = await get_through_proxy(proxy, authority, "https://as.example/x", fake_resolver(**names))
     assert reply.json_members() == {"hello": 1}
     assert proxy.asked == ["CONNECT as.example:443 HTTP/1.1"]
-    assert seen[0].headers["host"] == "as.example"
+    assert requests[0].headers["host"] == "as.example"
 
 
 @pytest.mark.req("auth.ssrf.private")
@@ -120,10 +120,10 @@ async def test_a_name_that_a_proxy_knows_is_reached_by_name_in_a_tunnel(
 async def test_a_proxy_is_not_asked_for_private_addresses(
     url: str, names: dict[str, list[str]], tmp_path: Path
 ) -> None:
-    async with serve_behind_proxy(tmp_path) as (proxy, seen, authority):
+    async with serve_behind_proxy(tmp_path) as (proxy, requests, authority):
         with pytest.raises(UnsafeUrl, match="leads to"):
             await get_through_proxy(proxy, authority, url, fake_resolver(**names))
-    assert proxy.asked == seen == []
+    assert proxy.asked == requests == []
 
 
 @pytest.mark.req("auth.ssrf.private")
@@ -154,8 +154,8 @@ async def test_names_that_do_not_resolve_here_do_not_delay_those_the_proxy_can_r
 
 
 async def test_a_misdirecting_proxy_is_detected_by_the_certificate(tmp_path: Path) -> None:
-    async with serve_behind_proxy(tmp_path, "evil.example") as (proxy, seen, authority):
+    async with serve_behind_proxy(tmp_path, "evil.example") as (proxy, requests, authority):
         with pytest.raises(EndpointUnreachable, match="certificate"):
             await get_through_proxy(proxy, authority, "https://as.example/x", fake_resolver())
-    assert seen == []
+    assert requests == []
     assert len(proxy.asked) == 1

@@ -77,16 +77,16 @@ FAULTS = ["locked", "bytes", "forgets", "full", "none", "hangs"]
 
 @pytest.fixture
 def create_faulty_backend() -> Any:
-    made: list[HangingBackend] = []
+    created: list[HangingBackend] = []
 
     def make(fault: str) -> Any:
         if fault != "hangs":
             return None if fault == "none" else FailingBackend(fault)
-        made.append(HangingBackend())
-        return made[-1]
+        created.append(HangingBackend())
+        return created[-1]
 
     yield make
-    for item in made:
+    for item in created:
         item.go.set()
 
 
@@ -123,8 +123,8 @@ async def test_a_file_that_was_chosen_has_the_sign_in_for_the_next_run(
         chosen.append(place)
         return "It is written down."
 
-    owner, told = StorageUser(answer), []
-    token_store = TokenStore(create_storage(None, tmp_path, owner, save_choice=remember), tmp_path, told.append)
+    owner, messages = StorageUser(answer), []
+    token_store = TokenStore(create_storage(None, tmp_path, owner, save_choice=remember), tmp_path, messages.append)
     async with run_peer() as peer:
         auth = create_oauth(peer, BrowserUser(), token_store)
         await send_with_sign_in(auth, peer)
@@ -132,7 +132,7 @@ async def test_a_file_that_was_chosen_has_the_sign_in_for_the_next_run(
         auth.set_account_listener(heard.append)
         await token_store.store_pending()
         assert heard[-1].place == answer[0], "who shows the account hears of it"
-        assert (chosen, told) == ([answer[0]], ["It is written down."])
+        assert (chosen, messages) == ([answer[0]], ["It is written down."])
         assert (tmp_path / file).stat().st_mode & 0o777 == 0o600
         next_owner = StorageUser(phrases=("wrong", "pw"))
         again = TokenStore(create_storage(None, tmp_path, next_owner, configured_place=answer[0]), tmp_path)
@@ -177,10 +177,10 @@ async def test_an_unusable_encrypted_file_falls_back_to_another_storage(tmp_path
         await token_store.store_pending()
         assert "symbolic link" in owner.asked[1]["note"]
         assert [account.place for account in await token_store.accounts()] == ["file"]
-        later, told = StorageUser(phrases=("pw",)), list[str]()
-        again = TokenStore(create_storage(None, tmp_path, later, configured_place="encrypted"), None, told.append)
+        later, messages = StorageUser(phrases=("pw",)), list[str]()
+        again = TokenStore(create_storage(None, tmp_path, later, configured_place="encrypted"), None, messages.append)
         assert await send_with_sign_in(create_oauth(peer, BrowserUser(), again), peer) == 200
-        assert "symbolic link" in told[0]
+        assert "symbolic link" in messages[0]
     assert not (tmp_path / "elsewhere").exists()
 
 

@@ -49,9 +49,9 @@ async def test_a_token_that_ended_is_renewed_before_it_is_sent_and_the_new_refre
         before = peer.paths().count("/mcp")
         assert await send_request(auth, peer) == 200
         assert peer.paths().count("/mcp") == before + 1, "the old token was not even tried"
-        kept = await token_store.load(peer.url, reload=True)
-        assert kept is not None
-        assert kept.tokens.refresh in peer.live.values()
+        stored = await token_store.load(peer.url, reload=True)
+        assert stored is not None
+        assert stored.tokens.refresh in peer.live.values()
         assert peer.live != first
         assert peer.forms[-1]["resource"] == peer.url
         assert all("refresh" not in seen.path for seen in peer.seen)
@@ -443,9 +443,9 @@ async def test_a_sign_in_stored_by_another_process_meanwhile_is_never_deleted(tm
         newer = replace(stale, tokens=replace(stale.tokens, access="newer-access", refresh="newer-refresh"))
         await TokenStore(SharedFolderBackend(tmp_path / "vault"), tmp_path).save(newer)
         assert await token_store.delete(peer.url, only=stale) is None
-        kept = await token_store.load(peer.url, reload=True)
-        assert kept is not None
-        assert kept.tokens.refresh == "newer-refresh"
+        stored = await token_store.load(peer.url, reload=True)
+        assert stored is not None
+        assert stored.tokens.refresh == "newer-refresh"
 
 
 class LockedBackend(SharedFolderBackend):
@@ -509,9 +509,9 @@ async def test_a_cancelled_refresh_still_stores_its_tokens() -> None:
             go.set()
         with anyio.fail_after(20):
             await over.wait()
-        kept = await token_store.load(peer.url, reload=True)
-        assert kept is not None
-        assert kept.tokens.refresh in peer.live.values()
+        stored = await token_store.load(peer.url, reload=True)
+        assert stored is not None
+        assert stored.tokens.refresh in peer.live.values()
 
 
 @pytest.mark.req("auth.refresh.single-flight", "auth.refresh.rotation")
@@ -568,9 +568,9 @@ async def test_a_sign_in_during_the_refusal_of_the_old_one_is_not_dropped_with_i
 
         peer.token = dead.__get__(peer)  # type: ignore[method-assign]
         assert await auth.headers("POST", peer.url) == {}
-        kept = await keep.load(peer.url, reload=True)
-        assert kept is not None
-        assert kept.tokens.refresh == "newer-refresh"
+        stored = await keep.load(peer.url, reload=True)
+        assert stored is not None
+        assert stored.tokens.refresh == "newer-refresh"
 
 
 async def test_an_unrelated_refusal_keeps_the_refresh_token() -> None:

@@ -51,7 +51,7 @@ async def open_scripted_session(
     if isinstance(server, SubscriptionServer):
         server.pipe = pipe
     pipe.channel.set_revision(revision)
-    seen: list[dict[str, Any]] = []
+    recorded: list[dict[str, Any]] = []
     facts = ServerFacts(revision, Implementation(), capabilities)
     caller = RequestSender(pipe.channel, "peer", Timeouts(patience, patience))
 
@@ -61,10 +61,10 @@ async def open_scripted_session(
                 if not isinstance(message, JsonRpcRequest):
                     if isinstance(message, JsonRpcNotification):
                         told = json.loads(bytes(message.params) or b"{}")
-                        seen.append({"method": message.method, "params": told})
+                        recorded.append({"method": message.method, "params": told})
                     continue
                 params = json.loads(bytes(message.params) or b"{}")
-                seen.append({"id": message.id, "method": message.method, "params": params})
+                recorded.append({"id": message.id, "method": message.method, "params": params})
                 if isinstance(server, SubscriptionServer) and message.method == "subscriptions/listen":
                     server.listen(cast("int", message.id), params)
                     continue
@@ -87,7 +87,7 @@ async def open_scripted_session(
         tasks.start_soon(session.serve)
         tasks.start_soon(serve)
         with anyio.fail_after(20):
-            yield session, seen, pipe
+            yield session, recorded, pipe
 
 
 class SubscriptionServer:

@@ -110,11 +110,11 @@ async def test_after_a_sign_in_the_request_is_a_new_one_with_the_same_content(er
     async with open_sender(era, RenewingAuthorizer(quietly=False)) as (server, caller, headers):
         await caller.send(CallTool("tool", {"n": 1}), headers=headers, on_notification=lambda notice: None)
         first, second = tool_calls(server)
-    said: list[Any] = [json.loads(item.body) for item in (first, second)]
-    assert said[0]["id"] != said[1]["id"]
-    tokens = [text["params"].pop("_meta")["progressToken"] for text in said]
-    assert tokens == [text["id"] for text in said], "progress of the first is not taken for that of the second"
-    assert said[0]["params"] == said[1]["params"] == {"name": "tool", "arguments": {"n": 1}}
+    messages: list[Any] = [json.loads(item.body) for item in (first, second)]
+    assert messages[0]["id"] != messages[1]["id"]
+    tokens = [text["params"].pop("_meta")["progressToken"] for text in messages]
+    assert tokens == [text["id"] for text in messages], "progress of the first is not taken for that of the second"
+    assert messages[0]["params"] == messages[1]["params"] == {"name": "tool", "arguments": {"n": 1}}
     differ = ("authorization", "content-length")
     assert headers_without(first, *differ) == headers_without(second, *differ)
 

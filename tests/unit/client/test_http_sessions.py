@@ -151,15 +151,15 @@ async def test_many_calls_that_find_the_session_gone_share_the_new_one() -> None
     server = SessionForgettingServer()
     async with open_http_session(server) as (session, _):
         server.forget()
-        got: list[str] = []
+        received: list[str] = []
 
         async def call(number: int) -> None:
-            got.append(single_text(await session.request(CallTool(str(number)))))
+            received.append(single_text(await session.request(CallTool(str(number)))))
 
         async with anyio.create_task_group() as group:
             for number in range(20):
                 group.start_soon(call, number)
-    assert got == ["session-2"] * 20
+    assert received == ["session-2"] * 20
     assert sorted(server.ran, key=int) == [str(number) for number in range(20)]
     assert server.opened == 2
 
@@ -275,11 +275,11 @@ async def test_a_server_that_answers_404_instead_of_405_for_the_stream_keeps_its
 
 
 async def test_a_stream_that_requires_an_account_is_reopened_after_a_successful_call() -> None:
-    asked: list[ReceivedRequest] = []
+    requests: list[ReceivedRequest] = []
 
     async def get(request: ReceivedRequest) -> object:
-        asked.append(request)
-        if len(asked) == 1:
+        requests.append(request)
+        if len(requests) == 1:
             return await request.reply(401, b"", www_authenticate="Bearer")
         await request.stream()
         await request.event({"method": "notifications/tools/list_changed"})
@@ -291,7 +291,7 @@ async def test_a_stream_that_requires_an_account_is_reopened_after_a_successful_
         with anyio.fail_after(20):
             assert isinstance(await anext(session.changes(WatchedChanges(tools=True))), ToolListChangedNotification)
         await session.request(CallTool("x"))
-    assert len(asked) == 2
+    assert len(requests) == 2
 
 
 @pytest.mark.req("http.get.409")

@@ -134,9 +134,9 @@ async def test_tokens_of_one_account_are_never_given_to_the_next_one() -> None:
         async with opens.open(server, FakeRequestHandler(), RecordingObserver()) as session:
             await read_notes(session)
             first = await read_notes(session)
-            asked = len(peer.seen)
+            count = len(peer.seen)
             assert await read_notes(session) == first
-            assert len(peer.seen) == asked  # stored for the account that asked
+            assert len(peer.seen) == count  # stored for the account that asked
             await opens.sign_in(server, RecordingObserver())
             second = await read_notes(session)
             assert second != first
@@ -239,12 +239,12 @@ async def test_a_403_without_a_challenge_is_reported_without_a_sign_in(
         server = ServerConfig(name="peer", url=peer.url)
         async with create_opener(BrowserUser()).open(server, FakeRequestHandler(), RecordingObserver()) as session:
             await session.request(call)
-            asked = len(peer.asked)
+            count = len(peer.asked)
             session.invalidate()
             peer.answers["/mcp"] = (403, b"Invalid Origin", "text/plain")
             with pytest.raises(HttpStatusError, match=r"HTTP 403 .*Invalid Origin"):
                 await session.request(call)
-    assert len(peer.asked) == asked == 1
+    assert len(peer.asked) == count == 1
     assert all("origin" not in seen.headers for seen in peer.seen)
 
 
@@ -281,24 +281,24 @@ async def test_a_configured_authorization_header_replaces_the_sign_in() -> None:
 
 @pytest.mark.req("auth.http-only")
 def test_a_program_on_this_machine_is_never_signed_in_to() -> None:
-    made: list[Callable[..., Any]] = []
+    created: list[Callable[..., Any]] = []
 
     class RecordingRegistry(OAuthRegistry):
         def get_provider(self, *arguments: Any, **more: Any) -> None:
-            made.append(self.get_provider)
+            created.append(self.get_provider)
 
     opening = ClientSessionOpener(expand=str, accounts=RecordingRegistry(TokenStore(MemoryBackend(), None), None))
     assert opening.oauth_provider(ServerConfig(name="local", command="true"), RecordingObserver()) is None
-    assert made == []
+    assert created == []
 
 
 def test_the_grants_of_a_configuration_become_machines() -> None:
     oauth = OAuthConfig(grant="workload", client_id="me", assertion="a.b.c")
     server = ServerConfig(name="peer", url="https://MCP.example/", oauth=oauth)
-    made = make_client_grant(server, make_target(server))
-    assert made is not None
-    assert (made.grant, made.target.canonical_url) == ("workload", "https://mcp.example")
-    assert "a.b.c" not in repr(made) + repr(oauth)
+    grant = make_client_grant(server, make_target(server))
+    assert grant is not None
+    assert (grant.grant, grant.target.canonical_url) == ("workload", "https://mcp.example")
+    assert "a.b.c" not in repr(grant) + repr(oauth)
     user = ServerConfig(name="peer", url="https://mcp.example")
     assert make_client_grant(user, make_target(user)) is None
 

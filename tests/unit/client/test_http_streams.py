@@ -213,16 +213,16 @@ async def test_each_of_several_streams_is_resumed_with_its_own_id_and_gets_its_o
         calls[name] = request.message["id"]
         return await close_stream_after(f"id: id of {name}\nretry: 500\ndata:\n\n".encode())(request)
 
-    got: dict[str, str] = {}
+    received: dict[str, str] = {}
     server = handshake_server(handler, on_get=handler, revision=revision.value)
     async with open_http_session(server) as (session, _), anyio.create_task_group() as group:
 
         async def one_call(name: str) -> None:
-            got[name] = single_text(await session.request(CallTool(name), deadline=5))
+            received[name] = single_text(await session.request(CallTool(name), deadline=5))
 
         for name in ("a", "b", "c"):
             group.start_soon(one_call, name)
-    assert got == {"a": "a", "b": "b", "c": "c"}
+    assert received == {"a": "a", "b": "b", "c": "c"}
 
 
 @pytest.mark.req("http.body-single", "http.202", "http.post-each")

@@ -19,24 +19,24 @@ def lazy_tool(name: str, **more: Any) -> dict[str, Any]:
 
 
 def test_a_value_is_decoded_on_access_and_not_before() -> None:
-    made: list[bytes | Raw] = []
+    created: list[bytes | Raw] = []
 
     def make(text: bytes | Raw) -> str:
-        made.append(text)
+        created.append(text)
         return bytes(text).decode().upper()
 
     values = LazySequence((b"a", Raw(b"b"), b"c", b"d"), make)
     assert len(values) == 4
     part = values[1:3]
     assert len(part) == 2
-    assert made == []
+    assert created == []
     assert values[-1] == "D"
     assert part[0] == "B"
-    assert made == [b"d", Raw(b"b")]
+    assert created == [b"d", Raw(b"b")]
     assert values[-1] == "D"
-    assert len(made) == 3, "nothing is remembered"
+    assert len(created) == 3, "nothing is remembered"
     assert next(iter(values)) == "A"
-    assert len(made) == 4, "the rest was not looked at"
+    assert len(created) == 4, "the rest was not looked at"
     assert list(values) == ["A", "B", "C", "D"]
     assert values == ("A", "B", "C", "D")
     assert part != ("A", "B")

@@ -57,7 +57,7 @@ def request_meta(message: dict[str, Any]) -> dict[str, Any]:
     return message.get("params", {}).get("_meta", {})
 
 
-# -- notices nobody knows
+# -- unknown notifications
 @pytest.mark.req("base.notification.no-reply")
 @pytest.mark.req("base.notification.unknown-ignored")
 @BOTH_ERAS

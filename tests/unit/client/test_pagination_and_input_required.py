@@ -47,23 +47,23 @@ async def test_every_page_is_read_with_its_cursor_unchanged_and_from_the_first_i
         return {"tools": tools, "nextCursor": cursor, "ttlMs": 5, "cacheScope": "x", "resultType": "complete"}
 
     for _ in range(2):
-        async with open_scripted_session(server, revision) as (session, seen, _):
+        async with open_scripted_session(server, revision) as (session, requests, _):
             found = await list_tools(session)
         assert [tool.name for tool in found.values] == ["a", "b"]
         assert found.problems == ()
         assert found.ttl_ms == 5
-        assert ["cursor" in message["params"] for message in seen] == [False, True, True]
+        assert ["cursor" in message["params"] for message in requests] == [False, True, True]
 
 
 @pytest.mark.req("page.loop-guard")
 async def test_a_repeated_cursor_ends_the_list_with_a_warning() -> None:
     async with open_scripted_session(lambda method, params: {"tools": [listed_tool("a")], "nextCursor": "again"}) as (
         session,
-        seen,
+        requests,
         _,
     ):
         found = await list_tools(session)
-    assert len(seen) == 2
+    assert len(requests) == 2
     assert "repeats its cursor" in found.problems[0]
 
 
@@ -130,9 +130,13 @@ async def test_every_list_is_read_to_its_last_page(read: Any, member: str, revis
 @pytest.mark.parametrize("read", [read for read, _ in LISTS])
 @pytest.mark.parametrize("revision", list(Revision))
 async def test_undeclared_features_are_not_requested(read: Any, revision: Revision) -> None:
-    async with open_scripted_session(lambda *_: {}, revision, capabilities=ServerCapabilities()) as (session, seen, _):
+    async with open_scripted_session(lambda *_: {}, revision, capabilities=ServerCapabilities()) as (
+        session,
+        requests,
+        _,
+    ):
         assert (await read(session)).entries == ()
-    assert seen == []
+    assert requests == []
 
 
 @pytest.mark.req("base.error.method-not-found")
@@ -169,9 +173,9 @@ async def test_every_input_is_answered_and_the_state_is_returned_only_if_it_was_
             "roots/list": ListRootsResult((Root("file:///r"),)),
         }
     )
-    async with open_scripted_session(lambda *_: replies.pop(0), answers=answers) as (session, seen, _):
+    async with open_scripted_session(lambda *_: replies.pop(0), answers=answers) as (session, requests, _):
         await session.request(CallTool("t", {"k": "v"}))
-    first, second, third = (message["params"] for message in seen)
+    first, second, third = (message["params"] for message in requests)
     assert second["inputResponses"] == {
         "a": {"action": "accept", "content": {"x": 1}},
         "b": {"roots": [{"uri": "file:///r"}]},
@@ -183,7 +187,7 @@ async def test_every_input_is_answered_and_the_state_is_returned_only_if_it_was_
         assert {name: params[name] for name in ("name", "arguments", "_meta")} == {
             name: first[name] for name in ("name", "arguments", "_meta")
         }
-    assert len({message["id"] for message in seen}) == 3
+    assert len({message["id"] for message in requests}) == 3
 
 
 @pytest.mark.req("mrtr.state-only")
@@ -192,21 +196,21 @@ async def test_a_round_with_a_state_alone_waits_and_continues() -> None:
         {"resultType": "input_required", "requestState": "s", "inputRequests": {}},
         {"resultType": "complete"},
     ]
-    async with open_scripted_session(lambda *_: replies.pop(0)) as (session, seen, _):
+    async with open_scripted_session(lambda *_: replies.pop(0)) as (session, requests, _):
         await session.request(CallTool("t"))
-    assert seen[1]["params"]["requestState"] == "s"
-    assert "inputResponses" not in seen[1]["params"]
+    assert requests[1]["params"]["requestState"] == "s"
+    assert "inputResponses" not in requests[1]["params"]
 
 
 @pytest.mark.req("mrtr.rounds")
 async def test_endless_rounds_are_abandoned() -> None:
     answers = FakeRequestHandler({"elicitation/create": ElicitResult("decline")})
     endless = {"resultType": "input_required", "inputRequests": {"a": ELICIT}}
-    async with open_scripted_session(lambda *_: endless, answers=answers) as (session, seen, _):
+    async with open_scripted_session(lambda *_: endless, answers=answers) as (session, requests, _):
         with pytest.raises(TooManyInputRounds) as exc_info:
             await session.request(CallTool("t"))
     assert exc_info.value.server == "peer"
-    assert len(seen) == 11
+    assert len(requests) == 11
 
 
 @pytest.mark.req("mrtr.decline")
@@ -216,10 +220,10 @@ async def test_a_declined_input_ends_the_call_here() -> None:
         {"roots/list": ServerRequestRejection("not now"), "elicitation/create": ElicitResult("accept", {})}
     )
     question = {"resultType": "input_required", "inputRequests": {"a": ELICIT, "b": {"method": "roots/list"}}}
-    async with open_scripted_session(lambda *_: question, answers=answers) as (session, seen, _):
+    async with open_scripted_session(lambda *_: question, answers=answers) as (session, requests, _):
         with pytest.raises(ConsentDenied, match="not now"):
             await session.request(CallTool("t"))
-    assert len(seen) == 1
+    assert len(requests) == 1
 
 
 async def test_an_internal_error_in_an_answer_ends_its_call_with_a_clear_message() -> None:
@@ -255,12 +259,12 @@ async def test_an_internal_error_in_an_answer_ends_its_call_with_a_clear_message
 async def test_a_round_that_makes_no_sense_is_an_invalid_answer(question: dict[str, Any]) -> None:
     answers = FakeRequestHandler({"elicitation/create": ElicitResult("cancel")})
     result = {"resultType": "input_required", **question}
-    async with open_scripted_session(lambda *_: result, answers=answers) as (session, seen, _):
+    async with open_scripted_session(lambda *_: result, answers=answers) as (session, requests, _):
         with pytest.raises(MalformedMessage):
             await session.request(CallTool("t"))
         with pytest.raises(MalformedMessage, match="input_required"):
             await session.request(ListTools())
-    assert len(seen) == 2
+    assert len(requests) == 2
 
 
 # -- changes
@@ -283,11 +287,11 @@ async def test_a_flood_of_the_same_change_is_reported_as_one_change() -> None:
 # -- bounds
 async def test_a_cursor_of_a_megabyte_ends_the_list_with_a_warning() -> None:
     def server(method: str, params: dict[str, Any]) -> Any:
-        return {"tools": [listed_tool("a")], "nextCursor": str(len(seen)) + "c" * 1_000_000}
+        return {"tools": [listed_tool("a")], "nextCursor": str(len(requests)) + "c" * 1_000_000}
 
-    async with open_scripted_session(server) as (session, seen, _):
+    async with open_scripted_session(server) as (session, requests, _):
         found = await list_tools(session)
-    assert len(seen) == 1
+    assert len(requests) == 1
     assert found.problems == ("A cursor of the list of tools has 1,000,001 characters; the rest was left out.",)
 
 
@@ -295,12 +299,12 @@ async def test_a_list_is_bounded_in_bytes_over_all_its_pages(monkeypatch: pytest
     monkeypatch.setattr(pagination, "MAX_BYTES", 5 * 1024**2)
 
     def server(method: str, params: dict[str, Any]) -> Any:
-        many = [listed_tool(f"t{len(seen)}") | {"description": "d" * 1024**2} for _ in range(2)]
-        return {"tools": many, "nextCursor": str(len(seen))}
+        many = [listed_tool(f"t{len(requests)}") | {"description": "d" * 1024**2} for _ in range(2)]
+        return {"tools": many, "nextCursor": str(len(requests))}
 
-    async with open_scripted_session(server) as (session, seen, _):
+    async with open_scripted_session(server) as (session, requests, _):
         found = await list_tools(session)
-    assert (len(seen), len(found.entries)) == (3, 4)
+    assert (len(requests), len(found.entries)) == (3, 4)
     assert found.problems == ("The list of tools has over 5 MB; the rest was left out.",)
 
 

@@ -29,7 +29,7 @@ async def test_answers_in_any_order_with_notices_between_them_reach_their_own_ca
         asked[params["name"]] = (peer.ident, params["_meta"]["progressToken"])
         return NO_REPLY
 
-    got: dict[str, str] = {}
+    received: dict[str, str] = {}
     notifications: dict[str, list[Notification]] = {name: [] for name in "abc"}
     peer = ScriptedServer(script, revision=revision)
     async with connect_to(peer) as session:
@@ -38,7 +38,7 @@ async def test_answers_in_any_order_with_notices_between_them_reach_their_own_ca
             result = await session.request(CallTool(name), on_notification=notifications[name].append)
             (block,) = result.parse_blocks()
             assert isinstance(block, TextContent)
-            got[name] = block.text
+            received[name] = block.text
 
         async with anyio.create_task_group() as calls:
             for name in notifications:
@@ -50,7 +50,7 @@ async def test_answers_in_any_order_with_notices_between_them_reach_their_own_ca
                 peer.say(method="notifications/progress", params={"progressToken": other, "progress": ident})
                 content = [{"type": "text", "text": name}]
                 peer.say(id=ident, result={"resultType": "complete", "content": content})
-    assert got == {name: name for name in notifications}
+    assert received == {name: name for name in notifications}
     assert {name: bool(said) for name, said in notifications.items()} == {"a": True, "b": False, "c": False}
     assert all(isinstance(item, ProgressNotification) for item in notifications["a"])
 

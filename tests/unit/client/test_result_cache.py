@@ -56,17 +56,17 @@ def cacheable_result(ttl: Any, scope: str = "private", **more: Any) -> dict[str,
 async def test_a_result_is_used_again_until_its_time_ran_out_and_then_asked_for_once(
     call: ClientRequest[Any], cache_clock: CacheClock
 ) -> None:
-    async with open_scripted_session(lambda *_: cacheable_result(5000)) as (session, seen, _):
+    async with open_scripted_session(lambda *_: cacheable_result(5000)) as (session, requests, _):
         first = await session.request(call)
         cache_clock.now += 4.9
         assert await session.request(call) is first
-        assert len(seen) == 1
+        assert len(requests) == 1
         cache_clock.now += 0.2
         await anyio.wait_all_tasks_blocked()
-        assert len(seen) == 1  # no request before it is needed
+        assert len(requests) == 1  # no request before it is needed
         await session.request(call)
         await session.request(call)
-        assert len(seen) == 2
+        assert len(requests) == 2
 
 
 @pytest.mark.req("cache.zero")
@@ -75,10 +75,10 @@ async def test_without_time_to_live_every_use_asks(ttl: Any) -> None:
     answer = cacheable_result(ttl)
     if ttl is None:
         del answer["ttlMs"]
-    async with open_scripted_session(lambda *_: answer) as (session, seen, _):
+    async with open_scripted_session(lambda *_: answer) as (session, requests, _):
         for _ in range(3):
             await session.request(ListTools())
-    assert len(seen) == 3
+    assert len(requests) == 3
 
 
 @pytest.mark.req("cache.key")
@@ -88,7 +88,7 @@ async def test_another_address_cursor_or_method_gets_its_own_answer() -> None:
 
     calls: list[ClientRequest[Any]] = [ReadResource("a:1"), ReadResource("a:2"), ReadResource("A:1"), ListTools(),
                               ListTools(cursor=""), ListTools(cursor="x"), ListPrompts()]  # fmt: skip
-    async with open_scripted_session(server) as (session, seen, _):
+    async with open_scripted_session(server) as (session, requests, _):
         for _ in range(2):
             for call in calls:
                 result = await session.request(call)
@@ -96,7 +96,7 @@ async def test_another_address_cursor_or_method_gets_its_own_answer() -> None:
                     assert result.contents[0].text == call.uri
         await session.request(CallTool("t"))
         await session.request(CallTool("t"))
-    assert len(seen) == len(calls) + 2
+    assert len(requests) == len(calls) + 2
 
 
 @pytest.mark.req("cache.no-mrtr")
@@ -109,10 +109,10 @@ async def test_results_that_took_input_are_never_cached() -> None:
         return {**cacheable_result(60_000), "resultType": "input_required", "inputRequests": {"a": question}}
 
     answers = FakeRequestHandler({"elicitation/create": ElicitResult("accept", {})})
-    async with open_scripted_session(server, answers=answers) as (session, seen, _):
+    async with open_scripted_session(server, answers=answers) as (session, requests, _):
         await session.request(ReadResource("a:1"))
         await session.request(ReadResource("a:1"))
-    assert len(seen) == 4
+    assert len(requests) == 4
 
 
 @pytest.mark.req("cache.private")
@@ -173,7 +173,7 @@ async def test_an_announced_change_invalidates_only_what_it_concerns() -> None:
 async def test_a_list_that_was_on_its_way_when_it_changed_is_not_remembered(how: str) -> None:
     late: list[bool] = []
     server = SubscriptionServer(lambda *_: None if not late else cacheable_result(60_000))
-    async with open_scripted_session(server) as (session, seen, pipe):
+    async with open_scripted_session(server) as (session, requests, pipe):
         await session.watch(WatchedChanges(tools=True))
         await server.until(1)
         async with anyio.create_task_group() as tasks:
@@ -185,7 +185,7 @@ async def test_a_list_that_was_on_its_way_when_it_changed_is_not_remembered(how:
                 session.invalidate()
             await anyio.wait_all_tasks_blocked()
             late.append(True)
-            asked = next(message for message in seen if message["method"] == "tools/list")
+            asked = next(message for message in requests if message["method"] == "tools/list")
             pipe.send(JsonRpcResponse(asked["id"], Raw(encode(cacheable_result(60_000)))))
         assert not session.is_cached(ListTools())
         await session.request(ListTools())
@@ -193,14 +193,14 @@ async def test_a_list_that_was_on_its_way_when_it_changed_is_not_remembered(how:
 
 
 async def test_expired_entries_are_requested_again() -> None:
-    async with open_scripted_session(lambda *_: cacheable_result(60_000)) as (session, seen, _):
+    async with open_scripted_session(lambda *_: cacheable_result(60_000)) as (session, requests, _):
         for call in (ListTools(), ListPrompts()):
             await session.request(call)
         session.invalidate("tools/list")
         assert [session.is_cached(call) for call in (ListTools(), ListPrompts(), CallTool("t"))] == [False, True, False]
         session.invalidate()
         assert not session.is_cached(ListPrompts())
-    assert len(seen) == 2
+    assert len(requests) == 2
 
 
 @pytest.mark.req("cache.pages")
@@ -214,11 +214,11 @@ async def test_a_list_of_which_a_page_ran_out_is_read_from_the_start(cache_clock
         return cacheable_result({"1": 9000, "2": 3000, "3": 9000}[page], tools=[tool], **(
             {} if page == "3" else {"nextCursor": str(int(page) + 1)}))  # fmt: skip
 
-    async with open_scripted_session(server) as (session, seen, _):
+    async with open_scripted_session(server) as (session, requests, _):
         first = await list_tools(session)
         assert first.ttl_ms == 3000
         assert (await list_tools(session)).values == first.values
-        assert len(seen) == 3
+        assert len(requests) == 3
         version = 2
         cache_clock.now += 4
         again = [tool.name for tool in (await list_tools(session)).values]
@@ -237,25 +237,29 @@ async def test_an_invalid_cursor_restarts_the_list_a_bounded_number_of_times(tim
         refusals += 1
         return ErrorData(-32602, "expired") if refusals <= times else cacheable_result(0, tools=[{"name": "b"}])
 
-    async with open_scripted_session(server) as (session, seen, _):
+    async with open_scripted_session(server) as (session, requests, _):
         found = await list_tools(session)
     if times < 3:
         assert ([tool.name for tool in found.values], found.problems) == (["a", "b"], ())
-        assert len(seen) == 2 * (times + 1)
+        assert len(requests) == 2 * (times + 1)
     else:
         assert [tool.name for tool in found.values] == ["a"]
         assert "refuses its own cursor" in found.problems[0]
-        assert len(seen) == 6
+        assert len(requests) == 6
 
 
 @pytest.mark.req("cache.legacy-none")
 async def test_a_server_of_the_handshake_era_is_always_asked_when_a_list_is_wanted() -> None:
-    async with open_scripted_session(lambda *_: cacheable_result(60_000), Revision.V2025_11_25) as (session, seen, _):
+    async with open_scripted_session(lambda *_: cacheable_result(60_000), Revision.V2025_11_25) as (
+        session,
+        requests,
+        _,
+    ):
         await session.request(ListTools())
         await session.request(ListTools())
         assert not session.is_cached(ListTools())
         session.invalidate()
-    assert len(seen) == 2
+    assert len(requests) == 2
 
 
 async def test_memory_is_bounded_in_entries_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,30 +98,30 @@ async def test_a_question_as_a_task_is_acknowledged_at_once_and_answered_when_as
     async with connect_to(peer, answers, era="handshake"):
         declared = peer.seen[0]["params"]["capabilities"]["tasks"]
         assert declared["requests"] == {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}}
-        made = await server.created()
-        assert made["status"] == "working"
-        assert made["ttl"] == 60_000
-        assert made["createdAt"].endswith("Z")
-        assert made["lastUpdatedAt"] == made["createdAt"]
-        assert len(made["taskId"]) >= 32
-        waiting = server.put("tasks/result", taskId=made["taskId"])
-        assert (await server.ask("tasks/get", taskId=made["taskId"]))["result"]["status"] == "working"
+        created = await server.created()
+        assert created["status"] == "working"
+        assert created["ttl"] == 60_000
+        assert created["createdAt"].endswith("Z")
+        assert created["lastUpdatedAt"] == created["createdAt"]
+        assert len(created["taskId"]) >= 32
+        waiting = server.put("tasks/result", taskId=created["taskId"])
+        assert (await server.ask("tasks/get", taskId=created["taskId"]))["result"]["status"] == "working"
         assert server.answered(waiting) is None
         answers.released.set()
         await peer.wait_until(lambda: server.answered(waiting) is not None)
-        state = await server.until(made["taskId"], "completed")
-        again = await server.ask("tasks/result", taskId=made["taskId"])
+        state = await server.until(created["taskId"], "completed")
+        again = await server.ask("tasks/result", taskId=created["taskId"])
     first = server.answered(waiting)
     assert first is not None
     assert first["result"] == {
         "role": "assistant",
         "content": {"type": "text", "text": "Paris"},
         "model": "m",
-        "_meta": {RELATED_TASK_KEY: {"taskId": made["taskId"]}},
+        "_meta": {RELATED_TASK_KEY: {"taskId": created["taskId"]}},
     }
     assert again["result"] == first["result"]
     assert {"taskId", "status", "createdAt", "lastUpdatedAt", "ttl", "pollInterval"} == set(state)
-    assert task_notifications(peer) == [(made["taskId"], "completed")]
+    assert task_notifications(peer) == [(created["taskId"], "completed")]
 
 
 @pytest.mark.req("samp.task-augmented")
@@ -181,14 +181,14 @@ async def test_a_cancelled_task_withdraws_the_question_and_stays_cancelled() -> 
     peer, answers = ScriptedServer(), SlowHandler()
     server = TaskRequestServer(peer)
     async with connect_to(peer, answers, era="handshake"):
-        made = await server.created("elicitation/create")
-        waiting = server.put("tasks/result", taskId=made["taskId"])
-        gone = await server.ask("tasks/cancel", taskId=made["taskId"])
+        created = await server.created("elicitation/create")
+        waiting = server.put("tasks/result", taskId=created["taskId"])
+        gone = await server.ask("tasks/cancel", taskId=created["taskId"])
         assert gone["result"]["status"] == "cancelled"
         await peer.wait_until(lambda: server.answered(waiting) is not None and answers.withdrawn == 1)
         answers.released.set()
-        assert (await server.ask("tasks/get", taskId=made["taskId"]))["result"]["status"] == "cancelled"
-        assert (await server.ask("tasks/cancel", taskId=made["taskId"]))["error"]["code"] == -32602
+        assert (await server.ask("tasks/get", taskId=created["taskId"]))["result"]["status"] == "cancelled"
+        assert (await server.ask("tasks/cancel", taskId=created["taskId"]))["error"]["code"] == -32602
         first = server.answered(waiting)
     assert first is not None
     assert "cancelled" in first["error"]["message"]
@@ -208,10 +208,10 @@ async def test_declined_or_failed_requests_are_failed_tasks_with_their_own_error
     peer = ScriptedServer()
     server = TaskRequestServer(peer)
     async with connect_to(peer, RefusingHandler(), era="handshake"):
-        made = await server.created()
-        state = await server.until(made["taskId"], "failed")
-        error = (await server.ask("tasks/result", taskId=made["taskId"]))["error"]
-        assert (await server.ask("tasks/cancel", taskId=made["taskId"]))["error"]["code"] == -32602
+        created = await server.created()
+        state = await server.until(created["taskId"], "failed")
+        error = (await server.ask("tasks/result", taskId=created["taskId"]))["error"]
+        assert (await server.ask("tasks/cancel", taskId=created["taskId"]))["error"]["code"] == -32602
     assert error["code"] == {"declined": -7, "raised": -1, "broken": -32603}[how]
     assert state["statusMessage"] == error["message"]
     assert "secret" not in error["message"]
@@ -235,14 +235,14 @@ async def test_a_task_expires_and_its_waiters_get_an_error(monkeypatch: pytest.M
     peer, answers = ScriptedServer(), SlowHandler()
     server = TaskRequestServer(peer)
     async with connect_to(peer, answers, era="handshake"):
-        made = await server.created(task={"ttl": 50})
-        error = (await server.ask("tasks/result", taskId=made["taskId"]))["error"]
+        created = await server.created(task={"ttl": 50})
+        error = (await server.ask("tasks/result", taskId=created["taskId"]))["error"]
         assert (error["code"], answers.withdrawn) == (-32602, 1)
         assert "expired" in error["message"]
-        assert (await server.ask("tasks/get", taskId=made["taskId"]))["error"]["code"] == -32602
+        assert (await server.ask("tasks/get", taskId=created["taskId"]))["error"]["code"] == -32602
         answers.released.set()
-        made = await server.created(task={"ttl": 50})
-        assert "result" in await server.ask("tasks/result", taskId=made["taskId"])
+        created = await server.created(task={"ttl": 50})
+        assert "result" in await server.ask("tasks/result", taskId=created["taskId"])
         with anyio.fail_after(20):
             while (await server.ask("tasks/list"))["result"]["tasks"]:
                 await anyio.lowlevel.checkpoint()
@@ -318,12 +318,12 @@ async def test_tasks_end_with_the_session_and_a_fetch_may_be_cancelled() -> None
     server = TaskRequestServer(peer)
 
     async def use(session: Session) -> None:
-        made = await server.created()
-        waiting = server.put("tasks/result", taskId=made["taskId"])
-        await server.ask("tasks/get", taskId=made["taskId"])
+        created = await server.created()
+        waiting = server.put("tasks/result", taskId=created["taskId"])
+        await server.ask("tasks/get", taskId=created["taskId"])
         peer.say(method="notifications/cancelled", params={"requestId": waiting})
         answers.released.set()
-        await server.until(made["taskId"], "completed")
+        await server.until(created["taskId"], "completed")
         assert server.answered(waiting) is None
         answers.released = anyio.Event()
         await server.created()

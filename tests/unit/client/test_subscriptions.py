@@ -54,7 +54,7 @@ async def test_a_resource_is_subscribed_to_and_unsubscribed_from_while_changes_a
             pipe.send(JsonRpcNotification(UPDATED, Raw(b'{"uri":"a:2"}')))  # before the answer
         return {}
 
-    async with open_scripted_session(server, OLD) as (session, seen, pipe):
+    async with open_scripted_session(server, OLD) as (session, requests, pipe):
         changes = session.changes(WatchedChanges(uris=("a:1",)))
         async with anyio.create_task_group() as tasks:
 
@@ -68,7 +68,7 @@ async def test_a_resource_is_subscribed_to_and_unsubscribed_from_while_changes_a
         pipe.send(JsonRpcNotification(UPDATED, Raw(b'{"uri":"a:2"}')))
         assert await anext(changes) == ResourceUpdatedNotification("a:2")
         assert session.watched == WatchedChanges(uris=("a:2",))
-    assert [(message["method"], message["params"]) for message in seen] == [
+    assert [(message["method"], message["params"]) for message in requests] == [
         ("resources/subscribe", {"uri": "a:1"}),
         ("resources/subscribe", {"uri": "a:2"}),
         ("resources/unsubscribe", {"uri": "a:1"}),
@@ -78,10 +78,10 @@ async def test_a_resource_is_subscribed_to_and_unsubscribed_from_while_changes_a
 @pytest.mark.req("res.subscribe.legacy")
 async def test_a_server_that_offers_no_subscriptions_is_not_asked_for_one() -> None:
     capabilities = ServerCapabilities(resources=ListCapability())
-    async with open_scripted_session(lambda *_: {}, OLD, capabilities=capabilities) as (session, seen, _):
+    async with open_scripted_session(lambda *_: {}, OLD, capabilities=capabilities) as (session, requests, _):
         with pytest.raises(UnsupportedCapability, match="offers no subscriptions"):
             await session.watch(WatchedChanges(uris=("a:1",)))
-    assert seen == []
+    assert requests == []
 
 
 async def test_a_refused_resource_costs_only_itself() -> None:
@@ -121,7 +121,7 @@ async def test_updates_below_a_watched_resource_count_but_not_those_of_a_longer_
 async def test_a_subscription_requests_what_is_wanted_and_offered_and_ends_with_its_reader() -> None:
     server = SubscriptionServer()
     capabilities = ServerCapabilities(tools=ListCapability())
-    async with open_scripted_session(server, capabilities=capabilities) as (session, seen, _):
+    async with open_scripted_session(server, capabilities=capabilities) as (session, requests, _):
         changes = session.changes(WatchedChanges(tools=True, prompts=True, resources=True, uris=("a:1",)))
         async with anyio.create_task_group() as tasks:
 
@@ -132,11 +132,11 @@ async def test_a_subscription_requests_what_is_wanted_and_offered_and_ends_with_
             tasks.start_soon(tell)
             assert await anext(changes) == ToolListChangedNotification()
         await changes.aclose()  # type: ignore[attr-defined]
-        while len(seen) < 2:
+        while len(requests) < 2:
             await anyio.lowlevel.checkpoint()
-    assert seen[0]["method"] == "subscriptions/listen"
-    assert seen[0]["params"]["notifications"] == {"toolsListChanged": True}
-    assert seen[1:] == [{"method": "notifications/cancelled", "params": {"requestId": seen[0]["id"]}}]
+    assert requests[0]["method"] == "subscriptions/listen"
+    assert requests[0]["params"]["notifications"] == {"toolsListChanged": True}
+    assert requests[1:] == [{"method": "notifications/cancelled", "params": {"requestId": requests[0]["id"]}}]
 
 
 @pytest.mark.req("sub.by-capability")
@@ -144,21 +144,21 @@ async def test_nothing_wanted_or_offered_opens_no_subscription() -> None:
     server = SubscriptionServer()
     async with open_scripted_session(server, capabilities=ServerCapabilities(prompts=ListCapability())) as (
         session,
-        seen,
+        requests,
         _,
     ):
         await session.watch(WatchedChanges(tools=True, resources=True))
         with pytest.raises(UnsupportedCapability):
             await session.watch(WatchedChanges(uris=("a:1",)))
         await session.request(ListPrompts())
-    assert [message["method"] for message in seen] == ["prompts/list"]
+    assert [message["method"] for message in requests] == ["prompts/list"]
 
 
 @pytest.mark.req("sub.ack-subset")
 @pytest.mark.req("sub.id-unknown", "sub.error")
 async def test_a_changed_list_is_noticed_without_subscriptions() -> None:
     offered = ServerCapabilities(tools=ListCapability())
-    async with open_scripted_session(lambda *_: {}, capabilities=offered) as (session, seen, pipe):
+    async with open_scripted_session(lambda *_: {}, capabilities=offered) as (session, requests, pipe):
         changes = session.changes(WatchedChanges(tools=False))
         pipe.send(JsonRpcNotification(UPDATED, Raw(b'{"uri":"a:1"}')))
         pipe.send(JsonRpcNotification(TOOLS, Raw(b'{"_meta":{"io.modelcontextprotocol/subscriptionId":9}}')))
@@ -168,7 +168,7 @@ async def test_a_changed_list_is_noticed_without_subscriptions() -> None:
             PromptListChangedNotification(),
             ToolListChangedNotification(),
         ]
-        assert seen == []
+        assert requests == []
 
 
 @pytest.mark.req("sub.id-unknown", "sub.ack")
@@ -207,7 +207,7 @@ async def test_acknowledgements_cover_only_what_was_acknowledged_from_then_on() 
 @pytest.mark.req("sub.many", "sub.listen")
 async def test_watching_more_opens_the_new_subscription_before_the_old_one_is_closed() -> None:
     server = SubscriptionServer()
-    async with open_scripted_session(server) as (session, seen, _):
+    async with open_scripted_session(server) as (session, received_requests, _):
         await session.watch(WatchedChanges(tools=True, uris=("a:1",)))
         await session.watch(WatchedChanges(tools=True, uris=("a:1", "a:2")))
         assert session.watched == WatchedChanges(tools=True, uris=("a:1", "a:2"))
@@ -223,11 +223,19 @@ async def test_watching_more_opens_the_new_subscription_before_the_old_one_is_cl
             ToolListChangedNotification(),
             ResourceUpdatedNotification("a:1"),
         }
-    cancelled = [message["params"]["requestId"] for message in seen if message["method"] == "notifications/cancelled"]
+    cancelled = [
+        message["params"]["requestId"]
+        for message in received_requests
+        if message["method"] == "notifications/cancelled"
+    ]
     assert cancelled[0] == old
-    asked = [message["params"]["notifications"] for message in seen if message["method"] == "subscriptions/listen"]
-    assert {"resourceSubscriptions": ["a:1", "a:2"]} in asked
-    assert {"toolsListChanged": True} in asked
+    requests = [
+        message["params"]["notifications"]
+        for message in received_requests
+        if message["method"] == "subscriptions/listen"
+    ]
+    assert {"resourceSubscriptions": ["a:1", "a:2"]} in requests
+    assert {"toolsListChanged": True} in requests
 
 
 async def test_a_resource_the_server_does_not_honour_is_reported_and_other_subscriptions_continue() -> None:
@@ -247,7 +255,7 @@ async def test_a_resource_the_server_does_not_honour_is_reported_and_other_subsc
 
 async def test_a_refused_subscription_keeps_the_previous_one_open() -> None:
     server = SubscriptionServer()
-    async with open_scripted_session(server) as (session, seen, pipe):
+    async with open_scripted_session(server) as (session, requests, pipe):
         await session.watch(WatchedChanges(uris=("a:1",)))
         server.accept_filter = lambda _: None
         async with anyio.create_task_group() as tasks:
@@ -261,7 +269,7 @@ async def test_a_refused_subscription_keeps_the_previous_one_open() -> None:
                 await session.watch(WatchedChanges(uris=("a:1", "a:2")))
         server.say(server.opened[0]["id"], UPDATED, uri="a:1")
         assert session.watched.uris == ("a:1",)
-        assert not [message for message in seen if message["method"] == "notifications/cancelled"]
+        assert not [message for message in requests if message["method"] == "notifications/cancelled"]
 
 
 async def test_a_subscription_that_was_refused_does_not_come_to_life_later() -> None:
@@ -299,7 +307,7 @@ async def test_a_server_that_never_acknowledges_is_not_waited_for_forever(monkey
 @pytest.mark.parametrize("how", ["response", "cancelled", "both"])
 async def test_a_subscription_the_server_ends_is_opened_again_and_its_lists_count_as_changed(how: str) -> None:
     server = SubscriptionServer()
-    async with open_scripted_session(server) as (session, seen, pipe):
+    async with open_scripted_session(server) as (session, requests, pipe):
         changes = session.changes(WatchedChanges(tools=True, resources=True))
         async with anyio.create_task_group() as tasks:
 
@@ -316,7 +324,7 @@ async def test_a_subscription_the_server_ends_is_opened_again_and_its_lists_coun
         assert told == {ToolListChangedNotification, ResourceListChangedNotification}
         assert len(server.opened) == 2
         assert server.opened[0]["id"] != server.opened[1]["id"]
-    assert len([message for message in seen if message["method"] == "subscriptions/listen"]) == 2
+    assert len([message for message in requests if message["method"] == "subscriptions/listen"]) == 2
 
 
 @pytest.mark.req("sub.error")
@@ -324,13 +332,13 @@ async def test_a_server_that_knows_no_subscriptions_is_asked_once_and_works_on()
     def server(method: str, params: dict[str, Any]) -> Any:
         return ErrorData(-32601, "no") if method == "subscriptions/listen" else {}
 
-    async with open_scripted_session(server) as (session, seen, _):
+    async with open_scripted_session(server) as (session, requests, _):
         with pytest.raises(RequestRefused, match="no"):
             await session.watch(WatchedChanges(tools=True, uris=("a:1",)))
         await anyio.sleep(0.05)  # longer than a new request would take
         assert session.watched == WatchedChanges()
         await session.request(ListTools())
-    assert [message["method"] for message in seen] == ["subscriptions/listen", "subscriptions/listen", "tools/list"]
+    assert [message["method"] for message in requests] == ["subscriptions/listen", "subscriptions/listen", "tools/list"]
 
 
 async def test_a_server_that_ends_every_subscription_at_once_is_abandoned() -> None:

@@ -583,7 +583,7 @@ async def test_a_task_created_after_its_caller_left_is_cancelled_then() -> None:
 @pytest.mark.req("cancel.tasks", revisions=("2025-11-25",))
 async def test_quitting_waits_briefly_for_task_cancellations() -> None:
     """Caller and session are cancelled together; a slow HTTP server is notified anyway."""
-    seen: list[str] = []
+    recorded: list[str] = []
     opened, polled = anyio.Event(), anyio.Event()
     sessions: list[Session] = []
 
@@ -591,7 +591,7 @@ async def test_quitting_waits_briefly_for_task_cancellations() -> None:
         method = request.message["method"]
         if method == "tasks/cancel":
             await anyio.sleep(0.1)
-            seen.append(method)
+            recorded.append(method)
         if method == "tasks/get":
             polled.set()
         await request.result(
@@ -629,7 +629,7 @@ async def test_quitting_waits_briefly_for_task_cancellations() -> None:
                 group.start_soon(sessions[0].request, CallTool("dig"))
                 await polled.wait()
                 group.cancel_scope.cancel()
-        assert seen == ["tasks/cancel"]
+        assert recorded == ["tasks/cancel"]
 
 
 @pytest.mark.req("cancel.tasks", revisions=("2025-11-25",))

@@ -134,10 +134,10 @@ async def test_a_call_that_becomes_a_task_ends_with_its_inline_result() -> None:
         ),
         [],
     )
-    said: list[Notification] = heard
+    messages: list[Notification] = heard
     async with connect_to(peer) as session:
         await list_tools(session)
-        assert single_text(await session.request(CallTool("dig"), on_notification=said.append)) == "found"
+        assert single_text(await session.request(CallTool("dig"), on_notification=messages.append)) == "found"
     assert peer.methods() == ["server/discover", "tools/list", "tools/call", *["tasks/get"] * 3]
     for message in peer.seen:
         meta = message["params"]["_meta"]
@@ -146,7 +146,7 @@ async def test_a_call_that_becomes_a_task_ends_with_its_inline_result() -> None:
     gets = [message["params"] for message in peer.seen if message["method"] == "tasks/get"]
     assert {request["taskId"] for request in gets} == {"t/1 ü"}
     assert all("progressToken" not in request["_meta"] for request in gets)
-    assert [text.task.status_message for text in said if isinstance(text, TaskStatusNotification)] == [
+    assert [text.task.status_message for text in messages if isinstance(text, TaskStatusNotification)] == [
         None,
         "digging",
         None,
@@ -164,8 +164,8 @@ async def test_the_extension_is_not_declared_in_the_handshake_era() -> None:
 
 @pytest.mark.req("task.ext.both-shapes")
 async def test_a_call_may_just_as_well_be_answered_at_once() -> None:
-    said, peer = await call_dig(ExtensionTaskServer(created={"resultType": "complete", **FOUND}))
-    assert said == "found"
+    text, peer = await call_dig(ExtensionTaskServer(created={"resultType": "complete", **FOUND}))
+    assert text == "found"
     assert peer.methods() == ["server/discover", "tools/call"]
 
 
@@ -198,12 +198,12 @@ async def test_a_task_cancelled_by_its_server_is_an_error_with_the_reason() -> N
 @pytest.mark.parametrize("kind", ["task", "complete", None])
 async def test_the_kind_of_a_polled_state_is_ignored(kind: str | None) -> None:
     """Examples of the specification have `task` where its text has `complete`."""
-    said, _ = await call_dig(
+    text, _ = await call_dig(
         ExtensionTaskServer(
             extension_task("completed", kind) if kind else {**extension_task("completed"), "resultType": ""}
         )
     )
-    assert said == "found"
+    assert text == "found"
 
 
 @pytest.mark.req("task.ext.both-shapes")
@@ -212,8 +212,8 @@ async def test_a_finished_task_handle_is_polled_once_for_its_result() -> None:
     jobs = ExtensionTaskServer(
         created=task_handle("completed") | {"result": {"content": [{"type": "text", "text": "not this"}]}}
     )
-    said, peer = await call_dig(jobs)
-    assert said == "found"
+    text, peer = await call_dig(jobs)
+    assert text == "found"
     assert peer.methods()[2:] == ["tasks/get"]
 
 
@@ -320,8 +320,8 @@ async def test_each_input_is_asked_for_once_however_often_it_is_listed() -> None
         extension_task(),
         extension_task("completed"),
     )
-    said, _ = await call_dig(jobs, answers)
-    assert said == "found"
+    text, _ = await call_dig(jobs, answers)
+    assert text == "found"
     accepted = {"action": "accept", "content": {"name": "Ada"}}
     sampled = {"role": "assistant", "content": {"type": "text", "text": "x"}, "model": "m"}
     assert jobs.updates == [{"who": accepted, "what": sampled}, {"when": accepted}]
@@ -333,8 +333,8 @@ async def test_each_input_is_asked_for_once_however_often_it_is_listed() -> None
 async def test_polling_continues_while_the_user_decides_and_the_question_ends_with_the_task() -> None:
     answers = SilentUserHandler(ANSWERS)
     jobs = ExtensionTaskServer(*[input_required_task("who")] * 4, extension_task("completed"))
-    said, _ = await call_dig(jobs, answers, deadline=0.05)
-    assert (said, answers.gone, jobs.updates) == ("found", True, [])
+    text, _ = await call_dig(jobs, answers, deadline=0.05)
+    assert (text, answers.gone, jobs.updates) == ("found", True, [])
 
 
 @pytest.mark.req("task.ext.mrtr-first")
@@ -346,8 +346,8 @@ async def test_input_rounds_may_precede_the_task_and_their_keys_mean_nothing_to_
         extension_task("completed"),
         created=lambda params: task_handle() if "requestState" in params else first,
     )
-    said, _ = await call_dig(jobs, answers)
-    assert said == "found"
+    text, _ = await call_dig(jobs, answers)
+    assert text == "found"
     assert len(answers.asked) == 2
     assert [list(update) for update in jobs.updates] == [["who"]]
 
@@ -432,8 +432,8 @@ class NotifyingTaskServer(ExtensionTaskServer):
 @pytest.mark.req("task.ext.notifications")
 async def test_a_task_that_is_seldom_polled_is_listened_to() -> None:
     with anyio.fail_after(20):
-        said, peer = await call_dig(NotifyingTaskServer())
-    assert said == "found"
+        text, peer = await call_dig(NotifyingTaskServer())
+    assert text == "found"
     # Its end is also the end of the subscription.
     assert peer.methods()[1:] == ["tools/call", "subscriptions/listen", "notifications/cancelled"]
 
@@ -514,12 +514,12 @@ async def test_a_task_past_its_lifetime_is_abandoned_and_a_longer_lifetime_keeps
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(tasks, "EXPIRY_GRACE_SECONDS", 0.02)
-    said, _ = await call_dig(
+    text, _ = await call_dig(
         ExtensionTaskServer(
             *[extension_task(ttlMs=60_000)] * 6, extension_task("completed"), created=task_handle(ttlMs=10)
         )
     )
-    assert said == "found"
+    assert text == "found"
     with pytest.raises(RequestTimeout, match="that its server gave it"):
         await call_dig(ExtensionTaskServer(extension_task(ttlMs=10)))
 

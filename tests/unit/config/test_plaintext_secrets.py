@@ -43,20 +43,20 @@ def test_only_the_value_changes_and_the_scheme_stays(end: str) -> None:
     header, secret = find_plaintext_secrets(gh)
     assert (header.location, header.secret) == ("headers.Authorization", "abc-defgh")
     assert secret.location == "mcphost.oauth.clientSecret"
-    made = replace_in_text(text, "mcp.json", "gh", header, "n")
-    assert made == text.replace('"Bearer abc\\u002ddefgh"', '"Bearer ${keyring:n}"')
-    made = replace_in_text(made, "mcp.json", "gh", secret, "m")
+    replaced = replace_in_text(text, "mcp.json", "gh", header, "n")
+    assert replaced == text.replace('"Bearer abc\\u002ddefgh"', '"Bearer ${keyring:n}"')
+    replaced = replace_in_text(replaced, "mcp.json", "gh", secret, "m")
     # The approval that replaces it is exactly for the new content of the file.
-    assert replace_in_config(replace_in_config(gh, header, "n"), secret, "m") == parse_by_name(made)["gh"]
-    assert parse_by_name(made)["gh"].oauth.client_secret == "${keyring:m}"
-    assert find_plaintext_secrets(parse_by_name(made)["gh"]) == ()
+    assert replace_in_config(replace_in_config(gh, header, "n"), secret, "m") == parse_by_name(replaced)["gh"]
+    assert parse_by_name(replaced)["gh"].oauth.client_secret == "${keyring:m}"
+    assert find_plaintext_secrets(parse_by_name(replaced)["gh"]) == ()
 
 
 def test_an_environment_variable_is_moved_as_a_whole() -> None:
     (literal,) = find_plaintext_secrets(parse_by_name(TEXT)["x"])
     assert literal.secret == "first-tokén-😀"
-    made = replace_in_text(TEXT, "mcp.json", "x", literal, keyring_entry_name("x", literal))
-    assert made == TEXT.replace('"first-tokén-😀"', '"${keyring:x-a_token}"')
+    replaced = replace_in_text(TEXT, "mcp.json", "x", literal, keyring_entry_name("x", literal))
+    assert replaced == TEXT.replace('"first-tokén-😀"', '"${keyring:x-a_token}"')
 
 
 def test_a_number_in_place_of_a_text_is_moved_too() -> None:

@@ -98,9 +98,9 @@ async def test_a_call_is_approved_with_the_name_of_the_account_it_would_run_with
         await host.conversation.send("close it")
         view = host.servers.view("tracker")
     heard = [event async for event in feed]
-    (asked,) = frontend.asked
-    assert isinstance(asked, ApproveTool)
-    assert asked.account == shown
+    (questions,) = frontend.asked
+    assert isinstance(questions, ApproveTool)
+    assert questions.account == shown
     assert view.account is not None
     assert (view.account.name, view.account.issuer) == (shown, peer.origin)
     assert [event.account for event in heard if isinstance(event, ServerState)][-1] == shown

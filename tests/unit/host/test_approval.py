@@ -83,13 +83,13 @@ async def test_a_changed_command_or_url_is_asked_about_again(
 
 
 async def test_the_question_shows_everything_but_secrets() -> None:
-    asked = make_question(replace(SERVER, trust_annotations=True), None)
-    assert (asked.command, asked.cwd, asked.env_names) == (("npx", "-y", "fs"), "/srv/a", ("TOKEN",))
-    assert asked.file == "/srv/a/.mcp.json"
-    assert asked.trusts_claims
+    question = make_question(replace(SERVER, trust_annotations=True), None)
+    assert (question.command, question.cwd, question.env_names) == (("npx", "-y", "fs"), "/srv/a", ("TOKEN",))
+    assert question.file == "/srv/a/.mcp.json"
+    assert question.trusts_claims
     web = make_question(WEB, None)
     assert (web.url, web.header_names, web.trusts_claims) == ("https://mcp.example/mcp", ("X-Key",), False)
-    assert "s3cret" not in repr(asked) + repr(web)
+    assert "s3cret" not in repr(question) + repr(web)
 
 
 async def test_entries_rewritten_by_mcphost_are_approved_only_if_exactly_they_were(
@@ -136,15 +136,15 @@ def test_variables_that_decide_which_code_is_loaded_are_pointed_out_and_never_hi
         "PYTHONUNBUFFERED": "1",
         "LOG_LEVEL": "debug",
     }
-    asked = make_question(replace(SERVER, env=values, source="project"), None)
-    assert asked.warnings == (
+    question = make_question(replace(SERVER, env=values, source="project"), None)
+    assert question.warnings == (
         "It sets NODE_OPTIONS and PYTHONPATH: that decides which code its program loads.",
         "It sets npm_config_registry: that decides where its packages and containers come from.",
         "It sets https_proxy: that decides which proxies it uses and which certificates it trusts.",
         "It sets HOME: that decides where its programs look for their settings.",
         "It sets NODE_OPTIONS to places in the project's folder, where files can change without a new approval.",
     )
-    shown = dict(asked.environment)
+    shown = dict(question.environment)
     assert shown.pop("https_proxy").startswith("http://[hidden]@proxy.example:3128 (fingerprint ")
     assert shown == {name: text for name, text in values.items() if name in shown}
     assert len(shown) == len(values) - 1

@@ -212,23 +212,23 @@ async def test_no_row_contains_a_secret_anywhere(tmp_path: Path) -> None:
 
 
 async def test_a_browser_is_recorded_before_it_opens_by_the_place_alone(tmp_path: Path) -> None:
-    audit_log, seen = create_log(tmp_path), list[tuple[str, str]]()
+    audit_log, recorded = create_log(tmp_path), list[tuple[str, str]]()
 
     async def browse(url: str) -> bool:
-        seen.append((url, stored_rows(tmp_path)[-1].subject))
+        recorded.append((url, stored_rows(tmp_path)[-1].subject))
         return True
 
     opened = audit_log.wrap_open_url(browse)
     assert opened is not None
     assert await opened("https://me:hunter2@example.com/pay?card=4711")
-    assert seen == [("https://me:hunter2@example.com/pay?card=4711", "https://example.com")]
+    assert recorded == [("https://me:hunter2@example.com/pay?card=4711", "https://example.com")]
     await audit_log.close()
     (tmp_path / "no").write_text("a file where a folder should be")
     strict = create_log(tmp_path / "no", required=True).wrap_open_url(browse)
     assert strict is not None
     with pytest.raises(ConsentDenied, match="audit log"):
         await strict("https://example.com/other")
-    assert len(seen) == 1
+    assert len(recorded) == 1
 
 
 async def test_rows_waiting_in_memory_are_bounded_and_beyond_that_nothing_is_allowed(

@@ -26,11 +26,11 @@ READS = ToolAnnotations(read_only_hint=True)
 
 
 def offered_tool(name: str = "t", claims: ToolAnnotations | None = READS, **more: Any) -> Any:
-    given: dict[str, Any] = {"server": "s", "digest": "sd", "account": "work", "trust": False, "words": "", **more}
-    listed = ToolDefinition(name, Raw(encode(Tool(name=name, description=given["words"], annotations=claims))))
+    fields: dict[str, Any] = {"server": "s", "digest": "sd", "account": "work", "trust": False, "words": "", **more}
+    listed = ToolDefinition(name, Raw(encode(Tool(name=name, description=fields["words"], annotations=claims))))
     connection = SimpleNamespace(
-        config=SimpleNamespace(name=given["server"], trust_annotations=given["trust"]), digest=given["digest"],
-        account=given["account"], folder="/srv", listing=SimpleNamespace(tools={name: listed}),
+        config=SimpleNamespace(name=fields["server"], trust_annotations=fields["trust"]), digest=fields["digest"],
+        account=fields["account"], folder="/srv", listing=SimpleNamespace(tools={name: listed}),
     )  # fmt: skip
     return SimpleNamespace(connection=connection, definition=listed)
 

@@ -393,13 +393,13 @@ async def test_a_watched_resource_is_reported_and_watched_again_after_a_reconnec
         method = "subscriptions/listen" if stateless else "resources/subscribe"
         await second.peer.wait_until(lambda: b"a://1" in b"".join(second.peer.pipe.lines))
         await anyio.wait_all_tasks_blocked()
-        asked = [
+        requests = [
             message
             for message in second.peer.seen
             if message.get("method") == method and "a://1" in str(message["params"])
         ]
-        assert len(asked) == 1
-        second.tell("notifications/resources/updated", asked[0]["id"] if stateless else None, uri="a://1/part")
+        assert len(requests) == 1
+        second.tell("notifications/resources/updated", requests[0]["id"] if stateless else None, uri="a://1/part")
         assert await wait_for_event(feed, ResourceChanged) == ResourceChanged("peer", "a://1/part")
         assert await host.features.unsubscribe("peer", "a://1")
         assert not await host.features.unsubscribe("peer", "a://1")
@@ -436,13 +436,13 @@ async def test_an_abandoned_subscription_is_cancelled(revision: str, tmp_path: P
             await host.features.subscribe("peer", "a://1")
         assert host.features.subscribed_uris("peer") == ()
         await anyio.wait_all_tasks_blocked()
-        asked = [message for message in server.peer.seen if "a://1" in str(message.get("params"))]
+        requests = [message for message in server.peer.seen if "a://1" in str(message.get("params"))]
         given_up = [
             message["params"].get("requestId")
             for message in server.peer.seen
             if "cancelled" in message.get("method", "")
         ]
-        assert [question["id"] for question in asked] == given_up
+        assert [question["id"] for question in requests] == given_up
 
 
 async def test_more_resources_than_the_limit_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -481,9 +481,9 @@ def test_an_unread_update_is_not_reported_twice() -> None:
 
 
 async def test_many_updates_are_published_without_blocking_the_event_loop() -> None:
-    told: list[object] = []
+    messages: list[object] = []
     turns: list[int] = []
-    events = SimpleNamespace(publish=told.append)
+    events = SimpleNamespace(publish=messages.append)
 
     async def changes(_: object) -> AsyncGenerator[ResourceUpdatedNotification]:
         for number in range(1_000):
@@ -501,8 +501,8 @@ async def test_many_updates_are_published_without_blocking_the_event_loop() -> N
     )
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(watcher.run)
-        while len(told) < 1_000:
-            turns.append(len(told))
+        while len(messages) < 1_000:
+            turns.append(len(messages))
             await anyio.lowlevel.checkpoint()
         tasks.cancel_scope.cancel()
     assert len(set(turns)) >= 10

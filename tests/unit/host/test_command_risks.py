@@ -34,8 +34,8 @@ HOME = os.path.expanduser("~")
 def test_a_dangerous_command_is_marked(command: tuple[str, ...], words: str) -> None:
     (only,) = command_risks(command)
     assert words in only
-    asked = make_question(ServerConfig(name="x", command=command[0], args=command[1:]), None)
-    assert asked.warnings == (f"It {only}",)
+    question = make_question(ServerConfig(name="x", command=command[0], args=command[1:]), None)
+    assert question.warnings == (f"It {only}",)
 
 
 @pytest.mark.parametrize(

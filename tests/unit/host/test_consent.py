@@ -39,8 +39,8 @@ def create_definition(name: str, words: str = "") -> ToolDefinition:
 def create_identity(tool: str = "t", words: str = "", **more: Any) -> ToolIdentity:
     now = create_definition(tool, words)
     beside = {name: create_definition(name) for name in ("a", "b", "t")}
-    given: dict[str, Any] = {"server": "s", "server_digest": "sd", "folder": "/", **more}
-    return ToolIdentity(tool=tool, digest=now.digest, server_tools={**beside, tool: now}, **given)
+    fields: dict[str, Any] = {"server": "s", "server_digest": "sd", "folder": "/", **more}
+    return ToolIdentity(tool=tool, digest=now.digest, server_tools={**beside, tool: now}, **fields)
 
 
 NOTHING = ConfigRules()
@@ -241,9 +241,9 @@ async def test_an_expiring_grant_is_inactive_while_the_clock_is_before_its_creat
 @pytest.mark.req("sec.consent.tools", "ui.rules")
 async def test_a_grant_that_is_revoked_elsewhere_counts_no_more_at_once(open_consent: Make) -> None:
     consent = open_consent(AllowAlways(), NO)
-    given = await consent.decide(create_identity())
-    assert isinstance(given, Approval)
-    await consent.again().grants.revoke(given.grant_id)
+    approval = await consent.decide(create_identity())
+    assert isinstance(approval, Approval)
+    await consent.again().grants.revoke(approval.grant_id)
     assert await consent.decide(create_identity()) == NO
     assert consent.frontend.asked[-1].first_use is True
 
@@ -280,13 +280,13 @@ async def test_session_grants_carry_over_with_exactly_the_kept_tools(open_consen
 @pytest.mark.req("sec.consent.tools")
 async def test_a_revoked_grant_of_this_session_asks_again(open_consent: Make) -> None:
     consent = open_consent(AllowSession(), NO)
-    given = await consent.decide(create_identity())
-    assert isinstance(given, Approval)
-    assert await consent.decide(create_identity()) == Approval("session", {}, given.grant_id)
-    assert [(grant.id, grant.uses) for grant in consent.active_grants.session_grants()] == [(given.grant_id, 1)]
-    assert consent.active_grants.revoke_session(given.grant_id) is not None
+    approval = await consent.decide(create_identity())
+    assert isinstance(approval, Approval)
+    assert await consent.decide(create_identity()) == Approval("session", {}, approval.grant_id)
+    assert [(grant.id, grant.uses) for grant in consent.active_grants.session_grants()] == [(approval.grant_id, 1)]
+    assert consent.active_grants.revoke_session(approval.grant_id) is not None
     assert await consent.decide(create_identity()) == NO
-    assert consent.active_grants.revoke_session(given.grant_id) is None
+    assert consent.active_grants.revoke_session(approval.grant_id) is None
 
 
 async def test_the_same_answer_for_this_session_is_one_grant(open_consent: Make) -> None:
@@ -301,8 +301,8 @@ async def test_the_same_answer_for_this_session_is_one_grant(open_consent: Make)
 
 async def test_the_session_ends_with_the_program(open_consent: Make) -> None:
     consent = open_consent(AllowSession())
-    given = await consent.decide(create_identity())
-    assert await consent.decide(create_identity()) == given
+    approval = await consent.decide(create_identity())
+    assert await consent.decide(create_identity()) == approval
     assert await consent.again(NO).decide(create_identity()) == NO
 
 

@@ -23,13 +23,13 @@ async def test_its_title_is_the_first_line_bounded(tmp_path: Path) -> None:
 async def test_a_failed_save_is_reported_once_and_repeated_later(tmp_path: Path) -> None:
     database = Database(tmp_path / "s.db")
     saved = ConversationStore(database)
-    told: list[StoreError] = []
-    conversation = Conversation(saved, told.append)
+    messages: list[StoreError] = []
+    conversation = Conversation(saved, messages.append)
     await conversation.append(user_message("one"))
     await database.run(lambda db: db.execute("ALTER TABLE messages RENAME TO away"))
     await conversation.append(user_message("two"))
     await conversation.append(user_message("three"))
-    assert len(told) == 1
+    assert len(messages) == 1
     assert [message.text for message in conversation.messages] == ["one", "two", "three"]
     await database.run(lambda db: db.execute("ALTER TABLE away RENAME TO messages"))
     await conversation.append(user_message("four"))

@@ -55,9 +55,9 @@ PAGE = "https://example.com/connect?id=1"
 async def test_accept_decline_and_cancel_of_a_form_reach_the_server_as_such(
     revision: str, verdict: Any, reply: dict[str, Any], tmp_path: Path
 ) -> None:
-    got, asked = await collect_replies(tmp_path, revision, {"a": form_request(NAME)}, verdict)
-    assert got == {"a": {"result": reply}}
-    assert isinstance(asked[0], FillForm)
+    replies, questions = await collect_replies(tmp_path, revision, {"a": form_request(NAME)}, verdict)
+    assert replies == {"a": {"result": reply}}
+    assert isinstance(questions[0], FillForm)
 
 
 @pytest.mark.req("elic.which-server")
@@ -80,14 +80,14 @@ async def test_the_question_shows_the_asker_the_request_and_the_reason(revision:
 @pytest.mark.req("elic.form.defaults")
 @pytest.mark.parametrize("revision", BOTH_ERAS)
 async def test_an_empty_form_is_confirmed_with_an_empty_content(revision: str, tmp_path: Path) -> None:
-    got, _ = await collect_replies(
+    replies, _ = await collect_replies(
         tmp_path,
         revision,
         {"a": form_request(), "b": form_request({"n": {"type": "number", "default": 95.5}})},
         Accept(),
         Accept(),
     )
-    assert got == {
+    assert replies == {
         "a": {"result": {"action": "accept", "content": {}}},
         "b": {"result": {"action": "accept", "content": {"n": 95.5}}},
     }
@@ -95,8 +95,8 @@ async def test_an_empty_form_is_confirmed_with_an_empty_content(revision: str, t
 
 @pytest.mark.req("elic.form.validate")
 async def test_an_invalid_answer_of_a_frontend_never_reaches_the_server(tmp_path: Path) -> None:
-    got, _ = await collect_replies(tmp_path, "2025-11-25", {"a": form_request(NAME)}, Accept({"name": 5}))
-    assert got["a"]["error"]["code"] == -32603
+    replies, _ = await collect_replies(tmp_path, "2025-11-25", {"a": form_request(NAME)}, Accept({"name": 5}))
+    assert replies["a"]["error"]["code"] == -32603
 
 
 @pytest.mark.req("elic.form.unsupported")
@@ -115,12 +115,12 @@ async def test_an_invalid_answer_of_a_frontend_never_reaches_the_server(tmp_path
 async def test_questions_that_no_frontend_can_show_are_refused_unseen(
     ask: tuple[str, dict[str, Any]], tmp_path: Path
 ) -> None:
-    got, asked = await collect_replies(tmp_path, "2025-11-25", {"a": ask})
-    assert got["a"]["error"]["code"] == -32602
+    replies, questions = await collect_replies(tmp_path, "2025-11-25", {"a": ask})
+    assert replies["a"]["error"]["code"] == -32602
     (tmp_path / "m").mkdir()
-    got, later = await collect_replies(tmp_path / "m", STATELESS, {"a": ask})
-    assert got["a"]["result"] == {"action": "cancel"}
-    assert [*asked, *later] == []
+    replies, later = await collect_replies(tmp_path / "m", STATELESS, {"a": ask})
+    assert replies["a"]["result"] == {"action": "cancel"}
+    assert [*questions, *later] == []
 
 
 @pytest.mark.req("elic.form.no-secrets")
@@ -179,9 +179,9 @@ async def test_a_mode_that_was_not_declared_is_refused_without_a_question(
 
 @pytest.mark.req("elic.mode-undeclared")
 async def test_a_server_of_a_revision_without_addresses_gets_no_question_about_one(tmp_path: Path) -> None:
-    got, asked = await collect_replies(tmp_path, "2025-06-18", {"a": url_request(PAGE)}, AcceptUrl())
-    assert got["a"]["error"]["code"] == -32602
-    assert asked == []
+    replies, questions = await collect_replies(tmp_path, "2025-06-18", {"a": url_request(PAGE)}, AcceptUrl())
+    assert replies["a"]["error"]["code"] == -32602
+    assert questions == []
 
 
 @pytest.mark.req("life.init.caps.sampling")
@@ -204,8 +204,8 @@ async def test_noninteractive_runs_declare_no_elicitation(revision: str, tmp_pat
 @pytest.mark.req("elic.url.accept-meaning")
 @pytest.mark.parametrize("revision", BOTH_ERAS)
 async def test_a_url_is_shown_in_full_with_its_host_and_accepted_without_content(revision: str, tmp_path: Path) -> None:
-    got, (question,) = await collect_replies(tmp_path, revision, {"a": url_request(PAGE)}, AcceptUrl())
-    assert got == {"a": {"result": {"action": "accept"}}}
+    replies, (question,) = await collect_replies(tmp_path, revision, {"a": url_request(PAGE)}, AcceptUrl())
+    assert replies == {"a": {"result": {"action": "accept"}}}
     assert (question.url, question.host, question.elicitation, question.warnings) == (PAGE, "example.com", "e1", ())
     assert (question.server, question.message) == ("peer", "Go there.")
 
@@ -221,10 +221,10 @@ async def test_only_the_browser_connects_to_an_elicited_url(tmp_path: Path) -> N
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, note)
         url = f"http://127.0.0.1:{listener.extra(SocketAttribute.local_port)}/"
-        got, asked = await collect_replies(tmp_path, STATELESS, {"a": url_request(url)}, AcceptUrl())
+        replies, questions = await collect_replies(tmp_path, STATELESS, {"a": url_request(url)}, AcceptUrl())
         tasks.cancel_scope.cancel()
-    assert got == {"a": {"result": {"action": "accept"}}}
-    assert [question.url for question in asked] == [url]
+    assert replies == {"a": {"result": {"action": "accept"}}}
+    assert [question.url for question in questions] == [url]
     assert came == []
 
 
@@ -232,8 +232,8 @@ async def test_only_the_browser_connects_to_an_elicited_url(tmp_path: Path) -> N
 @pytest.mark.parametrize("revision", BOTH_ERAS)
 @pytest.mark.parametrize(("verdict", "action"), [(Decline(), "decline"), (Cancel(), "cancel")])
 async def test_an_address_can_be_declined_or_left(revision: str, verdict: Any, action: str, tmp_path: Path) -> None:
-    got, _ = await collect_replies(tmp_path, revision, {"a": url_request(PAGE)}, verdict)
-    assert got == {"a": {"result": {"action": action}}}
+    replies, _ = await collect_replies(tmp_path, revision, {"a": url_request(PAGE)}, verdict)
+    assert replies == {"a": {"result": {"action": action}}}
 
 
 @pytest.mark.req("elic.url.no-prefetch")
@@ -259,11 +259,11 @@ async def test_the_browser_gets_the_address_after_consent_alone_and_failing_to_o
 @pytest.mark.req("elic.url.id")
 async def test_an_address_needs_its_id_in_the_handshake_era_only(tmp_path: Path) -> None:
     ask = ("elicitation/create", {"mode": "url", "message": "Go.", "url": PAGE})
-    got, _ = await collect_replies(tmp_path, "2025-11-25", {"a": ask})
-    assert got["a"]["error"]["code"] == -32602
+    replies, _ = await collect_replies(tmp_path, "2025-11-25", {"a": ask})
+    assert replies["a"]["error"]["code"] == -32602
     (tmp_path / "m").mkdir()
-    got, _ = await collect_replies(tmp_path / "m", STATELESS, {"a": ask}, AcceptUrl())
-    assert got["a"]["result"] == {"action": "accept"}
+    replies, _ = await collect_replies(tmp_path / "m", STATELESS, {"a": ask}, AcceptUrl())
+    assert replies["a"]["result"] == {"action": "accept"}
 
 
 @pytest.mark.req("elic.url.complete")
@@ -491,8 +491,8 @@ async def test_a_form_of_a_stopped_call_stays_marked_until_the_server_withdraws_
                 await frontend.asked_now.wait()
             assert [event for event in feed.drain() if isinstance(event, CallEnded)] == []
             tasks.cancel_scope.cancel()
-        (asked,) = frontend.asked
-        assert asked.number == 1
+        (questions,) = frontend.asked
+        assert questions.number == 1
         assert [event for event in feed.drain() if isinstance(event, CallEnded)] == [CallEnded("peer", 1)]
         assert frontend.waiting == 1
         peer.say("notifications/cancelled", requestId=f"{peer.calls[0][0]}/a")

@@ -64,11 +64,11 @@ async def test_a_flood_of_log_lines_keeps_the_newest_and_everything_else() -> No
 async def test_a_waiting_reader_gets_each_event_when_it_arrives() -> None:
     event_bus = EventBus()
     feed = event_bus.subscribe()
-    got: list[HostEvent] = []
+    received: list[HostEvent] = []
 
     async def read() -> None:
         async for event in feed:
-            got.append(event)
+            received.append(event)
             seen.set()
 
     async with anyio.create_task_group() as tasks:
@@ -79,7 +79,7 @@ async def test_a_waiting_reader_gets_each_event_when_it_arrives() -> None:
             with anyio.fail_after(20):
                 await seen.wait()
         event_bus.close()
-    assert got == [TextDeltaEvent(1, "a"), TextDeltaEvent(1, "b")]
+    assert received == [TextDeltaEvent(1, "a"), TextDeltaEvent(1, "b")]
 
 
 async def test_every_event_queue_gets_events_after_it_was_opened() -> None:

@@ -33,8 +33,8 @@ def server_with_lists(answers: Any, revision: str = "2025-11-25", **lists: list[
 
 def request_params(peer: ScriptedServer, method: str) -> list[dict[str, Any]]:
     """Return the params of each request of that method, without the common ones."""
-    asked = [message.get("params", {}) for message in peer.seen if message.get("method") == method]
-    return [{key: value for key, value in params.items() if key != "_meta"} for params in asked]
+    requests = [message.get("params", {}) for message in peer.seen if message.get("method") == method]
+    return [{key: value for key, value in params.items() if key != "_meta"} for params in requests]
 
 
 # -- completion
@@ -301,8 +301,8 @@ async def test_a_refused_level_leaves_the_session_intact(code: int, tmp_path: Pa
 
 def requested_levels(peer: ScriptedServer, method: str) -> list[Any]:
     """Return the log level that each request of that method asked for."""
-    asked = [message["params"]["_meta"] for message in peer.seen if message.get("method") == method]
-    return [meta.get("io.modelcontextprotocol/logLevel") for meta in asked]
+    requests = [message["params"]["_meta"] for message in peer.seen if message.get("method") == method]
+    return [meta.get("io.modelcontextprotocol/logLevel") for meta in requests]
 
 
 @pytest.mark.req("log.level.modern")

@@ -116,7 +116,7 @@ async def test_inactive_grants_show_a_reason(
 async def test_a_grant_of_a_server_that_is_started_otherwise_of_held_tools_or_suspended_does_not_count(
     program_grants: ProgramGrants,
 ) -> None:
-    given = await program_grants.give(tools=("t", "u"))
+    grant = await program_grants.give(tools=("t", "u"))
     program_grants.servers.there["s"] = open_server("sd", held=("t",))
     assert await program_grants.states() == [("counts", "")]  # for the other tool
     program_grants.servers.there["s"] = open_server("sd", held=("t", "u", "v"))
@@ -124,7 +124,7 @@ async def test_a_grant_of_a_server_that_is_started_otherwise_of_held_tools_or_su
     program_grants.servers.there["s"] = open_server("other")
     assert await program_grants.states() == [("elsewhere", SERVER_CHANGED)]
     program_grants.servers.there["s"] = open_server("sd")
-    await program_grants.grants.suspend([given.id], CHANGED_REASON)
+    await program_grants.grants.suspend([grant.id], CHANGED_REASON)
     assert await program_grants.states() == [("suspended", CHANGED_REASON)]
 
 
@@ -155,11 +155,11 @@ async def test_grants_of_this_session_are_listed_first_and_found_like_stored_one
 
 
 async def test_a_grant_of_this_session_is_revoked_by_its_prefix_and_recorded(program_grants: ProgramGrants) -> None:
-    kept, ended = grant_for_session(program_grants), grant_for_session(program_grants, "x/t")
+    grant, ended = grant_for_session(program_grants), grant_for_session(program_grants, "x/t")
     with pytest.raises(UsageError, match="2 grants begin with 's'"):
         await program_grants.permissions.revoke("s")
     assert (await program_grants.permissions.revoke(ended.id)).revoked is not None
-    assert [grant.grant for grant in await program_grants.permissions.list_grants()] == [kept]
+    assert [grant.grant for grant in await program_grants.permissions.list_grants()] == [grant]
     rows = [(row.event, row.server, row.grant) for row in await read_rows(program_grants.audit_log, "grant")]
     assert rows == [("revoked", "x", ended.id)]
 
@@ -167,14 +167,14 @@ async def test_a_grant_of_this_session_is_revoked_by_its_prefix_and_recorded(pro
 async def test_grants_of_this_session_are_revoked_while_the_store_fails(
     program_grants: ProgramGrants, tmp_path: Path
 ) -> None:
-    given = grant_for_session(program_grants)
+    grant = grant_for_session(program_grants)
     await program_grants.permissions.list_grants()
     with sqlite3.connect(tmp_path / "s.db") as db:
         db.execute("DROP TABLE grants")
     with pytest.raises(StoreError):
         await program_grants.permissions.list_grants()
-    assert [grant.grant.id for grant in program_grants.permissions.list_session_grants()] == [given.id]
-    await program_grants.permissions.revoke(given.id)
+    assert [grant.grant.id for grant in program_grants.permissions.list_session_grants()] == [grant.id]
+    await program_grants.permissions.revoke(grant.id)
     assert program_grants.permissions.list_session_grants() == ()
 
 
@@ -190,14 +190,14 @@ async def test_grants_are_found_by_server_and_by_any_of_their_words(program_gran
 
 
 async def test_a_revoked_grant_is_inactive_keeps_its_uses_and_is_recorded(program_grants: ProgramGrants) -> None:
-    given = await program_grants.give()
-    program_grants.grants.count_use(given.id)
-    assert (await program_grants.permissions.revoke(given.id[:5])).uses == 1
+    grant = await program_grants.give()
+    program_grants.grants.count_use(grant.id)
+    assert (await program_grants.permissions.revoke(grant.id[:5])).uses == 1
     assert await program_grants.permissions.list_grants() == ()
     await program_grants.audit_log.store.flush()
     assert program_grants.audit_log.store.pending_count == 0
     rows = [(row.kind, row.event, row.server, row.grant) for row in await read_rows(program_grants.audit_log, "grant")]
-    assert rows == [("grant", "revoked", "s", given.id)]
+    assert rows == [("grant", "revoked", "s", grant.id)]
 
 
 async def test_a_rule_is_compared_with_earlier_calls_of_the_current_server(program_grants: ProgramGrants) -> None:

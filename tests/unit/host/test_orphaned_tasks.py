@@ -29,9 +29,9 @@ async def test_endless_lifetime_updates_store_the_newest(tmp_path: Path) -> None
     stored = CountingTaskStore(Database(tmp_path / "store.db"))
     async with anyio.create_task_group() as group:
         left = OrphanedTasks(stored, EventBus(), SimpleNamespace(id="c"), group)  # type: ignore[arg-type]
-        kept = left.track("mine", "d", "dig")
+        stored_task = left.track("mine", "d", "dig")
         for number in range(10_001):
-            kept.update(Task(task_id="t-1", status="working", ttl=None if number % 2 else 60_000))
+            stored_task.update(Task(task_id="t-1", status="working", ttl=None if number % 2 else 60_000))
     assert stored.writes <= 2
     (task,) = await stored.claim("d", 1, lambda process: False)
     assert (task.task_id, task.expires is None) == ("t-1", False)
@@ -41,8 +41,8 @@ async def test_a_finished_task_is_forgotten_after_its_result(tmp_path: Path) -> 
     stored = CountingTaskStore(Database(tmp_path / "store.db"))
     async with anyio.create_task_group() as group:
         left = OrphanedTasks(stored, EventBus(), SimpleNamespace(id="c"), group)  # type: ignore[arg-type]
-        kept, other = left.track("mine", "d", "dig"), left.track("mine", "d", "dig")
-        kept.update(Task(task_id="t-1", status="working"))
+        task, other = left.track("mine", "d", "dig"), left.track("mine", "d", "dig")
+        task.update(Task(task_id="t-1", status="working"))
         other.update(Task(task_id="t-2", status="working"))
-        kept.finish(None)
+        task.finish(None)
     assert [task.task_id for task in await stored.claim("d", 1, lambda process: False)] == ["t-2"]

@@ -101,10 +101,10 @@ async def review_result(folder: Path, answer: Any, frontend: Any, **more: Any) -
 async def test_a_result_is_passed_on_exactly_as_shown(tmp_path: Path) -> None:
     frontend = ReviewFrontend(PassResult())
     part, events = await review_result(tmp_path, text_result(SECRET), frontend)
-    (asked,) = frontend.reviews
-    assert (asked.server, asked.tool, asked.arguments) == ("peer", "it", {"n": 1})
-    assert asked.call == part.use_id
-    assert [(part.kind, part.text, part.size) for part in asked.parts] == [("text", SECRET, len(SECRET))]
+    (questions,) = frontend.reviews
+    assert (questions.server, questions.tool, questions.arguments) == ("peer", "it", {"n": 1})
+    assert questions.call == part.use_id
+    assert [(part.kind, part.text, part.size) for part in questions.parts] == [("text", SECRET, len(SECRET))]
     assert (part.text, part.is_error, part.reviewed) == (SECRET, False, True)
     assert [type(event) for event in events] == [ToolFinished, ResultReviewed]
     assert (events[1].outcome, events[1].text) == ("passed", SECRET)
@@ -296,7 +296,7 @@ async def test_a_call_stopped_before_it_ran_is_reported_as_such(tmp_path: Path) 
         assert host.conversation.messages[-1].parts[0].text == STOPPED_TEXT  # type: ignore[union-attr]
 
 
-# -- the ledger
+# -- the audit log
 async def audited_reviews(folder: Path, *answers: Any, content: bool = False) -> list[AuditRow]:
     audit_log = AuditLog(AuditStore(folder / "ledger.db"), AuditConfig(content=content))
     model = ScriptedModel(*[GO for _ in answers], text_round("ok"))

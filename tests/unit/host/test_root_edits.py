@@ -33,11 +33,11 @@ CHANGED = "notifications/roots/list_changed"
 @pytest.fixture
 def work_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, ...]:
     """Create three folders; the program was started in the first."""
-    made = tuple(tmp_path / name for name in ("work", "notes", "third"))
-    for item in made:
+    folders = tuple(tmp_path / name for name in ("work", "notes", "third"))
+    for item in folders:
         item.mkdir()
-    monkeypatch.chdir(made[0])
-    return made
+    monkeypatch.chdir(folders[0])
+    return folders
 
 
 # -- where they come from
@@ -234,7 +234,7 @@ async def test_an_older_refresh_does_not_restore_a_removed_folder(
     assert roots.filter_reply(module.ListRootsResult(looks[0].roots)).roots == ()
 
 
-# -- who hears of it
+# -- notifications of changes
 @pytest.mark.req("roots.changed")
 @pytest.mark.req("roots.consent")
 async def test_only_servers_that_got_the_roots_are_notified_of_changes(

@@ -55,18 +55,18 @@ class RecordingAuditLog(AuditLog):
 
 @pytest.fixture
 def folders(tmp_path: Path) -> tuple[Path, Path]:
-    made = tmp_path / "one", tmp_path / "two"
-    for item in made:
+    folders = tmp_path / "one", tmp_path / "two"
+    for item in folders:
         item.mkdir()
-    return made
+    return folders
 
 
 def create_sharing(
-    two: tuple[Path, Path], *answers: Any
+    folders: tuple[Path, Path], *answers: Any
 ) -> tuple[RootSharing, Roots, RecordingAuditLog, ScriptedFrontend]:
     audit_log, roots, frontend = (
         RecordingAuditLog(),
-        Roots(tuple(RootConfig(str(item)) for item in two)),
+        Roots(tuple(RootConfig(str(item)) for item in folders)),
         ScriptedFrontend(*answers),
     )
     return RootSharing("s", roots, frontend, audit_log), roots, audit_log, frontend
@@ -103,16 +103,16 @@ async def test_a_removed_folder_leaves_every_answer_at_once(folders: tuple[Path,
     sharing, roots, _, _ = create_sharing(folders, ShareOnce())
     reply = await sharing.answer("")
     assert isinstance(reply, ListRootsResult)
-    seen: list[int] = []
+    recorded: list[int] = []
     unwatched = roots._remove_folder  # pyright: ignore[reportPrivateUsage]
 
     async def watched(*given: Any) -> None:
-        seen.append(len(roots.filter_reply(reply).roots))  # nothing is removed yet
+        recorded.append(len(roots.filter_reply(reply).roots))  # nothing is removed yet
         await unwatched(*given)
 
     roots._remove_folder = watched  # type: ignore[method-assign]  # pyright: ignore[reportPrivateUsage]
     await roots.remove(str(folders[0]))
-    assert seen == [1]
+    assert recorded == [1]
 
 
 @pytest.mark.parametrize("answer", [None, True, "once", AllowOnce()])
@@ -155,16 +155,16 @@ async def test_an_invalid_path_is_neither_added_nor_inspected(folders: tuple[Pat
 
 
 async def test_the_number_of_shared_folders_is_bounded(folders: tuple[Path, Path], tmp_path: Path) -> None:
-    made = [tmp_path / f"n{number}" for number in range(MAX_ROOTS)]
-    for item in made:
+    paths = [tmp_path / f"n{number}" for number in range(MAX_ROOTS)]
+    for item in paths:
         item.mkdir()
-    roots = Roots(tuple(RootConfig(str(item)) for item in made))
+    roots = Roots(tuple(RootConfig(str(item)) for item in paths))
     with pytest.raises(UsageError, match="At most"):
         await roots.add(str(folders[0]))
-    await roots.remove(str(made[0]))
+    await roots.remove(str(paths[0]))
     await roots.add(str(folders[0]))
     with pytest.raises(UsageError, match="At most"):
-        await roots.add(str(made[0]))
+        await roots.add(str(paths[0]))
 
 
 async def test_an_unreadable_folder_is_not_shared(folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,11 +177,11 @@ async def test_an_unreadable_folder_is_not_shared(folders: tuple[Path, Path], mo
 
 
 def create_stored_sharing(
-    path: Path, two: tuple[Path, Path], *answers: Any, digest: str = "d"
+    path: Path, folders: tuple[Path, Path], *answers: Any, digest: str = "d"
 ) -> tuple[RootSharing, RecordingAuditLog, ScriptedFrontend]:
     """Return one run of mcphost with its answers on disk."""
     audit_log, frontend = RecordingAuditLog(), ScriptedFrontend(*answers)
-    roots = Roots(tuple(RootConfig(str(item)) for item in two))
+    roots = Roots(tuple(RootConfig(str(item)) for item in folders))
     store = FolderAnswerStore(Database(path / "answers.db"))
     return (
         RootSharing(
@@ -264,9 +264,9 @@ PIPE = ServerRequestContext(revision=Revision.V2025_11_25)
 class RootsServers:
     """Servers of one run, connected and making requests on their own."""
 
-    def __init__(self, two: tuple[Path, Path], *answers: Any, names: tuple[str, ...] = ("s",)) -> None:
+    def __init__(self, folders: tuple[Path, Path], *answers: Any, names: tuple[str, ...] = ("s",)) -> None:
         self.audit_log, self.frontend, self.now = RecordingAuditLog(), ScriptedFrontend(*answers), 0.0
-        self.roots = Roots(tuple(RootConfig(str(item)) for item in two))
+        self.roots = Roots(tuple(RootConfig(str(item)) for item in folders))
         self.questions = FolderQuestions(self.audit_log, clock=lambda: self.now)
         self.servers = {
             name: RootSharing(name, self.roots, self.frontend, self.audit_log, folder_questions=self.questions)

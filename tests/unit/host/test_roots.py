@@ -49,8 +49,8 @@ def configured_folders(tmp_path: Path) -> tuple[RootConfig, ...]:
 async def test_a_server_gets_the_folders_the_user_agreed_to_share(
     revision: str, configured_folders: tuple[RootConfig, ...], tmp_path: Path
 ) -> None:
-    got, _ = await collect_replies(tmp_path, revision, ASK, ShareOnce(), roots=configured_folders)
-    alpha, plain = got["a"]["result"]["roots"]
+    received, _ = await collect_replies(tmp_path, revision, ASK, ShareOnce(), roots=configured_folders)
+    alpha, plain = received["a"]["result"]["roots"]
     assert alpha["name"] == "alpha"
     assert "name" not in plain
     assert alpha["uri"].startswith("file:///")
@@ -94,8 +94,8 @@ async def test_agreeing_for_one_server_does_not_affect_another(
 async def test_a_refusal_is_an_error_in_one_era_and_ends_the_call_in_the_other(
     configured_folders: tuple[RootConfig, ...], tmp_path: Path
 ) -> None:
-    got, _ = await collect_replies(tmp_path, "2025-11-25", ASK, DoNotShare(), roots=configured_folders)
-    assert got["a"]["error"]["code"] == -1
+    received, _ = await collect_replies(tmp_path, "2025-11-25", ASK, DoNotShare(), roots=configured_folders)
+    assert received["a"]["error"]["code"] == -1
     peer = AskingServer(STATELESS, ASK)
     async with open_asking_host(tmp_path, peer, ScriptedFrontend(DoNotShare()), roots=configured_folders) as host:
         with pytest.raises(ConsentDenied, match="does not share"):
@@ -120,9 +120,9 @@ async def test_a_failure_inside_is_an_internal_error_without_details(
         raise RuntimeError("secret detail")
 
     monkeypatch.setattr(Roots, "refresh", broken)
-    got, _ = await collect_replies(tmp_path, "2025-11-25", ASK, roots=configured_folders)
-    assert got["a"]["error"]["code"] == -32603
-    assert "secret" not in got["a"]["error"]["message"]
+    received, _ = await collect_replies(tmp_path, "2025-11-25", ASK, roots=configured_folders)
+    assert received["a"]["error"]["code"] == -32603
+    assert "secret" not in received["a"]["error"]["message"]
 
 
 # -- changes
@@ -211,8 +211,8 @@ async def test_a_folder_that_vanished_is_not_shared_any_more_and_marked(
 
 
 async def test_without_roots_the_answer_is_empty_and_no_question_is_asked(tmp_path: Path) -> None:
-    got, asked = await collect_replies(tmp_path, STATELESS, ASK, roots=())
-    assert (got["a"]["result"], asked) == ({"roots": []}, [])
+    received, questions = await collect_replies(tmp_path, STATELESS, ASK, roots=())
+    assert (received["a"]["result"], questions) == ({"roots": []}, [])
 
 
 async def test_the_working_directory_is_the_root_if_nothing_is_configured(

@@ -70,10 +70,10 @@ def tool_result_block(ident: str, text: str = "sunny") -> dict[str, Any]:
 async def run_sampling(folder: Path, ask: Any, *answers: Any, model: Any = None, revision: str = "2025-11-25") -> Any:
     """Return the one reply, the frontend's questions, and the model."""
     model = model or ScriptedModel(text_round("Paris"))
-    got, asked = await collect_replies(
+    received, questions = await collect_replies(
         folder, revision, {"a": ask}, *(answers or (ApproveUnchanged(), ApproveUnchanged())), model=model
     )
-    return got["a"], asked, model
+    return received["a"], questions, model
 
 
 @pytest.mark.req("samp.sensitive")
@@ -83,8 +83,8 @@ async def test_each_message_of_a_request_is_shown(revision: str, tmp_path: Path)
         {"role": role, "content": {"type": "text", "text": f"my card is {number}"}}
         for number, role in enumerate(("user", "assistant", "user"))
     ]
-    _, asked, _ = await run_sampling(tmp_path, sampling_request(*said), revision=revision)
-    assert [f"my card is {number}" in repr(asked[0].messages[number]) for number in range(3)] == [True] * 3
+    _, questions, _ = await run_sampling(tmp_path, sampling_request(*said), revision=revision)
+    assert [f"my card is {number}" in repr(questions[0].messages[number]) for number in range(3)] == [True] * 3
 
 
 @pytest.mark.req("samp.legacy-wire")
@@ -120,11 +120,11 @@ async def test_request_and_reply_are_shown_in_full_before_they_are_sent(revision
         systemPrompt="Be brief.", stopSequences=["END"], temperature=0.5, modelPreferences=preferences,
         includeContext="thisServer",
     )  # fmt: skip
-    _, asked, _ = await run_sampling(tmp_path, ask, revision=revision)
-    request = asked[0]
+    _, questions, _ = await run_sampling(tmp_path, ask, revision=revision)
+    request = questions[0]
     assert isinstance(request, ReviewSampling)
     assert 10 < request.tokens < 60
-    assert asked == [
+    assert questions == [
         ReviewSampling(
             server="peer", number=1,
             why="requested by its tool ask",
@@ -338,14 +338,14 @@ async def test_texts_and_images_reach_the_model_and_audio_is_named_to_model_and_
     ],
 )
 async def test_a_request_that_breaks_the_rules_is_refused_unseen(ask: Any, tmp_path: Path) -> None:
-    reply, asked, _ = await run_sampling(tmp_path, ask)
+    reply, questions, _ = await run_sampling(tmp_path, ask)
     assert reply["error"]["code"] == -32602
     peer = AskingServer(STATELESS, {"a": ask})
     frontend = ScriptedFrontend()
     async with open_asking_host(tmp_path, peer, frontend, ScriptedModel()) as host:
         with pytest.raises(MalformedMessage):
             await host.tools.call("peer", "ask", {})
-    assert [*asked, *frontend.asked] == []
+    assert [*questions, *frontend.asked] == []
 
 
 # -- how it ends
@@ -413,14 +413,14 @@ async def test_calls_of_the_model_are_returned_to_the_server_and_never_run_here(
         return tool_round((tool.name, {"city": "Paris"}), (tool.name, {"city": "Rome"}), text="Both.")(request)
 
     model = ScriptedModel(both)
-    reply, asked, _ = await run_sampling(tmp_path, sampling_request(tools=[TOOL]), model=model, revision=revision)
+    reply, questions, _ = await run_sampling(tmp_path, sampling_request(tools=[TOOL]), model=model, revision=revision)
     assert reply["result"]["stopReason"] == "toolUse"
     text, first, second = reply["result"]["content"]
     assert text == text_block("Both.")
     assert (first["type"], first["name"], first["input"]) == ("tool_use", "get.weather", {"city": "Paris"})
     assert (second["input"], first["id"] != second["id"]) == ({"city": "Rome"}, True)
-    assert asked[1].content == (text, first, second)
-    assert len(asked) == 2  # no question about running a tool: none runs
+    assert questions[1].content == (text, first, second)
+    assert len(questions) == 2  # no question about running a tool: none runs
 
 
 @pytest.mark.req("samp.tools.meta")
@@ -460,17 +460,17 @@ async def test_results_are_sent_to_the_model_under_our_ids_and_returned_under_it
      ({"toolChoice": {}}, "auto")],
 )  # fmt: skip
 async def test_the_choice_of_tools_reaches_the_model(choice: dict[str, Any], mode: str, tmp_path: Path) -> None:
-    _, asked, model = await run_sampling(tmp_path, sampling_request(tools=[TOOL], **choice))
+    _, questions, model = await run_sampling(tmp_path, sampling_request(tools=[TOOL], **choice))
     assert model.requests[0].tool_choice == mode
-    assert asked[0].tool_choice == mode
-    assert asked[0].tools == (TOOL,)
+    assert questions[0].tool_choice == mode
+    assert questions[0].tools == (TOOL,)
 
 
 @pytest.mark.req("samp.tools.capability")
 @pytest.mark.parametrize("members", [{"tools": [TOOL]}, {"toolChoice": {"mode": "none"}}])
 async def test_tools_are_refused_where_the_revision_does_not_know_them(members: Any, tmp_path: Path) -> None:
-    reply, asked, _ = await run_sampling(tmp_path, sampling_request(**members), revision="2025-06-18")
-    assert (reply["error"]["code"], asked) == (-32602, [])
+    reply, questions, _ = await run_sampling(tmp_path, sampling_request(**members), revision="2025-06-18")
+    assert (reply["error"]["code"], questions) == (-32602, [])
 
 
 @pytest.mark.req("samp.content.single-before")
@@ -497,9 +497,9 @@ async def test_a_server_that_asks_too_often_is_refused(tmp_path: Path, monkeypat
 async def test_samplings_of_one_call_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampling, "MAX_PER_CALL", 2)
     asks = {str(number): sampling_request() for number in range(4)}
-    got, asked = await collect_replies(tmp_path, "2025-11-25", asks, *[Deny()] * 4, model=ScriptedModel())
-    assert len(asked) == 2
-    assert ["allowed in one call" in message["error"]["message"] for message in got.values()] == [
+    received, questions = await collect_replies(tmp_path, "2025-11-25", asks, *[Deny()] * 4, model=ScriptedModel())
+    assert len(questions) == 2
+    assert ["allowed in one call" in message["error"]["message"] for message in received.values()] == [
         False,
         False,
         True,

@@ -37,8 +37,8 @@ def ledger_rows(path: Path) -> list[dict[str, Any]]:
         return [dict(zip(FIELDS, row, strict=True)) for row in db.execute(f"SELECT {names} FROM ledger ORDER BY seq")]
 
 
-def create_audit_store(folder: Path, said: list[str] | None = None, **more: Any) -> AuditStore:
-    heard = said if said is not None else []
+def create_audit_store(folder: Path, messages: list[str] | None = None, **more: Any) -> AuditStore:
+    heard = messages if messages is not None else []
     return AuditStore(folder / "l.db", folder / "state" / "l.head", warn=lambda text, hint: heard.append(text), **more)
 
 
@@ -89,10 +89,10 @@ async def test_a_row_that_does_not_follow_the_last_one_is_refused_by_the_file(
     await audit_store.close()
     before = ledger_rows(tmp_path / "l.db")
     hashes = {"last": before[-1]["hash"], "first": before[0]["hash"]}
-    made = {**before[-1], "seq": seq, "prev": hashes.get(prev, prev)}
+    fields = {**before[-1], "seq": seq, "prev": hashes.get(prev, prev)}
     statement = f"INSERT INTO ledger VALUES ({', '.join('?' * len(FIELDS))})"
     with closing(sqlite3.connect(tmp_path / "l.db")) as db, pytest.raises(sqlite3.IntegrityError, match="grows at its"):
-        db.execute(statement, [made[name] for name in FIELDS])
+        db.execute(statement, [fields[name] for name in FIELDS])
     assert ledger_rows(tmp_path / "l.db") == before
 
 

@@ -50,10 +50,10 @@ def findings_of(verified: AuditVerification) -> list[tuple[int, str]]:
 
 def test_an_untouched_audit_log_verifies(tmp_path: Path) -> None:
     reader = create_audit_reader(tmp_path)
-    seen: list[tuple[int, int]] = []
-    verified = reader.verify(lambda done, total: not seen.append((done, total)))
+    recorded: list[tuple[int, int]] = []
+    verified = reader.verify(lambda done, total: not recorded.append((done, total)))
     assert (verified.is_intact, verified.rows, verified.reached.seq) == (True, ROWS, ROWS)
-    assert seen == [(ROWS, ROWS)]
+    assert recorded == [(ROWS, ROWS)]
 
 
 @pytest.mark.parametrize("name", [name for name in FIELDS if name not in ("seq", "prev", "hash")])

@@ -45,14 +45,14 @@ async def test_the_same_rule_given_again_replaces_the_older_grant(tmp_path: Path
 
 async def test_a_revoked_grant_is_gone_for_every_program_with_the_same_file(tmp_path: Path) -> None:
     here, there = GrantStore(Database(tmp_path / "s.db")), GrantStore(Database(tmp_path / "s.db"))
-    given = await here.add(create_grant())
-    assert await there.list_for_server("fs") == (given,)
-    revoked = await there.revoke(given.id[:6])
-    assert revoked.id == given.id
+    grant = await here.add(create_grant())
+    assert await there.list_for_server("fs") == (grant,)
+    revoked = await there.revoke(grant.id[:6])
+    assert revoked.id == grant.id
     assert await here.list_for_server("fs") == ()
     assert await here.list_all() == ()
     with pytest.raises(UsageError, match="no grant"):
-        await here.revoke(given.id)
+        await here.revoke(grant.id)
 
 
 async def test_an_approval_is_carried_over_completely_and_only_from_an_approved_entry(
@@ -60,7 +60,7 @@ async def test_an_approval_is_carried_over_completely_and_only_from_an_approved_
 ) -> None:
     database = Database(tmp_path / "s.db")
     grants, pins = GrantStore(database), ToolFingerprintStore(database)
-    given = await grants.add(create_grant())
+    grant = await grants.add(create_grant())
     await grants.add(replace(create_grant(), server_digest="elsewhere"))
     await grants.save_trusted(TrustedServer("fs", "s1", "as it was"))
     await grants.save_eras("s1", "stateless")
@@ -74,7 +74,7 @@ async def test_an_approval_is_carried_over_completely_and_only_from_an_approved_
     assert await grants.carry_over_server("s1", after)
     assert await grants.find_trusted("fs") == after
     assert [item.server_digest for item in await grants.list_for_server("fs")] == ["s2", "elsewhere"]
-    assert (await grants.find_by_prefix(given.id)).tools == given.tools
+    assert (await grants.find_by_prefix(grant.id)).tools == grant.tools
     assert list(await pins.load_all("fs", "s2")) == ["read"]
     assert await pins.load_all("fs", "s1") == {}
     assert list(await folders.find_for_server("fs", "s2")) == ["/srv"]
@@ -102,10 +102,10 @@ async def test_an_ambiguous_id_prefix_revokes_none(tmp_path: Path) -> None:
 
 async def test_uses_of_two_programs_add_up(tmp_path: Path) -> None:
     here, there = GrantStore(Database(tmp_path / "s.db")), GrantStore(Database(tmp_path / "s.db"))
-    given = await here.add(create_grant())
+    grant = await here.add(create_grant())
     for grants, times in ((here, 3), (there, 2)):
         for _ in range(times):
-            grants.count_use(given.id)
+            grants.count_use(grant.id)
     assert (await here.list_for_server("fs"))[0].uses == 0
     await here.write_uses()
     await there.write_uses()
@@ -113,29 +113,29 @@ async def test_uses_of_two_programs_add_up(tmp_path: Path) -> None:
     (kept,) = await here.list_for_server("fs")
     assert kept.uses == 5
     assert kept.last_used is not None
-    assert kept.last_used >= given.created
+    assert kept.last_used >= grant.created
 
 
 async def test_uses_that_could_not_be_written_are_written_later(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     grants = GrantStore(Database(path))
-    given = await grants.add(create_grant())
+    grant = await grants.add(create_grant())
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("ALTER TABLE grants RENAME TO elsewhere")
-        grants.count_use(given.id)
+        grants.count_use(grant.id)
         with pytest.raises(StoreError):
             await grants.write_uses()
         db.execute("ALTER TABLE elsewhere RENAME TO grants")
-    grants.count_use(given.id)
+    grants.count_use(grant.id)
     await grants.write_uses()
     assert (await grants.list_for_server("fs"))[0].uses == 2
 
 
 async def test_a_suspended_grant_shows_the_reason_and_applies_again_once_the_tool_is_kept(tmp_path: Path) -> None:
     grants = GrantStore(Database(tmp_path / "s.db"))
-    given = await grants.add(create_grant())
-    await grants.suspend([given.id], CHANGED_REASON)
-    await grants.suspend([given.id], "another reason")
+    grant = await grants.add(create_grant())
+    await grants.suspend([grant.id], CHANGED_REASON)
+    await grants.suspend([grant.id], "another reason")
     assert (await grants.list_for_server("fs"))[0].suspended == CHANGED_REASON
     await grants.carry_over_tool("fs", "another server", "read", "d1", "d2")
     await grants.carry_over_tool("fs", "s1", "read", "what it never was", "d2")
@@ -147,8 +147,8 @@ async def test_a_suspended_grant_shows_the_reason_and_applies_again_once_the_too
 
 async def test_keeping_a_changed_tool_does_not_restore_expired_grants(tmp_path: Path) -> None:
     grants = GrantStore(Database(tmp_path / "s.db"))
-    given = await grants.add(create_grant())
-    await grants.suspend([given.id], EXPIRED_REASON)
+    grant = await grants.add(create_grant())
+    await grants.suspend([grant.id], EXPIRED_REASON)
     await grants.carry_over_tool("fs", "s1", "read", "d1", "d2")
     assert (await grants.list_for_server("fs"))[0].suspended == EXPIRED_REASON
 

@@ -143,15 +143,15 @@ async def test_a_file_that_another_process_is_just_making_is_waited_for(
 async def test_a_damaged_file_is_moved_aside_and_reported(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     path.write_bytes(b"this is no database, but it is long enough to be read as one" * 100)
-    said: list[tuple[str, str]] = []
-    saved = ConversationStore(Database(path, lambda text, hint: said.append((text, hint))))
+    messages: list[tuple[str, str]] = []
+    saved = ConversationStore(Database(path, lambda text, hint: messages.append((text, hint))))
     await saved.append("c", stored_user_message("hi"), title="hi", model="m")
     assert [row.id for row in await saved.list_recent()] == ["c"]
     asides = damaged_copies(tmp_path)
     assert len(asides) == 1
     assert asides[0].read_bytes().startswith(b"this is no database")
-    assert "damaged" in said[0][0]
-    assert str(asides[0]) in said[0][1]
+    assert "damaged" in messages[0][0]
+    assert str(asides[0]) in messages[0][1]
 
 
 async def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -166,12 +166,12 @@ async def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path: Pat
 async def test_an_unwritable_folder_means_memory_and_is_reported(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("a file where a folder should be")
-    said: list[tuple[str, str]] = []
-    saved = ConversationStore(Database(blocked / "s.db", lambda text, hint: said.append((text, hint))))
+    messages: list[tuple[str, str]] = []
+    saved = ConversationStore(Database(blocked / "s.db", lambda text, hint: messages.append((text, hint))))
     await saved.append("c", stored_user_message("hi"), title="hi", model="m")
     assert [row.id for row in await saved.list_recent()] == ["c"]
-    assert "Nothing will be saved" in said[0][0]
-    assert len(said) == 1
+    assert "Nothing will be saved" in messages[0][0]
+    assert len(messages) == 1
 
 
 async def test_one_unreadable_row_does_not_hide_the_others(tmp_path: Path) -> None:

@@ -167,11 +167,11 @@ async def test_a_code_that_another_server_or_page_brings_is_not_redeemed() -> No
         states: list[str] = []
 
         async def inject(url: str) -> None:
-            asked = query(url)
-            states.append(asked["state"])
+            params = query(url)
+            states.append(params["state"])
             async with httpx.AsyncClient(trust_env=False, verify=False) as page:
                 for state in ("", "guess", *states[:-1]):
-                    answer = await page.get(asked["redirect_uri"], params={"code": "injected", "state": state})
+                    answer = await page.get(params["redirect_uri"], params={"code": "injected", "state": state})
                     assert answer.status_code == 400
 
         class AttackedUser(BrowserUser):
@@ -264,9 +264,9 @@ async def test_a_client_key_signs_only_for_the_configured_issuer() -> None:
     async with forbidden_origin() as evil, run_peer(kind=MachineTokenServer) as bank, run_peer() as peer:
         peer.resource = {"authorization_servers": [evil.origin, bank.origin]}
         target = SignInTarget(server="peer", url=peer.url, client_id="me", issuer=bank.origin)
-        made = ClientGrant(grant="client_credentials", target=target, key=create_private_key_pem())
+        grant = ClientGrant(grant="client_credentials", target=target, key=create_private_key_pem())
         auth = OAuthProvider(
-            target, OAuthHttpClient(UrlPolicy(peer.url)), TokenStore(MemoryBackend(), None), None, made
+            target, OAuthHttpClient(UrlPolicy(peer.url)), TokenStore(MemoryBackend(), None), None, grant
         )
         with expect_no_connection(evil):
             await auth.login()

@@ -193,10 +193,10 @@ async def test_the_paste_flow(sinks: Sinks) -> None:
     async with run_peer() as peer:
 
         def pasted(url: str) -> str:
-            asked = query(url)
-            peer.codes["a-pasted-code"] = asked
-            state = asked["state"] if len(user.urls) > 1 else "not-the-state"
-            return f"{asked['redirect_uri']}?code=a-pasted-code&state={state}"
+            params = query(url)
+            peer.codes["a-pasted-code"] = params
+            state = params["state"] if len(user.urls) > 1 else "not-the-state"
+            return f"{params['redirect_uri']}?code=a-pasted-code&state={state}"
 
         user = SocketBrowser(visit=False, answer=pasted)
         token_store = TokenStore(MemoryBackend(), None)
