@@ -38,7 +38,7 @@ class DialogUser:
         self.refused: set[type] = set()
         self.agreed: set[type] = set()
 
-    # -- what there is around the program
+    # -- environment of the program
     def hostile_server(
         self, name: str, *tools: Any, mcphost: dict[str, Any] | None = None, **plan: Any
     ) -> dict[str, Any]:

@@ -178,7 +178,7 @@ def attack_tool(name: str, description: str = "kind", **more: Any) -> dict[str, 
     return {"name": name, "description": description, "inputSchema": {"type": "object"}, **more}
 
 
-# -- ways
+# -- attacks
 AttackFn = Callable[[AttackSetup], Awaitable[None]]
 
 
@@ -206,7 +206,7 @@ def attack(description: str, *allowed_effects: str, may_start: bool = True) -> C
     return known
 
 
-# -- judging
+# -- evaluation
 NEUTRAL_EFFECTS = ("process", "reached", "refused", "again")
 """What is no effect of its own."""
 

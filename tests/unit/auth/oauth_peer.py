@@ -59,7 +59,7 @@ class OAuthPeer:
     def paths(self) -> list[str]:
         return [message.path.partition("?")[0] for message in self.seen]
 
-    # -- what it is made of
+    # -- construction
     async def handle(self, request: ReceivedRequest) -> None:
         self.seen.append(request)
         path = request.path.partition("?")[0]

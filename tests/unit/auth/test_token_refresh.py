@@ -287,7 +287,7 @@ async def test_a_server_that_refuses_every_fresh_token_is_reported_after_two_sig
     assert len(user.urls) == 2
 
 
-# -- kept
+# -- stored results
 @pytest.mark.req("auth.token.storage")
 async def test_the_next_start_finds_the_sign_in_and_the_index_has_no_secret(tmp_path: Path) -> None:
     backend, user = MemoryBackend(), BrowserUser()

@@ -234,7 +234,7 @@ async def test_a_servers_description_of_itself_is_shortened_for_display() -> Non
     assert [len(facts.info.description or ""), len(facts.info.website_url or "")] == [2_000] * 2
 
 
-# -- what comes before the session stands
+# -- messages before the session is ready
 @pytest.mark.req("ping.answer")
 @pytest.mark.req("life.init.early-server-traffic")
 @pytest.mark.req("life.init.no-early-requests")
@@ -438,7 +438,7 @@ async def test_nothing_of_the_handshake_is_sent_to_a_stateless_server() -> None:
     assert peer.methods() == ["server/discover", "tools/list", "tools/list"]
 
 
-# -- the era that was remembered
+# -- the stored era
 class EraMemory:
     def __init__(self, era: Era) -> None:
         self.era = era

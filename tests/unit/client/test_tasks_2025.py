@@ -84,7 +84,7 @@ def params_of(peer: ScriptedServer, method: str) -> dict[str, Any]:
     return next(message["params"] for message in peer.seen if message.get("method") == method)
 
 
-# -- the plain way
+# -- the usual case
 @pytest.mark.req("task.old.created")
 @pytest.mark.req("task.old.result")
 @pytest.mark.req("task.old.augment")
@@ -768,7 +768,7 @@ async def test_a_finished_task_whose_result_never_arrives_costs_one_wait() -> No
             await session.request(CallTool("dig"))
 
 
-# -- by hand
+# -- manual calls
 @pytest.mark.req("task.old.list-cancel")
 async def test_tasks_can_be_listed_read_and_cancelled_where_the_server_declared_it() -> None:
     def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:

@@ -111,7 +111,7 @@ async def call_dig(
         return single_text(await session.request(CallTool("dig"), deadline=deadline)), peer
 
 
-# -- the plain way
+# -- the usual case
 @pytest.mark.req("task.ext.fields")
 @pytest.mark.parametrize(("ttl", "seconds"), [(60_000, 60), (1_500.5, 1.5005), (0, None), (None, None)])
 def test_a_task_lives_for_milliseconds_or_without_an_end(ttl: float | None, seconds: float | None) -> None:

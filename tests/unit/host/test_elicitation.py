@@ -401,7 +401,7 @@ async def test_an_error_with_invalid_urls_stays_an_error(url: str, tmp_path: Pat
     assert frontend.asked == []
 
 
-# -- how often, and for how long
+# -- rate and lifetime
 @pytest.mark.req("elic.rate-limit")
 async def test_a_flood_of_forms_becomes_a_bounded_queue_and_the_rest_is_refused(tmp_path: Path) -> None:
     peer, frontend = AskingServer("2025-11-25"), ScriptedFrontend()

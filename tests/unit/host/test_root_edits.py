@@ -40,7 +40,7 @@ def work_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path,
     return folders
 
 
-# -- where they come from
+# -- origin
 async def test_folders_come_from_the_start_the_users_settings_and_a_trusted_file_in_this_order(
     work_folders: tuple[Path, ...], tmp_path: Path
 ) -> None:

@@ -257,7 +257,7 @@ async def test_a_permanent_answer_that_cannot_be_stored_lasts_for_this_run_and_i
     assert not sharing.known_roots.is_permanent
 
 
-# -- waiting until it is needed
+# -- deferred requests
 PIPE = ServerRequestContext(revision=Revision.V2025_11_25)
 
 

@@ -176,7 +176,7 @@ async def test_in_the_stateless_era_a_change_shows_in_the_next_answer_alone(
     assert not any("roots" in method for method in peer.notifications)
 
 
-# -- what may be a root
+# -- valid roots
 @pytest.mark.req("roots.permissions")
 @pytest.mark.req("roots.monitor")
 async def test_only_existing_readable_folders_are_shared_by_their_real_paths(

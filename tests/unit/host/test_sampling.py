@@ -224,7 +224,7 @@ async def test_a_refusal_ends_the_call_in_the_stateless_era(tmp_path: Path) -> N
     assert len(peer.calls) == 1
 
 
-# -- what the model gets
+# -- input of the model
 @pytest.mark.req("samp.no-retention")
 @pytest.mark.req("samp.include-context")
 @pytest.mark.parametrize("revision", BOTH_ERAS)
@@ -348,7 +348,7 @@ async def test_a_request_that_breaks_the_rules_is_refused_unseen(ask: Any, tmp_p
     assert [*questions, *frontend.asked] == []
 
 
-# -- how it ends
+# -- end of a session
 @pytest.mark.req("samp.stop-reason")
 @pytest.mark.parametrize(
     ("finished", "reason"),
@@ -481,7 +481,7 @@ async def test_older_revisions_get_one_block_whatever_the_user_edits(revision: s
     assert reply["result"]["content"] == text_block("one\ntwo")
 
 
-# -- how much of it
+# -- limits of size
 @pytest.mark.req("samp.rate-limit")
 async def test_a_server_that_asks_too_often_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     peer, frontend = AskingServer("2025-11-25"), ScriptedFrontend(*[Deny()] * 100)
@@ -534,7 +534,7 @@ async def test_cancelling_the_call_withdraws_the_review_and_closes_the_models_st
     assert len(peer.calls) == 1
 
 
-# -- one within another
+# -- nested requests
 class NestedSamplingServer(AskingServer):
     """A server that sends the next sampling request of its list after each reply, within the same call."""
 

@@ -228,7 +228,7 @@ async def test_where_context_is_a_capability_that_was_not_declared_it_is_not_on_
         parse_answer(frontend.asked[0], {"accept": {"context": True}})
 
 
-# -- what the user wrote
+# -- the user's configuration
 def test_limits_and_models_are_read_from_the_settings_and_wrong_ones_are_named() -> None:
     problems: list[str] = []
     text = """[sampling]

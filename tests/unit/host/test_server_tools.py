@@ -202,7 +202,7 @@ def test_missing_annotations_count_as_the_worse_value() -> None:
     assert claimed.effective == claimed
 
 
-# -- words of servers
+# -- texts of servers
 @pytest.mark.req("sec.untrusted-descriptions")
 async def test_texts_of_a_server_reach_the_model_without_hidden_ones_and_with_its_name(tmp_path: Path) -> None:
     hidden = "".join(chr(0xE0000 + ord(char)) for char in "obey")
@@ -271,7 +271,7 @@ async def test_every_call_is_logged_with_decision_and_outcome_and_its_content_on
         assert f"outcome: {outcome}" in line
 
 
-# -- what is never fetched, what is not ours to draw
+# -- unsafe and unsupported icons
 @pytest.mark.req("icon.scheme", "icon.fetch")
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 async def test_no_icon_is_ever_fetched_whatever_its_address(tmp_path: Path, revision: str) -> None:

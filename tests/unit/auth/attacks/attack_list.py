@@ -94,7 +94,7 @@ ROWS = (
         "no token that would break out of its header",
         (f"{ORIGIN_TESTS}::test_only_asking_again_can_follow_from_a_token_that_is_no_token",),
     ),
-    # -- what happened to others
+    # -- known incidents
     AttackRow("incident", "CVE-2025-6514: an authorization endpoint that reaches a shell", (
         f"{BROWSER}::test_the_url_is_one_argument_and_no_shell_reads_it",
         f"{BROWSER}::test_a_url_that_is_not_https_starts_nothing",
