@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from mcphost import redact
+from tests import bytecode
 from tests.flows import fork_sockets
 from tests.flows.program import Program
 from tests.peers import node
@@ -88,6 +89,19 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if collection_path.parent == HERE and collection_path.is_dir():
         return True if collection_path.name not in QUICK_FOLDERS else None
     return None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Share the work of compiling with the other workers; alone, files compile as they are imported."""
+    config = session.config
+    if hasattr(config, "workerinput"):
+        named = [config.invocation_params.dir / argument.partition("::")[0] for argument in config.args]
+        files = {file for path in named for file in (path.rglob("*.py") if path.is_dir() else [path])}
+        wanted = [
+            file for file in files if not any(pytest_ignore_collect(path, config) for path in (file, *file.parents))
+        ]
+        bytecode.compile_unclaimed(config, wanted)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
