@@ -90,9 +90,10 @@ class GrowingTable:
             if sys.stdout.isatty():
                 from mcphost.cli.terminal_output import draw_row
 
+                widths = [max(len(header), width) for header, width in zip(self._headers, self._widths, strict=False)]
                 if not self._has_rows:
-                    draw_row(self._headers, self._widths, is_header=True)
-                draw_row(cells, self._widths)
+                    draw_row(self._headers, widths, is_header=True)
+                draw_row(cells, widths)
             else:
                 clean = [sanitize(cell, keep_newlines=False) for cell in cells]
                 sys.stdout.write(_plain_row(clean, self._widths))

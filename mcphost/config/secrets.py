@@ -259,7 +259,7 @@ def expand_references(text: str, where: str, environ: Mapping[str, str], keyring
         if value is None:
             raise ConfigError(
                 f"{where} needs the keyring entry {name}, which does not exist.",
-                f"Store it, for instance with: keyring set mcphost {quote(name)}",
+                f"Store it, for instance with: uvx keyring set mcphost {quote(name)}",
             )
         register_secret(value)
         return value

@@ -136,3 +136,12 @@ def test_without_a_terminal_there_is_no_status_line(capsys: pytest.CaptureFixtur
     with output.show_status("Connecting…"):
         output.print_text("x")
     assert capsys.readouterr() == ("x\n", "")
+
+
+def test_headers_of_a_growing_table_are_whole_above_short_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = open_screen(monkeypatch)
+    output.GrowingTable(("Server", "State", "Details"), (4, 2)).print_row(("demo", "ok", "10 tools"))
+    assert [line.split() for line in plain_lines(screen())] == [
+        ["Server", "State", "Details"],
+        ["demo", "ok", "10", "tools"],
+    ]
