@@ -89,7 +89,7 @@ async def acknowledged(meter: Meter, size: int) -> None:
 async def many_inputs(meter: Meter, size: int) -> None:
     from mcphost.protocol.input_required import InputRequiredResult, parse_input_requests
     from mcphost.serialization import Raw, decode
-    from mcphost.transport.throttle import run_steps_cooperatively
+    from mcphost.transport.flow_control import run_steps_cooperatively
 
     members = b",".join(b'"%d":{"method":"roots/list"}' % number for number in range(size // 30))
     raw = Raw(b'{"resultType":"input_required","inputRequests":{' + members + b"}}")

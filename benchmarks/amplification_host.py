@@ -412,7 +412,7 @@ def sampling(params: bytes) -> tuple[int, Work]:
     from mcphost.protocol.revisions import Revision
     from mcphost.protocol.server_requests import parse_server_request
     from mcphost.serialization import Raw
-    from mcphost.transport.throttle import run_steps_cooperatively
+    from mcphost.transport.flow_control import run_steps_cooperatively
 
     async def work() -> object:
         got = await run_steps_cooperatively(parse_server_request("sampling/createMessage", Raw(params)))

@@ -33,7 +33,7 @@ def read_of(method: str, params: bytes) -> tuple[int, Work]:
     """A request of a server is decoded."""
     from mcphost.protocol.server_requests import parse_server_request
     from mcphost.serialization import Raw
-    from mcphost.transport.throttle import run_steps_cooperatively
+    from mcphost.transport.flow_control import run_steps_cooperatively
 
     async def work() -> object:
         return await run_steps_cooperatively(parse_server_request(method, Raw(params)))

@@ -26,8 +26,7 @@ async def listed(meter: Meter, body: bytes, fed: int) -> None:
 
 async def answered(meter: Meter, method: str, body: bytes) -> None:
     """Make one request whose answer is `body`."""
-    from mcphost.protocol.completion import Complete, CompletionArgument, PromptReference
-    from mcphost.protocol.prompts import GetPrompt
+    from mcphost.protocol.prompts import Complete, CompletionArgument, GetPrompt, PromptReference
     from mcphost.protocol.resources import ReadResource
     from mcphost.protocol.tools import CallTool
 

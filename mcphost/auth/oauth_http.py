@@ -19,7 +19,7 @@ import anyio
 import anyio.to_thread
 
 from mcphost.auth.url_policy import UnsafeUrl, UrlPolicy, check_url, url_origin
-from mcphost.config.certificates import load_authorities
+from mcphost.config.approval_digest import load_authorities
 from mcphost.errors import ConfigError, MalformedMessage, SignInRequired
 from mcphost.serialization import Struct, encode, loads
 from mcphost.unicode_forms import join_url, split_url

@@ -1,4 +1,4 @@
-"""The authorization of one server: headers of requests, recovery from a refusal, sign-in, sign-out.
+"""The authorization of one server: headers of requests, token refresh, sign-in, sign-out.
 
 `headers` and `recover` never involve the user. If only the user can help, the caller of the request calls `sign_in`,
 outside of all deadlines. One sign-in at a time per server; no lock is held while requests run. The Authorization header
@@ -13,15 +13,14 @@ from shlex import quote
 
 import anyio
 
-from mcphost.auth import token_refresh
 from mcphost.auth.accounts import FETCHED_ON_DEMAND, Account
 from mcphost.auth.authorization_flow import AuthorizationFlow
 from mcphost.auth.client_grants import ClientGrant, fetch_token
-from mcphost.auth.discovery import discover_resource, select_challenge
+from mcphost.auth.discovery import AuthorizationServerMetadata, discover_resource, select_challenge
 from mcphost.auth.dpop import USE_DPOP_NONCE, JwtSigner
 from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient
 from mcphost.auth.token_store import StoredSignIn, TokenStore
-from mcphost.auth.tokens import split_scopes
+from mcphost.auth.tokens import TokenError, authenticate_client, request_tokens, split_scopes
 from mcphost.auth.user_interaction import (
     ProgressCallback,
     SignInFailed,
@@ -32,6 +31,69 @@ from mcphost.auth.user_interaction import (
 from mcphost.errors import McpHostError, SignInRequired
 from mcphost.serialization import replace
 from mcphost.sign_in import AuthChallenge, SignInProgress
+
+_FATAL_ERRORS = ("invalid_grant", "invalid_client", "unauthorized_client")
+
+
+async def refresh_sign_in(
+    token_store: TokenStore,
+    http: OAuthHttpClient,
+    old: StoredSignIn,
+    get_signer: Callable[[StoredSignIn], JwtSigner | None],
+) -> StoredSignIn | None:
+    """Return the sign-in with a new token, or None if the user must sign in again.
+
+    The token may come from another process.
+
+    What another process stored meanwhile is never deleted. Raises McpHostError if the authorization server is not
+    reachable or another process holds the lock for too long.
+    """
+    async with token_store.lock(old.url, old.account):
+        stored = await token_store.load(old.url, old.account, reload=True)
+        if stored is None or not stored.tokens.refresh:
+            return stored  # another process signed out, or in again without a refresh token
+        if stored.tokens.access != old.tokens.access and not stored.tokens.needs_refresh():
+            return stored
+        document = AuthorizationServerMetadata(issuer=stored.issuer, token_endpoint=stored.token_endpoint)
+        form = {"grant_type": "refresh_token", "refresh_token": stored.tokens.refresh}
+        # The request may invalidate the old refresh token, so its response must be stored.
+        with anyio.CancelScope(shield=True):
+            try:
+                tokens = await request_tokens(
+                    http, document, stored.client, stored.resource, form, signer=get_signer(stored)
+                )
+            except EndpointUnreachable:
+                raise
+            except TokenError as error:
+                if error.code in _FATAL_ERRORS:
+                    await token_store.delete(old.url, old.account, only=stored)
+                return None
+            previous = stored.tokens
+            tokens = replace(
+                tokens, refresh=tokens.refresh or previous.refresh, scopes=tokens.scopes or previous.scopes
+            )
+            new = replace(stored, tokens=tokens)
+            await token_store.save(new)
+            return new
+
+
+async def revoke_tokens(http: OAuthHttpClient, sign_in: StoredSignIn) -> bool:
+    """Revoke all tokens; return whether the server revoked each one (RFC 7009). Never raises McpHostError."""
+    if not sign_in.revocation_endpoint:
+        return False
+    tokens = ((sign_in.tokens.refresh, "refresh_token"), (sign_in.tokens.access, "access_token"))
+    return all([await _revoke_token(http, sign_in, token, kind) for token, kind in tokens if token])
+
+
+async def _revoke_token(http: OAuthHttpClient, sign_in: StoredSignIn, token: str, kind: str) -> bool:
+    form = {"token": token, "token_type_hint": kind}
+    headers = authenticate_client(sign_in.client, form)
+    try:
+        reply = await http.post_form(sign_in.revocation_endpoint, form, "revocation endpoint", headers)
+    except SignInRequired:
+        return False
+    return reply.is_success
+
 
 _PING_REQUEST = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
@@ -353,13 +415,13 @@ class OAuthProvider:
         """
         if self._client_grant is not None:
             erased, self.current_sign_in = self.current_sign_in, None
-            return erased, erased is not None and await token_refresh.revoke_tokens(self._http, erased)
+            return erased, erased is not None and await revoke_tokens(self._http, erased)
         self.current_sign_in = None
         self._has_loaded = True
         await self._resolve_account()
         await self._token_store.unlock_storage(self._target.canonical_url, self._target.account)
         erased = await self._token_store.delete(self._target.canonical_url, self._target.account)
-        return erased, erased is not None and await token_refresh.revoke_tokens(self._http, erased)
+        return erased, erased is not None and await revoke_tokens(self._http, erased)
 
     async def select_account(self) -> None:
         """Select this account for its server, where the configuration names none."""
@@ -395,9 +457,7 @@ class OAuthProvider:
                 self.current_sign_in = None
                 return None
             try:
-                self.current_sign_in = await token_refresh.refresh_sign_in(
-                    self._token_store, self._http, old, self._get_signer
-                )
+                self.current_sign_in = await refresh_sign_in(self._token_store, self._http, old, self._get_signer)
             except McpHostError as error:
                 # Not reachable now, or busy: a token that has not expired is still used.
                 if not old.tokens.has_expired():

@@ -142,7 +142,7 @@ async def _prompt(host: "Host", args: argparse.Namespace) -> int:
 async def _complete(host: "Host", args: argparse.Namespace) -> int:
     from mcphost.cli.output import print_json, print_note, print_text
     from mcphost.headless.json_output import completion_json
-    from mcphost.protocol.completion import PromptReference, ResourceTemplateReference
+    from mcphost.protocol.prompts import PromptReference, ResourceTemplateReference
 
     ref = PromptReference(args.name) if args.kind == "prompt" else ResourceTemplateReference(args.name)
     completion = await host.features.complete(args.server, ref, args.argument, args.value, parse_pairs(args.pairs))

@@ -131,8 +131,7 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
     from mcphost.cli.command_runner import require_server
     from mcphost.cli.output import print_json, print_text
     from mcphost.cli.terminal_frontend import Confirmation
-    from mcphost.config.approval_digest import describe_server, diff_lines, server_digest
-    from mcphost.config.certificates import with_ca_digest
+    from mcphost.config.approval_digest import describe_server, diff_lines, server_digest, with_ca_digest
     from mcphost.config.loader import PROJECT_FILE, read_project_file
     from mcphost.host.servers.approval import approve, is_approved_by_flag, server_warnings
 

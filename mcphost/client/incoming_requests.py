@@ -44,9 +44,8 @@ from mcphost.protocol.server_requests import (
 )
 from mcphost.protocol.tasks import add_related_task, read_related_task
 from mcphost.serialization import Raw, decode, encode
-from mcphost.transport.bounded_queue import MAX_QUEUED_BYTES, message_size
 from mcphost.transport.channel import Channel
-from mcphost.transport.throttle import run_steps_cooperatively
+from mcphost.transport.flow_control import MAX_QUEUED_BYTES, message_size, run_steps_cooperatively
 
 MAX_PENDING_MESSAGES = 100
 # Over HTTP each response is a request of its own; a flood of requests must not open a flood of connections.

@@ -28,7 +28,7 @@ from mcphost.protocol.server_requests import (
     parse_server_request,
 )
 from mcphost.serialization import Raw, WireStruct, convert, decode, replace
-from mcphost.transport.throttle import run_steps_cooperatively
+from mcphost.transport.flow_control import run_steps_cooperatively
 
 _log = logging.getLogger(__name__)
 MAX_ROUNDS = 10

@@ -29,7 +29,7 @@ from mcphost.serialization import (
     has_only_small_values,
     make_decoder,
 )
-from mcphost.transport.throttle import Throttle
+from mcphost.transport.flow_control import Throttle
 
 SEPARATOR = b",\n"
 """Separates the texts of a block. JSON allows line breaks only as white space, so lines can be counted."""

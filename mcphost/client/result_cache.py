@@ -23,7 +23,7 @@ from mcphost.protocol.prompts import ListPrompts
 from mcphost.protocol.resources import ListResources, ListResourceTemplates, ReadResource
 from mcphost.protocol.tools import ListTools
 from mcphost.serialization import Struct, field_values
-from mcphost.transport.bounded_queue import WakeupFuture
+from mcphost.transport.flow_control import WakeupFuture
 
 MAX_UNREAD = 10_000
 

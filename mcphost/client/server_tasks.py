@@ -37,7 +37,7 @@ from mcphost.protocol.tasks import (
     read_task_metadata,
 )
 from mcphost.serialization import Raw, WireStruct, decode, encode
-from mcphost.transport.bounded_queue import message_size
+from mcphost.transport.flow_control import message_size
 
 _log = logging.getLogger(__name__)
 MAX_RUNNING = 50

@@ -50,7 +50,7 @@ from mcphost.protocol.tasks import (
 from mcphost.protocol.tools import CallTool, ListTools, ListToolsResult
 from mcphost.serialization import Raw, encode, replace
 from mcphost.transport.channel import NO_HEADERS, Channel
-from mcphost.transport.throttle import run_steps_cooperatively
+from mcphost.transport.flow_control import run_steps_cooperatively
 
 if TYPE_CHECKING:  # imported with the first server that uses parameter headers, and the first task
     from mcphost.client.parameter_headers import ParameterHeaders

@@ -43,7 +43,7 @@ from mcphost.protocol.notifications import (
 )
 from mcphost.serialization import JsonLimitExceeded, check_value_count, decode_or_none
 from mcphost.transport.channel import HttpStatusError
-from mcphost.transport.throttle import run_steps_cooperatively
+from mcphost.transport.flow_control import run_steps_cooperatively
 
 FIRST_DELAY = 1.0
 MAX_DELAY = 60.0

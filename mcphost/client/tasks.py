@@ -44,7 +44,7 @@ from mcphost.protocol.tasks import (
 )
 from mcphost.serialization import Raw, Struct, decode, replace
 from mcphost.transport.channel import CancellingTaskGroup, HttpStatusError
-from mcphost.transport.throttle import run_steps_cooperatively
+from mcphost.transport.flow_control import run_steps_cooperatively
 
 _log = logging.getLogger(__name__)
 SendFn = Callable[[ClientRequest[Any]], Awaitable[Raw]]

@@ -11,8 +11,7 @@ from mcphost.host.server_requests.roots import folder_info
 from mcphost.host.servers import accounts
 from mcphost.host.servers.skills import SkillContent
 from mcphost.host.views import ManualCallResult, ServerView
-from mcphost.protocol.completion import Completion
-from mcphost.protocol.prompts import GetPromptResult
+from mcphost.protocol.prompts import Completion, GetPromptResult
 from mcphost.protocol.resources import ReadResourceResult
 from mcphost.sanitize import replace_surrogates
 from mcphost.serialization import Raw, encode, loads, to_builtins

@@ -16,7 +16,7 @@ from mcphost.host.consent.auto_approve import BUDGET_FIELDS, AutoApprovalBudget
 from mcphost.host.events import AnyEvent, ServerLog, ToolProgress
 from mcphost.host.host import Host
 from mcphost.host.server_requests.roots import parse_root_scope
-from mcphost.protocol.completion import PromptReference, ResourceTemplateReference
+from mcphost.protocol.prompts import PromptReference, ResourceTemplateReference
 from mcphost.serialization import convert, encode, loads
 from mcphost.store.audit_reader import AuditFilter, to_export
 

@@ -1,18 +1,24 @@
-"""Immutable views of servers and their offers for frontends."""
+"""Immutable views of servers and their offers for frontends, and which icons of them may be shown."""
 
+import binascii
 from collections.abc import Sequence
 from typing import Literal
 
 from mcphost.client.session import Account, ServerFacts
 from mcphost.config.schema import ServerConfig
+from mcphost.errors import MalformedMessage
 from mcphost.host.events import ServerLog, ServerStateName
 from mcphost.host.server_requests.root_list import KnownRoots
+from mcphost.llm.messages import ImagePart
 from mcphost.pluralize import pluralize
+from mcphost.protocol.base import Icon, is_set
 from mcphost.protocol.prompts import Prompt
 from mcphost.protocol.resources import Resource, ResourceTemplate
 from mcphost.protocol.skills import Skill
 from mcphost.protocol.tools import CallToolResult, Tool
-from mcphost.serialization import Struct
+from mcphost.sandbox.image_formats import HEADER_BYTES, identify_image
+from mcphost.serialization import Raw, Struct, decode
+from mcphost.unicode_forms import split_url
 
 
 class OutputValidation(Struct, frozen=True):
@@ -96,3 +102,58 @@ class TurnResult(Struct, frozen=True):
     error: str = ""
     hint: str = ""
     exit_code: int = 0
+
+
+DATA_LIMIT = 256 * 1024
+ICON_LIMIT = 20
+_IMAGE_PREFIXES = ("data:image/png;base64,", "data:image/jpeg;base64,", "data:image/webp;base64,")
+
+
+def parse_icons(raw: Raw) -> tuple[Icon, ...]:
+    """Return the icons of a list; none if the list is invalid."""
+    try:
+        return decode(raw, tuple[Icon, ...], "icons") if is_set(raw) else ()
+    except MalformedMessage:
+        return ()
+
+
+def find_drawable(icons: tuple[Icon, ...], *, dark: bool) -> ImagePart | None:
+    """Return an icon that can be drawn without fetching, or None.
+
+    It is embedded, and its first bytes are the declared PNG, JPEG or WebP (2026-07-28, basic#icons). Icons for the
+    theme are preferred, then icons for any theme.
+    """
+    theme = "dark" if dark else "light"
+    order = {theme: 0, None: 1}
+    for icon in sorted(allowed_icons(icons, ""), key=lambda icon: order.get(icon.theme, 2)):
+        head, _, data = icon.src.partition(",")
+        claimed = head[len("data:") :].partition(";")[0].lower()
+        try:
+            info = identify_image(binascii.a2b_base64(data[: HEADER_BYTES // 3 * 4]))
+        except (binascii.Error, ValueError):
+            continue
+        if info is not None and info.mime_type == claimed and not info.is_too_big:
+            return ImagePart(claimed, data)
+    return None
+
+
+def allowed_icons(icons: tuple[Icon, ...], server_url: str) -> tuple[Icon, ...]:
+    """Return the allowed icons; local servers have no origin, so only `data:` is allowed."""
+    return tuple(icon for icon in icons[:ICON_LIMIT] if _is_allowed(icon.src, server_url))
+
+
+def _is_allowed(src: str, server_url: str) -> bool:
+    if src[:5].lower() == "data:":
+        return src.lower().startswith(_IMAGE_PREFIXES) and len(src) <= DATA_LIMIT
+    try:
+        source, server = split_url(src), split_url(server_url)
+        return (
+            source.scheme == "https"
+            and server.scheme == "https"
+            and bool(source.hostname)
+            and source.hostname == server.hostname
+            and (source.port or 443) == (server.port or 443)
+            and source.username is None
+        )
+    except ValueError:
+        return False

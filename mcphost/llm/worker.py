@@ -25,10 +25,9 @@ from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from mcphost.llm import worker_protocol
-from mcphost.llm.litellm_errors import exception_chain, make_failure
 from mcphost.llm.litellm_patches import RedirectRefused, is_refused, patch_refusals
 from mcphost.llm.response_limits import MAX_ANSWER_SECONDS, AnswerMeter, AnswerTooLong, parse_token_count
-from mcphost.llm.worker_protocol import EventBatch
+from mcphost.llm.worker_protocol import EventBatch, exception_chain, make_failure
 from mcphost.sandbox.limits import limit_data_memory
 from mcphost.serialization import is_number, loads
 

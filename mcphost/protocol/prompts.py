@@ -1,4 +1,4 @@
-"""prompts/list and prompts/get (specification: server/prompts)."""
+"""prompts/list, prompts/get (server/prompts) and completion/complete (server/utilities/completion)."""
 
 from typing import Any, ClassVar
 
@@ -72,3 +72,59 @@ class GetPrompt(ClientRequest[GetPromptResult], frozen=True):
     RESULT: ClassVar[type[Any]] = GetPromptResult
     name: str
     arguments: dict[str, str] = {}  # noqa: RUF012 - msgspec copies mutable defaults
+
+
+MAX_VALUES = 100
+"""Maximum number of values read from one response, as in the specification."""
+
+
+class PromptReference(WireStruct, frozen=True, tag="ref/prompt", tag_field="type"):
+    """A reference to a prompt by name."""
+
+    name: str
+
+
+class ResourceTemplateReference(WireStruct, frozen=True, tag="ref/resource", tag_field="type"):
+    """A reference to a resource template by its text, with variables."""
+
+    uri: str
+
+
+CompletionReference = PromptReference | ResourceTemplateReference
+
+
+class CompletionArgument(WireStruct, frozen=True, omit_defaults=False):
+    """The argument to complete, with its current value."""
+
+    name: str
+    value: str
+
+
+class CompletionContext(WireStruct, frozen=True):
+    """The arguments that are already filled in."""
+
+    arguments: dict[str, str]
+
+
+class Completion(WireStruct, frozen=True):
+    """Suggestions, best first; `total` may be larger, or unknown if only `has_more` is set."""
+
+    values: tuple[str, ...] = ()
+    total: float | None = None
+    has_more: bool = False
+
+
+class CompleteResult(Result, frozen=True):
+    """The response to a completion request."""
+
+    completion: Completion = Completion()
+
+
+class Complete(ClientRequest[CompleteResult], frozen=True):
+    """completion/complete; `context` is None before 2025-06-18 and without filled-in arguments."""
+
+    METHOD: ClassVar[str] = "completion/complete"
+    RESULT: ClassVar[type[Any]] = CompleteResult
+    ref: CompletionReference
+    argument: CompletionArgument
+    context: CompletionContext | None = None

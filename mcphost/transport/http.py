@@ -20,7 +20,6 @@ from mcphost.protocol.jsonrpc import (
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tasks import CancelTask
 from mcphost.serialization import JsonLimitExceeded, Raw, check_message, decode, encode
-from mcphost.transport.bounded_queue import BoundedQueue
 from mcphost.transport.channel import (
     NO_HEADERS,
     Authorizer,
@@ -30,11 +29,11 @@ from mcphost.transport.channel import (
     SessionExpired,
 )
 from mcphost.transport.event_stream import EventDecoder, ServerSentEvent
+from mcphost.transport.flow_control import LONG_MESSAGE, BoundedQueue, Throttle, run_steps_cooperatively
 from mcphost.transport.http_client import EVENT_STREAM, HttpClient, HttpResponse, create_client
 from mcphost.transport.http_exchange import HttpExchange
 from mcphost.transport.line_reader import MESSAGE_LIMIT
 from mcphost.transport.mcp_headers import METHOD_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER, encode_header_value
-from mcphost.transport.throttle import LONG_MESSAGE, Throttle, run_steps_cooperatively
 
 SEND_TIMEOUT = 60.0
 MAX_MALFORMED_MESSAGES = 10_000

@@ -10,7 +10,7 @@ from collections import deque
 from typing import cast
 
 from mcphost.errors import ConnectionLost, MalformedMessage
-from mcphost.transport.bounded_queue import WakeupFuture
+from mcphost.transport.flow_control import WakeupFuture
 
 HEAD_LIMIT = 64 * 1024
 _HIGH_WATER_MARK = 1024 * 1024

@@ -17,9 +17,9 @@ from mcphost.protocol.jsonrpc import (
 )
 from mcphost.transport.channel import ResponseInterrupted, SessionExpired, mismatched_id_error
 from mcphost.transport.event_stream import EventDecoder, ServerSentEvent
+from mcphost.transport.flow_control import Throttle
 from mcphost.transport.http_client import EVENT_STREAM, MAY_HAVE_RUN_HINT, HttpResponse
 from mcphost.transport.mcp_headers import PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER
-from mcphost.transport.throttle import Throttle
 
 JSON = "application/json"
 MAX_SILENT_RESUMES = 5

@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote
 import anyio
 import anyio.to_thread
 
-from mcphost.config.certificates import load_authorities
+from mcphost.config.approval_digest import load_authorities
 from mcphost.errors import ConfigError, ConnectionLost, MalformedMessage, RequestNotSent
 from mcphost.transport.http1 import HttpConnection, StaleConnection
 from mcphost.transport.mcp_headers import parse_origin

@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 
 from mcphost.errors import ConnectionLost
 from mcphost.protocol.jsonrpc import JsonRpcMessage, parse_message, serialize_message
-from mcphost.transport.bounded_queue import BoundedQueue
 from mcphost.transport.channel import Channel
+from mcphost.transport.flow_control import BoundedQueue
 from mcphost.transport.multiplexer import Multiplexer
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from time import perf_counter
 
 from mcphost.errors import MalformedMessage
-from mcphost.transport.throttle import LONG_MESSAGE, TIME_SLICE
+from mcphost.transport.flow_control import LONG_MESSAGE, TIME_SLICE
 
 _MAX_IMMEDIATE_LINES = 50
 MESSAGE_LIMIT = 16 * 1024 * 1024

@@ -26,10 +26,9 @@ from mcphost.protocol.jsonrpc import (
 )
 from mcphost.protocol.revisions import Revision
 from mcphost.serialization import JsonLimitExceeded, Raw, WireStruct, decode, encode, run_steps
-from mcphost.transport.bounded_queue import BoundedQueue
 from mcphost.transport.channel import NO_HEADERS
+from mcphost.transport.flow_control import LONG_MESSAGE, BoundedQueue
 from mcphost.transport.pipe_exchange import DeadlineTimer, ExchangeTimeout, PipeExchange
-from mcphost.transport.throttle import LONG_MESSAGE
 
 MAX_KEPT_LINES = 20
 KEPT_LINE_LENGTH = 500

@@ -11,8 +11,8 @@ import anyio
 
 from mcphost.errors import ServerError
 from mcphost.protocol.jsonrpc import JsonRpcMessage, JsonRpcRequest, RequestId
-from mcphost.transport.bounded_queue import MAX_QUEUED_BYTES, WakeupFuture, message_size
 from mcphost.transport.channel import mismatched_id_error
+from mcphost.transport.flow_control import MAX_QUEUED_BYTES, WakeupFuture, message_size
 
 MAX_QUEUED_MESSAGES = 10_000
 # Seconds in which the right response may follow one whose id has another type.

@@ -345,7 +345,7 @@ class McpHostApp(QuestionApp):
     def on_argument_check_requested(self, message: ArgumentCheckRequested) -> None:
         """Validate edited arguments against the tool's schema."""
         message.stop()
-        from mcphost.tui.screens.manual_call import check_arguments
+        from mcphost.tui.commands import check_arguments
 
         self.run_worker(partial(check_arguments, self.host, message), group="check")
 

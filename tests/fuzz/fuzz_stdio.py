@@ -28,17 +28,24 @@ from mcphost.client.session import Session, WatchedChanges
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.errors import ConnectionLost, MalformedMessage, McpHostError
 from mcphost.protocol.base import ClientRequest
-from mcphost.protocol.completion import Complete, CompletionArgument, CompletionContext, PromptReference
 from mcphost.protocol.jsonrpc import JsonRpcRequest, JsonRpcResponse, parse_message
-from mcphost.protocol.prompts import GetPrompt, GetPromptResult, ListPrompts
+from mcphost.protocol.prompts import (
+    Complete,
+    CompletionArgument,
+    CompletionContext,
+    GetPrompt,
+    GetPromptResult,
+    ListPrompts,
+    PromptReference,
+)
 from mcphost.protocol.resources import ListResources, ListResourceTemplates, ReadResource
 from mcphost.protocol.server_requests import CreateMessageResult, ElicitResult, ListRootsResult, Root
 from mcphost.protocol.skills import GetSkill, ListSkills
 from mcphost.protocol.tasks import GetTask
 from mcphost.protocol.tools import CallTool, CallToolResult, ListTools
 from mcphost.serialization import Raw
-from mcphost.transport.bounded_queue import MAX_QUEUED
 from mcphost.transport.channel import Channel
+from mcphost.transport.flow_control import MAX_QUEUED
 from mcphost.transport.line_reader import LineSplitter
 from mcphost.transport.multiplexer import MAX_KEPT_LINES, Multiplexer
 from tests.fuzz import corpus

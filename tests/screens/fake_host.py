@@ -25,10 +25,9 @@ from mcphost.host.tools.schema_validation import SchemaErrors
 from mcphost.host.views import Catalog, ManualCallResult, ServerView, TurnResult
 from mcphost.llm.messages import Message, Part, TextPart, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ModelEvent, ModelFacts, ModelRequest, Usage
-from mcphost.protocol.completion import Completion
 from mcphost.protocol.content import ResourceContents
 from mcphost.protocol.lifecycle import Implementation, ListCapability, ServerCapabilities
-from mcphost.protocol.prompts import GetPromptResult, Prompt, PromptArgument, PromptMessage
+from mcphost.protocol.prompts import Completion, GetPromptResult, Prompt, PromptArgument, PromptMessage
 from mcphost.protocol.resources import ReadResourceResult, Resource, ResourceTemplate
 from mcphost.protocol.revisions import LATEST_STATELESS
 from mcphost.protocol.tools import CallToolResult, Tool, ToolAnnotations

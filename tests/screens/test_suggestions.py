@@ -7,7 +7,7 @@ import pytest
 from textual.widgets import Input, OptionList
 
 from mcphost.errors import ConnectionLost
-from mcphost.protocol.completion import Completion, PromptReference, ResourceTemplateReference
+from mcphost.protocol.prompts import Completion, PromptReference, ResourceTemplateReference
 from mcphost.tui.widgets.composer import Composer
 from tests.screens.conftest import Run
 

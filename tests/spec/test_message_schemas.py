@@ -5,19 +5,19 @@ from typing import Any
 import anyio
 import pytest
 
+from mcphost.cli.doctor import EXTENSION_REQUESTS
 from mcphost.client.pagination import list_prompts, list_resource_templates, list_resources, list_tools
 from mcphost.client.session import Session, WatchedChanges
 from mcphost.protocol.base import ClientRequest
-from mcphost.protocol.completion import (
+from mcphost.protocol.notifications import RootsListChangedNotification
+from mcphost.protocol.prompts import (
     Complete,
     CompletionArgument,
     CompletionContext,
+    GetPrompt,
     PromptReference,
     ResourceTemplateReference,
 )
-from mcphost.protocol.methods import EXTENSION_REQUESTS
-from mcphost.protocol.notifications import RootsListChangedNotification
-from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource, Subscribe, Unsubscribe
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.server_requests import ClientResult, CreateMessageResult, ElicitResult, ListRootsResult, Root

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from mcphost import protocol
-from mcphost.protocol.base import ClientRequest, Notification
-from mcphost.protocol.methods import (
+from mcphost.cli.doctor import (
     CLIENT_NOTIFICATIONS,
     CLIENT_REQUESTS,
     EXTENSION_REQUESTS,
@@ -19,6 +18,7 @@ from mcphost.protocol.methods import (
     SERVER_REQUESTS,
     methods_in,
 )
+from mcphost.protocol.base import ClientRequest, Notification
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.server_requests import CreateMessage, Elicit, ListRoots
 

@@ -9,7 +9,7 @@ import anyio
 from mcphost.errors import UsageError
 from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
-from mcphost.host.consent.tool_identity import ToolIdentity, has_read_only_hint, identify_tool
+from mcphost.host.consent.grants import ToolIdentity, has_read_only_hint, identify_tool
 from mcphost.host.events import AutoApprovalChanged, EventBus
 from mcphost.host.lifetime import Lifetime
 from mcphost.host.servers.tool_registry import OfferedTool, ToolRegistry

@@ -1,4 +1,4 @@
-"""Grants, stored and of this session: whether they cover a call; list, search, revoke, and preview of a rule."""
+"""Grants, stored and of this session, for the identity of a tool: match, list, search, revoke, preview of a rule."""
 
 import secrets
 import time
@@ -8,19 +8,74 @@ from typing import Any, Literal
 
 import anyio
 
-from mcphost.config.rules import Rule
+from mcphost.config.rules import Rule, pattern_covers
 from mcphost.errors import StoreError, UsageError
 from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.consent.rule_matching import RuleInput, RuleMatch, RuleMatcher
-from mcphost.host.consent.tool_identity import ToolIdentity
+from mcphost.host.servers.catalog import ToolDefinition
 from mcphost.host.servers.connection import ServerConnection
 from mcphost.host.servers.servers import Servers
+from mcphost.host.servers.tool_registry import OfferedTool
+from mcphost.protocol.tools import Tool
 from mcphost.sanitize import replace_surrogates
 from mcphost.serialization import Struct, dumps, replace
 from mcphost.store.conversations import ConversationStore, RecordedCall
 from mcphost.store.grants import CHANGED_REASON, EXPIRED_REASON, Grant, GrantStore
 from mcphost.store.roots import FolderAnswer, FolderAnswerStore
+
+
+class ToolIdentity(Struct, frozen=True, kw_only=True):
+    """A tool, and all tools that its server offered when the question was asked.
+
+    A rule about several tools is bound to these: tools added while the question is open were not shown.
+    `is_read_only_trusted`: the server claims that the tool only reads, and the user trusts its claims.
+    """
+
+    server: str
+    server_digest: str
+    tool: str
+    digest: str
+    server_tools: dict[str, ToolDefinition] = {}  # noqa: RUF012 - msgspec copies mutable defaults
+    account: str = ""
+    folder: str | None = None
+    is_read_only_trusted: bool = False
+
+    def to_rule_input(self, arguments: dict[str, Any]) -> RuleInput:
+        """Return a call of the tool for rules."""
+        return RuleInput(
+            server=self.server, tool=self.tool, arguments=arguments, account=self.account, folder=self.folder
+        )
+
+
+def identify_tool(offered: OfferedTool) -> ToolIdentity:
+    """Return the present identity of a tool."""
+    connection, listed = offered.connection, offered.definition
+    return ToolIdentity(
+        server=connection.config.name,
+        server_digest=connection.digest,
+        tool=listed.name,
+        digest=listed.digest,
+        server_tools=connection.listing.tools,
+        account=connection.account,
+        folder=connection.folder,
+        is_read_only_trusted=has_read_only_hint(listed.tool) and connection.config.trust_annotations,
+    )
+
+
+def has_read_only_hint(tool: Tool) -> bool:
+    """Return whether the server claims that the tool only reads; the claim is unverified."""
+    claims = tool.annotations
+    return claims is not None and claims.read_only_hint is True and claims.destructive_hint is not True
+
+
+def make_grant(identity: ToolIdentity, rule: Rule) -> Grant:
+    """Return the grant of this rule, bound to the tools it covers now."""
+    tools = {name: listed.digest for name, listed in identity.server_tools.items() if pattern_covers(rule.tool, name)}
+    if pattern_covers(rule.tool, identity.tool):
+        tools[identity.tool] = identity.digest
+    return Grant(rule=rule, server_digest=identity.server_digest, tools=tools, account=identity.account)
+
 
 _CLOCK_SLACK = 300
 """Tolerated difference of clocks, in seconds."""

@@ -9,9 +9,8 @@ from mcphost.config.rules import Rule, exact_pattern, format_rule
 from mcphost.errors import ConsentDenied
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.audit.audit_summary import arguments_digest
-from mcphost.host.consent.grants import ActiveGrants, ToolHistory
+from mcphost.host.consent.grants import ActiveGrants, ToolHistory, ToolIdentity, identify_tool, make_grant
 from mcphost.host.consent.rule_matching import RuleMatcher
-from mcphost.host.consent.tool_identity import ToolIdentity, identify_tool, make_grant
 from mcphost.host.questions.frontend import Frontend
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
 from mcphost.host.servers.tool_registry import OfferedTool

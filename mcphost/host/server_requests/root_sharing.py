@@ -23,8 +23,14 @@ from mcphost.host.questions.questions import (
     ShareRoots,
     ShareSession,
 )
-from mcphost.host.server_requests.folder_questions import FolderQuestions, FolderRequest
-from mcphost.host.server_requests.root_list import KnownRoots, RootFolder, RootFolders, file_uri
+from mcphost.host.server_requests.root_list import (
+    FolderQuestions,
+    FolderRequest,
+    KnownRoots,
+    RootFolder,
+    RootFolders,
+    file_uri,
+)
 from mcphost.host.server_requests.roots import Roots
 from mcphost.pluralize import pluralize
 from mcphost.protocol.notifications import RootsListChangedNotification

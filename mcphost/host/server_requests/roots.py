@@ -26,7 +26,7 @@ from mcphost.host.server_requests.root_list import (
     inspect_roots,
     startup_roots,
 )
-from mcphost.protocol.completion import Completion
+from mcphost.protocol.prompts import Completion
 from mcphost.protocol.server_requests import ListRootsResult, Root
 from mcphost.sanitize import replace_surrogates, sanitize
 from mcphost.serialization import replace

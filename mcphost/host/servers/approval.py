@@ -15,8 +15,8 @@ from mcphost.config.approval_digest import (
     masked_headers,
     masked_sign_in,
     server_digest,
+    with_ca_digest,
 )
-from mcphost.config.certificates import with_ca_digest
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import ConfigError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject

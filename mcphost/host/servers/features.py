@@ -11,18 +11,19 @@ from mcphost.errors import MalformedMessage, RequestRefused, UnsupportedCapabili
 from mcphost.host.servers.servers import Servers
 from mcphost.host.servers.skills import Skills
 from mcphost.protocol.base import is_set
-from mcphost.protocol.completion import (
+from mcphost.protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND
+from mcphost.protocol.lifecycle import Discover, Ping
+from mcphost.protocol.notifications import LEVELS
+from mcphost.protocol.prompts import (
     MAX_VALUES,
     Complete,
     Completion,
     CompletionArgument,
     CompletionContext,
     CompletionReference,
+    GetPrompt,
+    GetPromptResult,
 )
-from mcphost.protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND
-from mcphost.protocol.lifecycle import Discover, Ping
-from mcphost.protocol.notifications import LEVELS
-from mcphost.protocol.prompts import GetPrompt, GetPromptResult
 from mcphost.protocol.resources import ReadResource, ReadResourceResult, ResourceNotFoundData
 from mcphost.protocol.revisions import Revision
 from mcphost.serialization import convert, replace

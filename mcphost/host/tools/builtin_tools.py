@@ -7,9 +7,8 @@ from typing import Any
 from mcphost.errors import ConsentDenied, McpHostError, ServerError, StoreError
 from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
-from mcphost.host.consent.grants import ToolHistory
+from mcphost.host.consent.grants import ToolHistory, ToolIdentity
 from mcphost.host.consent.policy import Approval, ConsentPolicy
-from mcphost.host.consent.tool_identity import ToolIdentity
 from mcphost.host.events import EventBus, ToolFinished, ToolProposed, ToolStarted
 from mcphost.host.questions.questions import ApproveTool, Deny, ResultPart
 from mcphost.host.reserved_names import LOAD_SKILL, READ_RESULT, RESERVED_TOOL_NAMES

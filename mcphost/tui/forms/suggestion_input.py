@@ -14,7 +14,7 @@ from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from mcphost.errors import McpHostError, UnsupportedCapability
-from mcphost.protocol.completion import Completion
+from mcphost.protocol.prompts import Completion
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.inputs import OrderedInput
 

@@ -343,7 +343,7 @@ class ChatScreen(Screen[None]):
         self.refresh_status()
 
     def _start_manual_call(self, text: str) -> None:
-        from mcphost.tui.screens.manual_call import parse_manual_call
+        from mcphost.tui.commands import parse_manual_call
         from mcphost.tui.transcript.tool_card import ToolCard
 
         try:

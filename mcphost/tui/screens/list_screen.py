@@ -12,7 +12,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from mcphost.errors import McpHostError, SignInRequired
-from mcphost.host.results.icon_policy import find_drawable
+from mcphost.host.views import find_drawable
 from mcphost.protocol.base import Icon
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.image_view import ImageView

@@ -10,9 +10,8 @@ from textual.widgets import Input, Static
 
 from mcphost.errors import McpHostError
 from mcphost.host.results.presentation import render_block
-from mcphost.protocol.completion import Completion, PromptReference
 from mcphost.protocol.content import EmbeddedResource
-from mcphost.protocol.prompts import GetPromptResult, Prompt
+from mcphost.protocol.prompts import Completion, GetPromptResult, Prompt, PromptReference
 from mcphost.tui.forms.suggestion_input import SuggestionInput
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.screens.form_screen import FormScreen

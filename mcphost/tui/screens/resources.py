@@ -11,11 +11,11 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from mcphost.errors import McpHostError, UsageError
-from mcphost.host.results.icon_policy import allowed_icons
 from mcphost.host.results.presentation import render_contents
+from mcphost.host.views import allowed_icons
 from mcphost.llm.messages import ImagePart
 from mcphost.protocol.base import Annotations
-from mcphost.protocol.completion import Completion, ResourceTemplateReference
+from mcphost.protocol.prompts import Completion, ResourceTemplateReference
 from mcphost.protocol.resources import ReadResourceResult, Resource, ResourceTemplate
 from mcphost.tui.forms.suggestion_input import SuggestionInput
 from mcphost.tui.screen_text import clean, clean_line

@@ -10,9 +10,8 @@ from textual.widgets import OptionList
 
 from mcphost.errors import McpHostError
 from mcphost.host.questions.sign_in import describe_scope
-from mcphost.host.results.icon_policy import parse_icons
 from mcphost.host.servers.accounts import describe_client, describe_discovery, describe_storage, describe_validity
-from mcphost.host.views import ServerView, summarize_catalog
+from mcphost.host.views import ServerView, parse_icons, summarize_catalog
 from mcphost.pluralize import pluralize
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import Tool

@@ -19,10 +19,9 @@ from mcphost.errors import ConnectionLost, McpHostError, RequestTimeout, Unsuppo
 from mcphost.host.events import EventBus, ResourceChanged
 from mcphost.host.servers.catalog import ServerListing
 from mcphost.host.servers.change_watcher import ChangeWatcher
-from mcphost.protocol.completion import Complete, CompletionArgument, PromptReference
 from mcphost.protocol.content import TextContent
 from mcphost.protocol.notifications import LoggingMessageNotification, Notification, ProgressNotification
-from mcphost.protocol.prompts import GetPrompt
+from mcphost.protocol.prompts import Complete, CompletionArgument, GetPrompt, PromptReference
 from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.revisions import ServerEras
 from mcphost.protocol.server_requests import CreateMessageResult, ElicitResult, ListRootsResult, Root

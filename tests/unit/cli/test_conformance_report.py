@@ -4,10 +4,9 @@ import json
 
 import pytest
 
-from mcphost.cli.doctor import collect_report, format_report
+from mcphost.cli.doctor import CLIENT_REQUESTS, collect_report, format_report, methods_in
 from mcphost.cli.main import main
 from mcphost.config.schema import Limits
-from mcphost.protocol.methods import CLIENT_REQUESTS, methods_in
 from mcphost.protocol.revisions import Revision
 
 

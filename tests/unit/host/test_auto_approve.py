@@ -14,7 +14,7 @@ from mcphost.config.schema import AuditConfig
 from mcphost.errors import UsageError
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.consent.auto_approve import AutoApproval, AutoApprovalBudget
-from mcphost.host.consent.tool_identity import identify_tool, make_grant
+from mcphost.host.consent.grants import identify_tool, make_grant
 from mcphost.host.servers.catalog import ToolDefinition
 from mcphost.protocol.tools import Tool, ToolAnnotations
 from mcphost.serialization import Raw, encode, replace

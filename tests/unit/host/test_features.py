@@ -8,9 +8,9 @@ import pytest
 
 from mcphost.errors import RequestRefused, UnsupportedCapability, UsageError
 from mcphost.host.servers import features
-from mcphost.protocol.completion import PromptReference, ResourceTemplateReference
 from mcphost.protocol.content import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent
 from mcphost.protocol.jsonrpc import ErrorData
+from mcphost.protocol.prompts import PromptReference, ResourceTemplateReference
 from mcphost.serialization import Raw, encode
 from tests.spec.manifest import REVISIONS
 from tests.unit.client.scripted_server import ALL_CAPABILITIES, ScriptedServer

@@ -11,8 +11,8 @@ import pytest
 from mcphost.errors import RequestRefused
 from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, Deny
-from mcphost.host.results.icon_policy import find_drawable
 from mcphost.host.servers.catalog import DEFINITION_LIMIT
+from mcphost.host.views import find_drawable
 from mcphost.protocol.jsonrpc import ErrorData, JsonRpcNotification
 from mcphost.protocol.tools import Tool, ToolAnnotations
 from mcphost.serialization import Raw

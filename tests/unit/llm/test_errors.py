@@ -3,8 +3,7 @@
 import pytest
 
 from mcphost.llm.errors import ErrorContext, extract_provider_message, is_retryable, make_model_error
-from mcphost.llm.litellm_errors import make_failure
-from mcphost.llm.worker_protocol import CallFailure
+from mcphost.llm.worker_protocol import CallFailure, make_failure
 
 WHERE = ErrorContext(
     model="openai/gpt-4o",

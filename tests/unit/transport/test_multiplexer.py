@@ -15,7 +15,7 @@ from mcphost.protocol.jsonrpc import (
 )
 from mcphost.protocol.revisions import Revision
 from mcphost.serialization import Raw
-from mcphost.transport.bounded_queue import MAX_QUEUED
+from mcphost.transport.flow_control import MAX_QUEUED
 from mcphost.transport.in_memory import InMemoryChannel
 
 pytestmark = pytest.mark.anyio

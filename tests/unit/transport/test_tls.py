@@ -13,8 +13,7 @@ from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient
 from mcphost.auth.url_policy import UrlPolicy
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.client.session import PrepareFn, RequestHandler, Session, SessionObserver, prepare_nothing
-from mcphost.config.approval_digest import server_digest
-from mcphost.config.certificates import with_ca_digest
+from mcphost.config.approval_digest import server_digest, with_ca_digest
 from mcphost.config.schema import HostConfig, ServerConfig
 from mcphost.errors import ServerError, StartupError
 from mcphost.host.bootstrap import build_host
