@@ -20,10 +20,38 @@ from textual.message import Message
 from textual.widgets import Static
 
 from mcphost.host.questions.form_fields import Field, field_error
+from mcphost.tui.forms.choice_fields import ChoiceList, TristateCheckbox
 from mcphost.tui.forms.field_messages import FieldChanged, FocusMoveRequested
-from mcphost.tui.forms.field_widgets import FieldWidget, create_field_widget
-from mcphost.tui.forms.text_fields import INVALID_JSON, JSON_NULL, LineEntry, TextEntry
+from mcphost.tui.forms.text_fields import (
+    INVALID_JSON,
+    JSON_NULL,
+    MAX_EDITABLE_LENGTH,
+    LineEntry,
+    ReadOnlyValue,
+    TextEntry,
+    format_value,
+)
 from mcphost.tui.screen_text import clean, clean_line, is_clean
+
+_MAX_LINE_LENGTH = 35
+"""Maximum characters of an initial value shown on one line: a time with microseconds and its zone."""
+FieldWidget = TextEntry | LineEntry | ReadOnlyValue | TristateCheckbox | ChoiceList
+
+
+def create_field_widget(field: Field, value: Any) -> FieldWidget:
+    """Return the widget for a field, with *value*; None leaves it empty."""
+    if field.kind == "boolean":
+        return TristateCheckbox(field, value)
+    if field.kind in ("choice", "choices"):
+        return ChoiceList(field, value)
+    text = format_value(field, value)
+    if not is_clean(text) or len(text) > MAX_EDITABLE_LENGTH:
+        return ReadOnlyValue(field, value)
+    is_short = field.kind in ("number", "integer") or field.format in ("date", "date-time")
+    if is_short and len(text) <= _MAX_LINE_LENGTH and "\n" not in text:
+        return LineEntry(field, value)
+    return TextEntry(field, value)
+
 
 _MAX_LABEL_WIDTH = 40
 _MAX_PROBLEM_LENGTH = 400
