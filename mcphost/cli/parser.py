@@ -12,7 +12,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "chat": ("chat", "the terminal UI (the default)"),
     "demo": ("chat", "the terminal UI with the demo model and the demo server: no key, no network"),
     "run": ("run", "one turn without a screen"),
-    "pipe": ("pipe", "the whole host for programs, over JSON lines"),
+    "pipe": ("run", "the whole host for programs, over JSON lines"),
     "tools": ("listing", "list tools"),
     "resources": ("listing", "list resources"),
     "templates": ("listing", "list resource templates"),

@@ -1,4 +1,4 @@
-"""Command `run`: one turn without a screen."""
+"""Commands `run` and `pipe`: one turn without a screen, and the whole host for programs."""
 
 import argparse
 import sys
@@ -15,7 +15,15 @@ MAX_PROMPT_BYTES = 4_000_000
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `run`."""
+    """Add the arguments of `run` or `pipe`."""
+    if command == "pipe":
+        parsing.add_model_flag(parser)
+        parser.add_argument(
+            "--open",
+            action="store_true",
+            help="open addresses in a browser ($BROWSER), once their question is answered",
+        )
+        return
     parser.add_argument("prompt", metavar="PROMPT", help="the message to the model; - reads it from standard input")
     parsing.add_model_flag(parser)
     parser.add_argument("--output", choices=("text", "json", "events"), default="text", help="the output format")
@@ -47,7 +55,31 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Run one turn."""
+    """Run one turn, or serve a program on the pipe."""
+    return _run_pipe(args) if command == "pipe" else _run_turn(args)
+
+
+def _run_pipe(args: argparse.Namespace) -> int:
+    """Serve until `quit` or the end of the input."""
+    from mcphost.cli.command_runner import run_command
+    from mcphost.cli.parser import build_options
+
+    options = build_options(args)
+
+    async def work() -> int:
+        from mcphost.auth.browser import open_url
+        from mcphost.cli.bootstrap import open_host
+        from mcphost.headless.pipe import PipeServer
+        from mcphost.headless.question_answers import PipeFrontend
+
+        frontend = PipeFrontend(open_url if args.open else None)
+        async with open_host(options, frontend, open_url=frontend.open_url if args.open else None) as host:
+            return await PipeServer(host, frontend).run()
+
+    return run_command(options, work)
+
+
+def _run_turn(args: argparse.Namespace) -> int:
     from mcphost.cli.command_runner import resume_conversation, run_command
     from mcphost.cli.parser import build_options
     from mcphost.headless.run import print_start_failure

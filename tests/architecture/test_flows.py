@@ -6,9 +6,9 @@ from tests.architecture import trace_flows
 from tests.architecture.flow_trace import FlowTrace
 from tests.architecture.trace_flows import DOCUMENT, diagram
 
-MAX_FUNCTIONS = {"message": 58, "sign-in": 27, "refresh": 10}
+MAX_FUNCTIONS = {"message": 55, "sign-in": 27, "refresh": 10}
 """Functions on the path; of a 401 those after it was received."""
-MAX_MODULES = {"message": 28}
+MAX_MODULES = {"message": 27}
 
 
 @pytest.fixture(scope="module")

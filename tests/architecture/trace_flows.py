@@ -46,12 +46,9 @@ MESSAGE_LANDMARKS = (
     "transport/process:ServerProcess.write",
     "transport/pipe_exchange:PipeExchange.put",
     "host/results/presentation:make_parts_async",
-    "host/tools/builtin_tools:ResultTool.store",
     "host/events:EventBus.publish",
     "tui/transcript/presenter:TranscriptPresenter._handle_text",
-    "tui/transcript/presenter:TranscriptPresenter._handle_tool_started",
     "tui/transcript/presenter:TranscriptPresenter._handle_tool_finished",
-    "tui/transcript/presenter:TranscriptPresenter._handle_message_finished",
 )
 """What a message with one tool call must reach: the model, the store, each stage of the pipeline, the screen."""
 REFRESH_LANDMARKS = (

@@ -8,10 +8,10 @@ from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.protocol.tools import ToolAnnotations
 from mcphost.sanitize import has_only_plain_spaces, mark_unusual_spaces
 from mcphost.serialization import dumps, loads
+from mcphost.tui.file_diff import detect_language, looks_like_path, show_whitespace
 from mcphost.tui.messages import Section
 from mcphost.tui.screen_text import clean, is_clean
 from mcphost.tui.transcript.tool_card import format_value
-from mcphost.tui.widgets.code_text import detect_language, looks_like_path, show_whitespace
 
 # Longer texts make layout slow: the limits are for one value and for all values. The `v` key shows the rest.
 MAX_VALUE_CHARACTERS = 20_000

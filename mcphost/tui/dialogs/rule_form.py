@@ -15,8 +15,8 @@ from mcphost.host.questions.form_fields import Field, Option
 from mcphost.host.questions.questions import ApproveTool
 from mcphost.serialization import dumps, is_number
 from mcphost.tui.dialogs.call_view import has_hidden_characters
+from mcphost.tui.file_diff import looks_like_path
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.widgets.code_text import looks_like_path
 
 ANY_VALUE, EXACT_VALUE, IN_FOLDER = "any value", "exactly this", "in this folder"
 THIS_TOOL, MATCHING_TOOLS, EVERY_TOOL = "this tool", "tools whose names match", "every tool of this server"

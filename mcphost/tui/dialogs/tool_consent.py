@@ -31,10 +31,9 @@ from mcphost.tui.dialogs.call_view import (
     summarize_arguments,
 )
 from mcphost.tui.dialogs.dialog import Dialog
-from mcphost.tui.file_diff import FileDiffRequested, TextDiff, diff_replacements, find_file_write
+from mcphost.tui.file_diff import FileDiffRequested, TextDiff, diff_replacements, find_file_write, render_code
 from mcphost.tui.messages import Section, TextViewRequested
 from mcphost.tui.screen_text import clean, clean_line
-from mcphost.tui.widgets.code_text import render_code
 from mcphost.tui.widgets.inputs import OrderedInput
 from mcphost.tui.widgets.key_values import KeyValueList, render_diff_lines
 from mcphost.unicode_forms import describe_name_risk

@@ -2,8 +2,8 @@
 
 import pytest
 
+from mcphost.tui.file_diff import detect_language, render_code, show_whitespace
 from mcphost.tui.screen_text import clean
-from mcphost.tui.widgets.code_text import detect_language, render_code, show_whitespace
 
 
 @pytest.mark.parametrize(
