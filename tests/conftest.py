@@ -51,7 +51,7 @@ SLOW_TESTS = (
     "tests/screens/test_typing_during_questions",
     "tests/screens/test_real_",
 )
-"""Tests of MIXED that take seconds each: none of them is what the last worker does alone at the end."""
+"""Tests of INTERLEAVED_FOLDERS that take seconds each: none of them is what the last worker does alone at the end."""
 
 
 QUICK_FOLDERS = ("unit", "spec", "architecture")
@@ -116,7 +116,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def interleave_tests(items: list[T], nodeid: Callable[[T], str]) -> list[T]:
-    """Return the tests with each folder of MIXED, and all others together, spread evenly from the first to the last."""
+    """Return the tests with each folder of INTERLEAVED_FOLDERS, and all others together, spread evenly from the first to the last."""
     units: dict[str, dict[str, list[T]]] = {}
     for item in items:
         folder = nodeid(item).split("/")[1]
@@ -164,7 +164,7 @@ SPLIT_FILES = ("flows/", "peers/test_interop.py", "peers/test_oidc", "screens/",
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Keep a file on one worker unless it is in SPLIT, so that no worker runs it alone at the end."""
+    """Keep a file on one worker unless it is in SPLIT_FILES, so that no worker runs it alone at the end."""
     if config.getoption("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadScopeScheduling
@@ -183,7 +183,7 @@ SYNTAX_TREE_TESTS = ("command_hints", "docstrings_and_links", "file_sizes", "tex
 
 
 def scheduling_scope(nodeid: str) -> str:
-    """Return the unit that one worker gets: the test's file or the test; all files of MODEL_SERVERS and PARSING."""
+    """Return the unit that one worker gets: the test's file, the test, or all files of a group."""
     path = nodeid.partition("::")[0]
     if path.endswith(tuple(f"architecture/test_{name}.py" for name in SYNTAX_TREE_TESTS)):
         return "tests/architecture"
@@ -200,7 +200,7 @@ def _forbid_processes(request: pytest.FixtureRequest, monkeypatch: pytest.Monkey
 
 
 def _fail_on_process(*_: Any, **__: Any) -> NoReturn:
-    pytest.fail("A quick test starts no process: add its file to START_PROCESSES in tests/conftest.py.", pytrace=False)
+    pytest.fail("A quick test starts no process: add its file to PROCESS_TESTS in tests/conftest.py.", pytrace=False)
 
 
 def _rank(path: str) -> int:
