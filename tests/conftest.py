@@ -116,7 +116,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def interleave_tests(items: list[T], nodeid: Callable[[T], str]) -> list[T]:
-    """Return the tests with each folder of INTERLEAVED_FOLDERS, and all others together, spread evenly from the first to the last."""
+    """Return the tests with each folder of INTERLEAVED_FOLDERS, and all others together, spread evenly."""
     units: dict[str, dict[str, list[T]]] = {}
     for item in items:
         folder = nodeid(item).split("/")[1]
