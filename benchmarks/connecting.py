@@ -86,7 +86,7 @@ async def ready(count: int, more: list[str]) -> float:
         async with host:
             host.start()  # all at once, as the chat does; asking for one after another would start one after another
             for name in names:
-                assert (await host.ensure_ready(name)).catalog.tools
+                assert (await host.servers.ensure_ready(name)).catalog.tools
             return time.perf_counter() - begun
 
 
