@@ -37,7 +37,7 @@ _SHOWN_LINE_LENGTH = 400
 
 
 def describe_stderr_tail(lines: Iterable[str]) -> str:
-    """Return the continuation of "It ended": the sanitized last lines of error output, or ""."""
+    """Return "; it last said: …" with the sanitized last lines of error output, or "" if there are none."""
     from mcphost.redact import redact  # imported with the first error, not with the first frame
 
     shown = [sanitize(redact(line.strip())[:_SHOWN_LINE_LENGTH], keep_newlines=False) for line in lines if line.strip()]
@@ -72,7 +72,7 @@ class UsageError(McpHostError):
 
 
 class ConfigError(McpHostError):
-    """A configuration file is invalid; the message names file, key and fix."""
+    """A configuration file is invalid; the message names the file and the key, the hint the fix."""
 
     exit_code = 3
     kind = "config"
@@ -85,14 +85,14 @@ class StoreError(McpHostError):
 
 
 class ConsentDenied(McpHostError):
-    """The user, a rule or a lack of consent refused the action; nothing was done."""
+    """An action was refused by the user or by a rule, or nobody could be asked; nothing was done."""
 
     exit_code = 5
     kind = "declined"
 
 
 class ModelError(McpHostError):
-    """The model cannot respond; `model_kind` determines what the user can do."""
+    """The model did not answer; `model_kind` says why, and so what the user can do about it."""
 
     exit_code = 7
     kind = "model"

@@ -1,6 +1,6 @@
 """Redaction of secrets before text is logged, stored in the audit log or shown.
 
-Two methods: registered values, known to be secret because we expanded or loaded them, and patterns of secrets.
+Two methods: values that were registered when mcphost loaded them, and patterns that look like secrets.
 """
 
 import hashlib
@@ -67,7 +67,7 @@ _JWT = re.compile(r"\beyJ(?:[\w-]{8,}+(?P<rest>\.[\w-]{8,}+\.[\w-]*+)?)?")
 
 
 def register_secret(secret: str) -> None:
-    """Redact a value, not chosen by a server, from now on; ignored below six characters."""
+    """Redact a secret of the user from now on. Values shorter than six characters are ignored."""
     global _user_secrets, _all_secrets  # noqa: PLW0603 - one process, one set of secrets
     if len(secret) >= MIN_SECRET_LENGTH and secret not in _user_secrets:
         _user_secrets = _longest_first((*_user_secrets, secret))
@@ -77,8 +77,8 @@ def register_secret(secret: str) -> None:
 def register_server_secret(secret: str) -> None:
     """Redact a value chosen by a server, such as a token, in logs and messages from now on.
 
-    Ignored unless it is strong: a server whose token is "filesystem" must not blank that word. The newest two hundred
-    values are kept.
+    A value that could be an ordinary word is ignored: a server with the token "filesystem" must not blank that word.
+    Only the newest 200 values are kept.
     """
     global _received_secrets, _all_secrets  # noqa: PLW0603 - one process, one set of secrets
     if is_strong(secret) and secret not in _received_secrets:
@@ -93,13 +93,13 @@ def forget_secrets() -> None:
 
 
 def is_strong(secret: str) -> bool:
-    """Return whether a value cannot be an ordinary word: 16 characters with letter and digit, or any 32."""
+    """Return whether a value is too random to be a word: 16 characters with a letter and a digit, or 32 of any kind."""
     mixed = any(char.isdigit() for char in secret) and any(char.isalpha() for char in secret)
     return len(secret) >= (STRONG_SECRET_LENGTH if mixed else _STRONG_LENGTH_OF_ANY)
 
 
 def redact(text: str) -> str:
-    """Return *text* without secrets, cut after a million characters. Never raise."""
+    """Return *text* without secrets, truncated after a million characters. Never raises."""
     if len(text) > _TEXT_LIMIT:
         text = text[:_TEXT_LIMIT] + "…"
     return redact_patterns(redact_registered(text))
@@ -117,7 +117,7 @@ def redact_identifier(name: str) -> str:
 
 
 def identifier_digest(name: str) -> str:
-    """Return a digest of the whole name, to follow a redacted one."""
+    """Return a digest of the whole name, to be shown after its redacted form."""
     return f" [sha256 {hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:16]}]"
 
 
@@ -130,7 +130,7 @@ def redact_command(text: str) -> str:
 
 
 def redact_values(value: Any) -> Any:
-    """Return JSON data with redacted strings, wholly under secret names; names are kept."""
+    """Return JSON data with secrets redacted; under a key that names a secret, the whole value is. Keys are kept."""
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, Mapping):
@@ -145,7 +145,7 @@ def _redact_member(name: str, value: Any) -> Any:
 
 
 def redact_registered(text: str) -> str:
-    """Return *text* without registered values; fast enough for every line of a server."""
+    """Return *text* without registered values; cheap enough for every line that a server prints."""
     return _replace_values(text, _all_secrets)
 
 
@@ -177,7 +177,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def redact_patterns(text: str) -> str:
-    """Return *text* without patterns of secrets, to decide whether it contains any."""
+    """Return *text* with everything redacted that looks like a secret; a difference means it contains one."""
     for pattern, mark in _SECRET_PATTERNS:
         text = pattern.sub(mark, text)
     return _JWT.sub(_redact_jwt, text)

@@ -1,4 +1,4 @@
-"""The base types of all values and their JSON; only `config/validation.py` imports msgspec, too.
+"""Base types of all values, and their JSON. Besides `config/schema.py`, the only importer of msgspec.
 
 Traps, all measured: `Raw | None` does not decode objects (use `Raw()` and test for empty bytes); `UNSET` distinguishes
 "absent" from `null`; a tagged union refuses an unknown tag; `1.0` is not an `int`, so numbers from JavaScript are
@@ -48,29 +48,29 @@ _WEIGHTS = bytes({0x5B: 2, 0x7B: 2}.get(byte, 0) for byte in range(256))
 
 
 def check_message(raw: bytes) -> Generator[None]:
-    """Check the number of values of a message, in steps of a few milliseconds. Raises JsonLimitExceeded."""
+    """Check how many values a message has; yield every few milliseconds. Raises JsonLimitExceeded."""
     return _check_limits(raw, MAX_MESSAGE_VALUES + len(raw) // BYTES_PER_VALUE, 0)
 
 
 def check_value_count(raw: bytes, limit: int) -> Generator[None]:
-    """Check in steps that JSON has at most *limit* values. Raises JsonLimitExceeded."""
+    """Check that JSON has at most *limit* values; yield every few milliseconds. Raises JsonLimitExceeded."""
     return _check_limits(raw, limit, 0)
 
 
 def check_plain_value(raw: bytes) -> None:
-    """Check number and depth of values before decoding to plain Python values. Raises JsonLimitExceeded."""
+    """Check how many values JSON has, and how deeply they nest, before decoding it. Raises JsonLimitExceeded."""
     if is_small_value(raw):
         return  # the steps of a generator cost more than this
     run_steps(_check_limits(raw, MAX_PLAIN_VALUES, MAX_DEPTH))
 
 
 def is_small_value(raw: bytes) -> bool:
-    """Return whether a quick check shows that a value is within the limits, as nearly all are."""
+    """Return True if a cheap check proves that a value is within the limits; False means it must be counted."""
     return len(raw) <= _SMALL_TEXT_BYTES and len(raw.translate(None, _NOT_OPENING)) <= MAX_DEPTH
 
 
 def has_only_small_values(lines: bytes, count: int) -> bool:
-    """Return whether a quick check shows that *count* values, one a line, are within the limits."""
+    """Return True if a cheap check proves that *count* values, one per line, are within the limits."""
     if len(lines) > _SMALL_TEXT_BYTES:
         return False
     brackets = lines.translate(None, _NOT_OPENING_OR_BREAK).split(b"\n")
@@ -83,7 +83,7 @@ def count_objects(raw: bytes) -> int:
 
 
 def _check_limits(raw: bytes, max_values: int, max_depth: int) -> Generator[None]:
-    """Check the limits; *max_depth* 0 disables the limit on depth."""
+    """Check the number and the depth of values; *max_depth* 0 means any depth. Yield after each chunk."""
     many = len(raw) > _SMALL_TEXT_BYTES and _value_count_bound(raw) > max_values
     deep = max_depth > 0 and len(raw) > 2 * max_depth and raw.count(b"[") + raw.count(b"{") > max_depth
     if not many and not deep:
@@ -109,7 +109,7 @@ def _value_count_bound(raw: bytes) -> int:
 
 
 def _iter_structure(raw: bytes) -> Generator[bytes]:
-    """Iterate over commas and brackets outside of strings, in steps."""
+    """Yield the commas and brackets outside of strings, chunk by chunk."""
     inside = False
     for piece in iter_chunks(raw):
         bare = piece.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in piece else piece
@@ -131,7 +131,7 @@ def iter_chunks(raw: bytes) -> Generator[bytes]:
 
 
 def run_steps(steps: Generator[None, None, T]) -> T:
-    """Run all steps at once, and return the generator's return value."""
+    """Run a generator to its end without yielding control, and return its return value."""
     while True:
         try:
             next(steps)
@@ -269,7 +269,7 @@ def loads(raw: bytes | Raw | str, what: str = "message") -> Any:
 
 
 def encode(value: Any) -> bytes:
-    """Return JSON as UTF-8 on one line, from structs, Raw and plain values. No text makes it fail.
+    """Encode structs, Raw and plain values as one line of UTF-8 JSON. Never fails because of a text.
 
     Lone surrogates (which represent file names and arguments that are not UTF-8, PEP 383) become U+FFFD.
     """
@@ -280,7 +280,7 @@ def encode(value: Any) -> bytes:
 
 
 def encode_sorted(value: Any) -> bytes:
-    """Return JSON as UTF-8 on one line, with sorted members. Raises UnicodeEncodeError."""
+    """Encode a value as one line of UTF-8 JSON with sorted keys. Raises UnicodeEncodeError for lone surrogates."""
     return _SORTED.encode(value)
 
 
@@ -308,7 +308,7 @@ def nesting_depth(json: bytes, limit: int = 1_000) -> int:
 
 
 def _is_indentable(raw: bytes, indent: int) -> bool:
-    """Return whether indenting *raw* keeps it within the limit, by an upper bound of its size."""
+    """Return whether *raw* surely stays below the size limit when it is indented."""
     opened = raw.count(b"{") + raw.count(b"[")
     lines = raw.count(b",") + 2 * opened
     room = max(INDENTED_MINIMUM, INDENTED_FACTOR * len(raw)) - len(raw) - raw.count(b":") - lines
@@ -329,7 +329,7 @@ def is_number(value: object) -> TypeGuard[int | float]:
 
 
 def to_builtins(value: Any) -> Any:
-    """Return structs as dicts and lists, for any JSON library."""
+    """Convert structs to dicts and lists, which any JSON library can encode."""
     return msgspec.to_builtins(value)
 
 
@@ -344,7 +344,7 @@ def replace(value: T, **changes: Any) -> T:
 
 
 def _malformed_message(what: str, error: Exception) -> MalformedMessage:
-    """Return the error for invalid data; the library's message may quote megabytes of it."""
+    """Return the error for invalid data, with the library's message shortened: it may quote megabytes."""
     return MalformedMessage(f"The {what} is not valid: {str(error)[:_REASON_LIMIT] or type(error).__name__}")
 
 

@@ -23,7 +23,7 @@ from mcphost.serialization import replace
 
 
 def run_command(options: Options, work: Callable[[], Awaitable[int]]) -> int:
-    """Run *work* and return its exit code; SIGINT, SIGTERM and SIGHUP cancel it, and the exit code is 130."""
+    """Run *work* and return its exit code; SIGINT, SIGTERM and SIGHUP cancel it; it is then 130."""
     log.configure_logging(options.log_level)
     logging.getLogger("mcphost").info("mcphost starts")
 

@@ -88,7 +88,7 @@ def verification_json(verification: AuditVerification) -> dict[str, Any]:
 
 
 def catalog_json(view: ServerView, kind: str) -> list[dict[str, Any]]:
-    """Return one list of a server, each entry with the server's name."""
+    """Return one catalog of a server (tools, resources and so on); each entry also has the server's name."""
     if kind == "skills":
         return [
             {"server": view.name, "name": one.name, "description": one.description, **to_json(one)}
@@ -102,7 +102,7 @@ def catalog_json(view: ServerView, kind: str) -> list[dict[str, Any]]:
 
 
 def server_json(view: ServerView) -> dict[str, Any]:
-    """Return a server and its state."""
+    """Return a server's state, protocol facts, catalog sizes and account."""
     facts = view.facts
     return {
         "server": view.name,
@@ -123,7 +123,7 @@ def server_json(view: ServerView) -> dict[str, Any]:
 
 
 def account_json(account: Account) -> dict[str, Any]:
-    """Return a sign-in, with its meaning in words."""
+    """Return a sign-in with its validity and rights, also described in words."""
     return {
         **{name: value for name, value in to_json(account).items() if name != "ends"},
         "name": account.name,
@@ -135,7 +135,7 @@ def account_json(account: Account) -> dict[str, Any]:
 
 
 def account_state(account: Account) -> str:
-    """Return whether a sign-in is valid, and for how long, in words."""
+    """Return in words whether a sign-in is valid and for how long."""
     if accounts.validity(account) == "ended":
         return "expired"
     return f"signed in{',' if account.is_renewable else ''} {accounts.describe_validity(account)}"
@@ -159,7 +159,7 @@ def completion_json(completion: Completion) -> dict[str, Any]:
 
 
 def call_json(call: ManualCallResult) -> dict[str, Any]:
-    """Return a tool's result unchanged, and as text for people."""
+    """Return a tool's result: the content as the server sent it, and the same as text for people."""
     result = call.result
     document: dict[str, Any] = {"content": parse_wire_json(result.raw_content), "isError": result.is_error}
     if bytes(result.structured_content):

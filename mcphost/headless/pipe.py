@@ -25,7 +25,7 @@ CommandHandler = Callable[[dict[str, Any]], Awaitable[tuple[Any, int]]]
 
 
 class PipeCommands:
-    """The commands by their name in `do`; `emit` sends events that belong to no result."""
+    """The commands of the pipe, by their name in `do`. Events that belong to no command go to *emit*."""
 
     def __init__(self, host: Host, frontend: PipeFrontend, emit: Callable[[dict[str, Any]], None]) -> None:
         self._host = host
@@ -67,7 +67,7 @@ class PipeCommands:
         return json_output.server_json(await self._host.servers.ensure_ready(name)), 0
 
     async def _login(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Sign in; `account` names the account, which is used from then on."""
+        """Sign in to a server. With `account`, sign in under that name and use it from now on."""
         account = get_text(message, "account") if "account" in message else None
         return json_output.server_json(await self._host.accounts.sign_in(get_text(message, "server"), account)), 0
 
@@ -110,7 +110,7 @@ class PipeCommands:
         return json_output.call_json(result), json_output.call_exit_code(result)
 
     async def _switch(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Offer `tool` of `server` to the model from now on, or not: `on` is true or false."""
+        """Offer `tool` of `server` to the model from now on (`on` true), or hide it (`on` false)."""
         server, tool, on = get_text(message, "server"), get_text(message, "tool"), message.get("on")
         if not isinstance(on, bool):
             raise UsageError('"on" is true or false.')
@@ -120,7 +120,7 @@ class PipeCommands:
         return {"server": server, "tool": tool, "on": on}, 0
 
     async def _read_resource(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Read by `uri`, or by `template` and the `values` of its variables."""
+        """Read a resource by `uri`, or by `template` with `values` for its variables."""
         server, features = get_text(message, "server"), self._host.features
         values = get_texts(message, "values")
         uri = (
@@ -172,7 +172,7 @@ class PipeCommands:
         return {"was_subscribed": was}, 0
 
     async def _log_level(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Set the server's log level; an empty `level` means none."""
+        """Set the level from which the server sends log messages; an empty `level` turns them off."""
         level = message.get("level")
         if not isinstance(level, str):
             raise UsageError('"level" is missing, or is not text.')
@@ -204,7 +204,10 @@ class PipeCommands:
         return {"stopped": self._host.conversation.stop()}, 0
 
     async def _autonomy(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Auto-approve `tools` (names by server) up to `calls`, `seconds` and `tokens`; without `tools`, stop."""
+        """Auto-approve `tools` (tool names by server) within a budget of `calls`, `seconds` and `tokens`.
+
+        Without `tools`, stop auto-approval and everything that runs.
+        """
         if "tools" not in message:
             return {"stopped": self._host.halt()}, 0
         tools: dict[str, list[str]] = convert(get_object(message, "tools"), dict[str, list[str]], "tools")
@@ -243,7 +246,7 @@ class PipeCommands:
         return {"revoked": (await self._host.grants.revoke(get_text(message, "grant"))).id}, 0
 
     async def _preview(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Preview which earlier calls a `rule` covers."""
+        """List earlier calls that a `rule` would have covered."""
         past = await self._host.grants.preview(parse_rule(get_text(message, "rule")))
         return {"calls": [json_output.to_json(one) for one in past]}, 0
 
@@ -305,7 +308,10 @@ _log = logging.getLogger(__name__)
 
 
 class PipeServer:
-    """Reads commands and writes results and events on two descriptors. Created inside the event loop."""
+    """The server side of the pipe: reads commands from one descriptor, writes results and events to another.
+
+    Create it inside the event loop.
+    """
 
     def __init__(self, host: Host, frontend: PipeFrontend, *, stdin: int = 0, stdout: int = 1) -> None:
         self._host = host
@@ -412,7 +418,7 @@ class PipeServer:
                 self._idle.set()
 
     async def _wait(self, command_id: Any, message: dict[str, Any]) -> None:
-        """Sleep; no further command is read meanwhile."""
+        """Wait for `seconds` before the next command is read."""
         seconds = message.get("seconds", 0)
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= 3600:
             self._write_error(command_id, UsageError('"seconds" is a number from 0 to 3600.'))
@@ -421,7 +427,7 @@ class PipeServer:
         self._write_result(command_id, {}, 0)
 
     async def _wait_for_commands(self) -> None:
-        """Wait for running commands after the end of the input, while the output has a reader."""
+        """Wait for running commands after the end of the input, as long as someone reads the output."""
         with anyio.move_on_after(DRAIN_SECONDS):
             while self._running_ids and not self._writer.is_reader_closed():
                 self._idle = anyio.Event()

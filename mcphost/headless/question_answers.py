@@ -128,7 +128,7 @@ class EditedCall(NamedTuple):
 
 
 class _OpenQuestion:
-    """One open question."""
+    """A question that waits for its answer."""
 
     def __init__(self, question: Question[Any]) -> None:
         self.question = question
@@ -137,10 +137,13 @@ class _OpenQuestion:
 
 
 class PipeFrontend(Frontend):
-    """A front end that asks the program on the pipe; a question stays open until a valid answer or its withdrawal."""
+    """A front end that asks the program at the other end of the pipe.
+
+    A question stays open until it gets a valid answer or is withdrawn.
+    """
 
     def __init__(self, open_browser: OpenUrl | None = None) -> None:
-        """Open URLs with `open_browser`; with None the program on the pipe opens them."""
+        """With *open_browser*, open URLs with it; with None, leave that to the program at the other end."""
         self._open_browser = open_browser
         self._open_questions: dict[str, _OpenQuestion] = {}
         self._count = 0
@@ -154,7 +157,7 @@ class PipeFrontend(Frontend):
 
     @property
     def who(self) -> str:
-        """The word "program", or "nobody" once questions are refused."""
+        """The answering party in the audit log: "program", or "nobody" after the input has ended."""
         return "nobody" if self._is_refusing else "program"
 
     async def open_url(self, url: str) -> bool:
@@ -186,7 +189,10 @@ class PipeFrontend(Frontend):
         return cast("A", waiting.answer)
 
     def answer(self, name: str, answer: Any) -> None:
-        """Answer one question. Raises UsageError if it is unknown or the answer is invalid; it then stays open."""
+        """Give an answer to an open question.
+
+        Raises UsageError if the question is unknown or the answer is invalid; the question then stays open.
+        """
         waiting = self._get_question(name)
         waiting.answer = parse_answer(waiting.question, answer)
         waiting.done.set()
@@ -196,9 +202,9 @@ class PipeFrontend(Frontend):
             self._emit({"event": "open_url", "url": question.url, "opened": False})
 
     def edited_call(self, name: str, answer: Any) -> EditedCall | None:
-        """Return the call with the arguments of *answer*, to be checked by the tool's schema; None if not edited.
+        """Return the call with the edited arguments of *answer*, or None if the answer edits nothing.
 
-        Raises UsageError like `answer`, which is still to be called.
+        Validate the arguments by the tool's schema before calling `answer`. Raises UsageError as `answer` does.
         """
         question = self._get_question(name).question
         verdict = parse_answer(question, answer)
@@ -224,7 +230,7 @@ class PipeFrontend(Frontend):
 
 
 def parse_answer(question: Question[Any], answer: Any) -> Any:
-    """Return the verdict for an answer. Raises UsageError naming the valid answers."""
+    """Convert the JSON of an answer to the question's answer type. Raises UsageError that lists the valid answers."""
     plain = _simple_answers(question)
     if isinstance(answer, str) and answer in plain:
         if isinstance(question, ReviewToolChanges) and answer == "always":
@@ -286,7 +292,7 @@ def _edited_arguments(question: ApproveTool, arguments: Any) -> dict[str, Any] |
 
 
 def _parse_accept(question: Question[Any], value: dict[str, Any]) -> Any:
-    """Return the verdict for `{"accept": …}`. Raises UsageError saying what to correct."""
+    """Convert the members of `{"accept": …}` to the question's answer type. Raises UsageError with the fix."""
     parser = _ACCEPT_PARSERS.get(type(question))
     if parser is None:
         raise _invalid_answer_error(question)
@@ -355,7 +361,7 @@ def _accept_tool_changes(question: ReviewToolChanges, value: dict[str, Any]) -> 
 
 
 def _single_text(question: Question[Any], value: dict[str, Any], name: str) -> str:
-    """Return the only member of the answer, a text. Raises UsageError."""
+    """Return the text of the member *name*, which must be the only one. Raises UsageError otherwise."""
     text = value.get(name)
     if len(value) != 1 or not isinstance(text, str) or not text:
         raise _invalid_answer_error(question)
@@ -395,7 +401,7 @@ def _allowed_answers(question: Question[Any]) -> list[Any]:
 
 
 def _structured_answers(question: Question[Any]) -> list[dict[str, Any]]:
-    """Return examples of structured answers, without edits that are not allowed and redirects for a code."""
+    """Return an example of each structured answer that this question accepts."""
     if isinstance(question, ApproveTool) and not question.editable:
         return [_DENY_WITH_REASON, {"rule": {"text": "", "scope": "everywhere", "seconds": 3600}}]
     if isinstance(question, ShareRoots) and question.askers:

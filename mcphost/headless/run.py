@@ -32,17 +32,17 @@ from mcphost.serialization import Struct, dumps, encode
 
 
 def parse_rules(texts: Iterable[str]) -> tuple[Rule, ...]:
-    """Return the one rule that each text stands for; its server ends at the first slash.
+    """Parse each text as one rule; the server's name ends at the first slash.
 
-    Raises UsageError naming the text that is no rule.
+    Raises UsageError that quotes the text that is not a rule.
     """
     return tuple(parse_rule(text) for text in texts)
 
 
 def check_servers(texts: Iterable[str], names: Iterable[str]) -> None:
-    """Raise UsageError for a text that means a server with a slash in its name, written without a percent code.
+    """Refuse rules for a server whose name contains a slash that is not written as %2F. Raises UsageError.
 
-    Taking it for a tool's name would cover nothing, taking it for both would cover more than was written.
+    Such a text reads as a tool of another server: it would cover nothing, or more than was meant.
     """
     known = frozenset(names)
     for text in texts:
@@ -57,7 +57,7 @@ def check_servers(texts: Iterable[str], names: Iterable[str]) -> None:
 
 
 def quote_rule(server: str, tool: str = "") -> str:
-    """Return the rule for exactly this server or tool, quoted for a shell: a name may hold signs of rules or shells."""
+    """Return a rule for exactly this server or tool, quoted for a shell and with special characters escaped."""
     return shlex.quote(format_rule(Rule(server=server, tool=exact_pattern(tool) if tool else "")))
 
 
@@ -70,23 +70,26 @@ _NO_CONSENT = "No rule allows it, and there is no user to ask."
 
 
 class RunFrontend(Frontend):
-    """Answers by `--yes` and refuses everything else; calls that `--allow` covers are never asked about."""
+    """A front end without a user: allows every call with `--yes`, refuses all other questions.
+
+    Calls that `--allow` covers never become questions.
+    """
 
     def __init__(self, *, yes: bool = False) -> None:
         self._allow_all = yes
 
     @property
     def kinds(self) -> frozenset[str]:
-        """Tool calls only; a result that must be reviewed is withheld."""
+        """Tool calls only; results that need a review are withheld."""
         return frozenset({ApproveTool.KIND})
 
     @property
     def who(self) -> str:
-        """The word "rules": no person sees a question."""
+        """The answering party in the audit log: always "rules"."""
         return "rules"
 
     async def ask(self, question: Question[A]) -> A:
-        """Return the answer."""
+        """Allow a tool call with `--yes`; refuse everything else."""
         if isinstance(question, ApproveTool):
             # A definition that changed since its approval must be reviewed, whatever a rule says.
             if question.has_changed:
@@ -140,12 +143,12 @@ class AnswerPrinter(Protocol):
         ...
 
     def end_line(self) -> None:
-        """Complete the current line, so that other output can follow."""
+        """End the current line, so that other output starts on a new one."""
         ...
 
 
 class _PlainAnswer(AnswerPrinter):
-    """Prints the pieces as they are, without control characters."""
+    """Prints the answer piece by piece, without control characters."""
 
     def __init__(self) -> None:
         self._is_mid_line = False
@@ -157,7 +160,7 @@ class _PlainAnswer(AnswerPrinter):
         self._is_mid_line = not text.endswith("\n")
 
     def end_line(self) -> None:
-        """End the line."""
+        """End the current line if it is not empty."""
         if self._is_mid_line:
             sys.stdout.write("\n")
             sys.stdout.flush()
@@ -265,7 +268,7 @@ def quote_names(names: Sequence[str]) -> str:
 
 
 def not_approved_error(names: tuple[str, ...]) -> ConsentDenied:
-    """Return the error that names the fix."""
+    """Return the error for servers that are not approved, with the command that approves them."""
     what = f"The server {names[0]!r} is" if len(names) == 1 else f"The servers {', '.join(map(repr, names))} are"
     return ConsentDenied(
         f"{what} not approved.", f"Review and approve it with: mcphost servers trust {quote(names[0])}"
@@ -273,7 +276,7 @@ def not_approved_error(names: tuple[str, ...]) -> ConsentDenied:
 
 
 def print_start_failure(error: McpHostError, output: OutputFormat) -> None:
-    """Print the last line of events, or the JSON document, for a run that could not start."""
+    """Report a run that could not start, as the last event or as the JSON document."""
     if output == "events":
         _print_json_line(RunFinished(exit_code=error.exit_code, outcome="failed", error=error.message, hint=error.hint))
     elif output == "json":
@@ -346,7 +349,7 @@ class _EventPrinter:
         sys.stderr.write(f"mcphost: {sanitize(text, keep_newlines=False)[:2000]}\n")
 
     def print_result(self, host: Host, result: TurnResult) -> None:
-        """Print the end of the output."""
+        """Print the result of the turn in the chosen format."""
         model = host.model_selection.model
         if self._output == "events":
             _print_json_line(RunFinished(

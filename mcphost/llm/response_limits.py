@@ -91,7 +91,7 @@ _MULTIBYTE_LINE_ENDS = ("\x85".encode(), "\u2028".encode(), "\u2029".encode())
 
 
 class LineMeter:
-    """Meter of lines, and of the bytes and JSON objects of each; `feed` raises AnswerTooLong beyond a limit."""
+    """Limits on a stream: how many lines, and how many bytes and JSON objects each. `feed` raises AnswerTooLong."""
 
     def __init__(self) -> None:
         self._lines_left = EXTRA_LINES

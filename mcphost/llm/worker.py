@@ -345,7 +345,7 @@ class StreamSummary:
         self.cached_tokens = parse_token_count(getattr(details, "cached_tokens", 0))
 
     def to_event(self, cost: float | None) -> worker_protocol.WorkerFinished:
-        """Return the last event of the call."""
+        """Return the event that ends the call, with its token counts and *cost* in US dollars."""
         return worker_protocol.WorkerFinished(
             call_id=self.call_id,
             reason=self.reason,

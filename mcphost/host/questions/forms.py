@@ -208,9 +208,11 @@ def _bound(schema: dict[str, Any], key: str) -> float | None:
 def argument_fields(schema: Raw | bytes, arguments: dict[str, Any]) -> tuple[Field, ...]:
     """Return a field for each property, then for each further argument. Never raises.
 
-    A property of any other shape is a field of kind `json`, and so is a field whose argument does not have the
-    property's type, so that it can be shown and corrected. No field has a default: omitted arguments stay omitted. The
-    result is empty if the schema has nothing that a form can show, or too much; the arguments are then edited as JSON.
+    A property that is not a text, number, boolean or choice becomes a field of kind `json`, and so does one whose
+    argument has the wrong type, so that it can be shown and corrected.
+
+    No field has a default: omitted arguments stay omitted. The result is empty if the schema has no field or too many
+    for a form; the arguments are then edited as JSON.
     """
     root = _object(schema)
     properties, required = _object_member(root, "properties"), root.get("required")

@@ -390,7 +390,7 @@ def _render_embedded(resource: ResourceContents) -> tuple[str, ImagePart | None]
 
 
 def _detect_image(data: str) -> ImageInfo | None:
-    """Return the image format of the first bytes of base64 data, or None."""
+    """Detect the image format from the first bytes of base64 data; None if it is not a known one."""
     try:
         return identify_image(base64.b64decode(data[:64], validate=True))
     except (binascii.Error, ValueError):

@@ -180,7 +180,7 @@ class ElicitationHandler:
             return ElicitResult("cancel")
 
     def _report_refusal(self, why: str) -> None:
-        """Notify the user of the refusal, once for each of the first 20 reasons."""
+        """Tell the user why a request was refused, each reason once and at most 20 reasons."""
         if why not in self._reported and len(self._reported) < MAX_NOTICES:
             self._reported.add(why)
             self._notify(f"Refused an invalid request of {self._server}: {why}", "")

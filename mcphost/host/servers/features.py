@@ -139,7 +139,7 @@ class ServerFeatures:
 
     # -- completion
     def can_complete(self, server: str) -> bool:
-        """Return whether the server may have completions, as far as is known now. Raises UsageError."""
+        """Return whether the connected server supports completion. Raises UsageError for an unknown server."""
         facts = self._servers.find(server).view().facts
         if facts is None:
             return False

@@ -295,7 +295,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             yield Static(piece, markup=False) if isinstance(piece, Content) else piece
 
     async def show_body(self) -> None:
-        """Show the new body, which must be read again, and restart the input guard."""
+        """Show a new body; the user must scroll to its end again before approving. Restart the input guard."""
         self.is_read = not self.APPROVING
         self._body_version += 1
         self.guard.hide()

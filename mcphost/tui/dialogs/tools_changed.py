@@ -145,7 +145,7 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
     # -- answers
 
     def action_done(self) -> None:
-        """Accept the tools accepted one by one; the rest stays quarantined."""
+        """Answer with the tools that the user accepted; the others stay quarantined."""
         self.dismiss(AcceptToolChanges(tuple(self.accepted)))
 
     def action_accept_all(self) -> None:

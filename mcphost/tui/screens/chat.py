@@ -251,7 +251,7 @@ class ChatScreen(Screen[None]):
         self.refresh_status()
 
     def refresh_status(self) -> None:
-        """Update the status line and the server list, once for any number of requests."""
+        """Schedule one update of the status line and the server list; requests until then are merged."""
         if not self._is_status_stale:
             self._is_status_stale = True
             self.set_timer(0.03, self._show_status)

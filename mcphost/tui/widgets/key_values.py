@@ -59,7 +59,7 @@ def layout_pairs(
 
 
 class KeyValueList(Static):
-    """Widget that draws pairs at its width."""
+    """Widget that wraps name-value pairs to its own width."""
 
     DEFAULT_CSS = """
     KeyValueList { height: auto; }
