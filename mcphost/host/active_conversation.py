@@ -1,4 +1,4 @@
-"""The open conversation: its messages, saved as it grows, or in memory if saving fails; and which one is open."""
+"""The open conversation: its messages are saved as it grows, or kept in memory if saving fails."""
 
 import secrets
 import time
@@ -14,7 +14,7 @@ TITLE_CHARS = 80
 
 
 class Conversation:
-    """One conversation, which grows only by `append`."""
+    """The messages of one conversation; `append` is the only way to change them."""
 
     def __init__(self, store: ConversationStore, on_store_error: Callable[[StoreError], None]) -> None:
         self.id = ""
@@ -41,7 +41,7 @@ class Conversation:
         return conversation
 
     async def append(self, message: Message, model: str = "") -> Message:
-        """Add a message; on return it is on disk, or the user was notified that it is not."""
+        """Add a message. On return it is on disk, or the user was notified that saving failed."""
         message = message if message.at else replace(message, at=time.time())
         if not self.id:
             self.id = secrets.token_hex(6)
@@ -72,7 +72,7 @@ class Conversation:
 
 
 class ActiveConversation:
-    """The conversation that is open now; parts that need the current one hold this object.
+    """Holder of the open conversation, shared by all parts that need the current one.
 
     It is replaced only while no turn is running.
     """

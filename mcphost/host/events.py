@@ -89,7 +89,7 @@ class FolderInfo(Struct, frozen=True, kw_only=True):
 
 
 class RootsChanged(HostEvent, frozen=True, tag="roots"):
-    """The list of folders changed, by an edit or on the disk."""
+    """The list of shared folders changed, because the user edited it or because a folder appeared or vanished."""
 
     folders: tuple[FolderInfo, ...]
 
@@ -124,7 +124,7 @@ class ResourceChanged(HostEvent, frozen=True, tag="resource_updated"):
 
 
 class TurnStarted(HostEvent, frozen=True, tag="turn_started"):
-    """A turn began with this saved message; `again`: the model is asked once more about it."""
+    """A turn began with this saved message. `again` means that the model is asked a second time about it."""
 
     turn: int
     message: Message
@@ -132,7 +132,7 @@ class TurnStarted(HostEvent, frozen=True, tag="turn_started"):
 
 
 class RoundStarted(HostEvent, frozen=True, tag="round_started"):
-    """The model is asked; `number` counts from 1 in each turn."""
+    """A request to the model begins; `number` counts from 1 in each turn."""
 
     turn: int
     number: int
@@ -141,14 +141,14 @@ class RoundStarted(HostEvent, frozen=True, tag="round_started"):
 
 
 class TextDeltaEvent(HostEvent, frozen=True, tag="text_delta"):
-    """More text of the model; consecutive ones merge when the reader is slow."""
+    """The next piece of the model's text; pieces are joined when the reader is slow."""
 
     turn: int
     text: str
 
 
 class ThinkingDeltaEvent(HostEvent, frozen=True, tag="thinking_delta"):
-    """More reasoning of the model; merged likewise."""
+    """The next piece of the model's reasoning, joined in the same way."""
 
     turn: int
     text: str
@@ -164,7 +164,7 @@ class ModelRetrying(HostEvent, frozen=True, tag="model_retrying"):
 
 
 class MessageFinished(HostEvent, frozen=True, tag="message_finished"):
-    """The model's message of this round is complete (or cut) and saved."""
+    """The model's message of this round is saved; it is complete, or marked as cut off."""
 
     turn: int
     message: Message
@@ -172,7 +172,7 @@ class MessageFinished(HostEvent, frozen=True, tag="message_finished"):
 
 
 class ToolProposed(HostEvent, frozen=True, tag="tool_proposed"):
-    """The model proposed this call; consent is next. `call` is unique in the conversation."""
+    """The model proposed this call, and consent comes next. `call` is an id, unique in the conversation."""
 
     call: str
     server: str
@@ -195,7 +195,7 @@ class ToolStarted(HostEvent, frozen=True, tag="tool_started"):
 
 
 class ToolProgress(HostEvent, frozen=True, tag="progress"):
-    """Progress of a call; the latest value wins when the reader is slow."""
+    """Progress of a call; only the latest value is kept when the reader is slow."""
 
     call: str
     server: str
@@ -316,7 +316,7 @@ MAX_LOGS = 1_000
 
 
 class _MergedDeltas:
-    """Consecutive deltas; the parts are joined once, when read."""
+    """Consecutive pieces of text, joined only when they are read."""
 
     __slots__ = ("first", "parts")
 
@@ -329,7 +329,7 @@ class _MergedDeltas:
 
 
 class _Slot:
-    """A slot for an event that a newer one may replace."""
+    """A place in a queue for an event that a newer one may replace."""
 
     __slots__ = ("value",)
 
@@ -344,7 +344,7 @@ _EVENTS_PER_YIELD = 64
 
 
 class EventQueue:
-    """Events from its creation on, for one reader; it ends with the host or when closed."""
+    """A queue of events for one reader, from its creation until it is closed or the host ends."""
 
     def __init__(self, open_queues: "set[EventQueue]") -> None:
         self._open_queues = open_queues
@@ -386,7 +386,7 @@ class EventQueue:
             self._queue.remove(self._logs.popleft())
 
     def close(self) -> None:
-        """End the iteration after what is queued."""
+        """End the iteration after the queued events."""
         self._closed = True
         self._open_queues.discard(self)
         self._ready.set()
@@ -413,7 +413,7 @@ class EventQueue:
 
 
 class EventBus:
-    """All open queues."""
+    """Publishes each event to all open queues."""
 
     def __init__(self) -> None:
         self._queues: set[EventQueue] = set()
@@ -432,7 +432,7 @@ class EventBus:
         self.publish(NoticeEvent(level, text, hint))
 
     def report_error(self, error: McpHostError) -> None:
-        """Publish an error that stops nothing, such as one of the store."""
+        """Publish an error after which everything continues, such as one of the store."""
         self.notify("error", error.message, error.hint)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The host as front ends see it: what they may use, grouped by subject."""
+"""The API of the host for front ends, grouped by subject."""
 
 from collections.abc import Container
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class LateParts(NamedTuple):
 
 @dataclass(kw_only=True, eq=False)
 class Host:
-    """The host: what a front end may use, by subject; `bootstrap.build_host` makes one.
+    """The API of the host, grouped by subject; create one with `bootstrap.build_host`.
 
     `async with host` opens the root task group and starts nothing; `start()` does. Leaving cancels all tasks, saves the
     conversation and closes the servers. All methods must be called on the event loop that entered it.
@@ -80,7 +80,7 @@ class Host:
         self.lifetime.start_soon(self.tool_toggles.load, name="switches")
 
     def halt(self) -> bool:
-        """End the auto-approve mode and stop the running turn; return False if there was neither."""
+        """End the auto-approve mode and stop the running turn. Return whether there was anything to stop."""
         auto_approval = self.late_parts.auto_approval.created
         ended = auto_approval is not None and auto_approval.stop("ended by you")
         return self.conversation.stop() or ended

@@ -1,4 +1,4 @@
-"""The lifetime of the host: its background tasks, what is closed at its end, and parts created on first use."""
+"""The lifetime of the host: its background tasks, cleanup at its end, and parts that are created on first use."""
 
 from collections.abc import Awaitable, Callable, Coroutine
 from types import TracebackType
@@ -11,9 +11,9 @@ T = TypeVar("T")
 
 
 class Lifetime:
-    """The root task group of the host, and what is closed after it, the last added first.
+    """The root task group of the host, and the cleanup after it, in reverse order of registration.
 
-    Tasks started before the host is entered begin with it.
+    A task that is started before the host is entered begins when it is entered.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Lifetime:
             self.tasks.start_soon(function, *args, name=name)
 
     def on_close(self, close: Callable[[], Awaitable[None] | None]) -> None:
-        """Close something after all tasks ended."""
+        """Register a cleanup function that runs after all tasks ended."""
         self._closers.append(close)
 
     async def __aenter__(self) -> Self:

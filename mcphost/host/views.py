@@ -22,14 +22,14 @@ from mcphost.unicode_forms import split_url
 
 
 class OutputValidation(Struct, frozen=True):
-    """Outcome of a validation: `none` if the tool has no schema; `text` is a sentence on the rest."""
+    """The outcome of validating a result: `none` if the tool has no schema; otherwise `text` explains it."""
 
     outcome: Literal["none", "fits", "misfit", "unchecked"] = "none"
     text: str = ""
 
 
 class Catalog(Struct, frozen=True):
-    """The lists of one server as last fetched; `left_out` names omitted entries."""
+    """The lists of one server when they were last fetched; `left_out` says which entries were omitted, and why."""
 
     tools: Sequence[Tool] = ()
     """Each is decoded on access."""
@@ -118,7 +118,7 @@ def parse_icons(raw: Raw) -> tuple[Icon, ...]:
 
 
 def find_drawable(icons: tuple[Icon, ...], *, dark: bool) -> ImagePart | None:
-    """Return an icon that can be drawn without fetching, or None.
+    """Return an embedded icon, which needs no request, or None.
 
     It is embedded, and its first bytes are the declared PNG, JPEG or WebP (2026-07-28, basic#icons). Icons for the
     theme are preferred, then icons for any theme.
@@ -138,7 +138,7 @@ def find_drawable(icons: tuple[Icon, ...], *, dark: bool) -> ImagePart | None:
 
 
 def allowed_icons(icons: tuple[Icon, ...], server_url: str) -> tuple[Icon, ...]:
-    """Return the allowed icons; local servers have no origin, so only `data:` is allowed."""
+    """Return the icons that may be shown: embedded ones and, for remote servers, https ones of the same origin."""
     return tuple(icon for icon in icons[:ICON_LIMIT] if _is_allowed(icon.src, server_url))
 
 

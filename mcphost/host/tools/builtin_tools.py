@@ -39,10 +39,10 @@ _READ_RESULT_SPEC = ToolSpec(
 
 
 class ResultTool:
-    """Storage of results that are too big for the model, and reading them in the open conversation.
+    """The tool `read_result`: stores results that are too big for the model, and lets it read them in pieces.
 
-    No approval is asked: the call was approved, and the model received the beginning of its result. Only an unreviewed
-    result of a server with review is shown to the user first.
+    It needs no approval, because the call was approved and the model already has the beginning of the result. A result
+    that must be reviewed, and was not yet, is shown to the user first.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ResultTool:
         self._reviewer = reviewer
 
     async def store(self, rendered: RenderedResult) -> tuple[RenderedResult, str]:
-        """Store a result that is too big; return it with a note, and its file. Never raises."""
+        """Store a result that is too big; return its beginning with a note, and the file's name. Never raises."""
         if not rendered.is_too_big:
             return rendered, ""
         try:
@@ -68,7 +68,7 @@ class ResultTool:
             return replace(rendered, note=f"{rendered.note} {note}".strip()), ""
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """Return the tool once a result of the conversation was truncated."""
+        """Return the tool if a result of the conversation was truncated, else nothing."""
         return (_READ_RESULT_SPEC,) if any(True for _ in self._stored_results()) else ()
 
     def _stored_results(self) -> Iterable[ToolReturnPart]:
@@ -142,7 +142,7 @@ _LOAD_SKILL_SPEC = ToolSpec(
 
 
 def skills_prompt(offered: Iterable[tuple[str, Sequence[Skill]]]) -> str:
-    """Return the prompt that lists server, name and description of skills, bounded; "" for none."""
+    """Return the part of the system prompt that lists the skills, limited in length; "" if there are none."""
     entries = [(server, skill) for server, skills in offered for skill in skills]
     if not entries:
         return ""
@@ -158,7 +158,7 @@ def skills_prompt(offered: Iterable[tuple[str, Sequence[Skill]]]) -> str:
 
 
 class SkillTool:
-    """The tool that loads skills: loading asks the user, reading files of a loaded skill does not.
+    """The tool `load_skill`. Loading a skill needs an approval, reading further files of it does not.
 
     Nothing is sent and no server is started before the answer: only skills that a ready server lists can be loaded.
     """
@@ -173,7 +173,7 @@ class SkillTool:
         self._events = events
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """Return the tool while any server lists a skill."""
+        """Return the tool if a ready server lists a skill, else nothing."""
         return (_LOAD_SKILL_SPEC,) if self._skills.ready_skills() else ()
 
     async def run(self, use: ToolUsePart, why: str) -> ToolCallOutcome:
@@ -211,7 +211,7 @@ class SkillTool:
     async def _load(
         self, use: ToolUsePart, server: str, skill: Skill, account: str, approval: Approval, *, is_loaded: bool
     ) -> SkillContent:
-        """Return the requested file, between two audit rows. Raises what Skills does, and ConsentDenied."""
+        """Read the file and record start and end in the audit log. Raises ServerError or ConsentDenied."""
         args = use.arguments or {}
         path = args.get("file", "")
         subject = AuditSubject(kind="tool", server=server, name=_audit_name(skill), call=use.id, arguments=args,
@@ -243,7 +243,7 @@ class SkillTool:
         return content
 
     async def _ask(self, use: ToolUsePart, server: str, skill: Skill, account: str, why: str) -> Approval | Deny:
-        """Ask for consent to this skill with exactly these files; any changed file asks again."""
+        """Ask for consent to a skill. The consent covers exactly these files; a changed file is asked about again."""
         paths = [file.uri.removeprefix(f"{skill.root}/") for file in parse_skill_files(skill)]
         details: dict[str, Any] = {"skill": skill.uri, "files": paths[:MAX_PATHS]}
         if len(paths) > MAX_PATHS:
@@ -269,7 +269,7 @@ class SkillTool:
     async def _present(
         self, use: ToolUsePart, server: str, heading: str, content: ResultPart, why: str
     ) -> ToolCallOutcome:
-        """Return the content for the model after a heading; the user reviews it first where configured."""
+        """Return the content below a heading, after a review by the user if the server is configured so."""
         is_error = content.kind == "error"
         if not is_error:
             self._events.publish(ToolFinished(use.id, server, TOOL_NAME, "ok", f"{heading}\n\n{content.text}"))
@@ -328,7 +328,7 @@ class BuiltinTools:
         self.result_tool = ResultTool(result_store, conversation, events, reviewer)
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """Return the tools that have something to do."""
+        """Return the tools that are useful at the moment."""
         return (*self.skill_tool.specs(), *self.result_tool.specs())
 
     def has_tool(self, name: str) -> bool:

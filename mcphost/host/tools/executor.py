@@ -50,11 +50,11 @@ class CallExecution(Struct, frozen=True):
 
 
 class ToolChanged(ConsentDenied):
-    """The tool differs from the one that was approved."""
+    """The tool changed after it was approved, so the call was not sent."""
 
 
 class AccountChanged(ToolChanged):
-    """The server is used with another account than the approved one."""
+    """The server now uses another account than the call was approved for."""
 
 
 class GrantRevoked(ToolChanged):
@@ -62,7 +62,7 @@ class GrantRevoked(ToolChanged):
 
 
 class ToolExecutor:
-    """Executor of calls; it follows each one until it ends."""
+    """Sends calls to servers and follows each one to its end."""
 
     def __init__(
         self,
@@ -89,9 +89,8 @@ class ToolExecutor:
     async def execute(self, call: str, offered: OfferedTool, approval: Approval) -> CallExecution:
         """Send an approved call, validate and report the result. Raises ServerError or ConsentDenied.
 
-        The definition, the account and the grant are checked directly before each request, also when it is repeated
-        with answers or after a sign-in, so that only the approved call runs. Otherwise ToolChanged is raised, and the
-        audit row of the end says so.
+        The definition, the account and the grant are checked directly before each request, also before one that is
+        repeated with answers or after a sign-in. If one of them changed, ToolChanged is raised and recorded.
         """
         server, tool = offered.connection.config.name, offered.definition.name
         arguments, by, grant = approval.arguments, approval.source, approval.grant_id
@@ -177,7 +176,7 @@ class _PendingCall:
             self._offered.connection.log(notification, self._call)
 
     async def send(self, session: Session, call: CallTool) -> tuple[Session, CallToolResult]:
-        """Return the result and its session; reconnect once if the first session ended before the request."""
+        """Send the request; reconnect once if the session had ended. Return the session and the result."""
         for last in (False, True):
             try:
                 return session, await session.request(
@@ -191,7 +190,7 @@ class _PendingCall:
         raise AssertionError("the second time is the last")
 
     async def authorize_send(self, has_new_session: bool) -> None:
-        """Check the call before a request; see BeforeSendFn. Raises ToolChanged."""
+        """Check directly before a request that the call may still be sent (see BeforeSendFn). Raises ToolChanged."""
         if has_new_session:
             await self._offered.connection.relist()
             # The user may just have signed in for this call.
@@ -206,7 +205,7 @@ class _PendingCall:
         self._is_sent = True
 
     async def wait_for_listing(self) -> None:
-        """Wait for the new tools after a change notification. Raises ServerError."""
+        """After a change notification, wait until the tools were listed again. Raises ServerError."""
         if not self._offered.connection.is_listing_current:
             self.on_notification(RELISTING_PROGRESS)
             await self._offered.connection.wait_for_listing()
@@ -223,7 +222,7 @@ class _PendingCall:
             )
 
     def unsent_reason(self, error: ToolChanged) -> str:
-        """Return the outcome of an unsent call for the audit log."""
+        """Return why a call was not sent, in the words of the audit log."""
         why: dict[type[ToolChanged], str] = {
             GrantRevoked: "its grant was revoked",
             AccountChanged: "another account is used",
@@ -231,7 +230,7 @@ class _PendingCall:
         return f"not sent{' again' * self._is_sent}: {why.get(type(error), 'the tool changed')}"
 
     def finish(self, outcome: Any, shown: RenderedResult, size: int = 0, stored_file: str = "") -> float:
-        """Publish and record the outcome; return the seconds it took."""
+        """Publish and record the outcome of the call; return its duration in seconds."""
         self._span.end(outcome, size=size)
         seconds = time.monotonic() - self._started_at
         server, tool = self._offered.connection.config.name, self._offered.definition.name
@@ -244,7 +243,7 @@ class _PendingCall:
 
 
 def _check_unchanged(offered: OfferedTool, account: str) -> None:
-    """Check that tool and account are the approved ones; signed out is allowed. Raises ToolChanged."""
+    """Check that the tool and the account are still the approved ones. Raises ToolChanged or AccountChanged."""
     account_now = offered.connection.account
     if account_now not in ("", account):
         raise AccountChanged(
@@ -265,7 +264,7 @@ def _result_size(result: CallToolResult) -> int:
 
 
 def error_text(error: McpHostError) -> str:
-    """Return the message of a failed call for the user and the model."""
+    """Return the error message of a failed call, with a note if the call may have run."""
     if isinstance(error, ServerError) and error.may_have_run:
         return f"{error.message} {MAY_HAVE_RUN}"
     return error.message

@@ -61,7 +61,7 @@ class ToolPipeline:
         self._limiter = anyio.CapacityLimiter(max_parallel)
 
     async def run(self, use: ToolUsePart, why: str) -> ToolCallOutcome:
-        """Run one call from its name to what the model receives. Raises nothing but cancellation."""
+        """Run one call, and return what the model receives of it. Raises nothing; cancelling stops the call."""
         if self._builtin_tools.has_tool(use.name):
             return await self._builtin_tools.run(use, why)
         offered = self._tool_registry.resolve(use.name)
@@ -96,7 +96,7 @@ class ToolPipeline:
     async def _authorize(
         self, call: ProposedCall, offered: OfferedTool, arguments: dict[str, Any], *, has_changed: bool
     ) -> tuple[OfferedTool, Approval]:
-        """Return the tool and its approval; validate edited arguments and ask again. Raises ToolFailure."""
+        """Validate the arguments and ask for approval, again after each edit, and return both. Raises ToolFailure."""
 
         async def is_valid(values: dict[str, Any]) -> bool:
             return not await self._validator.validate(offered, values)
@@ -127,7 +127,7 @@ class ToolPipeline:
 
     @contextmanager
     def _reporting_stop(self, call: ProposedCall, arguments: dict[str, Any]) -> Generator[None]:
-        """Report a call that is stopped in the block; turn ServerError into ToolUnavailable."""
+        """Publish the end of a call that is cancelled in the block, and turn ServerError into ToolUnavailable."""
         try:
             yield
         except ServerError as error:
@@ -140,7 +140,7 @@ class ToolPipeline:
             raise
 
     async def _wait_until_current(self, use: ToolUsePart, offered: OfferedTool) -> OfferedTool:
-        """Return the tool as it is listed now, once the user decided about a change of it.
+        """Return the tool as currently listed; if it changed, wait until the user accepted or refused the change.
 
         After a change notification the tools are listed first, so that the question shows the new definition. Raises
         ServerError when they cannot be listed in time, and ToolUnavailable.

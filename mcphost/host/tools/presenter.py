@@ -1,4 +1,4 @@
-"""Presentation of results to the model: within bounds, and reviewed by the user where configured."""
+"""The stage "present": results are reviewed by the user where configured, and limited for the model."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ class ProposedCall(Struct, frozen=True):
 
 
 class ResultPresenter:
-    """The stage "present": what the model receives of a call that was sent."""
+    """Turns the result of a call into what the model receives."""
 
     def __init__(self, reviewer: ResultReviewer, result_tool: ResultTool) -> None:
         self._reviewer = reviewer
@@ -34,7 +34,7 @@ class ResultPresenter:
     async def present(
         self, call: ProposedCall, offered: OfferedTool, approval: Approval, result: CallExecution | McpHostError
     ) -> ToolCallOutcome:
-        """Return the outcome; a result, or a server's error, is reviewed first where the server is configured so."""
+        """Return what the model receives of a result or an error, after a review if the server requires one."""
         if offered.connection.config.review_results and not (
             isinstance(result, McpHostError) and not isinstance(result, ServerError)
         ):

@@ -36,7 +36,7 @@ READ_METHOD = "resources/read"
 
 
 class ReviewOutcome(Struct, frozen=True):
-    """The reviewed parts for the model, or a replacement text if withheld."""
+    """What the model receives after a review: the parts that passed, or a text instead of a withheld result."""
 
     parts: tuple[ResultPart, ...]
     replacement: str = ""
@@ -48,13 +48,13 @@ class ReviewOutcome(Struct, frozen=True):
 
 
 class ResultReviewer:
-    """Reviewer of results; anything not explicitly passed is withheld."""
+    """Asks the user about results; what the user does not pass is withheld."""
 
     def __init__(
         self, frontend: Frontend, audit: AuditLog, events: EventBus, servers: Servers, matcher: RuleMatcher,
         pass_rules: tuple[Rule, ...], question_budget: QuestionBudget | None = None,
     ) -> None:  # fmt: skip
-        """*pass_rules* are rules of this run for results that pass without review.
+        """*pass_rules* name the calls of this run whose results need no review.
 
         *question_budget* limits open questions.
         """
@@ -75,7 +75,7 @@ class ResultReviewer:
             return False
 
     def pop_interrupted(self, call: str) -> bool:
-        """Return, once, whether a call ran and the end of the turn interrupted its review."""
+        """Return whether the turn ended during the review of this call, and forget that."""
         interrupted = call in self._unreviewed
         self._unreviewed.discard(call)
         return interrupted
@@ -148,7 +148,7 @@ class ResultReviewer:
         self._events.publish(ResultReviewed(call, server, tool, outcome, text, stored_file))
 
     async def review_attachments(self, parts: Sequence[Part]) -> tuple[Part, ...]:
-        """Return the attachments for the model; resources of reviewed servers only as far as passed."""
+        """Return the attachments, with resources of reviewed servers as the user passed them."""
         return tuple([await self._review_attachment(part) for part in parts])
 
     async def _review_attachment(self, part: Part) -> Part:

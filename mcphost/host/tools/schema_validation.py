@@ -13,7 +13,7 @@ from mcphost.serialization import Struct
 
 
 class SchemaErrors(Struct, frozen=True):
-    """Errors in arguments, as a sentence and one by one; true if there are any."""
+    """Errors in the arguments of a call, as a list and as one sentence; truthy if there are any."""
 
     sentence: str = ""
     faults: tuple[SchemaViolation, ...] = ()
@@ -23,13 +23,13 @@ class SchemaErrors(Struct, frozen=True):
 
 
 class ArgumentValidator:
-    """The stage "validate": arguments against the tool's whole inputSchema."""
+    """The stage "validate": checks arguments against the tool's inputSchema."""
 
     def __init__(self, validator: SchemaValidator) -> None:
         self._validator = validator
 
     async def validate(self, offered: OfferedTool, arguments: dict[str, Any]) -> SchemaErrors:
-        """Return what must be corrected before the call; nothing if valid or unchecked."""
+        """Return the errors to correct before the call; none if the arguments are valid or cannot be checked."""
         tool = offered.definition.tool
         verdict = await self._validator.validate(tool.input_schema, arguments)
         if verdict.outcome == "unchecked":
@@ -43,7 +43,7 @@ class ArgumentValidator:
 async def validate_output(
     validator: SchemaValidator, tool: Tool, result: CallToolResult, revision: Revision
 ) -> OutputValidation:
-    """Validate a result against its tool's schema (server/tools#output-schema); errors need not match.
+    """Validate a result against its tool's outputSchema (server/tools#output-schema); an error result need not match.
 
     If it cannot be checked, the outcome is `unchecked`, not a violation.
     """

@@ -1,4 +1,4 @@
-"""The outcome of a proposed call: its part of the conversation, and the failures of calls that did not run."""
+"""Outcomes of proposed calls: what the conversation keeps of each, and why a call did not run."""
 
 import logging
 from typing import Any, Literal
@@ -23,7 +23,7 @@ class ToolCallOutcome(Struct, frozen=True):
 
 
 class ToolFailure(Exception):
-    """A proposed call that did not run: how the user and the model are told.
+    """The reason why a proposed call did not run, in words for the user and for the model.
 
     `decision` is for the log; `outcome` is the end of the call as an event.
     """
@@ -63,13 +63,13 @@ class CallDeclined(ToolFailure):
 
 
 def make_tool_return(use: ToolUsePart, server: str, tool: str, text: str, *, outcome: Outcome) -> ToolReturnPart:
-    """Return a text-only tool result without hidden text, as an error may have a server's text."""
+    """Return a tool result with one text, without hidden characters: an error may quote a server."""
     is_error = outcome != "ok"
     return ToolReturnPart(use.id, use.name, strip_hidden_text(text), is_error, server, tool, outcome=outcome)
 
 
 def add_edit_note(outcome: ToolCallOutcome, use: ToolUsePart, arguments: dict[str, Any]) -> ToolCallOutcome:
-    """Return the outcome, preceded by the arguments that ran if the user edited them."""
+    """Prepend the arguments that really ran, if the user edited them."""
     if arguments_digest(arguments) == arguments_digest(use.arguments):
         return outcome
     text = dumps(arguments)
