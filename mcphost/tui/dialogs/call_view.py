@@ -120,7 +120,7 @@ def _is_multiline(value: Any) -> bool:
 
 
 def split_argument(name: str, value: Any) -> list[tuple[str, Any]]:
-    """Return the argument as one part, or as its leaves with their paths if one is a multiline text."""
+    """Return the argument whole, or split into its leaves with their paths if a leaf is a multiline text."""
     if not isinstance(value, dict | list) or not any(map(_is_multiline, _iter_texts(cast("Any", value)))):
         return [(name, value)]
     leaves: list[tuple[str, Any]] = []
@@ -191,12 +191,12 @@ def _looks_like_json(text: str) -> bool:
 
 
 def _kind_suffix(value: Any) -> str:
-    """Return the suffix for the name of a multiline text that looks like JSON, as quotes would hide its lines."""
+    """Return " (text)" for a multiline text that looks like JSON: quoting it would hide its lines; else ""."""
     return " (text)" if _is_multiline(value) and _looks_like_json(value) else ""
 
 
 def argument_sections(arguments: dict[str, Any]) -> tuple[Section, ...]:
-    """Return every argument whole, for a page of its own; the page sanitizes them."""
+    """Return every argument in full for the full-screen viewer, which sanitizes them."""
     count = len(arguments)
     return tuple(
         Section(f"── argument {number} of {count}: {part}{_kind_suffix(inner)}", render_value(inner))

@@ -29,7 +29,7 @@ class FlowLayout(Layout):
     name = "flow"
 
     def arrange(self, parent: Widget, children: list[Widget], size: Size, greedy: bool = True) -> ArrangeResult:
-        """Return the placements; only right margins count."""
+        """Place the children in rows. Of their margins only the right one is used."""
         placements: list[WidgetPlacement] = []
         viewport = cast("Any", parent).app.viewport_size
         x = y = tallest = 0
@@ -48,7 +48,7 @@ class FlowLayout(Layout):
 
 
 class WrappingRow(Widget):
-    """Container with this layout."""
+    """Container whose children wrap into rows instead of being cut off."""
 
     DEFAULT_CSS = """
     WrappingRow { height: auto; width: 1fr; }
@@ -57,12 +57,12 @@ class WrappingRow(Widget):
 
     @property
     def layout(self) -> Layout:
-        """Return the layout; Textual's style sheets support only its own four."""
+        """Return the layout, which style sheets cannot name because it is not one of Textual's own."""
         return self._flow
 
 
 def wrap_key_hints(key_hints: str, width: int) -> list[str]:
-    """Return the keys and their labels in rows; a key is never separated from its label."""
+    """Wrap key hints into rows, never between a key and its label."""
     rows: list[str] = []
     for word in key_hints.split(" · "):
         if rows and len(rows[-1]) + len(word) + 3 <= width:
@@ -163,7 +163,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         return any(isinstance(node, Form) for node in focused.ancestors)
 
     def enter(self) -> None:
-        """Enter the question: its keys work from now on."""
+        """Give the dialog the focus deliberately, so that its keys work from now on."""
         self.guard.is_entered = True
         if self.is_mounted:
             self.show_key_hints(self.key_line)
@@ -179,7 +179,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         return any(box.region.contains(x, y) for box in self.query("#box"))
 
     def card_texts(self) -> tuple[str, tuple[str, ...], str]:
-        """Return headline, lines and position for the card of the minimized question; see QuestionCard."""
+        """Return what the card of the minimized question shows: title, lines, and its place in the queue."""
         place, total = self._queue_position
         lines = (clean_line(self.preview(), 400), clean_line(self.question.why, 400))
         return clean_line(self.headline(), 400), lines, f"{place} of {total} waiting" if total > 1 else ""
@@ -204,7 +204,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     # -- overridden by each dialog
 
     def headline(self) -> str:
-        """Return the title: who wants what; sanitized when drawn."""
+        """Return the title, which says who wants what. It is sanitized when it is drawn."""
         raise NotImplementedError
 
     def preview(self) -> str:
@@ -212,7 +212,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         return ""
 
     def body(self) -> Sequence[Content | Widget]:
-        """Return everything to know before answering; clean."""
+        """Return everything that the user must know before answering, already sanitized."""
         raise NotImplementedError
 
     def last_required_row(self) -> int:
@@ -283,7 +283,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             yield Static(self.KEYS, id="keys", markup=False)
 
     def _requester_text(self) -> str:
-        """Return the title if it was cut, the reason, and the account."""
+        """Return the whole title if it was truncated above, the reason for the request, and the account."""
         title = clean_line(self.headline(), 400)
         whole = title if self.REPEAT_LONG_TITLE and Content(title).cell_length > self._width - 2 else ""
         account = clean_line(self.question.account, 100) if self.SHOW_ACCOUNT else ""
@@ -329,7 +329,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.update_key_hint_opacity()
 
     def update_key_hint_opacity(self) -> None:
-        """Show the key hints from the moment the keys work."""
+        """Dim the key hints while the keys do not work yet."""
         if not self.guard.is_shown or not self.is_open:
             return  # the body is being replaced
         blocked = self.guard.is_blocking(0.0, is_letter=True)  # read once: it changes with time
@@ -348,7 +348,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         return max(20, min(104, self.size.width * 19 // 20) - 6)
 
     def fit(self) -> None:
-        """Limit the body to the rows that are left, so that the buttons stay visible."""
+        """Limit the height of the body so that the buttons stay visible."""
         if not self.is_open:
             return
         width = self._width
@@ -413,7 +413,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         more.update(Content(text or self.reminder()))
 
     def reminder(self) -> str:
-        """Return what else is required before approval once the body was read; clean."""
+        """Return what the user must still do before approving, besides reading the body; already sanitized."""
         return ""
 
     def update_locked_buttons(self) -> None:
@@ -486,7 +486,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.query_one("#body").scroll_relative(y=by, animate=False)
 
     def action_edge(self, which: int) -> None:
-        """Scroll to the end or to the beginning."""
+        """Scroll to the beginning or to the end of the body."""
         body = self.query_one("#body")
         body.scroll_to(y=body.max_scroll_y if which > 0 else 0, animate=False)
 

@@ -138,7 +138,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         self._text_area.text = text
 
     def fit(self) -> None:
-        """Fit the content to the rows that are left."""
+        """Fit the content to the height of the screen."""
         if not self.is_active:
             return  # it was dismissed before this call ran
         super().fit()
@@ -177,7 +177,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         return cast("dict[str, Any]", value)
 
     def _form_arguments(self) -> dict[str, Any]:
-        """Return the form's values in the order of the call; untouched values stay exactly the same."""
+        """Return the values of the form in the order of the call; values that the user did not touch are unchanged."""
         content = self.form.content()
         untouched = {row.field.name for row in self.form.rows if row.is_unchanged}
         kept = {name: value for name, value in self._initial_arguments.items() if name in untouched}
@@ -207,7 +207,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         self._check_timer = self.set_timer(_CHECK_DELAY, self._check_form)
 
     def _check_form(self) -> None:
-        """Validate the form unless a field has an error of its own."""
+        """Validate the form against the schema, unless a field is already marked as invalid."""
         if not self.is_json and not any(row.problem() for row in self.form.rows):
             self._check(self._form_arguments(), apply=False)
 

@@ -98,7 +98,7 @@ def result_sections(parts: Sequence[ResultPart], texts: Sequence[str | None]) ->
 
 
 def trim_texts(parts: Sequence[ResultPart], texts: Sequence[str | None], first: int, last: int) -> list[str | None]:
-    """Return the texts cut to their first and last characters; JSON stays whole, as cutting breaks it."""
+    """Shorten each text to its first and last characters. JSON stays whole, because shortening would break it."""
     made: list[str | None] = []
     for part, text in zip(parts, texts, strict=True):
         gone = len(text or "") - first - last
@@ -111,7 +111,7 @@ def trim_texts(parts: Sequence[ResultPart], texts: Sequence[str | None], first: 
 
 
 class ResultPartsEditor(Vertical):
-    """Editor widget; the caller reads `texts` to apply the edits."""
+    """Editor for the parts of a result; read `texts` to get them with the edits."""
 
     DEFAULT_CSS = """
     ResultPartsEditor { height: auto; }
@@ -191,7 +191,7 @@ class ResultPartsEditor(Vertical):
         self._show_part()
 
     def redact(self) -> None:
-        """Replace the selection by REDACTED; a long one in every place of every part."""
+        """Replace the selected text by REDACTED; if it is long, wherever it occurs in any part."""
         area = self.query_one(TextArea)
         chosen = area.selected_text
         if not chosen.strip():

@@ -53,7 +53,7 @@ class RuleArgument(NamedTuple):
 
 
 def find_arguments(question: ApproveTool) -> tuple[RuleArgument, ...]:
-    """Return the values that conditions can test: the first twelve plain ones that are not too long."""
+    """Return the arguments that conditions can test: the first twelve texts, numbers and booleans of limited length."""
     found: list[RuleArgument] = []
     for one in _iter_plain_arguments(question.arguments, ()):
         if len(found) == _MAX_ARGUMENTS:
@@ -137,7 +137,7 @@ def takes_value(test: str) -> bool:
 
 
 def suggest_value(test: str, value: Value, folder: str | None) -> str:
-    """Return an initial value for the test that matches the call."""
+    """Return a value for the test with which the rule still matches the call."""
     match test:
         case "in this folder":
             parent = os.path.dirname(str(value))
@@ -217,7 +217,7 @@ def expiry_time(until: str) -> float | None:
 
 
 def describe_rule(rule: Rule, until: str) -> str:
-    """Return the rule as a clean sentence."""
+    """Describe the rule in one sanitized sentence."""
     run = "runs"
     match rule.tool, rule.exact_tool:
         case "", _:
