@@ -226,7 +226,7 @@ def decode_or_none(raw: bytes | Raw, kind: type[T]) -> T | None:
 
 
 def decode_array(raw: bytes | Raw, limit: int, what: str = "list") -> tuple[tuple[Raw, ...], int]:
-    """Return the first *limit* items of a JSON array, still raw, and the minimum number of further ones.
+    """Return the first *limit* items of a JSON array as raw JSON, and how many more there are at least.
 
     No object is created for the others: four megabytes may hold two million. Raises MalformedMessage.
     """

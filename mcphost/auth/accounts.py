@@ -1,6 +1,6 @@
 """Accounts: what a sign-in allows and until when, and the index of accounts on disk. No secrets.
 
-Ages are counted by a clock that nobody sets and that includes the time the machine is suspended.
+Ages are measured by the boot-time clock, which nobody can set and which includes the time in suspend.
 """
 
 import errno

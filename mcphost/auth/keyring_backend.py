@@ -291,7 +291,7 @@ def _digest(secret: str) -> str:
 
 
 def find_secure_backend() -> Any:
-    """Return the best allowed backend, or None; the user's configuration of keyring is respected."""
+    """Return the keyring backend to use, or None. Respects the user's own configuration of `keyring`."""
     if sys.platform != "darwin":
         # It searches the library of the Keychain, which on Linux runs ldconfig, gcc and ld: a useless 0.1 s.
         sys.modules.setdefault("keyring.backends.macOS.api", cast("Any", None))

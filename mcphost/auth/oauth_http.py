@@ -78,7 +78,7 @@ _REDIRECT_STATUSES = frozenset({301, 302, 307, 308})
 
 
 class EndpointUnreachable(SignInRequired):
-    """No response, or none that can be used."""
+    """The endpoint did not respond, or its response cannot be used."""
 
 
 class OAuthResponse(Struct, frozen=True):

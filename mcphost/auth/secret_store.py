@@ -39,7 +39,7 @@ class SecretStorageInteraction(Protocol):
 
 
 class SecretStorage:
-    """All places and the one in use.
+    """The places where secrets may be stored, and the place in use.
 
     *directory* holds the files; None for no files. Without *interaction* the user is never asked. *configured_place* is
     what the user configured; "" means the keyring, and a question when it fails, if *can_ask_place*: otherwise the user
@@ -87,7 +87,7 @@ class SecretStorage:
 
     @property
     def is_locked(self) -> bool:
-        """Whether the place in use needs a passphrase."""
+        """Whether the passphrase of the encrypted file must be entered before secrets can be read."""
         return self.place == "encrypted" and self._encrypted is not None and not self._encrypted.is_unlocked
 
     def get_backend(self, place: str) -> SecretBackend | None:

@@ -224,14 +224,14 @@ class TokenStore:
         return (*unsaved, *(self._with_current_expiry(entry) for entry in indexed))
 
     def _with_current_expiry(self, entry: Account) -> Account:
-        """Return the entry with the expiry of the token that is used here, if any."""
+        """Return the entry with the expiry of the token in memory, if this process has one."""
         sign_in = self._sign_ins.get(make_entry_name("tokens", entry.url, entry.issuer, entry.account))
         if sign_in is None:
             return entry
         return replace(entry, expires=sign_in.tokens.expires, monotonic_expiry=sign_in.tokens.monotonic_expiry)
 
     async def _is_outdated(self, known: StoredSignIn) -> bool:
-        """Return whether the index, which needs no secret storage, lists another token."""
+        """Return whether the index lists a newer token than the one in memory. Reads no secret storage."""
         indexed = [
             entry.expires
             for entry in await self._indexed_accounts()

@@ -179,7 +179,7 @@ async def _skill(host: "Host", args: argparse.Namespace) -> int:
 
 
 def _split_front_matter(text: str) -> tuple[str, str]:
-    """Return the YAML front matter of a Markdown file, its marks included, and the rest."""
+    """Split a Markdown file into its YAML front matter, with the `---` lines, and the text after it."""
     head, mark, body = text.partition("\n---\n")
     return (head + mark, body) if mark and text.startswith("---\n") else ("", text)
 

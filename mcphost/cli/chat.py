@@ -212,7 +212,7 @@ def _install_signal_handlers(app: "McpHostApp") -> None:
 
 
 def _collect_garbage() -> None:
-    """Collect garbage and move the rest to the permanent generation, which later collections skip."""
+    """Collect garbage, then exempt all remaining objects from later collections."""
     gc.collect()
     gc.freeze()
 

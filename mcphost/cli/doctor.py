@@ -140,7 +140,7 @@ async def _load_config(options: "Options") -> "HostConfig":
 
 
 def _check_config(config: "HostConfig", options: "Options") -> list[Check]:
-    """Return failures for problems that disable a server or a file, warnings for the rest."""
+    """Return a failure for each problem that disables a server or a file, and a warning for each other problem."""
     checks: list[Check] = []
     for problem in config.problems:
         harmless = ("looks like a secret", "is not known", "is used", "is passed on", "will not be found")

@@ -290,7 +290,7 @@ def _other_problems(config: "HostConfig", broken: dict[str, str]) -> tuple[str, 
 
 
 def _column_widths(names: list[str]) -> tuple[int, ...]:
-    """Return fixed column widths, since rows are printed one by one."""
+    """Return column widths that are known before the first row, because rows are printed one at a time."""
     return min(40, max(map(len, names), default=0)), len("invalid"), len("2026-07-28"), len("handshake")
 
 

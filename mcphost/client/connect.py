@@ -45,7 +45,7 @@ _SSE_FALLBACK_STATUSES = frozenset({400, 404, 405})
 
 
 class NullEraStore:
-    """An EraStore that stores nothing."""
+    """An EraStore without memory: each connection negotiates again."""
 
     def get(self, server: str, digest: str) -> ServerEras | None:
         """Return None."""

@@ -84,7 +84,7 @@ class Session(Protocol):
     async def watch(self, wanted: WatchedChanges) -> None:
         """Change what `changes` reports, before or while it runs; return when the server agreed.
 
-        Raises the errors of `request` if a newly watched resource is refused; the rest stays in effect.
+        Raises the errors of `request` if a newly watched resource is refused; other changes stay in effect.
         """
         ...
 

@@ -138,7 +138,7 @@ class TaskPoller:
         self.wake()
 
     async def step(self) -> None:
-        """Wait for an update, or until the next poll and poll. Raises ServerError to give up the task."""
+        """Wait for an update or the time of the next poll, then poll. Raises ServerError if the task is given up."""
         began, was_asking = anyio.current_time(), self.is_asking()
         wait = min(self._next_poll, began + self._time_left()) - began
         with anyio.move_on_after(max(0.0, wait)):
@@ -152,7 +152,7 @@ class TaskPoller:
             self._user_seconds += anyio.current_time() - began
 
     async def poll(self) -> None:
-        """Request the current state; a lost poll is repeated later, because it changes nothing."""
+        """Request the current state. A poll that fails is repeated later, which is safe because it changes nothing."""
         try:
             task = decode(await self._send(GetTask(self.task_id)), Task, "result of tasks/get")
         except (ConnectionLost, RequestTimeout, HttpStatusError) as error:

@@ -31,7 +31,7 @@ class Timeouts(Struct, frozen=True):
 
 
 class DeadlineTarget(Protocol):
-    """An object that gives up waiting at a time of the event loop's clock."""
+    """An object whose wait ends at `deadline`, a time of the event loop's clock."""
 
     @property
     def deadline(self) -> float:
@@ -73,7 +73,7 @@ class PausableDeadline:
             self.target.deadline = self._deadline
 
     def pause(self, now: float) -> None:
-        """Stop the clock until `resume` was called as often."""
+        """Stop the clock until `resume` has been called as often as `pause`."""
         self._pause_depth += 1
         if self._pause_depth == 1:
             self._pause_count += 1

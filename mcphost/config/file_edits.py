@@ -29,7 +29,7 @@ class FileSnapshot(Struct, frozen=True):
 
 
 def read_snapshot(path: Path, limit: int = MAX_FILE_BYTES) -> FileSnapshot:
-    """Return a regular file of at most *limit* bytes.
+    """Read a regular file of at most *limit* bytes, with its metadata.
 
     Raises FileNotFoundError, or ConfigError if it is a symbolic link, no regular file, too large or unreadable.
     """
@@ -200,7 +200,7 @@ def lock_file_blocking(path: Path) -> Generator[None]:
 
 
 def _open_lock_file(path: Path) -> int:
-    """Return a descriptor of the file; negative if it cannot be created: no process can share it then."""
+    """Open the lock file and return its descriptor; -1 if it cannot be created, so that no process can share it."""
     try:
         make_private_directory(path.parent)
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

@@ -102,7 +102,7 @@ def _make_secret(keys: tuple[str, ...], value: str) -> PlaintextSecret:
 
 
 def _find_value(plain: str, path: tuple[str, ...]) -> tuple[int, int]:
-    """Return start and end of the value at *path* in JSON without comments. Raises ConfigError."""
+    """Find the value at *path* in JSON without comments; return its start and end. Raises ConfigError."""
     decoder = json.JSONDecoder()
     at = _skip_whitespace(plain, 0)
     for key in path:
@@ -190,7 +190,7 @@ def _derive_fingerprint(name: str, value: str, iterations: int) -> str:
 
 
 def _is_no_secret(name: str, literal: str) -> bool:
-    """Return whether a value is no secret despite its name: a boolean, a token limit, a path or a URL."""
+    """Return whether a value under a secret-like name is harmless: a boolean, a number of tokens, a path or a URL."""
     text = literal.strip()
     if text.lower() in {"", "true", "false", "none", "enabled", "disabled", "0", "1"}:
         return True

@@ -124,7 +124,7 @@ def configure_litellm(litellm: Any) -> None:
 
 
 class LiteLlmWorker:
-    """Server of commands; each call is one task with its own cancel scope."""
+    """Executes the host's commands; each call runs in a task with its own cancel scope."""
 
     def __init__(self, litellm: Any, writer: EventWriter) -> None:
         self._litellm = litellm
@@ -358,7 +358,7 @@ class StreamSummary:
 
 
 def make_events(call_id: int, chunk: Any, summary: StreamSummary) -> list[worker_protocol.WorkerEvent]:
-    """Return the events of a chunk of litellm, in which every member may be missing or None."""
+    """Convert a chunk of litellm to events. Any member of the chunk may be missing or None."""
     notes: list[worker_protocol.WorkerEvent] = []
     if usage := getattr(chunk, "usage", None):
         summary.set_usage(usage)

@@ -149,7 +149,7 @@ MAX_BATCH_LENGTH = 64 * 1024
 
 
 class EventBatch:
-    """Sender of events in order: the first at once, later ones merged if they arrive in one iteration of the loop.
+    """Sends events in order: the first immediately, later ones merged if they arrive in the same loop iteration.
 
     `put` and `flush` raise AnswerTooLong if *send* does. Use it from the loop's thread; call `flush` before sending an
     event by other means, and `discard` to drop the rest.
@@ -203,7 +203,7 @@ class EventBatch:
 
 
 def merge_events(first: WorkerEvent, second: WorkerEvent) -> WorkerEvent | None:
-    """Return both as one event, or None if they do not continue each other."""
+    """Merge two consecutive pieces of the same text into one event; None if they are of different kinds."""
     match first, second:
         case WorkerTextDelta(), WorkerTextDelta():
             return replace(first, text=first.text + second.text)

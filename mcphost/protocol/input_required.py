@@ -28,7 +28,7 @@ class InputRequiredResult(Result, frozen=True):
 
 
 def parse_input_requests(raw: Raw) -> Generator[None, None, dict[str, InputRequest]]:
-    """Parse `inputRequests` in steps of a few milliseconds; absent or null is {}. Raises MalformedMessage."""
+    """Parse `inputRequests`; absent or null means none. Yield every few milliseconds. Raises MalformedMessage."""
     if not is_set(raw):
         return {}
     try:

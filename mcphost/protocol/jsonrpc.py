@@ -139,7 +139,7 @@ def parse_message(line: bytes | bytearray | memoryview | Raw) -> JsonRpcMessage:
 
 
 def parse_message_in_steps(line: bytes) -> Generator[None, None, JsonRpcMessage]:
-    """Parse one message as `parse_message` does, in steps of a few milliseconds. Raises MalformedMessage."""
+    """Parse one message as `parse_message` does; yield every few milliseconds. Raises MalformedMessage."""
     yield from check_message(line)
     answer = _parse_large_response(line)
     if answer is not None:

@@ -96,7 +96,7 @@ _REQUEST_TYPES: dict[str, type[Any]] = {kind.METHOD: kind for kind in (CreateMes
 
 
 def parse_server_request(method: str, params: Raw) -> Generator[None, None, ServerRequest]:
-    """Parse a server's request in steps. Raises MalformedMessage if it is unknown or invalid."""
+    """Parse a server's request; yield every few milliseconds. Raises MalformedMessage if it is unknown or invalid."""
     kind = _REQUEST_TYPES.get(method)
     if kind is None:
         raise MalformedMessage(f"The server asked for {method!r}, which is not known.")

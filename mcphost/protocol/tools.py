@@ -86,7 +86,7 @@ class CallToolResult(Result, frozen=True):
             raise ValueError("its content is not an array")
 
     def split_content(self) -> tuple[tuple[Raw, ...], int]:
-        """Return the blocks of the content that are read, and the minimum number of further ones."""
+        """Return the content blocks up to the limit, and how many more there are at least."""
         return decode_array(self.raw_content, MAX_BLOCKS, "content")
 
     @property

@@ -121,7 +121,7 @@ class SandboxProcess:
 
 
 def _send_kill(process: Process | None) -> None:
-    """Kill the process without its own method, which would take its exit from the event loop."""
+    """Kill the process by signal. Its own `kill` would reap it, and the event loop would miss its exit."""
     if process is not None and process.returncode is None:
         with suppress(ProcessLookupError):
             os.kill(process.pid, signal.SIGKILL)

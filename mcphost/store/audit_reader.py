@@ -31,7 +31,7 @@ _SELECT = "SELECT " + ", ".join(f'"{name}"' for name in FIELDS) + " FROM ledger"
 
 
 class AuditFilter(Struct, frozen=True, kw_only=True):
-    """Conditions that a row must all meet; `since` is in microseconds since 1970, `text` may be in any name."""
+    """A filter of rows; all conditions must hold. `since` is in microseconds since 1970, `text` is part of a name."""
 
     server: str = ""
     kind: str = ""
@@ -215,7 +215,7 @@ def _check_row(db: sqlite3.Connection, last: AuditPosition, fields: dict[str, An
 
 
 def _find_original_number(db: sqlite3.Connection, fields: dict[str, Any]) -> int:
-    """Return the number with which exactly this row was written, or 0 if it is unknown."""
+    """Return the number under which a row with this content was originally written, or 0 if unknown."""
     row = db.execute("SELECT seq FROM ledger WHERE hash = ?", (fields["prev"],)).fetchone()
     before = 0 if fields["prev"] == INITIAL_HASH else row[0] if row else None
     for number in {before + 1} if before is not None else set[int]():

@@ -365,7 +365,7 @@ def _make_first_record() -> AuditRecord:
 
 
 def _make_record(entry: AuditEntry) -> AuditRecord:
-    """Return the entry's record, made once: a retry writes the same record."""
+    """Build the record of an entry, once, so that a retry writes the same record."""
     if entry.record is None:
         try:
             record = entry.factory()

@@ -54,7 +54,7 @@ class BoundedQueue(WakeupFuture):
 
     @property
     def is_full(self) -> bool:
-        """Whether no further message is accepted, whatever its size."""
+        """Whether the queue accepts no more messages, not even small ones."""
         return len(self._items) >= self._limit
 
     def put(self, message: JsonRpcMessage) -> bool:
@@ -131,7 +131,7 @@ class Throttle:
 
 
 async def run_steps_cooperatively(steps: Generator[None, None, T]) -> T:
-    """Run a generator in steps, letting other tasks run in between, and return its return value."""
+    """Run a generator to its end, letting other tasks run between its steps; return its return value."""
     while True:
         try:
             next(steps)

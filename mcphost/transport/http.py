@@ -293,7 +293,7 @@ class HttpChannel:
     async def parse_body(self, data: bytes) -> list[JsonRpcMessage]:
         """Return the messages in one body; malformed ones are counted, reported once and dropped.
 
-        Long bodies are parsed in steps, so that other tasks run meanwhile. Raises JsonLimitExceeded for a body that is
+        While a long body is parsed, other tasks run in between. Raises JsonLimitExceeded for a body that is
         too large, and MalformedMessage after 10,000 malformed messages.
         """
         members: list[bytes | Raw] = [data]

@@ -67,9 +67,9 @@ class LineSplitter:
 
 
 class LineBacklog:
-    """A backlog of lines for callbacks: few lines are handled at once; otherwise `pause` stops the input.
+    """Passes lines to a callback: a few immediately; more of them in slices of time, with the input paused.
 
-    A line over 64 KB is handled in steps, letting other tasks run in between.
+    A line over 64 KB is handled in several steps, between which other tasks run.
     """
 
     def __init__(

@@ -236,7 +236,7 @@ class Multiplexer:
         return result
 
     def receive_line_in_steps(self, line: bytes) -> Generator[None]:
-        """Handle one long line in steps of a few milliseconds; never raise for its content."""
+        """Handle one long line; yield every few milliseconds. Never raises for its content."""
         if self._connection_error is not None:
             return
         if line.startswith(_BYTE_ORDER_MARK):

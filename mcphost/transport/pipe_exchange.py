@@ -204,7 +204,7 @@ class PipeExchange(WakeupFuture):
         return self._error
 
     def fail_later(self, error: ServerError | None = None) -> None:
-        """Fail soon, after an invalid response that makes further waiting pointless.
+        """End the exchange shortly, because an invalid response arrived and no other will follow.
 
         Without *error*, it was a response whose id has another type.
         """

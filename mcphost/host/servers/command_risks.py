@@ -98,7 +98,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _join_names(names: Sequence[str]) -> str:
-    """Join the names with "and"; of many names, give the first and the number of the rest."""
+    """Join names with "and"; for many, name the first ones and count the others."""
     shown = [sanitize(name[:100], keep_newlines=False) for name in names[:_MAX_NAMES]]
     if len(names) > _MAX_NAMES:
         return f"{', '.join(shown)} and {len(names) - _MAX_NAMES} more"

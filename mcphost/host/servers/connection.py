@@ -67,7 +67,7 @@ class ConnectionParts(NamedTuple):
 
 
 class ServerConnection:
-    """One configured server; `run` is its task, and any task of the host may call the rest."""
+    """One configured server. A single task calls `run`; every other method may be called from any task."""
 
     def __init__(
         self,

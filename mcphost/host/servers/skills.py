@@ -92,7 +92,7 @@ class Skills:
         return self._servers.find(server).digest
 
     def account(self, server: str) -> str:
-        """Return the account that skills are read with; see ServerConnection."""
+        """Return the account with which this server's skills are read."""
         return self._servers.find(server).account
 
     async def list_skills(self, server: str) -> tuple[Skill, ...]:

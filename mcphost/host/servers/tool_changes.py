@@ -112,7 +112,7 @@ MAX_QUESTION_TOOLS = 200
 
 
 class ToolDigests(Struct, frozen=True):
-    """Digests of a listing by name: of each tool's bytes, and of the canonical form where needed."""
+    """Digests of the tools of one listing, by tool name: of the raw bytes, and where needed of the canonical form."""
 
     raw: dict[str, str]
     canonical: dict[str, str]

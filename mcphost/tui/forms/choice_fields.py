@@ -29,7 +29,7 @@ def _describe_missing(field: Field) -> str:
 
 
 class TristateCheckbox(Checkbox, inherit_bindings=False):
-    """Yes, no, or neither, which is not sent."""
+    """A checkbox with a third state: neither yes nor no, in which case the field is not sent."""
 
     DEFAULT_CSS: ClassVar[str] = """
     TristateCheckbox, TristateCheckbox:focus { border: none; padding: 0 1; background-tint: $foreground 0%; }
