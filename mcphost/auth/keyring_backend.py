@@ -98,6 +98,8 @@ class _KeyringCall:
     def __init__(self, work: Callable[[], Any]) -> None:
         self.done = anyio.Event()
         self.started_at = anyio.current_time()
+        self.is_overdue = False
+        """Whether the task that made the call gave up waiting."""
         self.value: Any = None
         self.error: Exception | None = None
         self._work = work
@@ -247,8 +249,12 @@ class KeyringBackend:
 
     # -- on the event loop
     async def _run_in_thread(self, work: Callable[[], T]) -> T:
-        last = self._last_call
-        if last is not None and not last.done.is_set() and anyio.current_time() - last.started_at > self._timeout:
+        last, call = self._last_call, None
+        if (
+            last is not None
+            and not last.done.is_set()
+            and (last.is_overdue or anyio.current_time() - last.started_at > self._timeout)
+        ):
             raise McpHostError("The keyring still does not answer.", UNLOCK_HINT)
         try:
             with anyio.fail_after(self._timeout):
@@ -258,6 +264,8 @@ class KeyringBackend:
                     call = self._last_call = _KeyringCall(lambda: self._call_with_retries(work))
                     await call.done.wait()
         except TimeoutError as error:
+            if call is not None:
+                call.is_overdue = True  # it began a moment after the time limit did, so its age does not show that
             raise McpHostError(f"The keyring did not answer within {self._timeout:g} s.", UNLOCK_HINT) from error
         if isinstance(call.error, McpHostError):
             raise call.error
