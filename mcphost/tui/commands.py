@@ -49,7 +49,7 @@ def explain_unknown_command(text: str, names: Iterable[str]) -> str:
 
 
 def build_completions(kind: str, views: "Iterable[ServerView]") -> list[CompletionItem]:
-    """Return the completions for the popup that *trigger* opens."""
+    """Return the completions for the popup of *kind*: "/" commands and prompts, "@" resources, "!" tools."""
     match kind:
         case "/":
             commands = [

@@ -44,7 +44,7 @@ class QuestionCard(Widget):
     def set_texts(self, title: str, lines: tuple[str, ...], queue_position: str) -> None:
         """Set the texts, all sanitized.
 
-        *title* says who wants what, *lines* are the subject, *waiting* is the number of questions.
+        *title* says who wants what, *lines* what it is about, *queue_position* how many questions wait.
         """
         if (title, lines, queue_position) != self._texts:
             self._texts = (title, lines, queue_position)

@@ -115,7 +115,7 @@ class FormRow(Vertical):
     def __init__(self, field: Field, value: Any, width: int, *, shows_name: bool = True) -> None:
         """Create a row; *width* is for the title until the form knows the width, so that each frame shows it.
 
-        *named*: the name is a server's and is shown beside a different title.
+        *shows_name*: show the name, which a server chose, beside a title that differs from it.
         """
         super().__init__()
         self.field = field
@@ -286,14 +286,14 @@ class Form(Vertical):
         fields: tuple[Field, ...],
         values: Mapping[str, Any] | None = None,
         *,
-        ident: str | None = None,
+        widget_id: str | None = None,
         shows_names: bool = True,
     ) -> None:
         """Create a form; *values* by field name; a field that is missing or None starts empty, whatever its default.
 
-        *named*: the names are those of a server or a tool, and are shown beside titles.
+        *shows_names*: show the names, which a server or a tool chose, beside titles that differ from them.
         """
-        super().__init__(id=ident)
+        super().__init__(id=widget_id)
         self.fields = fields
         given = values or {}
         self._widest_label = max(

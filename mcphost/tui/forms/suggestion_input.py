@@ -29,8 +29,8 @@ class SuggestionLine(OrderedInput):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+space", "suggest", show=False)]
 
-    def __init__(self, owner: "SuggestionInput", ident: str) -> None:
-        super().__init__(id=ident, compact=True)
+    def __init__(self, owner: "SuggestionInput", widget_id: str) -> None:
+        super().__init__(id=widget_id, compact=True)
         self._owner = owner
 
     async def _on_key(self, event: events.Key) -> None:
@@ -62,9 +62,9 @@ class SuggestionInput(Vertical):
     }
     """
 
-    def __init__(self, ident: str, source: SuggestionSource | None = None) -> None:
+    def __init__(self, input_id: str, source: SuggestionSource | None = None) -> None:
         super().__init__()
-        self._ident = ident
+        self._input_id = input_id
         self._source = source
         self._suggestions: list[str] = []
         self._accepted_value: str | None = None
@@ -72,7 +72,7 @@ class SuggestionInput(Vertical):
 
     def compose(self) -> ComposeResult:
         """Create the widgets."""
-        yield SuggestionLine(self, self._ident)
+        yield SuggestionLine(self, self._input_id)
 
     @property
     def line(self) -> SuggestionLine:

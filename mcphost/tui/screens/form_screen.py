@@ -44,7 +44,7 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
         self._shown_at = monotonic()
 
     def was_hidden(self, seconds_ago: float) -> bool:
-        """Return whether the form was not yet visible *seconds* ago: nothing unseen can be confirmed."""
+        """Return whether the form was hidden *seconds_ago* seconds ago: a key from then must not confirm it."""
         return self._shown_at is None or monotonic() - seconds_ago < self._shown_at
 
     def headline(self) -> str:

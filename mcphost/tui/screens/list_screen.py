@@ -177,7 +177,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.query_one("#icon", ImageView).show_image(find_drawable(icons, dark=theme.dark))
 
     def show_about(self, content: Content | list[tuple[str, str]]) -> None:
-        """Show what is known about the entry: text, or *facts* as aligned name-value pairs."""
+        """Show what is known about the entry: text, or a list of pairs as aligned names and values."""
         self._about_content = content
         pane = self.query_one("#about", Static)
         wide = pane.content_size.width or self.size.width

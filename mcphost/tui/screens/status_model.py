@@ -53,7 +53,7 @@ class StatusModel:
     def build_status(
         self, host: "Host", views: tuple[ServerView, ...], *, phase: str, pending_questions: int, demo: bool
     ) -> TopBarStatus:
-        """Return the status line; *phase* is the turn's phase, *waiting* the number of open questions."""
+        """Return the status line; *phase* is what the turn is doing, *pending_questions* how many wait."""
         model = host.model_selection.model
         window = model.facts.context_window if model is not None else 0
         elapsed = monotonic() - self._turn_started_at

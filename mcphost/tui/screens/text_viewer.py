@@ -45,9 +45,9 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
         load_full_text: Callable[[], Awaitable[str]] | None = None,
         sections: Sequence[Section] = (),
     ) -> None:
-        """Create the viewer; *seen* is called once, when the last row was visible.
+        """Create the viewer; *on_end_shown* is called once, when the last row was visible.
 
-        *whole* returns the text of which this is a part. *sections* are shown in place of *text*.
+        *load_full_text* returns the full text if *text* is only its beginning. *sections* are shown in place of *text*.
         """
         super().__init__()
         self._full_text_loader = load_full_text

@@ -32,7 +32,7 @@ class TranscriptBlock:
 
     @property
     def is_running(self) -> bool:
-        """Return whether it changes with time."""
+        """Return whether the block changes with time and must be redrawn."""
         return False
 
     def render(self, width: int) -> list[PrefixedContent]:
@@ -66,7 +66,7 @@ def _estimate_rows(text: str, width: int) -> int:
 
 
 def justify_ends(left: Content, right: Content, width: int) -> Content:
-    """Return two contents at both ends of a row; the left one is truncated if they do not fit."""
+    """Place one content at the left end of a row and one at the right end; truncate the left one if they do not fit."""
     room = width - right.cell_length - 1
     if left.cell_length > room:
         left = left.truncate(max(1, room), ellipsis=True)

@@ -1,4 +1,4 @@
-"""Syntax highlighting in few, calm styles; imported with the first code block."""
+"""Syntax highlighting with a few muted styles; imported with the first code block."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -50,7 +50,7 @@ STYLES: Mapping[Any, str] = {
 
 
 def highlight(code: str, language: str) -> Content:
-    """Return code with its first tokens highlighted; plain for an unknown language."""
+    """Highlight the first tokens of code, as many as a time limit allows; none if the language is unknown."""
     if language.lower() not in LANGUAGES:
         return Content(code)
     end = thread_time() + _MAX_SECONDS  # the first code block of a language imports its lexer, which counts as well

@@ -26,7 +26,7 @@ _PREFIX = "▎   "
 
 
 def detect_image(part: "ImagePart") -> "ImageInfo | None":
-    """Return format and size from the first bytes; None if it is no supported image."""
+    """Detect format and size of an image from its first bytes; None if it is not supported."""
     from mcphost.sandbox.image_formats import HEADER_BYTES, identify_image
 
     try:
@@ -52,7 +52,7 @@ class ImageCard(TranscriptBlock):
         self._failed_width = 0  # the width at which it could not be drawn; its space is kept there
 
     def _cell_size(self, width: int) -> tuple[int, int]:
-        """Return its columns and rows."""
+        """Return the columns and rows that the image takes at this width."""
         from mcphost.sandbox.image_formats import fit_size
 
         columns, pixels = fit_size(
@@ -75,7 +75,7 @@ class ImageCard(TranscriptBlock):
         return sides
 
     def set_drawing(self, sides: tuple[int, int], width: int, answer: "DecodedImage | str") -> bool:
-        """Set the decoded image or the error; return False if another size is needed meanwhile."""
+        """Set the decoded image or the error. Return False if it must be decoded in another size."""
         if self._requested_size != sides:
             return False
         if isinstance(answer, str):

@@ -113,7 +113,7 @@ class BlockLayout:
         self._update_heights(len(self.blocks) - 1)
 
     def measure(self, index: int) -> int:
-        """Draw a block; return the difference from its estimated height."""
+        """Draw a block; return by how many rows its height differs from the estimate."""
         block = self.blocks[index]
         before = block.height
         self.get_strips(index)
@@ -168,7 +168,7 @@ def list_plain_lines(block: TranscriptBlock, width: int) -> list[str]:
 
 
 class BlockRenderer:
-    """What rendering needs: width, base style, style lookup, styles of the current block and the selection."""
+    """Renders blocks to strips at one width, with the base style, a lookup of styles, and the selection."""
 
     def __init__(
         self,
@@ -237,7 +237,7 @@ def _offset_segment(segment: Segment, line: int) -> Segment:
 
 def _shift_selection(selection: Selection | None, base: int) -> Selection | None:
     def move(offset: Offset | None) -> Offset | None:
-        """Return the offset moved by the block's first line."""
+        """Return the offset relative to the first line of the block."""
         return None if offset is None else Offset(max(0, offset.x), offset.y - base)
 
     return None if selection is None else Selection(move(selection.start), move(selection.end))

@@ -39,7 +39,7 @@ _MAX_CELLS = 4_000
 
 
 class MarkdownFragment(NamedTuple):
-    """A finished piece of a stream; `joined`: without a blank line before it."""
+    """A finished piece of a stream. `joined` means that no blank line separates it from the piece before."""
 
     source: str
     is_joined: bool
@@ -141,7 +141,7 @@ def _inline_style(opener: "Token") -> Style | str:
 
 
 class _Builder:
-    """Collector of pieces from the tokens of one source."""
+    """Builds the rendered pieces from the tokens of one Markdown source."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -300,7 +300,7 @@ def _render_table_as_list(build: _Builder, rows: list[list[Content]]) -> None:
 
 
 def is_too_complex(source: str) -> bool:
-    """Return whether the source is shown unparsed, because parsing would be slow."""
+    """Return whether the source would be slow to parse, and is therefore shown as plain text."""
     if len(source) > 2 * MAX_SOURCE or sum(map(source.count, "[*_`|")) > _MAX_MARKS:
         return True
     if source.count("]:") > _MAX_REFERENCES or source.count("\n") > _MAX_LINES:
@@ -311,7 +311,7 @@ def is_too_complex(source: str) -> bool:
 
 
 def find_cut(source: str, size: int) -> int:
-    """Return where to cut a text of more than *size* characters: after a line, else after a word, else anywhere."""
+    """Return where to split a text within *size* characters: after a line, else after a word, else anywhere."""
     for mark in ("\n", " "):
         at = source.rfind(mark, size // 2, size)
         if at >= 0:

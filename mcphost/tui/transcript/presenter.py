@@ -64,7 +64,7 @@ def build_image_cards(images: Iterable[ImagePart]) -> list[TranscriptBlock]:
 def build_blocks(
     messages: Iterable[Message], can_draw_images: Callable[[], bool] = lambda: False
 ) -> list[TranscriptBlock]:
-    """Return the blocks of a stored conversation, with its images if *drawn*."""
+    """Return the blocks of a stored conversation, with its images if the terminal can draw them."""
     out: list[TranscriptBlock] = []
     cards: dict[str, ToolCard] = {}
     speaking = False

@@ -1,4 +1,4 @@
-"""Open end of a stream: text that still grows, and its finished parts."""
+"""Streamed text: its end, which still grows, and the parts before it, which are finished."""
 
 from typing import TYPE_CHECKING
 
@@ -41,7 +41,7 @@ class StreamingText:
         return self.tail
 
     def flush(self) -> list[TranscriptBlock]:
-        """Take the pending text in; return the blocks to append after the tail, the last of them the new tail."""
+        """Add the pending text to the tail; return the blocks to append, the last of which is the new tail."""
         text = "".join(self.pending)
         self.pending.clear()
         out: list[TranscriptBlock] = []

@@ -37,7 +37,7 @@ _UNFOLDED_ROWS = 200
 
 
 def format_value(value: Any) -> str:
-    """Return an argument for people: text as it is, everything else as JSON."""
+    """Format an argument for display: a text unchanged, any other value as JSON."""
     if isinstance(value, str):
         return value
     from mcphost.serialization import dumps  # imported with the first card, not with the first frame
@@ -55,7 +55,7 @@ def render_progress_bar(share: float, cells: int = 12) -> str:
 
 
 class ToolCard(TranscriptBlock):
-    """The card; its owner sets state, progress and result, and calls `invalidate`."""
+    """A card for one tool call. Its owner sets the state, progress and result, then calls `invalidate`."""
 
     can_step = True
 
@@ -85,7 +85,7 @@ class ToolCard(TranscriptBlock):
         self.invalidate()
 
     def finish(self, outcome: str, text: str, seconds: float, result_file: str = "") -> None:
-        """Mark the call as ended; *kept* is the file with the whole of a result that is too large for the model."""
+        """Mark the call as ended. *result_file* has the whole result if it was too large for the model."""
         self.state, self.result, self.seconds, self.result_file = outcome, text, seconds, result_file
         self.invalidate()
 
@@ -202,7 +202,7 @@ class ToolCard(TranscriptBlock):
         return None
 
     def sections(self) -> Sequence[Section]:
-        """Return the result and the arguments; neither can imitate the other's heading."""
+        """Return the result and the arguments as separate sections, so that neither can imitate the other's heading."""
         given = {"": self.raw} if self.arguments is None else self.arguments
         if not given:
             return ()

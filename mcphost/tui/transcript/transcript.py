@@ -88,7 +88,7 @@ class Transcript(ScrollView, can_focus=True):
         return max(20, self.size.width - 3)
 
     def add(self, block: TranscriptBlock) -> None:
-        """Append a block; the open end of a stream is finished."""
+        """Append a block, and finish the streamed text before it."""
         self.close_tail()
         self._append(block)
         self._update_view()
@@ -237,7 +237,7 @@ class Transcript(ScrollView, can_focus=True):
             self._is_own_scroll = False
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Follow the end only while the user stays there."""
+        """Keep following the end of the conversation only while the user stays at it."""
         super().watch_scroll_y(old_value, new_value)
         if not self._is_own_scroll and round(old_value) != round(new_value):
             self.is_following = round(new_value) >= self.max_scroll_y
@@ -437,7 +437,7 @@ class Transcript(ScrollView, can_focus=True):
             self._spinner_timer = self.set_timer(_SPIN_SECONDS, self.advance_spinner)
 
     def advance_spinner(self) -> None:
-        """Draw the first row of each visible running tool and nothing else: a call may take hours."""
+        """Redraw only the first row of each visible running tool, because a call may take hours."""
         self._spinner_timer = None
         first = max(0, len(self.blocks) - _MAX_SPINNER_BLOCKS)
         running = [index for index in range(first, len(self.blocks)) if self.blocks[index].is_running]
