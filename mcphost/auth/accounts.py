@@ -111,7 +111,7 @@ class Account(Struct, frozen=True, kw_only=True):
     scopes: tuple[str, ...] = ()
     expires: float = 0
     monotonic_expiry: float = field(default=0, name="ends")
-    """When it expires by the clock of `auth.token_expiry` in this process; 0 before its first use here."""
+    """When it expires, by `TokenAges` of this process; 0 before its first use here."""
     is_renewable: bool = field(default=False, name="renews")
     client_kind: str = field(default="", name="client")
     is_stored: bool = field(default=True, name="kept")

@@ -35,8 +35,8 @@ class AuthorizationResponse(Struct, frozen=True):
 def parse_authorization_response(url: str) -> AuthorizationResponse:
     """Return the parameters of a redirect URL, or of its query alone.
 
-    Only an accepted value is registered as a secret (see `auth.code_flow`); otherwise any web page could have words of
-    the output redacted.
+    Only an accepted value is registered as a secret, by `auth.authorization_flow`; otherwise any web page could
+    have words of the output redacted.
     """
     text = url.strip()[:MAX_REQUEST_BYTES]
     query = text.partition("#")[0].rpartition("?")[2]

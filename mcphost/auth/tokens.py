@@ -74,7 +74,7 @@ class TokenSet(Struct, frozen=True):
 
     @property
     def monotonic_expiry(self) -> float:
-        """When it expires by the clock of `auth.token_expiry`, always the same value; 0 if unknown."""
+        """When it expires, by `suspend_aware_time`, always the same value; 0 if unknown."""
         issued = token_ages.issue_time(self.access, self.issued)
         return issued + self.lifetime if self.expires and issued > -math.inf else 0.0
 

@@ -82,7 +82,7 @@ class StatelessSession:
     ) -> None:
         """Create a session; *has_parameter_headers* is True over HTTP, where headers may mirror arguments.
 
-        *trace* is the trace context of every request (see `client.trace_context`). *credential* returns a digest of the
+        *trace* is the trace context of every request (see `client.capabilities`). *credential* returns a digest of the
         token that requests are sent with; private results are cached for that token only.
         """
         self._channel = channel
