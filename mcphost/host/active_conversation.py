@@ -1,4 +1,4 @@
-"""The open conversation: its messages are saved as it grows, or kept in memory if saving fails."""
+"""The open conversation: each message is saved when it is added, or kept in memory while saving fails."""
 
 import secrets
 import time
@@ -14,7 +14,7 @@ TITLE_CHARS = 80
 
 
 class Conversation:
-    """The messages of one conversation; `append` is the only way to change them."""
+    """The messages of one conversation; `append` is the only way to add one."""
 
     def __init__(self, store: ConversationStore, on_store_error: Callable[[StoreError], None]) -> None:
         self.id = ""
@@ -29,7 +29,7 @@ class Conversation:
     async def load(
         cls, store: ConversationStore, on_store_error: Callable[[StoreError], None], conversation_id: str
     ) -> "Conversation | None":
-        """Return a stored conversation, or None for an unknown id. Raises StoreError."""
+        """Load a stored conversation; return None if the id is unknown. Raises StoreError."""
         messages = await store.load(conversation_id)
         if messages is None:
             return None
@@ -41,7 +41,11 @@ class Conversation:
         return conversation
 
     async def append(self, message: Message, model: str = "") -> Message:
-        """Add a message. On return it is on disk, or the user was notified that saving failed."""
+        """Add a message and save it; return it with its time set.
+
+        If saving fails, the message stays in memory, *on_store_error* was called for the first failure, and the next
+        call saves it too. *model* is the name of the model in use.
+        """
         message = message if message.at else replace(message, at=time.time())
         if not self.id:
             self.id = secrets.token_hex(6)
@@ -61,7 +65,10 @@ class Conversation:
         return message
 
     async def save_draft(self, message: Message) -> None:
-        """Save an unfinished answer, so that a crash loses at most a second of it."""
+        """Save an unfinished answer of the model, so that a crash does not lose it.
+
+        Does nothing while saving fails.
+        """
         if self._is_failing or self._unsaved:
             return
         try:
@@ -72,9 +79,9 @@ class Conversation:
 
 
 class ActiveConversation:
-    """Holder of the open conversation, shared by all parts that need the current one.
+    """Reference to the open conversation, shared by all parts of the host.
 
-    It is replaced only while no turn is running.
+    Another conversation can be opened only while no turn is running.
     """
 
     def __init__(self, store: ConversationStore, events: EventBus) -> None:
@@ -87,12 +94,12 @@ class ActiveConversation:
 
     @property
     def id(self) -> str:
-        """The id, "" until the first message."""
+        """The id of the open conversation, "" until the first message."""
         return self.current.id
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """The messages, oldest first."""
+        """The messages of the open conversation, oldest first."""
         return tuple(self.current.messages)
 
     def require_idle(self) -> None:
@@ -101,11 +108,14 @@ class ActiveConversation:
             raise UsageError("A turn is running.", "Stop it first.")
 
     def on_replaced(self, listener: Callable[[], object]) -> None:
-        """Call *listener* whenever another conversation was opened."""
+        """Register a listener that is called after each switch to another conversation."""
         self._listeners.append(listener)
 
     async def open(self, conversation_id: str) -> None:
-        """Open a stored conversation. Raises UsageError for an unknown id or while a turn is running, StoreError."""
+        """Open a stored conversation.
+
+        Raises UsageError for an unknown id or while a turn is running, and StoreError if it cannot be loaded.
+        """
         self.require_idle()
         conversation = await Conversation.load(self._store, self._events.report_error, conversation_id)
         if conversation is None:

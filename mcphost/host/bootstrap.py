@@ -1,6 +1,7 @@
-"""Composition of the host: the only place that knows every class.
+"""Composition root of the host: the only module that knows every class.
 
-What only the first message, call or use of grants needs is imported and created then: a chat connects servers earlier.
+Parts that are needed only by the first message or tool call are imported and created on first use, so that a chat
+connects to its servers sooner.
 """
 
 from functools import cached_property, partial
@@ -64,9 +65,10 @@ def build_host(  # noqa: PLR0913 - what the program supplies; the rest is built 
     results: ResultStore | None = None,
     events: EventBus | None = None,
 ) -> Host:
-    """Return a host that is not entered.
+    """Build a host; the caller must enter it with `async with`.
 
-    *open_url* opens an address in a browser; None leaves it to the frontend.
+    *open_url* opens an address in a browser; if it is None, the frontend has to open addresses. Without *audit*, the
+    log is kept in memory; without *results*, truncated results are not stored.
     """
     core = _create_core(
         config,
@@ -115,7 +117,7 @@ def build_host(  # noqa: PLR0913 - what the program supplies; the rest is built 
 
 
 class _Core(NamedTuple):
-    """What most parts use; `frontend` records each answer in the audit log."""
+    """The parts that most others need; `frontend` is wrapped so that each answer is recorded in the audit log."""
 
     config: HostConfig
     store: Database
@@ -191,7 +193,7 @@ def _create_servers(
 
 
 class _LateGrants:
-    """The grants, with the matching of rules and the validation of schemas that they use."""
+    """The active grants, and the rule matcher and schema validator that they need, each created on first use."""
 
     def __init__(self, core: _Core) -> None:
         self._core = core
@@ -224,7 +226,7 @@ class _LateGrants:
 
 
 class _LateParts:
-    """The parts from a message to a result, and the user's own calls, grants and accounts."""
+    """The parts that run turns and tool calls, and those for grants and accounts, each created on first use."""
 
     def __init__(
         self, core: _Core, late_grants: _LateGrants, servers: Servers, startup: ServerStartup, opener: SessionOpener

@@ -1,6 +1,6 @@
 """Events of the host as immutable values; their tags are the event names of `mcphost pipe`.
 
-Texts of servers and models are unchanged: a frontend sanitizes them before display.
+Texts from servers and models are unsanitized: a frontend must sanitize them before display.
 """
 
 from collections import deque
@@ -22,13 +22,14 @@ ServerStateName = Literal[
 
 
 class HostEvent(Struct, frozen=True, tag_field="event"):
-    """The base class of events; `AnyEvent` is the union of all."""
+    """The base class of all host events; `AnyEvent` is their union."""
 
 
 class ServerState(HostEvent, frozen=True, tag="server_state"):
-    """The state of a server; `detail` is one sentence for people, `hint` the next step.
+    """The current state of a server; `detail` describes it in one sentence, `hint` suggests what the user can do.
 
-    `account` is the signed-in account, "" for none. `quarantined` counts changed tools in quarantine.
+    `tools`, `resources` and `prompts` are counts. `account` is the signed-in account, "" for none. `quarantined` is the
+    number of changed tools that wait for the user's review.
     """
 
     server: str
@@ -45,7 +46,7 @@ class ServerState(HostEvent, frozen=True, tag="server_state"):
 
 
 class CatalogChanged(HostEvent, frozen=True, tag="tools_changed"):
-    """The tools of a server changed; counts as in ServerState."""
+    """The tools of a server changed: the names of the added, removed and changed ones."""
 
     server: str
     added: tuple[str, ...] = ()
@@ -62,7 +63,11 @@ class ToolToggled(HostEvent, frozen=True, tag="tool_switched"):
 
 
 class AutoApprovalChanged(HostEvent, frozen=True, tag="autonomy", kw_only=True):
-    """The auto-approve mode changed (`on`, or off with `why`) or approved a call."""
+    """The auto-approve mode was turned on or off, or approved a call; `why` is the reason it was turned off.
+
+    While it is on, `tools` and `servers` are covered by it, and `calls_left`, `seconds_left` and `tokens_left` remain
+    of the budget; `calls` is the number of calls in the whole budget.
+    """
 
     on: bool
     why: str = ""
@@ -75,7 +80,11 @@ class AutoApprovalChanged(HostEvent, frozen=True, tag="autonomy", kw_only=True):
 
 
 class FolderInfo(Struct, frozen=True, kw_only=True):
-    """A folder of `host.server_requests.root_list`; `uri` is empty unless it is available to servers."""
+    """A folder that may be shared with servers; `uri` is empty if it cannot be shared now.
+
+    `source` is where it was configured, `keep` the scope of the user's edit. `why` explains why it is unavailable,
+    `warning` why sharing it is a risk; the fields are those of `host.server_requests.root_list.RootFolder`.
+    """
 
     path: str
     name: str
@@ -89,13 +98,13 @@ class FolderInfo(Struct, frozen=True, kw_only=True):
 
 
 class RootsChanged(HostEvent, frozen=True, tag="roots"):
-    """The list of shared folders changed, because the user edited it or because a folder appeared or vanished."""
+    """The list of shareable folders changed: the user edited it, or a folder appeared or vanished."""
 
     folders: tuple[FolderInfo, ...]
 
 
 class RootsShared(HostEvent, frozen=True, tag="roots_told"):
-    """A server received these folders as file: URIs, or was `refused` and keeps what it had."""
+    """The folders that a server has received, as file: URIs; `refused` if the user declined its last request."""
 
     server: str
     uris: tuple[str, ...]
@@ -103,9 +112,10 @@ class RootsShared(HostEvent, frozen=True, tag="roots_told"):
 
 
 class ServerLog(HostEvent, frozen=True, tag="log"):
-    """A log message, a warning of the host (`source` "client") or a line of error output ("stderr").
+    """A log line about a server: its own message, a warning of mcphost ("client"), or its error output ("stderr").
 
-    `logger` is the server's own name; `call` is the call it belongs to, if known.
+    `logger` is the logger name that the server gave; `call` is the id of the tool call that the line belongs to, "" if
+    unknown.
     """
 
     server: str
@@ -117,14 +127,17 @@ class ServerLog(HostEvent, frozen=True, tag="log"):
 
 
 class ResourceChanged(HostEvent, frozen=True, tag="resource_updated"):
-    """A subscribed resource, or something below it, changed; its content was not read again."""
+    """A subscribed resource, or one below it, changed. Its content was not read again."""
 
     server: str
     uri: str
 
 
 class TurnStarted(HostEvent, frozen=True, tag="turn_started"):
-    """A turn began with this saved message. `again` means that the model is asked a second time about it."""
+    """A turn began; `message` is the saved user message.
+
+    `again` means that no message was added: the model is asked again about the last one.
+    """
 
     turn: int
     message: Message
@@ -141,21 +154,21 @@ class RoundStarted(HostEvent, frozen=True, tag="round_started"):
 
 
 class TextDeltaEvent(HostEvent, frozen=True, tag="text_delta"):
-    """The next piece of the model's text; pieces are joined when the reader is slow."""
+    """A chunk of the model's text; chunks are merged while the consumer is slow."""
 
     turn: int
     text: str
 
 
 class ThinkingDeltaEvent(HostEvent, frozen=True, tag="thinking_delta"):
-    """The next piece of the model's reasoning, joined in the same way."""
+    """A chunk of the model's reasoning; chunks are merged while the consumer is slow."""
 
     turn: int
     text: str
 
 
 class ModelRetrying(HostEvent, frozen=True, tag="model_retrying"):
-    """The model request will be retried after `seconds`."""
+    """A request to the model failed with `reason` and will be retried after `seconds`."""
 
     turn: int
     seconds: float
@@ -164,7 +177,7 @@ class ModelRetrying(HostEvent, frozen=True, tag="model_retrying"):
 
 
 class MessageFinished(HostEvent, frozen=True, tag="message_finished"):
-    """The model's message of this round is saved; it is complete, or marked as cut off."""
+    """The model's message of this round was saved, either complete or marked as cut off."""
 
     turn: int
     message: Message
@@ -172,7 +185,11 @@ class MessageFinished(HostEvent, frozen=True, tag="message_finished"):
 
 
 class ToolProposed(HostEvent, frozen=True, tag="tool_proposed"):
-    """The model proposed this call, and consent comes next. `call` is an id, unique in the conversation."""
+    """The model proposed a tool call, which may still need approval.
+
+    `call` is the call's id, unique in the conversation. `arguments` is None if `raw`, the model's text, is not a JSON
+    object.
+    """
 
     call: str
     server: str
@@ -182,9 +199,9 @@ class ToolProposed(HostEvent, frozen=True, tag="tool_proposed"):
 
 
 class ToolStarted(HostEvent, frozen=True, tag="tool_started"):
-    """An approved call (`by`: once, session, always, rule, user) was sent with these arguments.
+    """An approved call was sent with these arguments; `by` is what approved it: once, session, always, rule or user.
 
-    `by` "earlier": an earlier run made the call, and its task, which continued at the server, is followed from now on.
+    `by` "earlier" means that an earlier run sent the call, and its unfinished task is now followed again.
     """
 
     call: str
@@ -195,7 +212,7 @@ class ToolStarted(HostEvent, frozen=True, tag="tool_started"):
 
 
 class ToolProgress(HostEvent, frozen=True, tag="progress"):
-    """Progress of a call; only the latest value is kept when the reader is slow."""
+    """Progress of a call; while the consumer is slow, only the latest value of each call is kept."""
 
     call: str
     server: str
@@ -205,10 +222,10 @@ class ToolProgress(HostEvent, frozen=True, tag="progress"):
 
 
 class ToolFinished(HostEvent, frozen=True, tag="tool_finished"):
-    """A call ended; `text` is the bounded result for people, `seconds` the time since it was sent.
+    """A call ended; `text` is its result as shown to the user, truncated if it is long; `seconds` is its duration.
 
-    `stored_file` is the file with the whole result when the model received only its beginning. `images` are verified
-    images for people, within the total limit for the model.
+    `stored_file` is the file with the whole result if the model received only the beginning, else "". `images` are the
+    images whose bytes were verified and which fit into the size limit.
     """
 
     call: str
@@ -222,9 +239,9 @@ class ToolFinished(HostEvent, frozen=True, tag="tool_finished"):
 
 
 class CallEnded(HostEvent, frozen=True, tag="call_over"):
-    """A call ended while the server's requests with this `number` are still open.
+    """A call ended, but requests that the server made during it and that have this `number` are still open.
 
-    They stay open until they are answered or the server cancels them.
+    They stay open until the user answers them or the server cancels them.
     """
 
     server: str
@@ -232,7 +249,7 @@ class CallEnded(HostEvent, frozen=True, tag="call_over"):
 
 
 class ResultReviewed(HostEvent, frozen=True, tag="result_reviewed"):
-    """The user decided what the model receives of a result: `text`, "" when it is withheld.
+    """The user reviewed a result; `text` is what the model receives, "" if it was withheld.
 
     `stored_file` is as in ToolFinished.
     """
@@ -246,7 +263,10 @@ class ResultReviewed(HostEvent, frozen=True, tag="result_reviewed"):
 
 
 class TurnFinished(HostEvent, frozen=True, tag="turn_finished"):
-    """A turn ended. `usage` is the sum of its rounds; `error` and `hint` describe a failure."""
+    """A turn ended; "rounds" means that the limit of tool rounds was reached.
+
+    `usage` is the sum over its rounds; `error` and `hint` describe a failure.
+    """
 
     turn: int
     outcome: Literal["done", "stopped", "failed", "rounds"]
@@ -259,7 +279,7 @@ NoticeLevel = Literal["info", "warning", "error"]
 
 
 class NoticeEvent(HostEvent, frozen=True, tag="told"):
-    """A sentence for the user, with the next step."""
+    """A notice for the user: one sentence, and a hint on what to do."""
 
     level: NoticeLevel
     text: str
@@ -267,7 +287,7 @@ class NoticeEvent(HostEvent, frozen=True, tag="told"):
 
 
 class ModelChanged(HostEvent, frozen=True, tag="model_changed"):
-    """Another model was selected; `state` is its readiness."""
+    """Another model was selected, or the state of the selected one changed; `detail` explains a failure."""
 
     name: str
     label: str
@@ -276,7 +296,7 @@ class ModelChanged(HostEvent, frozen=True, tag="model_changed"):
 
 
 class ConversationOpened(HostEvent, frozen=True, tag="conversation_opened"):
-    """Another conversation was opened; its messages are in `host.conversation`."""
+    """Another conversation was opened; `messages` is their number, the messages are in `host.conversation`."""
 
     id: str
     title: str
@@ -316,7 +336,7 @@ MAX_LOGS = 1_000
 
 
 class _MergedDeltas:
-    """Consecutive pieces of text, joined only when they are read."""
+    """Consecutive chunks of text, joined when they are read."""
 
     __slots__ = ("first", "parts")
 
@@ -329,7 +349,7 @@ class _MergedDeltas:
 
 
 class _Slot:
-    """A place in a queue for an event that a newer one may replace."""
+    """Queue entry whose event can be replaced by a newer one."""
 
     __slots__ = ("value",)
 
@@ -344,7 +364,7 @@ _EVENTS_PER_YIELD = 64
 
 
 class EventQueue:
-    """A queue of events for one reader, from its creation until it is closed or the host ends."""
+    """Queue of the events published since its creation, for one consumer; iteration ends when it is closed."""
 
     def __init__(self, open_queues: "set[EventQueue]") -> None:
         self._open_queues = open_queues
@@ -357,7 +377,7 @@ class EventQueue:
         open_queues.add(self)
 
     def put(self, event: AnyEvent) -> None:
-        """Add an event; never blocks."""
+        """Add an event without blocking; merge or replace queued text, progress and resource events."""
         if self._closed:
             return
         last = self._queue[-1] if self._queue else None
@@ -386,13 +406,13 @@ class EventQueue:
             self._queue.remove(self._logs.popleft())
 
     def close(self) -> None:
-        """End the iteration after the queued events."""
+        """Close the queue; iteration ends after the events that are already queued."""
         self._closed = True
         self._open_queues.discard(self)
         self._ready.set()
 
     def drain(self) -> list[AnyEvent]:
-        """Return everything queued now, without waiting."""
+        """Remove and return all queued events without waiting."""
         events: list[AnyEvent] = [slot.event() for slot in self._queue]
         self._queue.clear()
         self._progress.clear()
@@ -413,13 +433,13 @@ class EventQueue:
 
 
 class EventBus:
-    """Publishes each event to all open queues."""
+    """Publisher that copies each event to all open queues."""
 
     def __init__(self) -> None:
         self._queues: set[EventQueue] = set()
 
     def subscribe(self) -> EventQueue:
-        """Return a new queue of all events from now on."""
+        """Return a new queue that receives every event published from now on."""
         return EventQueue(self._queues)
 
     def publish(self, event: AnyEvent) -> None:
@@ -428,11 +448,11 @@ class EventBus:
             queue.put(event)
 
     def notify(self, level: NoticeLevel, text: str, hint: str = "") -> None:
-        """Publish one sentence for the user."""
+        """Publish a NoticeEvent for the user."""
         self.publish(NoticeEvent(level, text, hint))
 
     def report_error(self, error: McpHostError) -> None:
-        """Publish an error after which everything continues, such as one of the store."""
+        """Publish an error that does not interrupt anything, such as a failed save."""
         self.notify("error", error.message, error.hint)
 
     def close(self) -> None:
@@ -442,23 +462,26 @@ class EventBus:
 
 
 class EventDispatcher:
-    """Handlers of host events; the handlers of a type run in the order in which they were added."""
+    """Registry that calls handlers by event type; the handlers of one type run in order of registration."""
 
     def __init__(self) -> None:
         self._handlers: dict[type[Any], list[Callable[[Any], None]]] = {}
 
     def add(self, handler: Callable[[Any], None], *types: type[AnyEvent]) -> None:
-        """Add a handler of events of *types*."""
+        """Register a handler for events of *types*."""
         for event_type in types:
             self._handlers.setdefault(event_type, []).append(handler)
 
     def add_all(self, handlers: Mapping[type[AnyEvent], Callable[[Any], None]]) -> None:
-        """Add one handler for each type."""
+        """Register one handler for each event type."""
         for event_type, handler in handlers.items():
             self.add(handler, event_type)
 
     async def run(self, feed: AsyncIterable[AnyEvent]) -> None:
-        """Dispatch events until the feed ends; yield so that a burst does not block key handling. May be cancelled."""
+        """Dispatch events until *feed* ends.
+
+        Other tasks may run after every 64 events, so that a burst does not block key handling. May be cancelled.
+        """
         count = 0
         async for event in feed:
             for handler in self._handlers.get(type(event), ()):

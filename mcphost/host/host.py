@@ -1,4 +1,4 @@
-"""The API of the host for front ends, grouped by subject."""
+"""The API of the host that frontends use."""
 
 from collections.abc import Container
 from dataclasses import dataclass
@@ -67,10 +67,10 @@ class Host:
         return await self.lifetime.__aexit__(kind, error, trace)
 
     def start(self, *, resume_orphaned_tasks: bool = True, only: Container[str] | None = None) -> None:
-        """Connect every enabled server concurrently and prepare the model; return at once.
+        """Start connecting all enabled servers and preparing the model, without waiting for them.
 
-        *only*: the names of the servers to start, None for all. *resume_orphaned_tasks*: follow tasks that an earlier
-        run left at the servers, and report them like manual calls.
+        *only* restricts this to the servers with these names; None starts all. With *resume_orphaned_tasks*, tasks that
+        an earlier run left unfinished at the servers are followed to their end and reported like manual calls.
         """
         self.orphaned_tasks.is_resuming_enabled = resume_orphaned_tasks
         for problem in self.config.problems:
@@ -80,14 +80,14 @@ class Host:
         self.lifetime.start_soon(self.tool_toggles.load, name="switches")
 
     def halt(self) -> bool:
-        """End the auto-approve mode and stop the running turn. Return whether there was anything to stop."""
+        """End the auto-approve mode and stop the running turn; return False if neither was active."""
         auto_approval = self.late_parts.auto_approval.created
         ended = auto_approval is not None and auto_approval.stop("ended by you")
         return self.conversation.stop() or ended
 
     @property
     def accounts(self) -> "Accounts":
-        """The accounts of servers."""
+        """The accounts signed in at servers."""
         return self.late_parts.accounts.get()
 
     @property
@@ -97,21 +97,21 @@ class Host:
 
     @property
     def auto_approval_status(self) -> "AutoApprovalStatus | None":
-        """The active auto-approve mode and its remaining budget, None when off."""
+        """The status of the auto-approve mode with its remaining budget; None while the mode is off."""
         auto_approval = self.late_parts.auto_approval.created
         return None if auto_approval is None else auto_approval.status
 
     @property
     def features(self) -> "ServerFeatures":
-        """Server features besides tools."""
+        """The features of servers other than tools: resources, prompts, skills and completion."""
         return self.late_parts.features.get()
 
     @property
     def grants(self) -> "GrantRegistry":
-        """The user's grants: list, preview, revoke."""
+        """The stored and active grants: list, preview and revoke them."""
         return self.late_parts.grants.get()
 
     @property
     def tools(self) -> "ManualCalls":
-        """The user's own calls of tools."""
+        """Tool calls that the user makes without the model."""
         return self.late_parts.tools.get()

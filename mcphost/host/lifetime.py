@@ -1,4 +1,4 @@
-"""The lifetime of the host: its background tasks, cleanup at its end, and parts that are created on first use."""
+"""The lifetime of the host: background tasks, cleanup functions, and parts created on first use."""
 
 from collections.abc import Awaitable, Callable, Coroutine
 from types import TracebackType
@@ -11,9 +11,10 @@ T = TypeVar("T")
 
 
 class Lifetime:
-    """The root task group of the host, and the cleanup after it, in reverse order of registration.
+    """The root task group of the host and its cleanup functions.
 
-    A task that is started before the host is entered begins when it is entered.
+    A task that is added before the host is entered starts on entry. On exit, all tasks are cancelled, and then the
+    cleanup functions run, the last registered first.
     """
 
     def __init__(self) -> None:
@@ -28,14 +29,14 @@ class Lifetime:
         return self.tasks is not None
 
     def start_soon(self, function: Callable[..., Coroutine[Any, Any, object]], *args: Any, name: str) -> None:
-        """Start a task that ends with the host."""
+        """Start a background task; it is cancelled when the host exits."""
         if self.tasks is None:
             self._waiting.append((function, args, name))
         else:
             self.tasks.start_soon(function, *args, name=name)
 
     def on_close(self, close: Callable[[], Awaitable[None] | None]) -> None:
-        """Register a cleanup function that runs after all tasks ended."""
+        """Register a cleanup function that runs after all tasks have ended."""
         self._closers.append(close)
 
     async def __aenter__(self) -> Self:
@@ -60,7 +61,7 @@ class Lifetime:
 
 
 class Lazy(Generic[T]):
-    """A part of the host that is created, and whose modules are imported, on first use."""
+    """Wrapper that creates a part of the host on first use, so that its modules are imported only then."""
 
     def __init__(self, create: Callable[[], T]) -> None:
         self._create = create
@@ -68,7 +69,7 @@ class Lazy(Generic[T]):
         """The part, None until its first use."""
 
     def get(self) -> T:
-        """Return the part; create it now if this is its first use."""
+        """Return the part, creating it on the first call."""
         if self.created is None:
             self.created = self._create()
         return self.created

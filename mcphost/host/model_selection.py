@@ -1,4 +1,4 @@
-"""The selected model, prepared in the background and changed between turns."""
+"""The selected model: it is prepared in the background and can be replaced between turns."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ CreateModelFn = Callable[[ModelConfig], ChatModel]
 
 
 class ModelSelection:
-    """The selected model."""
+    """The model of the conversation, and a cache of models for other uses such as sampling."""
 
     def __init__(self, factory: CreateModelFn, config: ModelConfig, events: EventBus, lifetime: Lifetime) -> None:
         self.config = config
@@ -24,7 +24,11 @@ class ModelSelection:
         lifetime.on_close(self.close)
 
     def get_model(self, config: ModelConfig) -> ChatModel:
-        """Return a model for use outside the conversation; created once and closed with the others."""
+        """Return a model for use outside the conversation.
+
+        This is the selected model if the names match, else a cached one, which is closed with the host. Raises
+        ModelError.
+        """
         if self.model is not None and config.name == self.config.name:
             return self.model
         if config not in self._cached_models:
@@ -32,7 +36,7 @@ class ModelSelection:
         return self._cached_models[config]
 
     def select(self, config: ModelConfig) -> None:
-        """Select another model and close the old one. Raises ModelError."""
+        """Replace the model, close the old one in the background, and prepare the new one. Raises ModelError."""
         previous, self.model = self.model, self._factory(config) if config.name else None
         self.config = config
         if previous is not None:
@@ -40,7 +44,7 @@ class ModelSelection:
         self.prepare()
 
     def prepare(self) -> None:
-        """Prepare the model in the background and publish its state; return at once."""
+        """Prepare the model in a background task; ModelChanged events report when it is ready or has failed."""
         model = self.model
         if model is None:
             self._events.publish(ModelChanged("", "", "none"))
@@ -49,7 +53,7 @@ class ModelSelection:
             self._lifetime.start_soon(self._prepare, model, name="prepare model")
 
     async def close(self) -> None:
-        """Close all models."""
+        """Close the selected model and all cached ones."""
         for model in (self.model, *self._cached_models.values()):
             if model is not None:
                 await model.close()

@@ -1,4 +1,4 @@
-"""Names of the host's own tools, which no server's tool may have for the model."""
+"""Names of the host's own tools, which are reserved: no tool of a server is offered to the model under them."""
 
 LOAD_SKILL = "load_skill"
 READ_RESULT = "read_result"

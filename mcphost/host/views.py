@@ -1,4 +1,4 @@
-"""Immutable views of servers and their offers for frontends, and which icons of them may be shown."""
+"""Immutable views of servers, catalogs and results for frontends, and checks on icons."""
 
 import binascii
 from collections.abc import Sequence
@@ -22,14 +22,18 @@ from mcphost.unicode_forms import split_url
 
 
 class OutputValidation(Struct, frozen=True):
-    """The outcome of validating a result: `none` if the tool has no schema; otherwise `text` explains it."""
+    """The outcome of checking a result against its tool's output schema.
+
+    `none`: there is no schema; `fits`: the result matches it; `misfit`: it does not; `unchecked`: the check failed.
+    `text` explains a misfit or a failed check.
+    """
 
     outcome: Literal["none", "fits", "misfit", "unchecked"] = "none"
     text: str = ""
 
 
 class Catalog(Struct, frozen=True):
-    """The lists of one server when they were last fetched; `left_out` says which entries were omitted, and why."""
+    """The lists of one server as last fetched; `left_out` has a sentence for each omitted entry."""
 
     tools: Sequence[Tool] = ()
     """Each is decoded on access."""
@@ -42,18 +46,18 @@ class Catalog(Struct, frozen=True):
 
 
 def summarize_catalog(catalog: Catalog) -> str:
-    """Return the number of tools, resources and prompts as a phrase."""
+    """Return the numbers of tools, resources and prompts as a phrase, such as "3 tools, 1 resource, 0 prompts"."""
     kinds = ((catalog.tools, "tool"), (catalog.resources, "resource"), (catalog.prompts, "prompt"))
     return ", ".join(pluralize(len(items), noun) for items, noun in kinds)
 
 
 class ServerView(Struct, frozen=True):
-    """A snapshot of one server.
+    """Snapshot of the state of one server.
 
-    `facts` is None until it is ready; `log` has the newest lines, oldest first. `counts` has the number of dropped,
-    refused or unusual messages since the start, by kind in words. `account` is the sign-in in use, `sign_in_status` the
-    progress of a sign-in, in words. `quarantined` names the changed tools. `known_roots` is what the server received of
-    the user's folders.
+    `facts` is None until the server is ready; `log` has the newest lines, oldest first. `counts` maps a description of
+    unusual messages, such as dropped or refused ones, to their number since the start. `account` is the account in use,
+    `sign_in_status` a sentence on a running sign-in. `quarantined` has the names of changed tools that the user has not
+    accepted. `known_roots` is what the server knows of the user's folders.
     """
 
     config: ServerConfig
@@ -76,12 +80,12 @@ class ServerView(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The configured name."""
+        """The name of the server in the configuration."""
         return self.config.name
 
 
 class ManualCallResult(Struct, frozen=True):
-    """The result of a manual call: raw, as text, and the validation of its structure."""
+    """The result of a manual tool call: as received, rendered as text, and checked against the tool's output schema."""
 
     result: CallToolResult
     text: str
@@ -90,10 +94,10 @@ class ManualCallResult(Struct, frozen=True):
 
 
 class TurnResult(Struct, frozen=True):
-    """The outcome of a turn. `declined` counts refused calls; `error` is empty unless it failed.
+    """The outcome of a turn: the model's last text, the number of declined calls, and the error if it failed.
 
-    `exit_code` is that of a command: 5 when a call was declined, 7 when the model did not finish, for example because
-    its rounds of tool calls were used up.
+    `exit_code` is for a command that runs one turn: 5 when a call was declined, 7 when the model did not finish, for
+    example because the limit of tool rounds was reached.
     """
 
     outcome: str
@@ -110,7 +114,7 @@ _IMAGE_PREFIXES = ("data:image/png;base64,", "data:image/jpeg;base64,", "data:im
 
 
 def parse_icons(raw: Raw) -> tuple[Icon, ...]:
-    """Return the icons of a list; none if the list is invalid."""
+    """Decode a list of icons; return none if the JSON is invalid."""
     try:
         return decode(raw, tuple[Icon, ...], "icons") if is_set(raw) else ()
     except MalformedMessage:
@@ -118,10 +122,10 @@ def parse_icons(raw: Raw) -> tuple[Icon, ...]:
 
 
 def find_drawable(icons: tuple[Icon, ...], *, dark: bool) -> ImagePart | None:
-    """Return an embedded icon, which needs no request, or None.
+    """Return the first icon that can be drawn without a request, or None.
 
-    It is embedded, and its first bytes are the declared PNG, JPEG or WebP (2026-07-28, basic#icons). Icons for the
-    theme are preferred, then icons for any theme.
+    The icon must be embedded as a data: URL, and its first bytes must be the declared PNG, JPEG or WebP (2026-07-28,
+    basic#icons). Icons for the light or dark theme come first, then those for any theme.
     """
     theme = "dark" if dark else "light"
     order = {theme: 0, None: 1}
@@ -138,7 +142,7 @@ def find_drawable(icons: tuple[Icon, ...], *, dark: bool) -> ImagePart | None:
 
 
 def allowed_icons(icons: tuple[Icon, ...], server_url: str) -> tuple[Icon, ...]:
-    """Return the icons that may be shown: embedded ones and, for remote servers, https ones of the same origin."""
+    """Return the icons that may be shown: embedded ones, and https ones from the origin of an https server."""
     return tuple(icon for icon in icons[:ICON_LIMIT] if _is_allowed(icon.src, server_url))
 
 
