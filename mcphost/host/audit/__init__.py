@@ -1,1 +1,1 @@
-"""Audit of questions, decisions and effects."""
+"""The audit log: what mcphost asked, what was decided, and what was done."""

@@ -1,7 +1,7 @@
-"""The audit log: questions, decisions and effects, recorded before they take effect; its only writer.
+"""The audit log: records questions, decisions and actions before they take effect.
 
-A row has digests, sizes and names. Texts and arguments are included only if the user wants that (`[audit] content`),
-without secrets. Everything costly about a row (hashing, redaction, the disk) runs on the store's thread.
+A row has names, sizes and digests. Arguments and texts are recorded only with `[audit] content`, and without secrets.
+Hashing, redaction and disk access run on the store's thread.
 """
 
 import hashlib
@@ -43,11 +43,11 @@ A = TypeVar("A")
 
 
 class AuditSubject(Struct, frozen=True, kw_only=True):
-    """The subject of a decision or an effect.
+    """What a decision or an action is about.
 
-    `kind`: tool, sampling, form, url, process, connection, browser, sign_in, account, trust, roots, skill, drift, mode,
-    grant, file. `name` is the thing itself, such as a tool's name; `call` the model's id of the call; `definition` the
-    digest of the tool's definition, or of how the server is started.
+    `kind` is one of tool, sampling, form, url, process, connection, browser, sign_in, account, trust, roots, skill,
+    drift, mode, grant, file, result. `name` is, for example, a tool's name, and `call` the model's id of the tool call.
+    `definition` is the digest of the tool's definition, or of the command or address of the server.
     """
 
     kind: str
@@ -59,10 +59,10 @@ class AuditSubject(Struct, frozen=True, kw_only=True):
 
 
 class AuditLog:
-    """Writer of audit rows; a row that was awaited survives a power failure.
+    """Writer of audit rows; awaited methods return after the row is safe on disk.
 
-    If the store cannot be written, rows are kept in memory, which is reported, and written later in order. With
-    `[audit] required`, or when too many rows wait, nothing is allowed that is not on the disk.
+    If the file cannot be written, the user is notified, and rows wait in memory to be written later in order. With
+    `[audit] required`, or when too many rows wait, every action whose row is not on disk is refused.
     """
 
     def __init__(self, store: AuditStore, config: AuditConfig) -> None:
@@ -74,29 +74,32 @@ class AuditLog:
 
     @property
     def conversation_id(self) -> str:
-        """The id of the open conversation, "" for none."""
+        """The id of the open conversation, "" if there is none."""
         return self.conversation.id if self.conversation is not None else ""
 
     # -- questions
     def wrap_frontend(self, frontend: Frontend) -> "AuditingFrontend":
-        """Return a frontend that records each answer before it takes effect."""
+        """Wrap a frontend so that each answer is recorded before it takes effect."""
         return AuditingFrontend(frontend, self)
 
     async def record_answer(self, question: Question[A], answer: A, *, who: str, seconds: float = 0.0) -> A:
-        """Record an answer and return it, or the refusal if the row is required and cannot be written."""
+        """Record an answer and return it; return the refusal instead if a required row cannot be written.
+
+        *who* is the source of the answer (see `Frontend.who`), *seconds* the time that the question was open.
+        """
         make = self._make_question_record(question, "answered", answer_label(question, answer), who, seconds, answer)
         return answer if self._is_acceptable(await self.store.append(make)) else question.refusal()
 
     async def record_withdrawal(self, question: Question[Any], *, seconds: float = 0.0) -> None:
-        """Record that a question was withdrawn."""
+        """Record that a question was withdrawn after *seconds* without an answer."""
         await self.store.append(self._make_question_record(question, "withdrawn", "", "nobody", seconds, None))
 
     # -- decisions without a question
     async def record_decision(self, subject: AuditSubject, decision: str, *, who: str, grant: str = "") -> None:
-        """Record a decision without a question. Raises ConsentDenied when the row is required and not written.
+        """Record a decision that needed no question. Raises ConsentDenied if a required row cannot be written.
 
-        *who* is "grant", "session", "rule", "mode", "config" or "person" for the user's own act; *grant* is the grant's
-        id or the rule's text.
+        *who* is "grant", "session", "rule", "mode" or "config", or "person" for an action of the user. *grant* is the
+        id of the grant or the text of the rule.
         """
         self.require_written(
             await self.store.append(self.make_record(subject, "decided", decision=decision, who=who, grant=grant))
@@ -106,9 +109,10 @@ class AuditLog:
         self, subject: AuditSubject, event: str, *, decision: str = "", who: str = "", grant: str = "",
         detail: Mapping[str, Any] | None = None,
     ) -> None:  # fmt: skip
-        """Record an event to be found later: a grant given or revoked, a mode, a trusted file.
+        """Record an event, such as a new or revoked grant, a change of mode, or a trusted file.
 
-        *detail* is always stored, without secrets: it has facts, not texts. Raises ConsentDenied.
+        *detail* is always stored, after redaction; it must have facts, not texts. Raises ConsentDenied if a required
+        row cannot be written.
         """
         record = self.make_record(subject, event, decision=decision, who=who, grant=grant, detail=detail)
         self.require_written(await self.store.append(record))
@@ -122,20 +126,23 @@ class AuditLog:
         grant: str = "",
         detail: Mapping[str, Any] | None = None,
     ) -> None:
-        """Record a past event that cannot be refused; return at once, the row is written soon."""
+        """Queue the row of an event that has already happened, and return without waiting for the disk."""
         self.queue_record(
             self.make_record(subject, event, decision=decision, who="mcphost", grant=grant, detail=detail)
         )
 
     # -- effects
     async def start_span(self, subject: AuditSubject, *, who: str, grant: str = "") -> "AuditSpan":
-        """Record that an effect begins and what allowed it. Raises ConsentDenied when it must not begin."""
+        """Record that an action starts and what allowed it; end the span when the action ends.
+
+        Raises ConsentDenied if a required row cannot be written; the action must not start then.
+        """
         span = AuditSpan(self, subject)
         await span.start(who=who, grant=grant)
         return span
 
     def wrap_open_url(self, open_url: OpenUrl | None) -> OpenUrl | None:
-        """Return the function with a record before each opened address."""
+        """Wrap *open_url* so that each address is recorded before it is opened; None stays None."""
         if open_url is None:
             return None
 
@@ -152,32 +159,35 @@ class AuditLog:
 
     # -- storing
     async def close(self) -> None:
-        """Write queued rows and close the file; a later row opens it again."""
+        """Write queued rows and close the file; the next row opens it again."""
         await self.store.close()
 
     async def read_page(self, wanted: "AuditFilter", limit: int = 100) -> tuple[AuditRow, ...]:
-        """Return rows, newest first, including queued ones. Raises StoreError."""
+        """Return the newest rows that match the filter, newest first, including queued ones. Raises StoreError."""
         from mcphost.store.audit_reader import AuditReader
 
         await self.store.flush()
         return await anyio.to_thread.run_sync(AuditReader(*self.store.files).page, wanted, limit)
 
     async def verify(self, progress: "ProgressFunction" = lambda done, total: True) -> "AuditVerification":
-        """Verify the whole log in a thread, where *progress* is called as well."""
+        """Verify that no row of the log was altered, on a worker thread, which also calls *progress*."""
         from mcphost.store.audit_reader import AuditReader
 
         await self.store.flush()
         return await anyio.to_thread.run_sync(AuditReader(*self.store.files).verify, progress)
 
     async def run(self) -> None:
-        """Write queued rows until cancelled."""
+        """Write queued rows as they arrive, until cancelled."""
         while True:
             await self._has_queued.wait()
             self._has_queued = anyio.Event()
             await self.store.flush()
 
     def queue_record(self, make: Callable[[], AuditRecord], about: AuditEntry | None = None) -> None:
-        """Queue a row; its position is fixed now."""
+        """Queue a row at the end of the log; `run` or the next awaited row writes it.
+
+        *make* builds the row when it is written. *about* is the row that this one ends, if any.
+        """
         self.store.enqueue(make, about)
         self._has_queued.set()
 
@@ -185,7 +195,7 @@ class AuditLog:
         return entry.seq > 0 or not (self._config.required or self.store.is_full)
 
     def require_written(self, entry: AuditEntry) -> None:
-        """Raise ConsentDenied if the row must be on the disk and is not."""
+        """Raise ConsentDenied if the row is not on disk although it is required."""
         if not self._is_acceptable(entry):
             raise ConsentDenied(
                 "It was not done, because the audit log cannot be written.",
@@ -197,7 +207,7 @@ class AuditLog:
         self, subject: AuditSubject, event: str, *, who: str, decision: str = "", grant: str = "",
         detail: Mapping[str, Any] | None = None,
     ) -> Callable[[], AuditRecord]:  # fmt: skip
-        """Return a function that makes the row about *subject* when it is written."""
+        """Return a function that builds the row about *subject*; the time and the conversation are fixed now."""
         at, conversation = current_microseconds(), self.conversation_id
 
         def make() -> AuditRecord:
@@ -260,7 +270,7 @@ class AuditLog:
 
 
 class AuditSpan:
-    """An effect between two rows."""
+    """An action recorded with two rows, one when it starts and one when it ends."""
 
     def __init__(self, audit: AuditLog, subject: AuditSubject) -> None:
         self._audit = audit
@@ -269,15 +279,18 @@ class AuditSpan:
         self._started_at = time.monotonic()
 
     async def start(self, *, who: str, grant: str = "") -> None:
-        """Record that the effect begins and what allowed it. Raises ConsentDenied when it must not begin."""
+        """Record that the action starts and what allowed it.
+
+        Raises ConsentDenied if a required row cannot be written.
+        """
         record = self._audit.make_record(self._subject, "started", who=who, grant=grant)
         self._entry = await self._audit.store.append(record)
         self._audit.require_written(self._entry)
 
     def end(self, outcome: str, *, size: int = 0) -> None:
-        """Queue the row of the end; return at once.
+        """Queue the row that the action ended, with its duration, and return without waiting for the disk.
 
-        *size* is the number of bytes of the result. Nothing is recorded if the effect did not start or has ended.
+        *size* is the size of the result in bytes. Does nothing if the action did not start or has ended already.
         """
         entry, self._entry = self._entry, None
         if entry is None:
@@ -297,14 +310,14 @@ class AuditSpan:
 
 
 class AuditingFrontend(FrontendWrapper):
-    """A frontend that records each answer before it takes effect."""
+    """Frontend that records each answer before it takes effect."""
 
     def __init__(self, frontend: Frontend, audit: AuditLog) -> None:
         super().__init__(frontend)
         self._audit = audit
 
     async def ask(self, question: Question[A]) -> A:
-        """Return the answer once it is recorded; a withdrawal is recorded as well."""
+        """Ask the question, record the answer, and return it; a withdrawn question is recorded as well."""
         started_at = time.monotonic()
         try:
             answer = await self._frontend.ask(question)
@@ -317,7 +330,7 @@ class AuditingFrontend(FrontendWrapper):
 
 
 def create_in_memory_log(config: AuditConfig | None = None) -> AuditLog:
-    """Return an audit log in memory."""
+    """Create an audit log that keeps its rows in memory."""
     return AuditLog(AuditStore(None), config or AuditConfig())
 
 

@@ -1,4 +1,4 @@
-"""Content of audit rows about questions and answers: words, digests and sizes, without secrets."""
+"""Summaries of questions and answers for audit rows: labels, digests and sizes, without secrets."""
 
 import hashlib
 import json
@@ -65,7 +65,7 @@ _RECORDED_ANSWERS: tuple[type[Any], ...] = (
 
 
 def answer_label(question: Question[Any], answer: Any) -> str:
-    """Return an answer in a word or two; without a label, its type name in words."""
+    """Return a label of one or two words for an answer, such as "once, edited" or "deny"."""
     if isinstance(question, ReviewToolChanges):
         accepted, held_back = split_tools(question, answer)
         return "held back" if not accepted else "kept some" if held_back else "kept"
@@ -82,19 +82,19 @@ def answer_label(question: Question[Any], answer: Any) -> str:
 
 
 def split_tools(question: ReviewToolChanges, answer: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of the accepted tools and of the quarantined ones."""
+    """Return two tuples of tool names: the accepted tools, and those that stay in quarantine."""
     accepted = frozenset(answer.tools if isinstance(answer, AcceptToolChanges) else ())
     names = tuple(change.tool for change in question.changes)
     return tuple(name for name in names if name in accepted), tuple(name for name in names if name not in accepted)
 
 
 def question_topic(question: Question[Any]) -> str:
-    """Return the row kind of a question."""
+    """Return the `kind` of the audit rows about a question, such as "tool" for ApproveTool."""
     return _TOPICS.get(question.KIND, question.KIND)
 
 
 def arguments_digest(arguments: Mapping[str, Any] | None) -> str:
-    """Return the SHA-256 of the arguments as canonical JSON; "" for None."""
+    """Return the hexadecimal SHA-256 of the arguments as canonical JSON; "" for None."""
     if arguments is None:
         return ""
     try:
@@ -105,9 +105,10 @@ def arguments_digest(arguments: Mapping[str, Any] | None) -> str:
 
 
 def answer_details(question: Question[Any], answer: Any) -> dict[str, Any]:
-    """Return details of an answer: the accepted tools, or the reviewed result.
+    """Return details of an answer for its row: the accepted and quarantined tools, or the sizes of a reviewed result.
 
-    Of a result: sizes in bytes and a digest, no text.
+    Of a result, only its sizes in bytes (before and after the review) and its digest are returned. {} for other
+    questions.
     """
     if isinstance(question, ReviewToolChanges) and answer is not None:
         accepted, held_back = split_tools(question, answer)
@@ -126,7 +127,10 @@ def answer_details(question: Question[Any], answer: Any) -> dict[str, Any]:
 
 
 def sent_arguments(question: Question[Any], answer: Any) -> Mapping[str, Any] | None:
-    """Return what an answer sends: the arguments of a call, the content of a form."""
+    """Return the data that an answer sends to a server: arguments of a call or content of a form.
+
+    None if there is none, or if the form may have a secret.
+    """
     if isinstance(question, ReviewResult):
         return question.arguments
     if isinstance(question, ApproveTool):
@@ -139,7 +143,7 @@ def sent_arguments(question: Question[Any], answer: Any) -> Mapping[str, Any] | 
 
 
 def _form_content(question: FillForm, answer: Accept) -> dict[str, Any] | None:
-    """Return the content as sent, with defaults; None if it is invalid and not sent."""
+    """Return the form's content with defaults filled in; None if it is invalid and therefore not sent."""
     from mcphost.host.questions.form_fields import validate_content  # loaded with the first form
 
     try:
@@ -153,7 +157,7 @@ def _has_secret_field(question: Question[Any]) -> bool:
 
 
 def question_subject(question: Question[Any]) -> str:
-    """Return the subject of a question, such as the tool's name."""
+    """Return the name of what a question is about: a tool, a command, a host or a model; "" for other questions."""
     if isinstance(question, TrustServer):
         return " ".join(question.command) or question.url
     if isinstance(question, ApproveTool) and question.skill:
@@ -165,23 +169,23 @@ def question_subject(question: Question[Any]) -> str:
 
 
 def redact_name(kind: str, name: str) -> str:
-    """Return the subject without secrets in commands and addresses; other names are unchanged."""
+    """Redact secrets in the name of an audit subject; *kind* decides whether it is treated as a command."""
     return redact_command(name) if kind in _COMMANDS else redact_identifier(name)
 
 
 def redact_rule(text: str) -> str:
-    """Return a rule or grant id with unchanged names, without secrets in its conditions."""
+    """Redact secrets in the conditions of a rule or grant id, but keep its server and tool names readable."""
     names, mark, conditions = text.partition("?")
     return redact_identifier(names) + redact_command(mark + conditions)
 
 
 def is_recordable(question: Question[Any], answer: Any) -> bool:
-    """Return whether a row may have the answer; others have no text, or are secrets such as a redirect."""
+    """Return whether the text of an answer may be recorded: it is of a known type and has no secret."""
     return isinstance(answer, _RECORDED_ANSWERS) and not _has_secret_field(question)
 
 
 def resolve_answer(question: Question[Any], answer: Any) -> Any:
-    """Return the answer with everything that it sends."""
+    """Return the answer as it takes effect: for a form, with defaults filled in."""
     if isinstance(question, FillForm) and isinstance(answer, Accept):
         content = _form_content(question, answer)
         return answer if content is None else Accept(content)
@@ -189,13 +193,13 @@ def resolve_answer(question: Question[Any], answer: Any) -> Any:
 
 
 def to_redacted_json(value: Any) -> str:
-    """Return the value as bounded JSON without secrets."""
+    """Return the value as JSON without secrets, truncated to 30,000 characters."""
     text = dumps(value)
     return redact(text if len(text) <= CONTENT_LIMIT else text[:CONTENT_LIMIT] + "…")
 
 
 def redact_details(members: Mapping[str, Any]) -> str:
-    """Return the details as JSON without secrets, with unchanged tool names; "" for none."""
+    """Return the details as JSON without secrets, keeping tool names readable; "" if there are none."""
     redacted = redact_values(members)
     redacted |= {
         key: [redact_identifier(name[:NAME_LIMIT]) for name in members[key]] for key in _TOOL_LISTS if key in members

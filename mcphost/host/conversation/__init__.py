@@ -1,1 +1,1 @@
-"""Conversations and their turns: user message, model, tool calls, model again."""
+"""Conversations and their turns: a user message, then model answers and tool calls until the model is done."""

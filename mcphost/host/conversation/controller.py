@@ -1,4 +1,4 @@
-"""The conversation as front ends use it: send, stop, list, open. At most one turn runs at a time."""
+"""The API for conversations: send, stop, list and open. At most one turn runs at a time."""
 
 import itertools
 import logging
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 class ConversationController:
-    """The open conversation and its turns, and the stored conversations."""
+    """Controller of the open conversation and its turns, with access to the stored conversations."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class ConversationController:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """The messages of the open conversation."""
+        """The messages of the open conversation, oldest first."""
         return self._active.messages
 
     @property
@@ -77,11 +77,14 @@ class ConversationController:
         return self._active.is_busy
 
     async def list_stored(self, limit: int = 100, *, prefix: str = "") -> tuple[ConversationInfo, ...]:
-        """Return stored conversations, newest first, optionally with an id prefix. Raises StoreError."""
+        """Return the *limit* newest stored conversations, or at most 100 with this id prefix. Raises StoreError."""
         return await (self._store.find_by_prefix(prefix) if prefix else self._store.list_recent(limit))
 
     async def open(self, conversation_id: str) -> None:
-        """Open a stored conversation. Raises UsageError for an unknown id or while a turn is running."""
+        """Open a stored conversation.
+
+        Raises UsageError for an unknown id or while a turn is running, and StoreError if it cannot be loaded.
+        """
         await self._active.open(conversation_id)
 
     def open_new(self) -> None:
@@ -89,22 +92,22 @@ class ConversationController:
         self._active.open_new()
 
     def select_model(self, config: ModelConfig) -> None:
-        """Select and prepare the model for the next turn. Raises UsageError while a turn is running, ModelError."""
+        """Select the model for the next turn and prepare it. Raises UsageError while a turn is running, ModelError."""
         self._active.require_idle()
         self._model_selection.select(config)
 
     # -- turns
     def stop(self) -> bool:
-        """Stop the running turn; return False if there is none."""
+        """Cancel the running turn; return False if there is none."""
         if self._scope is None:
             return False
         self._scope.cancel()
         return True
 
     async def continue_turn(self) -> TurnResult:
-        """Continue a truncated or stopped answer, or ask the model again if nothing was received; see `send`.
+        """Ask the model to continue an answer that was cut off, or to answer the last message if there is no answer.
 
-        Raises UsageError when the last answer is complete.
+        Raises UsageError if the last answer is complete, or in the cases named in `send`.
         """
         last = self._active.current.messages[-1] if self._active.current.messages else None
         if last is not None and last.role == "assistant" and last.cut:
@@ -114,10 +117,11 @@ class ConversationController:
         return await self.send(None)
 
     async def send(self, text: str | None, attachments: Sequence[Part] = ()) -> TurnResult:
-        """Run one turn: user message, model, tool calls, until done or stopped.
+        """Run one turn: add the user message and alternate model answers and tool calls until the model is done.
 
-        Without a text, the model is asked again with the present conversation. Failures are in the result, not raised;
-        UsageError when a turn is already running. Cancelling the caller stops the turn.
+        With *text* None, no message is added and the model is asked again. A failure is described in the result, not
+        raised. Raises UsageError if a turn is already running or the host was not entered. Cancelling the caller stops
+        the turn.
         """
         if self._scope is not None:
             raise UsageError("A turn is running.", "Wait for it, or stop it first.")
@@ -146,7 +150,10 @@ class ConversationController:
         return results[0] if results else TurnResult("stopped", "")
 
     async def _prepare_attachments(self, parts: "TurnParts", attachments: Sequence[Part]) -> Sequence[Part]:
-        """Return the reviewed attachments; a stop during the review withholds them and skips the model."""
+        """Return the attachments after the user's review.
+
+        If the turn is stopped during the review, the attachments are withheld and the model is not asked.
+        """
         with self._scope or anyio.CancelScope():
             await self._tool_toggles.load()
             return await parts.reviewer.review_attachments(attachments)

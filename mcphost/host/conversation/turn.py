@@ -1,4 +1,4 @@
-"""One turn: user message, model, tool calls, model again, until done, stopped or out of rounds."""
+"""One turn: model answers and tool calls alternate until the model is done, the user stops or the limit is reached."""
 
 import time
 from collections.abc import Iterable
@@ -44,7 +44,7 @@ DEFAULT_PROMPT = (
 
 
 class ModelRequestBuilder:
-    """Builder of the model's requests."""
+    """Builder of requests to the model: the messages, the system prompt and the offered tools."""
 
     def __init__(
         self,
@@ -68,7 +68,10 @@ class ModelRequestBuilder:
         self._reported_left_out = 0
 
     def build(self, conversation: Conversation) -> ModelRequest:
-        """Return the request of the next round."""
+        """Build the request of the next round.
+
+        Tools of servers that became ready since the last round are announced to the user.
+        """
         self._startup.announce_joined()
         return ModelRequest(
             messages=tuple(conversation.messages),
@@ -92,7 +95,10 @@ class ModelRequestBuilder:
 
 
 def system_prompt(own: str, connections: Iterable[ServerConnection]) -> str:
-    """Return the user's or default prompt with each ready server's bounded instructions."""
+    """Return the system prompt: *own* or the default, then the instructions and skills of each ready server.
+
+    The instructions of a server are truncated to 4,000 characters.
+    """
     parts = [own or DEFAULT_PROMPT]
     ready = [connection for connection in connections if connection.is_ready]
     for connection in ready:
@@ -117,14 +123,14 @@ _EMPTY_ANSWER = ("The model's answer was cut off before anything came.", "Send i
 
 
 class AnswerCutOff(ModelError):
-    """The stream of an answer ended early; the received part is kept."""
+    """The stream of an answer ended before the answer was complete; the received part is saved."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message, hint, model_kind="network")
 
 
 class StreamedAnswer:
-    """A model's message while it is streamed."""
+    """The model's message while it is being received."""
 
     def __init__(self, model: str) -> None:
         self._model = model
@@ -136,7 +142,7 @@ class StreamedAnswer:
         self.finish = llm.StreamFinished()
 
     def add(self, kind: str, text: str, replay: str = "") -> None:
-        """Add text or thinking."""
+        """Add a chunk; *kind* is "text" or "thinking", *replay* the provider's data for sending the thinking back."""
         self.chars += len(text)
         self._replay = replay or self._replay
         if not text and kind in self._kinds:
@@ -148,7 +154,7 @@ class StreamedAnswer:
             self._texts.append([text])
 
     def build_message(self, *, cut: bool) -> Message:
-        """Return the message so far."""
+        """Build a message from everything received; *cut* marks it as incomplete."""
         parts: list[Part] = []
         for kind, pieces in zip(self._kinds, self._texts, strict=True):
             text = "".join(pieces)
@@ -164,12 +170,12 @@ class StreamedAnswer:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was received yet."""
+        """Whether nothing has been received."""
         return not self._kinds and not self.tool_uses
 
 
 class TurnOutcome(Struct, frozen=True):
-    """The outcome of a turn."""
+    """How a turn ended: "done", "stopped", or "rounds" when the limit of tool rounds was reached."""
 
     outcome: str
     text: str = ""
@@ -178,7 +184,7 @@ class TurnOutcome(Struct, frozen=True):
 
 
 class TurnParts(NamedTuple):
-    """What all turns use; `max_rounds` is the number of rounds before the user is asked to continue."""
+    """The collaborators that all turns share; after `max_rounds` rounds, the user is asked whether to continue."""
 
     requests: ModelRequestBuilder
     tool_pipeline: ToolPipeline
@@ -190,7 +196,7 @@ class TurnParts(NamedTuple):
 
 
 class Turn:
-    """One turn; cancelling it closes the model's stream, notifies servers and saves a cut message."""
+    """One turn; when it is cancelled, the model's stream is closed and what was received is saved as cut off."""
 
     def __init__(
         self,
@@ -214,7 +220,10 @@ class Turn:
         self.text = ""
 
     async def run(self) -> TurnOutcome:
-        """Run all rounds. Raises ModelError; the part received before is kept, marked as cut."""
+        """Run rounds until the model answers without tool calls, or the user ends the turn at the limit of rounds.
+
+        Raises ModelError if the model fails or repeatedly makes invalid calls; what was received is saved as cut off.
+        """
         rounds = invalid_rounds = 0
         allowed = self._max_rounds
         while True:
@@ -258,7 +267,7 @@ class Turn:
         return await self._save_answer(answer, cut=False)
 
     def _check_complete(self, answer: StreamedAnswer) -> None:
-        """Raise AnswerCutOff for an incomplete answer; its calls, which may be incomplete, are dropped."""
+        """Raise AnswerCutOff if the answer is incomplete, and drop its tool calls, which may be incomplete too."""
         if answer.finish.reason not in _UNFINISHED:
             return
         answer.tool_uses.clear()
@@ -331,6 +340,6 @@ class Turn:
             await self._conversation.append(Message(role="tool", parts=parts), self._model.name)
 
     def _make_stopped_return(self, use: ToolUsePart) -> ToolReturnPart:
-        """Return the result of a stopped call for the model: whether it ran, without its result."""
+        """Build the result of a stopped call for the model; it tells whether the call had already run."""
         text = STOPPED_AFTER_RUN if self._reviewer.pop_interrupted(use.id) else STOPPED_TEXT
         return ToolReturnPart(use.id, use.name, text, is_error=True, outcome="stopped")

@@ -1,1 +1,1 @@
-"""Results of tools and resources: presentation, structured content and validation."""
+"""Rendering of the results of tools and resources, for the user and for the model."""
