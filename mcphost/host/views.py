@@ -36,7 +36,7 @@ class Catalog(Struct, frozen=True):
     """The lists of one server as last fetched; `left_out` has a sentence for each omitted entry."""
 
     tools: Sequence[Tool] = ()
-    """Each is decoded on access."""
+    """The definitions of the tools; each is decoded when it is accessed."""
 
     resources: tuple[Resource, ...] = ()
     templates: tuple[ResourceTemplate, ...] = ()
@@ -73,10 +73,10 @@ class ServerView(Struct, frozen=True):
     known_roots: KnownRoots = KnownRoots()
     sign_in_status: str = ""
     starting_seconds: float = 0.0
-    """Seconds since the start began, 0 unless it is starting."""
+    """Seconds since the server began to start; 0 unless it is starting."""
 
     disabled_tools: tuple[str, ...] = ()
-    """Tools that are off for the model."""
+    """The names of the tools that the user turned off for the model."""
 
     @property
     def name(self) -> str:

@@ -68,7 +68,7 @@ class AuditLog:
     def __init__(self, store: AuditStore, config: AuditConfig) -> None:
         self.store = store
         self.conversation: ActiveConversation | None = None
-        """The conversation whose id is in the rows, None without a host."""
+        """The open conversation, whose id is recorded in the rows; None without a host."""
         self._config = config
         self._has_queued = anyio.Event()
 

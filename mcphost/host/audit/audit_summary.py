@@ -28,16 +28,16 @@ from mcphost.redact import redact, redact_command, redact_identifier, redact_val
 from mcphost.serialization import dumps
 
 CONTENT_LIMIT = 30_000
-"""Characters of the question and of the answer in a row with content."""
+"""Maximum number of characters of a recorded question or answer."""
 NAME_LIMIT = 200
-"""Characters of each name in a list of tools."""
+"""Maximum number of characters of each recorded tool name."""
 _TOOL_LISTS = ("kept", "held_back")
 _TOPICS = {
     "approve_tool": "tool", "trust_server": "trust", "continue_turn": "turn", "review_sampling": "sampling",
     "review_reply": "sampling", "fill_form": "form", "visit_url": "url", "retry_call": "url", "share_roots": "roots",
     "tools_changed": "drift", "review_result": "result",
 }  # fmt: skip
-"""Row kinds by question kind; other questions use their own kind."""
+"""Maps kinds of questions to kinds of rows; a kind that is not here is used as it is."""
 _COMMANDS = frozenset({"process", "connection", "trust", "browser"})
 ANSWER_LABELS = {
     "AllowOnce": "once", "AllowSession": "session", "AllowAlways": "always", "AllowRule": "rule", "Deny": "deny",

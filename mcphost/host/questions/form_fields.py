@@ -1,4 +1,4 @@
-"""Form fields: kinds, bounds and the validation of values."""
+"""Fields of forms: their kinds and limits, and the validation of values."""
 
 import re
 from datetime import date, datetime
@@ -12,10 +12,10 @@ MAX_TEXT = 100_000
 _MAX_PATTERN = 500
 _ATOM = r"(?:\\[dDwWsS.\-+*?()\[\]{}|^$/\\]|\[\^?(?:\\[dDwWsS.\-+*?\[\]^/\\]|[^\[\]\\])+\]|[^\[\]\\(){}|^$*+?])"
 _SIMPLE_PATTERN = re.compile(rf"\^?(?:{_ATOM}(?:[*+?]|\{{\d{{1,3}}(?:,\d{{0,3}})?\}})?)*\$?")
-"""A sequence of characters and classes with optional quantifiers: no groups, alternatives or references."""
+"""Matches patterns of characters and classes with optional quantifiers, without groups or alternatives."""
 _QUANTIFIER = re.compile(r"[*+?]|\{\d+,\d*\}")
 FieldKind = Literal["text", "number", "integer", "boolean", "choice", "choices", "json"]
-"""`json` is for tool arguments of any other shape; a server's form cannot have it."""
+"""The kinds of fields; `json` is for tool arguments of any type, and not allowed in forms of servers."""
 _DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 _EMAIL = re.compile(r"[^\s@<>\"(),;:\\\[\]]{1,64}@[^\s@.<>\"(),;:\\\[\]]+(\.[^\s@.<>\"(),;:\\\[\]]+)*")
 _FORMATS = {
@@ -27,16 +27,17 @@ _FORMATS = {
 
 
 class Option(Struct, frozen=True):
-    """A choice of a field: `value` is sent, `title` is shown."""
+    """One option of a choice field: `value` is sent, `title` is shown."""
 
     value: str
     title: str
 
 
 class Field(Struct, frozen=True, kw_only=True):
-    """A field of a form; `default` and bounds are None when there are none.
+    """A field of a form. A limit or default that is None is not set.
 
-    Texts are the server's own. `secret` is set when the field seems to ask for a secret.
+    `title` and `description` are unsanitized texts of the server. `secret` is True if the field seems to ask for a
+    secret. `options` are those of a choice field; lengths are in characters.
     """
 
     name: str
@@ -58,9 +59,10 @@ class Field(Struct, frozen=True, kw_only=True):
 
 
 def validate_content(fields: tuple[Field, ...], content: dict[str, Any]) -> dict[str, Any]:
-    """Return the content to send: defaults for absent fields, without empty optional ones.
+    """Validate the values of a form by field name and return the content to send.
 
-    A null leaves a field empty regardless of its default. Raises UsageError with every invalid field.
+    A missing value becomes the field's default, a null omits the field even if it has a default, and empty optional
+    fields are omitted. Raises UsageError that lists the invalid values.
     """
     problems: list[str] = []
     known = {field.name for field in fields}
@@ -79,7 +81,10 @@ def validate_content(fields: tuple[Field, ...], content: dict[str, Any]) -> dict
 
 
 def is_empty(field: Field, value: Any) -> bool:
-    """Return whether this value omits the field; an empty text is a value wherever the rules allow it."""
+    """Return whether a field with this value is omitted from the content.
+
+    An empty text is a value, unless the field requires a minimum length or a format.
+    """
     match field.kind:
         case "text":
             bound = field.min_length or field.format in _FORMATS
@@ -93,12 +98,12 @@ def is_empty(field: Field, value: Any) -> bool:
 
 
 def accepts_empty_text(field: Field) -> bool:
-    """Return whether an empty text is a value, different from no value."""
+    """Return whether an empty text is a valid value of the field, so that it differs from an omitted one."""
     return field.kind == "text" and not field.min_length and field.format not in _FORMATS
 
 
 def field_error(field: Field, value: Any) -> str:
-    """Return what is wrong with the value as a continuation of "NAME …", "" if it is valid."""
+    """Return the error in a value, worded to follow the field's name, such as "is required"; "" if it is valid."""
     if is_empty(field, value):
         return "is required" if field.required else ""
     try:
@@ -109,7 +114,10 @@ def field_error(field: Field, value: Any) -> str:
 
 
 def validate_value(field: Field, value: Any) -> Any:
-    """Return the value to send. Raises UsageError with a continuation of "NAME …"."""
+    """Return the value in the form in which it is sent.
+
+    Raises UsageError with a message that follows the field's name, such as "must be text".
+    """
     match field.kind:
         case "text":
             return _validate_text(field, value)
@@ -158,10 +166,10 @@ def _matches_format(format_name: str, value: str) -> bool:
 
 
 def _matches_pattern(pattern: str, value: str) -> bool:
-    """Return whether the value matches a simple pattern; other patterns always match.
+    """Return whether the value matches a simple pattern; a complex pattern matches every value.
 
-    A server's pattern must not take long. No revision's schema has `pattern` for forms, and the server validates as
-    well, so ignoring complex patterns is safe.
+    A server's pattern must not take long to match. Ignoring complex ones is safe: no revision defines `pattern` for
+    forms, and the server validates the values again.
     """
     if len(value) > _MAX_PATTERN or len(pattern) > _MAX_PATTERN or not _SIMPLE_PATTERN.fullmatch(pattern):
         return True

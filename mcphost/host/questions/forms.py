@@ -1,7 +1,7 @@
-"""Forms: a server's restricted schema, or a tool's inputSchema, as typed fields with bounds.
+"""Forms: conversion of a server's form schema, or of a tool's input schema, to typed fields.
 
-Specification: client/elicitation, requested schema. Only flat objects of texts, numbers, booleans and choices exist;
-everything else is refused.
+A form schema is a flat object of texts, numbers, booleans and choices (client/elicitation, requested schema); every
+other schema is refused.
 """
 
 import re
@@ -41,9 +41,9 @@ MAX_SCHEMA = 256 * 1024
 MAX_FIELDS = 100
 MAX_OPTIONS = 1_000
 MAX_NAME = 1_000
-"""Characters in the name of a field."""
+"""Maximum number of characters in the name of a field."""
 MAX_TEXT_TOTAL = 32 * 1024
-"""Characters of all names, titles and descriptions of a form."""
+"""Maximum number of characters in all names, titles and descriptions of a form together."""
 _UNSUPPORTED_KEYWORDS = ("$ref", "allOf", "anyOf", "not", "if", "properties", "patternProperties")
 UNKNOWN_ARGUMENT = "not in the tool's schema"
 _MAX_REFERENCES = 8
@@ -51,7 +51,7 @@ _KEPT_KEYWORDS = ("title", "description", "default")
 
 
 def parse_form(schema: Raw) -> tuple[Field, ...]:
-    """Return the fields in order. Raises MalformedMessage for a schema that is not allowed in a form."""
+    """Return the fields of a form in order. Raises MalformedMessage if the schema is not allowed for forms."""
     if len(bytes(schema)) > MAX_SCHEMA:
         raise MalformedMessage(f"The form is larger than {MAX_SCHEMA // 1024} kB.")
     value = loads(bytes(schema) or b"{}", "form")
@@ -89,7 +89,7 @@ def _text_length(name: str, entry: Any) -> int:
 
 # -- reading the schema
 def parse_field(name: str, entry: Any, required: bool) -> Field:
-    """Return one property as a field. Raises MalformedMessage for one not allowed in a form."""
+    """Convert a property of a form schema to a field. Raises MalformedMessage if it is not allowed in forms."""
     if not isinstance(entry, dict):
         raise MalformedMessage(f"The form's field {name[:60]!r} is not a schema.")
     schema = cast("dict[str, Any]", entry)
@@ -181,7 +181,7 @@ def _check_choices(name: str, values: Any) -> list[Any]:
 
 
 def _with_default(field: Field, default: Any) -> Field:
-    """Set the default, unless the field's own rules reject it."""
+    """Set the field's default, unless it is not a valid value of the field."""
     if default is None:
         return field
     try:
@@ -206,13 +206,15 @@ def _bound(schema: dict[str, Any], key: str) -> float | None:
 
 
 def argument_fields(schema: Raw | bytes, arguments: dict[str, Any]) -> tuple[Field, ...]:
-    """Return a field for each property, then for each further argument. Never raises.
+    """Return the fields of a form for editing the arguments of a tool call.
 
-    A property that is not a text, number, boolean or choice becomes a field of kind `json`, and so does one whose
-    argument has the wrong type, so that it can be shown and corrected.
+    There is a field for each property of the schema, then one for each argument that is not in the schema.
 
-    No field has a default: omitted arguments stay omitted. The result is empty if the schema has no field or too many
-    for a form; the arguments are then edited as JSON.
+    A field has kind `json` if its property is not a text, number, boolean or choice, or if the present argument has
+    another type than the property; so each argument can be shown and corrected. No field has a default: an omitted
+    argument stays omitted.
+
+    Returns no fields if there are none or more than 100; the arguments must then be edited as JSON. Never raises.
     """
     root = _object(schema)
     properties, required = _object_member(root, "properties"), root.get("required")
@@ -247,7 +249,7 @@ def _object_member(value: Any, name: str) -> dict[str, Any]:
 
 
 def _simplify_schema(entry: Any, root: dict[str, Any]) -> Any:
-    """Return the property's schema with references resolved and "or null" removed.
+    """Return a property's schema with references resolved and the alternative `null` removed.
 
     Many libraries declare an optional argument as nullable; omitting it has the same meaning.
     """
@@ -299,7 +301,7 @@ def _to_json_field(field: Field) -> Field:
 
 
 def _can_show(field: Field, value: Any) -> bool:
-    """Return whether the field's kind can show this value, valid or not."""
+    """Return whether a field of this kind can show the value, even if the value is invalid."""
     match field.kind:
         case "text":
             return isinstance(value, str) and len(value) <= MAX_TEXT and bool(value or accepts_empty_text(field))
@@ -312,9 +314,10 @@ def _can_show(field: Field, value: Any) -> bool:
 
 
 def looks_secret(name: str, title: str = "", description: str = "") -> bool:
-    """Return whether a field seems to ask for a secret, which does not belong in a form.
+    """Return whether a field seems to ask for a secret, which must not be entered in a form.
 
-    A negated description ("do not give us your PIN") does not count.
+    Words such as "password" are searched for in many languages. In the description, a word after a negation is ignored
+    ("do not give us your PIN").
     """
     if any(_find_secret_word(variant) for word in (name, title) for variant in _variants(word)):
         return True
@@ -330,7 +333,7 @@ def _find_secret_word(text: str) -> "re.Match[str] | None":
 
 
 def _variants(text: str) -> Iterator[str]:
-    """Yield the text as a person may read it: as is, as ASCII without accents, with digits as letters."""
+    """Yield spellings of a text to search: normalized, without accents, and with digits read as letters."""
     plain = normalize("NFKC", strip_unsafe(text))
     yield plain
     separated = _WORD_BOUNDARY.sub(" ", plain)

@@ -1,4 +1,4 @@
-"""The base class of questions, the frontends that answer them, and the limits on open ones."""
+"""The base class of questions, the frontends that answer them, and limits on the number of open questions."""
 
 from collections import Counter
 from collections.abc import Generator
@@ -19,10 +19,10 @@ A_co = TypeVar("A_co", covariant=True)
 
 
 class Question(Struct, Generic[A_co], frozen=True, kw_only=True):
-    """A question of `server` ("" is mcphost); `why` is the reason in one short phrase.
+    """A question to the user, caused by `server` ("" for mcphost itself); `why` is the reason as a short phrase.
 
-    `account` is the account used with the server, "" when nobody is signed in. `number` is the same for all requests
-    that belong to one call, 0 without a call; see CallEnded.
+    `account` is the account in use at the server, "" for none. `number` identifies the call that caused the question,
+    so that CallEnded can refer to it; 0 if no call did.
     """
 
     KIND: ClassVar[str]
@@ -32,65 +32,65 @@ class Question(Struct, Generic[A_co], frozen=True, kw_only=True):
     number: int = 0
 
     def refusal(self) -> A_co:
-        """Return the answer to use when nobody answers."""
+        """Return the answer that refuses, which is used when the user gives none."""
         raise NotImplementedError
 
 
 class Frontend(Protocol):
-    """An interface that asks the user and waits for the answer.
+    """A user interface that answers questions.
 
-    Cancelling the call of `ask` withdraws the question; a frontend that is gone answers with refusal().
+    Cancelling a call of `ask` withdraws the question. A frontend whose user interface has closed returns refusals.
     """
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The kinds of question that can be answered; capabilities without one are not declared to servers."""
+        """The kinds of questions that can be asked; a capability that needs another kind is not declared to servers."""
         ...
 
     @property
     def who(self) -> str:
-        """The source of the last answer: "person", "program", "rules", or "nobody" for a mere refusal."""
+        """The source of the last answer: "person", "program", "rules", or "nobody" if it is an automatic refusal."""
         ...
 
     async def ask(self, question: Question[A]) -> A:
-        """Return the user's answer."""
+        """Ask the user and return the answer; wait as long as necessary."""
         ...
 
 
 class FrontendWrapper(Frontend):
-    """A frontend that changes questions or answers on the way to another one."""
+    """Base class of frontends that pass questions on to another frontend."""
 
     def __init__(self, frontend: Frontend) -> None:
         self._frontend = frontend
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The kinds of the wrapped frontend."""
+        """The kinds of questions that the wrapped frontend can ask."""
         return self._frontend.kinds
 
     @property
     def who(self) -> str:
-        """The source of the last answer, from the wrapped frontend."""
+        """The source of the wrapped frontend's last answer."""
         return self._frontend.who
 
 
 class RefusingFrontend:
-    """A frontend that answers every question with its refusal."""
+    """Frontend without a user: refuses every question."""
 
     kinds: frozenset[str] = frozenset()
     who = "nobody"
 
     async def ask(self, question: Question[A]) -> A:
-        """Return the refusal at once."""
+        """Return the question's refusal."""
         return question.refusal()
 
 
 class TooManyQuestions(ConsentDenied):
-    """A question that is not asked because the open ones reach a limit."""
+    """A question was not asked, because the number or the size of open questions reached a limit."""
 
 
 class QuestionBudget:
-    """Counter of open questions and of the bytes that servers put in them."""
+    """Limits on the number and the size in bytes of open questions, for each server and in total."""
 
     def __init__(self) -> None:
         self._bytes: Counter[str] = Counter()
@@ -98,7 +98,7 @@ class QuestionBudget:
 
     @contextmanager
     def reserve(self, server: str, size: int) -> Generator[None]:
-        """Count a question of *size* bytes during the block. Raises TooManyQuestions."""
+        """Count a question of *size* bytes as open during the block. Raises TooManyQuestions at a limit."""
         if reason := self._limit_error(server, size):
             raise TooManyQuestions(reason, "Answer the open questions first.")
         self._bytes[server] += size

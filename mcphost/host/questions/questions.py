@@ -1,7 +1,7 @@
-"""All questions with their answer types and refusals.
+"""All questions to the user, with their answers and refusals.
 
-A frontend shows one question at a time, in order of arrival. Answers that grant more than this call (`AllowSession`,
-`AllowAlways`) are types of their own.
+A frontend shows one question at a time, in order of arrival. An answer that also allows later calls, such as
+`AllowSession` or `AllowAlways`, has its own type.
 """
 
 from typing import Any, ClassVar
@@ -19,10 +19,10 @@ from mcphost.serialization import Raw, Struct, field, loads
 
 
 class ModelCandidate(Struct, frozen=True, kw_only=True):
-    """A model that may answer; None and 0 mean unknown.
+    """A model that could answer a sampling request; None and 0 mean unknown.
 
-    Prices are US dollars per token, `speed` is in tokens per second as measured in this run. `ceiling` is the
-    approximate maximum cost of this request in US dollars; `rank` is the place among the user's models, the most
+    Prices are in US dollars per token. `speed` is in tokens per second, measured in this run. `ceiling` is the
+    estimated highest cost of this request in US dollars. `rank` is the position in the user's list of models, the most
     capable first.
     """
 
@@ -37,7 +37,7 @@ class ModelCandidate(Struct, frozen=True, kw_only=True):
 
 
 class LimitUsage(Struct, frozen=True):
-    """Usage of one limit, such as 3 of 10 "requests this minute"."""
+    """How much of a limit is used, such as 3 of 10 "requests this minute"."""
 
     label: str = field(name="what")
     used: int
@@ -47,9 +47,8 @@ class LimitUsage(Struct, frozen=True):
 class ResultPart(Struct, frozen=True, kw_only=True):
     """One part of a result, as the model receives it.
 
-    `kind`: text, image, audio, link, resource, structured (JSON), other, error (a failed call) or note (from mcphost).
-    `text` is for the model; `image` accompanies it. `size` is the size of the underlying data in bytes. `for_user`: the
-    server meant it only for the user.
+    `kind` is text, image, audio, link, resource, structured (JSON), other, error (a failed call) or note (a remark of
+    mcphost). `size` is the size of the original data in bytes. `for_user`: the server meant the part only for the user.
     """
 
     kind: str
@@ -61,17 +60,17 @@ class ResultPart(Struct, frozen=True, kw_only=True):
 
 
 class PassResult(Struct, frozen=True):
-    """Pass the result to the model as shown."""
+    """Answer: give the model the result as shown."""
 
 
 class PassEditedResult(Struct, frozen=True):
-    """Pass these texts to the model, one for each part in order; None omits the part and its image."""
+    """Answer: give the model these texts, one for each part in order; None omits the part and its image."""
 
     texts: tuple[str | None, ...]
 
 
 class WithholdResult(Struct, frozen=True):
-    """Withhold the result; the model reads `reason`."""
+    """Answer: withhold the result; the model receives `reason` instead."""
 
     reason: str = ""
 
@@ -80,7 +79,7 @@ ResultVerdict = PassResult | PassEditedResult | WithholdResult
 
 
 class ReviewResult(Question[ResultVerdict], frozen=True, kw_only=True):
-    """Review of a result: `parts` is everything that the model would receive, in order.
+    """Question whether the model may receive a result; `parts` is everything that it would receive, in order.
 
     `tool` was called with `arguments`; it is `resources/read` for a resource that the user attached and `load_skill`
     for a skill. `is_error`: the tool reported a failure.
@@ -94,12 +93,12 @@ class ReviewResult(Question[ResultVerdict], frozen=True, kw_only=True):
     is_error: bool = False
 
     def refusal(self) -> ResultVerdict:
-        """Return the answer that refuses."""
+        """Return WithholdResult."""
         return WithholdResult()
 
 
 def edited_texts_error(question: ReviewResult, texts: tuple[str | None, ...]) -> str:
-    """Return why these texts cannot replace the parts, as a sentence; "" if they can."""
+    """Return a sentence on why these texts cannot replace the parts of the result; "" if they can."""
     if len(texts) != len(question.parts):
         return f"There are {len(question.parts)} parts, but {len(texts)} texts."
     for part, text in zip(question.parts, texts, strict=True):
@@ -112,7 +111,7 @@ def edited_texts_error(question: ReviewResult, texts: tuple[str | None, ...]) ->
 
 
 def passed_parts(question: ReviewResult, answer: object) -> tuple[ResultPart, ...]:
-    """Return the parts for the model; none if withheld, or if the answer is invalid."""
+    """Return the parts that the answer gives to the model; none if it withholds the result or is invalid."""
     if isinstance(answer, PassResult):
         return question.parts
     if not isinstance(answer, PassEditedResult) or edited_texts_error(question, answer.texts):
@@ -122,28 +121,28 @@ def passed_parts(question: ReviewResult, answer: object) -> tuple[ResultPart, ..
 
 
 class AllowOnce(Struct, frozen=True):
-    """Permission for this call; `arguments` replaces the model's if the user edited them."""
+    """Answer: allow this call; `arguments` replaces the arguments if the user edited them."""
 
     arguments: dict[str, Any] | None = None
 
 
 class AllowSession(Struct, frozen=True):
-    """Permission for this and every later call of the tool until mcphost exits."""
+    """Answer: allow this call and later calls of the tool until mcphost exits."""
 
 
 class AllowAlways(Struct, frozen=True):
-    """Permission for this and every later call of the tool.
+    """Answer: allow this call and later calls of the tool, also after a restart.
 
-    It is valid while the server and the definition are unchanged.
+    The permission ends when the server's command or address, or the tool's definition, changes.
     """
 
 
 class AllowRule(Struct, frozen=True):
-    """Permission for this call if the rule covers it, and for every later call it covers.
+    """Answer: allow this call and all later calls that match a rule.
 
-    The rule is stored with the digests of the server and of the tools that it covers now; it must be about this server.
-    A rule that does not cover this call is a refusal and is not stored. `arguments` replaces the model's if the user
-    edited them; the rule then applies to the edited call.
+    The rule must be about this server and match this call; otherwise the call is refused and the rule is not stored. It
+    is stored with the digests of the server and of the tools that it matches now. `arguments` replaces the arguments if
+    the user edited them; the rule must then match the edited call.
     """
 
     rule: Rule
@@ -151,7 +150,7 @@ class AllowRule(Struct, frozen=True):
 
 
 class Deny(Struct, frozen=True):
-    """Refusal of a request; the model reads `reason`."""
+    """Answer: refuse the request; the model receives `reason`."""
 
     reason: str = ""
 
@@ -160,12 +159,13 @@ ToolVerdict = AllowOnce | AllowSession | AllowAlways | AllowRule | Deny
 
 
 class ApproveTool(Question[ToolVerdict], frozen=True, kw_only=True):
-    """Approval of one tool call, shown with wire names, all arguments and the server's claims.
+    """Question whether a tool call may run; the frontend shows the real names and all arguments.
 
-    `account` is the account that the call uses, "" when nobody is signed in. `folder` is where the server runs, to
-    which paths in arguments are relative, None on another machine. `schema` is the tool's inputSchema for editing the
-    arguments; edits are refused unless `editable`. `arguments_error` names the problem of edited arguments when
-    the question is repeated. `skill` is the address of the skill to load, "" for a server's tool.
+    `claims` are the tool's annotations, which the server made. `account` is the account that the call uses, "" for
+    none. `folder` is the server's working directory, to which paths in arguments are relative, None if it runs on
+    another machine. `schema` is the tool's input schema for editing the arguments; edits are refused unless `editable`.
+    `arguments_error` is the error in edited arguments when the question is repeated. `skill` is the URI of a skill to
+    load, "" for a server's tool.
     """
 
     KIND: ClassVar[str] = "approve_tool"
@@ -183,12 +183,12 @@ class ApproveTool(Question[ToolVerdict], frozen=True, kw_only=True):
     skill: str = ""
 
     def refusal(self) -> ToolVerdict:
-        """Return the answer that refuses."""
+        """Return Deny without a reason."""
         return Deny()
 
 
 class ToolChange(Struct, frozen=True, kw_only=True):
-    """A changed tool. `difference` has sanitized lines that begin with `- `, `+ ` or two blanks."""
+    """A changed tool. `difference` has sanitized lines that begin with "- ", "+ " or two spaces."""
 
     tool: str
     digest: str
@@ -196,49 +196,52 @@ class ToolChange(Struct, frozen=True, kw_only=True):
 
 
 class AcceptToolChanges(Struct, frozen=True):
-    """The tools whose changes are accepted; all others stay in quarantine."""
+    """Answer: accept the changes of these tools; all others stay in quarantine."""
 
     tools: tuple[str, ...] = ()
 
 
 class ReviewToolChanges(Question[AcceptToolChanges], frozen=True, kw_only=True):
-    """Review of tools that changed since they were first seen or last accepted.
+    """Question which changes of tools to accept, compared with their last accepted definitions.
 
-    Until the answer they are quarantined: not offered to the model and not called.
+    Until the answer, the tools are quarantined: they are neither offered to the model nor called.
     """
 
     KIND: ClassVar[str] = "tools_changed"
     changes: tuple[ToolChange, ...]
 
     def refusal(self) -> AcceptToolChanges:
-        """Return the answer that refuses."""
+        """Return an answer that accepts no change."""
         return AcceptToolChanges()
 
 
 class TrustOnce(Struct, frozen=True):
-    """Approval of the server for this run."""
+    """Answer: trust the server until mcphost exits."""
 
 
 class TrustAlways(Struct, frozen=True):
-    """Approval of the server while its command or address is unchanged."""
+    """Answer: trust the server as long as its command or address is unchanged."""
 
 
 class DoNotTrust(Struct, frozen=True):
-    """Refusal to start or reach the server."""
+    """Answer: do not start the server or connect to it."""
 
 
 TrustVerdict = TrustOnce | TrustAlways | DoNotTrust
 
 
 class TrustServer(Question[TrustVerdict], frozen=True, kw_only=True):
-    """Approval of a server before it is started or reached, shown untruncated.
+    """Question whether to start a server or connect to it; the frontend shows everything untruncated.
 
-    `changed` is the difference from an earlier approval: every line, "- " removed, "+ " added, " " unchanged.
-    `trusts_claims`: the user's file auto-approves tools that the server claims are read-only. `filled_in` names the
-    values of this machine that the server receives, such as "header Authorization: ${keyring:work}". `warnings` are
-    sentences about risks of its command and variables. `environment`, `headers` and `sign_in` (`mcphost.oauth`) have
-    the values by name; likely secrets are "[hidden]", with a fingerprint where a change asks again. `restrictions` has
-    a line for each restriction of a project's server, from its file or the user's entry for the same server.
+    `file` is the configuration file. `env_names` and `header_names` are the names, `environment` and `headers` the
+    values of variables and HTTP headers; `sign_in` has the settings for OAuth. Likely secrets are "[hidden]", with a
+    fingerprint if a changed value needs a new approval. `filled_in` names the local values that the server receives,
+    such as "header Authorization: ${keyring:work}".
+
+    `changed` has the lines of the difference from an earlier approval: "- " removed, "+ " added, " " unchanged.
+    `trusts_claims`: the user's configuration approves tools automatically if the server claims that they are read-only.
+    `restrictions` are the restrictions on a project's server, and `warnings` the risks of its command and variables,
+    one sentence each.
     """
 
     KIND: ClassVar[str] = "trust_server"
@@ -259,30 +262,30 @@ class TrustServer(Question[TrustVerdict], frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
     def refusal(self) -> TrustVerdict:
-        """Return the answer that refuses."""
+        """Return DoNotTrust."""
         return DoNotTrust()
 
 
 class ContinueTurn(Question[bool], frozen=True, kw_only=True):
-    """Approval of another series of tool rounds after the limit was reached."""
+    """Question whether to continue a turn that used its limit of tool rounds; True allows as many again."""
 
     KIND: ClassVar[str] = "continue_turn"
     rounds: int
 
     def refusal(self) -> bool:
-        """Return the answer that refuses."""
+        """Return False."""
         return False
 
 
 class ApproveUnchanged(Struct, frozen=True):
-    """Approval of exactly what was shown."""
+    """Answer: send exactly what was shown."""
 
 
 class EditedRequest(Struct, frozen=True, kw_only=True):
-    """An edited sampling request; None keeps what was shown.
+    """Answer: use an edited sampling request; a value that is None is unchanged.
 
-    `max_tokens` can only be lowered, `model` is one of the offered models, and `context` adds the conversation as
-    shown.
+    `max_tokens` can only be lowered. `model` is the name of one of the offered models. `context` adds the conversation
+    that was shown.
     """
 
     messages: tuple[dict[str, Any], ...] | None = None
@@ -296,12 +299,12 @@ SamplingVerdict = ApproveUnchanged | EditedRequest | Deny
 
 
 class ReviewSampling(Question[SamplingVerdict], frozen=True, kw_only=True):
-    """Review of a server's sampling request, shown completely in wire format.
+    """Question whether the model may answer a sampling request, which is shown completely in its wire format.
 
-    `messages`, `tools` and `preferences` are from the server. `model` is the model that would answer, `label` its
-    display name, `reason` why it was selected from `models`; `max_tokens` limits its output, `tokens` is the
-    approximate input. `budget` is the server's usage so far. `include_context` is the context that the server
-    requested; `conversation` is that text, added only if the answer says so, "" if it is not available.
+    `messages`, `tools`, `preferences` and `include_context` are from the server. `model` would answer; `label` is its
+    display name, and `reason` explains why it was selected from `models`. `max_tokens` limits the output, and `tokens`
+    estimates the input. `budget` is how much of its limits the server has used. `conversation` is the text that the
+    server requested with `include_context`, "" if there is none; it is sent only if the answer says so.
     """
 
     KIND: ClassVar[str] = "review_sampling"
@@ -323,12 +326,12 @@ class ReviewSampling(Question[SamplingVerdict], frozen=True, kw_only=True):
     tokens: int = 0
 
     def refusal(self) -> SamplingVerdict:
-        """Return the answer that refuses."""
+        """Return Deny without a reason."""
         return Deny()
 
 
 class EditedReply(Struct, frozen=True):
-    """Content blocks to send instead."""
+    """Answer: send these content blocks instead of the model's."""
 
     content: tuple[dict[str, Any], ...]
 
@@ -337,9 +340,9 @@ ReplyVerdict = ApproveUnchanged | EditedReply | Deny
 
 
 class ReviewReply(Question[ReplyVerdict], frozen=True, kw_only=True):
-    """Review of the model's answer before the server receives it.
+    """Question whether a server may receive the model's answer to its sampling request.
 
-    The server, not mcphost, runs the tool calls in it.
+    Tool calls in the answer are run by the server, not by mcphost.
     """
 
     KIND: ClassVar[str] = "review_reply"
@@ -349,31 +352,31 @@ class ReviewReply(Question[ReplyVerdict], frozen=True, kw_only=True):
     usage: Usage = Usage()
 
     def refusal(self) -> ReplyVerdict:
-        """Return the answer that refuses."""
+        """Return Deny without a reason."""
         return Deny()
 
 
 class Accept(Struct, frozen=True):
-    """Content to send; a field that is absent has its default, a null leaves it empty."""
+    """Answer: send this content of a form; a missing field gets its default, a null omits the field."""
 
     content: dict[str, Any] = {}  # noqa: RUF012
 
 
 class Decline(Struct, frozen=True):
-    """The user declined."""
+    """Answer: the user declined the form or the address."""
 
 
 class Cancel(Struct, frozen=True):
-    """The user dismissed the question without an answer."""
+    """Answer: the user dismissed the question without a decision."""
 
 
 FormVerdict = Accept | Decline | Cancel
 
 
 class FillForm(Question[FormVerdict], frozen=True, kw_only=True):
-    """A form of a server. `message` is the server's text; `warnings` are from mcphost.
+    """Question with a form of a server; `message` is the server's text, and `warnings` are from mcphost.
 
-    All texts of the server are shown as plain text: addresses in them must not be clickable.
+    All texts of the server must be shown as plain text, so that addresses in them are not clickable.
     """
 
     KIND: ClassVar[str] = "fill_form"
@@ -382,22 +385,22 @@ class FillForm(Question[FormVerdict], frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
     def refusal(self) -> FormVerdict:
-        """Return the answer that refuses."""
+        """Return Cancel."""
         return Cancel()
 
 
 class AcceptUrl(Struct, frozen=True):
-    """The user agreed, and the frontend opened the address in the user's browser."""
+    """Answer: the user agreed, and the frontend opened the address in a browser."""
 
 
 UrlVerdict = AcceptUrl | Decline | Cancel
 
 
 class VisitUrl(Question[UrlVerdict], frozen=True, kw_only=True):
-    """A server's request to visit an address, of which nothing was fetched.
+    """Question whether to open an address for a server; mcphost has not requested anything from it.
 
-    `url` is complete, `host` is its host. `elicitation` is the server's id (2025-11-25 only); `warnings` name what is
-    unusual about the address.
+    `url` is the complete address, and `host` its host. `elicitation` is the server's id of the request (2025-11-25
+    only), else "". `warnings` are sentences on what is unusual about the address.
     """
 
     KIND: ClassVar[str] = "visit_url"
@@ -408,46 +411,46 @@ class VisitUrl(Question[UrlVerdict], frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
     def refusal(self) -> UrlVerdict:
-        """Return the answer that refuses."""
+        """Return Cancel."""
         return Cancel()
 
 
 class RetryCall(Question[bool], frozen=True, kw_only=True):
-    """Whether to repeat a call that waits for the user at these addresses (True), or to give up.
+    """Question whether to repeat a call (True) or to give up, after the user has visited these addresses.
 
-    It is withdrawn and the call repeated when the server reports that all are complete.
+    When the server reports that all of them are complete, the question is withdrawn and the call repeated.
     """
 
     KIND: ClassVar[str] = "retry_call"
     urls: tuple[str, ...]
 
     def refusal(self) -> bool:
-        """Return the answer that refuses."""
+        """Return False."""
         return False
 
 
 class ShareOnce(Struct, frozen=True):
-    """Share now; ask again next time."""
+    """Answer: share the folders now, and ask again at the next request."""
 
 
 class ShareSession(Struct, frozen=True):
-    """Share on every request until mcphost exits."""
+    """Answer: share the folders at every request until mcphost exits."""
 
 
 class ShareAlways(Struct, frozen=True):
-    """Share these folders on every request while the server's command or address is unchanged."""
+    """Answer: share these folders at every request as long as the server's command or address is unchanged."""
 
 
 class DoNotShare(Struct, frozen=True):
-    """Share nothing."""
+    """Answer: share no folder, and ask again at a later request."""
 
 
 class NeverShare(Struct, frozen=True):
-    """Share nothing of these folders, now or later, while the server is unchanged."""
+    """Answer: never share these folders as long as the server's command or address is unchanged."""
 
 
 class SharePerServer(Struct, frozen=True):
-    """The choice for each server: "once", "session", "always", "never" or "deny" (the default)."""
+    """Answers by server name: "once", "session", "always", "never" or "deny"; a missing server means "deny"."""
 
     choices: dict[str, str] = {}  # noqa: RUF012 - msgspec copies mutable defaults
 
@@ -456,7 +459,7 @@ RootsVerdict = ShareOnce | ShareSession | ShareAlways | DoNotShare | NeverShare 
 
 
 class RequestingServer(Struct, frozen=True, kw_only=True):
-    """One of several servers that request folders; `roots` are the ones it would receive."""
+    """One of several servers that request folders at the same time; `roots` are those that it would receive."""
 
     server: str
     why: str
@@ -465,11 +468,11 @@ class RequestingServer(Struct, frozen=True, kw_only=True):
 
 
 class ShareRoots(Question[RootsVerdict], frozen=True, kw_only=True):
-    """A server's request for the user's folders: it receives their paths, not their content.
+    """Question whether a server may receive the paths of the user's folders; it does not receive their content.
 
-    `gone` are listed folders that are omitted because they cannot be read now. `origins` names the source of each root,
-    `warnings` why sharing it may be a risk, each a sentence or "". If several servers wait, `askers` has all of them
-    and the answer is a SharePerServer; any other answer refuses all but the first.
+    `gone` are the configured folders that cannot be read now and are omitted. For each of `roots`, `origins` has its
+    source and `warnings` a sentence on the risk of sharing it, or "". If several servers wait, they are in `askers` and
+    the answer is a SharePerServer; any other answer refuses all but the first.
     """
 
     KIND: ClassVar[str] = "share_roots"
@@ -480,7 +483,7 @@ class ShareRoots(Question[RootsVerdict], frozen=True, kw_only=True):
     askers: tuple[RequestingServer, ...] = ()
 
     def refusal(self) -> RootsVerdict:
-        """Return the answer that refuses."""
+        """Return DoNotShare."""
         return DoNotShare()
 
 

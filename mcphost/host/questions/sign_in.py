@@ -1,4 +1,4 @@
-"""Questions about a sign-in and about where to store it, their prompts, and the meaning of scopes."""
+"""Questions about signing in and about storing the sign-in, and guesses at what an OAuth scope permits."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -34,7 +34,7 @@ _MAX_LENGTH = 200
 
 
 class EnteredClient(Struct, frozen=True):
-    """The client id, and secret if any, of a registration that the user made."""
+    """Answer: use this client id, which the user registered; the secret is "" if there is none."""
 
     client_id: str
     client_secret: str = ""
@@ -44,16 +44,16 @@ class EnteredClient(Struct, frozen=True):
 
 
 class DeclineClient(Struct, frozen=True):
-    """The user has no client id; the sign-in ends."""
+    """Answer: the user has no client id, so the sign-in ends."""
 
 
 ClientVerdict = EnteredClient | DeclineClient
 
 
 class EnterClientId(Question[ClientVerdict], frozen=True, kw_only=True):
-    """The question for mcphost's client id at *issuer*, which has no dynamic registration.
+    """Question for a client id at *issuer*, an authorization server without dynamic client registration.
 
-    `note` is the reason; the user registers a client there for `redirect_uri`.
+    The user registers mcphost there with `redirect_uri`. `note` says why the question is asked.
     """
 
     KIND: ClassVar[str] = "enter_client"
@@ -62,16 +62,16 @@ class EnterClientId(Question[ClientVerdict], frozen=True, kw_only=True):
     note: str = ""
 
     def refusal(self) -> ClientVerdict:
-        """Return the answer that refuses."""
+        """Return DeclineClient."""
         return DeclineClient()
 
 
 class OpenInBrowser(Struct, frozen=True):
-    """The address is, or will be, open in a browser; the redirect arrives automatically."""
+    """Answer: open the address in a browser; its redirect completes the sign-in."""
 
 
 class PastedRedirect(Struct, frozen=True):
-    """The final address of the sign-in, pasted from a browser that could not reach mcphost."""
+    """Answer: the redirect address, which the user copied from a browser that could not reach mcphost."""
 
     redirect_url: str
 
@@ -80,27 +80,27 @@ class PastedRedirect(Struct, frozen=True):
 
 
 class SwitchSignInMethod(Struct, frozen=True):
-    """Use a device code instead of a browser, or the reverse; see `SignInQuestion.other_method`."""
+    """Answer: switch between browser and device code; see `SignInQuestion.other_method`."""
 
 
 class DeclineSignIn(Struct, frozen=True):
-    """Do not sign in."""
+    """Answer: do not sign in."""
 
 
 SignInVerdict = OpenInBrowser | PastedRedirect | SwitchSignInMethod | DeclineSignIn
 
 
 class SignInQuestion(Question[SignInVerdict], frozen=True, kw_only=True):
-    """A sign-in at *issuer*; `url` is complete, `host` is its host.
+    """Question whether to sign in at *issuer*: `url` is the address to open, and `host` its host.
 
-    `note` says why the question is repeated. It is withdrawn when the browser's redirect arrives, and after `seconds`;
-    `asked_at` is when it was asked, on this machine's monotonic clock. `browser` False: no browser can open on this
-    machine.
+    `note` says why the question is repeated. The question is withdrawn when the sign-in completes, or after `seconds`
+    from `asked_at`, a time of the monotonic clock. `browser` is False if mcphost cannot open a browser.
 
-    With a `code`, the user enters it at the address in any browser, and nothing is pasted. `verification_uri_complete`
-    is the address with the code in it ("" for none); the authorization server is polled every `interval` seconds.
-    `other_method` is the alternative method: "code", "browser", or "" for none. `other_accounts` are accounts already
-    signed in there: to use one of them, the user refuses and selects it. `warnings` are sentences to show first.
+    With a device code, the user opens `url` in any browser and enters `code`; `verification_uri_complete` is the
+    address that includes the code, "" for none, and the authorization server is polled every `interval` seconds.
+
+    `other_method` is the method to switch to, "code" or "browser", or "" for none. `other_accounts` are already signed
+    in: to use one of them, the user refuses and selects it. `warnings` are sentences to show first.
     """
 
     KIND: ClassVar[str] = "sign_in"
@@ -120,7 +120,7 @@ class SignInQuestion(Question[SignInVerdict], frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
     def refusal(self) -> SignInVerdict:
-        """Return the answer that refuses."""
+        """Return DeclineSignIn."""
         return DeclineSignIn()
 
 
@@ -129,7 +129,10 @@ OpenUrl = Callable[[str], Awaitable[bool]]
 
 
 class SignInPrompts:
-    """Prompts of auth.authorization_flow through the frontend and the browser."""
+    """Asks the questions of a sign-in through the frontend, and opens the browser.
+
+    This is what `auth.authorization_flow` needs to reach the user.
+    """
 
     def __init__(
         self,
@@ -137,7 +140,10 @@ class SignInPrompts:
         open_url: OpenUrl | None = None,
         can_open: Callable[[], bool] = lambda: True,
     ) -> None:
-        """*can_open* returns whether a browser may be available."""
+        """*open_url* opens a browser; None leaves that to the frontend.
+
+        *can_open* tells whether a browser can be opened on this computer.
+        """
         self._frontend = frontend
         self._open_url = open_url
         self._can_open = can_open
@@ -154,9 +160,10 @@ class SignInPrompts:
         note: str,
         terms: SignInTerms,
     ) -> str | None:
-        """Return None for a refusal, "" if the browser answers or the method changed, else the pasted address.
+        """Ask the user to sign in; return None if the user refuses, else the pasted redirect address or "".
 
-        After opening the browser, the question is asked again, so that the wait is visible and can be cancelled.
+        "" means that the browser's redirect will arrive, or that the user switched the method. After the browser was
+        opened, the question is asked again, so that the user sees the wait and can cancel it.
         """
         deadline = monotonic() + terms.timeout
         while True:
@@ -197,7 +204,7 @@ class SignInPrompts:
     async def ask_client_id(
         self, *, server: str, account: str, issuer: str, redirect_uri: str, note: str
     ) -> tuple[str, str] | None:
-        """Return the client id and secret that the user entered, or None if refused or not possible."""
+        """Ask for a client id and return it with its secret; None if the user has none or cannot be asked."""
         if EnterClientId.KIND not in self._frontend.kinds:
             return None
         verdict = await self._frontend.ask(
@@ -214,7 +221,7 @@ class SignInPrompts:
 
 
 def describe_scope(scope: str) -> str:
-    """Return what a scope seems to permit, guessed from its name; "" if it is unclear."""
+    """Return a phrase for what a scope seems to permit, such as "read files"; "" if its name is unclear."""
     if scope.lower() in _KNOWN:
         return _KNOWN[scope.lower()]
     name = scope[:_MAX_LENGTH]
@@ -232,15 +239,15 @@ def describe_scope(scope: str) -> str:
 
 
 class KeepInMemory(Struct, frozen=True):
-    """Store the sign-in in memory until mcphost exits."""
+    """Answer: keep the sign-in in memory until mcphost exits."""
 
 
 class KeepInPlainFile(Struct, frozen=True):
-    """Store sign-ins unencrypted, in a file that only the user may read."""
+    """Answer: store sign-ins unencrypted in a file that only the user can read."""
 
 
 class KeepInEncryptedFile(Struct, frozen=True):
-    """Store sign-ins in a file encrypted with this passphrase."""
+    """Answer: store sign-ins in a file that is encrypted with this passphrase."""
 
     pass_phrase: str
 
@@ -252,10 +259,10 @@ SecretStorageVerdict = KeepInMemory | KeepInPlainFile | KeepInEncryptedFile
 
 
 class ChooseSecretStorage(Question[SecretStorageVerdict], frozen=True, kw_only=True):
-    """Where to store these sign-ins, as no keyring is usable (`reason`); they are in use already.
+    """Question where to store the sign-ins of `servers`, because no keyring can be used (`reason`).
 
-    `is_new`: the encrypted file does not exist yet, so the passphrase is chosen now. `note`: why the question is
-    repeated.
+    The sign-ins are in use already. `is_new`: the encrypted file does not exist yet, so the user chooses a passphrase.
+    `note` says why the question is repeated.
     """
 
     KIND: ClassVar[str] = "keep_secrets"
@@ -267,12 +274,12 @@ class ChooseSecretStorage(Question[SecretStorageVerdict], frozen=True, kw_only=T
     note: str = ""
 
     def refusal(self) -> SecretStorageVerdict:
-        """Return the answer that refuses."""
+        """Return KeepInMemory."""
         return KeepInMemory()
 
 
 class EnterPassphrase(Struct, frozen=True):
-    """The passphrase of the file; never stored."""
+    """Answer: the passphrase of the encrypted file; it is never stored."""
 
     pass_phrase: str
 
@@ -281,16 +288,16 @@ class EnterPassphrase(Struct, frozen=True):
 
 
 class LeaveLocked(Struct, frozen=True):
-    """Continue without the content of the file."""
+    """Answer: continue without the sign-ins in the encrypted file."""
 
 
 UnlockVerdict = EnterPassphrase | LeaveLocked
 
 
 class UnlockSecrets(Question[UnlockVerdict], frozen=True, kw_only=True):
-    """The passphrase of the file of sign-ins, asked once in a run.
+    """Question for the passphrase of the encrypted file of sign-ins, asked once in a run.
 
-    `note`: why the question is repeated.
+    `note` says why the question is repeated.
     """
 
     KIND: ClassVar[str] = "unlock_secrets"
@@ -298,7 +305,7 @@ class UnlockSecrets(Question[UnlockVerdict], frozen=True, kw_only=True):
     note: str = ""
 
     def refusal(self) -> UnlockVerdict:
-        """Return the answer that refuses."""
+        """Return LeaveLocked."""
         return LeaveLocked()
 
 
@@ -306,9 +313,9 @@ StorageChoice = tuple[str, str]
 
 
 class SecretStoragePrompts:
-    """Prompts through the frontend.
+    """Asks through the frontend where to store sign-ins, and for the passphrase of an encrypted file.
 
-    A refusal keeps sign-ins in memory for this run and leaves an encrypted file locked.
+    If the user refuses, sign-ins stay in memory for this run, or the encrypted file stays locked.
     """
 
     def __init__(self, frontend: Frontend) -> None:
@@ -317,7 +324,7 @@ class SecretStoragePrompts:
     async def choose_storage(
         self, *, servers: tuple[str, ...], reason: str, plain_file: str, sealed_file: str, is_new: bool, note: str
     ) -> StorageChoice:
-        """Return the place, and the passphrase for an encrypted file."""
+        """Ask where to store sign-ins; return "session", "file" or "encrypted", and the passphrase or ""."""
         verdict = await self._frontend.ask(
             ChooseSecretStorage(
                 server="",
@@ -335,7 +342,7 @@ class SecretStoragePrompts:
         return ("file" if isinstance(verdict, KeepInPlainFile) else "session"), ""
 
     async def ask_passphrase(self, *, file: str, note: str) -> str | None:
-        """Return the passphrase, or None to leave the file locked."""
+        """Ask for the passphrase of the encrypted file; return None to leave the file locked."""
         verdict = await self._frontend.ask(
             UnlockSecrets(server="", why="sign-ins are kept in an encrypted file", file=file, note=note)
         )

@@ -1,4 +1,4 @@
-"""Presentation of MCP content for people and the model: bounded, with verified bytes."""
+"""Rendering of MCP content as text and images, for the user and for the model, within size limits."""
 
 import base64
 import binascii
@@ -32,9 +32,9 @@ from mcphost.serialization import Raw, Struct, dumps, loads, replace
 
 PARSE_LIMIT = 256 * 1024
 BASE64_LENGTH = 1024
-"""The shortest run of base64 that is omitted; shorter ones may be keys, digests or tokens."""
+"""Minimum length of base64 that is omitted, in characters; shorter text may be a key, digest or token."""
 _SHORT_TEXT = 100
-"""Strings up to this length stay, unless nothing else remains of the structured content."""
+"""Strings of at most this many characters are not replaced by a reference to the text blocks."""
 _MAX_DEPTH = 100
 _BLOCK = re.compile(rf"[A-Za-z0-9+/_-]{{{BASE64_LENGTH // 2}}}")
 _RUN = re.compile(rf"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{{{BASE64_LENGTH},}}+={{0,2}}")
@@ -45,7 +45,7 @@ _MEDIA = "[the data above]"
 
 
 class ContentIndex:
-    """Index of the strings in a result's content blocks, to find them in its structured content."""
+    """Index of the strings in a result's content blocks, used to find repetitions in its structured content."""
 
     def __init__(self, blocks: Iterable[ContentBlock]) -> None:
         self.texts: list[str] = []
@@ -73,16 +73,16 @@ class ContentIndex:
 
     @property
     def size(self) -> int:
-        """The number of characters in all text blocks."""
+        """The total length of the text blocks in characters."""
         return sum(map(len, self.texts))
 
     @property
     def is_empty(self) -> bool:
-        """Whether no block has anything that structured content could repeat."""
+        """Whether the blocks have no text or media that structured content could repeat."""
         return not self._stripped_texts and len(self._media) == 1
 
     def contains(self, text: str) -> bool:
-        """Return whether a block is exactly this JSON, or its only member; never parse it."""
+        """Return whether a block equals this JSON text, or the value of its only member; the JSON is not parsed."""
         text = text.strip()
         _, _, member = text.removesuffix("}").partition(":")
         member = member.strip()
@@ -92,16 +92,16 @@ class ContentIndex:
         )
 
     def shorten(self, run: re.Match[bytes]) -> bytes:
-        """Replace base64 inside JSON text, so that the rest is small enough to be parsed."""
+        """Replace a match of base64 in JSON text by a placeholder, so that the rest is small enough to be parsed."""
         text = run[0].decode()
         return (_MEDIA if text in self._media else _placeholder(text)).encode()
 
     def is_repeated(self, value: Any) -> bool:
-        """Return whether the blocks have everything that the structured content has."""
+        """Return whether structured content adds nothing to the content blocks."""
         return self._equals_texts(value) or (not self.is_empty and self._is_covered(value, _MAX_DEPTH))
 
     def remove_repeats(self, value: Any, depth: int = _MAX_DEPTH) -> Any:
-        """Replace each long string that a block has by a reference."""
+        """Return the structured content with long strings that repeat a block replaced by a reference to it."""
         match value:
             case str():
                 if value in self._media:
@@ -120,7 +120,7 @@ class ContentIndex:
                 return value
 
     def _equals_texts(self, value: Any) -> bool:
-        """Return whether the value equals the texts; some SDKs wrap non-objects in a member `result`."""
+        """Return whether the value, or its only member `result` as added by some SDKs, equals the text blocks."""
         parsed = [_parse(text) for text in self.texts]
         candidates = [value]
         if isinstance(value, dict) and list(cast("dict[str, Any]", value)) == ["result"]:
@@ -129,7 +129,7 @@ class ContentIndex:
         return bool(self.texts) and any(candidate in choices for candidate in candidates)
 
     def _is_covered(self, value: Any, depth: int) -> bool:
-        """Return whether a value has only repeated strings and fields of media blocks."""
+        """Return whether the value consists only of strings that repeat blocks, and of the fields of media blocks."""
         match value:
             case str():
                 return value in self._media or value.strip() in self._stripped_texts
@@ -149,7 +149,11 @@ class ContentIndex:
 
 
 def structured_text(raw: Raw | None, index: ContentIndex) -> str | None:
-    """Return the JSON that adds to the content blocks, or None."""
+    """Return the structured content as indented JSON without what the content blocks repeat.
+
+    None if there is none, or if it repeats the blocks completely. Content that cannot be parsed becomes raw text or a
+    note.
+    """
     if raw is None:
         return None
     body = bytes(raw)
@@ -173,7 +177,7 @@ def structured_text(raw: Raw | None, index: ContentIndex) -> str | None:
 
 
 def remove_base64(text: str) -> str:
-    """Replace every long run of base64 by its size."""
+    """Replace each run of at least 1,024 characters of base64 by a note of its size."""
     # Each run covers an aligned block of half its length: checking these is 50 times faster.
     step = BASE64_LENGTH // 2
     if not any(_BLOCK.match(text, at) for at in range(0, len(text), step)):
@@ -182,7 +186,7 @@ def remove_base64(text: str) -> str:
 
 
 def _placeholder(run: str) -> str:
-    """Return the placeholder of a run; hexadecimal digits and repeated letters are not base64 and stay."""
+    """Return the placeholder of a base64 run; hexadecimal digits and repeated letters are unchanged."""
     sample = set(run[:_SAMPLE])
     kinds = (any(map(str.isupper, sample)), any(map(str.islower, sample)), any(map(str.isdigit, sample)))
     return f"[base64 left out: {len(run.rstrip('=')) * 3 // 4:,} bytes]" if all(kinds) else run
@@ -201,13 +205,15 @@ MODEL_IMAGE_LIMIT = 5 * 1024 * 1024
 THREAD_THRESHOLD = 256 * 1024
 """Results of at least this many bytes are rendered in a thread."""
 USER_ONLY_TEXT = "[content that the server meant for the user alone]"
-"""The placeholder that the model receives."""
+"""What the model receives instead of content that is meant only for the user."""
 
 
 class RenderedResult(Struct, frozen=True):
-    """A rendered result: the whole `text`, verified `images` for the model, `user_images` for people.
+    """A result rendered as text and images.
 
-    `assistant_text` is the text without parts meant only for the user; `note` is a remark of mcphost.
+    `text` is the whole text, and `assistant_text` the text without parts meant only for the user, "" if it is the same.
+    `images` are the verified images for the model, `user_images` those for the user. `note` is a remark of mcphost
+    about the result.
     """
 
     text: str
@@ -218,21 +224,25 @@ class RenderedResult(Struct, frozen=True):
 
     @property
     def user_text(self) -> str:
-        """The text, preceded by the note."""
+        """The text for the user, with the note of mcphost before it."""
         return f"[mcphost: {self.note}]\n{self.text}" if self.note else self.text
 
     @property
     def model_text(self) -> str:
-        """The whole text that the model may see, whatever its size."""
+        """The whole text that is meant for the model, before truncation."""
         return self.assistant_text or self.text
 
     @property
     def is_too_big(self) -> bool:
-        """Whether the model receives only the beginning."""
+        """Whether the text for the model must be truncated."""
         return len(truncate_text(self.model_text)) < len(self.model_text)
 
     def bounded_model_text(self, stored_name: str = "") -> str:
-        """Return the truncated text for the model, with the name for reading on."""
+        """Return the text for the model, truncated to 256 KB.
+
+        If it is truncated, a note says so and how to read on with `read_result`; *stored_name* is the name of the
+        stored result, "" if it was not stored.
+        """
         text = self.model_text
         shown = truncate_text(text)
         if len(shown) < len(text):
@@ -247,7 +257,7 @@ class RenderedResult(Struct, frozen=True):
 
 
 def truncate_text(text: str) -> str:
-    """Return at most 256 KB of the text as UTF-8, without splitting a character."""
+    """Truncate the text to 256 KB of UTF-8 without splitting a character."""
     if len(text) * 4 <= MODEL_TEXT_LIMIT:
         return text
     body = replace_surrogates(text[:MODEL_TEXT_LIMIT]).encode()
@@ -257,9 +267,9 @@ def truncate_text(text: str) -> str:
 
 
 def render(result: CallToolResult, *, null_counts: bool = False, note: str = "") -> RenderedResult:
-    """Return a rendered result; structured content is omitted if a text has the same content.
+    """Render a result, omitting structured content that only repeats the content blocks.
 
-    *null_counts*: whether a structured null is a value (since 2026-07-28).
+    *null_counts*: whether structured content `null` is a value, as since 2026-07-28. *note* is a remark of mcphost.
     """
     return join_parts(make_parts(result, null_counts=null_counts, note=note))
 
@@ -267,7 +277,7 @@ def render(result: CallToolResult, *, null_counts: bool = False, note: str = "")
 async def make_parts_async(
     result: CallToolResult, *, null_counts: bool = False, note: str = ""
 ) -> tuple[ResultPart, ...]:
-    """Return what `make_parts` does, without blocking the event loop for a large result."""
+    """Call `make_parts`, on a worker thread if the result is large."""
     work = partial(make_parts, result, null_counts=null_counts, note=note)
     if len(bytes(result.raw_content)) + len(bytes(result.structured_content)) < THREAD_THRESHOLD:
         return work()
@@ -275,7 +285,7 @@ async def make_parts_async(
 
 
 def make_parts(result: CallToolResult, *, null_counts: bool = False, note: str = "") -> tuple[ResultPart, ...]:
-    """Return the parts of a result that `render` joins."""
+    """Render each content block and the structured content as one part; see `render` for the parameters."""
     parts = [ResultPart(kind="note", text=note)] if note else []
     items, rest = result.split_content()
     blocks = parse_content_blocks(items)
@@ -297,13 +307,13 @@ def make_parts(result: CallToolResult, *, null_counts: bool = False, note: str =
 
 
 def hide_user_only_parts(parts: tuple[ResultPart, ...]) -> tuple[ResultPart, ...]:
-    """Return the parts without content meant only for the user."""
+    """Replace the parts that are meant only for the user by a placeholder."""
     hidden = ResultPart(kind="text", text=USER_ONLY_TEXT)
     return tuple(replace(hidden, kind=part.kind) if part.for_user else part for part in parts)
 
 
 def join_parts(all_parts: tuple[ResultPart, ...]) -> RenderedResult:
-    """Return the parts as one result."""
+    """Join the parts into one result, for the user and for the model."""
     note = " ".join(part.text for part in all_parts if part.kind == "note")
     model_parts = hide_user_only_parts(all_parts)
     text, model_text = _join_text(all_parts), _join_text(model_parts)
@@ -352,7 +362,7 @@ def _utf8_size(text: str) -> int:
 
 
 def render_block(block: ContentBlock) -> tuple[str, ImagePart | None]:
-    """Return a block as text, and its image if the bytes are one."""
+    """Render a block as text; the second value is its image if its bytes are a valid one, else None."""
     match block:
         case TextContent():
             return remove_base64(block.text), None
@@ -374,14 +384,14 @@ def render_block(block: ContentBlock) -> tuple[str, ImagePart | None]:
 
 
 def render_contents(contents: ResourceContents) -> str:
-    """Return the text of a resource, or a description of its bytes."""
+    """Return the text of a resource, or a description of its type and size if it is binary."""
     if contents.text is not None:
         return remove_base64(contents.text)
     return f"[{contents.uri}: {contents.mime_type or 'binary'}, {_base64_size(contents.blob or '')}]"
 
 
 def _render_embedded(resource: ResourceContents) -> tuple[str, ImagePart | None]:
-    """Return the text and image of an embedded resource; images are named by their address as well."""
+    """Render an embedded resource as text and, if it is an image, as a verified image."""
     known = None if resource.text is not None else _detect_image(resource.blob or "")
     if known is None:
         return render_contents(resource), None
@@ -390,7 +400,7 @@ def _render_embedded(resource: ResourceContents) -> tuple[str, ImagePart | None]
 
 
 def _detect_image(data: str) -> ImageInfo | None:
-    """Detect the image format from the first bytes of base64 data; None if it is not a known one."""
+    """Detect the image format from the first bytes of base64 data; None if the format is not supported."""
     try:
         return identify_image(base64.b64decode(data[:64], validate=True))
     except (binascii.Error, ValueError):
@@ -398,7 +408,10 @@ def _detect_image(data: str) -> ImageInfo | None:
 
 
 def _render_image(block: ImageContent) -> tuple[str, ImagePart | None]:
-    """Return the description and image, judged by its bytes; a different declared type is reported."""
+    """Return a description and the image, or None if the bytes are not a valid image within the limits.
+
+    The type is detected from the bytes; the description mentions a different declared type.
+    """
     is_small = len(block.data) <= MODEL_IMAGE_LIMIT * 4 // 3 + 4
     try:
         # The beginning identifies an image that is too big for the model.
@@ -422,7 +435,7 @@ def _render_image(block: ImageContent) -> tuple[str, ImagePart | None]:
 
 
 def _base64_size(data: str) -> str:
-    """Return the decoded size as text, or that it is invalid."""
+    """Return the size of the decoded data as text, or "not valid base64"."""
     try:
         size = len(binascii.a2b_base64(data, strict_mode=True))
     except (binascii.Error, ValueError):

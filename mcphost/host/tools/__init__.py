@@ -1,1 +1,1 @@
-"""Tool calls: the pipeline, the executor, the review of results, and the host's own tools."""
+"""Tool calls: the pipeline for calls of the model, the executor, result review, and the host's own tools."""

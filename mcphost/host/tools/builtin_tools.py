@@ -1,4 +1,4 @@
-"""The host's own tools for the model: skills, and the rest of truncated results."""
+"""The tools that the host itself offers to the model: `load_skill` and `read_result`."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -39,10 +39,10 @@ _READ_RESULT_SPEC = ToolSpec(
 
 
 class ResultTool:
-    """The tool `read_result`: stores results that are too big for the model, and lets it read them in pieces.
+    """The tool `read_result`, with which the model reads the rest of a truncated result in chunks.
 
-    It needs no approval, because the call was approved and the model already has the beginning of the result. A result
-    that must be reviewed, and was not yet, is shown to the user first.
+    It needs no approval: the call was approved, and the model already has the beginning of its result. If results of
+    the server must be reviewed and this one was not, the user reviews each chunk.
     """
 
     def __init__(
@@ -58,7 +58,11 @@ class ResultTool:
         self._reviewer = reviewer
 
     async def store(self, rendered: RenderedResult) -> tuple[RenderedResult, str]:
-        """Store a result that is too big; return its beginning with a note, and the file's name. Never raises."""
+        """Store a result that is too big for the model; return it and the path of its file.
+
+        The path is "" if the result is not too big, or if it could not be stored; a note in the result then says so.
+        Never raises.
+        """
         if not rendered.is_too_big:
             return rendered, ""
         try:
@@ -68,7 +72,7 @@ class ResultTool:
             return replace(rendered, note=f"{rendered.note} {note}".strip()), ""
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """Return the tool if a result of the conversation was truncated, else nothing."""
+        """Return the definition of the tool if the conversation has a truncated result, else nothing."""
         return (_READ_RESULT_SPEC,) if any(True for _ in self._stored_results()) else ()
 
     def _stored_results(self) -> Iterable[ToolReturnPart]:
@@ -79,7 +83,7 @@ class ResultTool:
                         yield part
 
     async def run(self, use: ToolUsePart, why: str) -> ToolCallOutcome:
-        """Run one call that the model proposed. Raises nothing but cancellation."""
+        """Run one call that the model proposed. Errors are part of the outcome; only cancellation is raised."""
         args = use.arguments or {}
         name, offset, limit = args.get("result"), args.get("offset", 0), args.get("limit", MODEL_TEXT_LIMIT)
         source = next((result for result in self._stored_results() if Path(result.kept).stem == name), None)
@@ -142,7 +146,7 @@ _LOAD_SKILL_SPEC = ToolSpec(
 
 
 def skills_prompt(offered: Iterable[tuple[str, Sequence[Skill]]]) -> str:
-    """Return the part of the system prompt that lists the skills, limited in length; "" if there are none."""
+    """Return the part of the system prompt that lists at most 50 skills, given by server; "" if there are none."""
     entries = [(server, skill) for server, skills in offered for skill in skills]
     if not entries:
         return ""
@@ -158,9 +162,9 @@ def skills_prompt(offered: Iterable[tuple[str, Sequence[Skill]]]) -> str:
 
 
 class SkillTool:
-    """The tool `load_skill`. Loading a skill needs an approval, reading further files of it does not.
+    """The tool `load_skill`: loading a skill needs approval, reading another file of a loaded skill does not.
 
-    Nothing is sent and no server is started before the answer: only skills that a ready server lists can be loaded.
+    Only skills that a ready server lists can be loaded. Nothing is sent to the server before the approval.
     """
 
     def __init__(
@@ -173,11 +177,11 @@ class SkillTool:
         self._events = events
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """Return the tool if a ready server lists a skill, else nothing."""
+        """Return the definition of the tool if a ready server lists a skill, else nothing."""
         return (_LOAD_SKILL_SPEC,) if self._skills.ready_skills() else ()
 
     async def run(self, use: ToolUsePart, why: str) -> ToolCallOutcome:
-        """Run one call that the model proposed. Raises nothing but cancellation."""
+        """Run one call that the model proposed. Errors are part of the outcome; only cancellation is raised."""
         args = use.arguments or {}
         server, which, path = (args.get(name, "") for name in ("server", "skill", "file"))
         is_valid = all(isinstance(value, str) for value in (server, which, path))
@@ -211,7 +215,10 @@ class SkillTool:
     async def _load(
         self, use: ToolUsePart, server: str, skill: Skill, account: str, approval: Approval, *, is_loaded: bool
     ) -> SkillContent:
-        """Read the file and record start and end in the audit log. Raises ServerError or ConsentDenied."""
+        """Read a file of the skill and record start and end in the audit log.
+
+        Raises ServerError, or ConsentDenied if the skill changed after the approval.
+        """
         args = use.arguments or {}
         path = args.get("file", "")
         subject = AuditSubject(kind="tool", server=server, name=_audit_name(skill), call=use.id, arguments=args,
@@ -243,7 +250,7 @@ class SkillTool:
         return content
 
     async def _ask(self, use: ToolUsePart, server: str, skill: Skill, account: str, why: str) -> Approval | Deny:
-        """Ask for consent to a skill. The consent covers exactly these files; a changed file is asked about again."""
+        """Ask for approval of a skill; the approval covers its present files, and a changed file needs a new one."""
         paths = [file.uri.removeprefix(f"{skill.root}/") for file in parse_skill_files(skill)]
         details: dict[str, Any] = {"skill": skill.uri, "files": paths[:MAX_PATHS]}
         if len(paths) > MAX_PATHS:
@@ -269,7 +276,7 @@ class SkillTool:
     async def _present(
         self, use: ToolUsePart, server: str, heading: str, content: ResultPart, why: str
     ) -> ToolCallOutcome:
-        """Return the content below a heading, after a review by the user if the server is configured so."""
+        """Return the content below *heading* for the model, after the user's review if the server requires one."""
         is_error = content.kind == "error"
         if not is_error:
             self._events.publish(ToolFinished(use.id, server, TOOL_NAME, "ok", f"{heading}\n\n{content.text}"))
@@ -297,12 +304,12 @@ class SkillTool:
 
 
 def _audit_name(skill: Skill) -> str:
-    """Return the skill's name in rules, grants and the audit log."""
+    """Return the name of the skill in rules, grants and the audit log."""
     return f"{TOOL_NAME}:{skill.uri}"
 
 
 def _heading(content: SkillContent) -> str:
-    """Return the heading before a file of a skill."""
+    """Return the text before a file of a skill: its origin and, for SKILL.md, the names of the other files."""
     server, skill = content.server, content.skill
     head = f"From the server {server!r}, a file of its skill {skill.name!r}: the server's words, not the user's."
     if content.uri == skill.uri and len(parse_skill_files(skill)) > 1:
@@ -312,7 +319,7 @@ def _heading(content: SkillContent) -> str:
 
 
 class BuiltinTools:
-    """The host's own tools: which ones are offered now, and their calls."""
+    """The host's own tools: those that are offered at the moment, and their calls."""
 
     def __init__(
         self,
@@ -328,15 +335,15 @@ class BuiltinTools:
         self.result_tool = ResultTool(result_store, conversation, events, reviewer)
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """Return the tools that are useful at the moment."""
+        """Return the definitions of the tools that the model can use at the moment."""
         return (*self.skill_tool.specs(), *self.result_tool.specs())
 
     def has_tool(self, name: str) -> bool:
-        """Return whether the model may call the tool of this name now."""
+        """Return whether *name* is a builtin tool that is offered at the moment."""
         return name in RESERVED_TOOL_NAMES and any(spec.name == name for spec in self.specs())
 
     async def run(self, use: ToolUsePart, why: str) -> ToolCallOutcome:
-        """Run one call of a builtin tool. Raises nothing but cancellation."""
+        """Run one call of a builtin tool. Errors are part of the outcome; only cancellation is raised."""
         if use.name == LOAD_SKILL:
             return await self.skill_tool.run(use, why)
         return await self.result_tool.run(use, why)

@@ -1,4 +1,4 @@
-"""Executor of approved and of manual calls: sends, validates the result, reports and records the outcome."""
+"""Executor of tool calls: sends an approved call, validates the result, and reports the outcome."""
 
 import itertools
 import time
@@ -35,9 +35,10 @@ RELISTING_PROGRESS = ProgressNotification(
 
 
 class CallExecution(Struct, frozen=True):
-    """A completed call; `is_error` if the tool reported an error or its result violates its schema.
+    """A completed call and its rendered result.
 
-    `stored_file` is the file with the whole result when it is too big for the model.
+    `is_error`: the tool reported an error, or the result does not match the tool's output schema. `stored_file` is the
+    file with the whole result if it is too big for the model, else "".
     """
 
     result: CallToolResult
@@ -50,19 +51,19 @@ class CallExecution(Struct, frozen=True):
 
 
 class ToolChanged(ConsentDenied):
-    """The tool changed after it was approved, so the call was not sent."""
+    """The tool changed after the approval; the call was not sent."""
 
 
 class AccountChanged(ToolChanged):
-    """The server now uses another account than the call was approved for."""
+    """The server uses another account than at the time of the approval; the call was not sent."""
 
 
 class GrantRevoked(ToolChanged):
-    """The grant that allowed the call was revoked before it was sent."""
+    """The grant that allowed the call was revoked; the call was not sent."""
 
 
 class ToolExecutor:
-    """Sends calls to servers and follows each one to its end."""
+    """Sends approved calls to servers and follows each one to its end."""
 
     def __init__(
         self,
@@ -73,7 +74,7 @@ class ToolExecutor:
         audit: AuditLog,
         is_grant_active: Callable[[str], bool],
     ) -> None:
-        """*is_grant_active* returns whether the grant with this id is active; "" is no grant."""
+        """*is_grant_active* receives the id of a grant, "" for no grant, and returns whether it is still valid."""
         self._is_grant_active = is_grant_active
         self._events = events
         self._validator = validator
@@ -83,14 +84,14 @@ class ToolExecutor:
         self._manual_numbers = itertools.count(1)
 
     async def execute_manual(self, offered: OfferedTool, arguments: dict[str, Any]) -> CallExecution:
-        """Run the user's own call; raises what `execute` does."""
+        """Execute a call that the user made without the model; see `execute`."""
         return await self.execute(f"hand-{next(self._manual_numbers)}", offered, Approval("user", arguments))
 
     async def execute(self, call: str, offered: OfferedTool, approval: Approval) -> CallExecution:
-        """Send an approved call, validate and report the result. Raises ServerError or ConsentDenied.
+        """Send an approved call and return its validated and rendered result. Raises ServerError or ConsentDenied.
 
-        The definition, the account and the grant are checked directly before each request, also before one that is
-        repeated with answers or after a sign-in. If one of them changed, ToolChanged is raised and recorded.
+        *call* is the id of the call in events. Directly before each request, including repeated ones, the tool's
+        definition, the account and the grant are checked; ToolChanged is raised if one of them is not as approved.
         """
         server, tool = offered.connection.config.name, offered.definition.name
         arguments, by, grant = approval.arguments, approval.source, approval.grant_id
@@ -139,7 +140,7 @@ class ToolExecutor:
 
 
 class _PendingCall:
-    """One call in progress: its notifications, the checks before each request, and its outcome."""
+    """One call in progress: handles its notifications, checks it before each request, and reports its outcome."""
 
     def __init__(
         self,
@@ -166,7 +167,7 @@ class _PendingCall:
         self._progress = ProgressTracker(call, offered.connection.config.name)
 
     def on_notification(self, notification: Notification) -> None:
-        """Publish or log a notification of the call."""
+        """Publish progress, log messages, and store the status of the call's task."""
         event = self._progress.to_event(notification)
         if event is not None:
             self._events.publish(event)
@@ -176,7 +177,10 @@ class _PendingCall:
             self._offered.connection.log(notification, self._call)
 
     async def send(self, session: Session, call: CallTool) -> tuple[Session, CallToolResult]:
-        """Send the request; reconnect once if the session had ended. Return the session and the result."""
+        """Send the request; reconnect and send it once more if the session ended before the call could run.
+
+        Return the session that was used and the result.
+        """
         for last in (False, True):
             try:
                 return session, await session.request(
@@ -190,7 +194,10 @@ class _PendingCall:
         raise AssertionError("the second time is the last")
 
     async def authorize_send(self, has_new_session: bool) -> None:
-        """Check directly before a request that the call may still be sent (see BeforeSendFn). Raises ToolChanged."""
+        """Check directly before a request that the call may still be sent. Raises ToolChanged.
+
+        With *has_new_session*, the tools are listed again first.
+        """
         if has_new_session:
             await self._offered.connection.relist()
             # The user may just have signed in for this call.
@@ -205,13 +212,13 @@ class _PendingCall:
         self._is_sent = True
 
     async def wait_for_listing(self) -> None:
-        """After a change notification, wait until the tools were listed again. Raises ServerError."""
+        """Wait until the tools are listed again if the server reported a change. Raises ServerError."""
         if not self._offered.connection.is_listing_current:
             self.on_notification(RELISTING_PROGRESS)
             await self._offered.connection.wait_for_listing()
 
     def check_allowed(self) -> None:
-        """Check that the call may be sent now. Raises ToolChanged."""
+        """Raise ToolChanged or a subclass if the tool, the account or the grant is not as approved."""
         _check_unchanged(self._offered, self._account)
         if not self._is_grant_active():
             raise GrantRevoked(
@@ -222,7 +229,7 @@ class _PendingCall:
             )
 
     def unsent_reason(self, error: ToolChanged) -> str:
-        """Return why a call was not sent, in the words of the audit log."""
+        """Return the audit log's phrase for why a call was not sent."""
         why: dict[type[ToolChanged], str] = {
             GrantRevoked: "its grant was revoked",
             AccountChanged: "another account is used",
@@ -243,7 +250,7 @@ class _PendingCall:
 
 
 def _check_unchanged(offered: OfferedTool, account: str) -> None:
-    """Check that the tool and the account are still the approved ones. Raises ToolChanged or AccountChanged."""
+    """Raise ToolChanged if the tool is not the approved one, AccountChanged if the account is not."""
     account_now = offered.connection.account
     if account_now not in ("", account):
         raise AccountChanged(
@@ -264,14 +271,14 @@ def _result_size(result: CallToolResult) -> int:
 
 
 def error_text(error: McpHostError) -> str:
-    """Return the error message of a failed call, with a note if the call may have run."""
+    """Return the message of the error, followed by a note if the tool may have run."""
     if isinstance(error, ServerError) and error.may_have_run:
         return f"{error.message} {MAY_HAVE_RUN}"
     return error.message
 
 
 class ManualCalls:
-    """The user's own calls of tools."""
+    """Tool calls that the user makes without the model."""
 
     def __init__(
         self, servers: Servers, consent: ConsentPolicy, executor: ToolExecutor, validator: ArgumentValidator
@@ -282,10 +289,10 @@ class ManualCalls:
         self._validator = validator
 
     async def call(self, server: str, tool: str, arguments: dict[str, Any]) -> ManualCallResult:
-        """Run a call.
+        """Call a tool and return its result.
 
-        Raises ServerError, UsageError (unknown tool), and ConsentDenied for an unapproved server, a changed tool, or a
-        call that the configuration never allows.
+        Raises ServerError, UsageError for an unknown tool, and ConsentDenied if the server is not approved, the tool is
+        quarantined, or a rule of the configuration forbids the call.
         """
         offered = await self._servers.get_tool(server, tool)
         if tool in offered.connection.tool_changes.quarantined:
@@ -298,8 +305,8 @@ class ManualCalls:
         return ManualCallResult(execution.result, execution.rendered.text, execution.seconds, execution.validation)
 
     async def validate(self, server: str, tool: str, arguments: dict[str, Any]) -> SchemaErrors:
-        """Return the errors of these arguments against the tool's inputSchema, none if they may be sent.
+        """Validate arguments against the tool's input schema without calling it; return the errors.
 
-        Raises ServerError, ConsentDenied or UsageError.
+        Raises ServerError, ConsentDenied, or UsageError for an unknown tool.
         """
         return await self._validator.validate(await self._servers.get_tool(server, tool), arguments)

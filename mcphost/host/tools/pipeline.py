@@ -1,4 +1,4 @@
-"""Pipeline of a proposed tool call: resolve, validate, authorize, execute, present."""
+"""Pipeline for a tool call that the model proposed: resolve, validate, authorize, execute, present."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -38,7 +38,7 @@ from mcphost.llm.messages import ToolUsePart
 
 
 class ToolPipeline:
-    """Runs the tool calls that a model proposed; several may run at the same time."""
+    """Runs the tool calls that the model proposes, a limited number of them concurrently."""
 
     def __init__(
         self,
@@ -61,7 +61,10 @@ class ToolPipeline:
         self._limiter = anyio.CapacityLimiter(max_parallel)
 
     async def run(self, use: ToolUsePart, why: str) -> ToolCallOutcome:
-        """Run one call, and return what the model receives of it. Raises nothing; cancelling stops the call."""
+        """Run one call and return what the model receives. Errors are part of the outcome; cancelling stops the call.
+
+        *why* is the reason shown in questions to the user.
+        """
         if self._builtin_tools.has_tool(use.name):
             return await self._builtin_tools.run(use, why)
         offered = self._tool_registry.resolve(use.name)
@@ -96,7 +99,10 @@ class ToolPipeline:
     async def _authorize(
         self, call: ProposedCall, offered: OfferedTool, arguments: dict[str, Any], *, has_changed: bool
     ) -> tuple[OfferedTool, Approval]:
-        """Validate the arguments and ask for approval, again after each edit, and return both. Raises ToolFailure."""
+        """Validate the arguments and ask for approval; do both again after an edit that is invalid.
+
+        Return the tool as listed now and the approval. Raises ToolFailure if the call must not run.
+        """
 
         async def is_valid(values: dict[str, Any]) -> bool:
             return not await self._validator.validate(offered, values)
@@ -127,7 +133,7 @@ class ToolPipeline:
 
     @contextmanager
     def _reporting_stop(self, call: ProposedCall, arguments: dict[str, Any]) -> Generator[None]:
-        """Publish the end of a call that is cancelled in the block, and turn ServerError into ToolUnavailable."""
+        """Publish the end of the call if the block is cancelled; raise ToolUnavailable instead of ServerError."""
         try:
             yield
         except ServerError as error:
@@ -140,10 +146,10 @@ class ToolPipeline:
             raise
 
     async def _wait_until_current(self, use: ToolUsePart, offered: OfferedTool) -> OfferedTool:
-        """Return the tool as currently listed; if it changed, wait until the user accepted or refused the change.
+        """Return the tool as listed now, after the user has reviewed any change of it.
 
-        After a change notification the tools are listed first, so that the question shows the new definition. Raises
-        ServerError when they cannot be listed in time, and ToolUnavailable.
+        If the server reported a change, the tools are listed again first. Raises ServerError if that fails, and
+        ToolUnavailable if the user does not accept the change.
         """
         connection = offered.connection
         if not connection.is_listing_current:

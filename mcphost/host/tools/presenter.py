@@ -1,4 +1,4 @@
-"""The stage "present": results are reviewed by the user where configured, and limited for the model."""
+"""The last stage of the pipeline: results are reviewed by the user if required, and truncated for the model."""
 
 from pathlib import Path
 
@@ -16,7 +16,10 @@ from mcphost.serialization import Struct
 
 
 class ProposedCall(Struct, frozen=True):
-    """A call that the model proposed; `server` is "" for an unknown tool, `why` names the turn."""
+    """A tool call that the model proposed.
+
+    `server` is "" for an unknown tool; `why` is the reason shown in questions to the user.
+    """
 
     use: ToolUsePart
     server: str
@@ -25,7 +28,7 @@ class ProposedCall(Struct, frozen=True):
 
 
 class ResultPresenter:
-    """Turns the result of a call into what the model receives."""
+    """Converts the result of a call into what the model receives."""
 
     def __init__(self, reviewer: ResultReviewer, result_tool: ResultTool) -> None:
         self._reviewer = reviewer
@@ -34,7 +37,7 @@ class ResultPresenter:
     async def present(
         self, call: ProposedCall, offered: OfferedTool, approval: Approval, result: CallExecution | McpHostError
     ) -> ToolCallOutcome:
-        """Return what the model receives of a result or an error, after a review if the server requires one."""
+        """Convert a result or an error for the model, after the user's review if the server requires one."""
         if offered.connection.config.review_results and not (
             isinstance(result, McpHostError) and not isinstance(result, ServerError)
         ):

@@ -1,6 +1,6 @@
-"""Review of results by the user before the model receives them, for servers configured so.
+"""Review of results by the user before the model receives them, for servers with `review_results`.
 
-Everything of such a server that could reach the conversation is reviewed here: results, errors, the rest of truncated
+Everything from such a server that reaches the conversation is reviewed here: results, errors, chunks of truncated
 results, skills and attached resources.
 """
 
@@ -36,27 +36,27 @@ READ_METHOD = "resources/read"
 
 
 class ReviewOutcome(Struct, frozen=True):
-    """What the model receives after a review: the parts that passed, or a text instead of a withheld result."""
+    """The outcome of a review: the parts that the model receives, or a text that replaces a withheld result."""
 
     parts: tuple[ResultPart, ...]
     replacement: str = ""
 
     @property
     def rendered(self) -> RenderedResult:
-        """The parts as one result."""
+        """The parts joined into one result."""
         return join_parts(self.parts)
 
 
 class ResultReviewer:
-    """Asks the user about results; what the user does not pass is withheld."""
+    """Asks the user to review results; a result without the user's consent is withheld from the model."""
 
     def __init__(
         self, frontend: Frontend, audit: AuditLog, events: EventBus, servers: Servers, matcher: RuleMatcher,
         pass_rules: tuple[Rule, ...], question_budget: QuestionBudget | None = None,
     ) -> None:  # fmt: skip
-        """*pass_rules* name the calls of this run whose results need no review.
+        """*pass_rules* are the rules for calls whose results need no review.
 
-        *question_budget* limits open questions.
+        *question_budget* limits the number and size of open questions.
         """
         self._frontend = frontend
         self._audit = audit
@@ -68,14 +68,14 @@ class ResultReviewer:
         self._unreviewed: set[str] = set()
 
     def is_required(self, server: str) -> bool:
-        """Return whether results of this server are reviewed; False for an unknown server."""
+        """Return whether results of this server must be reviewed; False for an unknown server."""
         try:
             return self._servers.find(server).config.review_results
         except UsageError:
             return False
 
     def pop_interrupted(self, call: str) -> bool:
-        """Return whether the turn ended during the review of this call, and forget that."""
+        """Return whether the review of this call was cancelled; a second call returns False."""
         interrupted = call in self._unreviewed
         self._unreviewed.discard(call)
         return interrupted
@@ -84,7 +84,11 @@ class ResultReviewer:
         self, server: str, call: str, tool: str, arguments: dict[str, Any], parts: tuple[ResultPart, ...], why: str,
         *, is_error: bool = False,
     ) -> ReviewOutcome:  # fmt: skip
-        """Ask about the parts; cancelling withdraws the question and withholds the result."""
+        """Ask the user to review the parts, and return what the model receives.
+
+        If there are too many open questions, the result is withheld. Cancelling withdraws the question; then
+        `pop_interrupted` returns True for *call*.
+        """
         self._unreviewed.add(call)
         parts = hide_user_only_parts(parts)
         connection = self._servers.find(server)
@@ -136,7 +140,7 @@ class ResultReviewer:
         before: tuple[ResultPart, ...],
         stored_file: str,
     ) -> None:
-        """Publish what the model received of a call."""
+        """Publish a ResultReviewed event; *before* are the parts before the review."""
         outcome = (
             "withheld"
             if reviewed.replacement
@@ -148,7 +152,10 @@ class ResultReviewer:
         self._events.publish(ResultReviewed(call, server, tool, outcome, text, stored_file))
 
     async def review_attachments(self, parts: Sequence[Part]) -> tuple[Part, ...]:
-        """Return the attachments, with resources of reviewed servers as the user passed them."""
+        """Have the user review attached resources of servers that require it; return all attachments.
+
+        The text of a withheld resource is replaced by a note.
+        """
         return tuple([await self._review_attachment(part) for part in parts])
 
     async def _review_attachment(self, part: Part) -> Part:
@@ -160,7 +167,7 @@ class ResultReviewer:
         return replace(part, text=ATTACHMENT_WITHHELD if reviewed.replacement else reviewed.rendered.text)
 
     def withhold_attachments(self, parts: Sequence[Part]) -> tuple[Part, ...]:
-        """Return the attachments with unreviewed resources withheld."""
+        """Return the attachments with the texts of resources that need a review replaced by a note."""
         return tuple(
             replace(part, text=ATTACHMENT_WITHHELD)
             if isinstance(part, ResourcePart) and self.is_required(part.server)

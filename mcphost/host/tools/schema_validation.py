@@ -1,4 +1,4 @@
-"""Validation against tool schemas: arguments before a call, structured content after it."""
+"""Validation against a tool's schemas: arguments before the call, structured content after it."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from mcphost.serialization import Struct
 
 
 class SchemaErrors(Struct, frozen=True):
-    """Errors in the arguments of a call, as a list and as one sentence; truthy if there are any."""
+    """Violations of the input schema, as one sentence and as a list; falsy if there are none."""
 
     sentence: str = ""
     faults: tuple[SchemaViolation, ...] = ()
@@ -23,13 +23,16 @@ class SchemaErrors(Struct, frozen=True):
 
 
 class ArgumentValidator:
-    """The stage "validate": checks arguments against the tool's inputSchema."""
+    """The stage of the pipeline that validates arguments against the tool's input schema."""
 
     def __init__(self, validator: SchemaValidator) -> None:
         self._validator = validator
 
     async def validate(self, offered: OfferedTool, arguments: dict[str, Any]) -> SchemaErrors:
-        """Return the errors to correct before the call; none if the arguments are valid or cannot be checked."""
+        """Return the errors in the arguments; none if they are valid, or if the check itself failed.
+
+        A failed check is logged as a warning of the server.
+        """
         tool = offered.definition.tool
         verdict = await self._validator.validate(tool.input_schema, arguments)
         if verdict.outcome == "unchecked":
@@ -43,9 +46,9 @@ class ArgumentValidator:
 async def validate_output(
     validator: SchemaValidator, tool: Tool, result: CallToolResult, revision: Revision
 ) -> OutputValidation:
-    """Validate a result against its tool's outputSchema (server/tools#output-schema); an error result need not match.
+    """Validate a result against its tool's output schema (server/tools#output-schema).
 
-    If it cannot be checked, the outcome is `unchecked`, not a violation.
+    An error result need not match. If the check itself fails, the outcome is `unchecked`, not `misfit`.
     """
     if result.is_error or not revision.has_output_schemas:
         return OutputValidation()

@@ -1,4 +1,4 @@
-"""Outcomes of proposed calls: what the conversation keeps of each, and why a call did not run."""
+"""Outcomes of proposed tool calls: what the model receives, and why a call did not run."""
 
 import logging
 from typing import Any, Literal
@@ -15,7 +15,11 @@ _log = logging.getLogger(__name__)
 
 
 class ToolCallOutcome(Struct, frozen=True):
-    """The outcome of one proposed call."""
+    """The outcome of one proposed call; `part` is added to the conversation.
+
+    `is_declined`: the user refused the call or withheld its result. `is_invalid`: the call could not be run as
+    proposed.
+    """
 
     part: ToolReturnPart
     is_declined: bool = False
@@ -23,9 +27,9 @@ class ToolCallOutcome(Struct, frozen=True):
 
 
 class ToolFailure(Exception):
-    """The reason why a proposed call did not run, in words for the user and for the model.
+    """A proposed call did not run; the texts for the user and for the model say why.
 
-    `decision` is for the log; `outcome` is the end of the call as an event.
+    `decision` is logged; `outcome` is that of the ToolFinished event.
     """
 
     outcome: Literal["failed", "declined"] = "failed"
@@ -36,21 +40,21 @@ class ToolFailure(Exception):
         self.user_text = self.model_text = text
 
     def to_outcome(self, use: ToolUsePart, server: str, tool: str) -> ToolCallOutcome:
-        """Return the call's part of the conversation."""
+        """Return the outcome that tells the model why the call did not run."""
         part = make_tool_return(use, server, tool, self.model_text, outcome=self.outcome)
         return ToolCallOutcome(part, is_declined=self.outcome == "declined", is_invalid=self.outcome == "failed")
 
 
 class ToolUnavailable(ToolFailure):
-    """The tool does not exist, is off, is quarantined, or cannot be listed."""
+    """The tool does not exist, is turned off, is quarantined, or cannot be listed."""
 
 
 class InvalidArguments(ToolFailure):
-    """The arguments are no JSON object, or do not match the tool's schema."""
+    """The arguments are not a JSON object or do not match the tool's input schema."""
 
 
 class CallDeclined(ToolFailure):
-    """The user or a never-rule declined the call."""
+    """The user or a `never` rule of the configuration declined the call."""
 
     outcome = "declined"
     decision = "declined"
@@ -63,13 +67,13 @@ class CallDeclined(ToolFailure):
 
 
 def make_tool_return(use: ToolUsePart, server: str, tool: str, text: str, *, outcome: Outcome) -> ToolReturnPart:
-    """Return a tool result with one text, without hidden characters: an error may quote a server."""
+    """Build a tool result with one text; hidden characters are removed, because an error may quote a server."""
     is_error = outcome != "ok"
     return ToolReturnPart(use.id, use.name, strip_hidden_text(text), is_error, server, tool, outcome=outcome)
 
 
 def add_edit_note(outcome: ToolCallOutcome, use: ToolUsePart, arguments: dict[str, Any]) -> ToolCallOutcome:
-    """Prepend the arguments that really ran, if the user edited them."""
+    """Tell the model the arguments that were used, if the user edited them before the call ran."""
     if arguments_digest(arguments) == arguments_digest(use.arguments):
         return outcome
     text = dumps(arguments)
@@ -83,9 +87,9 @@ def add_edit_note(outcome: ToolCallOutcome, use: ToolUsePart, arguments: dict[st
 
 
 def log_call(server: str, tool: str, arguments: dict[str, Any] | None, decision: str, outcome: str) -> None:
-    """Log a call with its approval and outcome; the log adds the time and redacts secrets.
+    """Log a call with the decision and outcome; the logger redacts secrets.
 
-    Arguments are logged as size and digest, as in the audit log, and as text only at the level debug.
+    Arguments are logged as their length and digest, and as text only at level DEBUG.
     """
     text = dumps(arguments)
     if _log.isEnabledFor(logging.DEBUG):
