@@ -43,7 +43,7 @@ class Conversation:
     async def append(self, message: Message, model: str = "") -> Message:
         """Add a message and save it; return it with its time set.
 
-        If saving fails, the message stays in memory, *on_store_error* was called for the first failure, and the next
+        If saving fails, the message stays in memory, the first failure in a row is reported, and the next
         call saves it too. *model* is the name of the model in use.
         """
         message = message if message.at else replace(message, at=time.time())

@@ -67,8 +67,7 @@ def build_host(  # noqa: PLR0913 - what the program supplies; the rest is built 
 ) -> Host:
     """Build a host; the caller must enter it with `async with`.
 
-    *open_url* opens an address in a browser; if it is None, the frontend has to open addresses. Without *audit*, the
-    log is kept in memory; without *results*, truncated results are not stored.
+    *open_url* opens a browser; None leaves that to the frontend. Without *results*, truncated results are not stored.
     """
     core = _create_core(
         config,
