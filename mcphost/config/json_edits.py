@@ -1,0 +1,234 @@
+"""Edits of JSON text with comments: one member is set or removed, and every other byte stays as it is."""
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
+
+from mcphost.config.json_files import DuplicateKeyDict, parse_json, strip_comments
+from mcphost.errors import ConfigError
+
+_WHITESPACE = re.compile(r"\s*")
+_DEFAULT_INDENT = "  "
+_DECODER = json.JSONDecoder()
+_BYTE_ORDER_MARK = "\ufeff"
+
+
+class _Member(NamedTuple):
+    """The span of a member of an object: its key, and the start and end of its value."""
+
+    key: str
+    start: int
+    value_start: int
+    value_end: int
+
+
+class _Object(NamedTuple):
+    """The span of an object, from its opening brace to its closing one, and its members."""
+
+    start: int
+    end: int
+    members: tuple[_Member, ...]
+
+    def find(self, key: str) -> _Member | None:
+        """Return the first member with this key."""
+        return next((member for member in self.members if member.key == key), None)
+
+
+def set_member(text: str, file: str, path: Sequence[str], value: Any) -> str:
+    """Return *text* with the member at *path* set to *value*; objects that are missing on the way are added.
+
+    A new member comes last, indented like its neighbours. An empty text becomes an object. Raises ConfigError if the
+    text is not valid JSON, if something else than an object is on the way, or if a key on the way is there twice.
+    """
+    if not text.strip(_BYTE_ORDER_MARK + " \t\r\n"):
+        text = "{}\n"
+    document = _parse(text, file)
+    _check_path(document, file, path)
+    plain = _blank(text)
+    at, depth = _skip_whitespace(plain, 0), 0
+    while True:
+        span = _scan_object(plain, at)
+        member = span.find(path[depth])
+        if member is None:
+            edited = _insert(text, plain, span, path[depth], _nest(path[depth + 1 :], value))
+            break
+        if depth == len(path) - 1:
+            new = _render(value, text, _indent_at(text, member.start), _indent_unit(text, plain))
+            edited = text[: member.value_start] + new + text[member.value_end :]
+            break
+        at, depth = member.value_start, depth + 1
+    expected = json.loads(json.dumps(document))
+    parent = expected
+    for key in path[:-1]:
+        parent = parent.setdefault(key, {})
+    parent[path[-1]] = value
+    return _checked(edited, file, expected)
+
+
+def remove_member(text: str, file: str, path: Sequence[str]) -> str:
+    """Return *text* without the member at *path*; comments stay.
+
+    Raises ConfigError if it is not there, if the text is not valid JSON, or if a key on the way is there twice.
+    """
+    document = _parse(text, file)
+    _check_path(document, file, path)
+    plain = _blank(text)
+    at = _skip_whitespace(plain, 0)
+    for key in path[:-1]:
+        parent = _scan_object(plain, at).find(key)
+        if parent is None:
+            raise _missing_member(path, file)
+        at = parent.value_start
+    span = _scan_object(plain, at)
+    member = span.find(path[-1])
+    if member is None:
+        raise _missing_member(path, file)
+    position = span.members.index(member)
+    comma = _find_comma(text, member.value_end, _member_limit(span, position))
+    start, end = member.start, member.value_end if comma < 0 else comma + 1
+    line_start = text.rfind("\n", 0, start) + 1
+    if not text[line_start:start].strip():
+        start = max(0, line_start - 1 - (text[line_start - 2 : line_start - 1] == "\r"))
+    edited = text[:start] + text[end:]
+    if comma < 0 and position > 0:
+        before = span.members[position - 1].value_end
+        previous_comma = _find_comma(text, before, member.start)
+        edited = edited[:previous_comma] + edited[previous_comma + 1 :]
+    expected = json.loads(json.dumps(document))
+    parent_object = expected
+    for key in path[:-1]:
+        parent_object = parent_object[key]
+    del parent_object[path[-1]]
+    return _checked(edited, file, expected)
+
+
+def _parse(text: str, file: str) -> dict[str, Any]:
+    document = parse_json(text.removeprefix(_BYTE_ORDER_MARK), file)
+    if not isinstance(document, dict):
+        raise ConfigError(f"{file} is not a JSON object.", "Is it the right file?")
+    return cast("dict[str, Any]", document)
+
+
+def _check_path(document: dict[str, Any], file: str, path: Sequence[str]) -> None:
+    """Check that only objects without duplicate keys are on the way. Raises ConfigError."""
+    value: Any = document
+    for depth, key in enumerate(path):
+        if not isinstance(value, dict):
+            raise ConfigError(f'{file}: "{".".join(path[:depth])}" is not an object.', "Correct the file there.")
+        if isinstance(value, DuplicateKeyDict) and key in value.duplicate_keys:
+            raise ConfigError(f'{file}: it has the key "{key}" twice.', "Remove one of them, then try again.")
+        members = cast("dict[str, Any]", value)
+        if key not in members:
+            return
+        value = members[key]
+
+
+def _missing_member(path: Sequence[str], file: str) -> ConfigError:
+    return ConfigError(f'{file}: there is no "{".".join(path)}".', "Was the file changed?")
+
+
+def _checked(edited: str, file: str, expected: Any) -> str:
+    """Return the edited text if it has the expected content. Raises ConfigError."""
+    try:
+        is_right = _parse(edited, file) == expected
+    except ConfigError:
+        is_right = False
+    if not is_right:
+        raise ConfigError(f"{file} cannot be changed without changing more.", "Change it with an editor.")
+    return edited
+
+
+def _blank(text: str) -> str:
+    """Return the text with comments, trailing commas and the byte order mark as blanks, at the same positions."""
+    plain = strip_comments(text)
+    return f" {plain[1:]}" if plain.startswith(_BYTE_ORDER_MARK) else plain
+
+
+def _scan_object(plain: str, start: int) -> _Object:
+    """Return the object that begins at *start*; *plain* is valid JSON."""
+    members: list[_Member] = []
+    at = _skip_whitespace(plain, start + 1)
+    while plain[at] == '"':
+        key_start = at
+        key, at = _DECODER.raw_decode(plain, at)
+        value_start = _skip_whitespace(plain, _skip_whitespace(plain, at) + 1)
+        value_end = _DECODER.raw_decode(plain, value_start)[1]
+        members.append(_Member(key, key_start, value_start, value_end))
+        at = _skip_whitespace(plain, value_end)
+        if plain[at] == ",":
+            at = _skip_whitespace(plain, at + 1)
+    return _Object(start, at, tuple(members))
+
+
+def _member_limit(span: _Object, position: int) -> int:
+    """Return where the part of the object after a member and before the next one ends."""
+    return span.members[position + 1].start if position + 1 < len(span.members) else span.end
+
+
+def _find_comma(text: str, start: int, end: int) -> int:
+    """Return the position of the comma between two positions, comments left out; -1 if there is none."""
+    at = _hide_comments(text[start:end]).find(",")
+    return at if at < 0 else at + start
+
+
+def _hide_comments(part: str) -> str:
+    """Return text between two members with its comments as blanks, but with its comma."""
+    # A string after the comma keeps it from being a trailing one, which strip_comments would blank out too.
+    return strip_comments(f'{part}\n"')[: len(part)]
+
+
+def _insert(text: str, plain: str, span: _Object, key: str, value: Any) -> str:
+    """Return the text with a new last member."""
+    unit, newline = _indent_unit(text, plain), _newline(text)
+    inner = f"{json.dumps(key, ensure_ascii=False)}: "
+    if not span.members:
+        outer = _indent_at(text, span.start)
+        body = inner + _render(value, text, outer + unit, unit)
+        kept = text[span.start + 1 : span.end].rstrip()
+        return f"{text[: span.start + 1]}{kept}{newline}{outer}{unit}{body}{newline}{outer}{text[span.end :]}"
+    last = span.members[-1]
+    comma = _find_comma(text, last.value_end, span.end)
+    if "\n" not in text[span.start : span.end]:
+        body = inner + json.dumps(value, ensure_ascii=False)
+        cut = last.value_end if comma < 0 else comma
+        return f"{text[:cut]}, {body}{text[cut:]}"
+    indent = _indent_at(text, last.start)
+    body = inner + _render(value, text, indent, unit)
+    tail_start = len(text[: span.end].rstrip())
+    head = text[: last.value_end] + ("," if comma < 0 else "") + text[last.value_end : tail_start]
+    return f"{head}{newline}{indent}{body}{',' if comma >= 0 else ''}{text[tail_start:]}"
+
+
+def _nest(keys: Sequence[str], value: Any) -> Any:
+    for key in reversed(keys):
+        value = {key: value}
+    return value
+
+
+def _render(value: Any, text: str, indent: str, unit: str) -> str:
+    lines = json.dumps(value, indent=unit, ensure_ascii=False).split("\n")
+    return (_newline(text) + indent).join(lines)
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def _indent_at(text: str, position: int) -> str:
+    """Return the white space at the beginning of the line of a position."""
+    line = text[text.rfind("\n", 0, position) + 1 : position]
+    return line[: len(line) - len(line.lstrip())].removeprefix(_BYTE_ORDER_MARK)
+
+
+def _indent_unit(text: str, plain: str) -> str:
+    """Return the white space of one level, taken from the first indented line."""
+    for line, blanked in zip(text.split("\n"), plain.split("\n"), strict=False):
+        if blanked.strip() and (indent := line[: len(line) - len(line.lstrip(" \t"))]):
+            return indent
+    return _DEFAULT_INDENT
+
+
+def _skip_whitespace(plain: str, at: int) -> int:
+    match = _WHITESPACE.match(plain, at)
+    return match.end() if match else at
