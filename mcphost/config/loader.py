@@ -1,8 +1,10 @@
 """Loading and merging of the configuration files; an invalid part is reported and left out."""
 
 import hashlib
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any, cast
 
 from mcphost.config.json_files import decode_text, parse_json, read_bytes
 from mcphost.config.mcp_json import parse_file_roots, parse_servers
@@ -17,6 +19,8 @@ from mcphost.unicode_forms import confusable_pairs
 SERVERS_FILE = "mcp.json"
 SETTINGS_FILE = "config.toml"
 PROJECT_FILE = ".mcp.json"
+LOCAL_FILE = "local.json"
+"""The user's own servers for single folders: `{"folders": {"/path": {"mcpServers": {…}}}}`."""
 
 
 class ProjectFile(Struct, frozen=True):
@@ -56,10 +60,10 @@ def load_config(
 ) -> HostConfig:
     """Return the merged configuration of `config.toml` and `mcp.json` in *directory*, or of *files* for the latter.
 
-    *files* are those of `--mcp-config`; their servers are approved by naming them, and replace the user's and the
-    project's. *project* is passed only if the user trusted exactly that content. Invalid parts are left out and
-    reported in `problems`. Raises ConfigError for a `config.toml` with an invalid never-list and, with *strict*, for
-    an invalid or missing one of *files*.
+    Servers of `local.json` for the current folder come first. *files* are those of `--mcp-config`; their servers are
+    approved by naming them, and replace the user's and the project's. *project* is passed only if the user trusted
+    exactly that content. Invalid parts are left out and reported in `problems`. Raises ConfigError for a `config.toml`
+    with an invalid never-list and, with *strict*, for an invalid or missing one of *files*.
     """
     problems: list[str] = []
     settings = directory / SETTINGS_FILE
@@ -79,7 +83,10 @@ def load_config(
                 _add_servers(servers, content.servers, problems)
                 roots += content.roots
     else:
-        _add_servers(servers, _load_user_file(directory / SERVERS_FILE, problems).servers, problems)
+        _add_servers(servers, _load_local_servers(directory / LOCAL_FILE, problems), problems)
+        local = {server.name for server in servers}
+        own = _load_user_file(directory / SERVERS_FILE, problems).servers
+        _add_servers(servers, (server for server in own if server.name not in local), problems)
         if project is not None:
             content = _parse_or_report(project.content, project.path, "project", problems)
             _add_servers(servers, content.servers, problems)
@@ -144,6 +151,26 @@ def _load_user_file(path: Path, problems: list[str]) -> _FileContent:
     except ConfigError as error:
         problems.append(str(error))
         return _FileContent()
+
+
+def _load_local_servers(path: Path, problems: list[str]) -> tuple[ServerConfig, ...]:
+    """Return the user's own servers for the current folder; they hide those of the same names in mcp.json."""
+    try:
+        document = parse_json(decode_text(read_bytes(path), str(path)), str(path))
+        entries = find_local_entries(document, Path.cwd())
+        return parse_servers(entries, str(path), "user", problems.append)
+    except FileNotFoundError:
+        return ()
+    except ConfigError as error:
+        problems.append(str(error))
+        return ()
+
+
+def find_local_entries(document: Any, folder: Path) -> Any:
+    """Return the part of a parsed local.json that is for *folder*; {} for none."""
+    folders = cast("dict[str, Any]", document).get("folders") if isinstance(document, dict) else None
+    found = cast("dict[str, Any]", folders).get(os.path.realpath(folder)) if isinstance(folders, dict) else None
+    return {} if found is None else found
 
 
 def _load_named_file(path: Path, problems: list[str]) -> _FileContent:

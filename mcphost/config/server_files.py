@@ -1,0 +1,187 @@
+"""The files that servers are configured in (user, project, local), and planned edits of their entries."""
+
+import os
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from mcphost.config.file_edits import FileSnapshot, read_snapshot, replace_if_unchanged
+from mcphost.config.json_edits import remove_member, set_member
+from mcphost.config.json_files import decode_text, parse_json
+from mcphost.config.loader import LOCAL_FILE, PROJECT_FILE, SERVERS_FILE
+from mcphost.config.mcp_json import parse_servers
+from mcphost.config.schema import ServerConfig, Source
+from mcphost.errors import ConfigError, UsageError
+from mcphost.paths import make_private_directory
+from mcphost.sanitize import sanitize
+from mcphost.serialization import Struct
+
+Scope = Literal["user", "project", "local"]
+"""Who gets a server: the user everywhere, everybody who has the project, or the user in one folder."""
+
+SCOPES: tuple[Scope, ...] = ("user", "project", "local")
+_PROJECT_FILE_MODE = 0o644
+_ENTRY_KEYS = ("mcpServers", "servers")
+
+
+class ServerFile(Struct, frozen=True):
+    """A file with servers; `parents` are the keys of the object that has `mcpServers` in it."""
+
+    path: Path
+    source: Source
+    parents: tuple[str, ...] = ()
+
+
+class ServerEdit(Struct, frozen=True, kw_only=True):
+    """A planned change of one server's entry; nothing is written until `apply`.
+
+    `entry` and `server` are what the file has afterwards, None if the server is removed. `warnings` are sentences
+    about the entry, such as a value that looks like a secret.
+    """
+
+    name: str
+    file: ServerFile
+    before: FileSnapshot | None
+    content: bytes
+    entry: dict[str, Any] | None = None
+    server: ServerConfig | None = None
+    warnings: tuple[str, ...] = ()
+
+    def apply(self) -> None:
+        """Write the file. Raises ConfigError if it changed since the edit was planned, or cannot be written."""
+        path = self.file.path
+        if self.file.source == "project":
+            replace_if_unchanged(path, self.before, self.content, mode=None if self.before else _PROJECT_FILE_MODE)
+            return
+        try:
+            make_private_directory(path.parent)
+        except OSError as error:
+            raise ConfigError(
+                f"{path.parent} cannot be created: {error.strerror}.", "Check its permissions."
+            ) from error
+        replace_if_unchanged(path, self.before, self.content)
+
+    def undo(self) -> None:
+        """Restore the file as it was before. Raises ConfigError if it changed since."""
+        path = self.file.path
+        current = read_snapshot(path)
+        if current.content != self.content:
+            raise ConfigError(f"{path} was changed by another program; nothing was undone.", "Edit the file.")
+        if self.before is not None:
+            replace_if_unchanged(path, current, self.before.content)
+        else:
+            path.unlink()
+
+
+def scope_file(scope: Scope, config_dir: Path, folder: Path) -> ServerFile:
+    """Return the file of a scope; *folder* is the one mcphost was started in."""
+    match scope:
+        case "user":
+            return ServerFile(config_dir / SERVERS_FILE, "user")
+        case "project":
+            return ServerFile(folder / PROJECT_FILE, "project")
+        case "local":
+            return ServerFile(config_dir / LOCAL_FILE, "user", ("folders", os.path.realpath(folder)))
+
+
+def file_of(server: ServerConfig, config_dir: Path, folder: Path) -> ServerFile:
+    """Return the file that a configured server is in. Raises UsageError for the server of the demo."""
+    if server.source == "demo" or not server.file:
+        raise UsageError(f"{server.name!r} is built in.", "Only servers in a file can be changed.")
+    local = scope_file("local", config_dir, folder)
+    if Path(server.file) == local.path:
+        return local
+    return ServerFile(Path(server.file), server.source)
+
+
+def plan_set(file: ServerFile, name: str, entry: dict[str, Any], *, replace: bool = False) -> ServerEdit:
+    """Plan to add a server, or with *replace* to change its entry.
+
+    Raises ConfigError if the entry or the file is invalid, UsageError if there is already a server with this name.
+    """
+    before, text = _read(file)
+    path = _entry_path(text, file, name)
+    if not replace and _get(_parse(text, file), path) is not None:
+        raise UsageError(
+            f"{file.path} already has a server named {name!r}.", "Choose another name, or replace it with --replace."
+        )
+    return _plan(file, name, before, set_member(text, str(file.path), path, entry))
+
+
+def plan_remove(file: ServerFile, name: str) -> ServerEdit:
+    """Plan to remove a server. Raises ConfigError."""
+    before, text = _read(file)
+    edited = remove_member(text, str(file.path), _entry_path(text, file, name))
+    return ServerEdit(name=name, file=file, before=before, content=edited.encode())
+
+
+def plan_set_disabled(file: ServerFile, name: str, *, disabled: bool) -> ServerEdit:
+    """Plan to disable or enable a server. Raises ConfigError."""
+    before, text = _read(file)
+    path = _entry_path(text, file, name)
+    if not isinstance(_get(_parse(text, file), path), dict):
+        raise _missing_server(file, name)
+    if disabled:
+        return _plan(file, name, before, set_member(text, str(file.path), (*path, "disabled"), value=True))
+    for keys in ((*path, "disabled"), (*path, "mcphost", "disabled")):
+        if _get(_parse(text, file), keys) is not None:
+            text = remove_member(text, str(file.path), keys)
+    return _plan(file, name, before, text)
+
+
+def read_entry(file: ServerFile, name: str) -> dict[str, Any]:
+    """Return a copy of a server's entry as it stands in the file. Raises ConfigError."""
+    _, text = _read(file)
+    entry = _get(_parse(text, file), _entry_path(text, file, name))
+    if not isinstance(entry, dict):
+        raise _missing_server(file, name)
+    return dict(cast("dict[str, Any]", entry))
+
+
+def _missing_server(file: ServerFile, name: str) -> ConfigError:
+    return ConfigError(f"{file.path} has no server named {name!r}.", "Was the file changed?")
+
+
+def _read(file: ServerFile) -> tuple[FileSnapshot | None, str]:
+    try:
+        before = read_snapshot(file.path)
+    except FileNotFoundError:
+        return None, ""
+    mark = "\ufeff" if before.content.startswith(b"\xef\xbb\xbf") else ""
+    return before, mark + decode_text(before.content, str(file.path))
+
+
+def _parse(text: str, file: ServerFile) -> Any:
+    bare = text.removeprefix("\ufeff")
+    return parse_json(bare, str(file.path)) if bare.strip() else {}
+
+
+def _get(document: Any, path: tuple[str, ...]) -> Any:
+    for key in path:
+        if not isinstance(document, dict):
+            return None
+        document = cast("dict[str, Any]", document).get(key)
+    return document
+
+
+def _entry_path(text: str, file: ServerFile, name: str) -> tuple[str, ...]:
+    """Return the keys that lead to a server's entry, by the name that the file has for its object of servers."""
+    parent = _get(_parse(text, file), file.parents)
+    members = cast("dict[str, Any]", parent) if isinstance(parent, dict) else {}
+    key = next((key for key in _ENTRY_KEYS if key in members), _ENTRY_KEYS[0])
+    return (*file.parents, key, name)
+
+
+def _plan(file: ServerFile, name: str, before: FileSnapshot | None, edited: str) -> ServerEdit:
+    """Return the edit that writes *edited*, after a check that the server is valid in it. Raises ConfigError."""
+    problems: list[str] = []
+    document = _parse(edited, file)
+    servers = parse_servers(_get(document, file.parents), str(file.path), file.source, problems.append)
+    mark = f'server "{sanitize(name, keep_newlines=False)}"'
+    warnings = tuple(problem for problem in problems if mark in problem)
+    server = next((server for server in servers if server.name == name), None)
+    if server is None:
+        raise ConfigError(warnings[0] if warnings else f"{file.path}: the entry of {name!r} is not valid.", "Correct it.")
+    entry = _get(document, _entry_path(edited, file, name))
+    return ServerEdit(
+        name=name, file=file, before=before, content=edited.encode(), entry=entry, server=server, warnings=warnings
+    )

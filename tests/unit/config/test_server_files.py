@@ -1,0 +1,154 @@
+"""Planned edits of the files that servers are configured in."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcphost.config.loader import load_config
+from mcphost.config.server_files import (
+    SCOPES,
+    Scope,
+    ServerFile,
+    file_of,
+    plan_remove,
+    plan_set,
+    plan_set_disabled,
+    read_entry,
+    scope_file,
+)
+from mcphost.errors import ConfigError, UsageError
+
+TIME: dict[str, Any] = {"command": "uvx", "args": ["mcp-server-time"]}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder that mcphost runs in; the configuration is in `config` beside it."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def server_file(scope: Scope, folder: Path) -> ServerFile:
+    return scope_file(scope, folder.parent / "config", folder)
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_a_server_is_added_disabled_enabled_and_removed_in_every_scope(scope: Scope, folder: Path) -> None:
+    file = server_file(scope, folder)
+    plan_set(file, "time", TIME).apply()
+    assert read_entry(file, "time") == TIME
+    edit = plan_set_disabled(file, "time", disabled=True)
+    edit.apply()
+    assert edit.server is not None
+    assert edit.server.disabled
+    plan_set_disabled(file, "time", disabled=False).apply()
+    assert read_entry(file, "time") == TIME
+    plan_remove(file, "time").apply()
+    with pytest.raises(ConfigError, match="no server named 'time'"):
+        read_entry(file, "time")
+
+
+@pytest.mark.parametrize(("scope", "mode"), [("user", 0o600), ("local", 0o600), ("project", 0o644)])
+def test_a_new_file_is_private_unless_it_is_the_projects(scope: Scope, mode: int, folder: Path) -> None:
+    file = server_file(scope, folder)
+    plan_set(file, "time", TIME).apply()
+    assert file.path.stat().st_mode & 0o777 == mode
+
+
+def test_undo_restores_the_file_byte_for_byte_or_removes_a_new_one(folder: Path) -> None:
+    file = server_file("user", folder)
+    first = plan_set(file, "time", TIME)
+    first.apply()
+    before = file.path.read_bytes()
+    second = plan_set(file, "other", {"url": "https://other.example/mcp"})
+    second.apply()
+    second.undo()
+    assert file.path.read_bytes() == before
+    first.undo()
+    assert not file.path.exists()
+
+
+def test_a_file_that_changed_meanwhile_is_neither_written_nor_undone(folder: Path) -> None:
+    file = server_file("user", folder)
+    plan_set(file, "time", TIME).apply()
+    edit = plan_set(file, "other", TIME)
+    changed = json.dumps({"mcpServers": {"mine": TIME}})
+    file.path.write_text(changed)
+    with pytest.raises(ConfigError, match="changed by another program; nothing was written"):
+        edit.apply()
+    with pytest.raises(ConfigError, match="changed by another program; nothing was undone"):
+        edit.undo()
+    assert file.path.read_text() == changed
+
+
+def test_a_taken_name_is_refused_unless_the_entry_is_to_be_replaced(folder: Path) -> None:
+    file = server_file("user", folder)
+    plan_set(file, "time", TIME).apply()
+    with pytest.raises(UsageError, match="already has a server named 'time'"):
+        plan_set(file, "time", {"command": "other"})
+    plan_set(file, "time", {"command": "other"}, replace=True).apply()
+    assert read_entry(file, "time") == {"command": "other"}
+
+
+@pytest.mark.parametrize(
+    ("name", "entry", "said"),
+    [
+        ("time", {}, 'neither "command" nor "url"'),
+        ("-time", TIME, "cannot begin with a dash"),
+        ("ti\u200bme", TIME, "invisible characters"),
+        ("time", {"url": "ftp://x"}, "not an http or https address"),
+        ("time", {"command": "a", "env": {"A": [1]}}, '"env.A" is a list'),
+    ],
+)
+def test_an_entry_that_would_not_be_loaded_is_not_written(
+    name: str, entry: dict[str, Any], said: str, folder: Path
+) -> None:
+    file = server_file("user", folder)
+    with pytest.raises(ConfigError, match=said):
+        plan_set(file, name, entry)
+    assert not file.path.exists()
+
+
+def test_a_file_that_names_its_servers_like_vs_code_keeps_doing_so(folder: Path) -> None:
+    file = server_file("user", folder)
+    file.path.parent.mkdir()
+    file.path.write_text('{"servers": {"a": {"command": "a"}}}')
+    plan_set(file, "time", TIME).apply()
+    assert set(json.loads(file.path.read_text())["servers"]) == {"a", "time"}
+
+
+def test_a_symbolic_link_is_not_written_through(folder: Path) -> None:
+    target = folder / "target.json"
+    target.write_text("{}")
+    (folder / ".mcp.json").symlink_to(target)
+    with pytest.raises(ConfigError, match="symbolic link"):
+        plan_set(server_file("project", folder), "time", TIME)
+    assert target.read_text() == "{}"
+
+
+def test_a_local_server_is_loaded_in_its_folder_only_and_hides_the_users_own(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config_dir = folder.parent / "config"
+    plan_set(server_file("user", folder), "time", {"command": "global"}).apply()
+    plan_set(server_file("local", folder), "time", TIME).apply()
+    here = load_config(config_dir)
+    assert [(server.name, server.command, server.source) for server in here.servers] == [("time", "uvx", "user")]
+    assert not here.problems
+    assert file_of(here.servers[0], config_dir, folder) == server_file("local", folder)
+    monkeypatch.chdir(folder.parent)
+    assert [server.command for server in load_config(config_dir).servers] == ["global"]
+
+
+def test_the_folder_of_a_local_server_is_known_by_its_real_path(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    link = folder.parent / "link"
+    link.symlink_to(folder)
+    plan_set(server_file("local", link), "time", TIME).apply()
+    monkeypatch.chdir(link)
+    assert [server.name for server in load_config(folder.parent / "config").servers] == ["time"]
+    assert os.path.realpath(folder) in (folder.parent / "config" / "local.json").read_text()
