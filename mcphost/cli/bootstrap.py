@@ -16,11 +16,11 @@ from mcphost import paths
 from mcphost.cli.output import print_note
 from mcphost.cli.parser import Options
 from mcphost.cli.session_opener import LazySessionOpener
-from mcphost.config.loader import SETTINGS_FILE, ProjectFile, load_config, read_project_file
+from mcphost.config.loader import SETTINGS_FILE, load_config
 from mcphost.config.schema import AuditConfig, HostConfig, ModelConfig, SecretStore, ServerConfig
 from mcphost.config.settings import Overrides
-from mcphost.errors import ConfigError, StoreError
-from mcphost.host.audit.audit_log import AuditLog, AuditSubject
+from mcphost.errors import ConfigError
+from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.bootstrap import build_host
 from mcphost.host.events import EventBus
 from mcphost.host.host import Host
@@ -33,13 +33,13 @@ from mcphost.host.questions.sign_in import (
     SignInQuestion,
     UnlockSecrets,
 )
+from mcphost.host.servers.project_file import load_approved_project
 from mcphost.llm.model import ChatModel
-from mcphost.sanitize import replace_surrogates
 from mcphost.serialization import replace
 from mcphost.sign_in import SignInProgress
 from mcphost.store.audit_store import AuditRecord, AuditStore
 from mcphost.store.database import Database
-from mcphost.store.grants import GrantStore, TrustedServer
+from mcphost.store.grants import GrantStore
 from mcphost.store.results import ResultStore
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ async def load_configuration(options: Options, grants: GrantStore) -> HostConfig
     """Load the configuration of this run. Raises ConfigError."""
     if options.demo:
         return HostConfig(servers=(DEMO_SERVER,), model=ModelConfig(name="demo"))
-    project, problem = (None, "") if options.mcp_config else await _load_approved_project(grants)
+    project, problem = (None, "") if options.mcp_config else await load_approved_project(grants)
     # On a thread, since a slow file system must not block the event loop.
     read = partial(
         load_config,
@@ -144,30 +144,6 @@ async def load_configuration(options: Options, grants: GrantStore) -> HostConfig
     )  # fmt: skip
     config = await anyio.to_thread.run_sync(read)
     return replace(config, problems=(*config.problems, problem)) if problem else config
-
-
-async def approve_project(grants: GrantStore, audit: AuditLog, project: ProjectFile) -> None:
-    """Record and store the approval of exactly this content of `.mcp.json`. Raises StoreError, ConsentDenied."""
-    subject = AuditSubject(kind="file", name=replace_surrogates(project.path), definition=project.digest)
-    await audit.record_event(subject, "kept", decision="always", who="person")
-    await grants.save_trusted(
-        TrustedServer(replace_surrogates(project.path), project.digest, replace_surrogates(project.path))
-    )
-
-
-async def _load_approved_project(grants: GrantStore) -> tuple[ProjectFile | None, str]:
-    """Return the folder's `.mcp.json` if exactly this content was approved, else None and the reason."""
-    try:
-        project = read_project_file(Path.cwd())
-        if project is None:
-            return None, ""
-        approved = await grants.find_trusted(replace_surrogates(project.path))
-    except (ConfigError, StoreError, OSError) as error:
-        return None, str(error)
-    if approved is not None and approved.digest == project.digest:
-        return project, ""
-    changed = "changed since it was approved" if approved else "was not approved yet"
-    return None, f"{project.path} is not used: it {changed}. Read it, then: mcphost servers trust .mcp.json"
 
 
 class ModelFactory:

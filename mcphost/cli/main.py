@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from mcphost.cli.output import unwrap_error
-from mcphost.cli.parser import COMMANDS, command_parser, merge_flags, split_command
+from mcphost.cli.parser import COMMANDS, EDIT_ACTIONS, command_parser, merge_flags, split_command
 from mcphost.errors import McpHostError, UsageError
 
 CommandFn = Callable[[str, Namespace], int]
@@ -38,12 +38,30 @@ def _run(arguments: list[str]) -> int:
     global_flags, command, rest = split_command(arguments)
     if hasattr(global_flags, "resume") and command not in ("chat", "run"):
         raise UsageError("--resume belongs to: mcphost chat, mcphost run")
+    if command == "servers" and rest and rest[0] in EDIT_ACTIONS:
+        return _run_server_edit(global_flags, rest[0], rest[1:])
     module: Any = import_module(f"mcphost.cli.{COMMANDS[command][0]}")
     parser = command_parser(command)
     module.add_arguments(command, parser)
     args = merge_flags(global_flags, parser.parse_intermixed_args(rest))
     run: CommandFn = module.run
     return run(command, args)
+
+
+def _run_server_edit(global_flags: Namespace, action: str, rest: list[str]) -> int:
+    """Run an action of `servers` with arguments of its own, such as `servers add NAME -- COMMAND`."""
+    from mcphost.cli import edit_servers
+
+    arguments, target = edit_servers.split_target(rest)
+    parser = command_parser("servers", action)
+    edit_servers.add_arguments(action, parser)
+    try:
+        args = merge_flags(global_flags, parser.parse_intermixed_args(arguments))
+    except UsageError as error:
+        if action == "add" and error.message.startswith("Unrecognized arguments") and not target:
+            error.hint = f"Arguments of the server's program come after --. {error.hint}"
+        raise
+    return edit_servers.run(action, args, target)
 
 
 def _prepare_streams() -> None:

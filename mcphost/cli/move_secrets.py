@@ -40,7 +40,7 @@ async def move_secrets(options: "Options", name: str, *, yes: bool, as_json: boo
             else:
                 print_text(f"The entry of {name} has no plaintext secret.")
             return 0
-        backend = _open_backend(config.secret_store)
+        backend = open_secret_backend(config.secret_store)
         where = await _describe_backend(backend)
         review = Confirmation(yes=yes, as_json=as_json)
         review.show(f"{name} ({server.file}), into: {where}")
@@ -125,7 +125,7 @@ async def _store_and_replace(
     return replace_in_config(server, secret, name), f"${{keyring:{name}}}"
 
 
-def _open_backend(store: str) -> "SecretBackend":
+def open_secret_backend(store: str) -> "SecretBackend":
     """Return the keyring, or the plain file if the user chose it for sign-ins."""
     from mcphost import paths
     from mcphost.auth.file_backend import PLAIN_FILE, FileBackend

@@ -23,7 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "prompt": ("call", "get one prompt"),
     "skill": ("call", "show a skill, or one file of it, checked against what its server listed"),
     "complete": ("call", "suggestions for an argument of a prompt or a resource template"),
-    "servers": ("servers", "list, trust, secure or check the configured servers"),
+    "servers": ("servers", "list, add, edit, remove, approve or check servers"),
     "login": ("accounts", "sign in to a server"),
     "logout": ("accounts", "sign out of a server"),
     "accounts": ("accounts", "list all sign-ins, or select the account of a server"),
@@ -33,6 +33,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("doctor", "check configuration, keyring, terminal and servers"),
 }
 """Each command with its module and its summary."""
+
+EDIT_ACTIONS: dict[str, str] = {
+    "add": "add a server: a command line after --, a URL, or JSON from a README",
+    "edit": "change a server's entry, by flags or in your editor",
+    "remove": "remove a server from its file",
+    "enable": "use a disabled server again",
+    "disable": "keep a server in its file without starting it",
+}
+"""Actions of `servers` that change files, with their summaries; each has arguments of its own."""
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -122,12 +131,12 @@ def split_command(argv: list[str]) -> tuple[argparse.Namespace, str, list[str]]:
     return argparse.Namespace(**flags), command, rest
 
 
-def command_parser(command: str) -> CommandParser:
-    """Return a parser for one command with the global flags and `--version`."""
+def command_parser(command: str, action: str = "") -> CommandParser:
+    """Return a parser for one command, or one of EDIT_ACTIONS, with the global flags and `--version`."""
     from mcphost import __version__
 
-    parser = CommandParser(prog=f"mcphost {command}", description=f"mcphost {command}: {COMMANDS[command][1]}.",
-                    allow_abbrev=False)  # fmt: skip
+    name, summary = (f"{command} {action}", EDIT_ACTIONS[action]) if action else (command, COMMANDS[command][1])
+    parser = CommandParser(prog=f"mcphost {name}", description=f"mcphost {name}: {summary}.", allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"mcphost {__version__}")
     add_global_flags(parser)
     return parser

@@ -6,6 +6,7 @@ from pathlib import Path
 from shlex import join, quote
 from typing import TYPE_CHECKING, Any
 
+from mcphost.cli.parser import EDIT_ACTIONS
 from mcphost.errors import ConsentDenied, UsageError
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ ACTIONS = ("list", "trust", "check", "changes", "secure")
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `servers`."""
-    parser.add_argument("action", nargs="?", choices=ACTIONS, default="list", help="list by default")
+    parser.add_argument("action", nargs="?", choices=(*ACTIONS, *EDIT_ACTIONS), default="list", help="list by default")
+    parser.epilog = "These have their own help, for example mcphost servers add --help: " + ", ".join(EDIT_ACTIONS)
     parser.add_argument("name", nargs="?", metavar="NAME", help="which server; `trust` also takes .mcp.json")
     parser.add_argument("--keep", action="store_true", help="changes: accept the tools as they are now")
     parser.add_argument("--yes", action="store_true", help="trust, secure, changes --keep: do not ask")
@@ -38,18 +40,7 @@ def run(command: str, args: argparse.Namespace) -> int:
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 
-    if args.action == "trust" and not args.name:
-        raise UsageError("Which server?", "mcphost servers trust NAME; names: mcphost servers list")
-    if args.action == "list" and args.name:
-        raise UsageError("servers list takes no name.", f"Does it answer? mcphost servers check {quote(args.name)}")
-    if args.action == "changes" and not args.name:
-        raise UsageError("Of which server?", "mcphost servers changes NAME; names: mcphost servers list")
-    if args.action == "secure" and not args.name:
-        raise UsageError("Whose secrets?", "mcphost servers secure NAME; names: mcphost servers list")
-    if args.keep and args.action != "changes":
-        raise UsageError("--keep belongs to: mcphost servers changes NAME")
-    if args.yes and not (args.action in ("trust", "secure") or args.keep):
-        raise UsageError("--yes belongs to: mcphost servers trust, secure, changes --keep")
+    _check_arguments(args)
     options = build_options(args)
 
     async def work() -> int:
@@ -68,6 +59,24 @@ def run(command: str, args: argparse.Namespace) -> int:
                 return await _check(options, args.name, as_json=args.json)
 
     return run_command(options, work)
+
+
+def _check_arguments(args: argparse.Namespace) -> None:
+    """Check which arguments belong to the action. Raises UsageError."""
+    if args.action in EDIT_ACTIONS:
+        raise UsageError(f"{args.action} comes first: mcphost servers {args.action} …", "Flags follow it.")
+    if args.action == "trust" and not args.name:
+        raise UsageError("Which server?", "mcphost servers trust NAME; names: mcphost servers list")
+    if args.action == "list" and args.name:
+        raise UsageError("servers list takes no name.", f"Does it answer? mcphost servers check {quote(args.name)}")
+    if args.action == "changes" and not args.name:
+        raise UsageError("Of which server?", "mcphost servers changes NAME; names: mcphost servers list")
+    if args.action == "secure" and not args.name:
+        raise UsageError("Whose secrets?", "mcphost servers secure NAME; names: mcphost servers list")
+    if args.keep and args.action != "changes":
+        raise UsageError("--keep belongs to: mcphost servers changes NAME")
+    if args.yes and not (args.action in ("trust", "secure") or args.keep):
+        raise UsageError("--yes belongs to: mcphost servers trust, secure, changes --keep")
 
 
 async def _list(options: "Options", *, as_json: bool) -> int:
@@ -93,7 +102,11 @@ async def _list(options: "Options", *, as_json: bool) -> int:
     if not states and not options.quiet:
         own = paths.config_dir(options.config_dir) / SERVERS_FILE
         read = ", ".join(options.mcp_config)
-        print_note(f"There are no servers in {read}." if read else f"No servers are configured. Write them to {own}")
+        print_note(
+            f"There are no servers in {read}."
+            if read
+            else f"No servers are configured in {own}. Add one: mcphost servers add NAME -- COMMAND"
+        )
     return 0
 
 
@@ -186,12 +199,12 @@ async def _trust_project(
     project: "ProjectFile", grants: "GrantStore", audit: "AuditLog", review: "Confirmation", *, as_json: bool
 ) -> int:
     """Approve a folder's `.mcp.json`; each server in it still needs its own approval."""
-    from mcphost.cli.bootstrap import approve_project
     from mcphost.cli.output import print_json, print_text
     from mcphost.config.approval_digest import describe_server
     from mcphost.config.json_files import decode_text, parse_json
     from mcphost.config.mcp_json import parse_file_roots, parse_servers
     from mcphost.host.servers.approval import server_warnings
+    from mcphost.host.servers.project_file import approve_project
     from mcphost.sanitize import sanitize
 
     problems: list[str] = []

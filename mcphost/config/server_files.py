@@ -180,7 +180,9 @@ def _plan(file: ServerFile, name: str, before: FileSnapshot | None, edited: str)
     warnings = tuple(problem for problem in problems if mark in problem)
     server = next((server for server in servers if server.name == name), None)
     if server is None:
-        raise ConfigError(warnings[0] if warnings else f"{file.path}: the entry of {name!r} is not valid.", "Correct it.")
+        raise ConfigError(
+            warnings[0] if warnings else f"{file.path}: the entry of {name!r} is not valid.", "Correct it."
+        )
     entry = _get(document, _entry_path(edited, file, name))
     return ServerEdit(
         name=name, file=file, before=before, content=edited.encode(), entry=entry, server=server, warnings=warnings

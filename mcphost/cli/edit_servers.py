@@ -1,0 +1,297 @@
+"""Commands `servers add`, `edit`, `remove`, `enable` and `disable`: they change the files that servers are in."""
+
+import argparse
+import os
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from shlex import join, quote
+from typing import TYPE_CHECKING, Any, cast
+
+from mcphost.errors import UsageError
+
+if TYPE_CHECKING:
+    from mcphost.cli.parser import CommandParser, Options
+    from mcphost.config.schema import HostConfig, ServerConfig
+    from mcphost.host.servers.server_editor import SavedServer, ServerEditor
+
+_MAX_PASTED_BYTES = 400_000
+_ADD_HINT = "mcphost servers add NAME -- COMMAND ARGUMENT…, or NAME URL, or --json JSON"
+
+
+def add_arguments(action: str, parser: "CommandParser") -> None:
+    """Add the arguments of one action."""
+    if action in ("add", "edit"):
+        parser.usage = f"mcphost servers {action} NAME [flags] [-- COMMAND ARGUMENT… | URL]"
+        parser.add_argument("name", nargs="?", metavar="NAME", help="name of the server")
+        parser.add_argument("target", nargs="*", metavar="COMMAND|URL", help="after --: the program and its arguments")
+        _add_entry_flags(parser)
+        if action == "add":
+            parser.add_argument("--json", metavar="JSON|-", dest="pasted", help="an entry or a file as READMEs show it")
+            parser.add_argument("--replace", action="store_true", help="replace a server of this name")
+            parser.add_argument(
+                "--scope", choices=("user", "project", "local"), default="user",
+                help="user: everywhere (default); project: in .mcp.json here; local: only you, only in this folder",
+            )  # fmt: skip
+    else:
+        parser.add_argument("name", metavar="NAME", help="name of the server")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def _add_entry_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--env", action="append", default=[], metavar="NAME=VALUE",
+        help="a variable of the program; NAME alone asks for the value; secrets go to the keyring",
+    )  # fmt: skip
+    parser.add_argument("--header", action="append", default=[], metavar="NAME: VALUE", help="a header of requests")
+    parser.add_argument("--cwd", type=_real_path, metavar="DIR", help="working directory of the program")
+    parser.add_argument("--transport", choices=("auto", "http", "sse"), default="auto", help="how a URL is reached")
+
+
+def _real_path(text: str) -> str:
+    return os.path.realpath(os.path.expanduser(text))
+
+
+def split_target(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Split at the first `--`: the arguments of mcphost, and the command line of the server."""
+    if "--" not in arguments:
+        return arguments, []
+    at = arguments.index("--")
+    return arguments[:at], arguments[at + 1 :]
+
+
+def run(action: str, args: argparse.Namespace, command: list[str]) -> int:
+    """Run one action; *command* is what stands after `--`."""
+    from mcphost.cli.command_runner import run_command
+    from mcphost.cli.parser import build_options
+
+    options = build_options(args)
+    if options.mcp_config:
+        raise UsageError("--mcp-config names files that mcphost only reads.", "Leave it out, or edit the file.")
+    target = [*getattr(args, "target", ()), *command]
+
+    async def work() -> int:
+        match action:
+            case "add":
+                return await _add(options, args, target)
+            case "edit":
+                return await _edit(options, args, target)
+            case "remove":
+                return await _remove(options, args.name, yes=args.yes)
+            case _:
+                return await _set_disabled(options, args.name, disabled=action == "disable")
+
+    return run_command(options, work)
+
+
+@asynccontextmanager
+async def _open_editor(options: "Options") -> "AsyncGenerator[tuple[ServerEditor, HostConfig]]":
+    from mcphost import paths
+    from mcphost.cli.bootstrap import load_configuration, open_grants_and_audit
+    from mcphost.cli.move_secrets import open_secret_backend
+    from mcphost.host.servers.server_editor import ServerEditor
+
+    async with open_grants_and_audit() as (grants, audit):
+        config = await load_configuration(options, grants)
+        backend = open_secret_backend(config.secret_store)
+        yield ServerEditor(paths.config_dir(options.config_dir), Path.cwd(), grants, audit, backend), config
+
+
+async def _add(options: "Options", args: argparse.Namespace, target: list[str]) -> int:
+    from mcphost.cli.output import print_text
+
+    if args.pasted is not None:
+        return await _add_pasted(options, args, target)
+    if not args.name or not target:
+        raise UsageError("What is to be added?", _ADD_HINT)
+    entry = await _apply_flags(_make_entry(target), args)
+    async with _open_editor(options) as (editor, _):
+        saved = await editor.add(args.name, entry, args.scope, replace=args.replace)
+    _print_saved(saved, "Added")
+    print_text(f"Does it answer? mcphost servers check {quote(args.name)}")
+    return 0
+
+
+async def _add_pasted(options: "Options", args: argparse.Namespace, target: list[str]) -> int:
+    """Add the servers of pasted JSON, after showing what they start or reach."""
+    from mcphost.cli.terminal_frontend import Confirmation
+    from mcphost.config.approval_digest import describe_server
+    from mcphost.config.pasted_servers import parse_pasted_servers
+    from mcphost.config.server_files import plan_set, scope_file
+    from mcphost.host.servers.approval import server_warnings
+
+    if target:
+        raise UsageError("Either a command, a URL or --json.", _ADD_HINT)
+    text = args.pasted if args.pasted != "-" else sys.stdin.buffer.read(_MAX_PASTED_BYTES).decode(errors="replace")
+    entries = parse_pasted_servers(text, args.name or "")
+    if args.name and len(entries) == 1:
+        entries = {args.name: next(iter(entries.values()))}
+    elif args.name:
+        raise UsageError(f"The text has {len(entries)} servers, which keep their names.", "Leave the name out.")
+    review = Confirmation(yes=args.yes, as_json=False)
+    async with _open_editor(options) as (editor, _):
+        for name, entry in entries.items():
+            entries[name] = await _apply_flags(entry, args)
+            edit = plan_set(scope_file(args.scope, editor.config_dir, editor.folder), name, entries[name],
+                            replace=args.replace)  # fmt: skip
+            if edit.server is None:
+                continue
+            review.show("\n".join([name, *(f"  {line}" for line in describe_server(edit.server))]))
+            for warning in server_warnings(edit.server):
+                review.show(f"  Warning: {warning}")
+        review.confirm(f"Add and approve {'it' if len(entries) == 1 else 'them'}?", "Nothing was added.")
+        for name, entry in entries.items():
+            _print_saved(await editor.add(name, entry, args.scope, replace=args.replace), "Added")
+    return 0
+
+
+async def _edit(options: "Options", args: argparse.Namespace, target: list[str]) -> int:
+    """Change an entry by flags, or in the user's editor if none is given."""
+    if not args.name:
+        raise UsageError("Which server?", "mcphost servers edit NAME; names: mcphost servers list")
+    async with _open_editor(options) as (editor, config):
+        server = _find(config, args.name)
+        before = editor.read_entry(server)
+        has_flags = bool(target or args.env or args.header or args.cwd is not None or args.transport != "auto")
+        if has_flags:
+            kept = {key: value for key, value in before.items() if key not in ("command", "args", "url", "type")}
+            entry = await _apply_flags({**kept, **_make_entry(target)} if target else before, args)
+        else:
+            entry = _edit_in_editor(args.name, before)
+        if entry == before:
+            from mcphost.cli.output import print_text
+
+            print_text("Nothing was changed.")
+            return 0
+        _print_saved(await editor.change(server, entry), "Changed")
+    return 0
+
+
+def _edit_in_editor(name: str, entry: dict[str, Any]) -> dict[str, Any]:
+    """Return the entry as the user saved it in their editor. Raises UsageError or ConfigError."""
+    import json
+    import shlex
+    import subprocess
+    import tempfile
+
+    from mcphost.config.json_files import parse_json
+    from mcphost.errors import ConfigError
+
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("There is no terminal for an editor.", "Give what is to change, for example --env NAME=VALUE.")
+    command = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+    with tempfile.NamedTemporaryFile("w", suffix=".json", prefix="mcphost-", encoding="utf-8") as file:
+        file.write(json.dumps(entry, indent=2, ensure_ascii=False) + "\n")
+        file.flush()
+        try:
+            result = subprocess.run([*command, file.name], check=False)
+        except OSError as error:
+            raise UsageError(
+                f"The editor {command[0]!r} cannot be started: {error.strerror}.", "Set EDITOR."
+            ) from error
+        if result.returncode != 0:
+            raise UsageError(f"{command[0]} ended with {result.returncode}; nothing was changed.")
+        text = Path(file.name).read_text("utf-8")
+    edited = parse_json(text, f"the entry of {name}")
+    if not isinstance(edited, dict):
+        raise ConfigError(f"The entry of {name} is not an object; nothing was changed.")
+    return dict(cast("dict[str, Any]", edited))
+
+
+async def _remove(options: "Options", name: str, *, yes: bool) -> int:
+    from mcphost.cli.output import print_text
+    from mcphost.cli.terminal_frontend import Confirmation
+
+    async with _open_editor(options) as (editor, config):
+        server = _find(config, name)
+        review = Confirmation(yes=yes, as_json=False)
+        review.show(f"{name} ({server.file})\n  {join(server.argv) if server.is_stdio else server.url}")
+        review.confirm(f"Remove {name}?", "Nothing was removed.")
+        saved = await editor.remove(server)
+    print_text(f"Removed {name} from {saved.edit.file.path}")
+    return 0
+
+
+async def _set_disabled(options: "Options", name: str, *, disabled: bool) -> int:
+    from mcphost.cli.output import print_text
+
+    async with _open_editor(options) as (editor, config):
+        server = _find(config, name)
+        if server.disabled == disabled:
+            print_text(f"{name} is already {'disabled' if disabled else 'enabled'}.")
+            return 0
+        saved = await editor.set_disabled(server, disabled=disabled)
+    print_text(f"{'Disabled' if disabled else 'Enabled'} {name} in {saved.edit.file.path}")
+    return 0
+
+
+def _find(config: "HostConfig", name: str) -> "ServerConfig":
+    from mcphost.cli.command_runner import require_server
+
+    require_server(config, name)
+    return next(server for server in config.servers if server.name == name)
+
+
+def _make_entry(target: list[str]) -> dict[str, Any]:
+    """Return the entry for a URL, or for a program and its arguments."""
+    if len(target) == 1 and "://" in target[0]:
+        return {"url": target[0]}
+    return {"command": target[0], "args": target[1:]} if len(target) > 1 else {"command": target[0]}
+
+
+async def _apply_flags(entry: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
+    """Return the entry with variables, headers, working directory and transport of the flags. Raises UsageError."""
+    entry = dict(entry)
+    is_url = "url" in entry
+    for values, key, separator in ((args.env, "env", "="), (args.header, "headers", ":")):
+        if values and (key == "headers") != is_url:
+            flag, kind = ("--header", "URL") if key == "headers" else ("--env", "command")
+            raise UsageError(f"{flag} is for servers with a {kind}.")
+        for value in values:
+            name, text = await _split_pair(value, separator)
+            entry[key] = {**entry.get(key, {}), name: text}
+    if args.cwd is not None:
+        entry["cwd"] = args.cwd
+    if args.transport != "auto":
+        if not is_url:
+            raise UsageError("--transport is for servers with a URL.")
+        entry["type"] = args.transport
+    return entry
+
+
+async def _split_pair(text: str, separator: str) -> tuple[str, str]:
+    """Return name and value of `NAME=VALUE`; a value that is not given is typed without echo. Raises UsageError."""
+    from mcphost.cli.terminal_frontend import TerminalInput, is_interactive
+
+    name, found, value = text.partition(separator)
+    name = name.strip()
+    if not name:
+        raise UsageError(f"{text!r} has no name.", f"Write NAME{separator}VALUE.")
+    if found:
+        return name, value.strip() if separator == ":" else value
+    if not is_interactive():
+        raise UsageError(f"{name} has no value.", f"Write {name}{separator}VALUE, or run it at a terminal to type it.")
+    typed = await TerminalInput().read_secret(f"Value of {name} (not shown): ")
+    if not typed:
+        raise UsageError(f"{name} has no value.", "Nothing was added.")
+    return name, typed
+
+
+def _print_saved(saved: "SavedServer", what: str) -> None:
+    from mcphost.cli.output import print_note, print_text
+
+    edit = saved.edit
+    print_text(f"{what} {edit.name} in {edit.file.path}")
+    for reference in saved.stored_secrets:
+        print_text(f"  a secret was stored in the keyring as {reference}")
+    if saved.is_approved and saved.server is not None:
+        server = saved.server
+        print_text(f"  approved: {join(server.argv) if server.is_stdio else server.url}")
+    elif edit.server is not None:
+        hidden = edit.file.source != "project"
+        print_note(
+            f"{edit.name} is not used yet: another file has a server with this name."
+            if hidden
+            else f"{edit.file.path} is not approved. Read it, then: mcphost servers trust .mcp.json"
+        )

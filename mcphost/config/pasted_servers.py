@@ -1,0 +1,59 @@
+"""Server entries as READMEs show them: whole files, parts of files, or one bare entry, with or without comments."""
+
+import re
+from typing import Any, cast
+
+from mcphost.config.json_files import describe_type, parse_json
+from mcphost.errors import ConfigError
+
+MAX_PASTED_CHARACTERS = 100_000
+_WRAPPERS = (("mcpServers",), ("servers",), ("mcp", "servers"), ("context_servers",))
+"""Keys of the object of servers: most hosts, VS Code, VS Code's settings.json, Zed."""
+
+_FENCE = re.compile(r"\A\s*```[^\n]*\n(.*?)\n?\s*```\s*\Z", re.DOTALL)
+_HINT = 'Paste what the README shows, for example {"command": "uvx", "args": ["mcp-server-time"]}.'
+
+
+def parse_pasted_servers(text: str, name: str = "") -> dict[str, dict[str, Any]]:
+    """Return the entries in *text* by server name; a bare entry gets *name*.
+
+    Accepts `{"mcpServers": {…}}` and the forms of other hosts, `"name": {…}` without braces around it, a bare entry,
+    and any of them in a Markdown code fence. Raises ConfigError if there is none, or a bare entry without a *name*.
+    """
+    if len(text) > MAX_PASTED_CHARACTERS:
+        raise ConfigError(f"The text is over {MAX_PASTED_CHARACTERS:,} characters.", _HINT)
+    if (fence := _FENCE.match(text)) is not None:
+        text = fence[1]
+    entries = _find_entries(_parse(text), name)
+    for entry_name, entry in entries.items():
+        if not isinstance(entry, dict):
+            raise ConfigError(f"{entry_name!r} is {describe_type(entry)}, not an object.", _HINT)
+    if not entries:
+        raise ConfigError("There is no server in it.", _HINT)
+    return cast("dict[str, dict[str, Any]]", entries)
+
+
+def _parse(text: str) -> dict[str, Any]:
+    candidate = text.strip().rstrip(",")
+    # A part of a file: `"time": {…}`, maybe with `"mcpServers":` before it.
+    wrapped = candidate if candidate.startswith(("{", "[")) else f"{{{candidate}}}"
+    document = parse_json(wrapped, "The pasted text")
+    if not isinstance(document, dict):
+        raise ConfigError("The pasted text is not an object.", _HINT)
+    return cast("dict[str, Any]", document)
+
+
+def _find_entries(document: dict[str, Any], name: str) -> dict[str, Any]:
+    for keys in _WRAPPERS:
+        found: Any = document
+        for key in keys:
+            found = cast("dict[str, Any]", found).get(key) if isinstance(found, dict) else None
+        if isinstance(found, dict):
+            return cast("dict[str, Any]", found)
+    if isinstance(document.get("command") or document.get("url"), str):
+        if not name:
+            raise ConfigError("The entry has no name.", "Give one: mcphost servers add NAME --json …")
+        return {name: document}
+    if all(isinstance(value, dict) for value in document.values()):
+        return document
+    raise ConfigError("There is no server in it.", _HINT)

@@ -1,0 +1,226 @@
+"""Changes of the configured servers on the user's request: secrets to the keyring, approval, audit, undo."""
+
+from pathlib import Path
+from typing import Any, Protocol
+
+import anyio
+import anyio.to_thread
+
+from mcphost.config.approval_digest import server_digest
+from mcphost.config.loader import load_config, read_project_file
+from mcphost.config.schema import ServerConfig
+from mcphost.config.secrets import PlaintextSecret, find_plaintext_secrets, keyring_entry_name
+from mcphost.config.server_files import (
+    Scope,
+    ServerEdit,
+    ServerFile,
+    file_of,
+    plan_remove,
+    plan_set,
+    plan_set_disabled,
+    read_entry,
+    scope_file,
+)
+from mcphost.errors import ConfigError, McpHostError
+from mcphost.host.audit.audit_log import AuditLog, AuditSubject
+from mcphost.host.servers.approval import approve
+from mcphost.host.servers.project_file import approve_project, load_approved_project
+from mcphost.serialization import Struct
+from mcphost.store.grants import GrantStore
+
+
+class SecretEntries(Protocol):
+    """Named secrets in the keyring; every method raises McpHostError if it is not usable."""
+
+    async def get(self, name: str) -> str | None:
+        """Return the secret, or None."""
+        ...
+
+    async def set(self, name: str, secret: str) -> None:
+        """Store or replace the secret."""
+        ...
+
+    async def delete(self, name: str) -> None:
+        """Remove the secret; a missing one is not an error."""
+        ...
+
+
+class SavedServer(Struct, frozen=True, kw_only=True):
+    """A change that was written; `stored_secrets` are the keyring entries made for it.
+
+    `server` is the server as it is loaded from now on; None if it is removed, or if another file hides it.
+    """
+
+    edit: ServerEdit
+    server: ServerConfig | None
+    stored_secrets: tuple[str, ...] = ()
+    is_approved: bool = False
+
+
+class ServerEditor:
+    """Adds, changes, disables and removes servers in the files that they are configured in."""
+
+    def __init__(
+        self, config_dir: Path, folder: Path, grants: GrantStore, audit: AuditLog, secrets: SecretEntries
+    ) -> None:
+        """*folder* is the one mcphost was started in; *secrets* receives plaintext secrets of new entries."""
+        self.config_dir = config_dir
+        self.folder = folder
+        self._grants = grants
+        self._audit = audit
+        self._secrets = secrets
+
+    def read_entry(self, server: ServerConfig) -> dict[str, Any]:
+        """Return the entry of a configured server as it stands in its file. Raises ConfigError or UsageError."""
+        return read_entry(self._file_of(server), server.name)
+
+    async def add(
+        self,
+        name: str,
+        entry: dict[str, Any],
+        scope: Scope = "user",
+        *,
+        replace: bool = False,
+        is_approved: bool = True,
+    ) -> SavedServer:
+        """Add a server. Plaintext secrets are stored in the keyring and replaced by references in the entry.
+
+        With *is_approved*, the user has seen what the entry starts or reaches, and it is approved as it is written.
+        Raises ConfigError, UsageError, StoreError or ConsentDenied; then nothing is written and no secret is stored.
+        """
+        file = scope_file(scope, self.config_dir, self.folder)
+        return await self._set(file, name, entry, "added", replace=replace, is_approved=is_approved)
+
+    async def change(self, server: ServerConfig, entry: dict[str, Any], *, is_approved: bool = True) -> SavedServer:
+        """Replace the entry of a configured server; see `add`."""
+        return await self._set(
+            self._file_of(server), server.name, entry, "changed", replace=True, is_approved=is_approved
+        )
+
+    async def set_disabled(self, server: ServerConfig, *, disabled: bool) -> SavedServer:
+        """Disable or enable a configured server. Raises ConfigError, UsageError, StoreError or ConsentDenied."""
+        edit = await anyio.to_thread.run_sync(
+            lambda: plan_set_disabled(self._file_of(server), server.name, disabled=disabled)
+        )
+        return await self._save(edit, "disabled" if disabled else "enabled")
+
+    async def remove(self, server: ServerConfig) -> SavedServer:
+        """Remove a server from its file; its keyring entries and its sign-in stay.
+
+        Raises ConfigError, UsageError, StoreError or ConsentDenied.
+        """
+        edit = await anyio.to_thread.run_sync(plan_remove, self._file_of(server), server.name)
+        return await self._save(edit, "removed")
+
+    async def undo(self, saved: SavedServer) -> None:
+        """Restore the file as it was, and delete the keyring entries that were made for the change.
+
+        Raises ConfigError if the file changed since.
+        """
+        subject = AuditSubject(kind="file", server=saved.edit.name, name=str(saved.edit.file.path))
+        await self._audit.record_event(subject, "undone", decision="always", who="person")
+        with anyio.CancelScope(shield=True):
+            is_trusted = await self._is_project_trusted(saved.edit.file)
+            await anyio.to_thread.run_sync(saved.edit.undo)
+            await self._trust_project(saved.edit.file, is_trusted=is_trusted)
+            for name in saved.stored_secrets:
+                await self._secrets.delete(name)
+
+    def _file_of(self, server: ServerConfig) -> ServerFile:
+        return file_of(server, self.config_dir, self.folder)
+
+    async def _set(
+        self, file: ServerFile, name: str, entry: dict[str, Any], what: str, *, replace: bool, is_approved: bool
+    ) -> SavedServer:
+        edit = await anyio.to_thread.run_sync(lambda: plan_set(file, name, entry, replace=replace))
+        plaintext = find_plaintext_secrets(edit.server) if edit.server is not None else ()
+        if plaintext and file.source == "project":
+            raise ConfigError(
+                f"{plaintext[0].location} is a secret, which does not belong into {file.path}. Nothing was written.",
+                "Write ${env:NAME} as the value, or use the scope local.",
+            )
+        stored: list[str] = []
+        # Once a secret is stored, the file must follow, or the secret goes.
+        with anyio.CancelScope(shield=True):
+            try:
+                for secret in plaintext:
+                    reference, is_new = await self._store_secret(name, secret)
+                    stored += [reference] if is_new else []
+                    entry = _with_reference(entry, secret, reference)
+                if plaintext:
+                    edit = await anyio.to_thread.run_sync(lambda: plan_set(file, name, entry, replace=replace))
+                return await self._save(edit, what, tuple(stored), is_approved=is_approved)
+            except McpHostError:
+                for reference in stored:
+                    await self._secrets.delete(reference)
+                raise
+        raise AssertionError("a shield stops nothing")
+
+    async def _store_secret(self, server: str, secret: PlaintextSecret) -> tuple[str, bool]:
+        """Store a secret under a free name; return the name, and whether the entry is new. Raises ConfigError."""
+        base = name = keyring_entry_name(server, secret)
+        number = 1
+        try:
+            while (existing := await self._secrets.get(name)) not in (None, secret.secret):
+                number += 1
+                name = f"{base}-{number}"
+            await self._secrets.set(name, secret.secret)
+        except McpHostError as error:
+            raise ConfigError(
+                f"{secret.location} is a secret, which cannot be stored. {error.message} Nothing was written.",
+                f"Set an environment variable, and write ${{env:NAME}} as the value. {error.hint}".strip(),
+            ) from error
+        return name, existing is None
+
+    async def _save(
+        self, edit: ServerEdit, what: str, stored: tuple[str, ...] = (), *, is_approved: bool = False
+    ) -> SavedServer:
+        """Record the change, then write it; approve the server as it is loaded afterwards with *is_approved*."""
+        digest = server_digest(edit.server) if edit.server is not None else ""
+        subject = AuditSubject(kind="file", server=edit.name, name=str(edit.file.path), definition=digest)
+        await self._audit.record_event(subject, what, decision="always", who="person")
+        with anyio.CancelScope(shield=True):
+            is_trusted = await self._is_project_trusted(edit.file)
+            await anyio.to_thread.run_sync(edit.apply)
+            await self._trust_project(edit.file, is_trusted=is_trusted)
+            server = await self._load(edit) if edit.server is not None else None
+            if server is not None and is_approved:
+                await approve(self._grants, self._audit, server)
+            return SavedServer(
+                edit=edit, server=server, stored_secrets=stored, is_approved=is_approved and server is not None
+            )
+        raise AssertionError("a shield stops nothing")
+
+    async def _is_project_trusted(self, file: ServerFile) -> bool:
+        """Return whether the user approved the project's file as it is now, or there is none yet."""
+        if file.source != "project":
+            return False
+        project, reason = await load_approved_project(self._grants, file.path.parent)
+        return project is not None or not reason
+
+    async def _trust_project(self, file: ServerFile, *, is_trusted: bool) -> None:
+        """Approve the new content of a project's file if the old one was approved."""
+        if is_trusted and (project := await anyio.to_thread.run_sync(read_project_file, file.path.parent)) is not None:
+            await approve_project(self._grants, self._audit, project)
+
+    async def _load(self, edit: ServerEdit) -> ServerConfig | None:
+        """Return the server with the restrictions that apply to it, as the next start will load it.
+
+        None if another file has a server with this name that is used instead.
+        """
+        project, _ = await load_approved_project(self._grants, self.folder)
+        config = await anyio.to_thread.run_sync(lambda: load_config(self.config_dir, project=project))
+        file = str(edit.file.path)
+        return next((server for server in config.servers if (server.name, server.file) == (edit.name, file)), None)
+
+
+def _with_reference(entry: dict[str, Any], secret: PlaintextSecret, reference: str) -> dict[str, Any]:
+    """Return a copy of an entry with `${keyring:NAME}` in place of a secret."""
+    *parents, last = secret.keys
+    copy = dict(entry)
+    place = copy
+    for key in parents:
+        place[key] = dict(place[key])
+        place = place[key]
+    place[last] = f"{secret.prefix}${{keyring:{reference}}}"
+    return copy

@@ -1,0 +1,168 @@
+"""`mcphost servers add`, `edit`, `remove`, `enable` and `disable` as a user types them."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.flows.program import CANARY, Program
+from tests.flows.secret_service import secret_service
+
+DEMO = (sys.executable, "-m", "mcphost.demo.server")
+NO_KEYRING = {"DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
+README_ENTRY = {"mcpServers": {"demo": {"command": DEMO[0], "args": list(DEMO[1:])}}}
+
+
+def config_file(program: Program) -> Path:
+    return program.home / "config" / "mcp.json"
+
+
+def states(program: Program) -> dict[str, str]:
+    document = json.loads(program.text("servers", "list", "--json"))
+    return {server["name"]: server["state"] for server in document["servers"]}
+
+
+def test_an_added_command_is_approved_and_its_tools_work_at_once(program: Program) -> None:
+    said = program.text("servers", "add", "demo", "--", *DEMO)
+    assert "mcp.json" in said
+    assert f"approved: {' '.join(DEMO)}" in said
+    assert "add" in program.text("tools", "demo")
+    rows = program.text("audit", "--server", "demo")
+    assert "added" in rows
+
+
+def test_a_server_goes_through_its_whole_life_without_an_editor(program: Program) -> None:
+    program.text("servers", "add", "demo", "--", *DEMO)
+    program.text("servers", "disable", "demo")
+    assert states(program) == {"demo": "disabled"}
+    assert "already disabled" in program.text("servers", "disable", "demo")
+    program.text("servers", "enable", "demo")
+    assert states(program) == {"demo": "approved"}
+    program.text("servers", "edit", "demo", "--env", "MODE=quiet")
+    assert states(program) == {"demo": "approved"}
+    assert json.loads(config_file(program).read_text())["mcpServers"]["demo"]["env"] == {"MODE": "quiet"}
+    program.text("servers", "remove", "demo", "--yes")
+    assert states(program) == {}
+
+
+def test_comments_and_other_servers_stay_as_they_are(program: Program) -> None:
+    before = '{\n  // mine\n  "mcpServers": {\n    "old": {"command": "old", "custom": 1}, // stays\n  }\n}\n'
+    program.configure().write_text(before)
+    program.text("servers", "add", "demo", "--", *DEMO)
+    program.text("servers", "remove", "demo", "--yes")
+    assert config_file(program).read_text() == before
+
+
+@pytest.mark.parametrize(
+    "pasted",
+    [
+        json.dumps(README_ENTRY),
+        f"```json\n{json.dumps(README_ENTRY, indent=2)}\n```",
+        json.dumps({"servers": README_ENTRY["mcpServers"]}),
+        json.dumps({"mcp": {"servers": README_ENTRY["mcpServers"]}}),
+        json.dumps({"context_servers": README_ENTRY["mcpServers"]}),
+        json.dumps(README_ENTRY)[1:-1],
+        json.dumps(README_ENTRY["mcpServers"])[1:-1] + ",",
+    ],
+    ids=["file", "code fence", "VS Code", "VS Code settings", "Zed", "part with key", "one member"],
+)
+def test_json_of_a_readme_is_added_as_it_stands_after_it_was_shown(program: Program, pasted: str) -> None:
+    refused = program.run("servers", "add", "--json", "-", stdin=pasted)
+    assert refused.returncode == 2
+    assert f"command: {DEMO[0]}" in refused.stdout.decode()
+    assert states(program) == {}
+    program.text("servers", "add", "--json", pasted, "--yes")
+    assert states(program) == {"demo": "approved"}
+
+
+def test_a_bare_entry_needs_a_name(program: Program) -> None:
+    bare = json.dumps(README_ENTRY["mcpServers"]["demo"])
+    assert "has no name" in program.error("servers", "add", "--json", bare, "--yes", code=3)
+    program.text("servers", "add", "mine", "--json", bare, "--yes")
+    assert states(program) == {"mine": "approved"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("add",), 2, "What is to be added?"),
+        (("add", "demo"), 2, "What is to be added?"),
+        (("add", "demo", "npx", "-y", "x"), 2, "come after --"),
+        (("add", "demo", "https://x.example/mcp", "--env", "A=b"), 2, "--env is for servers with a command"),
+        (("add", "demo", "--header", "A: b", "--", "x"), 2, "--header is for servers with a URL"),
+        (("add", "demo", "--env", "A", "--", "x"), 2, "A has no value"),
+        (("add", "-x", "--", "x"), 2, "Unrecognized arguments"),
+        (("add", "--json", "[1]", "--yes"), 3, "not an object"),
+        (("add", "--json", "{}", "--yes"), 3, "no server in it"),
+        (("add", "--json", '{"demo": 3}', "--yes"), 3, "no server in it"),
+        (("remove", "demo"), 2, "no server named 'demo'"),
+        (("disable", "demo"), 2, "no server named 'demo'"),
+        (("edit", "demo"), 2, "no server named 'demo'"),
+        (("--quiet", "add", "demo"), 2, "add comes first"),
+    ],
+)
+def test_a_wrong_command_says_what_is_missing_and_writes_nothing(
+    program: Program, arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    assert said in program.error("servers", *arguments, code=code)
+    assert not config_file(program).exists()
+
+
+def test_a_name_is_never_taken_from_another_server_by_accident(program: Program) -> None:
+    program.text("servers", "add", "demo", "--", *DEMO)
+    assert "--replace" in program.error("servers", "add", "demo", "--", "other", code=2)
+    program.text("servers", "add", "demo", "--replace", "--", "other")
+    assert json.loads(config_file(program).read_text())["mcpServers"]["demo"] == {"command": "other"}
+
+
+@pytest.mark.req("auth.token.storage")
+def test_a_secret_goes_to_the_keyring_and_never_to_the_file(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    with secret_service(tmp_path) as env:
+        said = program.text("servers", "add", "demo", "--env", f"THE_TOKEN={CANARY}", "--", *DEMO, **env)
+        assert "keyring" in said
+        entry: dict[str, Any] = json.loads(config_file(program).read_text())["mcpServers"]["demo"]
+        assert entry["env"] == {"THE_TOKEN": "${keyring:demo-the_token}"}
+        program.text("tools", "demo", **env)
+        program.text(
+            "servers", "add", "web", "https://x.example/mcp", "--header", f"Authorization: Bearer {CANARY}", **env
+        )
+    stored = b"".join(
+        item.read_bytes() for kind in ("config", "data", "state") for item in (tmp_path / kind).rglob("*.*")
+    )
+    assert CANARY.encode() not in stored
+    assert b"Bearer ${keyring:" in config_file(program).read_bytes()
+
+
+def test_without_a_keyring_a_secret_is_refused_with_a_way_out(program: Program) -> None:
+    said = program.error("servers", "add", "demo", "--env", f"THE_TOKEN={CANARY}", "--", *DEMO, code=3, **NO_KEYRING)
+    assert "${env:NAME}" in said
+    assert CANARY not in said
+    assert not config_file(program).exists()
+
+
+def test_a_secret_does_not_get_into_a_projects_file(program: Program) -> None:
+    said = program.error(
+        "servers", "add", "demo", "--scope", "project", "--env", f"THE_TOKEN={CANARY}", "--", *DEMO, code=3
+    )
+    assert "does not belong into" in said
+    assert not (program.work / ".mcp.json").exists()
+
+
+def test_a_projects_file_stays_approved_only_if_it_was(program: Program) -> None:
+    program.text("servers", "add", "one", "--scope", "project", "--", *DEMO)
+    assert states(program) == {"one": "approved"}
+    path = program.work / ".mcp.json"
+    path.write_text(path.read_text().replace('"one"', '"evil"'))
+    said = program.run("servers", "add", "two", "--scope", "project", "--", *DEMO).stderr.decode()
+    assert "servers trust .mcp.json" in said
+    assert states(program) == {}
+
+
+def test_an_entry_is_edited_in_the_users_own_editor_only_at_a_terminal(program: Program) -> None:
+    program.text("servers", "add", "demo", "--", *DEMO)
+    before = config_file(program).read_bytes()
+    assert "no terminal for an editor" in program.error("servers", "edit", "demo", code=2, EDITOR="touch")
+    assert config_file(program).read_bytes() == before
