@@ -23,7 +23,7 @@ _ADD_HINT = "mcphost servers add NAME -- COMMAND ARGUMENT…, or NAME URL, or --
 def add_arguments(action: str, parser: "CommandParser") -> None:
     """Add the arguments of one action."""
     if action in ("add", "edit"):
-        parser.usage = f"mcphost servers {action} NAME [flags] [-- COMMAND ARGUMENT… | URL]"
+        parser.usage = f"{parser.prog} NAME [flags] [-- COMMAND ARGUMENT… | URL]"
         parser.add_argument("name", nargs="?", metavar="NAME", help="name of the server")
         parser.add_argument("target", nargs="*", metavar="COMMAND|URL", help="after --: the program and its arguments")
         _add_entry_flags(parser)
@@ -53,7 +53,7 @@ def _real_path(text: str) -> str:
     return os.path.realpath(os.path.expanduser(text))
 
 
-def split_target(arguments: list[str]) -> tuple[list[str], list[str]]:
+def split_command_line(arguments: list[str]) -> tuple[list[str], list[str]]:
     """Split at the first `--`: the arguments of mcphost, and the command line of the server."""
     if "--" not in arguments:
         return arguments, []
@@ -61,18 +61,18 @@ def split_target(arguments: list[str]) -> tuple[list[str], list[str]]:
     return arguments[:at], arguments[at + 1 :]
 
 
-def run(action: str, args: argparse.Namespace, command: list[str]) -> int:
-    """Run one action; *command* is what stands after `--`."""
+def run(command: str, args: argparse.Namespace) -> int:
+    """Run one action of `servers`."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 
     options = build_options(args)
     if options.mcp_config:
         raise UsageError("--mcp-config names files that mcphost only reads.", "Leave it out, or edit the file.")
-    target = [*getattr(args, "target", ()), *command]
+    target = [*getattr(args, "target", ()), *args.command_line]
 
     async def work() -> int:
-        match action:
+        match args.action:
             case "add":
                 return await _add(options, args, target)
             case "edit":
@@ -80,7 +80,7 @@ def run(action: str, args: argparse.Namespace, command: list[str]) -> int:
             case "remove":
                 return await _remove(options, args.name, yes=args.yes)
             case _:
-                return await _set_disabled(options, args.name, disabled=action == "disable")
+                return await _set_disabled(options, args.name, disabled=args.action == "disable")
 
     return run_command(options, work)
 

@@ -38,30 +38,35 @@ def _run(arguments: list[str]) -> int:
     global_flags, command, rest = split_command(arguments)
     if hasattr(global_flags, "resume") and command not in ("chat", "run"):
         raise UsageError("--resume belongs to: mcphost chat, mcphost run")
+    run, args = parse_arguments(command, rest)
+    return run(command, merge_flags(global_flags, args))
+
+
+def parse_arguments(command: str, rest: list[str]) -> tuple[CommandFn, Namespace]:
+    """Return the function that runs a command, and its parsed arguments. Raises UsageError."""
     if command == "servers" and rest and rest[0] in EDIT_ACTIONS:
-        return _run_server_edit(global_flags, rest[0], rest[1:])
+        return _parse_server_edit(rest[0], rest[1:])
     module: Any = import_module(f"mcphost.cli.{COMMANDS[command][0]}")
     parser = command_parser(command)
     module.add_arguments(command, parser)
-    args = merge_flags(global_flags, parser.parse_intermixed_args(rest))
-    run: CommandFn = module.run
-    return run(command, args)
+    return module.run, parser.parse_intermixed_args(rest)
 
 
-def _run_server_edit(global_flags: Namespace, action: str, rest: list[str]) -> int:
-    """Run an action of `servers` with arguments of its own, such as `servers add NAME -- COMMAND`."""
+def _parse_server_edit(action: str, rest: list[str]) -> tuple[CommandFn, Namespace]:
+    """Parse an action of `servers` with arguments of its own, such as `servers add NAME -- COMMAND`."""
     from mcphost.cli import edit_servers
 
-    arguments, target = edit_servers.split_target(rest)
+    arguments, command_line = edit_servers.split_command_line(rest)
     parser = command_parser("servers", action)
     edit_servers.add_arguments(action, parser)
     try:
-        args = merge_flags(global_flags, parser.parse_intermixed_args(arguments))
+        args = parser.parse_intermixed_args(arguments)
     except UsageError as error:
-        if action == "add" and error.message.startswith("Unrecognized arguments") and not target:
+        if action == "add" and error.message.startswith("Unrecognized arguments") and not command_line:
             error.hint = f"Arguments of the server's program come after --. {error.hint}"
         raise
-    return edit_servers.run(action, args, target)
+    args.action, args.command_line = action, command_line
+    return edit_servers.run, args
 
 
 def _prepare_streams() -> None:

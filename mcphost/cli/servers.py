@@ -64,7 +64,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 def _check_arguments(args: argparse.Namespace) -> None:
     """Check which arguments belong to the action. Raises UsageError."""
     if args.action in EDIT_ACTIONS:
-        raise UsageError(f"{args.action} comes first: mcphost servers {args.action} …", "Flags follow it.")
+        raise UsageError(f"Write the action before its flags: mcphost servers {quote(args.action)} …")
     if args.action == "trust" and not args.name:
         raise UsageError("Which server?", "mcphost servers trust NAME; names: mcphost servers list")
     if args.action == "list" and args.name:

@@ -1,6 +1,5 @@
 """Server entries as READMEs show them: whole files, parts of files, or one bare entry, with or without comments."""
 
-import re
 from typing import Any, cast
 
 from mcphost.config.json_files import describe_type, parse_json
@@ -10,7 +9,6 @@ MAX_PASTED_CHARACTERS = 100_000
 _WRAPPERS = (("mcpServers",), ("servers",), ("mcp", "servers"), ("context_servers",))
 """Keys of the object of servers: most hosts, VS Code, VS Code's settings.json, Zed."""
 
-_FENCE = re.compile(r"\A\s*```[^\n]*\n(.*?)\n?\s*```\s*\Z", re.DOTALL)
 _HINT = 'Paste what the README shows, for example {"command": "uvx", "args": ["mcp-server-time"]}.'
 
 
@@ -22,15 +20,21 @@ def parse_pasted_servers(text: str, name: str = "") -> dict[str, dict[str, Any]]
     """
     if len(text) > MAX_PASTED_CHARACTERS:
         raise ConfigError(f"The text is over {MAX_PASTED_CHARACTERS:,} characters.", _HINT)
-    if (fence := _FENCE.match(text)) is not None:
-        text = fence[1]
-    entries = _find_entries(_parse(text), name)
+    entries = _find_entries(_parse(_strip_code_fence(text)), name)
     for entry_name, entry in entries.items():
         if not isinstance(entry, dict):
             raise ConfigError(f"{entry_name!r} is {describe_type(entry)}, not an object.", _HINT)
     if not entries:
         raise ConfigError("There is no server in it.", _HINT)
     return cast("dict[str, dict[str, Any]]", entries)
+
+
+def _strip_code_fence(text: str) -> str:
+    """Return the text without the lines of a Markdown code fence around it."""
+    lines = text.strip().split("\n")
+    if not lines[0].startswith("```"):
+        return text
+    return "\n".join(lines[1:-1] if lines[-1].strip() == "```" else lines[1:])
 
 
 def _parse(text: str) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 import re
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -32,15 +31,13 @@ def test_every_command_it_names_explains_itself(command: str) -> None:
     assert done.stdout.startswith(f"usage: mcphost {command}")
 
 
-def test_its_servers_and_settings_are_read_without_a_complaint(tmp_path: Path) -> None:
+def test_its_settings_are_read_without_a_complaint(tmp_path: Path) -> None:
     from mcphost.config.loader import load_config
     from mcphost.config.settings import Overrides
 
-    (tmp_path / "mcp.json").write_text(next(block for language, block in BLOCKS if language == "json"))
     (tmp_path / "config.toml").write_text(next(block for language, block in BLOCKS if language == "toml"))
     config = load_config(tmp_path, files=(), project=None, overrides=Overrides(), environ={}, strict=True)
     assert config.problems == ()
-    assert [server.name for server in config.servers] == ["files", "tracker"]
     assert config.model.name == "anthropic/claude-sonnet-4-5"
 
 
@@ -48,16 +45,13 @@ SIGN_IN = (ROOT / "docs/sign-in.md").read_text(encoding="utf-8")
 
 
 def test_commands_on_the_sign_in_page_are_valid() -> None:
-    from mcphost.cli.parser import COMMANDS as KNOWN
-    from mcphost.cli.parser import command_parser
+    from mcphost.cli.main import parse_arguments
 
     typed = re.findall(r"(?:^|`)mcphost ([a-z][^`#\n]*)", SIGN_IN, re.MULTILINE)
     assert {words.split()[0] for words in typed} >= {"login", "logout", "accounts", "servers", "doctor"}
     for words in typed:
         command, *rest = words.split()
-        parser = command_parser(command)
-        import_module(f"mcphost.cli.{KNOWN[command][0]}").add_arguments(command, parser)
-        parser.parse_intermixed_args(rest)
+        parse_arguments(command, rest)
 
 
 def test_the_accounts_of_that_page_are_read_without_a_complaint(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def test_a_bare_entry_needs_a_name(program: Program) -> None:
         (("remove", "demo"), 2, "no server named 'demo'"),
         (("disable", "demo"), 2, "no server named 'demo'"),
         (("edit", "demo"), 2, "no server named 'demo'"),
-        (("--quiet", "add", "demo"), 2, "add comes first"),
+        (("--quiet", "add", "demo"), 2, "the action before its flags"),
     ],
 )
 def test_a_wrong_command_says_what_is_missing_and_writes_nothing(
