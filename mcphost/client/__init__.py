@@ -1,4 +1,4 @@
-"""MCP client: one session per server, with negotiation, deadlines, pagination and checks.
+"""MCP client: one session for each server, with negotiation, time limits, pagination and validation.
 
-Other layers import `session` and `connect` only.
+Other layers import only `session` and `connect`.
 """

@@ -1,4 +1,4 @@
-"""Capabilities of both sides: what the client declares for each revision, and what each may request.
+"""Capabilities that the client declares in each revision, and checks of what either side may request.
 
 A message that needs a capability which was not negotiated is refused (specification: basic/lifecycle, operation).
 """
@@ -37,20 +37,20 @@ _REMOVED_IN = {"tasks": Revision.V2026_07_28}
 
 
 def is_request_allowed(method: str, capabilities: dict[str, Any]) -> bool:
-    """Return whether the declared *capabilities* permit a server to send *method*."""
+    """Return whether the declared *capabilities* allow the server to send *method*."""
     return _CLIENT_CAPABILITY_BY_METHOD.get(method) in capabilities
 
 
 def client_info(revision: Revision) -> Implementation:
-    """Return the client's `Implementation`; `title` exists since 2025-06-18."""
+    """Return the name and version of the client for this revision; `title` exists since 2025-06-18."""
     return CLIENT_IMPLEMENTATION if revision >= Revision.V2025_06_18 else replace(CLIENT_IMPLEMENTATION, title=None)
 
 
 def capabilities_for(revision: Revision, supported: dict[str, Any]) -> dict[str, Any]:
-    """Return the client capabilities in the form of *revision*.
+    """Return the client capabilities as this revision defines them.
 
-    *supported* holds the members of all revisions: `roots.listChanged` and `tasks` of the handshake era, `extensions`
-    of the stateless era.
+    *supported* has the members of all revisions: `roots.listChanged` and `tasks` are declared in the handshake era
+    only, `extensions` in the stateless era only.
     """
     shaped: dict[str, Any] = {
         name: value
@@ -75,7 +75,7 @@ def capabilities_for(revision: Revision, supported: dict[str, Any]) -> dict[str,
 
 
 def task_request_capabilities(capabilities: dict[str, Any]) -> dict[str, Any]:
-    """Return the declared requests that a 2025-11-25 server may send as tasks."""
+    """Return the kinds of requests that a 2025-11-25 server may send as tasks, in the form of the capability."""
     requests: dict[str, Any] = {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}}
     return {name: value for name, value in requests.items() if name in capabilities}
 
@@ -94,7 +94,7 @@ _MAX_BAGGAGE_LENGTH = 8_192
 
 
 def read_trace_context(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the `_meta` members for valid values of TRACEPARENT, TRACESTATE and BAGGAGE."""
+    """Return the trace context for `_meta` from TRACEPARENT, TRACESTATE and BAGGAGE, without invalid values."""
     context: dict[str, str] = {}
     parent = environ.get("TRACEPARENT", "").strip()
     if _TRACEPARENT.fullmatch(parent):
@@ -129,7 +129,7 @@ _ROOTS_CHANGED = "notifications/roots/list_changed"
 
 
 def check_capability(method: str, facts: ServerFacts, server: str) -> None:
-    """Raise UnsupportedCapability when *method* needs a capability that the server did not declare."""
+    """Raise UnsupportedCapability if the server did not declare the capability that *method* needs."""
     missing = _missing_capability(method, facts)
     if missing:
         raise UnsupportedCapability(
@@ -170,9 +170,9 @@ def _missing_task_capability(method: str, facts: ServerFacts) -> str:
 
 
 def can_notify(notification: Notification, capabilities: dict[str, Any]) -> bool:
-    """Return whether *notification* was negotiated.
+    """Return whether the notification may be sent with the declared *capabilities*.
 
-    Changes of the roots are sent only if `roots.listChanged` was declared.
+    Changes of the roots need `roots.listChanged`.
     """
     if notification.METHOD != _ROOTS_CHANGED:
         return True

@@ -1,4 +1,4 @@
-"""Connection setup: transport, sign-in and negotiation for a configured server."""
+"""Connecting to a configured server: opening the transport, signing in, and negotiating the revision."""
 
 import functools
 import hashlib
@@ -45,7 +45,7 @@ _SSE_FALLBACK_STATUSES = frozenset({400, 404, 405})
 
 
 class NullEraStore:
-    """An EraStore without memory: each connection negotiates again."""
+    """EraStore that remembers nothing, so that each connection negotiates from the beginning."""
 
     def get(self, server: str, digest: str) -> ServerEras | None:
         """Return None."""
@@ -56,15 +56,16 @@ class NullEraStore:
 
 
 def server_digest(server: ServerConfig) -> str:
-    """Return a digest of the server's command, arguments, folder and URL, without values of secrets."""
+    """Return a digest of the server's command, arguments, working directory and URL, without values of secrets."""
     return hashlib.sha256(encode((server.argv, server.cwd, server.url))).hexdigest()
 
 
 class ClientSessionOpener:
-    """The default SessionOpener. *expand* resolves `${…}` references and raises ConfigError.
+    """The SessionOpener for real servers.
 
-    *message_limit* is in bytes; a server that sends a larger message is disconnected. *watchdog* ends local servers
-    when this process is killed; the caller closes it.
+    *expand* replaces `${…}` references in a text and raises ConfigError. *message_limit* is in bytes; a server that
+    sends a larger message is disconnected. *watchdog* ends local servers if this process is killed; the caller closes
+    it. Without *accounts*, no sign-in is possible.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class ClientSessionOpener:
         self, server: ServerConfig, responder: RequestHandler, observer: SessionObserver,
         prepare: PrepareFn = prepare_nothing,
     ) -> AsyncGenerator[Session]:  # fmt: skip
-        """See SessionOpener."""
+        """Connect to a server and yield its session; see `SessionOpener.open`."""
         digest = server_digest(server)
         if self._oauth_registry is not None and not server.is_stdio:
             await self._oauth_registry.apply_account_choice(server)
@@ -148,14 +149,14 @@ class ClientSessionOpener:
                 return
 
     def _choose_plan(self, server: ServerConfig, known: ServerEras | None) -> tuple[NegotiationPlan, bool]:
-        """Return which openings to send first, and whether the other era is forbidden."""
+        """Return the negotiation plan for a server, and whether the other era must not be tried."""
         if server.transport == "sse":
             return "handshake", True  # HTTP+SSE carries the handshake era only
         only = server.revision
         return choose_plan(only.era if only else server.era, known, is_pipe=server.is_stdio)
 
     async def sign_in(self, server: ServerConfig, observer: SessionObserver, account: str | None = None) -> None:
-        """See SessionOpener."""
+        """Ask the user to sign in again; see `SessionOpener.sign_in`."""
         from mcphost.transport.http_client import proxy_for
 
         oauth = self.oauth_provider(server, observer)
@@ -171,23 +172,23 @@ class ClientSessionOpener:
             await self._oauth_registry.sign_in(server, account, warn=observer.warn, proxy_for=proxy_for)
 
     async def sign_out(self, server: ServerConfig, observer: SessionObserver) -> bool:
-        """See SessionOpener."""
+        """Delete and revoke the server's sign-in; see `SessionOpener.sign_out`."""
         oauth = self.oauth_provider(server, observer)
         if oauth is None or self._oauth_registry is None:
             return False
         return await self._oauth_registry.sign_out(server, oauth)
 
     async def list_accounts(self, servers: Sequence[ServerConfig]) -> tuple[StoredAccount, ...]:
-        """See SessionOpener."""
+        """Return the stored accounts; see `SessionOpener.list_accounts`."""
         return () if self._oauth_registry is None else await self._oauth_registry.list_accounts(servers)
 
     async def use_account(self, server: ServerConfig, account: str) -> None:
-        """See SessionOpener."""
+        """Select the account for later connections; see `SessionOpener.use_account`."""
         if self._oauth_registry is not None:
             await self._oauth_registry.choose_account(server, account)
 
     async def sign_out_account(self, account: Account, server: ServerConfig | None) -> bool:
-        """See SessionOpener."""
+        """Sign out a stored account; see `SessionOpener.sign_out_account`."""
         if self._oauth_registry is None:
             return False
         from mcphost.transport.http_client import proxy_for
@@ -261,7 +262,10 @@ class ClientSessionOpener:
         )
 
     def oauth_provider(self, server: ServerConfig, observer: SessionObserver) -> "OAuthProvider | None":
-        """Return the OAuthProvider; None for a program, or if the Authorization header is configured."""
+        """Return the OAuth provider of a remote server.
+
+        None for a local server, or if the configuration sets the Authorization header.
+        """
         if self._oauth_registry is None or server.is_stdio:
             return None
         from mcphost.transport.http_client import proxy_for  # imports 3 MB, which a program on a pipe does not need
@@ -313,7 +317,7 @@ class ClientSessionOpener:
 
 
 def _may_be_sse(server: ServerConfig, error: ServerError) -> bool:
-    """Return whether to fall back to HTTP+SSE after a refused `initialize`.
+    """Return whether to try HTTP+SSE after the server refused `initialize` over Streamable HTTP.
 
     Specification 2025-11-25, basic/transports, "Backwards Compatibility".
     """
@@ -331,7 +335,7 @@ def _may_be_sse(server: ServerConfig, error: ServerError) -> bool:
 async def _open_channel(
     connector: Connector, first_error: ServerError | None, oauth: "OAuthProvider | None"
 ) -> AsyncGenerator[Channel]:
-    """Open the channel; if that fails after *first_error*, raise one error that describes both attempts."""
+    """Open a channel; after a failed first attempt (*first_error*), an error describes both attempts."""
     async with AsyncExitStack() as stack:
         try:
             channel = await _connect(stack, connector, oauth)
@@ -344,7 +348,7 @@ async def _open_channel(
 
 
 async def _connect(stack: AsyncExitStack, connector: Connector, oauth: "OAuthProvider | None") -> Channel:
-    """Open the channel; HTTP+SSE may require a sign-in first."""
+    """Open a channel, signing in first if an HTTP+SSE server requires it."""
     attempt = 0
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Exceptions for a server's JSON-RPC errors, with the server's quoted message and a hint."""
+"""Mapping of JSON-RPC errors of servers to exceptions with hints."""
 
 from typing import Any, cast
 
@@ -42,9 +42,9 @@ _INVALID_PARAMS_HINTS = {
 
 
 def map_error(server: str, method: str, error: ErrorData) -> RequestRefused:
-    """Return the exception for an error response.
+    """Return the exception for an error response to *method*.
 
-    `server_message` is the server's text alone, cut to 2,000 characters.
+    Its `server_message` is the server's text, truncated to 2,000 characters.
     """
     text = error.message[:MAX_ERROR_LENGTH] or "no reason given"
     data = _decode_data(bytes(error.data))
@@ -84,7 +84,7 @@ def _hint(code: int, method: str, data: Any) -> str:
 
 
 def _join_names(data: Any, member: str) -> str:
-    """Return the names in a list or object in the error's data, joined with dots if nested."""
+    """Return the names in a list or object of the error's data as one text, nested ones joined with dots."""
     value: Any = cast("dict[str, Any]", data).get(member) if isinstance(data, dict) else None
     names: list[str] = []
     if isinstance(value, list):

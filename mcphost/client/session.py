@@ -1,4 +1,4 @@
-"""The host's interface to servers: SessionOpener, Session, RequestHandler, SessionObserver, EraStore."""
+"""The interfaces between the host and the client: sessions, their opener, and the callbacks of the host."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -25,7 +25,10 @@ The argument is True if the server may treat us differently now, after a sign-in
 
 
 class ServerFacts(Struct, frozen=True):
-    """The facts learned when connecting; `info` and `instructions` are the server's own claims."""
+    """What a server declared when it was connected.
+
+    `info` and `instructions` are unverified texts of the server.
+    """
 
     revision: Revision
     info: Implementation
@@ -34,12 +37,12 @@ class ServerFacts(Struct, frozen=True):
 
     @property
     def era(self) -> Era:
-        """The era of the negotiated revision."""
+        """The era ("handshake" or "stateless") of the negotiated revision."""
         return self.revision.era
 
 
 class WatchedChanges(Struct, frozen=True):
-    """The changes that a listener wants to receive."""
+    """The changes to be notified of: of the three kinds of lists, and of the resources with these URIs."""
 
     tools: bool = False
     prompts: bool = False
@@ -48,11 +51,11 @@ class WatchedChanges(Struct, frozen=True):
 
 
 class Session(Protocol):
-    """One negotiated connection, with the same interface in both eras."""
+    """One negotiated connection to a server, with the same interface in both eras."""
 
     @property
     def facts(self) -> ServerFacts:
-        """The facts learned when connecting."""
+        """What the server declared when it was connected."""
         ...
 
     async def request(
@@ -65,61 +68,64 @@ class Session(Protocol):
     ) -> R:
         """Send one request and return its result.
 
-        *deadline* is in seconds; None means the server's default, which progress extends up to its maximum.
-        *on_notification* receives progress, log messages and TaskStatusNotification (if the call became a task, which
-        is followed to its end) on the event loop and must not block. *before_send* is awaited last before the request
-        is sent, and before it is resent, with answers or because it was not read; it may raise to stop the request.
+        *deadline* is a time limit in seconds; None means the server's limit, which progress extends up to a maximum.
+        *on_notification* receives progress and log messages of the call, and a TaskStatusNotification if the server
+        runs the call as a task; it is called on the event loop and must not block. *before_send* is awaited directly
+        before the request is sent or sent again, and may raise an error to stop it.
+
         Cancelling the caller notifies the server. Raises UnsupportedCapability (nothing was sent), RequestRefused,
         RequestTimeout, ConnectionLost, MalformedMessage, TooManyInputRounds, ConsentDenied.
         """
         ...
 
     def changes(self, wanted: WatchedChanges) -> AsyncIterator[Notification]:
-        """Iterate over changes until the connection ends; one reader only.
+        """Iterate over the wanted changes until the connection ends; there can be one iteration only.
 
-        Changes that the server does not announce are missing; the observer is warned of refused resources.
+        Changes that the server cannot announce are not reported. For each resource that the server refuses to watch,
+        the observer receives a warning.
         """
         ...
 
     async def watch(self, wanted: WatchedChanges) -> None:
-        """Change what `changes` reports, before or while it runs; return when the server agreed.
+        """Replace the changes that `changes` reports, and wait for the server's response.
 
-        Raises the errors of `request` if a newly watched resource is refused; other changes stay in effect.
+        May be called before or during the iteration. If the server refuses a new resource, raises the errors of
+        `request`; the other changes are reported all the same.
         """
         ...
 
     @property
     def watched(self) -> WatchedChanges:
-        """The changes that the server currently agreed to announce."""
+        """The changes that the server has agreed to announce."""
         ...
 
     def invalidate(self, method: str = "") -> None:
-        """Drop cached results of *method*, or all of them without one; the next request is sent."""
+        """Drop the cached results of *method*, or of all methods if it is ""."""
         ...
 
     def is_cached(self, call: ClientRequest[Any]) -> bool:
-        """Return whether `request` would answer *call* from the cache."""
+        """Return whether `request` would return a cached result for *call*."""
         ...
 
     async def set_log_level(self, level: str) -> None:
-        """Request log messages from this level on (one of protocol.logging.LEVELS).
+        """Ask the server to send log messages of this level and above; "" turns them off if the era allows it.
 
-        An empty level means none, where the era supports that. Raises the errors of `request`.
+        *level* is one of `protocol.notifications.LEVELS`. Raises the errors of `request`.
         """
         ...
 
     async def notify(self, notification: Notification) -> None:
-        """Send a notification."""
+        """Send a notification, unless the server's revision has no such notification."""
         ...
 
     @property
     def anomaly_counts(self) -> Counter[str]:
-        """How often something was skipped, refused or unusual, by kind; only kinds that occurred are present."""
+        """Number of skipped, refused or unusual messages, by a description of their kind."""
         ...
 
     @property
     def is_closed(self) -> bool:
-        """Whether the connection is known to be gone; no request is sent then, and `wait_closed` returns soon."""
+        """Whether the connection has ended; `request` then fails, and `wait_closed` returns soon."""
         ...
 
     async def wait_closed(self) -> ConnectionLost:
@@ -128,10 +134,11 @@ class Session(Protocol):
 
 
 class ServerRequestContext(Struct, frozen=True):
-    """The call that a server request belongs to, as far as the era shows it; `revision` is always known.
+    """The call that a request of the server belongs to, if it is known.
 
-    `call_number` is the same for all requests of one call, and 0 if nothing links the request to a call; then
-    `candidate_calls` are the calls it may belong to. They are empty if no call runs, which is unusual.
+    `method` and `target` describe the call, `target` being a tool's name or a resource's URI. `call_number` is the same
+    for all requests that belong to one call. If it is 0, the call is unknown, and `candidate_calls` are the numbers of
+    the calls that were running.
     """
 
     method: str = ""
@@ -142,46 +149,49 @@ class ServerRequestContext(Struct, frozen=True):
 
 
 class RequestHandler(Protocol):
-    """Answers the requests of a server."""
+    """The host's side of a session: answers the requests that the server sends."""
 
     @property
     def capabilities(self) -> dict[str, Any]:
-        """The client capabilities to declare, in the form of the newest revision."""
+        """The client capabilities to declare, as in the newest revision."""
         ...
 
     async def answer(self, request: ServerRequest, context: ServerRequestContext) -> ClientResult:
-        """Return the reply, or a ServerRequestRejection. Cancelled when the server or the call ends."""
+        """Return the result for the server, or a ServerRequestRejection to send an error.
+
+        Cancelled when the server cancels the request or the connection ends.
+        """
         ...
 
     def track_request(self, context: ServerRequestContext) -> AbstractContextManager[None]:
-        """Return a context manager for each request of ours in the handshake era; it never blocks."""
+        """Return a context manager that surrounds each of our requests in the handshake era; it must not block."""
         ...
 
     async def prepare(self, context: ServerRequestContext) -> bool:
-        """Ask postponed questions before a request; return whether the server may need the roots first.
+        """Ask the user the questions that were postponed until the next request.
 
-        Raises nothing but cancellation.
+        Return True if the server may first ask for the new list of roots. Must not raise errors.
         """
         ...
 
     def filter_reply(self, reply: ClientResult) -> ClientResult:
-        """Return what may still be sent of *reply*; called immediately before sending, and never blocks."""
+        """Return *reply* without roots that may no longer be shared; called directly before sending, must not block."""
         ...
 
     def on_request_cancelled(self, method: str) -> None:
-        """Handle a server that cancelled its request of *method*, answered or not. Returns immediately."""
+        """Handle that the server cancelled its request of *method*; must not block."""
         ...
 
     def on_elicitation_complete(self, elicitation: str) -> None:
-        """Handle the end of a URL elicitation; unknown ids are ignored. Returns immediately."""
+        """Handle that the user completed the URL elicitation with this id; unknown ids are ignored. Must not block."""
         ...
 
 
 class SessionObserver(Protocol):
-    """Receives events that belong to no call; every method returns immediately and never raises."""
+    """The host's listener for events that belong to no call; its methods must not block or raise errors."""
 
     def stderr(self, line: str) -> None:
-        """Handle one unsanitized line of the process's standard error."""
+        """Handle a line of the server's standard error; the text is unsanitized."""
         ...
 
     def log(self, message: LoggingMessageNotification) -> None:
@@ -189,30 +199,30 @@ class SessionObserver(Protocol):
         ...
 
     def warn(self, text: str) -> None:
-        """Handle a warning about a survived irregularity, reported once per kind."""
+        """Handle a warning about a problem that did not end the session; each kind is reported once."""
         ...
 
     def on_account_changed(self, account: Account | None) -> None:
-        """Handle a new account for later requests; None means no sign-in."""
+        """Handle that later requests use another account; None means no sign-in."""
         ...
 
     def on_call_ended(self, number: int) -> None:
-        """Handle the end of a call while a server request for it is still unanswered."""
+        """Handle that a call ended while a question that the server asked during it is still open."""
         ...
 
 
 class EraStore(Protocol):
-    """Remembers the eras of each server, to send one opening only; neither method blocks.
+    """Store for the eras that each server supports, so that the next connection tries only one; must not block.
 
-    `digest` covers what identifies the server (command, arguments, folder, URL), never a secret.
+    *digest* identifies the server's command, arguments, working directory and URL; see `connect.server_digest`.
     """
 
     def get(self, server: str, digest: str) -> ServerEras | None:
-        """Return the eras that the last connection showed, or None."""
+        """Return the eras that the server supported at its last connection, None if unknown."""
         ...
 
     def put(self, server: str, digest: str, eras: ServerEras) -> None:
-        """Store the eras that this connection showed."""
+        """Store the eras that the server supports."""
         ...
 
 
@@ -221,11 +231,11 @@ PrepareFn = Callable[[], Awaitable[None]]
 
 
 async def prepare_nothing() -> None:
-    """Return at once."""
+    """Do nothing; this is the default for *prepare* of `SessionOpener.open`."""
 
 
 class SessionOpener(Protocol):
-    """Connects configured servers; the host's only interface for connecting. Tests use a fake."""
+    """Connects to configured servers and manages their accounts; the host uses no other way to connect."""
 
     def open(
         self,
@@ -234,47 +244,44 @@ class SessionOpener(Protocol):
         observer: SessionObserver,
         prepare: PrepareFn = prepare_nothing,
     ) -> AbstractAsyncContextManager[Session]:
-        """Start or reach the server and negotiate; leaving the block closes it and its whole process group.
+        """Return a context manager that connects to the server and yields the session.
 
-        *prepare* is awaited for each process or connection before its first request, while the process starts; its
-        errors end the attempt.
+        Leaving it ends the connection and, for a local server, its whole process group. *prepare* is awaited before the
+        first request of each new process or connection; its errors end the attempt.
 
-        Entering raises StartupError, ConnectionLost, RequestTimeout, SignInRequired, UnsupportedRevision or ConfigError
-        (a reference that cannot be expanded), each with the server's name. If the connection is lost later, the next
-        `request` raises ConnectionLost and `changes()` ends; open again to reconnect. Must be entered and left in the
-        same task.
+        Entering raises StartupError, ConnectionLost, RequestTimeout, SignInRequired, UnsupportedRevision, or
+        ConfigError for a reference that cannot be expanded; each has the server's name. If the connection is lost
+        later, `request` raises ConnectionLost and `changes` ends; open again to reconnect. Must be entered and left in
+        the same task.
         """
         ...
 
     async def sign_in(self, server: ServerConfig, observer: SessionObserver, account: str | None = None) -> None:
-        """Have the user sign in again, for later connections. Raises SignInRequired, ConfigError.
+        """Ask the user to sign in again; later connections use it. Raises SignInRequired or ConfigError.
 
-        With *account*, sign in under that name and use it from now on, also in later runs; raises UsageError as
+        With *account*, store the sign-in under that name and select it for this and later runs; raises UsageError as
         `use_account` does.
         """
         ...
 
     async def list_accounts(self, servers: Sequence[ServerConfig]) -> tuple[StoredAccount, ...]:
-        """Return every stored account and the servers of *servers* that use it."""
+        """Return all stored accounts, each with those of *servers* that use it."""
         ...
 
     async def use_account(self, server: ServerConfig, account: str) -> None:
-        """Use *account* for later connections to the server, also in later runs.
+        """Select the stored account for later connections to the server, also in later runs.
 
-        Raises UsageError if there is no such account, or if the user's configuration sets the account.
+        Raises UsageError if there is no such account, or if the configuration sets the account.
         """
         ...
 
     async def sign_out_account(self, account: Account, server: ServerConfig | None) -> bool:
-        """Sign out a stored account; *server* is None if it is no longer configured.
-
-        See `sign_out`.
-        """
+        """Sign out a stored account as `sign_out` does; *server* is None if no server is configured for it any more."""
         ...
 
     async def sign_out(self, server: ServerConfig, observer: SessionObserver) -> bool:
         """Delete the stored sign-in and revoke it at the authorization server; return whether it was revoked.
 
-        Raises McpHostError if it cannot be deleted: it is still stored then.
+        Raises McpHostError if it could not be deleted, and so is still stored.
         """
         ...

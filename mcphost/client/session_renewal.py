@@ -1,7 +1,7 @@
-"""Renewal of an HTTP session that the server forgot, with retry of refused requests.
+"""Renewal of expired HTTP sessions; requests that were refused for that reason are sent again.
 
-Specification 2025-11-25, basic/transports, "Session Management": a 404 to a request with a session id means that the
-session is over and the request was not read.
+Specification 2025-11-25, basic/transports, "Session Management": status 404 for a request with a session id means that
+the session has ended and the request was not read.
 """
 
 from collections.abc import Awaitable, Callable
@@ -25,10 +25,10 @@ RenewFn = Callable[[], Awaitable[ServerFacts]]
 
 
 class SessionRenewal:
-    """The successive sessions of a connection; all calls that find one expired share the next one.
+    """The current HTTP session of a connection; if several requests find it expired, it is renewed once.
 
-    *renew* is the handshake. *on_renewed* receives its facts and may raise ServerError; *on_failed* is called when the
-    connection cannot be used any more.
+    *renew* repeats the handshake. *on_renewed* receives the facts of the new session and may raise ServerError.
+    *on_failed* is called if the connection cannot be used any more.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class SessionRenewal:
         self._state_requests: dict[str, ClientRequest[Any]] = {}
 
     async def send(self, send: Callable[[], Awaitable[T]]) -> T:
-        """Return the result of *send*, called again if the session expired. Raises the errors of `resend`."""
+        """Await *send*, and once more in a new session if the session has expired. Raises the errors of `resend`."""
         generation = self.generation or await self.wait_for_renewal()
         try:
             return await send()
@@ -57,11 +57,11 @@ class SessionRenewal:
 
     @property
     def generation(self) -> int:
-        """The number of the current session, from 1; 0 while a renewal runs or is needed."""
+        """The number of the current session, counted from 1; 0 while a renewal is running or needed."""
         return 0 if self._is_interrupted or self._lock.locked() else self._generation
 
     async def wait_for_renewal(self) -> int:
-        """Wait for a running renewal and return the generation. Raises ConnectionLost if it fails."""
+        """Wait for a running or needed renewal and return the `generation`. Raises ConnectionLost if it fails."""
         async with self._lock:
             generation, is_interrupted = self._generation, self._is_interrupted
         if is_interrupted:
@@ -69,9 +69,9 @@ class SessionRenewal:
         return self._generation
 
     async def resend(self, generation: int, send: Callable[[], Awaitable[T]]) -> T:
-        """Call *send* in the session after *generation*.
+        """Renew the session if it is still that of *generation*, then await *send*.
 
-        Raises ConnectionLost if that session expires too, and the errors of *send*.
+        Raises the errors of *send*, and ConnectionLost if the renewal fails or the new session expires too.
         """
         await self._renew_once(generation)
         try:
@@ -80,7 +80,7 @@ class SessionRenewal:
             raise self._fail(error) from error
 
     def remember_state(self, call: ClientRequest[Any]) -> None:
-        """Remember a successful call whose effect must also hold in the next session."""
+        """Record a successful request that must be repeated in a new session, such as a subscription."""
         if call.METHOD not in _STATEFUL_METHODS:
             return
         uri = getattr(call, "uri", "")
@@ -90,11 +90,11 @@ class SessionRenewal:
             self._state_requests[call.METHOD + uri] = call
 
     async def renew(self) -> None:
-        """Open a new session, or wait for a running renewal. Raises ConnectionLost if it fails."""
+        """Open a new session, or wait for a renewal that is running. Raises ConnectionLost if it fails."""
         await self._renew_once(self._generation)
 
     async def _renew_once(self, generation: int) -> None:
-        """Open a new session, unless another one was opened since *generation*."""
+        """Open a new session, unless that of *generation* has been replaced already."""
         async with self._lock:
             if generation != self._generation or self._renew is None:
                 return

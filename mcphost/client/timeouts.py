@@ -1,4 +1,4 @@
-"""Time limits of a call: a base that progress extends, a maximum, and pauses while the user is asked."""
+"""Time limits of calls: progress extends them up to a maximum, and they pause while the user is asked."""
 
 import asyncio
 from collections import Counter
@@ -20,8 +20,8 @@ MAX_PAUSED_SECONDS = 4 * 3_600.0
 class Timeouts(Struct, frozen=True):
     """Time limits of a call in seconds; progress extends `request` up to `max_request`.
 
-    `task` limits the work of a call that its server turned into a task. With `includes_user_time`, time spent waiting
-    for the user counts too.
+    `task` is the limit for a call that the server runs as a task. With `includes_user_time`, the time that the user
+    takes to answer counts too.
     """
 
     request: float = 60
@@ -31,11 +31,11 @@ class Timeouts(Struct, frozen=True):
 
 
 class DeadlineTarget(Protocol):
-    """An object whose wait ends at `deadline`, a time of the event loop's clock."""
+    """A cancel scope or similar object that ends its wait at `deadline`, a time of the event loop's clock."""
 
     @property
     def deadline(self) -> float:
-        """The time at which to give up."""
+        """The time of the event loop's clock at which the wait ends."""
         ...
 
     @deadline.setter
@@ -43,9 +43,10 @@ class DeadlineTarget(Protocol):
 
 
 class PausableDeadline:
-    """The time left for one call; progress extends it up to *max_deadline*, on the event loop's clock.
+    """The deadline of one call, applied to *target*; times are of the event loop's clock.
 
-    It pauses while the user is asked, at most 1,000 times and for four hours.
+    Progress moves it to *extension* seconds from then, but not beyond *max_deadline*. It pauses while the user is
+    asked, at most 1,000 times and for four hours in total.
     """
 
     __slots__ = (
@@ -67,13 +68,13 @@ class PausableDeadline:
         self._paused_at = 0.0
 
     def extend(self, now: float) -> None:
-        """Extend the deadline after progress."""
+        """Extend the deadline because the call made progress at *now*."""
         self._deadline = min(max(now + self._extension, self._deadline), self._max_deadline)
         if not self._pause_depth:
             self.target.deadline = self._deadline
 
     def pause(self, now: float) -> None:
-        """Stop the clock until `resume` has been called as often as `pause`."""
+        """Pause the deadline until `resume` was called as often as `pause`."""
         self._pause_depth += 1
         if self._pause_depth == 1:
             self._pause_count += 1
@@ -83,7 +84,7 @@ class PausableDeadline:
             )
 
     def resume(self, now: float) -> None:
-        """Restart the clock."""
+        """Undo one `pause`; after the last one, the deadline runs again."""
         self._pause_depth -= 1
         if not self._pause_depth:
             paused = min(now - self._paused_at, self._pause_seconds_left) if self._pause_count <= MAX_PAUSES else 0.0
@@ -99,9 +100,9 @@ _active_limits: ContextVar[tuple[PausableDeadline, ...]] = ContextVar("limits", 
 
 @contextmanager
 def time_limit(seconds: float) -> Generator[anyio.CancelScope]:
-    """Limit the block to *seconds*, not counting the time for a sign-in.
+    """Limit the block to *seconds*, not counting the time in which the user signs in.
 
-    Check `cancelled_caught` of the scope afterwards, as with anyio.move_on_after.
+    After the block, `cancelled_caught` of the scope tells whether the limit was reached, as in anyio.move_on_after.
     """
     with anyio.move_on_after(seconds) as scope:
         token = _active_limits.set((*_active_limits.get(), PausableDeadline(scope, scope.deadline, scope.deadline, 0)))
@@ -113,7 +114,7 @@ def time_limit(seconds: float) -> Generator[anyio.CancelScope]:
 
 @contextmanager
 def pause_time_limits() -> Generator[None]:
-    """Pause every enclosing `time_limit` while the user signs in."""
+    """Pause all enclosing `time_limit` blocks during this block."""
     limits, loop = _active_limits.get(), asyncio.get_running_loop()
     for limit in limits:
         limit.pause(loop.time())
@@ -130,7 +131,7 @@ _pause_deadlines: ContextVar[Callable[[], AbstractContextManager[None]] | None] 
 
 @contextmanager
 def provide_pause(pause_deadlines: Callable[[], AbstractContextManager[None]]) -> Generator[None]:
-    """Let `pause_call_deadlines` in this task, and in the functions it calls, use *pause_deadlines*."""
+    """Set the function that `pause_call_deadlines` calls in this task during the block."""
     token = _pause_deadlines.set(pause_deadlines)
     try:
         yield
@@ -139,16 +140,19 @@ def provide_pause(pause_deadlines: Callable[[], AbstractContextManager[None]]) -
 
 
 def pause_call_deadlines() -> AbstractContextManager[None]:
-    """Pause the deadlines of calls that may wait for the user's answer to a server request."""
+    """Return a context manager that pauses the calls which wait for the user's answer to a server request.
+
+    It does nothing outside of a `provide_pause` block.
+    """
     pause = _pause_deadlines.get()
     return nullcontext() if pause is None else pause()
 
 
 class UserPauses:
-    """Pauses of the deadlines of one connection's calls while the user is asked.
+    """Pauses the deadlines of a connection's calls while the user is asked.
 
-    *deadlines* are the running calls by number; the owner adds and removes them. With *includes_user_time*, nothing is
-    paused.
+    *deadlines* maps the number of each running call to its deadline; the caller updates it. With *includes_user_time*,
+    nothing is paused.
     """
 
     def __init__(self, deadlines: Mapping[int, PausableDeadline], *, includes_user_time: bool) -> None:
@@ -157,14 +161,14 @@ class UserPauses:
         self._question_counts: Counter[int] = Counter()
 
     def is_asking_user(self, call_number: int) -> bool:
-        """Return whether a question is open for that call, or for an unknown call."""
+        """Return whether a question is open that belongs to the call, or to an unknown call."""
         return self._question_counts[call_number] > 0 or self._question_counts[0] > 0
 
     @contextmanager
     def pause_for_user(self, call_number: int) -> Generator[None]:
-        """Pause a call's deadline while a question for it is open.
+        """Pause the deadline of a call during the block, in which the user is asked.
 
-        *call_number* is 0 if the call is unknown: then all calls that run now are paused, and none that start later.
+        *call_number* 0 means that the call is unknown: all calls that are running now are paused.
         """
         loop = asyncio.get_running_loop()
         numbers = (call_number,) if call_number else tuple(self._deadlines)
