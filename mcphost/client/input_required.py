@@ -1,4 +1,4 @@
-"""The input_required loop of the stateless era: answer the input requests and send the call again."""
+"""Input requests in the stateless era: the requests in a result are answered, and the call is sent again."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -42,17 +42,18 @@ class _ResultType(WireStruct, frozen=True):
 
 
 def read_result_type(raw: Raw) -> str:
-    """Return the resultType of a result, or "" if it has none. Raises MalformedMessage."""
+    """Return the resultType of a result, "" if it has none. Raises MalformedMessage."""
     return decode(raw, _ResultType, "result").result_type
 
 
 async def resolve_input(
     raw: Raw, resend: Callable[[dict[str, Any]], Awaitable[Raw]], handler: RequestHandler, context: ServerRequestContext
 ) -> Raw:
-    """Answer input requests until the result is of another type, and return that result.
+    """Answer the input requests in a result and send the call again, until its result is of another type.
 
-    *resend* sends the call with additional params under a new id. Raises ConsentDenied if a request was declined,
-    TooManyInputRounds after 10 rounds, MalformedMessage for a round without input requests.
+    *resend* sends the call with these additional params and a new id. Return the last result. Raises ConsentDenied if
+    the user declined a request, TooManyInputRounds after 10 rounds, and MalformedMessage if a result has neither
+    requests nor a state.
     """
     wait = _FIRST_DELAY
     for _ in range(MAX_ROUNDS):
@@ -77,9 +78,9 @@ async def resolve_input(
 async def answer_input_requests(
     input_requests: dict[str, InputRequest], handler: RequestHandler, context: ServerRequestContext
 ) -> dict[str, ClientResult]:
-    """Return a reply to every request; the requests are handled concurrently.
+    """Answer all input requests concurrently and return the replies by key.
 
-    Raises ConsentDenied, and MalformedMessage for a request that needs an undeclared capability.
+    Raises ConsentDenied if the user declined a request, and MalformedMessage if one needs an undeclared capability.
     """
     if len(input_requests) > MAX_REQUESTS:
         raise MalformedMessage(
@@ -124,7 +125,7 @@ async def answer_input_requests(
 
 
 def _rejection_error(reply: ServerRequestRejection) -> McpHostError:
-    """Return the exception for a rejection; this era has no error response to an input request."""
+    """Return the exception for a rejected input request; in this era, no error can be sent to the server for it."""
     if reply.code == -1:
         return ConsentDenied(reply.message)
     if reply.code == INVALID_PARAMS:
@@ -136,7 +137,7 @@ MAX_URL_ROUNDS = 3
 
 
 class UrlElicitation:
-    """The URL elicitations of one call, with a limit of repetitions."""
+    """Handler for the error "URL elicitation required" of one call (2025-11-25), which allows three repetitions."""
 
     def __init__(self, revision: Revision, capabilities: dict[str, Any], handler: RequestHandler) -> None:
         elicitation = capabilities.get("elicitation")
@@ -150,9 +151,10 @@ class UrlElicitation:
         self._rounds_left = MAX_URL_ROUNDS
 
     async def resolve(self, error: RequestRefused, context: ServerRequestContext) -> bool:
-        """Return whether to repeat the call; False for other errors, or after too many repetitions.
+        """Ask the user to visit the URLs that *error* requires; return whether to repeat the call.
 
-        Raises ConsentDenied if the user does not visit the URL, or cancels the call meanwhile.
+        False if *error* is another error, or after three repetitions. Raises ConsentDenied if the user does not visit
+        the URLs or gives up.
         """
         if error.code != URL_ELICITATION_REQUIRED or not self._is_supported or not self._rounds_left:
             return False

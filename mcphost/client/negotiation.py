@@ -1,4 +1,8 @@
-"""Negotiation of era and revision: concurrent openings on a pipe, sequential ones over HTTP."""
+"""Negotiation of the era and the revision with a server.
+
+In the stateless era a connection opens with `server/discover` (the probe), in the handshake era with `initialize`. On a
+pipe, both may be sent concurrently; over HTTP, they are sent one after the other.
+"""
 
 import asyncio
 from typing import Literal
@@ -68,7 +72,7 @@ NegotiationPlan = Literal["handshake", "stateless", "hedged", "handshake first",
 
 
 class Negotiation:
-    """One negotiation on one channel; the caller enforces the overall deadline by cancelling."""
+    """One negotiation on one channel; the caller limits its time by cancelling it."""
 
     def __init__(self, channel: Channel, sender: RequestSender, handler: RequestHandler) -> None:
         self._channel = channel
@@ -82,10 +86,11 @@ class Negotiation:
         self._has_discovered = False  # `server/discover` returned a usable result
 
     async def run(self, plan: NegotiationPlan, *, is_era_fixed: bool, required: Revision | None = None) -> ServerFacts:
-        """Agree on a revision.
+        """Negotiate a revision according to *plan* and return what the server declared.
 
-        *is_era_fixed* forbids the other era; *required* forbids every other revision. Raises UnsupportedRevision,
-        RequestRefused, MalformedMessage, ConnectionLost, SignInRequired.
+        *is_era_fixed* forbids the other era, *required* forbids all other revisions. Raises UnsupportedRevision,
+        RequestRefused, MalformedMessage, ConnectionLost, SignInRequired, and StartupError if no opening succeeds over
+        HTTP.
         """
         self._required_revision = required
         if plan in SECOND_OPENING_DELAYS:
@@ -108,16 +113,17 @@ class Negotiation:
         return facts
 
     def next_plan(self, plan: NegotiationPlan) -> NegotiationPlan:
-        """Return the plan for a restarted server whose connection was lost during *plan*."""
+        """Return the plan for restarting a local server whose connection was lost during *plan*."""
         if self._has_discovered:
             return "stateless first"
         # The probe, or the handshake of the last connection, may have crashed it.
         return "anew" if plan == "handshake first" else "handshake"
 
     def eras_to_store(self, facts: ServerFacts, known: ServerEras | None) -> ServerEras | None:
-        """Return the eras to store after a negotiation that gave *facts*; *known* was stored before.
+        """Return the eras to store for the next connection, after a negotiation with the result *facts*.
 
-        A server that was too slow or too busy for the probe may support both eras and is probed again next time.
+        *known* is what was stored before. It is returned unchanged if the server was too slow or too busy for the
+        probe, so that the next connection probes it again.
         """
         if facts.era == "stateless":
             return "dual" if known == "dual" else "stateless"
@@ -128,7 +134,10 @@ class Negotiation:
     async def discover(
         self, revision: Revision = LATEST_STATELESS, *, timeout: float = _NO_TIMEOUT
     ) -> ServerFacts | None:
-        """Return the facts of a stateless server; None if it is not one and `initialize` should follow."""
+        """Send `server/discover`; return None if the server is not stateless, so that `initialize` should follow.
+
+        *timeout* is in seconds. Raises UnsupportedRevision if there is no common revision.
+        """
         self._channel.set_revision(revision)
         capabilities = capabilities_for(revision, self._handler.capabilities)
         members = encode(build_request_meta(revision, CLIENT_IMPLEMENTATION, capabilities))[1:-1]
@@ -161,7 +170,11 @@ class Negotiation:
         return self._server_facts(revision, meta.info, result.capabilities, result.instructions)
 
     async def initialize(self, offer: Revision | None = None) -> ServerFacts:
-        """Perform the handshake without the final notifications/initialized."""
+        """Send `initialize`, offering *offer*, and return what the server declared.
+
+        The caller sends `notifications/initialized`. Raises RequestRefused, and UnsupportedRevision if there is no
+        common revision.
+        """
         offer = offer or self._required_revision or LATEST_HANDSHAKE
         self._channel.set_revision(offer)
         call = Initialize(offer.value, capabilities_for(offer, self._handler.capabilities), client_info(offer))
@@ -189,7 +202,7 @@ class Negotiation:
         return ServerFacts(revision, info, capabilities, (instructions or "")[:INSTRUCTIONS_LIMIT])
 
     async def _initialize_after_probe(self) -> ServerFacts:
-        """Perform the handshake after a refused probe; if it is refused too, the error describes both."""
+        """Send `initialize` after a failed probe; if it is refused too, the error describes both attempts."""
         try:
             return await self.initialize()
         except (UnsupportedRevision, RequestRefused) as error:
@@ -253,10 +266,10 @@ SECOND_OPENING_DELAYS: dict[NegotiationPlan, float] = {
 
 
 class HedgedOpening:
-    """Both openings on one pipe, one with a head start.
+    """Sends both openings on one pipe, the second after a delay.
 
-    Once `initialize` was sent, its response decides, whatever `server/discover` returned: a server of both eras uses
-    the era of the last opening that it read.
+    If `initialize` was sent, its response decides, whatever the result of `server/discover`: a server of both eras uses
+    the era of the opening that it read last.
     """
 
     def __init__(self, negotiation: Negotiation, channel: Channel, server: str) -> None:
@@ -272,7 +285,10 @@ class HedgedOpening:
         self._read_or_answered = anyio.Event()
 
     async def run(self, plan: NegotiationPlan) -> ServerFacts:
-        """Send both openings in the order of *plan*. Raises ConnectionLost if another attempt may succeed."""
+        """Send both openings in the order of *plan*, and return what the server declared.
+
+        Raises ConnectionLost if restarting the server may help, else the error of the opening.
+        """
         is_handshake_first = plan == "handshake first"
         async with anyio.create_task_group() as group:
             first, second = (self._handshake, self._probe) if is_handshake_first else (self._probe, self._handshake)
@@ -330,17 +346,20 @@ class HedgedOpening:
         scope.cancel()
 
     async def _wait_for_first(self, seconds: float, answered: anyio.Event) -> None:
-        """Wait until the server has had the first opening for *seconds*, or has answered it."""
+        """Wait *seconds* after the server has read the first opening, or until *answered* is set.
+
+        For a server that was slow to start, the wait is longer.
+        """
         begun = anyio.current_time()
         await self._until_read(answered)
         start = anyio.current_time() - begun
         await _wait_up_to(max(seconds, min(start / 2, MAX_HEDGE_DELAY)), answered)
 
     async def _until_read(self, answered: anyio.Event) -> None:
-        """Wait until the server has read what was written to it, or has answered.
+        """Wait until the server has read everything that was written to it, or until *answered* is set.
 
-        Uses a timer callback with ticks shared by all servers: a task with a cancel scope costs ten times as much, and
-        separate ticks would wake the process hundreds of times while ten servers start.
+        Polls with timer callbacks at ticks that are the same for all servers: a task with a cancel scope costs ten
+        times as much, and separate ticks would wake the process hundreds of times while ten servers start.
         """
         loop = asyncio.get_running_loop()
 
@@ -360,7 +379,7 @@ class HedgedOpening:
 
 
 def _next_tick(now: float) -> float:
-    """Return the first multiple of POLL_INTERVAL that is at least POLL_INTERVAL away."""
+    """Return the first multiple of POLL_INTERVAL that is at least POLL_INTERVAL seconds after *now*."""
     return POLL_INTERVAL * (int(now / POLL_INTERVAL) + 2)
 
 
@@ -393,9 +412,9 @@ def _supported_versions(error: RequestRefused) -> tuple[str, ...]:
 def choose_plan(
     era: Era | Literal["auto"], remembered: ServerEras | None, *, is_pipe: bool
 ) -> tuple[NegotiationPlan, bool]:
-    """Return the plan, and whether the configuration forbids the other era.
+    """Return the negotiation plan for a configured and a remembered era, and whether the other era is forbidden.
 
-    A server of both eras gets only the probe: it would follow a later `initialize`.
+    On a pipe, a server that supports both eras is probed first, because a later `initialize` would change its era.
     """
     if era != "auto":
         return era, True

@@ -1,6 +1,6 @@
-"""Pagination of lists, with limits for pages and items; a malformed entry does not affect the others.
+"""Reading of paginated lists, with limits on pages, entries and bytes; malformed entries are skipped.
 
-A list whose capability the server did not declare is empty, without a request.
+If the server did not declare the capability for a list, the list is empty and no request is sent.
 """
 
 import zlib
@@ -44,10 +44,10 @@ T = TypeVar("T")
 
 
 class PackedJsonList(Sequence[bytes]):
-    """An append-only sequence of JSON texts, stored in blocks.
+    """Append-only sequence of JSON texts, stored in compressed blocks.
 
-    Definitions of one server are similar: ten thousand take a thirtieth of their text. Reading a text decompresses its
-    block; the last decompressed block is cached, so sequential reading decompresses each block once.
+    The definitions of one server are similar: ten thousand of them shrink to a thirtieth. Accessing a text decompresses
+    its block; the last decompressed block is cached, so that iteration decompresses each block once.
     """
 
     __slots__ = ("_blocks", "_end_offsets", "_first_indexes", "_is_compressing", "_last_expanded")
@@ -60,11 +60,11 @@ class PackedJsonList(Sequence[bytes]):
         self._last_expanded = (-1, b"")
 
     def extend(self, texts: Sequence[bytes | Raw]) -> None:
-        """Append texts as one block."""
+        """Append texts; they are stored together as one block."""
         self.append_block(SEPARATOR.join(texts), map(len, texts))
 
     def append_block(self, block: bytes, lengths: Iterator[int]) -> None:
-        """Append texts joined with SEPARATOR; *lengths* are their sizes in bytes."""
+        """Append texts that are already joined with SEPARATOR; *lengths* are their sizes in bytes."""
         first = len(self._end_offsets)
         self._end_offsets.extend(accumulate(lengths, lambda end, length: end + len(SEPARATOR) + length))
         if len(self._end_offsets) == first:
@@ -74,7 +74,10 @@ class PackedJsonList(Sequence[bytes]):
         self._blocks.append((block, False) if packed is None else (packed, True))
 
     def _compress(self, block: bytes) -> bytes | None:
-        """Return the compressed block; None, also for later blocks, if compression does not pay."""
+        """Return the compressed block, or None to store it as it is.
+
+        After a block that compresses badly, no further one is compressed.
+        """
         if not self._is_compressing or not MIN_COMPRESSED_BLOCK <= len(block) <= MAX_COMPRESSED_BLOCK:
             return None
         compressor = zlib.compressobj(1, zlib.DEFLATED, -zlib.MAX_WBITS, _MEMORY_LEVEL)
@@ -117,9 +120,10 @@ class PackedJsonList(Sequence[bytes]):
 
 
 class LazySequence(Sequence[T]):
-    """Values decoded from their JSON on each access.
+    """Sequence that decodes a value from its JSON text on each access.
 
-    Ten thousand definitions as objects would double the memory of their text. *make* must accept every text.
+    Ten thousand decoded definitions would need twice the memory of their texts. *make* decodes a text and must not
+    fail.
     """
 
     __slots__ = ("_make", "_texts")
@@ -162,14 +166,17 @@ _GROUP_BYTES = 192 * 1024
 
 
 class ListEntry(Struct, Generic[T], frozen=True):
-    """One decoded entry and the bytes it came from; fingerprints are computed from `raw`."""
+    """An entry of a list, and the JSON that it was decoded from, from which fingerprints are computed."""
 
     value: T
     raw: Raw
 
 
 class Listing(Struct, Generic[T], frozen=True):
-    """A complete list; each item of `problems` is a sentence about a skipped entry and the reason."""
+    """A complete list; `problems` has a sentence for each skipped entry or missing part.
+
+    `ttl_ms` is the time in milliseconds that the list is valid, as declared by the server.
+    """
 
     entries: Sequence[ListEntry[T]] = ()
     problems: tuple[str, ...] = ()
@@ -177,7 +184,7 @@ class Listing(Struct, Generic[T], frozen=True):
 
     @property
     def values(self) -> tuple[T, ...]:
-        """The decoded entries."""
+        """The decoded entries without their JSON."""
         return tuple(entry.value for entry in self.entries)
 
 
@@ -186,21 +193,21 @@ class _EntryName(WireStruct, frozen=True):
 
 
 async def list_tools(session: Session) -> Listing[Tool]:
-    """Return every tool. Raises the errors of `Session.request`."""
+    """List all tools. Raises the errors of `Session.request`."""
     if session.facts.capabilities.tools is None:
         return Listing()
     return await _list_all(session, lambda cursor: ListTools(cursor=cursor), "tools", Tool, "tool")
 
 
 async def list_resources(session: Session) -> Listing[Resource]:
-    """Return every resource. Raises the errors of `Session.request`."""
+    """List all resources. Raises the errors of `Session.request`."""
     if session.facts.capabilities.resources is None:
         return Listing()
     return await _list_all(session, lambda cursor: ListResources(cursor=cursor), "resources", Resource, "resource")
 
 
 async def list_resource_templates(session: Session) -> Listing[ResourceTemplate]:
-    """Return every resource template, none if the server does not know the method.
+    """List all resource templates; the list is empty if the server does not know the method.
 
     Raises the errors of `Session.request`.
     """
@@ -221,22 +228,22 @@ async def list_resource_templates(session: Session) -> Listing[ResourceTemplate]
 
 
 async def list_prompts(session: Session) -> Listing[Prompt]:
-    """Return every prompt. Raises the errors of `Session.request`."""
+    """List all prompts. Raises the errors of `Session.request`."""
     if session.facts.capabilities.prompts is None:
         return Listing()
     return await _list_all(session, lambda cursor: ListPrompts(cursor=cursor), "prompts", Prompt, "prompt")
 
 
 async def list_tasks(session: Session) -> Listing[Task]:
-    """Return all of the client's tasks on a 2025-11-25 server.
+    """List the tasks that this client created on a 2025-11-25 server.
 
-    Raises the errors of `Session.request`, and UnsupportedCapability if the server cannot list tasks.
+    Raises the errors of `Session.request`, such as UnsupportedCapability if the server cannot list tasks.
     """
     return await _list_all(session, lambda cursor: ListTasks(cursor=cursor), "tasks", Task, "task")
 
 
 async def list_skills(session: Session) -> Listing[Skill]:
-    """Return every skill that the server lists; it may have more. Raises the errors of `Session.request`."""
+    """List the skills that the server announces; it may have others. Raises the errors of `Session.request`."""
     if not has_skills(session.facts.capabilities):
         return Listing()
     return await _list_all(session, lambda cursor: ListSkills(cursor=cursor), "skills", Skill, "skill")
@@ -245,7 +252,7 @@ async def list_skills(session: Session) -> Listing[Skill]:
 async def _list_all(
     session: Session, page_request: Callable[[str | None], ClientRequest[Any]], member: str, kind: type[T], noun: str
 ) -> Listing[T]:
-    """Return all pages; start again, a few times, if pages of two lists would be mixed."""
+    """Read all pages; start again, at most twice, if the list changed while it was read."""
     for _ in range(_MAX_RESTARTS):
         listing = await _read_pages(session, page_request, member, kind, noun)
         if listing is not None:
@@ -263,9 +270,9 @@ async def _read_pages(
     *,
     is_last_try: bool = False,
 ) -> Listing[T] | None:
-    """Read all pages once; return None if a cursor expired.
+    """Read all pages once; return None if a cursor or a cached page has expired.
 
-    On the last try, return the pages read so far instead.
+    On the last try, return the pages read before that instead.
     """
     gathered = _EntryCollector(kind, noun)
     problems = gathered.problems
@@ -305,13 +312,13 @@ async def _read_pages(
 
 
 def _split_page(entries: tuple[Raw, ...]) -> Iterator[tuple[Raw, ...]]:
-    """Split a page into groups that decode in one or two milliseconds."""
+    """Split a page into groups of entries that can be decoded within one or two milliseconds each."""
     for start in range(0, len(entries), _GROUP_SIZE):
         yield from _split_by_bytes(entries[start : start + _GROUP_SIZE])
 
 
 def _split_by_bytes(group: tuple[Raw, ...]) -> Iterator[tuple[Raw, ...]]:
-    """Halve a group until each part is small enough or has a single entry."""
+    """Halve a group until each part has at most 192 KiB or a single entry."""
     half = len(group) // 2
     if half == 0 or sum(map(len, group)) <= _GROUP_BYTES:
         yield group
@@ -321,7 +328,7 @@ def _split_by_bytes(group: tuple[Raw, ...]) -> Iterator[tuple[Raw, ...]]:
 
 
 class _EntryCollector(Generic[T]):
-    """The entries of a list, within its limits, and the problems found."""
+    """Collector of the valid entries of a list, within its limits, and of the problems found."""
 
     def __init__(self, kind: type[T], noun: str) -> None:
         self._kind = kind
@@ -332,13 +339,13 @@ class _EntryCollector(Generic[T]):
         self.problems: list[str] = []
 
     def listing(self, ttl: float) -> Listing[T]:
-        """Return the collected entries."""
+        """Return the collected entries and problems as a list that is valid for *ttl* milliseconds."""
         kind = self._kind
         entries = LazySequence(self._texts, lambda text: ListEntry(decode(text, kind), Raw(bytes(text))))
         return Listing(entries, tuple(self.problems), ttl)
 
     def add(self, group: tuple[Raw, ...]) -> bool:
-        """Add the valid entries and record the problems; return False if the list is too long."""
+        """Add the valid entries of a group and record the others as problems; return False when a limit is reached."""
         size = sum(map(len, group)) + ENTRY_BYTES * len(group)
         if len(self._texts) + len(self.problems) + len(group) <= MAX_ITEMS and size <= self._remaining_bytes:
             block = SEPARATOR.join(group)
@@ -349,7 +356,7 @@ class _EntryCollector(Generic[T]):
         return self._add_singly(group)
 
     def _is_decodable(self, block: bytes, count: int) -> bool:
-        """Return whether all entries can be decoded, in one pass that takes a third of the time."""
+        """Return whether all entries can be decoded; decoding them together takes a third of the time."""
         if not has_only_small_values(block, count):
             return False
         try:
@@ -387,7 +394,7 @@ class _EntryCollector(Generic[T]):
 
 
 def _find_cursor_problem(cursor: str, seen: set[bytes], noun: str) -> str:
-    """Return why a cursor must not be followed, or ""; record its digest."""
+    """Return a sentence on why a cursor must not be used, "" if it may be; remember it to detect repetitions."""
     if len(cursor) > MAX_CURSOR_LENGTH:
         return f"A cursor of the list of {noun}s has {len(cursor):,} characters; the rest was left out."
     digest = sha256(cursor.encode()).digest()

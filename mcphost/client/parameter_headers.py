@@ -1,4 +1,4 @@
-"""`x-mcp-header`: tool arguments that are mirrored in HTTP headers, and validation of the annotations.
+"""The annotation `x-mcp-header` of tool parameters, whose arguments are also sent as HTTP headers.
 
 Specification 2026-07-28, basic/transports/streamable-http#custom-headers-from-tool-parameters.
 """
@@ -24,14 +24,14 @@ ArgumentPath = tuple[str, ...]
 
 
 class ParameterHeaders(Struct, frozen=True):
-    """Header names by the path of the mirrored argument."""
+    """The HTTP headers of one tool: pairs of the path of an argument and the name of its header."""
 
     headers: tuple[tuple[ArgumentPath, str], ...] = ()
 
     def header_values(self, call: CallTool) -> dict[str, str]:
-        """Return the unencoded headers of one call, without absent and null arguments.
+        """Return the headers of one call, not yet encoded; absent and null arguments have none.
 
-        Raises MalformedMessage.
+        Raises MalformedMessage if an argument cannot be written in a header.
         """
         if not self.headers:
             return {}
@@ -46,10 +46,10 @@ class _Definition(WireStruct, frozen=True):
 
 
 def parse_parameter_headers(definition: Raw) -> tuple[str, ParameterHeaders]:
-    """Return a tool's name and its mirrored arguments.
+    """Return a tool's name and its parameter headers.
 
-    Raises MalformedMessage that names the tool and the invalid annotation. For an invalid definition, return no
-    headers; the caller that lists it reports the error.
+    Raises MalformedMessage with the name of the tool if an annotation is invalid. A definition that cannot be decoded
+    has no headers; the caller that lists the tools reports it.
     """
     try:
         tool = decode(definition, _Definition, "tool")
@@ -66,7 +66,7 @@ def parse_parameter_headers(definition: Raw) -> tuple[str, ParameterHeaders]:
 
 
 class _AnnotationFinder:
-    """Collects the annotations of a schema; one outside of the arguments is an error."""
+    """Collector of the annotations in an input schema; raises MalformedMessage for an invalid one."""
 
     def __init__(self) -> None:
         self.headers: dict[ArgumentPath, str] = {}

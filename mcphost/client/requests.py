@@ -1,4 +1,4 @@
-"""Sending of requests over a Channel: encoding, metadata, deadlines, notifications, decoding."""
+"""Sending of requests over a channel: encoding, time limits, retries, notifications, decoding of results."""
 
 import asyncio
 import itertools
@@ -42,10 +42,10 @@ MIN_INTERVAL = 0.1
 
 
 class ProgressThrottle:
-    """Passes progress on at a limited rate; `close` sends the pending value.
+    """Throttle that passes on at most ten progress notifications per second.
 
-    The specification requires increasing values (basic/utilities/progress). For any other value the highest one so far
-    is kept, so that a progress bar never moves backwards; it is sent only with a new message or total.
+    Progress must increase (basic/utilities/progress). A notification with a value that does not is passed on only if
+    its message or total is new, and then with the highest value so far, so that a progress bar never moves backwards.
     """
 
     __slots__ = ("_closed", "_last", "_on_notification", "_pending", "_sent_at", "_timer", "dropped_count")
@@ -60,7 +60,7 @@ class ProgressThrottle:
         self.dropped_count = 0
 
     def put(self, progress: ProgressNotification) -> None:
-        """Add a progress notification of the server; return immediately."""
+        """Pass on a progress notification of the server now or soon; return without waiting."""
         last = self._last
         if last is not None and progress.progress <= last.progress:
             if (progress.message or last.message) == last.message and progress.total in (None, last.total):
@@ -80,7 +80,7 @@ class ProgressThrottle:
             self._timer = loop.call_at(self._sent_at + MIN_INTERVAL, self._flush)
 
     def close(self) -> None:
-        """Send the pending value and ignore all later ones."""
+        """Pass on the delayed notification, if any, and ignore all further ones."""
         if self._timer is not None:
             self._timer.cancel()
         if self._pending is not None and not self._closed:
@@ -106,7 +106,10 @@ _TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 class RetryPolicy:
-    """The retries of one request; *warn* receives a delay once, *on_notification* its countdown."""
+    """Retry policy of one request: waits for a busy server, and repeats list requests after network problems.
+
+    *warn* receives a message for each delay that the server demands, *on_notification* its countdown as progress.
+    """
 
     def __init__(
         self, server: str, method: str, warn: Callable[[str], None], on_notification: NotificationFn | None
@@ -119,9 +122,9 @@ class RetryPolicy:
         self._try_count = 1
 
     async def wait_before_retry(self, error: ServerError) -> None:
-        """Wait until the request may be sent again; raise *error* if it may not. May be cancelled.
+        """Wait until the request may be sent again; raise *error* if it must not be repeated. May be cancelled.
 
-        All delays for a busy server together take at most MAX_TOTAL_WAIT seconds.
+        The delays that a busy server demands may be 60 seconds in total.
         """
         if isinstance(error, HttpStatusError) and error.status in _BUSY_STATUSES and error.retry_after is not None:
             wait = max(error.retry_after, MIN_WAIT)
@@ -158,24 +161,27 @@ R = TypeVar("R")
 
 
 class SignInCallback(Protocol):
-    """See auth.oauth_provider.OAuthProvider.sign_in."""
+    """Type of the method `auth.oauth_provider.OAuthProvider.sign_in`."""
 
     async def __call__(self, refusal: AuthChallenge, attempt: int) -> None:
-        """Ask the user to sign in, so that the request can be sent again. Raises SignInRequired."""
+        """Ask the user to sign in, so that the refused request can be sent again. Raises SignInRequired.
+
+        *attempt* counts the refusals of the request from 1.
+        """
         ...
 
 
 async def run_before_send(before_send: BeforeSendFn | None, *, has_context_changed: bool = False) -> None:
-    """Await *before_send* before a request is first sent or resent; see Session.request.
+    """Await *before_send*, if there is one, and raise its errors; see `Session.request`.
 
-    Raises the errors of *before_send*.
+    *has_context_changed*: since the last attempt, the user signed in or a new session was opened.
     """
     if before_send is not None:
         await before_send(has_context_changed)
 
 
 def _ignore_message(message: JsonRpcMessage, context: ServerRequestContext) -> None:
-    """Ignore messages other than responses before the handshake."""
+    """Ignore a message that is not a response, as before the handshake."""
 
 
 def _ignore_warning(text: str) -> None:
@@ -187,10 +193,10 @@ def _ignore_end(number: int) -> None:
 
 
 class RequestSender:
-    """Sends requests over one channel.
+    """Sends the requests of one session over a channel.
 
-    *on_unsolicited* receives other messages that arrive inside an exchange. *warn* receives a message when a busy
-    server delays a call.
+    *on_unsolicited* receives messages of an exchange that are neither its response nor notifications of the call.
+    *warn* receives a message when a busy server delays a call.
     """
 
     def __init__(
@@ -219,7 +225,7 @@ class RequestSender:
 
     @cached_property
     def _now(self) -> Callable[[], float]:
-        """The event loop's clock, cached because getting the running loop costs a system call each time."""
+        """The clock of the event loop, cached because getting the running loop costs a system call each time."""
         return asyncio.get_running_loop().time
 
     def next_id(self) -> int:
@@ -237,9 +243,9 @@ class RequestSender:
         headers: Mapping[str, str] = NO_HEADERS,
         extra_params: Mapping[str, Any] | None = None,
     ) -> R:
-        """Send a request; see Session.request.
+        """Send a request and return its decoded result; see `Session.request`.
 
-        *meta* contains JSON members for `_meta`; *extra_params* are further members of params.
+        *meta* has encoded JSON members for `_meta`, and *extra_params* further members for the params.
         """
         raw = await self.send_raw(
             call,
@@ -253,12 +259,12 @@ class RequestSender:
         return self.decode_result(raw, call)
 
     def fail_all(self, make_error: Callable[[], ServerError]) -> None:
-        """End every call in flight, each with a new error of *make_error*; return immediately."""
+        """End each request in flight with a new error from *make_error*; return without waiting."""
         for attempt in tuple(self.in_flight.values()):
             attempt.fail(make_error())
 
     def decode_result(self, raw: Raw, call: ClientRequest[R]) -> R:
-        """Return the result of *call*. Raises MalformedMessage with the server and the method."""
+        """Decode the result of *call*. Raises MalformedMessage, which names the server and the method."""
         try:
             return decode(raw, call.RESULT, f"result of {call.METHOD}")
         except MalformedMessage as error:
@@ -276,10 +282,11 @@ class RequestSender:
         extra_params: Mapping[str, Any] | None = None,
         progress_token: int | None = None,
     ) -> Raw:
-        """Send a request and return the result as JSON.
+        """Send a request and return its result as undecoded JSON; see `send`.
 
-        *progress_token* is a `next_id()` taken before. *before_send* is awaited last before each attempt, because the
-        caller may have waited for the user since the call was allowed.
+        *progress_token* is an id from `next_id`, used for the first attempt and its progress. *before_send* is awaited
+        directly before each attempt, because the user may have taken minutes to sign in or the server may have been
+        busy.
         """
         request_id = progress_token
         retries: RetryPolicy | None = None
@@ -356,7 +363,7 @@ class RequestSender:
     async def _read_exchange(
         self, exchange: AbstractAsyncContextManager[AsyncIterator[JsonRpcMessage]], attempt: "InFlightRequest"
     ) -> Raw:
-        """Read one exchange up to its response; progress extends the deadline."""
+        """Read the messages of an exchange until the response and return its result; progress extends the deadline."""
         method = attempt.call.METHOD
         async with exchange as messages:
             async for message in messages:
@@ -378,7 +385,10 @@ class RequestSender:
         return ServerRequestContext(call.METHOD, _call_detail(call))
 
     def single_context(self) -> ServerRequestContext:
-        """Return the context of the only call in flight; a pipe does not link server requests to calls."""
+        """Return the context for a server request on a pipe, which does not tell the call that it belongs to.
+
+        This is the context of the only call in flight, else one with all calls in flight as candidates.
+        """
         calls = [attempt.context for attempt in self.in_flight.values() if attempt.call.METHOD != Ping.METHOD]
         return (
             calls[0]
@@ -400,14 +410,14 @@ class RequestSender:
         return Raw() if body == b"{}" else Raw(body)
 
     def to_exception(self, error: ErrorData, method: str) -> RequestRefused:
-        """Return the exception for a server's error."""
+        """Return the exception for a server's error response."""
         return map_error(self.server, method, error)
 
 
 class InFlightRequest(PausableDeadline):
-    """One request in flight: its deadline and its notifications.
+    """A request in flight with its deadline and its notifications.
 
-    It is a single object because one is created for each request.
+    This is one object, because one is created for each request.
     """
 
     __slots__ = ("_meter", "_on_notification", "call", "error", "number")
@@ -432,11 +442,11 @@ class InFlightRequest(PausableDeadline):
 
     @property
     def context(self) -> ServerRequestContext:
-        """The context of server requests for this call."""
+        """The context for server requests that belong to this call."""
         return ServerRequestContext(self.call.METHOD, _call_detail(self.call), self.number)
 
     def fail(self, error: ServerError) -> None:
-        """End the request with *error*; return immediately."""
+        """End the request with *error*; return without waiting."""
         clock = self.target
         if isinstance(clock, PipeExchange):
             clock.fail(error)
@@ -445,9 +455,9 @@ class InFlightRequest(PausableDeadline):
             clock.cancel()
 
     def handle_notification(self, message: JsonRpcNotification, now: float) -> bool:
-        """Pass progress and log messages to the caller; return False for other notifications.
+        """Pass progress and log messages on to the caller; return False if the notification is of another kind.
 
-        Progress extends the deadline even without a listener.
+        Progress extends the deadline even if the caller does not want notifications.
         """
         notification = parse_notification(message.method, message.params)
         if notification is None:
@@ -464,7 +474,7 @@ class InFlightRequest(PausableDeadline):
         return False
 
     def close(self) -> int:
-        """Finish the call and return how many progress values were dropped."""
+        """Pass on delayed progress and return how many progress notifications were dropped."""
         if self._meter is None:
             return 0
         self._meter.close()

@@ -1,6 +1,7 @@
-"""A cache of one session's lists and reads, for the lifetime that their server declared, and its change notifications.
+"""Cache for the lists and resources of one session, and a queue of change notifications.
 
-Specification 2026-07-28, server/utilities/caching. The cache itself sends no requests.
+Results are cached as long as the server declares (2026-07-28, server/utilities/caching), or until a notification says
+that they changed. The cache sends no requests.
 """
 
 import math
@@ -29,16 +30,17 @@ MAX_UNREAD = 10_000
 
 
 def matches_any(uris: tuple[str, ...], uri: str) -> bool:
-    """Return whether *uri* equals one of *uris* or lies below one of them."""
+    """Return whether *uri* equals one of *uris* or is below one of them, as a path, query or fragment."""
     return uri in uris or any(
         uri.startswith(prefix) and (prefix[-1:] in "/#?" or uri[len(prefix)] in "/#?") for prefix in uris
     )
 
 
 class ChangeNotifications(WakeupFuture):
-    """A set of unread changes with one reader; iteration ends once it is closed and empty.
+    """Queue of change notifications for one consumer, without duplicates.
 
-    *on_change* receives every change immediately, wanted or not.
+    Iteration ends when the queue is closed and empty. *on_change* is called with each notification, even if it is not
+    wanted.
     """
 
     def __init__(self, on_change: Callable[[Notification], None] | None = None) -> None:
@@ -49,9 +51,9 @@ class ChangeNotifications(WakeupFuture):
         self.wanted = WatchedChanges(tools=True, prompts=True, resources=True)
 
     def put(self, notice: Notification, *, is_forced: bool = False) -> bool:
-        """Add a change and return whether it was wanted.
+        """Queue a change notification if it is wanted or *is_forced*; return whether it was.
 
-        Return False for other notifications. *is_forced* adds the change even if it is not wanted.
+        Other notifications are ignored, and False is returned.
         """
         if self._on_change is not None:
             self._on_change(notice)
@@ -74,7 +76,7 @@ class ChangeNotifications(WakeupFuture):
         return wanted
 
     def close(self) -> None:
-        """End the iteration after the unread changes."""
+        """End the iteration after the notifications that are already queued."""
         self._closed = True
         self._wake()
 
@@ -110,19 +112,20 @@ class _CacheEntry(Struct, frozen=True):
 
 
 def _count_entries(result: Any) -> int:
-    """Return the number of entries of a page or a resource."""
+    """Return the number of entries in a list page or of contents in a resource."""
     return sum(len(cast("tuple[Any, ...]", value)) for value in field_values(result) if isinstance(value, tuple))
 
 
 def no_credential() -> str:
-    """Return "", which stands for no sign-in."""
+    """Return "", the credential digest of a session without a sign-in."""
     return ""
 
 
 class ResultCache:
-    """A result cache bounded in entries and bytes; the oldest entries are evicted first.
+    """Cache limited to 1,000 results and 32 MiB; the oldest results are evicted first.
 
-    *credential* returns a digest that identifies the account: private results are returned for the same digest only.
+    *credential* returns a digest of the current account's token. A private result is returned only while the digest is
+    the same as when it was stored.
     """
 
     def __init__(self, credential: Callable[[], str] = no_credential) -> None:
@@ -133,11 +136,11 @@ class ResultCache:
 
     @property
     def credential(self) -> str:
-        """The digest of the current account; read it before sending the request."""
+        """The digest of the current account's token; pass it to `put` as it was before the request."""
         return self._credential()
 
     def get(self, call: ClientRequest[Any]) -> Any:
-        """Return the cached result while it is fresh; None otherwise."""
+        """Return the cached result; None if there is none or it has expired."""
         for key in self._keys(call):
             entry = self._entries.get(key)
             if entry is not None and now() < entry.expires_at:
@@ -146,16 +149,16 @@ class ResultCache:
         return None
 
     def generation(self, method: str) -> int:
-        """Return how often results of *method* were invalidated; read it before sending the request."""
+        """Return how often results of *method* were invalidated; pass it to `put` as it was before the request."""
         return self._generations[method]
 
     def put(
         self, call: ClientRequest[Any], result: Any, size: int, generation: int = 0, requester: str | None = None
     ) -> None:
-        """Store a complete result of *size* bytes if its server gave it a lifetime.
+        """Store a result of *size* bytes, if the server declared a lifetime for it.
 
-        Skip a result whose method was invalidated, or a private one whose *requester* changed, while it was in flight:
-        its freshness or its owner is unknown.
+        *generation* and *requester* are `generation` and `credential` as they were before the request. The result is
+        not stored if the method was invalidated since then, or if it is private and the account changed.
         """
         if (
             not isinstance(result, CacheableResult)
@@ -178,13 +181,13 @@ class ResultCache:
             self._drop(next(iter(self._entries)))
 
     def invalidate(self, method: str = "") -> None:
-        """Drop the results of *method*, or all of them without one."""
+        """Drop the results of *method*, or of all methods if it is ""."""
         self._generations.update([method] if method else CACHEABLE_METHODS)
         for key in [key for key in self._entries if method in ("", key[0].METHOD)]:
             self._drop(key)
 
     def handle_notification(self, notice: Notification) -> None:
-        """Drop the results that a change notification affects."""
+        """Drop the results that a change notification makes stale."""
         if isinstance(notice, ResourceUpdatedNotification):
             self._generations[ReadResource.METHOD] += 1
             for key in [key for key in self._entries if isinstance(key[0], ReadResource)]:
@@ -194,10 +197,7 @@ class ResultCache:
             self.invalidate(method)
 
     def _keys(self, call: ClientRequest[Any]) -> tuple[tuple[ClientRequest[Any], str | None], ...]:
-        """Return the keys under which a result for the current account may be stored.
-
-        None stands for public results, "" for no sign-in.
-        """
+        """Return the two keys for a call: for a public result, and for a private one of the current account."""
         return (call, None), (call, self._credential())
 
     def _drop(self, key: tuple[ClientRequest[Any], str | None]) -> None:
