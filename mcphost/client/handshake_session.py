@@ -1,4 +1,4 @@
-"""Session for the handshake revisions, 2024-11-05 to 2025-11-25, with its keepalive pings."""
+"""Session of the handshake era (revisions 2024-11-05 to 2025-11-25), and its keepalive."""
 
 import asyncio
 from collections import Counter
@@ -62,10 +62,10 @@ MAX_MISSED_PINGS = 3
 
 
 class Keepalive:
-    """Pings after *interval* seconds of silence; three missed pings in a row call *abort*.
+    """Keepalive that pings after *interval* seconds without a message; after three missed pings, calls *abort*.
 
-    No ping is sent while a call runs: the call has its own deadline, and many servers handle one request at a time, so
-    a healthy server would miss a ping behind a long tool call (specification: basic/utilities/ping).
+    No ping is sent while a request is running: the request has its own time limit, and many servers handle one request
+    at a time, so that a healthy server would miss pings during a long call (specification: basic/utilities/ping).
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Keepalive:
         abort: Callable[[ConnectionLost], None],
         renew: Callable[[], Awaitable[None]],
     ) -> None:
-        """Create the keepalive; *renew* opens a new session after SessionExpired and aborts if that fails."""
+        """*renew* opens a new session if the HTTP session has expired, and aborts the connection if that fails."""
         self._sender = sender
         self._observer = observer
         self._interval = interval
@@ -86,7 +86,7 @@ class Keepalive:
         self.missed_count = 0
 
     async def run(self) -> None:
-        """Ping until cancelled or until the connection is lost. An interval of 0 disables pings."""
+        """Send pings until cancelled or until the connection is lost; does nothing if the interval is 0."""
         loop = asyncio.get_running_loop()
         missed = 0
         while self._interval > 0:
@@ -121,7 +121,7 @@ class Keepalive:
                 self._sender.last_received_at = loop.time()
 
     async def _ping(self) -> str:
-        """Return why no response came, or "". Any response counts, including an error."""
+        """Send a ping; return why there was no response, or "". An error response counts as a response."""
         try:
             await self._sender.send(Ping(), deadline=self._timeout)
         except SessionExpired:
@@ -150,11 +150,10 @@ _NO_CONTEXT = ServerRequestContext()
 
 
 class HandshakeSession:
-    """A negotiated connection; `serve` must run while it is in use.
+    """The Session of the handshake era; `serve` must run while it is in use.
 
-    If an HTTP server forgets the session, *renew* opens a new one, once for all affected calls, and those are sent
-    again. If the server forgets the new session too, the connection ends (specification 2025-11-25, basic/transports,
-    "Session Management").
+    If an HTTP server no longer knows the session, *renew* opens a new one, and the affected requests are sent again. If
+    the new session expires too, the connection ends (2025-11-25, basic/transports, "Session Management").
     """
 
     def __init__(
@@ -169,9 +168,9 @@ class HandshakeSession:
         ping_interval: float = 0,
         renew: RenewFn | None = None,
     ) -> None:
-        """Create a session; *ping_interval* is in seconds, and 0 disables pings.
+        """*ping_interval* is in seconds; 0 disables pings.
 
-        *renew* repeats the handshake on the same channel, where sessions can be forgotten. It raises ServerError.
+        *renew* repeats the handshake on the same channel and raises ServerError; None if sessions cannot expire.
         """
         self._channel = channel
         self._sender = sender
@@ -212,7 +211,7 @@ class HandshakeSession:
 
     @property
     def facts(self) -> ServerFacts:
-        """See Session."""
+        """What the server declared when it was connected."""
         return self._facts
 
     async def request(
@@ -223,7 +222,7 @@ class HandshakeSession:
         on_notification: NotificationFn | None = None,
         before_send: BeforeSendFn | None = None,
     ) -> R:
-        """See Session."""
+        """Send one request and return its result; see `Session.request`."""
         if self._close_error is not None:
             lost = self._lost_error()
             lost.may_have_run = False  # this request was not sent
@@ -237,9 +236,9 @@ class HandshakeSession:
             return await self._request_with_urls(call, deadline, on_notification, before_send)
 
     async def _prepare(self, context: ServerRequestContext, deadline: float | None) -> None:
-        """Ask the questions that were postponed until a call, and send the answers before the call.
+        """Ask the user the questions that were postponed until a request, and wait until the server has the answers.
 
-        Raises RequestTimeout if user time counts.
+        Raises RequestTimeout if the user's time counts and the limit is exceeded.
         """
         timeouts = self._sender.timeouts
         limit = None if not timeouts.includes_user_time else timeouts.request if deadline is None else deadline
@@ -307,7 +306,7 @@ class HandshakeSession:
         return result
 
     async def changes(self, wanted: WatchedChanges) -> AsyncIterator[Notification]:
-        """See Session."""
+        """Iterate over the wanted changes until the connection ends; see `Session.changes`."""
         refusals = await self._update_subscriptions(wanted)
         for refusal in refusals:
             self._observer.warn(f"Changes of a resource are not reported: {refusal.message}")
@@ -315,18 +314,18 @@ class HandshakeSession:
             yield change
 
     async def watch(self, wanted: WatchedChanges) -> None:
-        """See Session."""
+        """Replace the changes that `changes` reports; see `Session.watch`."""
         refusals = await self._update_subscriptions(wanted)
         if refusals:
             raise refusals[0]
 
     @property
     def watched(self) -> WatchedChanges:
-        """See Session."""
+        """The changes that are reported, without refused resources."""
         return self._changes.wanted
 
     async def _update_subscriptions(self, wanted: WatchedChanges) -> list[ServerError]:
-        """Subscribe to new resources, unsubscribe from unwanted ones, and return the refusals."""
+        """Subscribe to newly wanted resources, unsubscribe from others, and return the errors of refused ones."""
         offered = self._facts.capabilities.resources
         refusals: list[ServerError] = []
         async with self._lock:
@@ -354,19 +353,19 @@ class HandshakeSession:
         return refusals
 
     def invalidate(self, method: str = "") -> None:
-        """See Session; this era caches nothing."""
+        """Do nothing, because this era has no cached results."""
 
     def is_cached(self, call: ClientRequest[Any]) -> bool:
-        """See Session."""
+        """Return False, because this era has no cached results."""
         return False
 
     async def set_log_level(self, level: str) -> None:
-        """See Session; this era cannot turn log messages off again."""
+        """Ask for log messages of this level and above; "" does nothing, because this era cannot turn them off."""
         if level:
             await self.request(SetLevel(level))
 
     async def notify(self, notification: Notification) -> None:
-        """See Session."""
+        """Send a notification, unless its capability was not declared."""
         if not can_notify(notification, self._client_capabilities):
             return
         body = encode(notification)
@@ -375,17 +374,17 @@ class HandshakeSession:
 
     @property
     def anomaly_counts(self) -> Counter[str]:
-        """See Session."""
+        """Number of unusual messages and missed pings, by a description of their kind."""
         own = {"pings missed": self._keepalive.missed_count, "progress left out": self._sender.dropped_progress_count}
         return Counter(own) + Counter(self._channel.anomaly_counts) + self._dispatcher.counts
 
     @property
     def is_closed(self) -> bool:
-        """See Session."""
+        """Whether the connection has ended."""
         return self._close_error is not None or self._closed.is_set() or self._channel.is_closed
 
     async def wait_closed(self) -> ConnectionLost:
-        """See Session."""
+        """Wait until the connection ends, and return the reason."""
         await self._closed.wait()
         return self._lost_error()
 
@@ -394,7 +393,7 @@ class HandshakeSession:
         return ConnectionLost(why.message, why.hint, server=self._sender.server)
 
     def abort(self, error: ConnectionLost) -> None:
-        """End the session and every call in flight, although the server still runs."""
+        """End the session and all requests in flight with *error*, even if the server still runs."""
         self._close_error = self._close_error or error
         self._read_scope.cancel()
         self._sender.fail_all(self._lost_error)
@@ -404,7 +403,7 @@ class HandshakeSession:
         self.abort(ConnectionLost(text, "Check its log.", server=self._sender.server))
 
     async def serve(self) -> None:
-        """Read messages outside of exchanges until the connection ends."""
+        """Handle messages that are not part of an exchange, until the connection ends."""
         try:
             with self._read_scope:
                 while True:
@@ -423,7 +422,10 @@ class HandshakeSession:
             self._closed.set()
 
     def _on_renewed(self, facts: ServerFacts) -> None:
-        """Take over the new session's facts; every list may have changed."""
+        """Apply the facts of a renewed session, and report all lists as changed.
+
+        Raises ConnectionLost if the server's revision is another one than before.
+        """
         name, before = self._sender.server, self._facts.revision
         if facts.revision != before:
             raise ConnectionLost(
@@ -443,7 +445,7 @@ class HandshakeSession:
         self.abort(error)
 
     def handle_unsolicited(self, message: JsonRpcMessage, context: ServerRequestContext) -> None:
-        """Handle a message that is neither a response nor progress."""
+        """Handle a message that is neither a response nor a notification of a call in progress."""
         self._sender.last_received_at = asyncio.get_running_loop().time()
         if isinstance(message, JsonRpcRequest):
             context = replace(context, revision=self._facts.revision)

@@ -1,4 +1,4 @@
-"""Responses to requests of a handshake-era server: ping, and what the RequestHandler supports."""
+"""Handling of the requests that a handshake-era server sends to the client, such as ping and sampling."""
 
 import logging
 from collections import Counter
@@ -55,11 +55,11 @@ _LIST_CHANGES = (ToolListChangedNotification, PromptListChangedNotification, Res
 
 
 class PreInitHandler:
-    """Reads the channel during negotiation (specification 2025-11-25: basic/lifecycle, initialization).
+    """Handler of messages that arrive during negotiation (2025-11-25: basic/lifecycle, initialization).
 
-    A server may ping and log before `notifications/initialized`, and may wait for the pong before it responds. Some ask
-    for roots right after their `initialize` response; `pending` keeps such requests for the session, and one change
-    notification for each list.
+    A server may ping and log before `notifications/initialized`, and may wait for the answer to its ping. Some servers
+    ask for roots directly after their response to `initialize`: `pending` stores such requests for the session, and at
+    most one change notification for each list.
     """
 
     def __init__(self, channel: Channel, observer: SessionObserver, tasks: TaskGroup) -> None:
@@ -72,7 +72,7 @@ class PreInitHandler:
         self._pending_bytes = 0
 
     async def serve(self) -> None:
-        """Read until cancelled or until the connection is lost, which the negotiation also detects."""
+        """Handle messages until cancelled or until the connection is lost, which the negotiation reports."""
         try:
             async for message in self._channel.unsolicited():
                 self.handle(message, ServerRequestContext())
@@ -80,7 +80,7 @@ class PreInitHandler:
             return
 
     def handle(self, message: JsonRpcMessage, context: ServerRequestContext) -> None:
-        """Handle a message that is not a response; return immediately."""
+        """Handle a message that is not a response; return without waiting."""
         if isinstance(message, JsonRpcRequest):
             if message.method == Ping.METHOD:
                 self._respond(JsonRpcResponse(message.id, Raw(b"{}")))
@@ -108,7 +108,7 @@ class PreInitHandler:
         return [(message, context) for message, context in self.pending if isinstance(message, JsonRpcNotification)]
 
     def _respond(self, answer: JsonRpcResponse | JsonRpcErrorResponse) -> None:
-        """Send a response, unless too many are already waiting to be read by the server."""
+        """Send a response in a task; drop it if 1,000 responses are waiting to be sent."""
         if self._unsent_count < MAX_UNSENT_RESPONSES:
             self._unsent_count += 1
             self._tasks.start_soon(self._send, answer)
@@ -126,28 +126,31 @@ class PreInitHandler:
 _log = logging.getLogger(__name__)
 MAX_PENDING_REQUESTS = 100
 MAX_PENDING_BYTES = 32 * 1024 * 1024
-"""Total size of the requests in progress, in bytes; further ones are refused."""
+"""Maximum total size of the requests in progress in bytes; further requests are refused."""
 MAX_QUEUED_REQUESTS = 1_000
 DECLINED = -1
 _STANDARD_CODES = frozenset({METHOD_NOT_FOUND, INTERNAL_ERROR, INVALID_PARAMS})
 _RESERVED_CODES = range(-32_768, -31_999)
 _WARNED_METHODS = 20
 ContextResolver = Callable[[], Awaitable[ServerRequestContext]]
-"""Returns the call that a server request belongs to; this may take a moment to become known."""
+"""Returns the call that a server request belongs to, possibly after a short wait."""
 
 
 def allowed_error_code(code: int) -> int:
-    """Return *code*, or a plain refusal if JSON-RPC or the specification reserve it."""
+    """Return *code* if a handler may use it, else the code of a plain refusal.
+
+    Codes reserved by JSON-RPC are replaced, except those for an unknown method, invalid params and an internal error.
+    """
     is_unreserved = code not in _RESERVED_CODES and abs(code) < 2**53
     return code if is_unreserved or code in _STANDARD_CODES else DECLINED
 
 
 class ServerRequestDispatcher:
-    """Runs each server request in its own task; a cancelled request gets no response.
+    """Dispatcher that handles each request of a server in its own task.
 
-    *declared* are the client capabilities as declared; other requests are refused, with one warning for each method.
-    *on_flood* is called when 1,000 responses cannot be sent because the server does not read. *pauses* stops the
-    deadlines of calls while the user is asked.
+    A request that the server cancels gets no response. *declared* are the declared client capabilities; requests that
+    need others are refused, with one warning for each method. *on_flood* is called when 1,000 requests are pending,
+    because the server does not read the responses. *pauses* pauses the deadlines of calls while the user is asked.
     """
 
     def __init__(
@@ -181,7 +184,7 @@ class ServerRequestDispatcher:
         self.counts: Counter[str] = Counter()
 
     def dispatch(self, request: JsonRpcRequest, resolve_context: ContextResolver) -> None:
-        """Start a response; return immediately."""
+        """Start handling a request in a new task; return without waiting."""
         if self._pending >= MAX_QUEUED_REQUESTS:
             self._on_flood()
             return
@@ -200,7 +203,7 @@ class ServerRequestDispatcher:
         self._tasks.start_soon(self._run, request, resolve_context, scope, size, fits)
 
     def cancel(self, request_id: RequestId) -> bool:
-        """Cancel a request for the server and return whether it was pending."""
+        """Cancel a pending request because the server cancelled it; return False if it is not pending."""
         scope = self._scopes.get(request_id)
         if scope is None:
             return False
@@ -208,15 +211,15 @@ class ServerRequestDispatcher:
         return True
 
     def on_call_ended(self, number: int) -> None:
-        """Handle the end of a call; server requests for it stay pending until the server cancels them.
+        """Notify the observer if a call ended while questions for it are open; they stay open.
 
-        Specification 2025-11-25, basic/utilities/cancellation: only the sender of a request cancels it.
+        Specification 2025-11-25, basic/utilities/cancellation: only the sender of a request may cancel it.
         """
         if number in self._calls_with_questions:
             self._observer.on_call_ended(number)
 
     async def wait_for_roots(self) -> None:
-        """Wait until every pending roots/list request is answered or cancelled."""
+        """Wait until each pending roots/list request is answered or cancelled."""
         for done in tuple(self._pending_roots_requests):
             await done.wait()
 
@@ -254,7 +257,7 @@ class ServerRequestDispatcher:
                 del self._scopes[request.id]
 
     def _recheck_roots(self, request: JsonRpcRequest, answer: JsonRpcMessage) -> JsonRpcMessage:
-        """Return the response without the roots that were removed while it waited to be sent."""
+        """Return the response without roots that were removed while it was waiting to be sent."""
         if request.method != ListRoots.METHOD or not isinstance(answer, JsonRpcResponse):
             return answer
         reply = self._handler.filter_reply(decode(answer.result, ListRootsResult, "roots"))
@@ -291,7 +294,7 @@ class ServerRequestDispatcher:
     async def _call_handler(
         self, request: JsonRpcRequest, server_request: ServerRequest, resolve_context: ContextResolver
     ) -> JsonRpcMessage:
-        """Return the handler's response; raise nothing but cancellation."""
+        """Return the response of the host's handler, an error response if it fails; raise nothing but cancellation."""
         context = await resolve_context()
         self._calls_with_questions.append(context.call_number)
         try:

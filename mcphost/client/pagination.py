@@ -32,13 +32,13 @@ from mcphost.serialization import (
 from mcphost.transport.flow_control import Throttle
 
 SEPARATOR = b",\n"
-"""Separates the texts of a block. JSON allows line breaks only as white space, so lines can be counted."""
+"""Separator of the texts in a block. In JSON, a line break is only white space, so lines can be counted."""
 MIN_COMPRESSED_BLOCK = 64 * 1024
-"""Smallest block in bytes that is compressed."""
+"""Minimum size in bytes of a block that is compressed."""
 MAX_COMPRESSED_BLOCK = 256 * 1024
-"""Largest block in bytes that is compressed; larger ones would block the event loop."""
+"""Maximum size in bytes of a block that is compressed; a larger one would block the event loop."""
 MIN_COMPRESSION_RATIO = 4
-"""Smallest useful compression ratio. Text with less repetition costs ten times the CPU time to compress."""
+"""Minimum compression ratio. Text with less repetition costs ten times the CPU time to compress."""
 _MEMORY_LEVEL = 5
 T = TypeVar("T")
 
@@ -156,13 +156,13 @@ class LazySequence(Sequence[T]):
 MAX_PAGES = 1_000
 MAX_ITEMS = 10_000
 MAX_BYTES = 16 * 1024 * 1024
-"""Total size of a list's entries in bytes, including 200 bytes of overhead for each."""
+"""Maximum total size of a list's entries in bytes, including 200 bytes of overhead for each."""
 ENTRY_BYTES = 200
 MAX_CURSOR_LENGTH = 64 * 1024
 _MAX_RESTARTS = 2
 _GROUP_SIZE = 128
 _GROUP_BYTES = 192 * 1024
-"""Maximum number and total bytes of the entries that are decoded together."""
+"""Maximum total size in bytes of the entries that are decoded together."""
 
 
 class ListEntry(Struct, Generic[T], frozen=True):

@@ -217,9 +217,9 @@ class RequestSender:
         self.in_flight: dict[int, InFlightRequest] = {}
         self.pauses = UserPauses(self.in_flight, includes_user_time=timeouts.includes_user_time)
         self.sign_in: SignInCallback | None = None
-        """Asks the user to sign in; None if another component does. A call's deadline does not include it."""
+        """Asks the user to sign in; None during negotiation, where the caller does. The time does not count."""
         self.on_request_end: Callable[[int], None] = _ignore_end
-        """Called with the number of each finished request, successful or not; returns immediately."""
+        """Called with the number of each request that ended, successfully or not; must not block."""
         self.last_received_at = 0.0  # event loop time of the server's last message
         self.dropped_progress_count = 0
 
@@ -436,7 +436,7 @@ class InFlightRequest(PausableDeadline):
         self.call = call
         self.number = number
         self.error: ServerError | None = None
-        """The error that ended the request through a cancel scope."""
+        """The error with which `fail` ended the request, if its target is a cancel scope."""
         self._on_notification = on_notification
         self._meter = None if on_notification is None else ProgressThrottle(on_notification)
 

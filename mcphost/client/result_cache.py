@@ -94,7 +94,7 @@ class ChangeNotifications(WakeupFuture):
 MAX_ENTRIES = 1_000
 MAX_BYTES = 32 * 1024 * 1024
 ENTRY_BYTES = 200
-"""Overhead of a page's entry in bytes, besides its own size."""
+"""Estimated overhead in memory of each entry of a page, in bytes."""
 CACHEABLE_METHODS = frozenset(
     call.METHOD for call in (Discover, ListTools, ListPrompts, ListResources, ListResourceTemplates, ReadResource)
 )

@@ -1,4 +1,4 @@
-"""Tasks that run for a 2025-11-25 server: its sampling and elicitation requests."""
+"""Sampling and elicitation requests of a 2025-11-25 server that mcphost runs as tasks."""
 
 import logging
 import secrets
@@ -42,10 +42,10 @@ from mcphost.transport.flow_control import message_size
 _log = logging.getLogger(__name__)
 MAX_RUNNING = 50
 MAX_RUNNING_BYTES = 32 * 1024 * 1024
-"""Total size of the requests of running tasks in bytes; each is kept until its task ends."""
+"""Maximum total size of the requests of running tasks in bytes; each is kept until its task ends."""
 MAX_FINISHED = 50
 MAX_RESULT_WAITERS = 5
-"""Maximum number of requests that wait for the result of one task; each gets a copy."""
+"""Maximum number of requests that wait for the result of one task."""
 MAX_RESULT_BYTES = 16 * 1024 * 1024
 MAX_TTL = 3_600_000
 DEFAULT_TTL = 300_000
@@ -68,11 +68,11 @@ class _ListTasksParams(WireStruct, frozen=True):
 
 
 class _ServerTask:
-    """One task; its outcome is the response that the plain request would have had."""
+    """A request of the server that runs as a task; `response` is what the request without a task would return."""
 
     def __init__(self, method: str, ttl: int, request_bytes: int) -> None:
         self.request_bytes = request_bytes
-        """Size of the request, which is kept while the task runs."""
+        """The size of the request in bytes; the request is kept while the task runs."""
         # Any holder of the id can read the result, so it must not be guessable.
         self.task_id = secrets.token_urlsafe(24)
         self.method = method
@@ -89,17 +89,17 @@ class _ServerTask:
 
     @property
     def result_bytes(self) -> int:
-        """Size of the stored result in bytes."""
+        """The size of the stored result in bytes; 0 if there is none."""
         return len(bytes(self.response.result)) if isinstance(self.response, JsonRpcResponse) else 0
 
     def finish(self, status: str, response: JsonRpcMessage, status_message: str | None = None) -> None:
-        """Record the final status; a terminal status never changes."""
+        """Set the final status and response, unless the task has already ended."""
         if not self.finished.is_set():
             self.status, self.response, self.status_message, self.updated_at = status, response, status_message, _now()
             self.finished.set()
 
     def to_task(self) -> Task:
-        """Return the task as it is sent to the server."""
+        """Return the task's state in the form sent to the server."""
         return Task(
             task_id=self.task_id,
             status=self.status,
@@ -112,10 +112,10 @@ class _ServerTask:
 
 
 class ServerTaskRunner:
-    """The tasks of one session.
+    """Runner of the tasks that one server created here; they end with its session.
 
-    At most 50 tasks run, for requests of 32 MB; 50 finished ones or 16 MB are kept, none longer than an hour. Each runs
-    in the task group of the session and ends with it. *capabilities* are the client capabilities as declared.
+    At most 50 tasks run, whose requests have at most 32 MiB in total. Of finished tasks, at most 50 with 16 MiB of
+    results are kept, none longer than an hour. *capabilities* are the declared client capabilities.
     """
 
     def __init__(
@@ -139,22 +139,25 @@ class ServerTaskRunner:
         }
 
     def is_task_method(self, method: str) -> bool:
-        """Return whether *method* is about our tasks; always False if none were declared."""
+        """Return whether *method* is one of the tasks/ methods; always False if tasks were not declared."""
         return bool(self._methods) and method in self._operations
 
     async def handle(self, request: JsonRpcRequest) -> JsonRpcMessage:
-        """Return the response to a request about our tasks; tasks/result waits until the task ends."""
+        """Return the response to a tasks/ request; tasks/result waits until the task has ended."""
         try:
             return await self._operations[request.method](request)
         except MalformedMessage as error:
             return _invalid_params(request, error.message[:500])
 
     def is_task_request(self, request: JsonRpcRequest) -> bool:
-        """Return whether the server asked for a task that was declared; otherwise it is a plain request."""
+        """Return whether the request must run as a task: the server asks for that, and the client declared it."""
         return request.method in self._methods and bool(bytes(read_task_metadata(request.params)))
 
     def create(self, request: JsonRpcRequest, work: TaskWork) -> JsonRpcMessage:
-        """Start the task and respond at once. Raises MalformedMessage for invalid parameters."""
+        """Start a task for *request* and return the response with its id, or an error if there are too many.
+
+        *work* returns the response that becomes the task's result. Raises MalformedMessage for invalid params.
+        """
         wanted = decode(read_task_metadata(request.params), _TaskMetadata, "task").ttl
         running = [task for task in self._tasks.values() if not task.finished.is_set()]
         if len(running) >= MAX_RUNNING:
@@ -198,7 +201,7 @@ class ServerTaskRunner:
             return  # the server may poll, or is gone
 
     def _evict_finished(self) -> None:
-        """Evict fetched results first, then the oldest."""
+        """Remove finished tasks beyond the limits, first those whose result was fetched, then the oldest."""
         finished = sorted(
             (task for task in self._tasks.values() if task.finished.is_set()), key=lambda task: not task.is_fetched
         )

@@ -18,9 +18,9 @@ from mcphost.serialization import Struct
 R = TypeVar("R")
 NotificationFn = Callable[[Notification], None]
 BeforeSendFn = Callable[[bool], Awaitable[None]]
-"""Awaited before a request is sent or resent; raises if it must not be sent.
+"""Awaited directly before a request is sent or sent again; raises an error to stop it.
 
-The argument is True if the server may treat us differently now, after a sign-in or with a new session.
+The argument is True if the user has signed in or a new session was opened since the last attempt.
 """
 
 
@@ -227,7 +227,7 @@ class EraStore(Protocol):
 
 
 PrepareFn = Callable[[], Awaitable[None]]
-"""Awaited before the first request of a connection; see SessionOpener."""
+"""Awaited before the first request of a connection; see `SessionOpener.open`."""
 
 
 async def prepare_nothing() -> None:

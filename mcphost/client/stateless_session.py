@@ -1,4 +1,4 @@
-"""Session for 2026-07-28: metadata on every request, input rounds, subscriptions."""
+"""Session of the stateless era (revision 2026-07-28): metadata in every request, caching, and subscriptions."""
 
 import time
 from collections import Counter
@@ -61,12 +61,12 @@ NAME_HEADER = "Mcp-Name"
 SUBSCRIPTION_ID = b"io.modelcontextprotocol/subscriptionId"
 TIME_SLICE = 0.005
 MAX_TOOL_WARNINGS = 20
-"""Maximum number of skipped tools of one page that are reported with a reason."""
+"""Maximum number of skipped tools of one page for which the reason is reported."""
 _INPUT_METHODS = frozenset({CallTool.METHOD, GetPrompt.METHOD, ReadResource.METHOD})
 
 
 class StatelessSession:
-    """A connection whose every request identifies the client; `serve` must run while it is in use."""
+    """The Session of the stateless era; `serve` must run while it is in use."""
 
     def __init__(
         self,
@@ -80,10 +80,10 @@ class StatelessSession:
         trace: Mapping[str, str] = NO_TRACE,
         credential: Callable[[], str] = no_credential,
     ) -> None:
-        """Create a session; *has_parameter_headers* is True over HTTP, where headers may mirror arguments.
+        """*has_parameter_headers*: arguments may be sent as headers too, as over HTTP.
 
-        *trace* is the trace context of every request (see `client.capabilities`). *credential* returns a digest of the
-        token that requests are sent with; private results are cached for that token only.
+        *trace* is the trace context added to every request (see `client.capabilities`). *credential* returns a digest
+        of the access token; private results are cached for that token only.
         """
         self._channel = channel
         self._sender = sender
@@ -105,7 +105,7 @@ class StatelessSession:
 
     @property
     def facts(self) -> ServerFacts:
-        """See Session."""
+        """What the server declared when it was connected."""
         return self._facts
 
     async def request(
@@ -116,7 +116,7 @@ class StatelessSession:
         on_notification: NotificationFn | None = None,
         before_send: BeforeSendFn | None = None,
     ) -> R:
-        """See Session. A cached result that is still fresh is returned without a request."""
+        """Return a fresh cached result, or send the request and return its result; see `Session.request`."""
         if call.METHOD not in self._checked_methods:
             check_capability(call.METHOD, self._facts, self._sender.server)
             self._checked_methods.add(call.METHOD)
@@ -137,7 +137,7 @@ class StatelessSession:
 
     @property
     def _request_meta(self) -> bytes:
-        """The metadata of every request, encoded again when the capabilities change."""
+        """The metadata of every request as encoded members, encoded again when the capabilities change."""
         capabilities = self._handler.capabilities
         if self._cached_meta[0] != capabilities:
             revision = self._facts.revision
@@ -221,7 +221,7 @@ class StatelessSession:
         on_notification: NotificationFn | None,
         is_left: bool = False,
     ) -> Raw:
-        """Return the result of a call that the server turned into a task (SEP-2663)."""
+        """Follow a call that the server runs as a task (SEP-2663), and return its result as undecoded JSON."""
         from mcphost.client.tasks import TaskContext, TaskPoller, parse_created_task, run_extension_task
 
         task = first if isinstance(first, Task) else parse_created_task(first)
@@ -269,7 +269,10 @@ class StatelessSession:
         return NO_HEADERS
 
     def _record_parameter_headers(self, page: ListToolsResult) -> Generator[None, None, ListToolsResult]:
-        """Record the parameter headers of each tool and drop invalid tools, with a warning for the first 20."""
+        """Record the parameter headers of listed tools; return the page without tools whose headers are invalid.
+
+        The observer is warned of the first 20. Yields after each 5 ms of work.
+        """
         from mcphost.client.parameter_headers import parse_parameter_headers
 
         tools: list[Raw] = []
@@ -298,7 +301,10 @@ class StatelessSession:
         return page if len(tools) == len(page.tools) else replace(page, tools=tuple(tools))
 
     async def changes(self, wanted: WatchedChanges) -> AsyncIterator[Notification]:
-        """See Session. A broken subscription is reopened with increasing delays."""
+        """Iterate over the wanted changes until the connection ends; see `Session.changes`.
+
+        A broken subscription is reopened after increasing delays.
+        """
         self._subscriptions.set_wanted(wanted)
         try:
             async for change in self._changes:
@@ -307,49 +313,49 @@ class StatelessSession:
             self._subscriptions.set_wanted(WatchedChanges())
 
     async def watch(self, wanted: WatchedChanges) -> None:
-        """See Session."""
+        """Replace the changes that `changes` reports; see `Session.watch`."""
         await self._subscriptions.watch(wanted)
 
     @property
     def watched(self) -> WatchedChanges:
-        """See Session."""
+        """The changes that the server has agreed to announce."""
         return self._subscriptions.granted
 
     def invalidate(self, method: str = "") -> None:
-        """See Session."""
+        """Drop the cached results of *method*, or of all methods if it is ""."""
         self._cache.invalidate(method)
 
     def is_cached(self, call: ClientRequest[Any]) -> bool:
-        """See Session."""
+        """Return whether `request` would return a cached result for *call*."""
         return call.METHOD in CACHEABLE_METHODS and self._cache.get(call) is not None
 
     async def set_log_level(self, level: str) -> None:
-        """See Session; the level is sent with every later request and needs no capability."""
+        """Set the level of log messages, which is sent with every later request; "" turns them off."""
         self._log_level_meta = b'"%s":%s' % (LOG_LEVEL.encode(), encode(level)) if level else b""
 
     async def notify(self, notification: Notification) -> None:
-        """See Session; clients of this era send no notifications, so this does nothing."""
+        """Do nothing, because clients of this era send no notifications."""
 
     @property
     def anomaly_counts(self) -> Counter[str]:
-        """See Session."""
+        """Number of unusual messages, by a description of their kind."""
         return Counter({"progress left out": self._sender.dropped_progress_count}) + Counter(
             self._channel.anomaly_counts
         )
 
     @property
     def is_closed(self) -> bool:
-        """See Session."""
+        """Whether the connection has ended."""
         return self._closed.is_set() or self._channel.is_closed
 
     async def wait_closed(self) -> ConnectionLost:
-        """See Session."""
+        """Wait until the connection ends, and return the reason."""
         await self._closed.wait()
         why = self._close_error or ConnectionLost(f"The server {self._sender.server!r} closed the connection.")
         return ConnectionLost(why.message, why.hint, server=self._sender.server)
 
     async def serve(self) -> None:
-        """Read messages outside of exchanges until the connection ends."""
+        """Handle messages that are not part of an exchange, until the connection ends."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._subscriptions.run)
             try:
@@ -363,9 +369,9 @@ class StatelessSession:
                 self._closed.set()
 
     def handle_unsolicited(self, message: JsonRpcMessage, context: ServerRequestContext) -> None:
-        """Handle a message that is neither a response nor progress.
+        """Handle a message that is neither a response nor a notification of a call in progress.
 
-        Requests violate the specification and get no response.
+        A request of the server is ignored, because this era does not allow it.
         """
         if isinstance(message, JsonRpcRequest):
             if not self._has_warned:
@@ -383,9 +389,9 @@ class StatelessSession:
                 self._changes.put(notification, is_forced=True)
 
     def _is_change_without_subscription(self, message: JsonRpcNotification, notification: Notification) -> bool:
-        """Return whether the server announces list changes without subscriptions, as FastMCP 4 does.
+        """Return whether this is a list change that the server announces without a subscription, as FastMCP 4 does.
 
-        Where there is a subscription, notifications outside of it are ignored (basic/patterns/subscriptions).
+        If there is a subscription to the list, such notifications are ignored (basic/patterns/subscriptions).
         """
         if SUBSCRIPTION_ID in bytes(message.params):
             return False

@@ -1,4 +1,4 @@
-"""Subscriptions of a stateless session: one stream for its lists, one for single resources."""
+"""Subscriptions of a stateless session: one stream for lists, one for single resources."""
 
 import random
 from collections.abc import AsyncIterator, Callable
@@ -48,11 +48,11 @@ from mcphost.transport.flow_control import run_steps_cooperatively
 FIRST_DELAY = 1.0
 MAX_DELAY = 60.0
 STEADY_SECONDS = 10.0
-"""A subscription that lasted this long was stable: the next break is counted as the first again."""
+"""After a stream has lasted this long, the delay before reopening starts from its minimum again."""
 MAX_UNACKNOWLEDGED_TRIES = 5
 ACKNOWLEDGE_TIMEOUT = 10.0
 EXTRA_VALUES = 1_000
-"""Maximum number of JSON values in an acknowledgement besides the requested URIs."""
+"""Maximum number of JSON values in an acknowledgement in addition to the requested URIs."""
 _FINAL_CODES = frozenset({METHOD_NOT_FOUND, INVALID_PARAMS})
 _FINAL_STATUSES = frozenset({400, 404, 405, 501})
 _EMPTY_FILTER = SubscriptionFilter()
@@ -60,7 +60,7 @@ OpenStreamFn = Callable[[SubscriptionFilter], AbstractAsyncContextManager[AsyncI
 
 
 class Subscriptions:
-    """The streams of one session. `run` owns them; other methods may be called from any task."""
+    """The subscription streams of one session; `run` must run while other methods are used."""
 
     def __init__(
         self, open_stream: OpenStreamFn, server: str, capabilities: ServerCapabilities, changes: ChangeNotifications
@@ -76,7 +76,7 @@ class Subscriptions:
         self._lock = anyio.Lock()
 
     async def run(self) -> None:
-        """Run the streams until `close`."""
+        """Run the streams until `close` is called."""
         async with anyio.create_task_group() as self._tasks:
             for stream in self._unstarted:
                 self._tasks.start_soon(stream.run)
@@ -84,14 +84,14 @@ class Subscriptions:
             self._tasks.cancel_scope.cancel()
 
     def close(self) -> None:
-        """End all streams."""
+        """End all streams; pending calls of `watch` raise ConnectionLost."""
         self.closed.set()
         for stream in self._streams.values():
             stream.resolve(ConnectionLost(f"The connection to {self.server!r} is closed.", server=self.server))
 
     @property
     def granted(self) -> WatchedChanges:
-        """The changes that the server currently agreed to announce."""
+        """The changes that the server has agreed to announce."""
         lists, single = self._granted_filter("lists"), self._granted_filter("resources")
         return WatchedChanges(
             tools=lists.tools_list_changed,
@@ -107,7 +107,7 @@ class Subscriptions:
         return stream.granted if stream is not None else _EMPTY_FILTER
 
     def set_wanted(self, wanted: WatchedChanges) -> None:
-        """Listen for *wanted* from now on; open and close streams without waiting."""
+        """Replace the wanted changes; open and close streams in the background."""
         offered = self._capabilities
         self.changes.wanted = wanted
         lists = SubscriptionFilter(
@@ -120,9 +120,10 @@ class Subscriptions:
         self._set_stream("resources", SubscriptionFilter(resource_subscriptions=wanted.uris) if may else _EMPTY_FILTER)
 
     async def watch(self, wanted: WatchedChanges) -> None:
-        """Listen for *wanted* and wait until the server agreed; raise its refusal of newly watched resources.
+        """Replace the wanted changes, and wait until the server has accepted newly watched resources.
 
-        Raises ServerError, RequestRefused, RequestTimeout. If a new stream is refused, the previous one stays open.
+        Raises ServerError if it does not; RequestRefused, RequestTimeout and UnsupportedCapability are special cases.
+        The previous stream then stays open.
         """
         async with self._lock:
             new = set(wanted.uris) - set(self.granted.uris)
@@ -160,7 +161,7 @@ class Subscriptions:
             self._tasks.start_soon(stream.run)
 
     def restore_previous(self, stream: "SubscriptionStream") -> bool:
-        """Return to the stream that a failed *stream* should have replaced; return whether there is one."""
+        """Use the previous stream again if *stream*, which should replace it, failed; return False if there is none."""
         if self._streams.get(stream.kind) is not stream or stream.previous is None:
             return False
         self._streams[stream.kind] = stream.previous
@@ -168,7 +169,10 @@ class Subscriptions:
 
 
 class SubscriptionStream:
-    """One subscription, reopened when it breaks; *previous* is the stream it replaces once acknowledged."""
+    """One subscription stream, which is reopened when it breaks.
+
+    *previous* is the stream that it replaces; that one is closed when the server accepts the new one.
+    """
 
     def __init__(
         self, owner: Subscriptions, kind: str, wanted: SubscriptionFilter, previous: "SubscriptionStream | None"
@@ -184,13 +188,13 @@ class SubscriptionStream:
         self._has_been_active = False
 
     def close(self) -> None:
-        """Close the stream and the one it would have replaced; the transport notifies the server."""
+        """Close this stream and the previous one; the transport notifies the server."""
         self._scope.cancel()
         if self.previous is not None:
             self.previous.close()
 
     def resolve(self, error: ServerError | None = None) -> None:
-        """Record the first outcome: the server agreed, or *error*."""
+        """Set the first outcome of opening the stream: accepted, or failed with *error*."""
         if self.resolved.is_set():
             return
         self.error = error
@@ -203,7 +207,7 @@ class SubscriptionStream:
         self.previous = None
 
     async def run(self) -> None:
-        """Listen until closed, permanently refused, or out of retries."""
+        """Keep the stream open until it is closed, refused for good, or not accepted five times in a row."""
         wait, vain = FIRST_DELAY, 0
         with self._scope:
             while not self._owner.closed.is_set():
@@ -231,7 +235,7 @@ class SubscriptionStream:
                 wait = min(wait * 2, MAX_DELAY)
 
     async def _listen(self) -> bool:
-        """Read one stream to its end and return whether it was acknowledged. Raises ServerError."""
+        """Open the stream and read it to its end; return whether the server accepted it. Raises ServerError."""
         active = False
         async with self._owner.open_stream(self.wanted) as messages:
             async for message in messages:
@@ -256,7 +260,7 @@ class SubscriptionStream:
         return active
 
     async def _check_acknowledgement(self, message: JsonRpcNotification) -> None:
-        """Raise MalformedMessage before decoding an acknowledgement of more than was requested."""
+        """Raise MalformedMessage if the acknowledgement lists far more resources than requested; it is not decoded."""
         requested = len(self.wanted.resource_subscriptions)
         try:
             await run_steps_cooperatively(check_value_count(bytes(message.params), requested + EXTRA_VALUES))
@@ -283,7 +287,7 @@ def _is_final(error: ServerError) -> bool:
 
 
 def intersect_filters(wanted: SubscriptionFilter, accepted: SubscriptionFilter | None) -> SubscriptionFilter:
-    """Return what was both wanted and accepted; a server that names nothing accepted everything."""
+    """Return the changes that are both wanted and accepted; *accepted* None means that all are accepted."""
     if accepted is None:
         return wanted
     uris = set(accepted.resource_subscriptions)

@@ -1,4 +1,4 @@
-"""Polling of a server's task until its end, with time limits, for both kinds of tasks."""
+"""Polling of tasks on a server until they end, with time limits; for core tasks and for the tasks extension."""
 
 import logging
 import math
@@ -64,11 +64,11 @@ _TRANSIENT_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 
 
 class TaskContext(Struct, frozen=True):
-    """The purpose of a task: a call of `tool` that may take `limit` seconds, without user time.
+    """The call that a task belongs to: `tool` was called, and may take `limit` seconds without the user's time.
 
-    `call_number` is the number of the call (see ServerRequestContext); `is_resumed` is True if an earlier call created
-    the task; `can_cancel` is True if the server can cancel it. With `includes_user_time`, time spent waiting for the
-    user counts too.
+    `call_number` is the number of the call (see ServerRequestContext). `is_resumed`: an earlier run created the task.
+    `can_cancel`: the server can cancel tasks. With `includes_user_time`, the time that the user takes to answer counts
+    too.
     """
 
     server: str
@@ -81,10 +81,10 @@ class TaskContext(Struct, frozen=True):
 
 
 class TaskPoller:
-    """The last known state of one task.
+    """The last known state of one task, and its polling.
 
-    *on_notification* receives a TaskStatusNotification when the status or its message changes. *is_connected* returns
-    whether the connection is still open.
+    *on_notification* receives a TaskStatusNotification when the task's status or status message changes. *is_connected*
+    returns whether the connection is still open.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class TaskPoller:
         self._started_at = anyio.current_time()
         self._user_seconds = 0.0
         self.is_asking: Callable[[], bool] = lambda: False
-        """Whether the user is answering one of its questions; the task's status alone is only the server's claim."""
+        """Whether a question of the task is open; the task's status alone does not prove that."""
         self._poll_interval = FIRST_POLL_INTERVAL
         self._next_poll = self._started_at if task.status != WORKING else self._started_at + self._next_interval()
         self._failures = 0
@@ -122,23 +122,26 @@ class TaskPoller:
         return self.task.task_id
 
     def update(self, task: Task) -> None:
-        """Apply a state that the server sent without a poll; polling continues."""
+        """Apply a state that the server sent in a notification; ignore it if the task has ended."""
         if not self.task.is_terminal and task.task_id == self.task_id:
             self._set_task(task)
             self.wake()
 
     def wake(self) -> None:
-        """Wake a waiting `step`."""
+        """Make a waiting `step` return."""
         self._updated.set()
 
     def poll_soon(self) -> None:
-        """Poll again soon, after input for the task was sent."""
+        """Schedule the next poll for soon, because the server has received input for the task."""
         self._poll_interval = FIRST_POLL_INTERVAL
         self._next_poll = min(self._next_poll, anyio.current_time() + self._next_interval())
         self.wake()
 
     async def step(self) -> None:
-        """Wait for an update or the time of the next poll, then poll. Raises ServerError if the task is given up."""
+        """Wait for a notification or until the next poll is due, then poll.
+
+        Raises ServerError if polling fails for good or the task exceeds its time limit.
+        """
         began, was_asking = anyio.current_time(), self.is_asking()
         wait = min(self._next_poll, began + self._time_left()) - began
         with anyio.move_on_after(max(0.0, wait)):
@@ -152,7 +155,10 @@ class TaskPoller:
             self._user_seconds += anyio.current_time() - began
 
     async def poll(self) -> None:
-        """Request the current state. A poll that fails is repeated later, which is safe because it changes nothing."""
+        """Request the task's state with tasks/get.
+
+        A failed request is repeated at the next poll, at most three times in a row; then its error is raised.
+        """
         try:
             task = decode(await self._send(GetTask(self.task_id)), Task, "result of tasks/get")
         except (ConnectionLost, RequestTimeout, HttpStatusError) as error:
@@ -169,7 +175,7 @@ class TaskPoller:
         self._next_poll = anyio.current_time() + self._next_interval()
 
     def unknown_task_error(self, error: RequestRefused) -> RequestRefused:
-        """Return the error for a task that the server does not know."""
+        """Return the error to raise if the server refuses tasks/get because it does not know the task."""
         if error.code != INVALID_PARAMS:
             return error
         return RequestRefused(
@@ -180,12 +186,12 @@ class TaskPoller:
         )
 
     def cancelled_error(self) -> RequestRefused:
-        """Return the error for a task that was cancelled, but not by us."""
+        """Return the error to raise if the task was cancelled, which mcphost did not request."""
         why = f": {self.status_message}" if self.status_message else "."
         return RequestRefused(f"The server {self.server!r} cancelled the task of {self.tool!r}{why}")
 
     def failed_error(self, error: RequestRefused) -> RequestRefused:
-        """Return the error of a failed task, with its status message."""
+        """Return the error of a failed task, with the task's status message added."""
         error.server = self.server
         if not self.status_message or self.status_message in error.message:
             return error
@@ -193,11 +199,14 @@ class TaskPoller:
 
     @property
     def status_message(self) -> str:
-        """The status message, limited in length."""
+        """The status message, truncated to 2,000 characters."""
         return (self.task.status_message or "")[:2_000]
 
     async def cancel(self) -> None:
-        """Cancel the task on the server, in at most two seconds whatever happens."""
+        """Cancel the task on the server; wait at most two seconds, and ignore errors.
+
+        Does nothing if the task has ended, belongs to an earlier run, or cannot be cancelled.
+        """
         if self.task.is_terminal or self.context.is_resumed or not self.context.can_cancel:
             return
         _log.info("task %s of %s at %s: we cancel it", self.task_id[:100], self.tool, self.server)
@@ -233,7 +242,7 @@ class TaskPoller:
         return pause if wanted is None else min(max(wanted, MIN_POLL_INTERVAL, pause), MAX_POLL_INTERVAL)
 
     def _time_left(self) -> float:
-        """Return the seconds until the task is given up. Raises RequestTimeout."""
+        """Return the seconds until the task exceeds a time limit. Raises RequestTimeout if it has."""
         age = anyio.current_time() - self._started_at
         lifetime = self.task.ttl_seconds
         until = math.inf if lifetime is None else lifetime + EXPIRY_GRACE_SECONDS + self._poll_interval
@@ -255,14 +264,17 @@ class TaskPoller:
 
 
 class TaskRegistry:
-    """The tasks of one session that a caller waits for, by id."""
+    """The running tasks of one session, by id."""
 
     def __init__(self, server: str) -> None:
         self._server = server
         self.by_id: dict[str, TaskPoller] = {}
 
     async def track(self, poller: TaskPoller, run: Callable[[], Awaitable[Raw]]) -> Raw:
-        """Return the result of *run*; on error or cancellation, cancel a task that may still run."""
+        """Register a task, await *run* and return its result; if that is cancelled or fails, cancel the task.
+
+        Raises MalformedMessage if a task with the same id is running.
+        """
         if poller.task_id in self.by_id:
             raise MalformedMessage(f"The server {self._server!r} gave two tasks the same id.", server=self._server)
         self.by_id[poller.task_id] = poller
@@ -283,7 +295,10 @@ MIN_STREAM_POLL_SECONDS = 1.0
 
 
 async def listen_for_updates(poller: TaskPoller, open_stream: Callable[[SubscriptionFilter], MessageStream]) -> None:
-    """Receive state changes as they happen, if the server announces them; polling continues either way."""
+    """Update the task from notifications, if the server sends them; return when there are none.
+
+    Polling continues in either case.
+    """
     try:
         async with open_stream(SubscriptionFilter(task_ids=(poller.task_id,))) as messages:
             async for message in messages:
@@ -308,11 +323,11 @@ async def run_extension_task(
     sender: RequestSender,
     open_stream: Callable[[SubscriptionFilter], MessageStream] | None = None,
 ) -> Raw:
-    """Return an extension task's result (SEP-2663) as JSON; *handler* answers each input request once.
+    """Follow a task of the tasks extension (SEP-2663) and return its result as undecoded JSON.
 
-    *open_stream* opens a subscription, for tasks with a poll interval long enough to be worth one. Raises
-    RequestRefused for a task that failed or was cancelled, ConsentDenied, TooManyInputRounds, and the errors of
-    `TaskPoller`.
+    *handler* answers each input request of the task once. *open_stream* opens a subscription to the task's state; it is
+    used only if the server asks for polls a second or more apart. Raises RequestRefused if the task failed or was
+    cancelled, ConsentDenied, TooManyInputRounds, and the errors of `TaskPoller.step`.
     """
     context = ServerRequestContext("tools/call", poller.tool, poller.context.call_number)
     seen: set[str] = set()
@@ -384,6 +399,6 @@ def _task_result(poller: TaskPoller, sender: RequestSender) -> Raw:
 
 
 def parse_created_task(raw: Raw) -> Task:
-    """Return the task in a result of type `task`, without members of later states."""
+    """Decode the new task in a result of type `task`; a result, error or input request in it is dropped."""
     task = decode(raw, Task, "result of tools/call")
     return replace(task, result=Raw(), error=Raw(), input_requests=Raw())

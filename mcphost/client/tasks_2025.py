@@ -1,4 +1,4 @@
-"""Tool calls that run as tasks on a 2025-11-25 server: creation, polling, questions, results."""
+"""Tool calls that a 2025-11-25 server runs as tasks: creating and polling the task, and fetching its result."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeGuard
@@ -40,7 +40,7 @@ _RESULT_TIMEOUT = 4 * 3_600.0
 
 
 class _PendingResult:
-    """One tasks/result in flight, until the task ends; questions are delivered only meanwhile."""
+    """A tasks/result request in progress; the server sends the task's questions only during such a request."""
 
     def __init__(self) -> None:
         self.done = anyio.Event()
@@ -49,7 +49,7 @@ class _PendingResult:
 
 
 class CoreTaskRunner:
-    """The tasks of one session on its server; none are created unless the server declared tasks."""
+    """Runner for the tool calls that one session's server runs as tasks; unused if it did not declare tasks."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class CoreTaskRunner:
         is_connected: Callable[[], bool],
         send_with_renewal: Callable[[Callable[[], Awaitable[Raw]]], Awaitable[Raw]],
     ) -> None:
-        """Create the runner; *send_with_renewal* sends a request again if its HTTP session expired."""
+        """*send_with_renewal* sends a request, and again in a new session if the HTTP session has expired."""
         self._sender = sender
         self._send_with_renewal = send_with_renewal
         self._capability = parse_tasks_capability(capability)
@@ -88,11 +88,11 @@ class CoreTaskRunner:
                 self._task_tools[name] = None
 
     def is_task_call(self, call: ClientRequest[Any]) -> TypeGuard[CallTool]:
-        """Return whether the call must become a task (2025-11-25: basic/utilities/tasks, tool-level)."""
+        """Return whether the call must run as a task (2025-11-25: basic/utilities/tasks, tool-level negotiation)."""
         return isinstance(call, CallTool) and call.name in self._task_tools
 
     def handle_notification(self, message: JsonRpcNotification) -> bool:
-        """Handle a notification about a running task; return False for any other."""
+        """Handle status and progress notifications of running tasks; return False for other notifications."""
         if message.method == STATUS_NOTIFICATION:
             self._handle_status(message.params)
             return True
@@ -107,7 +107,7 @@ class CoreTaskRunner:
         return False
 
     async def resolve_context(self, params: Raw, default: ServerRequestContext) -> ServerRequestContext:
-        """Return the call that a server request belongs to, by its task."""
+        """Return the context of a server request: the call whose task it names, else *default*."""
         task_id, known = read_related_task(params), self.registry.by_id
         with anyio.move_on_after(TASK_LOOKUP_TIMEOUT):
             while task_id and task_id not in known and self._creating_count:
@@ -130,9 +130,9 @@ class CoreTaskRunner:
         on_notification: NotificationFn | None,
         before_send: BeforeSendFn | None,
     ) -> Raw:
-        """Run a call as a task and return the result as JSON; see Session.request.
+        """Run a call as a task and return its result as undecoded JSON; see `Session.request`.
 
-        *deadline* is for the whole task; None means `Timeouts.task`.
+        *deadline* limits the whole task, in seconds; None means `Timeouts.task`.
         """
         limit = self._sender.timeouts.task if deadline is None else deadline
         token = self._sender.next_id()
@@ -159,7 +159,7 @@ class CoreTaskRunner:
                 meter.close()
 
     async def resume(self, call: ResumeTask, deadline: float | None, on_notification: NotificationFn | None) -> Raw:
-        """Return the result of an existing task as JSON; see ResumeTask."""
+        """Follow a task that an earlier run created, and return its result as undecoded JSON; see ResumeTask."""
         limit = self._sender.timeouts.task if deadline is None else deadline
         following = self._create_poller(Task(task_id=call.task_id), call.tool, limit, on_notification, is_left=True)
         return await self._run_to_end(following)
@@ -194,7 +194,11 @@ class CoreTaskRunner:
         on_notification: NotificationFn | None,
         before_send: BeforeSendFn | None,
     ) -> Raw:
-        """Send the call and return the response; the request outlives a cancelled caller."""
+        """Send the call and return the response that creates the task.
+
+        If the caller is cancelled or the server is too slow, the response is still awaited, and the task is then
+        cancelled.
+        """
         # Only tasks/cancel may cancel a task, not a notification: the response is awaited, then its task is cancelled.
         fetch, given_up, sent = _PendingResult(), False, False
 

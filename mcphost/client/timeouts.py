@@ -12,9 +12,9 @@ import anyio
 from mcphost.serialization import Struct
 
 MAX_PAUSES = 1_000
-"""Maximum number of pauses in one call."""
+"""Maximum number of pauses of one deadline."""
 MAX_PAUSED_SECONDS = 4 * 3_600.0
-"""Maximum total duration of these pauses in seconds."""
+"""Maximum total duration of the pauses of one deadline, in seconds."""
 
 
 class Timeouts(Struct, frozen=True):
