@@ -231,7 +231,7 @@ PrepareFn = Callable[[], Awaitable[None]]
 
 
 async def prepare_nothing() -> None:
-    """Do nothing; this is the default for *prepare* of `SessionOpener.open`."""
+    """Do nothing; the default of the parameter `prepare` of `SessionOpener.open`."""
 
 
 class SessionOpener(Protocol):

@@ -194,12 +194,8 @@ class CoreTaskRunner:
         on_notification: NotificationFn | None,
         before_send: BeforeSendFn | None,
     ) -> Raw:
-        """Send the call and return the response that creates the task.
-
-        If the caller is cancelled or the server is too slow, the response is still awaited, and the task is then
-        cancelled.
-        """
-        # Only tasks/cancel may cancel a task, not a notification: the response is awaited, then its task is cancelled.
+        """Send the call and return its response; if cancelled, cancel the task that the server creates."""
+        # Only tasks/cancel, not a notification, may cancel a task: the response is awaited, then its task is cancelled.
         fetch, given_up, sent = _PendingResult(), False, False
 
         def tell(notice: Notification) -> None:
