@@ -211,7 +211,7 @@ class HandshakeSession:
 
     @property
     def facts(self) -> ServerFacts:
-        """What the server declared when it was connected."""
+        """The facts that the server declared when it was connected."""
         return self._facts
 
     async def request(
@@ -403,7 +403,7 @@ class HandshakeSession:
         self.abort(ConnectionLost(text, "Check its log.", server=self._sender.server))
 
     async def serve(self) -> None:
-        """Handle messages that are not part of an exchange, until the connection ends."""
+        """Handle messages that do not belong to a request in flight, until the connection ends."""
         try:
             with self._read_scope:
                 while True:

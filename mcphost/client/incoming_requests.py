@@ -137,7 +137,7 @@ ContextResolver = Callable[[], Awaitable[ServerRequestContext]]
 
 
 def allowed_error_code(code: int) -> int:
-    """Return *code* if a handler may use it, else the code of a plain refusal.
+    """Return *code* if a handler may use it, else -1, which is a plain refusal.
 
     Codes reserved by JSON-RPC are replaced, except those for an unknown method, invalid params and an internal error.
     """

@@ -266,7 +266,7 @@ SECOND_OPENING_DELAYS: dict[NegotiationPlan, float] = {
 
 
 class HedgedOpening:
-    """Sends both openings on one pipe, the second after a delay.
+    """Connection setup on a pipe with both openings, the second sent after a delay.
 
     If `initialize` was sent, its response decides, whatever the result of `server/discover`: a server of both eras uses
     the era of the opening that it read last.

@@ -124,7 +124,7 @@ class RetryPolicy:
     async def wait_before_retry(self, error: ServerError) -> None:
         """Wait until the request may be sent again; raise *error* if it must not be repeated. May be cancelled.
 
-        The delays that a busy server demands may be 60 seconds in total.
+        The delays demanded by a busy server may total at most 60 seconds.
         """
         if isinstance(error, HttpStatusError) and error.status in _BUSY_STATUSES and error.retry_after is not None:
             wait = max(error.retry_after, MIN_WAIT)
@@ -193,7 +193,7 @@ def _ignore_end(number: int) -> None:
 
 
 class RequestSender:
-    """Sends the requests of one session over a channel.
+    """Sender of the requests of one session over a channel.
 
     *on_unsolicited* receives messages of an exchange that are neither its response nor notifications of the call.
     *warn* receives a message when a busy server delays a call.
@@ -417,7 +417,7 @@ class RequestSender:
 class InFlightRequest(PausableDeadline):
     """A request in flight with its deadline and its notifications.
 
-    This is one object, because one is created for each request.
+    They are one object, because every request needs both.
     """
 
     __slots__ = ("_meter", "_on_notification", "call", "error", "number")

@@ -112,7 +112,7 @@ class _ServerTask:
 
 
 class ServerTaskRunner:
-    """Runner of the tasks that one server created here; they end with its session.
+    """Runner of the tasks that one server requested; they end with its session.
 
     At most 50 tasks run, whose requests have at most 32 MiB in total. Of finished tasks, at most 50 with 16 MiB of
     results are kept, none longer than an hour. *capabilities* are the declared client capabilities.

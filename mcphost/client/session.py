@@ -25,7 +25,7 @@ The argument is True if the user has signed in or a new session was opened since
 
 
 class ServerFacts(Struct, frozen=True):
-    """What a server declared when it was connected.
+    """The facts that a server declared when it was connected.
 
     `info` and `instructions` are unverified texts of the server.
     """
@@ -55,7 +55,7 @@ class Session(Protocol):
 
     @property
     def facts(self) -> ServerFacts:
-        """What the server declared when it was connected."""
+        """The facts that the server declared when it was connected."""
         ...
 
     async def request(
@@ -68,7 +68,7 @@ class Session(Protocol):
     ) -> R:
         """Send one request and return its result.
 
-        *deadline* is a time limit in seconds; None means the server's limit, which progress extends up to a maximum.
+        *deadline* is a time limit in seconds; None means the configured limit, which progress extends up to a maximum.
         *on_notification* receives progress and log messages of the call, and a TaskStatusNotification if the server
         runs the call as a task; it is called on the event loop and must not block. *before_send* is awaited directly
         before the request is sent or sent again, and may raise an error to stop it.
@@ -153,7 +153,7 @@ class RequestHandler(Protocol):
 
     @property
     def capabilities(self) -> dict[str, Any]:
-        """The client capabilities to declare, as in the newest revision."""
+        """The client capabilities to declare, in the form of the newest revision."""
         ...
 
     async def answer(self, request: ServerRequest, context: ServerRequestContext) -> ClientResult:
@@ -179,11 +179,11 @@ class RequestHandler(Protocol):
         ...
 
     def on_request_cancelled(self, method: str) -> None:
-        """Handle that the server cancelled its request of *method*; must not block."""
+        """Handle the cancellation of a request of *method* by the server that sent it; must not block."""
         ...
 
     def on_elicitation_complete(self, elicitation: str) -> None:
-        """Handle that the user completed the URL elicitation with this id; unknown ids are ignored. Must not block."""
+        """Handle the completion of the URL elicitation with this id; ignore unknown ids. Must not block."""
         ...
 
 
@@ -203,11 +203,11 @@ class SessionObserver(Protocol):
         ...
 
     def on_account_changed(self, account: Account | None) -> None:
-        """Handle that later requests use another account; None means no sign-in."""
+        """Handle a change of the account that later requests use; None means no sign-in."""
         ...
 
     def on_call_ended(self, number: int) -> None:
-        """Handle that a call ended while a question that the server asked during it is still open."""
+        """Handle the end of a call while a question that the server asked during it is still open."""
         ...
 
 
@@ -235,7 +235,7 @@ async def prepare_nothing() -> None:
 
 
 class SessionOpener(Protocol):
-    """Connects to configured servers and manages their accounts; the host uses no other way to connect."""
+    """Interface through which the host connects to configured servers and manages their accounts."""
 
     def open(
         self,

@@ -61,7 +61,10 @@ class SessionRenewal:
         return 0 if self._is_interrupted or self._lock.locked() else self._generation
 
     async def wait_for_renewal(self) -> int:
-        """Wait for a running or needed renewal and return the `generation`. Raises ConnectionLost if it fails."""
+        """Wait for a running renewal, or repeat a cancelled one; return the new `generation`.
+
+        Raises ConnectionLost if it fails.
+        """
         async with self._lock:
             generation, is_interrupted = self._generation, self._is_interrupted
         if is_interrupted:

@@ -105,7 +105,7 @@ class StatelessSession:
 
     @property
     def facts(self) -> ServerFacts:
-        """What the server declared when it was connected."""
+        """The facts that the server declared when it was connected."""
         return self._facts
 
     async def request(
@@ -355,7 +355,7 @@ class StatelessSession:
         return ConnectionLost(why.message, why.hint, server=self._sender.server)
 
     async def serve(self) -> None:
-        """Handle messages that are not part of an exchange, until the connection ends."""
+        """Handle messages that do not belong to a request in flight, until the connection ends."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._subscriptions.run)
             try:

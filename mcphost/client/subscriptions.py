@@ -122,8 +122,8 @@ class Subscriptions:
     async def watch(self, wanted: WatchedChanges) -> None:
         """Replace the wanted changes, and wait until the server has accepted newly watched resources.
 
-        Raises ServerError if it does not; RequestRefused, RequestTimeout and UnsupportedCapability are special cases.
-        The previous stream then stays open.
+        Otherwise raises RequestRefused, RequestTimeout, UnsupportedCapability or another ServerError; the previous
+        stream then stays open.
         """
         async with self._lock:
             new = set(wanted.uris) - set(self.granted.uris)

@@ -64,11 +64,11 @@ _TRANSIENT_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 
 
 class TaskContext(Struct, frozen=True):
-    """The call that a task belongs to: `tool` was called, and may take `limit` seconds without the user's time.
+    """The call that a task belongs to: `tool` was called and may take `limit` seconds.
 
     `call_number` is the number of the call (see ServerRequestContext). `is_resumed`: an earlier run created the task.
-    `can_cancel`: the server can cancel tasks. With `includes_user_time`, the time that the user takes to answer counts
-    too.
+    `can_cancel`: the server can cancel tasks. The time that the user takes to answer counts only with
+    `includes_user_time`.
     """
 
     server: str

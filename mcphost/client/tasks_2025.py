@@ -40,7 +40,10 @@ _RESULT_TIMEOUT = 4 * 3_600.0
 
 
 class _PendingResult:
-    """A tasks/result request in progress; the server sends the task's questions only during such a request."""
+    """Outcome of a request that runs in the background: a call that creates a task, or tasks/result.
+
+    The server sends the questions of a task only while tasks/result is in flight.
+    """
 
     def __init__(self) -> None:
         self.done = anyio.Event()

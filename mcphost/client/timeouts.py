@@ -149,7 +149,7 @@ def pause_call_deadlines() -> AbstractContextManager[None]:
 
 
 class UserPauses:
-    """Pauses the deadlines of a connection's calls while the user is asked.
+    """Pauses of the deadlines of one connection while the user is asked.
 
     *deadlines* maps the number of each running call to its deadline; the caller updates it. With *includes_user_time*,
     nothing is paused.

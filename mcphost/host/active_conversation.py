@@ -43,8 +43,8 @@ class Conversation:
     async def append(self, message: Message, model: str = "") -> Message:
         """Add a message and save it; return it with its time set.
 
-        If saving fails, the message stays in memory, the first failure in a row is reported, and the next
-        call saves it too. *model* is the name of the model in use.
+        If saving fails, the message stays in memory, the first failure in a row is reported, and the next call tries
+        again. *model* is the name of the model in use.
         """
         message = message if message.at else replace(message, at=time.time())
         if not self.id:

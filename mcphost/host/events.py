@@ -82,8 +82,9 @@ class AutoApprovalChanged(HostEvent, frozen=True, tag="autonomy", kw_only=True):
 class FolderInfo(Struct, frozen=True, kw_only=True):
     """A folder that may be shared with servers; `uri` is empty if it cannot be shared now.
 
-    `source` is where it was configured, `keep` the scope of the user's edit. `why` explains why it is unavailable,
-    `warning` why sharing it is a risk; the fields are those of `host.server_requests.root_list.RootFolder`.
+    `source` is where it was configured, `keep` the scope of the user's edit, "" for none. `why` explains why it is
+    unavailable, `warning` why sharing it is a risk; the fields are those of
+    `host.server_requests.root_list.RootFolder`.
     """
 
     path: str

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class LateParts(NamedTuple):
-    """The parts that are imported and created on first use."""
+    """The parts of the host that are imported and created on first use."""
 
     accounts: "Lazy[Accounts]"
     auto_approval: "Lazy[AutoApproval]"
@@ -39,8 +39,8 @@ class LateParts(NamedTuple):
 class Host:
     """The API of the host, grouped by subject; create one with `bootstrap.build_host`.
 
-    `async with host` opens the root task group and starts nothing; `start()` does. Leaving cancels all tasks, saves the
-    conversation and closes the servers. All methods must be called on the event loop that entered it.
+    `async with host` opens the root task group; `start` then starts the servers. On exit, all tasks are cancelled, the
+    conversation is saved and the servers are closed. All methods must be called on the event loop that entered it.
     """
 
     config: HostConfig

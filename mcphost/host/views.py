@@ -24,8 +24,8 @@ from mcphost.unicode_forms import split_url
 class OutputValidation(Struct, frozen=True):
     """The outcome of checking a result against its tool's output schema.
 
-    `none`: there is no schema; `fits`: the result matches it; `misfit`: it does not; `unchecked`: the check failed.
-    `text` explains a misfit or a failed check.
+    `none`: there is no schema; `fits`: the result matches it; `misfit`: it does not; `unchecked`: it could not be
+    checked. `text` explains the last two.
     """
 
     outcome: Literal["none", "fits", "misfit", "unchecked"] = "none"
@@ -56,8 +56,8 @@ class ServerView(Struct, frozen=True):
 
     `facts` is None until the server is ready; `log` has the newest lines, oldest first. `counts` maps a description of
     unusual messages, such as dropped or refused ones, to their number since the start. `account` is the account in use,
-    `sign_in_status` a sentence on a running sign-in. `quarantined` has the names of changed tools that the user has not
-    accepted. `known_roots` is what the server knows of the user's folders.
+    `sign_in_status` the progress of a sign-in in words. `quarantined` has the names of changed tools that the user has
+    not accepted. `known_roots` is what the server knows of the user's folders.
     """
 
     config: ServerConfig
@@ -122,10 +122,10 @@ def parse_icons(raw: Raw) -> tuple[Icon, ...]:
 
 
 def find_drawable(icons: tuple[Icon, ...], *, dark: bool) -> ImagePart | None:
-    """Return the first icon that can be drawn without a request, or None.
+    """Return the best icon that can be drawn without a request, or None.
 
     The icon must be embedded as a data: URL, and its first bytes must be the declared PNG, JPEG or WebP (2026-07-28,
-    basic#icons). Icons for the light or dark theme come first, then those for any theme.
+    basic#icons). Icons for the theme given by *dark* are preferred, then icons for any theme.
     """
     theme = "dark" if dark else "light"
     order = {theme: 0, None: 1}

@@ -43,7 +43,7 @@ A = TypeVar("A")
 
 
 class AuditSubject(Struct, frozen=True, kw_only=True):
-    """What a decision or an action is about.
+    """The subject of a decision or an action.
 
     `kind` is one of tool, sampling, form, url, process, connection, browser, sign_in, account, trust, roots, skill,
     drift, mode, grant, file, result. `name` is, for example, a tool's name, and `call` the model's id of the tool call.

@@ -127,7 +127,7 @@ def answer_details(question: Question[Any], answer: Any) -> dict[str, Any]:
 
 
 def sent_arguments(question: Question[Any], answer: Any) -> Mapping[str, Any] | None:
-    """Return the data that an answer sends to a server: arguments of a call or content of a form.
+    """Return the arguments of a call or the content of a form, of which a row has the digest.
 
     None if there is none, or if the form may have a secret.
     """

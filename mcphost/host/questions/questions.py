@@ -79,7 +79,7 @@ ResultVerdict = PassResult | PassEditedResult | WithholdResult
 
 
 class ReviewResult(Question[ResultVerdict], frozen=True, kw_only=True):
-    """Question whether the model may receive a result; `parts` is everything that it would receive, in order.
+    """The question of whether the model may receive a result; `parts` is everything that it would receive, in order.
 
     `tool` was called with `arguments`; it is `resources/read` for a resource that the user attached and `load_skill`
     for a skill. `is_error`: the tool reported a failure.
@@ -93,7 +93,7 @@ class ReviewResult(Question[ResultVerdict], frozen=True, kw_only=True):
     is_error: bool = False
 
     def refusal(self) -> ResultVerdict:
-        """Return WithholdResult."""
+        """Return an answer that withholds the result."""
         return WithholdResult()
 
 
@@ -159,11 +159,11 @@ ToolVerdict = AllowOnce | AllowSession | AllowAlways | AllowRule | Deny
 
 
 class ApproveTool(Question[ToolVerdict], frozen=True, kw_only=True):
-    """Question whether a tool call may run; the frontend shows the real names and all arguments.
+    """The question of whether a tool call may run; the frontend shows all arguments.
 
-    `claims` are the tool's annotations, which the server made. `account` is the account that the call uses, "" for
-    none. `folder` is the server's working directory, to which paths in arguments are relative, None if it runs on
-    another machine. `schema` is the tool's input schema for editing the arguments; edits are refused unless `editable`.
+    `claims` are the tool's annotations, which are unverified. `account` is the account that the call uses, "" for none.
+    `folder` is the server's working directory, to which paths in arguments are relative, None if it runs on another
+    machine. `schema` is the tool's input schema for editing the arguments; edits are refused unless `editable`.
     `arguments_error` is the error in edited arguments when the question is repeated. `skill` is the URI of a skill to
     load, "" for a server's tool.
     """
@@ -183,7 +183,7 @@ class ApproveTool(Question[ToolVerdict], frozen=True, kw_only=True):
     skill: str = ""
 
     def refusal(self) -> ToolVerdict:
-        """Return Deny without a reason."""
+        """Return an answer that denies the call."""
         return Deny()
 
 
@@ -202,9 +202,10 @@ class AcceptToolChanges(Struct, frozen=True):
 
 
 class ReviewToolChanges(Question[AcceptToolChanges], frozen=True, kw_only=True):
-    """Question which changes of tools to accept, compared with their last accepted definitions.
+    """The question of which changed tools to accept.
 
-    Until the answer, the tools are quarantined: they are neither offered to the model nor called.
+    They changed since they were first seen or last accepted. Until the answer they are quarantined: neither offered to
+    the model nor called.
     """
 
     KIND: ClassVar[str] = "tools_changed"
@@ -231,7 +232,7 @@ TrustVerdict = TrustOnce | TrustAlways | DoNotTrust
 
 
 class TrustServer(Question[TrustVerdict], frozen=True, kw_only=True):
-    """Question whether to start a server or connect to it; the frontend shows everything untruncated.
+    """The question of whether to start a server or connect to it; the frontend shows everything untruncated.
 
     `file` is the configuration file. `env_names` and `header_names` are the names, `environment` and `headers` the
     values of variables and HTTP headers; `sign_in` has the settings for OAuth. Likely secrets are "[hidden]", with a
@@ -262,18 +263,18 @@ class TrustServer(Question[TrustVerdict], frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
     def refusal(self) -> TrustVerdict:
-        """Return DoNotTrust."""
+        """Return an answer that does not trust the server."""
         return DoNotTrust()
 
 
 class ContinueTurn(Question[bool], frozen=True, kw_only=True):
-    """Question whether to continue a turn that used its limit of tool rounds; True allows as many again."""
+    """The question of whether to continue a turn that used its limit of tool rounds; True allows as many again."""
 
     KIND: ClassVar[str] = "continue_turn"
     rounds: int
 
     def refusal(self) -> bool:
-        """Return False."""
+        """Return False, which ends the turn."""
         return False
 
 
@@ -299,7 +300,7 @@ SamplingVerdict = ApproveUnchanged | EditedRequest | Deny
 
 
 class ReviewSampling(Question[SamplingVerdict], frozen=True, kw_only=True):
-    """Question whether the model may answer a sampling request, which is shown completely in its wire format.
+    """The question of whether the model may answer a sampling request, shown in its wire format.
 
     `messages`, `tools`, `preferences` and `include_context` are from the server. `model` would answer; `label` is its
     display name, and `reason` explains why it was selected from `models`. `max_tokens` limits the output, and `tokens`
@@ -326,7 +327,7 @@ class ReviewSampling(Question[SamplingVerdict], frozen=True, kw_only=True):
     tokens: int = 0
 
     def refusal(self) -> SamplingVerdict:
-        """Return Deny without a reason."""
+        """Return an answer that denies the request."""
         return Deny()
 
 
@@ -340,7 +341,7 @@ ReplyVerdict = ApproveUnchanged | EditedReply | Deny
 
 
 class ReviewReply(Question[ReplyVerdict], frozen=True, kw_only=True):
-    """Question whether a server may receive the model's answer to its sampling request.
+    """The question of whether a server may receive the model's answer to its sampling request.
 
     Tool calls in the answer are run by the server, not by mcphost.
     """
@@ -352,7 +353,7 @@ class ReviewReply(Question[ReplyVerdict], frozen=True, kw_only=True):
     usage: Usage = Usage()
 
     def refusal(self) -> ReplyVerdict:
-        """Return Deny without a reason."""
+        """Return an answer that sends no reply to the server."""
         return Deny()
 
 
@@ -374,7 +375,7 @@ FormVerdict = Accept | Decline | Cancel
 
 
 class FillForm(Question[FormVerdict], frozen=True, kw_only=True):
-    """Question with a form of a server; `message` is the server's text, and `warnings` are from mcphost.
+    """The question with a form of a server; `message` is the server's text, and `warnings` are from mcphost.
 
     All texts of the server must be shown as plain text, so that addresses in them are not clickable.
     """
@@ -385,7 +386,7 @@ class FillForm(Question[FormVerdict], frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
     def refusal(self) -> FormVerdict:
-        """Return Cancel."""
+        """Return an answer that cancels the elicitation."""
         return Cancel()
 
 
@@ -397,10 +398,11 @@ UrlVerdict = AcceptUrl | Decline | Cancel
 
 
 class VisitUrl(Question[UrlVerdict], frozen=True, kw_only=True):
-    """Question whether to open an address for a server; mcphost has not requested anything from it.
+    """The question of whether to open an address for a server.
 
-    `url` is the complete address, and `host` its host. `elicitation` is the server's id of the request (2025-11-25
-    only), else "". `warnings` are sentences on what is unusual about the address.
+    Nothing was requested from the address yet. `url` is the complete address, and `host` its host. `elicitation` is the
+    server's id of the request (2025-11-25 only), else "". `warnings` are sentences on what is unusual about the
+    address.
     """
 
     KIND: ClassVar[str] = "visit_url"
@@ -411,21 +413,22 @@ class VisitUrl(Question[UrlVerdict], frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
     def refusal(self) -> UrlVerdict:
-        """Return Cancel."""
+        """Return an answer that cancels the elicitation."""
         return Cancel()
 
 
 class RetryCall(Question[bool], frozen=True, kw_only=True):
-    """Question whether to repeat a call (True) or to give up, after the user has visited these addresses.
+    """The question of whether to repeat a call after the user has visited these addresses.
 
-    When the server reports that all of them are complete, the question is withdrawn and the call repeated.
+    False gives up the call. When the server reports that the user has completed all of them, the question is withdrawn
+    and the call repeated.
     """
 
     KIND: ClassVar[str] = "retry_call"
     urls: tuple[str, ...]
 
     def refusal(self) -> bool:
-        """Return False."""
+        """Return False, which gives up the call."""
         return False
 
 
@@ -468,7 +471,7 @@ class RequestingServer(Struct, frozen=True, kw_only=True):
 
 
 class ShareRoots(Question[RootsVerdict], frozen=True, kw_only=True):
-    """Question whether a server may receive the paths of the user's folders; it does not receive their content.
+    """The question of whether a server may receive the paths of the user's folders, not their content.
 
     `gone` are the configured folders that cannot be read now and are omitted. For each of `roots`, `origins` has its
     source and `warnings` a sentence on the risk of sharing it, or "". If several servers wait, they are in `askers` and
@@ -483,7 +486,7 @@ class ShareRoots(Question[RootsVerdict], frozen=True, kw_only=True):
     askers: tuple[RequestingServer, ...] = ()
 
     def refusal(self) -> RootsVerdict:
-        """Return DoNotShare."""
+        """Return an answer that shares no folder."""
         return DoNotShare()
 
 

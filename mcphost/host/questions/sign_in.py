@@ -51,7 +51,7 @@ ClientVerdict = EnteredClient | DeclineClient
 
 
 class EnterClientId(Question[ClientVerdict], frozen=True, kw_only=True):
-    """Question for a client id at *issuer*, an authorization server without dynamic client registration.
+    """The request for a client id at *issuer*, an authorization server without dynamic client registration.
 
     The user registers mcphost there with `redirect_uri`. `note` says why the question is asked.
     """
@@ -62,7 +62,7 @@ class EnterClientId(Question[ClientVerdict], frozen=True, kw_only=True):
     note: str = ""
 
     def refusal(self) -> ClientVerdict:
-        """Return DeclineClient."""
+        """Return an answer that ends the sign-in."""
         return DeclineClient()
 
 
@@ -91,7 +91,7 @@ SignInVerdict = OpenInBrowser | PastedRedirect | SwitchSignInMethod | DeclineSig
 
 
 class SignInQuestion(Question[SignInVerdict], frozen=True, kw_only=True):
-    """Question whether to sign in at *issuer*: `url` is the address to open, and `host` its host.
+    """The question of whether to sign in at *issuer*: `url` is the address to open, and `host` its host.
 
     `note` says why the question is repeated. The question is withdrawn when the sign-in completes, or after `seconds`
     from `asked_at`, a time of the monotonic clock. `browser` is False if mcphost cannot open a browser.
@@ -120,7 +120,7 @@ class SignInQuestion(Question[SignInVerdict], frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
     def refusal(self) -> SignInVerdict:
-        """Return DeclineSignIn."""
+        """Return an answer that declines to sign in."""
         return DeclineSignIn()
 
 
@@ -129,10 +129,7 @@ OpenUrl = Callable[[str], Awaitable[bool]]
 
 
 class SignInPrompts:
-    """Asks the questions of a sign-in through the frontend, and opens the browser.
-
-    This is what `auth.authorization_flow` needs to reach the user.
-    """
+    """Prompts of `auth.authorization_flow` during a sign-in, through the frontend and the browser."""
 
     def __init__(
         self,
@@ -259,7 +256,7 @@ SecretStorageVerdict = KeepInMemory | KeepInPlainFile | KeepInEncryptedFile
 
 
 class ChooseSecretStorage(Question[SecretStorageVerdict], frozen=True, kw_only=True):
-    """Question where to store the sign-ins of `servers`, because no keyring can be used (`reason`).
+    """The question of where to store the sign-ins of `servers`, because no keyring can be used (`reason`).
 
     The sign-ins are in use already. `is_new`: the encrypted file does not exist yet, so the user chooses a passphrase.
     `note` says why the question is repeated.
@@ -274,7 +271,7 @@ class ChooseSecretStorage(Question[SecretStorageVerdict], frozen=True, kw_only=T
     note: str = ""
 
     def refusal(self) -> SecretStorageVerdict:
-        """Return KeepInMemory."""
+        """Return an answer that keeps the sign-ins in memory."""
         return KeepInMemory()
 
 
@@ -295,7 +292,7 @@ UnlockVerdict = EnterPassphrase | LeaveLocked
 
 
 class UnlockSecrets(Question[UnlockVerdict], frozen=True, kw_only=True):
-    """Question for the passphrase of the encrypted file of sign-ins, asked once in a run.
+    """The request for the passphrase of the encrypted file of sign-ins, made once in a run.
 
     `note` says why the question is repeated.
     """
@@ -305,7 +302,7 @@ class UnlockSecrets(Question[UnlockVerdict], frozen=True, kw_only=True):
     note: str = ""
 
     def refusal(self) -> UnlockVerdict:
-        """Return LeaveLocked."""
+        """Return an answer that leaves the file locked."""
         return LeaveLocked()
 
 
@@ -313,7 +310,7 @@ StorageChoice = tuple[str, str]
 
 
 class SecretStoragePrompts:
-    """Asks through the frontend where to store sign-ins, and for the passphrase of an encrypted file.
+    """Prompts about the storage of sign-ins, shown through the frontend.
 
     If the user refuses, sign-ins stay in memory for this run, or the encrypted file stays locked.
     """

@@ -60,8 +60,8 @@ class ResultTool:
     async def store(self, rendered: RenderedResult) -> tuple[RenderedResult, str]:
         """Store a result that is too big for the model; return it and the path of its file.
 
-        The path is "" if the result is not too big, or if it could not be stored; a note in the result then says so.
-        Never raises.
+        The path is "" for a smaller result. It is also "" if the result cannot be stored, and a note in the returned
+        result then says so. Never raises.
         """
         if not rendered.is_too_big:
             return rendered, ""
@@ -146,7 +146,7 @@ _LOAD_SKILL_SPEC = ToolSpec(
 
 
 def skills_prompt(offered: Iterable[tuple[str, Sequence[Skill]]]) -> str:
-    """Return the part of the system prompt that lists at most 50 skills, given by server; "" if there are none."""
+    """Return the part of the system prompt that lists the servers' skills, at most 50; "" if there are none."""
     entries = [(server, skill) for server, skills in offered for skill in skills]
     if not entries:
         return ""
@@ -319,7 +319,7 @@ def _heading(content: SkillContent) -> str:
 
 
 class BuiltinTools:
-    """The host's own tools: those that are offered at the moment, and their calls."""
+    """The host's own tools, `load_skill` and `read_result`."""
 
     def __init__(
         self,

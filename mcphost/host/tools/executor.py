@@ -63,7 +63,7 @@ class GrantRevoked(ToolChanged):
 
 
 class ToolExecutor:
-    """Sends approved calls to servers and follows each one to its end."""
+    """Executor that sends approved calls to servers and follows each one to its end."""
 
     def __init__(
         self,
@@ -167,7 +167,7 @@ class _PendingCall:
         self._progress = ProgressTracker(call, offered.connection.config.name)
 
     def on_notification(self, notification: Notification) -> None:
-        """Publish progress, log messages, and store the status of the call's task."""
+        """Publish progress, forward log messages, and record the status of the call's task."""
         event = self._progress.to_event(notification)
         if event is not None:
             self._events.publish(event)

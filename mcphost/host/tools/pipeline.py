@@ -38,7 +38,7 @@ from mcphost.llm.messages import ToolUsePart
 
 
 class ToolPipeline:
-    """Runs the tool calls that the model proposes, a limited number of them concurrently."""
+    """Pipeline for the tool calls that the model proposes, a limited number of them concurrently."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class ToolPipeline:
     async def _authorize(
         self, call: ProposedCall, offered: OfferedTool, arguments: dict[str, Any], *, has_changed: bool
     ) -> tuple[OfferedTool, Approval]:
-        """Validate the arguments and ask for approval; do both again after an edit that is invalid.
+        """Validate the arguments and ask for approval; ask again if the user's edits are invalid.
 
         Return the tool as listed now and the approval. Raises ToolFailure if the call must not run.
         """

@@ -28,7 +28,7 @@ class ProposedCall(Struct, frozen=True):
 
 
 class ResultPresenter:
-    """Converts the result of a call into what the model receives."""
+    """Converter of the result of a call into what the model receives."""
 
     def __init__(self, reviewer: ResultReviewer, result_tool: ResultTool) -> None:
         self._reviewer = reviewer

@@ -48,7 +48,7 @@ class ReviewOutcome(Struct, frozen=True):
 
 
 class ResultReviewer:
-    """Asks the user to review results; a result without the user's consent is withheld from the model."""
+    """Reviewer that asks the user about results; without consent, a result is withheld from the model."""
 
     def __init__(
         self, frontend: Frontend, audit: AuditLog, events: EventBus, servers: Servers, matcher: RuleMatcher,

@@ -29,9 +29,9 @@ class ArgumentValidator:
         self._validator = validator
 
     async def validate(self, offered: OfferedTool, arguments: dict[str, Any]) -> SchemaErrors:
-        """Return the errors in the arguments; none if they are valid, or if the check itself failed.
+        """Return the errors in the arguments; none if they are valid or cannot be checked.
 
-        A failed check is logged as a warning of the server.
+        If they cannot be checked, a warning is logged for the server.
         """
         tool = offered.definition.tool
         verdict = await self._validator.validate(tool.input_schema, arguments)
@@ -48,7 +48,7 @@ async def validate_output(
 ) -> OutputValidation:
     """Validate a result against its tool's output schema (server/tools#output-schema).
 
-    An error result need not match. If the check itself fails, the outcome is `unchecked`, not `misfit`.
+    An error result need not match. If the result cannot be checked, the outcome is `unchecked`, not `misfit`.
     """
     if result.is_error or not revision.has_output_schemas:
         return OutputValidation()
