@@ -106,7 +106,7 @@ _TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 class RetryPolicy:
-    """Retry policy of one request: waits for a busy server, and repeats list requests after network problems.
+    """Retry policy of one request: waits for a busy server, and repeats list requests after transient errors.
 
     *warn* receives a message for each delay that the server demands, *on_notification* its countdown as progress.
     """

@@ -115,7 +115,7 @@ class Session(Protocol):
         ...
 
     async def notify(self, notification: Notification) -> None:
-        """Send a notification, unless the server's revision has no such notification."""
+        """Send a notification if the era and the declared capabilities allow it; else do nothing."""
         ...
 
     @property
@@ -159,7 +159,7 @@ class RequestHandler(Protocol):
     async def answer(self, request: ServerRequest, context: ServerRequestContext) -> ClientResult:
         """Return the result for the server, or a ServerRequestRejection to send an error.
 
-        Cancelled when the server cancels the request or the connection ends.
+        Cancelled when the server cancels the request, the connection ends or, in the stateless era, the call ends.
         """
         ...
 

@@ -157,7 +157,8 @@ class TaskPoller:
     async def poll(self) -> None:
         """Request the task's state with tasks/get.
 
-        A failed request is repeated at the next poll, at most three times in a row; then its error is raised.
+        A failed request is repeated at the next poll, at most three times in a row; then its error is raised. Raises
+        RequestRefused if the server does not know the task.
         """
         try:
             task = decode(await self._send(GetTask(self.task_id)), Task, "result of tasks/get")
@@ -271,9 +272,10 @@ class TaskRegistry:
         self.by_id: dict[str, TaskPoller] = {}
 
     async def track(self, poller: TaskPoller, run: Callable[[], Awaitable[Raw]]) -> Raw:
-        """Register a task, await *run* and return its result; if that is cancelled or fails, cancel the task.
+        """Register a task, await *run* and return its result; cancel the task if *run* is cancelled or fails.
 
-        Raises MalformedMessage if a task with the same id is running.
+        The task is not cancelled if the server refused a request or the connection was lost. Raises MalformedMessage if
+        a task with the same id is running.
         """
         if poller.task_id in self.by_id:
             raise MalformedMessage(f"The server {self._server!r} gave two tasks the same id.", server=self._server)

@@ -65,8 +65,8 @@ class ToolToggled(HostEvent, frozen=True, tag="tool_switched"):
 class AutoApprovalChanged(HostEvent, frozen=True, tag="autonomy", kw_only=True):
     """The auto-approve mode was turned on or off, or approved a call; `why` is the reason it was turned off.
 
-    While it is on, `tools` and `servers` are covered by it, and `calls_left`, `seconds_left` and `tokens_left` remain
-    of the budget; `calls` is the number of calls in the whole budget.
+    While it is on, it covers this number of `tools` of these `servers`, and `calls_left`, `seconds_left` and
+    `tokens_left` remain of the budget; `calls` is the number of calls in the whole budget.
     """
 
     on: bool
@@ -200,9 +200,10 @@ class ToolProposed(HostEvent, frozen=True, tag="tool_proposed"):
 
 
 class ToolStarted(HostEvent, frozen=True, tag="tool_started"):
-    """An approved call was sent with these arguments; `by` is what approved it: once, session, always, rule or user.
+    """An approved call was sent with these arguments; `by` is the `source` of its Approval.
 
-    `by` "earlier" means that an earlier run sent the call, and its unfinished task is now followed again.
+    `by` is "user" for a call that the user made without the model. "earlier" means that an earlier run sent the call,
+    and its unfinished task is now followed again.
     """
 
     call: str
@@ -223,7 +224,7 @@ class ToolProgress(HostEvent, frozen=True, tag="progress"):
 
 
 class ToolFinished(HostEvent, frozen=True, tag="tool_finished"):
-    """A call ended; `text` is its result as shown to the user, truncated if it is long; `seconds` is its duration.
+    """A call ended; `text` is its result as text for the user, `seconds` its duration.
 
     `stored_file` is the file with the whole result if the model received only the beginning, else "". `images` are the
     images whose bytes were verified and which fit into the size limit.

@@ -83,7 +83,7 @@ def validate_content(fields: tuple[Field, ...], content: dict[str, Any]) -> dict
 def is_empty(field: Field, value: Any) -> bool:
     """Return whether a field with this value is omitted from the content.
 
-    An empty text is a value, unless the field requires a minimum length or a format.
+    None omits the field. An empty text omits an optional field that has a minimum length or a format.
     """
     match field.kind:
         case "text":
