@@ -1,0 +1,219 @@
+"""Conversion of one server's entry of another host to an entry of `mcp.json`."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, cast
+
+from mcphost.sanitize import sanitize
+from mcphost.serialization import Struct
+
+MAX_ENTRY_VALUES = 500
+_NAME = "[A-Za-z_][A-Za-z0-9_]*"
+
+
+class UnusableEntry(Exception):
+    """An entry that cannot be imported; the message says why, as a sentence."""
+
+
+class VariableSyntax(NamedTuple):
+    """How a host writes references to environment variables in its files."""
+
+    pattern: re.Pattern[str]
+    """Matches a reference; group 1 is the variable, group 2, if any, the default."""
+
+
+SHELL = VariableSyntax(re.compile(rf"\$\{{({_NAME})(?::-([^}}]{{0,1000}}))?\}}"))
+"""`${NAME}` and `${NAME:-default}`: Claude Code, oterm."""
+
+BARE_SHELL = VariableSyntax(re.compile(rf"\$(?:\{{)?({_NAME})(?::-([^}}]{{0,1000}}))?(?:(?<=\w)\}}|(?!\w))"))
+"""`$NAME`, `${NAME}` and `${NAME:-default}`: Gemini CLI."""
+
+PREFIXED = VariableSyntax(re.compile(rf"\$\{{env:({_NAME})\}}"))
+"""`${env:NAME}`: VS Code, Cursor, Windsurf."""
+
+BRACED = VariableSyntax(re.compile(rf"\{{env:({_NAME})\}}"))
+"""`{env:NAME}`: opencode."""
+
+NONE = VariableSyntax(re.compile(r"(?!)"))
+"""No references: Claude Desktop, Cline, Zed, goose, Codex."""
+
+_UNFILLED = re.compile(r"\$\{(?!env:|keyring:)[^}]{0,200}\}|\{file:[^}]{0,200}\}")
+
+
+class ForeignServer(Struct, frozen=True, kw_only=True):
+    """A server found in another host's file.
+
+    `entry` is the converted one, empty if `problem` says why it cannot be used. `notes` are sentences about what the
+    user should know, such as settings that mcphost has no counterpart of.
+    """
+
+    name: str
+    host: str
+    """Title of the host, for example "Claude Desktop"."""
+
+    file: str
+    entry: dict[str, Any] = {}  # noqa: RUF012 - msgspec copies mutable defaults
+    problem: str = ""
+    notes: tuple[str, ...] = ()
+    is_disabled: bool = False
+
+
+Convert = Callable[[Mapping[str, Any], VariableSyntax], dict[str, Any]]
+
+
+def convert_common(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
+    """Convert the form that most hosts share: `command`, `args`, `env`, `cwd`, `url`, `headers`, `type`.
+
+    Also reads `serverUrl` (Windsurf), `httpUrl` (Gemini CLI) and `disabled`. Raises UnusableEntry.
+    """
+    http_url = _text(entry, "httpUrl") or _text(entry, "serverUrl")
+    url = http_url or _text(entry, "url")
+    if command := _text(entry, "command"):
+        return _stdio(command, _texts(entry, "args"), _pairs(entry, "env"), _text(entry, "cwd"), syntax)
+    if not url:
+        raise UnusableEntry("It has neither a command nor a URL.")
+    transport = _text(entry, "type") or _text(entry, "transport")
+    return _remote(url, _pairs(entry, "headers"), "sse" if transport == "sse" else "", syntax)
+
+
+def convert_gemini(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
+    """Convert an entry of Gemini CLI, whose `url` means HTTP+SSE and `httpUrl` Streamable HTTP."""
+    converted = convert_common(entry, syntax)
+    if "url" in converted and not _text(entry, "httpUrl") and _text(entry, "type") != "http":
+        converted["type"] = "sse"
+    excluded = _texts(entry, "excludeTools")
+    return {**converted, "disabledTools": excluded} if excluded else converted
+
+
+def convert_codex(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
+    """Convert a table `[mcp_servers.NAME]` of Codex."""
+    if command := _text(entry, "command"):
+        env = {**_pairs(entry, "env"), **{name: f"${{env:{name}}}" for name in _texts(entry, "env_vars")}}
+        converted = _stdio(command, _texts(entry, "args"), env, _text(entry, "cwd"), syntax)
+    else:
+        headers = _pairs(entry, "http_headers")
+        headers |= {name: f"${{env:{variable}}}" for name, variable in _pairs(entry, "env_http_headers").items()}
+        if variable := _text(entry, "bearer_token_env_var"):
+            headers["Authorization"] = f"Bearer ${{env:{variable}}}"
+        url = _text(entry, "url")
+        if not url:
+            raise UnusableEntry("It has neither a command nor a URL.")
+        converted = _remote(url, headers, "", syntax)
+    disabled = _texts(entry, "disabled_tools")
+    return {**converted, "disabledTools": disabled} if disabled else converted
+
+
+def convert_zed(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
+    """Convert an entry of Zed's `context_servers`, in which `command` may be an object."""
+    if entry.get("source") == "extension" or ("settings" in entry and "command" not in entry and "url" not in entry):
+        raise UnusableEntry("It belongs to an extension of Zed, which brings its own program.")
+    command = entry.get("command")
+    if isinstance(command, dict):
+        members = cast("dict[str, Any]", command)
+        return _stdio(_text(members, "path"), _texts(members, "args"), _pairs(members, "env"), "", syntax)
+    return convert_common(entry, syntax)
+
+
+def convert_goose(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
+    """Convert an entry of goose's `extensions`."""
+    kind = _text(entry, "type")
+    if kind == "stdio":
+        secrets = {name: f"${{env:{name}}}" for name in _texts(entry, "env_keys")}
+        return _stdio(_text(entry, "cmd"), _texts(entry, "args"), {**secrets, **_pairs(entry, "envs")}, "", syntax)
+    if kind in ("sse", "streamable_http"):
+        return _remote(_text(entry, "uri"), _pairs(entry, "headers"), "sse" if kind == "sse" else "", syntax)
+    raise UnusableEntry(f"It is built into goose (type {sanitize(kind[:40], keep_newlines=False)!r}).")
+
+
+def convert_opencode(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
+    """Convert an entry of opencode's `mcp`, whose `command` is a list."""
+    if _text(entry, "type") == "remote" or "url" in entry:
+        return _remote(_text(entry, "url"), _pairs(entry, "headers"), "", syntax)
+    command = _texts(entry, "command")
+    if not command:
+        raise UnusableEntry("It has neither a command nor a URL.")
+    return _stdio(command[0], command[1:], _pairs(entry, "environment"), _text(entry, "cwd"), syntax)
+
+
+def is_entry_disabled(entry: Mapping[str, Any]) -> bool:
+    """Return whether the other host does not start the server."""
+    return entry.get("disabled") is True or entry.get("enabled") is False
+
+
+def unfilled_references(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the references of a converted entry that mcphost does not fill in."""
+    texts = [str(entry.get("command", "")), str(entry.get("url", "")), *cast("list[str]", entry.get("args", []))]
+    for key in ("env", "headers"):
+        texts += cast("dict[str, str]", entry.get(key, {})).values()
+    found = (match.group() for text in texts for match in _UNFILLED.finditer(text))
+    return tuple(dict.fromkeys(sanitize(reference, keep_newlines=False) for reference in found))
+
+
+def _stdio(command: str, args: list[str], env: dict[str, str], cwd: str, syntax: VariableSyntax) -> dict[str, Any]:
+    if not command:
+        raise UnusableEntry("It has no command.")
+    converted: dict[str, Any] = {"command": _convert_references(command, syntax)}
+    if args:
+        converted["args"] = [_convert_references(argument, syntax) for argument in args]
+    if env:
+        converted["env"] = {name: _convert_references(value, syntax) for name, value in env.items()}
+    if cwd:
+        converted["cwd"] = _convert_references(cwd, syntax)
+    return converted
+
+
+def _remote(url: str, headers: dict[str, str], transport: str, syntax: VariableSyntax) -> dict[str, Any]:
+    if not url:
+        raise UnusableEntry("It has no URL.")
+    converted: dict[str, Any] = {"url": _convert_references(url, syntax)}
+    if transport:
+        converted["type"] = transport
+    if headers:
+        converted["headers"] = {name: _convert_references(value, syntax) for name, value in headers.items()}
+    return converted
+
+
+def _convert_references(text: str, syntax: VariableSyntax) -> str:
+    """Return the text with the host's references in mcphost's form, `${env:NAME}` or `${env:NAME:-default}`."""
+
+    def convert(match: re.Match[str]) -> str:
+        default = match[2] if match.re.groups > 1 else None
+        return f"${{env:{match[1]}}}" if default is None else f"${{env:{match[1]}:-{default}}}"
+
+    return syntax.pattern.sub(convert, text)
+
+
+def _text(entry: Mapping[str, Any], key: str) -> str:
+    value = entry.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise UnusableEntry(f'Its "{key}" is not text.')
+    return value.strip() if key in ("command", "url", "httpUrl", "serverUrl", "cmd", "uri") else value
+
+
+def _texts(entry: Mapping[str, Any], key: str) -> list[str]:
+    value = entry.get(key)
+    if value is None:
+        return []
+    items = cast("list[Any]", value) if isinstance(value, list) else None
+    if items is None or len(items) > MAX_ENTRY_VALUES or not all(isinstance(item, str) for item in items):
+        raise UnusableEntry(f'Its "{key}" is not a list of at most {MAX_ENTRY_VALUES} texts.')
+    return list(items)
+
+
+def _pairs(entry: Mapping[str, Any], key: str) -> dict[str, str]:
+    value = entry.get(key)
+    if value is None:
+        return {}
+    members = cast("dict[Any, Any]", value) if isinstance(value, dict) else None
+    if members is None or len(members) > MAX_ENTRY_VALUES:
+        raise UnusableEntry(f'Its "{key}" is not an object with at most {MAX_ENTRY_VALUES} members.')
+    pairs: dict[str, str] = {}
+    for name, member in members.items():
+        if isinstance(member, bool | int | float):
+            member = str(member).lower() if isinstance(member, bool) else str(member)  # noqa: PLW2901
+        if not isinstance(name, str) or not isinstance(member, str):
+            raise UnusableEntry(f'A value of its "{key}" is not text.')
+        pairs[name] = member
+    return pairs

@@ -1,0 +1,281 @@
+"""Other MCP hosts: where each keeps its servers, and which of them are found on this machine.
+
+Nothing is started or written. Sources: the documentation of each host, as named at each of HOSTS.
+"""
+
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import yaml
+
+from mcphost.config.foreign.entries import (
+    BARE_SHELL,
+    BRACED,
+    NONE,
+    PREFIXED,
+    SHELL,
+    Convert,
+    ForeignServer,
+    UnusableEntry,
+    VariableSyntax,
+    convert_codex,
+    convert_common,
+    convert_gemini,
+    convert_goose,
+    convert_opencode,
+    convert_zed,
+    is_entry_disabled,
+    unfilled_references,
+)
+from mcphost.config.json_files import decode_text, parse_json, read_bytes
+from mcphost.errors import ConfigError
+from mcphost.sanitize import sanitize
+
+MAX_FILE_BYTES = 5_000_000
+"""Bytes; Claude Code keeps its history in the same file."""
+
+MAX_SERVERS_OF_FILE = 200
+_MAX_NAME_LENGTH = 128
+
+
+class Places(NamedTuple):
+    """The folders that files of other hosts are in; their names are used in HostFormat.files."""
+
+    home: str
+    folder: str
+    """The folder mcphost was started in."""
+
+    config: str
+    """`~/.config` or `$XDG_CONFIG_HOME` on Linux, `~/Library/Application Support` on macOS."""
+
+    data: str
+    """`~/.local/share` or `$XDG_DATA_HOME` on Linux, `~/Library/Application Support` on macOS."""
+
+    xdg_config: str
+    """`~/.config` or `$XDG_CONFIG_HOME`, for programs that use it on macOS too."""
+
+    claude: str
+    """The folder of `.claude.json`: the home folder or `$CLAUDE_CONFIG_DIR`."""
+
+    codex: str
+    """`~/.codex` or `$CODEX_HOME`."""
+
+
+class HostFormat(NamedTuple):
+    """A host: its id for the command line, its title, and how its files are found and read."""
+
+    id: str
+    title: str
+    files: tuple[str, ...]
+    """Paths with the fields of Places in braces."""
+
+    keys: tuple[tuple[str, ...], ...] = (("mcpServers",),)
+    """Paths of keys that may lead to the object of servers; the first that is found counts."""
+
+    convert: Convert = convert_common
+    syntax: VariableSyntax = NONE
+
+    def find_files(self, places: Places) -> list[Path]:
+        """Return the paths where the host's files would be."""
+        return [Path(template.format(**places._asdict())) for template in self.files]
+
+
+_VSCODE_FOLDERS = tuple(f"{{config}}/{name}/User" for name in ("Code", "Code - Insiders", "VSCodium"))
+
+HOSTS: tuple[HostFormat, ...] = (
+    # https://modelcontextprotocol.io/docs/develop/connect-local-servers
+    HostFormat("claude-desktop", "Claude Desktop", ("{config}/Claude/claude_desktop_config.json",)),
+    # https://code.claude.com/docs/en/mcp
+    HostFormat("claude-code", "Claude Code", ("{claude}/.claude.json",), syntax=SHELL),
+    # https://cursor.com/docs/context/mcp
+    HostFormat("cursor", "Cursor", ("{home}/.cursor/mcp.json", "{folder}/.cursor/mcp.json"), syntax=PREFIXED),
+    # https://code.visualstudio.com/docs/copilot/customization/mcp-servers
+    HostFormat(
+        "vscode",
+        "VS Code",
+        (*(f"{folder}/mcp.json" for folder in _VSCODE_FOLDERS), "{folder}/.vscode/mcp.json"),
+        (("servers",), ("mcp", "servers")),
+        syntax=PREFIXED,
+    ),
+    # https://docs.cline.bot/mcp/configuring-mcp-servers
+    HostFormat(
+        "cline",
+        "Cline",
+        (
+            *(
+                f"{folder}/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"
+                for folder in _VSCODE_FOLDERS
+            ),
+            "{home}/.cline/data/settings/cline_mcp_settings.json",
+        ),
+    ),
+    # https://docs.windsurf.com/windsurf/cascade/mcp
+    HostFormat("windsurf", "Windsurf", ("{home}/.codeium/windsurf/mcp_config.json",), syntax=PREFIXED),
+    # https://geminicli.com/docs/tools/mcp-server
+    HostFormat(
+        "gemini-cli",
+        "Gemini CLI",
+        ("{home}/.gemini/settings.json", "{folder}/.gemini/settings.json"),
+        convert=convert_gemini,
+        syntax=BARE_SHELL,
+    ),
+    # https://developers.openai.com/codex/mcp
+    HostFormat("codex", "Codex", ("{codex}/config.toml",), (("mcp_servers",),), convert_codex),
+    # https://zed.dev/docs/ai/mcp
+    HostFormat(
+        "zed",
+        "Zed",
+        ("{xdg_config}/zed/settings.json", "{folder}/.zed/settings.json"),
+        (("context_servers",),),
+        convert_zed,
+    ),
+    # https://block.github.io/goose/docs/guides/config-files
+    HostFormat("goose", "goose", ("{xdg_config}/goose/config.yaml",), (("extensions",),), convert_goose),
+    # https://opencode.ai/docs/mcp-servers
+    HostFormat(
+        "opencode",
+        "opencode",
+        tuple(
+            f"{folder}/{name}"
+            for folder in ("{xdg_config}/opencode", "{folder}")
+            for name in ("opencode.json", "opencode.jsonc")
+        ),
+        (("mcp",),),
+        convert_opencode,
+        BRACED,
+    ),
+    # https://ggozad.github.io/oterm/mcp
+    HostFormat("oterm", "oterm", ("{data}/oterm/config.json",), syntax=SHELL),
+)
+"""The known hosts, in the order in which they are shown."""
+
+
+def find_places(home: Path, folder: Path, environ: Mapping[str, str], platform: str = sys.platform) -> Places:
+    """Return the folders of this platform; *folder* is the one mcphost was started in."""
+    xdg_config = environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
+    config, data = xdg_config, environ.get("XDG_DATA_HOME") or f"{home}/.local/share"
+    if platform == "darwin":
+        config = data = f"{home}/Library/Application Support"
+    return Places(
+        home=str(home),
+        folder=str(folder),
+        config=config,
+        data=data,
+        xdg_config=xdg_config,
+        claude=environ.get("CLAUDE_CONFIG_DIR") or str(home),
+        codex=environ.get("CODEX_HOME") or f"{home}/.codex",
+    )
+
+
+def find_host(host_id: str) -> HostFormat | None:
+    """Return the host with this id."""
+    return next((host for host in HOSTS if host.id == host_id), None)
+
+
+def find_foreign_servers(places: Places, hosts: Iterable[HostFormat] = HOSTS) -> tuple[ForeignServer, ...]:
+    """Return the servers in the files of other hosts, also those that cannot be used, in the order of the hosts.
+
+    A file that cannot be read is one entry with a `problem` and without a name. The files are read; nothing is started.
+    """
+    return tuple(
+        server for host in hosts for file in host.find_files(places) for server in read_host_file(host, file, places)
+    )
+
+
+def read_host_file(host: HostFormat, file: Path, places: Places) -> Iterator[ForeignServer]:
+    """Yield the servers in one file of a host; nothing if there is no file."""
+    try:
+        document = _parse_file(file)
+    except FileNotFoundError:
+        return
+    except ConfigError as error:
+        yield ForeignServer(name="", host=host.title, file=str(file), problem=str(error))
+        return
+    entries: dict[str, Any] = {}
+    if host.id == "claude-code":
+        project = _get(document, ("projects", places.folder, "mcpServers"))
+        entries |= cast("dict[str, Any]", project) if isinstance(project, dict) else {}
+    candidates = (_get(document, keys) for keys in host.keys)
+    common = next((cast("dict[str, Any]", found) for found in candidates if isinstance(found, dict)), entries)
+    entries = {**common, **entries}
+    for name, entry in list(entries.items())[:MAX_SERVERS_OF_FILE]:
+        yield _convert(host, str(file), name, entry)
+
+
+def guess_host(file: Path, document: Any) -> HostFormat:
+    """Return the host whose form a file has, by its name and its keys; Claude Desktop's if nothing else fits."""
+    names = {"config.toml": "codex", "config.yaml": "goose", "opencode.json": "opencode", "opencode.jsonc": "opencode"}
+    by_name = find_host(names.get(file.name, ""))
+    fitting = [host for host in HOSTS if any(isinstance(_get(document, keys), dict) for keys in host.keys)]
+    if by_name is not None and by_name in fitting:
+        return by_name
+    parent = file.parent.name
+    by_folder = find_host({".cursor": "cursor", ".vscode": "vscode", ".gemini": "gemini-cli"}.get(parent, ""))
+    return by_folder or (fitting[0] if fitting else HOSTS[0])
+
+
+def read_named_file(file: Path, places: Places) -> tuple[ForeignServer, ...]:
+    """Return the servers in a file that the user named. Raises ConfigError if it is unreadable or has no servers."""
+    try:
+        document = _parse_file(file)
+    except FileNotFoundError as error:
+        raise ConfigError(f"{file} does not exist.", "Check the name.") from error
+    servers = tuple(read_host_file(guess_host(file, document), file, places))
+    if not servers:
+        raise ConfigError(f"{file} has no servers.", "Is it the right file?")
+    return servers
+
+
+def _convert(host: HostFormat, file: str, name: str, entry: Any) -> ForeignServer:
+    shown = sanitize(name[:_MAX_NAME_LENGTH], keep_newlines=False)
+    try:
+        if not isinstance(entry, dict):
+            raise UnusableEntry("Its entry is not an object.")
+        members = cast("dict[str, Any]", entry)
+        converted = host.convert(members, host.syntax)
+    except UnusableEntry as reason:
+        return ForeignServer(name=shown, host=host.title, file=file, problem=str(reason))
+    notes = [f"mcphost does not fill in {reference}." for reference in unfilled_references(converted)]
+    if members.get("envFile"):
+        notes.append("Its variables are in a file (envFile), which is not read.")
+    return ForeignServer(
+        name=shown, host=host.title, file=file, entry=converted, notes=tuple(notes),
+        is_disabled=is_entry_disabled(members),
+    )  # fmt: skip
+
+
+def _parse_file(file: Path) -> Any:
+    """Return the content of a JSON, TOML or YAML file. Raises FileNotFoundError or ConfigError."""
+    text = decode_text(read_bytes(file, MAX_FILE_BYTES), str(file))
+    if not text.strip():
+        return {}
+    if file.suffix == ".toml":
+        try:
+            return tomllib.loads(text)
+        except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
+            raise ConfigError(f"{file} is not valid TOML: {str(error)[:200]}.") from error
+    if file.suffix in (".yaml", ".yml"):
+        return _parse_yaml(text, file)
+    return parse_json(text, str(file))
+
+
+def _parse_yaml(text: str, file: Path) -> Any:
+    """Return the value of a YAML file without aliases: a few of them make a small file a huge value."""
+    events = cast("Any", yaml).parse(text, yaml.SafeLoader)
+    try:
+        if any(isinstance(event, yaml.AliasEvent) for event in events):
+            raise ConfigError(f"{file} has YAML aliases, which are not supported.")
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise ConfigError(f"{file} is not valid YAML.") from error
+
+
+def _get(document: Any, keys: Iterable[str]) -> Any:
+    for key in keys:
+        if not isinstance(document, dict):
+            return None
+        document = cast("dict[str, Any]", document).get(key)
+    return document

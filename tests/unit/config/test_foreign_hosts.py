@@ -1,0 +1,283 @@
+"""Servers of other hosts: files in the form that each host documents become entries that mcphost loads."""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from mcphost.config.foreign.entries import ForeignServer
+from mcphost.config.foreign.hosts import HOSTS, Places, find_foreign_servers, find_places, read_named_file
+from mcphost.config.mcp_json import parse_servers
+from mcphost.errors import ConfigError
+
+STDIO = {"command": "npx", "args": ["-y", "pkg"], "env": {"MODE": "fast"}}
+TOKEN = {"Authorization": "Bearer ${env:TOKEN}"}
+
+
+class Case(NamedTuple):
+    """A file of a host: its path below the home folder, its content, and the entries expected of it."""
+
+    path: str
+    content: Any
+    entries: dict[str, dict[str, Any]]
+
+
+CASES: dict[str, Case] = {
+    "claude-desktop": Case(
+        ".config/Claude/claude_desktop_config.json",
+        {"globalShortcut": "", "mcpServers": {"a": STDIO}},
+        {"a": STDIO},
+    ),
+    "claude-code": Case(
+        ".claude.json",
+        {
+            "numStartups": 3,
+            "mcpServers": {
+                "a": {"type": "stdio", **STDIO, "env": {"KEY": "${KEY}", "MODE": "${MODE:-fast}"}},
+                "b": {"type": "http", "url": "https://b.example/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"}},
+                "c": {"type": "sse", "url": "https://c.example/sse"},
+            },
+            "projects": {"FOLDER": {"mcpServers": {"mine": {"command": "mine"}}}, "/other": {"mcpServers": {"x": {}}}},
+        },
+        {
+            "a": {**STDIO, "env": {"KEY": "${env:KEY}", "MODE": "${env:MODE:-fast}"}},
+            "b": {"url": "https://b.example/mcp", "headers": TOKEN},
+            "c": {"url": "https://c.example/sse", "type": "sse"},
+            "mine": {"command": "mine"},
+        },
+    ),
+    "cursor": Case(
+        ".cursor/mcp.json",
+        {"mcpServers": {"a": {**STDIO, "env": {"KEY": "${env:KEY}"}}, "b": {"url": "https://b.example/mcp"}}},
+        {"a": {**STDIO, "env": {"KEY": "${env:KEY}"}}, "b": {"url": "https://b.example/mcp"}},
+    ),
+    "vscode": Case(
+        ".config/Code/User/mcp.json",
+        '{\n  // servers\n  "servers": {"a": {"type": "stdio", "command": "npx", "args": ["-y", "pkg"], '
+        '"env": {"MODE": "fast"}}, "b": {"type": "http", "url": "https://b.example/mcp", '
+        '"headers": {"Authorization": "Bearer ${env:TOKEN}"}},},\n  "inputs": []\n}',
+        {"a": STDIO, "b": {"url": "https://b.example/mcp", "headers": TOKEN}},
+    ),
+    "cline": Case(
+        ".config/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
+        {
+            "mcpServers": {
+                "a": {**STDIO, "disabled": True, "autoApprove": ["read"]},
+                "b": {"type": "streamableHttp", "url": "https://b.example/mcp", "timeout": 60},
+            }
+        },
+        {"a": STDIO, "b": {"url": "https://b.example/mcp"}},
+    ),
+    "windsurf": Case(
+        ".codeium/windsurf/mcp_config.json",
+        {"mcpServers": {"a": STDIO, "b": {"serverUrl": "https://b.example/mcp", "headers": TOKEN}}},
+        {"a": STDIO, "b": {"url": "https://b.example/mcp", "headers": TOKEN}},
+    ),
+    "gemini-cli": Case(
+        ".gemini/settings.json",
+        {
+            "theme": "x",
+            "mcpServers": {
+                "a": {**STDIO, "env": {"KEY": "$KEY", "B": "${B}", "C": "${C:-c}"}, "trust": True, "timeout": 5000},
+                "b": {"httpUrl": "https://b.example/mcp", "headers": {"Authorization": "Bearer $TOKEN"}},
+                "c": {"url": "https://c.example/sse", "excludeTools": ["rm"]},
+            },
+        },
+        {
+            "a": {**STDIO, "env": {"KEY": "${env:KEY}", "B": "${env:B}", "C": "${env:C:-c}"}},
+            "b": {"url": "https://b.example/mcp", "headers": TOKEN},
+            "c": {"url": "https://c.example/sse", "type": "sse", "disabledTools": ["rm"]},
+        },
+    ),
+    "codex": Case(
+        ".codex/config.toml",
+        """
+model = "x"
+[mcp_servers.a]
+command = "npx"
+args = ["-y", "pkg"]
+env_vars = ["KEY"]
+[mcp_servers.a.env]
+MODE = "fast"
+[mcp_servers.b]
+url = "https://b.example/mcp"
+bearer_token_env_var = "TOKEN"
+env_http_headers = { "X-Key" = "KEY" }
+disabled_tools = ["rm"]
+""",
+        {
+            "a": {**STDIO, "env": {"MODE": "fast", "KEY": "${env:KEY}"}},
+            "b": {
+                "url": "https://b.example/mcp",
+                "headers": {"X-Key": "${env:KEY}", **TOKEN},
+                "disabledTools": ["rm"],
+            },
+        },
+    ),
+    "zed": Case(
+        ".config/zed/settings.json",
+        {
+            "context_servers": {
+                "a": {"source": "custom", **STDIO},
+                "old": {"command": {"path": "npx", "args": ["-y", "pkg"], "env": {"MODE": "fast"}}, "settings": {}},
+                "b": {"url": "https://b.example/mcp"},
+            }
+        },
+        {"a": STDIO, "old": STDIO, "b": {"url": "https://b.example/mcp"}},
+    ),
+    "goose": Case(
+        ".config/goose/config.yaml",
+        """
+GOOSE_PROVIDER: anthropic
+extensions:
+  a:
+    type: stdio
+    enabled: true
+    cmd: npx
+    args: ["-y", "pkg"]
+    envs: {MODE: fast}
+    env_keys: [KEY]
+    timeout: 300
+  b:
+    type: streamable_http
+    uri: https://b.example/mcp
+""",
+        {
+            "a": {**STDIO, "env": {"KEY": "${env:KEY}", "MODE": "fast"}},
+            "b": {"url": "https://b.example/mcp"},
+        },
+    ),
+    "opencode": Case(
+        ".config/opencode/opencode.jsonc",
+        '{"mcp": {"a": {"type": "local", "command": ["npx", "-y", "pkg"], "environment": {"MODE": "fast"}},\n'
+        '// remote\n"b": {"type": "remote", "url": "https://b.example/mcp", "enabled": false, '
+        '"headers": {"Authorization": "Bearer {env:TOKEN}"}}}}',
+        {"a": STDIO, "b": {"url": "https://b.example/mcp", "headers": TOKEN}},
+    ),
+    "oterm": Case(
+        ".local/share/oterm/config.json",
+        {"theme": "x", "mcpServers": {"a": {**STDIO, "env": {"KEY": "${KEY:-none}"}}}},
+        {"a": {**STDIO, "env": {"KEY": "${env:KEY:-none}"}}},
+    ),
+}
+
+
+def write(home: Path, path: str, content: Any) -> Path:
+    file = home / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    (tmp_path / "project").mkdir()
+    return find_places(tmp_path, tmp_path / "project", {}, "linux")
+
+
+@pytest.mark.parametrize("host", CASES)
+def test_the_servers_of_a_host_become_entries_that_are_loaded(host: str, tmp_path: Path, places: Places) -> None:
+    case = CASES[host]
+    text = case.content if isinstance(case.content, str) else json.dumps(case.content)
+    write(tmp_path, case.path, text.replace("FOLDER", places.folder))
+    found = find_foreign_servers(places)
+    assert {server.host for server in found} == {next(one.title for one in HOSTS if one.id == host)}
+    assert {server.name: server.entry for server in found} == case.entries
+    problems: list[str] = []
+    loaded = parse_servers({"mcpServers": case.entries}, "mcp.json", "user", problems.append)
+    assert [server.name for server in loaded] == list(case.entries)
+
+
+@pytest.mark.parametrize("host", [one.id for one in HOSTS])
+def test_every_host_has_a_case(host: str) -> None:
+    assert host in CASES
+
+
+def test_on_macos_the_files_are_in_the_library(tmp_path: Path) -> None:
+    support = "Library/Application Support"
+    for path in ("Claude/claude_desktop_config.json", "Code/User/mcp.json", "oterm/config.json"):
+        key = "servers" if "Code" in path else "mcpServers"
+        write(tmp_path, f"{support}/{path}", {key: {"a": STDIO}})
+    write(tmp_path, ".config/zed/settings.json", {"context_servers": {"a": STDIO}})
+    found = find_foreign_servers(find_places(tmp_path, tmp_path, {}, "darwin"))
+    assert [server.host for server in found] == ["Claude Desktop", "VS Code", "Zed", "oterm"]
+
+
+def test_folders_that_the_environment_names_are_searched(tmp_path: Path) -> None:
+    environ = {
+        "XDG_CONFIG_HOME": str(tmp_path / "xdg"),
+        "CODEX_HOME": str(tmp_path / "cdx"),
+        "CLAUDE_CONFIG_DIR": str(tmp_path / "cld"),
+    }
+    write(tmp_path, "xdg/goose/config.yaml", CASES["goose"].content)
+    write(tmp_path, "cdx/config.toml", CASES["codex"].content)
+    write(tmp_path, "cld/.claude.json", {"mcpServers": {"a": STDIO}})
+    found = find_foreign_servers(find_places(tmp_path, tmp_path, environ, "linux"))
+    assert {server.host for server in found} == {"goose", "Codex", "Claude Code"}
+
+
+def one(places: Places, content: Any, path: str = ".cursor/mcp.json") -> ForeignServer:
+    write(Path(places.home), path, content)
+    (server,) = find_foreign_servers(places)
+    return server
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("{", "not valid JSON"),
+        ('{"mcpServers": {"a": 3}}', "not an object"),
+        ('{"mcpServers": {"a": {}}}', "neither a command nor a URL"),
+        ('{"mcpServers": {"a": {"command": ["x"]}}}', '"command" is not text'),
+        ('{"mcpServers": {"a": {"command": "x", "args": "y"}}}', '"args" is not a list'),
+        ('{"mcpServers": {"a": {"command": "x", "env": {"A": {}}}}}', '"env" is not text'),
+        ("[" * 100_000, "nested too deep"),
+    ],
+)
+def test_what_cannot_be_used_is_named_with_the_reason(content: str, said: str, places: Places) -> None:
+    server = one(places, content)
+    assert said in server.problem
+    assert not server.entry
+
+
+def test_files_without_servers_and_of_other_shapes_are_no_problem(places: Places) -> None:
+    write(Path(places.home), ".gemini/settings.json", {"theme": "x"})
+    write(Path(places.home), ".cursor/mcp.json", {"mcpServers": []})
+    write(Path(places.home), ".claude.json", "")
+    assert find_foreign_servers(places) == ()
+
+
+def test_a_server_that_the_other_host_does_not_start_is_marked(places: Places) -> None:
+    assert one(places, {"mcpServers": {"a": {**STDIO, "disabled": True}}}).is_disabled
+
+
+def test_references_that_mcphost_does_not_fill_in_are_named(places: Places) -> None:
+    server = one(places, {"mcpServers": {"a": {**STDIO, "env": {"K": "${input:key}"}, "envFile": ".env"}}})
+    assert any("${input:key}" in note for note in server.notes)
+    assert any("envFile" in note for note in server.notes)
+
+
+def test_yaml_with_aliases_is_not_expanded(places: Places) -> None:
+    bomb = "a: &a [x, x]\nb: &b [*a, *a]\nextensions: {c: {type: stdio, cmd: x, args: *b}}\n"
+    assert "aliases" in one(places, bomb, ".config/goose/config.yaml").problem
+
+
+def test_a_name_cannot_hide_anything(places: Places) -> None:
+    assert "\u202e" not in one(places, {"mcpServers": {"a\u202eb": STDIO}}).name
+
+
+def test_a_file_that_the_user_names_is_read_by_its_form(tmp_path: Path, places: Places) -> None:
+    for host, case in CASES.items():
+        if host in ("claude-code", "gemini-cli"):
+            continue  # these are told apart by their folders only
+        file = write(tmp_path / host, Path(case.path).name, case.content)
+        names = [server.name for server in read_named_file(file, places) if server.entry]
+        assert names == list(case.entries), host
+
+
+def test_a_named_file_without_servers_is_an_error(tmp_path: Path, places: Places) -> None:
+    with pytest.raises(ConfigError, match="does not exist"):
+        read_named_file(tmp_path / "none.json", places)
+    with pytest.raises(ConfigError, match="has no servers"):
+        read_named_file(write(tmp_path, "empty.json", {}), places)
