@@ -86,7 +86,8 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 @asynccontextmanager
-async def _open_editor(options: "Options") -> "AsyncGenerator[tuple[ServerEditor, HostConfig]]":
+async def open_server_editor(options: "Options") -> "AsyncGenerator[tuple[ServerEditor, HostConfig]]":
+    """Open what changes servers, with the configuration of this run. Raises ConfigError."""
     from mcphost import paths
     from mcphost.cli.bootstrap import load_configuration, open_grants_and_audit
     from mcphost.cli.move_secrets import open_secret_backend
@@ -106,9 +107,9 @@ async def _add(options: "Options", args: argparse.Namespace, target: list[str]) 
     if not args.name or not target:
         raise UsageError("What is to be added?", _ADD_HINT)
     entry = await _apply_flags(_make_entry(target), args)
-    async with _open_editor(options) as (editor, _):
+    async with open_server_editor(options) as (editor, _):
         saved = await editor.add(args.name, entry, args.scope, replace=args.replace)
-    _print_saved(saved, "Added")
+    print_saved(saved, "Added")
     print_text(f"Does it answer? mcphost servers check {quote(args.name)}")
     return 0
 
@@ -130,7 +131,7 @@ async def _add_pasted(options: "Options", args: argparse.Namespace, target: list
     elif args.name:
         raise UsageError(f"The text has {len(entries)} servers, which keep their names.", "Leave the name out.")
     review = Confirmation(yes=args.yes, as_json=False)
-    async with _open_editor(options) as (editor, _):
+    async with open_server_editor(options) as (editor, _):
         for name, entry in entries.items():
             entries[name] = await _apply_flags(entry, args)
             edit = plan_set(scope_file(args.scope, editor.config_dir, editor.folder), name, entries[name],
@@ -142,7 +143,7 @@ async def _add_pasted(options: "Options", args: argparse.Namespace, target: list
                 review.show(f"  Warning: {warning}")
         review.confirm(f"Add and approve {'it' if len(entries) == 1 else 'them'}?", "Nothing was added.")
         for name, entry in entries.items():
-            _print_saved(await editor.add(name, entry, args.scope, replace=args.replace), "Added")
+            print_saved(await editor.add(name, entry, args.scope, replace=args.replace), "Added")
     return 0
 
 
@@ -150,7 +151,7 @@ async def _edit(options: "Options", args: argparse.Namespace, target: list[str])
     """Change an entry by flags, or in the user's editor if none is given."""
     if not args.name:
         raise UsageError("Which server?", "mcphost servers edit NAME; names: mcphost servers list")
-    async with _open_editor(options) as (editor, config):
+    async with open_server_editor(options) as (editor, config):
         server = _find(config, args.name)
         before = editor.read_entry(server)
         has_flags = bool(target or args.env or args.header or args.cwd is not None or args.transport != "auto")
@@ -164,7 +165,7 @@ async def _edit(options: "Options", args: argparse.Namespace, target: list[str])
 
             print_text("Nothing was changed.")
             return 0
-        _print_saved(await editor.change(server, entry), "Changed")
+        print_saved(await editor.change(server, entry), "Changed")
     return 0
 
 
@@ -203,7 +204,7 @@ async def _remove(options: "Options", name: str, *, yes: bool) -> int:
     from mcphost.cli.output import print_text
     from mcphost.cli.terminal_frontend import Confirmation
 
-    async with _open_editor(options) as (editor, config):
+    async with open_server_editor(options) as (editor, config):
         server = _find(config, name)
         review = Confirmation(yes=yes, as_json=False)
         review.show(f"{name} ({server.file})\n  {join(server.argv) if server.is_stdio else server.url}")
@@ -216,7 +217,7 @@ async def _remove(options: "Options", name: str, *, yes: bool) -> int:
 async def _set_disabled(options: "Options", name: str, *, disabled: bool) -> int:
     from mcphost.cli.output import print_text
 
-    async with _open_editor(options) as (editor, config):
+    async with open_server_editor(options) as (editor, config):
         server = _find(config, name)
         if server.disabled == disabled:
             print_text(f"{name} is already {'disabled' if disabled else 'enabled'}.")
@@ -278,7 +279,8 @@ async def _split_pair(text: str, separator: str) -> tuple[str, str]:
     return name, typed
 
 
-def _print_saved(saved: "SavedServer", what: str) -> None:
+def print_saved(saved: "SavedServer", what: str) -> None:
+    """Print what was written and approved; *what* is a participle, such as "Added"."""
     from mcphost.cli.output import print_note, print_text
 
     edit = saved.edit

@@ -54,8 +54,14 @@ def parse_arguments(command: str, rest: list[str]) -> tuple[CommandFn, Namespace
 
 def _parse_server_edit(action: str, rest: list[str]) -> tuple[CommandFn, Namespace]:
     """Parse an action of `servers` with arguments of its own, such as `servers add NAME -- COMMAND`."""
-    from mcphost.cli import edit_servers
+    from mcphost.cli import edit_servers, import_servers
 
+    if action in ("import", "export"):
+        parser = command_parser("servers", action)
+        import_servers.add_arguments(action, parser)
+        args = parser.parse_intermixed_args(rest)
+        args.action = action
+        return import_servers.run, args
     arguments, command_line = edit_servers.split_command_line(rest)
     parser = command_parser("servers", action)
     edit_servers.add_arguments(action, parser)

@@ -40,6 +40,8 @@ EDIT_ACTIONS: dict[str, str] = {
     "remove": "remove a server from its file",
     "enable": "use a disabled server again",
     "disable": "keep a server in its file without starting it",
+    "import": "add servers that other hosts on this machine have",
+    "export": "print the servers for others, without secrets",
 }
 """Actions of `servers` that change files, with their summaries; each has arguments of its own."""
 

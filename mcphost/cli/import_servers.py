@@ -1,0 +1,185 @@
+"""Commands `servers import` and `servers export`: servers from other hosts' files, and our own without secrets."""
+
+import argparse
+import os
+import re
+import sys
+from pathlib import Path
+from shlex import join
+from typing import TYPE_CHECKING, Any
+
+from mcphost.errors import ConfigError, UsageError
+
+if TYPE_CHECKING:
+    from mcphost.cli.parser import CommandParser, Options
+    from mcphost.config.foreign.entries import ForeignServer
+    from mcphost.host.servers.import_plan import ImportCandidate
+
+
+def add_arguments(action: str, parser: "CommandParser") -> None:
+    """Add the arguments of one action."""
+    if action == "import":
+        parser.add_argument(
+            "source", nargs="?", metavar="HOST|FILE", help="one host, such as cursor, or a file; else all"
+        )
+        parser.add_argument("--name", action="append", metavar="NAME", help="only the server of this name; repeatable")
+        parser.add_argument("--yes", action="store_true", help="import and approve what is new, without asking")
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+
+
+def run(command: str, args: argparse.Namespace) -> int:
+    """Run `servers import` or `servers export`."""
+    from mcphost.cli.command_runner import run_command
+    from mcphost.cli.parser import build_options
+
+    options = build_options(args)
+
+    async def work() -> int:
+        if args.action == "export":
+            return await _export(options)
+        return await _import(options, args)
+
+    return run_command(options, work)
+
+
+async def _import(options: "Options", args: argparse.Namespace) -> int:
+    from mcphost.cli.edit_servers import open_server_editor, print_saved
+    from mcphost.cli.output import print_json, print_note
+    from mcphost.config.loader import SERVERS_FILE
+    from mcphost.host.servers.import_plan import plan_import
+
+    async with open_server_editor(options) as (editor, config):
+        found = _find(args.source)
+        candidates = plan_import(found, config.servers, editor.config_dir / SERVERS_FILE)
+        if args.name:
+            _require_names(args.name, candidates)
+            candidates = tuple(candidate for candidate in candidates if candidate.found.name in args.name)
+        if args.json and not args.yes:
+            print_json({"servers": [_candidate_json(candidate) for candidate in candidates]})
+            return 0
+        _print_candidates(candidates)
+        chosen = [candidate for candidate in candidates if candidate.state == "new"]
+        if not candidates:
+            print_note("No servers of other hosts were found.")
+        if not chosen:
+            return 0
+        if not args.yes:
+            chosen = _ask_which(chosen)
+        saved: list[str] = []
+        for candidate in chosen:
+            try:
+                result = await editor.add(candidate.name, candidate.entry)
+            except ConfigError as error:
+                print_note(f"{candidate.name} was not imported. {error}")
+                continue
+            saved.append(candidate.name)
+            if not args.json:
+                print_saved(result, "Imported")
+    if args.json:
+        print_json({"imported": saved})
+    return 0 if len(saved) == len(chosen) else 3
+
+
+def _find(source: str | None) -> "tuple[ForeignServer, ...]":
+    from mcphost.config.foreign.hosts import HOSTS, find_foreign_servers, find_host, find_places, read_named_file
+
+    places = find_places(Path.home(), Path.cwd(), os.environ)
+    if source is None:
+        return find_foreign_servers(places)
+    host = find_host(source)
+    if host is not None:
+        return find_foreign_servers(places, [host])
+    if os.sep not in source and not Path(source).exists():
+        raise UsageError(f"There is no host or file {source!r}.", f"Hosts: {', '.join(host.id for host in HOSTS)}.")
+    return read_named_file(Path(source).expanduser(), places)
+
+
+def _require_names(names: list[str], candidates: "tuple[ImportCandidate, ...]") -> None:
+    known = [candidate.found.name for candidate in candidates if candidate.found.name]
+    if missing := next((name for name in names if name not in known), ""):
+        raise UsageError(f"No server named {missing!r} was found.", f"Found: {', '.join(known) or 'none'}.")
+
+
+def _print_candidates(candidates: "tuple[ImportCandidate, ...]") -> None:
+    from mcphost.cli.output import print_note, print_table
+
+    rows = [
+        (candidate.name, _describe_target(candidate), ", ".join(candidate.hosts), _describe_state(candidate))
+        for candidate in candidates
+        if candidate.name
+    ]
+    if rows:
+        print_table(rows, ("Server", "Command or URL", "From", "State"), wrap=True)
+    for candidate in candidates:
+        if not candidate.name:
+            print_note(candidate.reason)
+        for note in candidate.found.notes:
+            print_note(f"{candidate.name}: {note}")
+
+
+def _describe_target(candidate: "ImportCandidate") -> str:
+    server = candidate.server
+    if server is None:
+        return ""
+    return join(server.argv) if server.is_stdio else server.url
+
+
+def _describe_state(candidate: "ImportCandidate") -> str:
+    if candidate.reason:
+        return candidate.reason
+    parts = ["new"]
+    if candidate.found.is_disabled:
+        parts.append("disabled there")
+    if candidate.secrets:
+        parts.append(f"secrets to the keyring: {', '.join(candidate.secrets)}")
+    return "; ".join(parts)
+
+
+def _ask_which(candidates: "list[ImportCandidate]") -> "list[ImportCandidate]":
+    """Ask which servers to import; the answer has names or numbers, "all", or nothing for none. Raises UsageError."""
+    if not sys.stdin.isatty():
+        raise UsageError(
+            "Nothing was imported. There is no way to ask: standard input is not a terminal.",
+            "Read the list, then give --yes, or --name NAME --yes.",
+        )
+    import termios
+
+    termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+    sys.stderr.write("Import and approve which? Names with spaces between them, all, or nothing: ")
+    sys.stderr.flush()
+    words = re.split(r"[\s,]+", sys.stdin.readline().strip())
+    if words == ["all"]:
+        return candidates
+    names = {candidate.name for candidate in candidates}
+    if unknown := next((word for word in words if word and word not in names), ""):
+        raise UsageError(f"{unknown!r} is none of them; nothing was imported.")
+    return [candidate for candidate in candidates if candidate.name in words]
+
+
+def _candidate_json(candidate: "ImportCandidate") -> dict[str, Any]:
+    server = candidate.server
+    target: dict[str, Any] = {}
+    if server is not None:
+        target = {"command": list(server.argv)} if server.is_stdio else {"url": server.url}
+    return {
+        "name": candidate.name,
+        "state": candidate.state,
+        "reason": candidate.reason,
+        "hosts": list(candidate.hosts),
+        "file": candidate.found.file,
+        **target,
+        "secrets": list(candidate.secrets),
+        "notes": list(candidate.found.notes),
+    }
+
+
+async def _export(options: "Options") -> int:
+    """Print the configured servers as `mcpServers`, with `${env:NAME}` in place of every secret."""
+    from mcphost.cli.edit_servers import open_server_editor
+    from mcphost.cli.output import print_json
+    from mcphost.config.server_export import export_entry
+
+    async with open_server_editor(options) as (editor, config):
+        entries = {server.name: export_entry(server, editor.read_entry(server)) for server in config.servers}
+    print_json({"mcpServers": entries})
+    return 0

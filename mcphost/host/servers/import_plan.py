@@ -1,0 +1,99 @@
+"""Which servers of other hosts can be imported: under which name, and what speaks against it."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from mcphost.config.foreign.entries import ForeignServer
+from mcphost.config.mcp_json import parse_servers
+from mcphost.config.restrictions import has_same_target
+from mcphost.config.schema import ServerConfig
+from mcphost.config.secrets import find_plaintext_secrets
+from mcphost.serialization import Struct, replace
+
+ImportState = Literal["new", "configured", "unusable"]
+
+
+class ImportCandidate(Struct, frozen=True, kw_only=True):
+    """A server of other hosts. `name` is the one it would get here; `server` is None if it is unusable."""
+
+    found: ForeignServer
+    hosts: tuple[str, ...]
+    """Titles of all hosts that have this server."""
+
+    state: ImportState
+    name: str
+    server: ServerConfig | None = None
+    reason: str = ""
+    """A sentence: why it is unusable, or under which name it is configured already."""
+
+    secrets: tuple[str, ...] = ()
+    """Places of plaintext secrets, such as `env.API_KEY`, which importing moves to the keyring."""
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        """The entry to be written."""
+        return self.found.entry
+
+
+def plan_import(
+    found: Iterable[ForeignServer], configured: Sequence[ServerConfig], target: Path
+) -> tuple[ImportCandidate, ...]:
+    """Return a candidate for each different server; *target* is the file that it would be written to.
+
+    The same server in several hosts is one candidate. A name that is taken by another server gets the host's name
+    appended.
+    """
+    candidates: list[ImportCandidate] = []
+    taken = {server.name for server in configured}
+    for server in found:
+        candidate = _make_candidate(server, configured, target)
+        earlier = next((other for other in candidates if _is_same(other, candidate)), None)
+        if earlier is not None:
+            hosts = tuple(dict.fromkeys((*earlier.hosts, server.host)))
+            candidates[candidates.index(earlier)] = replace(earlier, hosts=hosts)
+            continue
+        if candidate.state == "new":
+            candidate = replace(candidate, name=_free_name(candidate.name, server.host, taken))
+            taken.add(candidate.name)
+        candidates.append(candidate)
+    return tuple(candidates)
+
+
+def _make_candidate(found: ForeignServer, configured: Sequence[ServerConfig], target: Path) -> ImportCandidate:
+    if found.problem:
+        return ImportCandidate(
+            found=found, hosts=(found.host,), state="unusable", name=found.name, reason=found.problem
+        )
+    problems: list[str] = []
+    parsed = parse_servers({"mcpServers": {found.name: found.entry}}, str(target), "user", problems.append)
+    if not parsed:
+        reason = problems[0] if problems else "Its entry is not valid."
+        return ImportCandidate(found=found, hosts=(found.host,), state="unusable", name=found.name, reason=reason)
+    server = parsed[0]
+    same = next((own for own in configured if has_same_target(own, server)), None)
+    return ImportCandidate(
+        found=found,
+        hosts=(found.host,),
+        state="new" if same is None else "configured",
+        name=found.name,
+        server=server,
+        reason="" if same is None else f"You have it already, as {same.name!r}.",
+        secrets=tuple(secret.location for secret in find_plaintext_secrets(server)),
+    )
+
+
+def _is_same(one: ImportCandidate, other: ImportCandidate) -> bool:
+    return one.server is not None and other.server is not None and one.found.entry == other.found.entry
+
+
+def _free_name(name: str, host: str, taken: set[str]) -> str:
+    """Return the name, with the host's appended if it is taken, and with a number if that is taken too."""
+    if name not in taken:
+        return name
+    base = f"{name}-{host.lower().replace(' ', '-')}"
+    number, candidate = 1, base
+    while candidate in taken:
+        number += 1
+        candidate = f"{base}-{number}"
+    return candidate

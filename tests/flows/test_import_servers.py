@@ -1,0 +1,116 @@
+"""`mcphost servers import` and `servers export` as a user types them."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.flows.program import CANARY, Program
+from tests.flows.secret_service import secret_service
+
+DEMO = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
+
+
+def write_host(program: Program, path: str, **servers: Any) -> Path:
+    """Write a file of another host below the home folder."""
+    file = program.home / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps({"mcpServers": servers}))
+    return file
+
+
+def configured(program: Program) -> dict[str, Any]:
+    path = program.home / "config" / "mcp.json"
+    return json.loads(path.read_text())["mcpServers"] if path.exists() else {}
+
+
+def test_without_yes_the_servers_are_listed_and_nothing_is_written(program: Program) -> None:
+    write_host(program, ".cursor/mcp.json", demo=DEMO, bad={})
+    done = program.run("servers", "import")
+    assert done.returncode == 2
+    assert "--yes" in done.stderr.decode()
+    listed = done.stdout.decode()
+    assert "Cursor" in listed
+    assert "neither a command nor a URL" in listed
+    assert configured(program) == {}
+
+
+def test_an_imported_server_starts(program: Program) -> None:
+    write_host(program, ".cursor/mcp.json", demo=DEMO)
+    write_host(program, ".config/Claude/claude_desktop_config.json", demo=DEMO)
+    said = program.text("servers", "import", "--yes")
+    assert "Claude Desktop, Cursor" in said
+    assert list(configured(program)) == ["demo"]
+    assert "add" in program.text("tools", "demo")
+    assert "You have it already, as 'demo'." in program.text("servers", "import", "--yes")
+
+
+def test_a_taken_name_gets_the_name_of_the_host(program: Program) -> None:
+    program.configure(demo={"command": "mine"})
+    write_host(program, ".cursor/mcp.json", demo=DEMO)
+    program.text("servers", "import", "cursor", "--yes")
+    assert configured(program) == {"demo": {"command": "mine"}, "demo-cursor": DEMO}
+
+
+def test_only_named_servers_are_imported(program: Program) -> None:
+    file = write_host(program, "elsewhere/some.json", demo=DEMO, other={"command": "other"})
+    program.text("servers", "import", str(file), "--name", "demo", "--yes")
+    assert list(configured(program)) == ["demo"]
+    assert "No server named 'x'" in program.error("servers", "import", str(file), "--name", "x", "--yes", code=2)
+
+
+def test_the_list_as_json_names_hosts_files_and_secrets(program: Program) -> None:
+    file = write_host(program, ".cursor/mcp.json", demo={**DEMO, "env": {"API_KEY": CANARY}})
+    (entry,) = json.loads(program.text("servers", "import", "--json"))["servers"]
+    assert entry["file"] == str(file)
+    assert (entry["state"], entry["hosts"], entry["secrets"]) == ("new", ["Cursor"], ["env.API_KEY"])
+    assert CANARY not in json.dumps(entry)
+
+
+def test_secrets_of_other_hosts_go_to_the_keyring_and_one_that_cannot_stays_where_it_is(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    write_host(program, ".cursor/mcp.json", demo={**DEMO, "env": {"API_KEY": CANARY}}, plain=DEMO | {"args": ["x"]})
+    refused = program.run("servers", "import", "--yes", DBUS_SESSION_BUS_ADDRESS="unix:path=/nonexistent")
+    assert refused.returncode == 3
+    assert "demo was not imported" in refused.stderr.decode()
+    assert list(configured(program)) == ["plain"]
+    with secret_service(tmp_path) as env:
+        program.text("servers", "import", "--yes", **env)
+        assert configured(program)["demo"]["env"] == {"API_KEY": "${keyring:demo-api_key}"}
+        program.text("tools", "demo", **env)
+        exported = json.loads(program.text("servers", "export", **env))
+    assert exported["mcpServers"]["demo"] == {**DEMO, "env": {"API_KEY": "${env:API_KEY}"}}
+    stored = b"".join(
+        item.read_bytes() for kind in ("config", "data", "state") for item in (tmp_path / kind).rglob("*.*")
+    )
+    assert CANARY.encode() not in stored
+
+
+def test_an_export_has_no_secret_and_can_be_imported_again(program: Program) -> None:
+    token = "ghp_" + "a1" * 18
+    program.configure(
+        web={
+            "url": "https://x.example/mcp",
+            "headers": {"Authorization": f"Bearer {token}"},
+            "mcphost": {"timeout": 5},
+        },
+        run={"command": "run", "args": ["--token", token], "env": {"PASSWORD": CANARY, "MODE": "x"}},
+    )
+    text = program.text("servers", "export")
+    assert token not in text
+    assert CANARY not in text
+    servers = json.loads(text)["mcpServers"]
+    assert servers["web"] == {
+        "url": "https://x.example/mcp",
+        "headers": {"Authorization": "Bearer ${env:AUTHORIZATION}"},
+        "mcphost": {"timeout": 5},
+    }
+    assert servers["run"]["env"] == {"PASSWORD": "${env:PASSWORD}", "MODE": "x"}
+    (program.home / "config" / "mcp.json").unlink()
+    program.text("servers", "add", "--json", text, "--yes")
+    assert set(configured(program)) == {"web", "run"}
+
+
+def test_an_unknown_host_or_file_is_refused_with_the_known_ones(program: Program) -> None:
+    assert "claude-code" in program.error("servers", "import", "nosuch", code=2)
+    assert "does not exist" in program.error("servers", "import", "./none.json", code=3)
