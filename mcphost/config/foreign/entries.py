@@ -22,10 +22,10 @@ class VariableSyntax(NamedTuple):
     """Matches a reference; group 1 is the variable, group 2, if any, the default."""
 
 
-SHELL = VariableSyntax(re.compile(rf"\$\{{({_NAME})(?::-([^}}]{{0,1000}}))?\}}"))
+SHELL = VariableSyntax(re.compile(rf"\$\{{({_NAME})(?::-([^}}${{]{{0,1000}}))?\}}"))
 """`${NAME}` and `${NAME:-default}`: Claude Code, oterm."""
 
-BARE_SHELL = VariableSyntax(re.compile(rf"\$(?:\{{)?({_NAME})(?::-([^}}]{{0,1000}}))?(?:(?<=\w)\}}|(?!\w))"))
+BARE_SHELL = VariableSyntax(re.compile(rf"\$(?:\{{)?({_NAME})(?::-([^}}${{]{{0,1000}}))?(?:(?<=\w)\}}|(?!\w))"))
 """`$NAME`, `${NAME}` and `${NAME:-default}`: Gemini CLI."""
 
 PREFIXED = VariableSyntax(re.compile(rf"\$\{{env:({_NAME})\}}"))
