@@ -1,1 +1,4 @@
-"""The terminal UI on Textual: screens, dialogs and widgets that show events and ask questions; no policy."""
+"""The terminal UI, built on Textual: screens, dialogs and widgets.
+
+It shows the host's events and asks the user the host's questions; it decides nothing itself.
+"""

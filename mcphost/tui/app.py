@@ -42,21 +42,21 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class ServerObserver(Protocol):
-    """A page that is updated when servers change."""
+    """Page that is notified when servers or subscribed resources change."""
 
     def handle_server_change(self) -> None:
-        """Handle a change of a server's state or catalog."""
+        """Refresh the page after a change of a server's state, catalog, folders or sign-in."""
 
     def handle_resource_change(self, server: str, uri: str) -> None:
-        """Handle an update of a subscribed resource."""
+        """Refresh the page after the server reported that a subscribed resource has changed."""
 
 
 @runtime_checkable
 class SignInProgressDisplay(Protocol):
-    """A dialog that shows the progress of a sign-in while it is open."""
+    """Dialog that can show the progress of a sign-in."""
 
     def show_sign_in_progress(self, event: "SignInProgress") -> None:
-        """Show the current step of the sign-in."""
+        """Show the step of the sign-in that the event reports."""
 
 
 DOUBLE_PRESS_SECONDS = 2.0
@@ -73,7 +73,7 @@ def _load_palette_provider() -> "type[Provider]":
 class McpHostApp(QuestionApp):
     """The terminal UI of one Host, which may be attached after the first frame.
 
-    Until then text goes into the composer; actions that need the host are deferred until it is attached.
+    Until a host is attached, the user can already type a message; actions that need the host run once it has started.
     """
 
     TITLE = "mcphost"
@@ -109,10 +109,10 @@ class McpHostApp(QuestionApp):
         self._host = host
         self._frontend = frontend
         self.first_frame_drawn = asyncio.Event()
-        """Set after the first frame."""
+        """Set once the first frame has been drawn."""
         self._is_quitting = False
         self.chat = ChatScreen(greeting=greeting, demo=demo)
-        # Animations carry no information, and every frame costs CPU time.
+        # Animations convey no information, and every frame costs CPU time.
         self.animation_level = "none"
         self._filters.append(ControlCharacterFilter())
         self._use_theme(theme or themes.DEFAULT)
@@ -122,15 +122,15 @@ class McpHostApp(QuestionApp):
         self._shown_notices: dict[tuple[str, str, str], float] = {}
         self._interrupted_at = 0.0
         self.is_suspended = False
-        """Whether the user's editor owns the terminal, and with it ctrl+c."""
+        """Whether the user's editor owns the terminal, so that it receives Ctrl+C."""
 
     def get_driver_class(self) -> type[Driver]:
-        """Return Textual's driver, replaced on Linux by one that survives the loss of the terminal."""
+        """Return Textual's driver class; on Linux, ResilientDriver, which survives the loss of the terminal."""
         chosen = super().get_driver_class()
         return ResilientDriver if chosen is LinuxDriver else chosen
 
     def get_default_screen(self) -> Screen[Any]:
-        """Return the chat."""
+        """Return the chat screen."""
         return self.chat
 
     def _use_theme(self, name: str) -> None:
@@ -141,7 +141,7 @@ class McpHostApp(QuestionApp):
     # -- life
 
     def on_mount(self) -> None:
-        """Draw the first frame before servers and the model are started."""
+        """Schedule the start of the host, with its servers and model, for after the first frame."""
         cast("Any", self).screen_change_signal.subscribe(self, self._handle_screen_change)
         self.call_after_refresh(self._handle_first_frame)
 
@@ -158,7 +158,7 @@ class McpHostApp(QuestionApp):
         return self._host is not None
 
     def attach(self, host: "Host", frontend: "TuiFrontend") -> None:
-        """Attach the host and the frontend that it asks. Call it once, after the first frame."""
+        """Attach the host and its frontend, and start the host. Call it once, after the first frame."""
         self._host, self._frontend = host, frontend
         if host.config.theme:
             self._use_theme(host.config.theme)
@@ -184,7 +184,7 @@ class McpHostApp(QuestionApp):
             call()
 
     def _add_event_handlers(self, dispatcher: "EventDispatcher") -> None:
-        """Add the handlers of events that questions and other pages show."""
+        """Register the handlers of events that concern open dialogs and pages other than the chat."""
         from mcphost.host import events
         from mcphost.sign_in import SignInProgress
 
@@ -214,14 +214,17 @@ class McpHostApp(QuestionApp):
 
     @property
     def _server_observer(self) -> ServerObserver | None:
-        """The top page, if it observes servers and is mounted; a page being mounted reads the state itself."""
+        """The top page if it observes servers and is fully mounted, or None.
+
+        A page that is still being mounted reads the current state itself.
+        """
         page = self.screen
         is_whole = page.is_mounted and page.display  # not displayed while it is being removed
         return page if is_whole and isinstance(page, ServerObserver) else None
 
     @property
     def crash_error(self) -> Exception | None:
-        """The unexpected exception that ended the app, or None."""
+        """The unexpected exception that ended the app; None if there was none."""
         return self._exception
 
     def _fatal_error(self) -> None:
@@ -235,18 +238,21 @@ class McpHostApp(QuestionApp):
             self._frontend.close()
 
     def request_quit(self) -> None:
-        """Quit like the quit key. Call it on the event loop, also from its signal handlers. Idempotent."""
+        """Quit the app and refuse all open questions. Idempotent.
+
+        Call it in the event loop's thread; a signal handler of the loop may call it.
+        """
         self._is_quitting = True
         self._close_frontend()
         if self.is_running and self.first_frame_drawn.is_set():  # leaving while mounting raises
             self.exit()
 
     async def action_quit(self) -> None:
-        """Quit."""
+        """Quit the app and refuse all open questions."""
         self.request_quit()
 
     def action_interrupt(self) -> None:
-        """Copy the selection; without one, quit when pressed twice."""
+        """Copy the selected text; if nothing is selected, quit on the second press within 2 seconds."""
         text = getattr(self.focused, "selected_text", "") or self.screen.get_selected_text()
         if text:
             self.copy_to_clipboard(text)
@@ -266,14 +272,17 @@ class McpHostApp(QuestionApp):
             self._deferred_calls.append(call)
 
     def _run_unless_exiting(self, call: Callable[[], None]) -> None:
-        """Run the call unless the app is exiting, when Textual raises MountError on every mount."""
+        """Run the call unless the app is exiting: mounting a widget then raises MountError."""
         if not self._exit:
             call()
 
     # -- actions of the keymap
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable global actions other than quitting while a dialog is open."""
+        """Disable the keymap's actions while a dialog is open, except quit, stop and answer.
+
+        While auto-approve is on, the key that turns it off always works.
+        """
         del parameters
         names = {item.name for item in ACTIONS} - {"quit", "stop"} | {"command_palette"}
         if action == "answer":
@@ -288,7 +297,7 @@ class McpHostApp(QuestionApp):
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
-        """Run the action; defer one that needs the host until the host has started."""
+        """Run the action; if it needs the host, defer it until the host has started and return True."""
         if not self._is_started:
             namespace, name, _ = parse_action(action) if isinstance(action, str) else action
             is_ours = namespace == "app" or (not namespace and default_namespace in (None, self))
@@ -298,7 +307,7 @@ class McpHostApp(QuestionApp):
         return await super().run_action(action, default_namespace, namespaces)
 
     def on_action_requested(self, message: ActionRequested) -> None:
-        """Run the action that was clicked or chosen as a slash command."""
+        """Run the action that the user clicked or entered as a slash command."""
         message.stop()
         if message.action:
             self._schedule_action(message.action)
@@ -318,7 +327,10 @@ class McpHostApp(QuestionApp):
         timeout: float | None = None,
         markup: bool = True,
     ) -> None:
-        """Show a notice unless the same one is visible: a key held down would stack up hundreds."""
+        """Show a notification unless an identical one is still visible.
+
+        A key that is held down would otherwise stack up hundreds.
+        """
         now, wanted = monotonic(), (message, title, severity)
         self._shown_notices = {one: until for one, until in self._shown_notices.items() if until > now}
         if wanted not in self._shown_notices:
@@ -326,24 +338,24 @@ class McpHostApp(QuestionApp):
             super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
 
     def action_palette(self) -> None:
-        """Open the palette."""
+        """Open the command palette."""
         self.action_command_palette()
 
     def action_pass(self) -> None:
         """Do nothing."""
 
     def action_toggle_servers(self) -> None:
-        """Show or hide the server list."""
+        """Show or hide the sidebar with the list of servers."""
         self.chat.toggle_sidebar()
 
     def on_copy_requested(self, message: CopyRequested) -> None:
-        """Copy the text to the clipboard."""
+        """Copy the text to the clipboard and show a notification."""
         message.stop()
         self.copy_to_clipboard(message.text)
         self.notify("Copied.", markup=False, timeout=2)
 
     def on_argument_check_requested(self, message: ArgumentCheckRequested) -> None:
-        """Validate edited arguments against the tool's schema."""
+        """Validate the edited arguments against the tool's schema in a worker."""
         message.stop()
         from mcphost.tui.commands import check_arguments
 
@@ -351,7 +363,10 @@ class McpHostApp(QuestionApp):
 
     @property
     def editor_name(self) -> str:
-        """The name of the user's editor; empty if there is none or the terminal cannot be suspended."""
+        """The program name of the user's editor, such as "vim".
+
+        Empty if $VISUAL and $EDITOR are unset or the terminal cannot be suspended.
+        """
         from mcphost.tui import editor
 
         if self._driver is None or not self._driver.can_suspend or not editor.editor_command():
@@ -359,7 +374,7 @@ class McpHostApp(QuestionApp):
         return clean_line(editor.editor_command()[0].rpartition("/")[2], 20)
 
     def on_editor_requested(self, message: EditorRequested) -> None:
-        """Open the user's editor, one at a time."""
+        """Open the text in the user's editor; ignore the request while another text is being edited."""
         message.stop()
         if not self.is_suspended:
             self.is_suspended = True
@@ -378,19 +393,19 @@ class McpHostApp(QuestionApp):
             self.is_suspended = False
 
     def on_file_diff_requested(self, message: "FileDiffRequested") -> None:
-        """Compare a file named by a call with the text of the call."""
+        """Compare the current content of a file with the text that a tool call would write, in a worker."""
         from mcphost.tui.file_diff import answer_file_diff
 
         self.run_worker(partial(answer_file_diff, message), group="file")
 
     def on_rule_preview_requested(self, message: RulePreviewRequested) -> None:
-        """Preview which calls a rule matches; a newer request replaces an older one."""
+        """Find the calls that an edited rule matches, in a worker; a new request cancels the previous one."""
         from mcphost.tui.dialogs.rule_builder import answer_rule_preview
 
         self.run_worker(partial(answer_rule_preview, self.host.grants, message), group="rule", exclusive=True)
 
     def action_new(self) -> None:
-        """Start a new conversation."""
+        """Start a new conversation; show a warning if the host refuses, for example during a turn."""
         from mcphost.errors import McpHostError
 
         try:
@@ -402,7 +417,7 @@ class McpHostApp(QuestionApp):
         self.chat.refresh_status()
 
     def action_auto_approval(self) -> None:
-        """Open the auto-approve form; while auto-approve is on, stop everything."""
+        """Open the auto-approve form; if auto-approve is on, turn it off and stop all running tools."""
         if self.host.auto_approval_status is not None:
             self.host.halt()
             self.notify("Auto-approve is off; running tools were stopped.", markup=False)
@@ -412,30 +427,30 @@ class McpHostApp(QuestionApp):
         self.push_screen(AutoApprovalForm(self.host.auto_approval), lambda _: self.chat.refresh_status())
 
     def action_stop(self) -> None:
-        """Stop the turn; outside a turn, focus the composer."""
+        """Stop the running turn or the manual tool calls; if nothing runs, focus the composer."""
         if self.host.conversation.stop() or self.chat.stop_manual_calls():
             self.notify("Stopping…", markup=False, timeout=2)
         elif self.screen is self.chat:
             self.chat.query_one("#prompt").focus()
 
     def action_continue_turn(self) -> None:
-        """Continue an answer that was cut off, or ask the model again."""
+        """Continue a truncated answer, or send the last request to the model again."""
         if self.screen is self.chat:
             self.chat.continue_turn()
 
     def action_focus_transcript(self) -> None:
-        """Focus the conversation."""
+        """Focus the transcript, so that its keys work."""
         self.chat.query_one("#transcript").focus()
 
     def action_copy_last(self) -> None:
-        """Copy the last answer to the clipboard."""
+        """Copy the model's last answer to the clipboard as Markdown."""
         text = self.chat.presenter.last_answer()
         if text:
             self.copy_to_clipboard(text)
         self.notify("Copied." if text else "There is no answer yet.", markup=False, timeout=2)
 
     def action_theme(self) -> None:
-        """Switch to the next theme."""
+        """Switch to the next theme in alphabetical order."""
         names = themes.names()
         place = names.index(self.theme) if self.theme in names else -1
         self._use_theme(names[(place + 1) % len(names)])

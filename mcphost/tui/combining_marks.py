@@ -1,7 +1,7 @@
-"""Limits for combining marks, and removal of joiners whose width differs between terminals.
+"""Truncation of long runs of combining marks, and removal of characters of ambiguous width.
 
-Separate from `screen_text` because compiling these patterns takes a twentieth of the time to the first frame, which has
-no such text.
+Separate from `screen_text` because compiling these patterns takes 5% of the time until the first frame, which does not
+need them.
 """
 
 import re
@@ -20,7 +20,10 @@ _AMBIGUOUS_WIDTH = re.compile("(?<=[\u2190-\u2bff\U0001f000-\U0001faff\ufe0f])\u
 
 
 def _zero_width_ranges(last_of_all: int) -> str:
-    """Return, as a character class, the characters up to this one that Textual counts as zero cells wide."""
+    """Return the zero-width characters up to the code point *last_of_all*, as ranges for a regex class.
+
+    Textual's own table of cell widths decides which characters these are.
+    """
     table = load_cell_table("auto").widths
     none = [(first, min(last, last_of_all)) for first, last, cells in table if not cells and first >= _FIRST_MARK]
     return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in none if first <= last)
@@ -37,7 +40,10 @@ _EXCESS_ZERO_WIDTH_BMP = re.compile(f"{ZERO_WIDTH_BMP}{ZERO_WIDTH_BMP}{{{_MAX_ZE
 
 
 def limit_combining_marks(text: str) -> str:
-    """Return the text with excess combining marks cut and characters of ambiguous width removed."""
+    """Truncate long runs of combining marks, and remove characters of ambiguous width.
+
+    A run is cut after 4 combining marks, or 6 zero-width characters of any kind, and ends with `‹+N marks›`.
+    """
     text = _EXCESS_MARKS.sub(_create_marker(_MAX_MARKS), _AMBIGUOUS_WIDTH.sub("", text))
     return _select_zero_width_pattern(text).sub(_create_marker(_MAX_ZERO_WIDTH), text)
 

@@ -1,4 +1,4 @@
-"""What is typed in a message besides text: slash commands, `!server/tool` calls, completions; and the palette."""
+"""Slash commands, manual calls (`!server/tool`), completions for the composer, and the command palette."""
 
 import difflib
 import re
@@ -31,9 +31,11 @@ _MAX_COMPARED_NAMES = 500
 
 
 def explain_unknown_command(text: str, names: Iterable[str]) -> str:
-    """Return the error for a text that looks like an unknown slash command; empty for a message.
+    """Return the error for an unknown slash command, or "" if the text is an ordinary message.
 
-    `names` are the commands with their slash. A text with a space before the slash is a message.
+    *names* are the known commands, each with its slash; the error suggests the closest one. A known command with
+    arguments is an error, too. A text that begins with a space or with a path such as `/etc/hosts` is an ordinary
+    message.
     """
     match = _COMMAND_PATTERN.match(text)
     if match is None or (match[1] in _ROOT_FOLDERS and text[match.end() :].strip()):
@@ -49,7 +51,10 @@ def explain_unknown_command(text: str, names: Iterable[str]) -> str:
 
 
 def build_completions(kind: str, views: "Iterable[ServerView]") -> list[CompletionItem]:
-    """Return the completions for the popup of *kind*: "/" commands and prompts, "@" resources, "!" tools."""
+    """Return the completions for the character that the user typed.
+
+    "/" completes commands and the servers' prompts, "@" resources, "!" tools for manual calls.
+    """
     match kind:
         case "/":
             commands = [
@@ -83,10 +88,10 @@ def _tool_completions(view: "ServerView") -> Iterable[CompletionItem]:
 
 
 class CommandPaletteProvider(Provider):
-    """Provider of every action but the palette itself."""
+    """Source of the command palette's entries: every action of the keymap except the palette itself."""
 
     async def discover(self) -> Hits:
-        """Yield every action while nothing is typed."""
+        """Yield every action, for the palette before anything is typed."""
         for action in ACTIONS:
             if action.name != "palette":
                 yield DiscoveryHit(
@@ -94,7 +99,7 @@ class CommandPaletteProvider(Provider):
                 )
 
     async def search(self, query: str) -> Hits:
-        """Yield the actions that match the query."""
+        """Yield the actions whose title, label, slash command or help matches the query."""
         matcher = self.matcher(query)
         for action in ACTIONS:
             # Match any name of the action: "theme" must find "Light or dark".
@@ -109,7 +114,7 @@ class CommandPaletteProvider(Provider):
 
 
 class ManualCall(NamedTuple):
-    """A parsed manual call."""
+    """A tool call that the user typed as `!server/tool …`, parsed."""
 
     server: str
     tool: str
@@ -117,7 +122,7 @@ class ManualCall(NamedTuple):
 
 
 def parse_value(text: str) -> Any:
-    """Return the JSON value of *text*, or the text itself."""
+    """Parse *text* as JSON; return it unchanged as a string if it is not valid JSON."""
     from mcphost.serialization import loads
 
     try:
@@ -127,9 +132,10 @@ def parse_value(text: str) -> Any:
 
 
 def parse_manual_call(line: str) -> ManualCall:
-    """Parse `!server/tool key=value key="two words" key={"json": 1}`. Raises UsageError.
+    """Parse `!server/tool key=value key="two words" key={"json": 1}`, or one JSON object after the tool.
 
-    The call must be one line: the composer shows ten rows, and no more than its user sees may run.
+    Raises UsageError if the syntax is wrong or the text has several lines: the composer shows only ten rows, and the
+    user must see the whole call that runs.
     """
     if len(line.splitlines()) > 1:
         said = "Write a line break as \\n in JSON, or put a space before the text to send it as a message."
@@ -159,7 +165,10 @@ def parse_manual_call(line: str) -> ManualCall:
 
 
 async def check_arguments(host: "Host", message: ArgumentCheckRequested) -> None:
-    """Return what is wrong with typed arguments."""
+    """Validate the edited arguments against the tool's schema; pass the errors to `message.on_checked`.
+
+    If validation itself fails, for example because the server is not connected, that error is passed instead.
+    """
     try:
         fault = await host.tools.validate(message.server, message.tool, message.arguments)
     except McpHostError as error:

@@ -1,4 +1,4 @@
-"""The user's editor, run without a shell on a private file while the screen is suspended."""
+"""Editing of a text in the user's own editor, which runs without a shell while the TUI is suspended."""
 
 import os
 import shlex
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from textual.app import App
 
 MAX_BYTES = 4_000_000
-"""Maximum bytes read back from the editor."""
+"""Maximum size in bytes of the edited text."""
 _TERMINATE_SECONDS = 2.0
 MIN_EDIT_SECONDS = 2.0
-"""An editor that returns an unchanged text within these seconds is assumed not to wait for its window."""
+"""If the editor exits sooner without a change, it probably did not wait for its window to be closed."""
 TerminalSuspender = Callable[[], AbstractContextManager[None]]
 
 
 def editor_command() -> tuple[str, ...]:
-    """Return $VISUAL or $EDITOR split into words; empty if neither is set."""
+    """Return $VISUAL, or else $EDITOR, split into a command and its arguments; empty if neither is set."""
     text = os.environ.get("VISUAL", "").strip() or os.environ.get("EDITOR", "").strip()
     try:
         return tuple(shlex.split(text))
@@ -38,10 +38,14 @@ def editor_command() -> tuple[str, ...]:
 
 @contextmanager
 def suspend_terminal(app: "App[None]") -> Generator[None]:
-    """Suspend the app and drawing; exceptions are raised again once the screen is restored."""
+    """Suspend the app and give the terminal to another program while the context lasts.
+
+    An exception raised in the context is raised again after the screen is restored. Raises UsageError if the app quits
+    meanwhile. SIGQUIT is ignored.
+    """
 
     def ignored(*_: object) -> None:
-        """Ignore the signal; a child process would inherit SIG_IGN."""
+        """Ignore the signal. SIG_IGN would not do, because the child process would inherit it."""
 
     failure: BaseException | None = None
     before = signal.signal(signal.SIGQUIT, ignored)
@@ -61,11 +65,11 @@ def suspend_terminal(app: "App[None]") -> Generator[None]:
 
 
 async def edit_text(text: str, command: tuple[str, ...], suspend: TerminalSuspender) -> str:
-    """Return the text as the user saved it.
+    """Open *text* in the editor *command*, wait until the editor exits, and return the saved text.
 
-    Raises UsageError if the editor is missing, fails or does not wait, or if its file cannot be read.
-
-    The file is in a folder with mode 0700 and is deleted afterwards. Cancellation ends the editor.
+    Raises UsageError if the editor is missing, fails, returns immediately without a change, or leaves a file that
+    cannot be read. The file is in a directory with mode 0700, which is deleted afterwards. Cancellation ends the
+    editor.
     """
     if not command or shutil.which(command[0]) is None:
         raise UsageError(
@@ -99,7 +103,7 @@ async def edit_text(text: str, command: tuple[str, ...], suspend: TerminalSuspen
 
 
 def _temporary_directory() -> str | None:
-    """Return the login session's in-memory directory if usable; None selects the default."""
+    """Return $XDG_RUNTIME_DIR, which is usually in memory; None if it is not set or not writable."""
     folder = os.environ.get("XDG_RUNTIME_DIR", "")
     return folder if folder and os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK) else None
 

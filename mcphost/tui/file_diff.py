@@ -1,4 +1,4 @@
-"""Text of several lines as it is sent, and diffs that show what a call would change in a file or a text."""
+"""Diffs of what a tool call would change, and rendering of texts with visible whitespace."""
 
 import os
 import re
@@ -27,29 +27,32 @@ _LANGUAGES_BY_SUFFIX = {
 }  # fmt: skip
 _LANGUAGES_BY_NAME = {"dockerfile": "docker", "makefile": "make"}
 TAB_SIGN, TRAILING_SPACE_SIGN, FINAL_NEWLINE_SIGN, CARRIAGE_RETURN_SIGN = "→   ", "·", "⏎", "␍"
-# Each run is examined from its first character only; otherwise a long one costs the square of its length.
+# Each run is matched from its first character only; otherwise the time is quadratic in its length.
 _SIGNS = re.compile(
     f"{TAB_SIGN}|(?<!{TRAILING_SPACE_SIGN}){TRAILING_SPACE_SIGN}++(?=\\n|$)|{FINAL_NEWLINE_SIGN}$|{CARRIAGE_RETURN_SIGN}(?=\\n|$)"
 )
 _TRAILING_BLANKS = re.compile(r"(?<![ \t])[ \t]++(?=\r?$)", re.MULTILINE)
 _PATH_WORDS = re.compile(r"(?i)path|file|dir|folder|cwd")
 _LINE_LIMIT = 2_000
-"""Longer lines are not code written by people; highlighting them may be slow."""
+"""Characters. Longer lines are hardly source code, and highlighting them may be slow."""
 
 
 def looks_like_path(name: str, value: str) -> bool:
-    """Return whether the text is a path, judged by how it begins or by the argument's name."""
+    """Return whether an argument is a file path.
+
+    It is one if *value* begins with `/`, `./`, `../` or `~/`, or if *name* contains a word such as "path" or "file".
+    """
     return value.startswith(("/", "./", "../", "~/")) or bool(value and _PATH_WORDS.search(name))
 
 
 def detect_language(path: str) -> str:
-    """Return the language of a file with this name, or "" if it is not highlighted."""
+    """Return the programming language of a file by its name, or "" if it has no syntax highlighting."""
     name = PurePath(path[-300:]).name.casefold()
     return _LANGUAGES_BY_NAME.get(name) or _LANGUAGES_BY_SUFFIX.get(PurePath(name).suffix, "")
 
 
 def show_whitespace(text: str) -> str:
-    """Return the text with symbols for tabs, trailing spaces, CR and the end of the last line."""
+    """Replace tabs, trailing spaces, CR before LF and the final LF by visible symbols."""
     ended = text.endswith("\n")
     text = _TRAILING_BLANKS.sub(lambda match: match[0].replace(" ", TRAILING_SPACE_SIGN), text[:-1] if ended else text)
     return text.replace("\t", TAB_SIGN).replace("\r\n", f"{CARRIAGE_RETURN_SIGN}\n") + (
@@ -58,7 +61,11 @@ def show_whitespace(text: str) -> str:
 
 
 def render_code(text: str, language: str) -> Content:
-    """Return the text that `show_whitespace` returned, highlighted if the language is known; keep every character."""
+    """Highlight a text that `show_whitespace` returned, and mute its whitespace symbols.
+
+    The text itself is not changed. It is not highlighted if *language* is "" or unknown, or a line is longer than 2,000
+    characters.
+    """
     from mcphost.tui.transcript.markdown import highlight_code
 
     plain = _SIGNS.sub(lambda match: " " * len(match[0]), text)
@@ -71,7 +78,7 @@ def render_code(text: str, language: str) -> Content:
 
 
 FILE_LIMIT = 256 * 1024
-"""Maximum bytes of a file that is compared."""
+"""Maximum size in bytes of a file that is compared."""
 READ_SECONDS = 5.0
 _MAX_LINES = 5_000
 _MAX_COMPARED_LINES = 1_000
@@ -91,14 +98,17 @@ _PSEUDO_FILE_SYSTEMS = ("/proc/", "/sys/", "/dev/")
 
 
 class TextDiff(NamedTuple):
-    """A title and clean rows, each prefixed with "+ ", "- ", two spaces, or "@ " for a position."""
+    """A diff for display: a title, and sanitized rows.
+
+    Each row begins with "+ " (added), "- " (removed), two spaces (unchanged) or "@ " (a line number or a note).
+    """
 
     title: str
     rows: tuple[str, ...] = ()
 
 
 class FileWrite(NamedTuple):
-    """The file named by a call, and the text that the call would write."""
+    """A file that a tool call would write: its full path, its path as given in the call, and the new text."""
 
     path: str
     display_path: str
@@ -106,9 +116,10 @@ class FileWrite(NamedTuple):
 
 
 def find_file_write(question: ApproveTool, arguments: dict[str, Any]) -> FileWrite | None:
-    """Return the file that the call would overwrite; None if the arguments are ambiguous.
+    """Return the file that the tool call would overwrite, or None if the arguments do not say so clearly.
 
-    Requires a server on this machine, and exactly one path and one text.
+    The server must run on this machine, and the arguments must have exactly one path and one text. A tool that appends,
+    inserts or searches does not overwrite.
     """
     if question.folder is None or any(word in question.tool.casefold() for word in _PARTIAL_WRITE_WORDS):
         return None
@@ -128,7 +139,10 @@ def find_file_write(question: ApproveTool, arguments: dict[str, Any]) -> FileWri
 
 
 class FileDiffRequested(Message):
-    """A request to compare a file with a call; `on_compared` receives the diff if it is ready in time."""
+    """Request for the diff between a file and the text that a tool call would write to it.
+
+    `on_compared` receives the diff; it is not called if the file cannot be read, or not within READ_SECONDS.
+    """
 
     def __init__(self, file_write: FileWrite, on_compared: Callable[[TextDiff], Awaitable[None]]) -> None:
         super().__init__()
@@ -136,7 +150,10 @@ class FileDiffRequested(Message):
 
 
 async def answer_file_diff(request: FileDiffRequested) -> None:
-    """Compare the file on a thread and deliver the diff; give up after READ_SECONDS."""
+    """Compare the file in a worker thread and pass the diff to `request.on_compared`.
+
+    `on_compared` is not called if the file cannot be read, or not within READ_SECONDS.
+    """
     found = None
     with anyio.move_on_after(READ_SECONDS):
         found = await anyio.to_thread.run_sync(diff_file, request.file_write, abandon_on_cancel=True)
@@ -145,9 +162,10 @@ async def answer_file_diff(request: FileDiffRequested) -> None:
 
 
 def diff_file(file_write: FileWrite) -> TextDiff | None:
-    """Return the diff of the file, or None if it cannot be read. Blocks: call it on a worker thread.
+    """Return the diff between a file's current content and the new text; None if it cannot be read.
 
-    Only a regular file is read, at most 256 kB, and its text is only shown on the screen.
+    Only a regular file of at most 256 kB is read. If it is missing, larger or not UTF-8, the diff has only a title that
+    says so. Blocks on the file system: call it in a worker thread.
     """
     name = clean_line(file_write.display_path, 200)
     try:
@@ -169,7 +187,10 @@ def diff_file(file_write: FileWrite) -> TextDiff | None:
 
 
 def _read(path: str) -> bytes | None:
-    """Return the bytes of a regular file, or None if it is too large. Raises OSError."""
+    """Return the content of a regular file, or None if it is over FILE_LIMIT bytes.
+
+    Raises OSError if it cannot be read or is not a regular file.
+    """
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError("not a regular file")
@@ -178,7 +199,10 @@ def _read(path: str) -> bytes | None:
 
 
 def diff_replacements(arguments: dict[str, Any]) -> tuple[TextDiff, ...]:
-    """Return a diff for each pair of old and new text in the arguments."""
+    """Return a diff for each pair of arguments such as `old_string` and `new_string`.
+
+    The pairs are at the top level or in the first 20 objects of a list.
+    """
     return tuple(diff_texts(f"{where}{old} → {where}{new}", before, after)
                  for where, old, new, before, after in _find_replacements(arguments))  # fmt: skip
 
@@ -200,7 +224,11 @@ def _find_replacements(arguments: dict[str, Any]) -> list[tuple[str, str, str, s
 
 
 def diff_texts(title: str, before: str, after: str) -> TextDiff:
-    """Compare two texts by lines; unchanged lines are included only as context."""
+    """Compare two texts line by line; three unchanged lines are shown around each change.
+
+    Texts of more than 5,000 lines are not compared, and only the first 300 rows are returned; the title or a last row
+    then says so.
+    """
     old, new = _split_lines(before), _split_lines(after)
     if before == after:
         return TextDiff(f"{title}: no difference")
@@ -210,7 +238,7 @@ def diff_texts(title: str, before: str, after: str) -> TextDiff:
     added = sum(d - c for kind, _, _, c, d in blocks if kind != "equal")
     removed = sum(b - a for kind, a, b, _, _ in blocks if kind != "equal")
     matcher: Any = SequenceMatcher(None, "", "")
-    matcher.opcodes = blocks  # replaces its own comparison, which has no bound
+    matcher.opcodes = blocks  # replaces its own comparison, whose time has no bound
     rows: list[str] = []
     for group in matcher.get_grouped_opcodes(_CONTEXT_LINES):
         rows.append(f"@ line {group[0][3] + 1}")
@@ -225,7 +253,7 @@ def diff_texts(title: str, before: str, after: str) -> TextDiff:
 
 
 def _split_lines(text: str) -> list[str]:
-    """Return the lines with their LF; no other character ends a line."""
+    """Split the text after each LF, which stays at the end of its line; no other character ends a line."""
     *ended, last = text.split("\n")
     return [*(f"{line}\n" for line in ended), *([last] if last else [])]
 
@@ -234,7 +262,10 @@ _Opcode = tuple[Any, int, int, int, int]
 
 
 def _diff_opcodes(old: list[str], new: list[str]) -> list[_Opcode]:
-    """Return the opcodes of the diff; a region that is slow to compare is one replacement."""
+    """Return difflib opcodes that turn *old* into *new*.
+
+    A region that would take long to compare becomes a single "replace".
+    """
     start, least = 0, min(len(old), len(new))
     while start < least and old[start] == new[start]:
         start += 1

@@ -1,4 +1,4 @@
-"""The frontend of the terminal UI: queues questions and shows one dialog at a time."""
+"""The frontend of the terminal UI: a queue of the host's questions, of which one at a time is shown."""
 
 from asyncio import Event
 from collections import deque
@@ -53,7 +53,7 @@ QUESTION_KINDS = frozenset(kind.KIND for kind in DIALOGS)
 
 
 def create_dialog(question: Question[Any]) -> "AnyDialog | None":
-    """Return the dialog for a question; None if there is none, so that the question is refused."""
+    """Create the dialog for a question; None if this type of question has none and must be refused."""
     place = DIALOGS.get(type(question))
     if isinstance(question, ShareRoots) and question.askers:
         place = ("share_roots", "SharePerServerDialog")
@@ -65,30 +65,36 @@ def create_dialog(question: Question[Any]) -> "AnyDialog | None":
 A = TypeVar("A")
 CALL_ENDED_SUFFIX = " (that call has ended)"
 OpenMode = Literal["auto", "follow_up", "entered", "minimized"]
-"""How a question opens: as a dialog unless the user is typing, as a dialog right after another one, as a dialog that
-the user opened, or as a card beside the text being typed."""
+"""How a question is shown.
+
+"auto": as a card while the user is typing, otherwise as a dialog. "follow_up": as a dialog right after another question
+was answered. "entered": as a dialog that the user opened, whose keys work immediately. "minimized": as a card.
+"""
 _MIN_LISTED_CALLS = 2
-"""Number of waiting calls from which they are shown as a list."""
+"""Waiting tool calls are shown as a list if there are at least this many."""
 
 
 class QuestionDisplay(Protocol):
-    """What the frontend needs from the app; every method returns at once."""
+    """Interface of the app that TuiFrontend uses to show questions. No method waits for the user."""
 
     def open_dialog(self, dialog: "AnyDialog", on_answer: Callable[[Any], None], mode: OpenMode = "auto") -> None:
-        """Show a dialog or a card; `on_answer` receives the value it was dismissed with."""
+        """Show the question as a dialog or as a card, depending on *mode*.
+
+        `on_answer` receives the value that the dialog was dismissed with.
+        """
         ...
 
     def close_dialog(self, dialog: "AnyDialog") -> None:
-        """Remove a dialog without an answer."""
+        """Remove a dialog whose question was answered elsewhere or withdrawn."""
         ...
 
     def update_questions(self, pending: tuple[Question[Any], ...]) -> None:
-        """Update the list of waiting questions, the shown one first."""
+        """Show which questions are waiting, in their order in the queue."""
         ...
 
 
 class _PendingQuestion:
-    """A question with its answer, once given, and its dialog while it is shown."""
+    """A question in the queue, its dialog while that is shown, and the answer once it is given."""
 
     __slots__ = ("answer", "dialog", "done", "is_user_opened", "key", "question", "review")
 
@@ -102,12 +108,12 @@ class _PendingQuestion:
 
     @property
     def is_call(self) -> bool:
-        """Whether the question is about a tool call."""
+        """Whether the question asks for approval of a tool call."""
         return isinstance(self.question, ApproveTool)
 
 
 class TuiFrontend:
-    """Frontend that asks the user in dialogs. Questions wait until `bind` is called."""
+    """Frontend that shows the host's questions as dialogs, one at a time. They wait until `bind` is called."""
 
     def __init__(self) -> None:
         self._display: QuestionDisplay | None = None
@@ -120,33 +126,37 @@ class TuiFrontend:
         self._open_mode: OpenMode = "auto"
 
     def bind(self, display: QuestionDisplay) -> None:
-        """Open dialogs on this display from now on; it must be ready to show them."""
+        """Show all questions on this display from now on, including those already waiting."""
         self._display = display
         self._show_next()
 
     def close(self) -> None:
-        """Refuse every open and every later question."""
+        """Refuse all open questions, and every question asked later."""
         self._is_closed = True
         for waiting in tuple(self._queue):
             self._settle(waiting, waiting.question.refusal())
 
     @property
     def pending_questions(self) -> tuple[Question[Any], ...]:
-        """The unanswered questions, in order."""
+        """The unanswered questions, in their order in the queue."""
         return tuple(waiting.question for waiting in self._queue)
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The kinds of question that have a dialog."""
+        """The kinds of question (`Question.KIND`) that this frontend can show."""
         return QUESTION_KINDS
 
     @property
     def who(self) -> str:
-        """Who answers: "person", or "nobody" once closed."""
+        """Who answers the questions: "person", or "nobody" after `close`, when all are refused."""
         return "nobody" if self._is_closed else "person"
 
     async def ask(self, question: Question[A]) -> A:
-        """Return the user's answer; cancellation withdraws the question. Runs on the app's event loop."""
+        """Put the question in the queue and wait for the user's answer.
+
+        After `close`, the answer is the question's refusal. Cancellation removes the question from the queue and the
+        screen. Call it on the app's event loop.
+        """
         if self._is_closed:
             return question.refusal()
         waiting = _PendingQuestion(question, f"w{next(self._key_numbers)}")
@@ -159,7 +169,10 @@ class TuiFrontend:
         return waiting.answer
 
     def mark_call_ended(self, server: str, number: int) -> None:
-        """Mark the questions that a server asked during a call as asked by a call that has ended."""
+        """Add a note to the questions that belong to an ended call: "(that call has ended)".
+
+        *server* and *number* identify the call; see `Question.number`.
+        """
         for waiting in self._queue:
             question = waiting.question
             if (question.server, question.number) == (server, number) and not question.why.endswith(CALL_ENDED_SUFFIX):
@@ -191,7 +204,10 @@ class TuiFrontend:
         return [waiting for waiting in self._queue if waiting.is_call]
 
     def _show_next(self) -> None:
-        """Show the first question if none is shown, and update the number of waiting ones."""
+        """Show the first question in the queue unless one is shown; update the number of waiting questions.
+
+        Two or more tool calls are shown as one list.
+        """
         stage = self._display
         if stage is None:
             return
@@ -213,7 +229,10 @@ class TuiFrontend:
         stage.update_questions(self.pending_questions)
 
     def _update_call_list(self, display: QuestionDisplay, calls: list[_PendingQuestion]) -> None:
-        """Update or close the list of calls; a dialog still guarded gives way to the list."""
+        """Update the list of waiting tool calls; close it when fewer than two are left.
+
+        If a second call arrives while the dialog of the first has only just appeared, close it in favor of the list.
+        """
         if self._call_list is not None:
             if len(calls) >= _MIN_LISTED_CALLS and not self._is_closed:
                 self._call_list.show_calls([_create_waiting_call(waiting) for waiting in calls])
@@ -231,7 +250,7 @@ class TuiFrontend:
             display.close_dialog(dialog)
 
     def _show_next_in_mode(self, mode: OpenMode) -> None:
-        """Show the next question in this mode, after the user decided about another one."""
+        """Show the next question, opened as *mode* says, after the user answered or postponed another one."""
         self._open_mode = mode
         try:
             self._show_next()
@@ -304,7 +323,7 @@ class TuiFrontend:
         self._show_next_in_mode("follow_up")
 
     def _record_answer(self, waiting: _PendingQuestion, answer: Any) -> None:
-        """Record the answer without showing the next question; the caller may settle more."""
+        """Record the answer and remove the question from the queue, without showing the next question."""
         if not waiting.done.is_set():
             waiting.answer = answer
             waiting.done.set()

@@ -1,4 +1,4 @@
-"""Least-recently-used cache of decoded images, and whether this terminal can draw them."""
+"""Least-recently-used cache of decoded images, and a check whether this terminal can show images."""
 
 import os
 from collections import OrderedDict
@@ -11,11 +11,11 @@ from mcphost.sandbox.image_decoder import INSTALL_HINT, ImageDecoder, is_install
 from mcphost.sandbox.image_formats import DecodedImage
 
 MAX_CACHED_BYTES = 16 * 1024 * 1024
-_FAILURE_BYTES = 200  # size that a failure counts for
+_FAILURE_BYTES = 200  # bytes that a cached error counts for
 
 
 def images_unsupported_reason(app: App[Any]) -> str:
-    """Return why images are not drawn on this terminal and the fix; empty if they are drawn."""
+    """Return why this terminal cannot show images, and how to fix that; "" if it can."""
     if app.no_color:
         return "NO_COLOR is set."
     if app.console.color_system != "truecolor":
@@ -25,7 +25,10 @@ def images_unsupported_reason(app: App[Any]) -> str:
 
 
 class ImageCache:
-    """Cache in front of a decoder process. `close` ends the process; a later `decode` starts another."""
+    """Cache of at most MAX_CACHED_BYTES of decoded images, in front of a decoder process.
+
+    The first `decode` starts the process, `close` ends it, and a later `decode` starts a new one.
+    """
 
     def __init__(self) -> None:
         self._decoder = ImageDecoder()
@@ -33,7 +36,10 @@ class ImageCache:
         self.cached_bytes = 0
 
     async def decode(self, data: str, width: int, height: int) -> DecodedImage | str:
-        """Return the image or the reason of the failure, from the cache if possible; see ImageDecoder.decode."""
+        """Return the image in *data* (base64), scaled down to the size in pixels, or a phrase with the error.
+
+        Both images and errors are cached. Raises nothing but cancellation.
+        """
         key = sha256(data.encode(errors="replace")).digest(), width, height
         known = self._entries.get(key)
         if known is not None:
@@ -49,12 +55,12 @@ class ImageCache:
 
     @property
     def entry_count(self) -> int:
-        """Number of cached images and failures."""
+        """Number of cached images and errors."""
         return len(self._entries)
 
     @property
     def decoder_pid(self) -> int | None:
-        """Process id of the decoder; None while none runs."""
+        """Process ID of the decoder; None if it is not running."""
         return self._decoder.pid
 
     async def close(self) -> None:

@@ -1,4 +1,9 @@
-"""Guard of questions: keys and clicks arrive in order, and only at the question that they were meant for."""
+"""Protection of questions from input that was meant for something else.
+
+A question appears while the user types a message or answers another question. It ignores keys and clicks for a moment,
+and most of its keys work only after the user has entered it: with F8, Tab, an arrow key or a click. Text typed before
+that goes to the message.
+"""
 
 import asyncio
 from contextlib import suppress
@@ -12,21 +17,21 @@ from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
 GUARD_SECONDS = 0.3
-"""Seconds a question ignores keys and clicks after it appears; each key restarts the wait."""
+"""A question ignores keys and clicks for this long after it appears and after each key."""
 TYPING_SECONDS = 2.0
-"""Seconds after the last key in a text field during which the user counts as typing."""
+"""The user is considered to be typing until this long after the last key in a text field."""
 FOCUS_KEYS = frozenset({"tab", "shift+tab", "up", "down", "left", "right", "f8"})
-"""Keys that enter a question; none of them types text."""
+"""Keys that enter a question; none of them inserts text."""
 SCROLL_KEYS = frozenset({"pageup", "pagedown", "home", "end"})
 clock = monotonic
 _NEVER = float("-inf")
 
 
 class AnswerGuard:
-    """Input state of one question: when it appeared, when the last key came, whether the user entered it.
+    """Timing of one question: when it appeared, when keys were last pressed, and whether it was entered.
 
-    `ago` is the age of a key press in seconds: a busy screen handles keys late. Without `has_delay` every key is
-    accepted at once, for a page that approves nothing.
+    `ago` is the number of seconds since the key was pressed, because a busy screen handles keys late. With
+    `has_delay=False` no key is too early; this is for pages that approve nothing.
     """
 
     def __init__(self, *, is_entered: bool = False, has_delay: bool = True) -> None:
@@ -37,31 +42,35 @@ class AnswerGuard:
 
     @property
     def is_shown(self) -> bool:
-        """Whether the question has been on the screen."""
+        """Whether the question is on the screen."""
         return self._shown_at is not None
 
     def show(self) -> None:
-        """Record that the question is on the screen."""
+        """Record that the question is now on the screen; the delay starts."""
         self._shown_at = clock()
 
     def hide(self) -> None:
-        """Record that the question is about to be shown again."""
+        """Record that the question is not on the screen; until `show`, `is_new` returns True."""
         self._shown_at = None
 
     def is_new(self, ago: float = 0.0) -> bool:
-        """Return whether the question was on the screen too briefly when the key was pressed."""
+        """Return whether the key was pressed before the question had been shown for GUARD_SECONDS."""
         return self._has_delay and (self._shown_at is None or clock() - ago - self._shown_at < GUARD_SECONDS)
 
     def is_blocking(self, ago: float, *, is_letter: bool) -> bool:
-        """Return whether the key comes too soon after the question appeared or after another key.
+        """Return whether the key came within GUARD_SECONDS after the question appeared or another key.
 
-        Moving the focus delays letters but not Enter, because typing text does not move the focus.
+        After a key that moved the focus or scrolled, only letters are blocked. Enter is not: text that the user types
+        never moves the focus, so such a key shows that the question was meant.
         """
         last = max(self._navigated_at, self._key_pressed_at) if is_letter else self._key_pressed_at
         return self.is_new(ago) or (self._has_delay and clock() - ago - last < GUARD_SECONDS)
 
     def record_key(self, ago: float, *, is_navigation: bool = False) -> None:
-        """Restart the guard after a key; `is_navigation` means that the key moved the focus or scrolled."""
+        """Record a key press, which restarts the delay.
+
+        *is_navigation* means that the key moved the focus or scrolled, so that it delays only letters.
+        """
         if is_navigation:
             self._navigated_at = max(self._navigated_at, clock() - ago)
         else:
@@ -74,49 +83,49 @@ _UserInput = events.Key | events.Paste | events.MouseDown | events.MouseUp
 
 @runtime_checkable
 class Guarded(Protocol):
-    """A question on the screen that accepts only input meant for it."""
+    """Interface of a screen that shows a question and is protected by an AnswerGuard."""
 
     guard: AnswerGuard
     is_follow_up: bool
-    """Whether the user answered another question right before it."""
+    """Whether this question appeared right after the user answered another one."""
 
     @property
     def focused(self) -> Widget | None:
-        """The widget that receives keys."""
+        """The focused widget, or None."""
         ...
 
     @property
     def is_field_focused(self) -> bool:
-        """Whether a field of the question has the focus, so that keys are text."""
+        """Whether a form field of the question has the focus, so that keys are text for it."""
         ...
 
     def enter(self) -> None:
-        """Enter the question: its keys work from now on."""
+        """Mark the question as entered: from now on its keys work."""
         ...
 
     def show_hint(self, why: str) -> None:
-        """Show why a key did nothing."""
+        """Show a hint that says why a key had no effect."""
         ...
 
     def has_binding(self, key: str) -> bool:
-        """Return whether the question binds the key."""
+        """Return whether the question has a binding for the key."""
         ...
 
     def contains_point(self, x: int, y: int) -> bool:
-        """Return whether the point of the screen is inside the question's frame."""
+        """Return whether these screen coordinates are inside the question's frame."""
         ...
 
     async def process_key(self, key: str) -> bool:
-        """Run the action of a key that can act at once; return whether it was one."""
+        """Handle a key that must take effect before the next key arrives; return whether it was handled."""
         ...
 
 
 @runtime_checkable
 class GuardedForm(Protocol):
-    """A form that is not confirmed by a key pressed before it appeared."""
+    """Interface of a form that Enter or Ctrl+S must not confirm if pressed before the form appeared."""
 
     def was_hidden(self, seconds_ago: float) -> bool:
-        """Return whether the form was not yet on the screen this many seconds ago."""
+        """Return whether the form was not yet on the screen *seconds_ago* seconds ago."""
         ...
 
 
@@ -130,7 +139,7 @@ TOO_SOON_HINT = "too soon after another key: press it again"
 
 
 class InputGuardApp(App[None]):
-    """An app that delivers input only to the part it was meant for."""
+    """App that delivers each key, paste and click only to the screen that the user meant it for."""
 
     _last_input: Widget | None = None
     _last_typed_at = float("-inf")
@@ -139,18 +148,18 @@ class InputGuardApp(App[None]):
     # -- text input
 
     def find_text_input(self, screen: Screen[Any]) -> TextInput | None:
-        """Return the text field of the screen that receives typing, or None."""
+        """Return the text field that typed text goes to on this screen; None if no text field has the focus."""
         focused = screen.focused
         return focused if isinstance(focused, TextInput) else None
 
     @property
     def _base_screen(self) -> Screen[Any]:
-        """The top screen below all questions."""
+        """The topmost screen that is not a question."""
         return next(screen for screen in reversed(self.screen_stack) if not isinstance(screen, Guarded))
 
     @property
     def is_typing(self) -> bool:
-        """Whether the user is typing: the text field holds text or received a key a moment ago."""
+        """Whether the text field contains text or received a key within the last TYPING_SECONDS."""
         field = self.find_text_input(self._base_screen)
         if field is None:
             return False
@@ -160,10 +169,10 @@ class InputGuardApp(App[None]):
     # -- keys
 
     async def on_event(self, event: events.Event) -> None:
-        """Deliver a key, a paste or a click, unless it was not meant for what is on the screen.
+        """Deliver an event, but drop or redirect a key, paste or click that was not meant for the top screen.
 
-        A key arrives twice: from the terminal, and again when no widget handled it. A question may have opened between
-        the two, and must not receive a key that was pressed elsewhere.
+        Textual passes a key here twice: when it is pressed, and again if no widget handled it. If a question opened in
+        between, it must not receive the key.
         """
         if isinstance(event, events.InputEvent | events.Paste) and (self._exit or not self._screen_stack):
             return  # the screens are being removed, and handling input would raise
@@ -186,9 +195,10 @@ class InputGuardApp(App[None]):
         await super().on_event(event)
 
     async def _wait_for_delivery(self, key: str) -> None:
-        """Wait until earlier text has reached its field, because a key that is not text acts at once.
+        """Wait until the field has received all text typed before this key.
 
-        Without this, a form on a slow connection was sent without the last characters typed.
+        Keys that are not text act immediately. Without the wait, Enter on a slow connection sent a form without the
+        last characters typed.
         """
         field = self._last_input
         if field is None or len(key) == 1:
@@ -203,7 +213,7 @@ class InputGuardApp(App[None]):
     # -- keys, pastes and clicks while a question is on top
 
     def _accepts_input(self, question: Guarded, event: _UserInput, ago: float) -> bool:
-        """Return whether the question receives the event."""
+        """Return whether to deliver the event to the question; redirect typed text to the message instead."""
         guard = question.guard
         if isinstance(event, events.MouseDown | events.MouseUp):
             if guard.is_blocking(ago, is_letter=True):
@@ -227,7 +237,7 @@ class InputGuardApp(App[None]):
         return guard.is_entered
 
     def _accepts_entered_key(self, question: Guarded, event: events.Key, ago: float) -> bool:
-        """Return whether an entered question receives the key."""
+        """Return whether to deliver the key to a question that the user has entered."""
         guard, key = question.guard, event.key
         moves = key in SCROLL_KEYS or (key in FOCUS_KEYS and key != "f8")
         goes_back = moves or key == "escape"
@@ -238,7 +248,10 @@ class InputGuardApp(App[None]):
         return not closed and key != "f8"
 
     def _accepts_unentered_key(self, question: Guarded, event: events.Key, ago: float) -> bool:
-        """Return whether a question that was not entered receives the key: only to refuse or move the focus."""
+        """Return whether to deliver the key to a question that the user has not entered.
+
+        Only keys that scroll, move the focus or refuse are delivered. Typed text is redirected to the message.
+        """
         guard, key = question.guard, event.key
         closed = guard.is_blocking(ago, is_letter=False)
         goes_on = self._get_buffered_keys(question) and (key in _EDIT_KEYS or (closed and key not in {"escape", "f8"}))
@@ -260,7 +273,7 @@ class InputGuardApp(App[None]):
         return True
 
     def _enter_question(self, question: Guarded) -> None:
-        """Enter the question and drop a buffered letter, which was meant for the question but came too early."""
+        """Mark the question as entered, and discard buffered letters, which were meant for the question."""
         self._buffered_keys = (None, ())
         if not question.guard.is_entered:
             question.enter()
@@ -270,10 +283,10 @@ class InputGuardApp(App[None]):
         return keys if holder is question else ()
 
     def _redirect_typing(self, question: Guarded, event: events.Key | events.Paste, ago: float) -> None:
-        """Redirect text typed at a question that was not entered to the text field, and minimize the question.
+        """Send text typed while an unentered question is shown to the text field, and minimize the question.
 
-        A single letter may be meant for the question, so it is buffered until the next key decides. Letters right
-        after the answer to another question are buffered too: the answer key may have been pressed twice.
+        A single letter may have been meant for the question, so it is buffered until the next key. Letters right after
+        another question's answer are buffered as well, because the user may have pressed the answer key twice.
         """
         below, guard = self._base_screen, question.guard
         field = self.find_text_input(below)
@@ -298,12 +311,12 @@ class InputGuardApp(App[None]):
             cast("Any", field)._forward_event(key)
 
     def release_buffered_keys(self, question: Guarded) -> None:
-        """Send the keys buffered for a removed question to the text field."""
+        """Send the letters that were buffered for this question, which has been removed, to the text field."""
         field, keys = self.find_text_input(self._base_screen), self._get_buffered_keys(question)
         if field is not None and keys:
             self._buffered_keys = (None, ())
             self._forward_keys(field, *keys)
 
     def minimize(self, question: Guarded) -> None:
-        """Replace the question by a card; it waits until the user returns to it."""
+        """Replace the question by a card; it stays unanswered until the user opens it again."""
         raise NotImplementedError

@@ -1,10 +1,14 @@
-"""The keymap: every global action with its keys, footer button, palette entry and slash command."""
+"""The keymap: all global actions with their keys, footer buttons, palette entries and slash commands."""
 
 from typing import NamedTuple
 
 
 class Action(NamedTuple):
-    """A global action; `name` is the app's action, `slash` and `aliases` its commands without the slash."""
+    """A global action of the app.
+
+    `name` is Textual's action name, `keys` the binding and `key_display` its short form. `label` is for the footer,
+    `title` and `help` for the command palette. `slash` and `aliases` are slash commands without the slash.
+    """
 
     name: str
     keys: str
@@ -174,5 +178,5 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
 
 
 def find_slash_command(word: str) -> Action | None:
-    """Return the action with this slash command, or None."""
+    """Return the action with this slash command or alias, given without the slash; None if there is none."""
     return next((action for action in ACTIONS if word in (action.slash, *action.aliases)), None)

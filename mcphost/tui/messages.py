@@ -1,4 +1,4 @@
-"""Messages from widgets to the app: what the user did, not what it means."""
+"""Textual messages that report user actions and requests of widgets to the app, which handles them."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class Section(NamedTuple):
-    """A part of a page: a heading written by mcphost, and a text that cannot imitate one.
+    """One section of a long text: a heading that mcphost wrote, and a text that may come from a server.
 
-    Every row of the text, and every continuation row of the heading, is drawn behind a bar.
+    The viewer draws a bar before every row except the first row of a heading, so that the text cannot imitate one.
     """
 
     heading: str
@@ -24,14 +24,15 @@ class Section(NamedTuple):
 
 
 def join_sections(sections: Sequence[Section]) -> str:
-    """Return headings and texts as one text to copy."""
+    """Return all headings and texts as one text, for the clipboard."""
     return "\n\n".join(f"{one.heading}\n{one.text}" for one in sections)
 
 
 class ImageDecodeRequested(Message):
-    """A visible image (base64) is not decoded for this width and height in pixels.
+    """Request to decode a visible image for display.
 
-    `on_decoded` receives the image, or a phrase that says why there is none.
+    `data` is base64; `width` and `height` are the maximum size in pixels. `on_decoded` receives the image, or a phrase
+    that says why it cannot be shown.
     """
 
     def __init__(self, data: str, width: int, height: int, on_decoded: "Callable[[DecodedImage | str], None]") -> None:
@@ -40,7 +41,7 @@ class ImageDecodeRequested(Message):
 
 
 class AttachRequested(Message):
-    """The user typed @ and selected a resource."""
+    """Posted when the user selects a resource among the "@" completions."""
 
     def __init__(self, server: str, uri: str) -> None:
         super().__init__()
@@ -49,7 +50,7 @@ class AttachRequested(Message):
 
 
 class ScrollRequested(Message):
-    """The user scrolled the conversation by this many pages; negative is up."""
+    """Posted when the user scrolls the conversation from the composer; `pages` is negative for up."""
 
     def __init__(self, pages: int) -> None:
         super().__init__()
@@ -57,11 +58,11 @@ class ScrollRequested(Message):
 
 
 class DetachRequested(Message):
-    """The user removed the newest attachment."""
+    """Posted when the user removes the attachment that was added last."""
 
 
 class PromptRequested(Message):
-    """The user selected a server's prompt."""
+    """Posted when the user selects a server's prompt among the "/" completions."""
 
     def __init__(self, server: str, name: str) -> None:
         super().__init__()
@@ -70,7 +71,7 @@ class PromptRequested(Message):
 
 
 class ActionRequested(Message):
-    """The user clicked or selected an action of the keymap."""
+    """Posted when the user clicks an action of the keymap or selects it as a slash command."""
 
     def __init__(self, action: str) -> None:
         super().__init__()
@@ -78,7 +79,7 @@ class ActionRequested(Message):
 
 
 class LinkClicked(Message):
-    """The user clicked a link; it is shown, never opened automatically."""
+    """Posted when the user clicks a link. The URL is only shown; mcphost never opens it by itself."""
 
     def __init__(self, url: str) -> None:
         super().__init__()
@@ -86,9 +87,10 @@ class LinkClicked(Message):
 
 
 class TextViewRequested(Message):
-    """The user opened a whole text; `on_end_shown` is called once its end was on the screen.
+    """Posted when the user opens a long text in the viewer.
 
-    `full_text_file` is the file with the whole text if `text` is only its beginning. `sections` replace `text`.
+    `full_text_file` is the file with the full text if `text` is only its beginning. If `sections` are given, they are
+    shown in place of `text`. `on_end_shown` is called once the end of the text has been visible.
     """
 
     def __init__(
@@ -109,7 +111,11 @@ class TextViewRequested(Message):
 
 
 class RulePreviewRequested(Message):
-    """A rule was edited; `on_compared` receives whether it matches the call, and earlier calls, None if unreadable."""
+    """Posted when the user edits a permission rule, to show which calls it matches.
+
+    `on_compared` receives whether the rule matches the call with `tool` and `arguments`, and the earlier calls of
+    stored conversations with the same information for each; None if they cannot be read.
+    """
 
     def __init__(
         self,
@@ -126,7 +132,10 @@ class RulePreviewRequested(Message):
 
 
 class ArgumentCheckRequested(Message):
-    """The user edited the arguments of a call; `on_checked` receives the errors against the tool's schema."""
+    """Posted when the user edits the arguments of a tool call, to validate them.
+
+    `on_checked` receives the errors against the tool's input schema; empty if there are none.
+    """
 
     def __init__(
         self, server: str, tool: str, arguments: dict[str, Any], on_checked: "Callable[[SchemaErrors], None]"
@@ -139,7 +148,10 @@ class ArgumentCheckRequested(Message):
 
 
 class EditorRequested(Message):
-    """The user opened a text in their editor; `on_edited` receives the new text, or None and the error."""
+    """Posted when the user opens a text in their own editor.
+
+    `on_edited` receives the new text and "", or None and an error message.
+    """
 
     def __init__(self, text: str, on_edited: Callable[[str | None, str], None]) -> None:
         super().__init__()
@@ -148,7 +160,7 @@ class EditorRequested(Message):
 
 
 class QrCodeRequested(Message):
-    """The user opened a text as a QR code."""
+    """Posted when the user wants to see a text as a QR code."""
 
     def __init__(self, title: str, text: str) -> None:
         super().__init__()
@@ -157,7 +169,7 @@ class QrCodeRequested(Message):
 
 
 class CopyRequested(Message):
-    """The user copied a text."""
+    """Posted when the user copies a text to the clipboard."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -165,7 +177,7 @@ class CopyRequested(Message):
 
 
 class ServerSelected(Message):
-    """The user selected a server in the list."""
+    """Posted when the user clicks a server in the sidebar."""
 
     def __init__(self, server: str) -> None:
         super().__init__()
