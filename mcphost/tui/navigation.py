@@ -1,4 +1,4 @@
-"""The pages over the chat: how each is opened and how its result is used."""
+"""Navigation: opens pages over the chat and handles the user's choice on them."""
 
 from collections.abc import Callable
 from functools import partial
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class NavigationApp(InputGuardApp):
-    """An app whose actions open pages over its chat; a page is imported on first use."""
+    """App whose actions open pages over the chat; a page's module is imported when it is first opened."""
 
     chat: ChatScreen
     _host: "Host | None" = None
@@ -24,13 +24,13 @@ class NavigationApp(InputGuardApp):
 
     @property
     def host(self) -> "Host":
-        """The attached host. Raises RuntimeError before `attach`."""
+        """The attached host. Raises RuntimeError until one is attached."""
         if self._host is None:
             raise RuntimeError("No host is attached yet.")
         return self._host
 
     def _open_screen(self, screen: Screen[Any], on_result: Callable[[Any], None] | None = None) -> None:
-        # One page at a time over the chat: F3 on the page of F4 replaces it.
+        # One page at a time over the chat: F3 replaces the page that F4 opened.
         while len(self.screen_stack) > 1 and not self.screen.is_modal:
             self.pop_screen()
         self.push_screen(screen, on_result)
@@ -42,7 +42,7 @@ class NavigationApp(InputGuardApp):
         self._open_screen(HelpScreen())
 
     def action_servers(self) -> None:
-        """Open the servers page."""
+        """Open the page that lists all servers."""
         self._open_servers("")
 
     def _open_servers(self, name: str) -> None:
@@ -51,12 +51,12 @@ class NavigationApp(InputGuardApp):
         self._open_screen(ServersScreen(self.host, name))
 
     def on_server_selected(self, message: ServerSelected) -> None:
-        """Open the page of the server that was clicked."""
+        """Open the servers page with the clicked server selected."""
         message.stop()
         self._open_servers(message.server)
 
     def on_text_view_requested(self, message: TextViewRequested) -> None:
-        """Open a whole text on a page of its own."""
+        """Open a long text in the viewer."""
         message.stop()
         from mcphost.tui.screens.text_viewer import TextViewerScreen
 
@@ -64,7 +64,7 @@ class NavigationApp(InputGuardApp):
         self.push_screen(TextViewerScreen(message.title, message.text, message.on_end_shown, whole, message.sections))
 
     def on_image_decode_requested(self, message: ImageDecodeRequested) -> None:
-        """Decode an image in the decoder process."""
+        """Decode the requested image in the decoder process; start that process if necessary."""
         message.stop()
         if self.image_cache is None:
             from mcphost.tui.image_cache import ImageCache
@@ -76,19 +76,19 @@ class NavigationApp(InputGuardApp):
         message.on_decoded(await cache.decode(message.data, message.width, message.height))
 
     async def on_unmount(self) -> None:
-        """Close the image cache and its decoder process."""
+        """End the image decoder process, if it was started."""
         if self.image_cache is not None:
             await self.image_cache.close()
 
     def on_qr_code_requested(self, message: QrCodeRequested) -> None:
-        """Open a QR code."""
+        """Show a text as a QR code on its own page."""
         message.stop()
         from mcphost.tui.screens.qr_code import QrScreen
 
         self.push_screen(QrScreen(message.title, message.text))
 
     def action_resources(self) -> None:
-        """Open the resources page."""
+        """Open the resources page; attach the resource that the user selects on it to the message."""
         from mcphost.tui.screens.resources import ResourcesScreen
 
         def attach(chosen: tuple[str, str] | None) -> None:
@@ -98,7 +98,7 @@ class NavigationApp(InputGuardApp):
         self._open_screen(ResourcesScreen(self.host), attach)
 
     def action_prompts(self) -> None:
-        """Open the prompts page."""
+        """Open the prompts page; ask for the arguments of the selected prompt, and insert it into the composer."""
         from mcphost.tui.screens.prompts import PromptsScreen
 
         def fill(chosen: Any) -> None:
@@ -108,7 +108,7 @@ class NavigationApp(InputGuardApp):
         self._open_screen(PromptsScreen(self.host), fill)
 
     def action_history(self) -> None:
-        """Open the history page."""
+        """Open the history page, and then the conversation that the user selects on it."""
         from mcphost.tui.screens.history import HistoryScreen
 
         def open_(conversation_id: str | None) -> None:
@@ -118,7 +118,7 @@ class NavigationApp(InputGuardApp):
         self._open_screen(HistoryScreen(self.host), open_)
 
     def action_grants(self) -> None:
-        """Open the grants page."""
+        """Open the permissions page."""
         from mcphost.tui.screens.grants import GrantsScreen
 
         self._open_screen(GrantsScreen(self.host), lambda _: None)
@@ -130,13 +130,13 @@ class NavigationApp(InputGuardApp):
         self._open_screen(AccountsScreen(self.host))
 
     def action_folders(self) -> None:
-        """Open the folders page."""
+        """Open the page of folders shared with servers."""
         from mcphost.tui.screens.folders import FoldersScreen
 
         self._open_screen(FoldersScreen(self.host))
 
     def action_audit(self) -> None:
-        """Open the audit page."""
+        """Open the audit log page."""
         from mcphost.tui.screens.audit import AuditScreen
 
         self._open_screen(AuditScreen(self.host))

@@ -1,4 +1,4 @@
-"""Display of questions: as a dialog, or as a card while the user is typing."""
+"""Display of the host's questions: as a dialog, or as a small card while the user is typing."""
 
 from collections.abc import Callable
 from functools import partial
@@ -27,7 +27,7 @@ _TITLE_ROWS = 2
 
 
 class QuestionCard(Widget):
-    """Card that takes neither focus nor keys."""
+    """Card that announces a waiting question without taking the focus; a click opens the question."""
 
     can_focus = False
     DEFAULT_CSS: ClassVar[str] = """
@@ -42,9 +42,10 @@ class QuestionCard(Widget):
         self._texts: tuple[str, tuple[str, ...], str] = ("", (), "")
 
     def set_texts(self, title: str, lines: tuple[str, ...], queue_position: str) -> None:
-        """Set the texts, all sanitized.
+        """Set the texts of the card, which must be sanitized.
 
-        *title* says who wants what, *lines* what it is about, *queue_position* how many questions wait.
+        *title* says which server asks for what, *lines* are a preview, and *queue_position* is such as "1 of 3
+        waiting".
         """
         if (title, lines, queue_position) != self._texts:
             self._texts = (title, lines, queue_position)
@@ -55,27 +56,27 @@ class QuestionCard(Widget):
     def _rows(self, width: int) -> list[Content]:
         title, lines, _ = self._texts
         rows = [Content.styled(line, "$text").truncate(width, ellipsis=True) for line in lines if line]
-        if len(title) + _FRAME_CELLS > width:  # the frame has no space for all of it
+        if len(title) + _FRAME_CELLS > width:  # the title does not fit into the border
             rows = [*Content.styled(title, "bold $warning").wrap(width)[:_TITLE_ROWS], *rows]
         return [*rows, Content.styled(ENTER_HINT if len(ENTER_HINT) <= width else _SHORT_ENTER_HINT, "$accent")]
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return the number of rows."""
+        """Return the number of rows that the card needs at *width* columns."""
         del container, viewport
         return len(self._rows(max(1, width)))
 
     def render(self) -> Content:
-        """Return the subject and the key."""
+        """Render the preview of the question and the hint how to open it."""
         return Content("\n").join(self._rows(max(1, self.content_size.width)))
 
     def on_click(self, event: events.Click) -> None:
-        """Open the question."""
+        """Open the question as a dialog."""
         event.stop()
         self.post_message(ActionRequested("answer"))
 
 
 class QuestionApp(NavigationApp):
-    """An app that shows questions over its pages."""
+    """App that shows the frontend's questions over its pages; it implements QuestionDisplay."""
 
     _frontend: "TuiFrontend | None" = None
     _is_started: bool = False
@@ -83,23 +84,29 @@ class QuestionApp(NavigationApp):
 
     @property
     def frontend(self) -> "TuiFrontend":
-        """The attached frontend. Raises RuntimeError before `attach`."""
+        """The attached frontend. Raises RuntimeError until one is attached."""
         if self._frontend is None:
             raise RuntimeError("No frontend is attached yet.")
         return self._frontend
 
     def _run_when_started(self, call: Callable[[], None]) -> None:
-        """Call it in the app's task, after the first frame and the start of the host."""
+        """Run *call* in the app's own task, after the host has started."""
         raise NotImplementedError
 
     def find_text_input(self, screen: Screen[Any]) -> TextInput | None:
-        """Return the composer on the chat, wherever the focus is."""
+        """Return the text field that typed text goes to on this screen.
+
+        On the chat this is always the composer's input, even if another widget has the focus.
+        """
         return self.chat.composer_input if screen is self.chat else super().find_text_input(screen)
 
     # -- QuestionDisplay for TuiFrontend
 
     def open_dialog(self, dialog: "AnyDialog", on_answer: Callable[[Any], None], mode: "OpenMode" = "auto") -> None:
-        """Show a question as a dialog or as a card, once the app has started."""
+        """Show a question as a dialog or as a card, depending on *mode*; wait until the host has started.
+
+        `on_answer` receives the value that the dialog is dismissed with.
+        """
 
         def show() -> None:
             if mode == "minimized" or (mode == "auto" and self.is_typing):
@@ -117,7 +124,7 @@ class QuestionApp(NavigationApp):
         self.push_screen(dialog, on_answer)
 
     def close_dialog(self, dialog: "AnyDialog") -> None:
-        """Remove a dialog, wherever it is in the screen stack."""
+        """Remove a question from the screen, also if it is a card or covered by other screens."""
         self._run_when_started(lambda: self._remove_dialog(dialog))
 
     def _remove_dialog(self, dialog: "AnyDialog") -> None:
@@ -137,7 +144,7 @@ class QuestionApp(NavigationApp):
             dialog.dismiss(None)
 
     def update_questions(self, pending: "tuple[Question[Any], ...]") -> None:
-        """Show the waiting questions in the chat and on the cards."""
+        """Show which questions are waiting, in the chat and on the cards."""
 
         def show() -> None:
             self.chat.show_pending_questions(pending)
@@ -148,17 +155,17 @@ class QuestionApp(NavigationApp):
     # -- a question minimized to a card
 
     def minimize(self, question: Guarded) -> None:
-        """Replace the question by a card, so that the user can go on typing."""
+        """Replace the dialog by a card, so that the user can continue typing."""
         dialog = cast("AnyDialog", question)
         dialog.dismiss(dialog.MINIMIZED)
 
     @property
     def open_questions(self) -> "list[Any]":
-        """The screens from the bottom up, and the minimized question."""
+        """All screens on the stack, bottom first, and the dialog that is minimized to a card, if any."""
         return [*self.screen_stack, *(self._minimized[:1] if self._minimized else ())]
 
     def action_answer(self) -> None:
-        """Open and enter the minimized question."""
+        """Open the minimized question as a dialog whose keys work immediately."""
         if self._minimized is not None:
             (dialog, answered), self._minimized = self._minimized, None
             self.update_question_cards()
@@ -167,7 +174,7 @@ class QuestionApp(NavigationApp):
             self.notify("No question is waiting.", markup=False, timeout=3)
 
     def update_question_cards(self) -> None:
-        """Show or remove the card in the chat and on the top page."""
+        """Update the cards in the chat and on the top page; remove them if no question is minimized."""
         for screen in {self.chat, self.screen}:
             if not screen.is_mounted:
                 screen.call_after_refresh(self.update_question_cards)

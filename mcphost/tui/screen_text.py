@@ -1,8 +1,8 @@
-"""Sanitizing of text for the screen: `mcphost.sanitize`, and the limits that a grid of cells needs.
+"""Sanitization of untrusted text for the terminal, and measurement of its width in cells.
 
-Outside text is everything from a server, a model, a file or an error. After `clean` it holds no control character but
-LF and TAB, nothing that reorders or hides other characters, few combining marks on a character, and nothing whose width
-differs between terminals. It must still never reach a markup parser: pass it to `Content(text)` or to a widget with
+Everything from a server, a model, a file or an error is untrusted. The result of `clean` contains no control characters
+except LF and TAB, no characters that reorder or hide others, at most a few combining marks in a row, and no character
+whose width differs between terminals. It may still contain markup: pass it only to `Content(text)` or to a widget with
 `markup=False`.
 """
 
@@ -18,7 +18,7 @@ from mcphost.sanitize import is_sanitized, sanitize
 
 
 def clean(text: str) -> str:
-    """Return the text with unsafe and hidden characters as visible marks (␛, ‹U+202E›) and CRLF as LF."""
+    """Replace unsafe and hidden characters by visible marks, such as ␛ or ‹U+202E›, and CRLF by LF."""
     text = sanitize(text)
     if text.isascii():
         return text
@@ -28,7 +28,10 @@ def clean(text: str) -> str:
 
 
 def clean_line(text: str, limit: int = 200) -> str:
-    """Return one clean line of at most `limit` characters: LF and TAB become marks, the rest is cut with `…`."""
+    """Sanitize the text as one line of at most *limit* characters; truncate a longer one with `…`.
+
+    LF becomes `⏎` and TAB `␉`.
+    """
     cut = len(text) > limit * 4
     line = clean(text[: limit * 4] if cut else text).replace("\n", "⏎").replace("\t", "␉")
     return line[: limit - 1] + "…" if cut or len(line) > limit else line
@@ -44,7 +47,10 @@ def is_clean(text: str) -> bool:
 
 
 def first_lines(text: str, count: int, width: int = 500) -> tuple[list[str], int]:
-    """Return the first `count` lines, cleaned and cut to `width` characters, and the number of other lines."""
+    """Return the first *count* lines of a text and the number of the remaining lines.
+
+    The lines are sanitized and truncated with `…` after *width* characters.
+    """
     lines: list[str] = []
     start = 0
     while len(lines) < count and start <= len(text):
@@ -64,10 +70,10 @@ _REGIONAL_INDICATORS = (0x1F1E6, 0x1F1FF)
 
 @lru_cache(4096)
 def measure_character(character: str) -> tuple[int, bool]:
-    """Return the maximum cells of a clean character, and whether it combines with the previous one.
+    """Return how many cells a character takes at most, and whether it combines with the one before it.
 
-    Terminals disagree with Textual on spacing marks, single Hangul letters, skin tone modifiers, regional indicators,
-    and letters after a joiner. Layout by these widths fits in all of them.
+    Terminals and Textual disagree on the width of spacing marks, single Hangul letters, skin tone modifiers, regional
+    indicators, and letters after a joiner. A layout that uses these maximum widths fits in all terminals.
     """
     if character == "\t":
         return TAB_WIDTH, False
@@ -80,10 +86,10 @@ def measure_character(character: str) -> tuple[int, bool]:
 
 
 def find_row_breaks(line: str, width: int) -> list[int]:
-    """Return the start of each row but the first, so that no row of a clean line exceeds `width` cells.
+    """Return the indices at which to break a sanitized line, so that no row is wider than *width* cells.
 
-    A row ends after the last space in its second half, or else before the first character that does not fit. A
-    character and its combining marks stay together where a row has room for them.
+    A row is broken after the last space in its second half; if there is none, before the first character that does not
+    fit. A character and its combining marks stay together if they fit in a row.
     """
     breaks: list[int] = []
     used = word = before = base = lead = 0  # a word begins after `before` cells of the row, a character after `lead`
@@ -109,14 +115,14 @@ def find_row_breaks(line: str, width: int) -> list[int]:
 
 
 def has_stable_width(text: str) -> bool:
-    """Return whether no terminal draws the text wider than Textual counts it."""
+    """Return whether no terminal draws the text in more cells than Textual counts."""
     return text.isascii() or sum(measure_character(character)[0] for character in text) == cell_len(text)
 
 
 def render_with_blank_rows(render: Callable[[Region], list[Strip]], crop: Region, filled: int) -> list[Strip]:
-    """Return what *render* returns for *crop*, rendering only one of the rows after the first *filled*.
+    """Call *render* for the rows of *crop*, but only once for the identical blank rows at its end.
 
-    The widget has neither a border nor padding below, so these rows are all equal.
+    *filled* is the number of rows with content. The widget must have no border or padding at the bottom.
     """
     blank = crop.bottom - max(crop.y, filled)
     if blank < 2:

@@ -1,4 +1,4 @@
-"""Output to the terminal: a driver that survives its loss, and the last filter of control characters."""
+"""Terminal driver that survives the loss of its terminal, and a last filter for control characters."""
 
 import asyncio
 import re
@@ -20,17 +20,17 @@ WATCH_SECONDS = 1.0
 
 
 class ResilientStream:
-    """A stream whose writes never fail.
+    """Wrapper of a stream that drops output instead of raising when the terminal is gone.
 
-    Textual writes on a thread with a short queue. When the terminal is gone, a failed write would end the thread, the
-    queue would fill, and the next frame would block forever, so that the program could neither save nor exit.
+    Textual writes in a thread that reads from a short queue. A failed write would end this thread; the queue would fill
+    up, and the next frame would block forever, so that the program could neither save nor exit.
     """
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write the text, or drop it if the terminal is gone."""
+        """Write the text, or drop it and return 0 if the terminal is gone."""
         try:
             return cast("int", self._stream.write(text))
         except (OSError, ValueError):  # hung up, or closed
@@ -48,7 +48,7 @@ class ResilientStream:
 
 
 class ResilientDriver(LinuxDriver):
-    """A LinuxDriver on a ResilientStream, which quits the app when the terminal is gone."""
+    """Textual driver for Linux that quits the app, instead of hanging, when the terminal is gone."""
 
     _watch_timer: asyncio.TimerHandle | None = None
 
@@ -57,7 +57,7 @@ class ResilientDriver(LinuxDriver):
         self._file = cast("Any", ResilientStream(self._file))
 
     def start_application_mode(self) -> None:
-        """Take the terminal, and check every WATCH_SECONDS whether it still exists."""
+        """Take over the terminal, and start to check every WATCH_SECONDS whether it still exists."""
         super().start_application_mode()
         if self._watch_timer is None:
             self._watch_timer = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._check_terminal)
@@ -73,18 +73,18 @@ class ResilientDriver(LinuxDriver):
             self._watch_timer = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._check_terminal)
 
     def write(self, data: str) -> None:
-        """Write the data; drop it while suspended, because the whole screen is redrawn afterwards."""
+        """Write the data; drop it while suspended, because the screen is redrawn completely afterwards."""
         if self._writer_thread is not None:
             super().write(data)
 
     def suspend_application_mode(self) -> None:
-        """Release the terminal to another program."""
+        """Give the terminal to another program, such as the user's editor."""
         super().suspend_application_mode()
         self._writer_thread = None
         self._auto_restart = True
 
     def close(self) -> None:
-        """Close the driver; a later SIGCONT does not restart it."""
+        """Close the driver and stop checking the terminal; SIGCONT does not restart it."""
         self._auto_restart = False
         if self._watch_timer is not None:
             self._watch_timer.cancel()
@@ -102,15 +102,15 @@ class ResilientDriver(LinuxDriver):
         cast("Any", super())._sigcont_application()
 
 
-# Characters that move the cursor, end a string or reorder a line; text is sanitized where it enters already.
+# Characters that move the cursor, end a control string or reorder a line. Text should already be sanitized by now.
 _CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 class ControlCharacterFilter(LineFilter):
-    """Filter that replaces control characters; a row it changes may be drawn slightly too wide."""
+    """Filter that replaces any control characters left in a row; the row may then be slightly too wide."""
 
     def apply(self, segments: list[Segment], background: "Color") -> list[Segment]:
-        """Return the segments without control characters. See LineFilter."""
+        """Return the segments with control characters replaced by visible marks."""
         del background
         if not any(_CONTROL_CHARACTERS.search(segment.text) for segment in segments):
             return segments

@@ -1,4 +1,4 @@
-"""Loader of themes/*.toml, which define a color for each named role, as Textual themes."""
+"""Loading of Textual themes from themes/*.toml, which define a color for each role, such as "accent"."""
 
 import tomllib
 from pathlib import Path
@@ -25,19 +25,19 @@ _FALLBACK = {
 
 
 def folders() -> tuple[Path, ...]:
-    """Return the theme folders: beside the package (in a wheel), then at the root of the repository."""
+    """Return the directories of theme files: in the package (of a wheel), then in the repository's root."""
     here = Path(__file__).resolve()
     return (here.parents[1] / "themes", here.parents[2] / "themes")
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of all themes."""
+    """Return the names of all themes in alphabetical order."""
     found = {path.stem for folder in folders() if folder.is_dir() for path in folder.glob("*.toml")}
     return tuple(sorted(found)) or (DEFAULT,)
 
 
 def load(name: str) -> Theme:
-    """Return the theme, with built-in colors if its file is missing or invalid."""
+    """Load the theme with this name; use built-in colors if its file is missing or invalid."""
     for folder in folders():
         path = folder / f"{name}.toml"
         if path.is_file():
