@@ -1,1 +1,1 @@
-"""Forms: fields one below the other, the widgets of one field, an input with suggestions."""
+"""Forms: a column of fields, the input widgets for each kind of field, and an input with suggestions."""

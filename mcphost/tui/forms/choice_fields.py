@@ -1,7 +1,7 @@
-"""Widgets for form fields without typing: yes or no, one or several values of a list.
+"""Input widgets for form fields that are chosen, not typed: yes or no, and one or several of a list.
 
-They are Textual's Checkbox and SelectionList; what is added here is that a value may be left out, that states differ
-in their signs and not only in color, and that a list without focus takes no more rows than its selection.
+They extend Textual's Checkbox and SelectionList: a field can have no value, states differ in their symbols and not only
+in color, and a list without focus shows only its selection.
 """
 
 from typing import Any, ClassVar, Self, cast
@@ -29,7 +29,7 @@ def _describe_missing(field: Field) -> str:
 
 
 class TristateCheckbox(Checkbox, inherit_bindings=False):
-    """A checkbox with a third state: neither yes nor no, in which case the field is not sent."""
+    """Checkbox for a boolean field: yes, no, or, if the field is optional, no value, which is not sent."""
 
     DEFAULT_CSS: ClassVar[str] = """
     TristateCheckbox, TristateCheckbox:focus { border: none; padding: 0 1; background-tint: $foreground 0%; }
@@ -56,7 +56,7 @@ class TristateCheckbox(Checkbox, inherit_bindings=False):
 
     @property
     def key_hints(self) -> str:
-        """Return the keys."""
+        """The key hints to show while the field has the focus."""
         return "space, y, n" if self.field.required else "space, y, n · backspace: not sent"
 
     @property
@@ -64,7 +64,7 @@ class TristateCheckbox(Checkbox, inherit_bindings=False):
         return [True, False] if self.field.required else [True, False, None]
 
     def exit_direction(self, key: str) -> int:
-        """Return where the key moves the focus."""
+        """Return where the key moves the focus: 1 to the next field, -1 to the previous one, 0 if it stays."""
         return EXIT_KEYS.get(key, 0)
 
     async def _on_key(self, event: events.Key) -> None:
@@ -84,7 +84,7 @@ class TristateCheckbox(Checkbox, inherit_bindings=False):
         event.stop()
 
     def toggle(self) -> Self:
-        """Choose the next answer, as a click does."""
+        """Switch to the next state: yes, no, and no value if the field is optional."""
         self._cycle(1)
         return self
 
@@ -108,9 +108,10 @@ class TristateCheckbox(Checkbox, inherit_bindings=False):
 
 
 class ChoiceList(SelectionList[int], inherit_bindings=False):
-    """One or several values of a list: arrow keys move, Space selects; without focus it shows the selection.
+    """List from which the user selects one value or several with the arrow keys and Space.
 
-    Options are added with the first focus, because a form may have many lists of a thousand options.
+    Without focus, it shows only the selection. Its options are added when it is first focused, because a form may
+    contain many lists with a thousand options each.
     """
 
     DEFAULT_CSS: ClassVar[str] = """
@@ -127,7 +128,7 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
     """
 
     def __init__(self, field: Field, value: Any, *, missing: str = "") -> None:
-        """Create a list with *value* selected; *missing* describes no selection."""
+        """Create a list with *value* selected; *missing* is shown while nothing is selected."""
         super().__init__()
         self.field = field
         self._missing = missing or _describe_missing(field)
@@ -141,9 +142,10 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
 
     @property
     def field_value(self) -> Any:
-        """The selected value, or a list of them in the order of the options.
+        """The selected value; for a multiple choice, a list of values in the order of the options.
 
-        No selection is None, which is not sent; or an invalid value if one is required.
+        If nothing is selected, it is None, which is not sent; for a required multiple choice without `min_items`, it is
+        an empty list.
         """
         values = [self.field.options[at].value for at in sorted(self.selected)]
         if self._is_multiple:
@@ -152,7 +154,7 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
 
     @property
     def key_hints(self) -> str:
-        """Return the keys."""
+        """The key hints to show while the field has the focus."""
         keys = "↑ ↓ · space selects" + (" several" if self._is_multiple else "")
         return keys if self.field.required else keys + " · backspace none"
 
@@ -176,7 +178,7 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
         return 2
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return the rows of the selection; with focus, those of the list."""
+        """Return the height in rows: of the whole list with focus, of the selection without."""
         rules = cast("RulesMap", self.styles)
         if not self.has_focus:
             return self._summary().get_height(rules, width)
@@ -192,7 +194,10 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
             super()._update_lines()
 
     def render_line(self, y: int) -> Strip:
-        """Render one row: Textual's own marks differ in color alone, and it counts one row for each option."""
+        """Render one row of the list, or of the selection if the list has no focus.
+
+        SelectionList's own marks differ only in color, and it assumes that each option has one row.
+        """
         if not self.has_focus:
             width = self.scrollable_content_region.width
             rows = Visual.to_strips(self, self._summary(), width, None, self.visual_style)
@@ -212,11 +217,11 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
     # -- focus, keys and the pointer
 
     def watch_has_focus(self, has_focus: bool) -> None:
-        """Open or close the list."""
+        """Show the whole list with focus, and only the selection without."""
         super().watch_has_focus(has_focus)
         if has_focus and not self.options:
             self.add_options(Selection(Content(self._title(at)), at) for at in range(len(self.field.options)))
-            # Space takes the highlighted row, which starts on the selection, so that moving on changes nothing.
+            # Space selects the highlighted row. It starts on the selection, so that passing through changes nothing.
             self.highlighted = min(self.selected, default=None)
         self._clear_caches()
         self.refresh(layout=True)
@@ -228,19 +233,22 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
         return is_changed
 
     def watch_highlighted(self, highlighted: int | None) -> None:
-        """Show the position in a long list."""
+        """Show the position in a long list, such as "3 of 20", in its border."""
         super().watch_highlighted(highlighted)
         if len(self.field.options) > _MAX_ROWS:
             self.border_subtitle = f"{(highlighted or 0) + 1} of {len(self.field.options)}"
 
     def exit_direction(self, key: str) -> int:
-        """Return where the key moves the focus: arrow keys leave the list at its ends."""
+        """Return where the key moves the focus: 1 to the next field, -1 to the previous one, 0 if it stays.
+
+        Up on the first option and Down on the last one leave the list.
+        """
         at = self.highlighted if self.options else min(self.selected, default=None)
         stays = (key == "up" and at) or (key == "down" and at != len(self.field.options) - 1)
         return 0 if stays else EXIT_KEYS.get(key, 0)
 
     async def _on_key(self, event: events.Key) -> None:
-        # Run at once: bindings run later than keys that were pressed right after.
+        # Handled here, because a binding runs later than keys that were pressed right after.
         is_long = len(self.field.options) > _MAX_ROWS
         match event.key:
             case key if request_focus_move(self, self.exit_direction(key)):
@@ -267,7 +275,10 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
         event.stop()
 
     def action_select(self) -> None:
-        """Select the highlighted option, or clear it; a required single choice keeps its value."""
+        """Select the highlighted option, or deselect it if it is selected.
+
+        The only value of a required single choice cannot be deselected.
+        """
         at = self.highlighted
         if at is None:
             return
@@ -285,16 +296,16 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
         self.post_message(FieldChanged())
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Note the option under the pointer."""
+        """Remember which option was pressed; a click selects it only if it ends on the same option."""
         self._pressed_option = event.style.meta.get("option")
 
     async def _on_click(self, event: events.Click) -> None:
         event.prevent_default()  # or Textual selects as well
-        # The press that gives the focus opens the list below the pointer, which selects nothing.
+        # A press that focuses the list also opens it under the pointer; this must not select an option.
         if self._pressed_option is not None and self._pressed_option == event.style.meta.get("option"):
             self.highlighted = self._pressed_option
             self.action_select()
 
     def on_selection_list_selection_highlighted(self, event: SelectionList.SelectionHighlighted[int]) -> None:
-        """Keep the message from the form."""
+        """Stop SelectionList's own message; the form handles only FieldChanged."""
         event.stop()

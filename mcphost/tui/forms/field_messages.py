@@ -1,15 +1,15 @@
-"""Messages of field widgets to their form."""
+"""Messages that input widgets of a form post to it."""
 
 from textual.message import Message
 from textual.widget import Widget
 
 
 class FieldChanged(Message):
-    """Posted when the user changed the value."""
+    """Posted when the value of a field has changed."""
 
 
 class FocusMoveRequested(Message):
-    """Posted when the user moves to the next field (1) or the previous one (-1)."""
+    """Posted when a key leaves the field: `direction` is 1 for the next field and -1 for the previous one."""
 
     def __init__(self, direction: int) -> None:
         super().__init__()
@@ -17,9 +17,9 @@ class FocusMoveRequested(Message):
 
 
 EXIT_KEYS = {"enter": 1, "down": 1, "up": -1}
-"""Keys that leave a field of one line, and where to."""
+"""Keys that leave a single-line field: to the next field (1) or the previous one (-1)."""
 
 
 def request_focus_move(widget: Widget, direction: int) -> bool:
-    """Post FocusMoveRequested unless the direction is 0; return whether it was posted."""
+    """Post FocusMoveRequested from *widget*; do nothing and return False if *direction* is 0."""
     return bool(direction) and widget.post_message(FocusMoveRequested(direction))

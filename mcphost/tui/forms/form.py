@@ -1,12 +1,12 @@
-"""A form: fields one below the other, filled in by keyboard alone, each checked while it is typed and never in the way.
+"""Form that shows fields in a column and validates each while the user fills it in; it needs no mouse.
 
-    form = Form(fields, {"age": 30})        # fields of host.questions.form_fields; empty without a value
-    form.values()                           # {"age": 30, "note": None}: every field, None where it is left out
-    form.complete()                         # whether all of it may be sent; if not, it goes to the first that may not
+    form = Form(fields, {"age": 30})        # fields of host.questions.form_fields; others start empty
+    form.values()                           # {"age": 30, "note": None}: every field; None if it has no value
+    form.validate()                         # whether all values may be sent; if not, shows the errors
 
 It posts `Form.Changed` after each change, and `Form.FocusExited` when Enter or an arrow key moves past its last field
-or before its first. It grows with its content; put it into something that scrolls, with a stable gutter: a bar
-that comes and goes with the width of its own content never rests.
+or before its first. Its height follows its content, so put it into a scrolling container with `scrollbar-gutter:
+stable`; otherwise the scrollbar changes the width, and with it the height, again and again.
 """
 
 from collections.abc import Mapping
@@ -34,12 +34,12 @@ from mcphost.tui.forms.text_fields import (
 from mcphost.tui.screen_text import clean, clean_line, is_clean
 
 _MAX_LINE_LENGTH = 35
-"""Maximum characters of an initial value shown on one line: a time with microseconds and its zone."""
+"""Maximum characters of an initial value in a single-line input: a time with microseconds and its zone fits."""
 FieldWidget = TextEntry | LineEntry | ReadOnlyValue | TristateCheckbox | ChoiceList
 
 
 def create_field_widget(field: Field, value: Any) -> FieldWidget:
-    """Return the widget for a field, with *value*; None leaves it empty."""
+    """Create the input widget for the field's kind, with *value* as its initial value; None means empty."""
     if field.kind == "boolean":
         return TristateCheckbox(field, value)
     if field.kind in ("choice", "choices"):
@@ -64,7 +64,7 @@ def _cell_width(text: str) -> int:
 
 
 def describe_constraints(field: Field) -> str:
-    """Return the constraints of a field in a few words."""
+    """Return the constraints of a field in a few words, such as "a whole number · at least 1"."""
     low, high = (f"{bound:.15g}" if bound is not None else "" for bound in (field.minimum, field.maximum))
     match field.kind:
         case "text":
@@ -91,7 +91,7 @@ def _describe_range(low: int | None, high: int | None, what: str) -> str:
 
 
 class FormRow(Vertical):
-    """One field: title, input, and below it the description or the error."""
+    """One field of a form: its title, its input widget, and a note below with the description or errors."""
 
     DEFAULT_CSS = """
     FormRow { height: auto; }
@@ -113,9 +113,10 @@ class FormRow(Vertical):
     """
 
     def __init__(self, field: Field, value: Any, width: int, *, shows_name: bool = True) -> None:
-        """Create a row; *width* is for the title until the form knows the width, so that each frame shows it.
+        """Create a row for *field* with *value* as its initial value.
 
-        *shows_name*: show the name, which a server chose, beside a title that differs from it.
+        *width* is the width of the title in cells until the form calls `set_label_width`. *shows_name* means that the
+        field's name, which comes from a server, is shown in addition to its title.
         """
         super().__init__()
         self.field = field
@@ -136,14 +137,14 @@ class FormRow(Vertical):
         self._shown_note = Content("")
 
     def compose(self) -> ComposeResult:
-        """Create the widgets."""
+        """Create the title, the input widget and the note."""
         with Horizontal():
             yield self.label
             yield self.field_widget
         yield self._note
 
     def set_label_width(self, width: int) -> None:
-        """Set the width of the title; a longer one is truncated, and shown in full while focused."""
+        """Set the width of the title in cells. A longer title is truncated; the note shows it in full while focused."""
         if width == self._label_width:
             return
         self._label_width = width
@@ -157,46 +158,49 @@ class FormRow(Vertical):
         return Content.assemble(shown, ("*", "bold $warning") if self._is_required else ("", ""))
 
     def on_mount(self) -> None:
-        """Mark a field that looks like a secret."""
+        """Show the initial note, such as the warning that the field looks like a secret."""
         self.update_note()
 
     @property
     def value(self) -> Any:
-        """The value; None if empty."""
+        """The current value: None if empty, JSON_NULL for a JSON null, INVALID_JSON for invalid JSON."""
         return self.field_widget.field_value
 
     @property
     def is_unchanged(self) -> bool:
-        """Return whether it still has its initial value."""
+        """Whether the field still has its initial value."""
         value, first = self.value, self._initial_value
         return type(value) is type(first) and bool(value == first) and (value is JSON_NULL) == (first is JSON_NULL)
 
     def set_problem(self, text: str) -> None:
-        """Set an error found elsewhere; the next change clears it. The text need not be sanitized."""
+        """Show an error that was found outside the form, for example by a schema; the next change clears it.
+
+        *text* need not be sanitized.
+        """
         if text != self._external_problem:
             self._external_problem = text
             self.update_note()
 
     def problem(self) -> str:
-        """Return the error, as words that follow the field's name; "" if there is none."""
+        """Return the error in the current value, phrased to follow the field's name, or "" if it is valid."""
         if self.value is JSON_NULL:
             return ""
         return "must be JSON" if self.value is INVALID_JSON else field_error(self.field, self.value)
 
     def validate(self) -> bool:
-        """Report an empty required field from now on; return whether the value may be sent."""
+        """Return whether the value may be sent, and from now on show an error if a required field is empty."""
         self._is_validated = True
         self.update_note()
         return not self.problem()
 
     def show_description(self, is_shown: bool) -> None:
-        """Set whether there is space for the description without focus."""
+        """Set whether the description is shown even while the field is not focused."""
         if is_shown != self._shows_description:
             self._shows_description = is_shown
             self.update_note()
 
     def update_note(self) -> None:
-        """Update the note below the field."""
+        """Update the note below the field: errors, warnings and, with focus, the description and key hints."""
         lines: list[Content] = []
         problem = self.problem()
         if problem and (self._is_validated or self.value is not None):
@@ -228,7 +232,7 @@ class FormRow(Vertical):
             self._note.set_class(bool(lines), "shown")
 
     def on_descendant_focus(self) -> None:
-        """Show the description."""
+        """Show the description and scroll the field into view."""
         self.update_note()
         self.call_after_refresh(self.scroll_visible, animate=False)
 
@@ -238,21 +242,21 @@ class FormRow(Vertical):
             self.call_after_refresh(self.scroll_visible, animate=False)
 
     def on_descendant_blur(self) -> None:
-        """Report an empty required field from now on."""
+        """Show an error from now on if a required field is empty."""
         self._is_validated = True
         self.update_note()
 
     def on_field_changed(self) -> None:
-        """Validate the value; the form receives the message as well."""
+        """Show or clear the error for the new value; the message goes on to the form."""
         self._external_problem = ""
         self.update_note()
 
     async def on_read_only_value_cleared(self) -> None:
-        """Replace the value by an empty line."""
+        """Replace the read-only value by an empty input."""
         await self._replace_widget(None)
 
     async def set_value(self, value: Any) -> None:
-        """Replace the value."""
+        """Replace the value; None empties the field."""
         await self._replace_widget(value)
 
     async def _replace_widget(self, value: Any) -> None:
@@ -267,15 +271,15 @@ class FormRow(Vertical):
 
 
 class Form(Vertical):
-    """Form of fields in the given order; its messages contain no values."""
+    """Column of form fields in the given order. Its messages contain no values."""
 
     DEFAULT_CSS = "Form { height: auto; }"
 
     class Changed(Message):
-        """Posted when a value changed."""
+        """Posted when the value of any field has changed."""
 
     class FocusExited(Message):
-        """Posted when the user moves past the last field (1) or before the first (-1)."""
+        """Posted when a key moves past the last field (`direction` 1) or before the first (`direction` -1)."""
 
         def __init__(self, direction: int) -> None:
             super().__init__()
@@ -289,9 +293,10 @@ class Form(Vertical):
         widget_id: str | None = None,
         shows_names: bool = True,
     ) -> None:
-        """Create a form; *values* by field name; a field that is missing or None starts empty, whatever its default.
+        """Create a form with initial *values* by field name.
 
-        *shows_names*: show the names, which a server or a tool chose, beside titles that differ from them.
+        A field without a value, or with None, starts empty; its default is ignored. *shows_names* means that the names
+        of fields, which come from a server or a tool, are shown in addition to their titles.
         """
         super().__init__(id=widget_id)
         self.fields = fields
@@ -305,11 +310,11 @@ class Form(Vertical):
         )
 
     def compose(self) -> ComposeResult:
-        """Create the widgets."""
+        """Create the rows."""
         yield from self.rows
 
     def on_resize(self, event: events.Resize) -> None:
-        """Give titles the width they need, at most two fifths of the form."""
+        """Make the title column as wide as the longest title, but at most two fifths of the form."""
         width = self._compute_label_width(event.size.width)
         if width != self.label_cells:
             self.label_cells = width
@@ -320,9 +325,10 @@ class Form(Vertical):
         return max(8, min(_MAX_LABEL_WIDTH, self._widest_label + 3, width * 2 // 5))
 
     def values(self) -> dict[str, Any]:
-        """Return every field by name: None if not sent, NULL for a null that is sent.
+        """Return the values of all fields by name.
 
-        Invalid values are included as typed.
+        None means that the field is not sent, JSON_NULL that a null is sent. Invalid values are included; invalid JSON
+        is included as text.
         """
         return {
             row.field.name: row.field_widget.text
@@ -332,23 +338,23 @@ class Form(Vertical):
         }
 
     def content(self) -> dict[str, Any]:
-        """Return what would be sent: `values` without the fields that are not sent."""
+        """Return the values to send by field name, without the fields that have none; JSON_NULL becomes None."""
         return {
             name: None if value is JSON_NULL else value for name, value in self.values().items() if value is not None
         }
 
     def set_problems(self, faults: Mapping[str, str]) -> None:
-        """Set errors found elsewhere, by field name; clear the others."""
+        """Show errors that were found outside the form, by field name, and clear all previous ones."""
         for row in self.rows:
             row.set_problem(faults.get(row.field.name, ""))
 
     async def set_values(self, values: Mapping[str, Any]) -> None:
-        """Replace the values of all fields; missing ones become empty."""
+        """Replace the values of all fields, by field name; a field without a value becomes empty."""
         for row in self.rows:
             await row.set_value(values.get(row.field.name))
 
     def validate(self) -> bool:
-        """Return whether everything may be sent; if not, show all errors and focus the first."""
+        """Return whether all values may be sent; if not, show all errors and focus the first invalid field."""
         wrong = [row for row in self.rows if not row.validate()]
         if wrong:
             self._focus_row(wrong[0])
@@ -359,7 +365,7 @@ class Form(Vertical):
         return tuple(row.field for row in self.rows if row.field.secret and row.value is not None)
 
     def focus_first(self) -> None:
-        """Focus the first empty required field, or the first field."""
+        """Focus the first required field that is empty; if there is none, the first field."""
         shown = [row for row in self.rows if row.display]
         gaps = [row for row in shown if row.field.required and row.value is None]
         for row in (gaps or shown)[:1]:
@@ -376,13 +382,13 @@ class Form(Vertical):
 
     @property
     def current_row(self) -> FormRow | None:
-        """The focused field."""
+        """The row whose input widget has the focus, or None."""
         # Not `has_focus`, which is updated later.
         focused = self.screen.focused
         return next((row for row in self.rows if row.field_widget is focused), None)
 
     def move_focus(self, by: int) -> bool:
-        """Focus the next field (1) or the previous one (-1); return whether there is one."""
+        """Focus the next field if *by* is 1, the previous one if it is -1; return False if there is none."""
         at = self.rows.index(self.current_row) + by if self.current_row is not None else -1
         while 0 <= at < len(self.rows):
             if self.rows[at].display:
@@ -392,19 +398,19 @@ class Form(Vertical):
         return False
 
     def show_descriptions(self, is_shown: bool) -> None:
-        """Set whether every description is shown, or only that of the focused field."""
+        """Set whether all descriptions are shown, or only the focused field's."""
         for row in self.rows:
             row.show_description(is_shown)
 
     @property
     def estimated_height(self) -> int:
-        """The approximate height with every description shown."""
+        """The approximate height of the form in rows with all descriptions shown."""
         return sum(1 + (1 if row.field.description else 0) + (1 if row.field.secret else 0) for row in self.rows)
 
     def process_key(self, key: str) -> bool:
-        """Move the focus at once if the key leaves the focused field; return whether it does.
+        """Move the focus immediately if the key leaves the focused field; return whether it does.
 
-        Text typed right after the key then goes to the next field, however fast it arrives.
+        The next key then goes to the new field, however soon it follows.
         """
         row = self.current_row
         direction = row.field_widget.exit_direction(key) if row is not None else 0
@@ -413,12 +419,12 @@ class Form(Vertical):
         return bool(direction)
 
     def on_focus_move_requested(self, event: FocusMoveRequested) -> None:
-        """Move the focus."""
+        """Move the focus to the next or previous field, or post FocusExited if there is none."""
         event.stop()
         if not self.move_focus(event.direction):
             self.post_message(self.FocusExited(event.direction))
 
     def on_field_changed(self, event: FieldChanged) -> None:
-        """Handle a changed field."""
+        """Post Changed in place of the field's own message."""
         event.stop()
         self.post_message(self.Changed())

@@ -1,4 +1,4 @@
-"""Input with suggestions below it, requested when typing pauses, never in the way of typing."""
+"""Single-line input with a list of suggestions, requested when the user pauses typing."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -19,13 +19,13 @@ from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.inputs import OrderedInput
 
 SUGGEST_DELAY = 0.15
-"""Seconds without a key before the server is asked."""
+"""Seconds after the last key until suggestions are requested."""
 VALUE_LIMIT = 2_000
 SuggestionSource = Callable[[str], Awaitable[Completion]]
 
 
 class SuggestionLine(OrderedInput):
-    """The input; while suggestions are shown, some keys belong to them."""
+    """The single-line input of a SuggestionInput; keys go to the list of suggestions first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+space", "suggest", show=False)]
 
@@ -41,15 +41,17 @@ class SuggestionLine(OrderedInput):
         await super()._on_key(event)
 
     def action_suggest(self) -> None:
-        """Request suggestions now."""
+        """Request suggestions for the current text."""
         self._owner.schedule_request()
 
 
 class SuggestionInput(Vertical):
-    """Arrow keys choose, Enter and Tab accept, Escape closes; without a choice all keys belong to the form.
+    """Single-line input that shows suggestions from *source* in a list below it.
 
-    HINT is shown if there are suggestions. `ask` returns the server's suggestions; None if there are none for this
-    field. Its errors cost only the suggestions.
+    Arrow keys highlight a suggestion, Enter or Tab accepts it, Escape closes the list. While none is highlighted, Enter
+    and Tab work as usual in the form. *source* receives the typed text and returns suggestions. If it raises
+    UnsupportedCapability, it is not called again; after any other McpHostError, none are shown. HINT is the key hint
+    for a screen to show.
     """
 
     HINT = "down suggestions · "
@@ -71,31 +73,31 @@ class SuggestionInput(Vertical):
         self._delay_timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
-        """Create the widgets."""
+        """Create the single-line input."""
         yield SuggestionLine(self, self._input_id)
 
     @property
     def line(self) -> SuggestionLine:
-        """Return the input."""
+        """The single-line input."""
         return self.query_one(SuggestionLine)
 
     def on_input_changed(self) -> None:
-        """Drop suggestions that no longer match."""
+        """Request suggestions for the new text, unless it is a suggestion that was just accepted."""
         if self._accepted_value == self.line.value:
             return  # the suggestion that was just accepted
         self._accepted_value = None
         self.schedule_request()
 
     def on_descendant_focus(self) -> None:
-        """Request suggestions before anything is typed."""
+        """Request suggestions when the input gets the focus, even if it is empty."""
         self.schedule_request()
 
     def on_descendant_blur(self) -> None:
-        """Hide the suggestions."""
+        """Close the suggestions and cancel a pending request."""
         self._close_suggestions()
 
     def schedule_request(self) -> None:
-        """Request suggestions when typing pauses; cancel a pending request."""
+        """Request suggestions after SUGGEST_DELAY seconds; cancel an earlier request."""
         self._cancel_request()
         if self._source is not None:
             self._delay_timer = self.set_timer(SUGGEST_DELAY, self._start_request)
@@ -119,7 +121,7 @@ class SuggestionInput(Vertical):
             found = Completion()
         except McpHostError:
             found = Completion()
-        # What is shown is what is sent: values with invisible characters are not offered.
+        # Values with invisible characters are not suggested: the user could not see what would be sent.
         values = [one for one in found.values if one and clean_line(one, VALUE_LIMIT) == one]
         self._show_suggestions([] if values == [value] else values, more=found.has_more)
 
@@ -146,7 +148,7 @@ class SuggestionInput(Vertical):
         self._show_suggestions([], more=False)
 
     def process_key(self, key: str) -> bool:
-        """Return whether the key belonged to the suggestions."""
+        """Handle a key for the list of suggestions; return False if the key is not for it."""
         popup = next(iter(self.query(OptionList)), None)
         if popup is None or not self._suggestions:
             return False
@@ -164,7 +166,7 @@ class SuggestionInput(Vertical):
         return True
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Accept the clicked suggestion."""
+        """Accept the suggestion that was clicked."""
         event.stop()
         self._accept(event.option_index)
         self.line.focus()

@@ -1,4 +1,4 @@
-"""Widgets for form fields that are typed: growing text, one line, and values that cannot be edited as text."""
+"""Input widgets for form fields that are typed, and a read-only one for values unsafe to edit as text."""
 
 from typing import Any, ClassVar
 
@@ -19,13 +19,16 @@ from mcphost.tui.widgets.inputs import OrderedInput, OrderedTextArea
 MAX_EDITABLE_LENGTH = 4_000
 _MAX_INLINE_JSON = 60
 INVALID_JSON = object()
-"""The value of a JSON field with invalid JSON."""
+"""Value of a JSON field whose text is not valid JSON."""
 JSON_NULL = object()
-"""The value of a JSON field that contains null, which is sent; None is not sent."""
+"""Value of a JSON field that contains `null`, which is sent; a field with the value None is not sent."""
 
 
 class TextEntry(OrderedTextArea):
-    """A text, number or JSON field; it grows with its text and handles the keys of other fields."""
+    """Multi-line input for a text, number or JSON field; its height follows its text.
+
+    Enter and the arrow keys at its edges move to other fields.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+t", "empty_text", show=False)]
 
@@ -41,7 +44,7 @@ class TextEntry(OrderedTextArea):
         )
 
     def on_mount(self) -> None:
-        """Put the cursor at the end of the text."""
+        """Move the cursor to the end of the text."""
         self.move_cursor(self.document.end)
 
     def _size_updated(self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True) -> bool:
@@ -59,26 +62,29 @@ class TextEntry(OrderedTextArea):
 
     @property
     def field_value(self) -> Any:
-        """The value in the field's type if it can be parsed as such; None if empty."""
+        """The value parsed as the field's type; None if empty.
+
+        Invalid JSON is INVALID_JSON; an invalid number stays a string.
+        """
         return "" if not self.text and self._is_empty_text else _parse_text(self.field, self.text)
 
     @property
     def key_hints(self) -> str:
-        """Return the keys with a special meaning here."""
+        """The key hints to show while the field has the focus."""
         lines = "ctrl+j new line" if self.field.kind in ("text", "json") and not self.field.format else ""
         offer = accepts_empty_text(self.field) and not self.text
         empty = ("ctrl+t not sent" if self._is_empty_text else "ctrl+t empty text") if offer else ""
         return " · ".join(word for word in (lines, empty) if word)
 
     def action_empty_text(self) -> None:
-        """Toggle between the empty text, which is sent, and no value, which is not."""
+        """For an empty field, toggle between sending an empty string and sending no value."""
         if accepts_empty_text(self.field) and not self.text:
             self._is_empty_text = not self._is_empty_text
             self.placeholder = self._placeholder()
             self.post_message(FieldChanged())
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
-        """Post the change."""
+        """Post FieldChanged in place of TextArea's own message."""
         event.stop()
         if self.text and self._is_empty_text:
             self._is_empty_text = False
@@ -112,20 +118,20 @@ class TextEntry(OrderedTextArea):
 
 
 class LineEntry(OrderedInput):
-    """A number, a date or a time: one line, which no value of these kinds exceeds."""
+    """Single-line input for a number, date or time."""
 
     key_hints = ""
 
     def __init__(self, field: Field, value: Any) -> None:
         self.field = field
-        # Neither `type` nor `restrict`: they drop characters, and what is wrong is better shown than gone.
+        # `type` and `restrict` are not used: they drop invalid characters silently, and an error is better.
         super().__init__(
             format_value(field, value), placeholder=_describe_empty(field), select_on_focus=False, compact=True
         )
 
     @property
     def text(self) -> str:
-        """The text as it was typed."""
+        """The text as typed, not parsed."""
         return self.value
 
     @text.setter
@@ -134,16 +140,16 @@ class LineEntry(OrderedInput):
 
     @property
     def field_value(self) -> Any:
-        """The value in the field's type if it can be parsed as such; None if empty."""
+        """The value parsed as the field's type; None if empty. An invalid number stays a string."""
         return _parse_text(self.field, self.value)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Post the change."""
+        """Post FieldChanged in place of Input's own message."""
         event.stop()
         self.post_message(FieldChanged())
 
     def exit_direction(self, key: str) -> int:
-        """Return where the key moves the focus."""
+        """Return where the key moves the focus: 1 to the next field, -1 to the previous one, 0 if it stays."""
         return EXIT_KEYS.get(key, 0)
 
     async def _on_key(self, event: events.Key) -> None:
@@ -159,7 +165,7 @@ def _describe_empty(field: Field) -> str:
 
 
 def format_value(field: Field, value: Any) -> str:
-    """Return the value as the text of its field."""
+    """Format a value for editing: a string unchanged, anything else as JSON, and "" for None."""
     if value is None:
         return ""
     if value is JSON_NULL:
@@ -185,7 +191,7 @@ def _parse_text(field: Field, text: str) -> Any:
 
 
 def _parse_number(text: str) -> Any:
-    """Return the number in the text, or the text itself."""
+    """Parse the text as an int or a float; return it unchanged if it is neither."""
     try:
         return int(text) if len(text) <= 400 else text
     except ValueError:
@@ -196,7 +202,10 @@ def _parse_number(text: str) -> Any:
 
 
 class ReadOnlyValue(Static, can_focus=True):
-    """A value that cannot be edited as a line: very long, or with hidden characters, shown as marks."""
+    """Read-only display of a value that is too long to edit or contains hidden characters.
+
+    Hidden characters are shown as marks. Backspace clears the value, after which the field can be edited.
+    """
 
     key_hints = "backspace clears it"
 
@@ -207,14 +216,14 @@ class ReadOnlyValue(Static, can_focus=True):
         super().__init__(Content(clean(text[:MAX_EDITABLE_LENGTH]) + more), markup=False)
 
     class Cleared(Message):
-        """Posted when the value is to be replaced by an empty line."""
+        """Posted when the user clears the value, so that an empty input can replace it."""
 
     def exit_direction(self, key: str) -> int:
-        """Return where the key moves the focus."""
+        """Return where the key moves the focus: 1 to the next field, -1 to the previous one, 0 if it stays."""
         return EXIT_KEYS.get(key, 0)
 
     def on_key(self, event: events.Key) -> None:
-        """Clear the value, or move on."""
+        """Clear the value with Backspace or Delete; move to another field with Enter or an arrow key."""
         if event.key in ("backspace", "delete"):
             event.stop()
             self.post_message(self.Cleared())
