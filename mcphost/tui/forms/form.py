@@ -144,7 +144,7 @@ class FormRow(Vertical):
         yield self._note
 
     def set_label_width(self, width: int) -> None:
-        """Set the width of the title in cells. A longer title is truncated; the note shows it in full while focused."""
+        """Set the width of the title in cells; while focused, the note shows a truncated title in full."""
         if width == self._label_width:
             return
         self._label_width = width

@@ -1,1 +1,1 @@
-"""The conversation on the screen: blocks, their layout, Markdown, streaming and images."""
+"""The transcript: the conversation on the screen as blocks, with Markdown, streamed text and images."""

@@ -1,4 +1,4 @@
-"""Blocks of the transcript: speakers, messages, Markdown, reasoning and notices."""
+"""Basic blocks of the transcript: speaker headings, messages, Markdown, reasoning and notices."""
 
 from collections.abc import Sequence
 
@@ -11,19 +11,24 @@ from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.transcript.prefixed_content import PrefixedContent
 
 _MAX_INLINE_THINKING = 20_000
-"""Characters of reasoning that expand in place; longer reasoning opens in the viewer."""
+"""Maximum characters of reasoning that unfold in place; longer reasoning opens in the viewer."""
 _MAX_NOTICE_LENGTH = 4_000
 _MAX_INLINE_MESSAGE = 10_000
 ACTIVATE_STYLE = Style.from_meta({"act": "enter"})
 
 
 class TranscriptBlock:
-    """One block; `height` is an estimate until it is drawn, `gap` is the number of blank lines before it."""
+    """Base class of the transcript's blocks.
+
+    `height` is the number of rows including the gap, an estimate until `is_measured` is True. `gap` is the number of
+    blank rows before the block. `can_step` says whether the user can make it the current block. `strips` are the cached
+    rows.
+    """
 
     gap = 1
     can_step = False
     full_text_file = ""
-    """Return the file with the whole text if the block has only its beginning."""
+    """Path of the file with the full text, if the block contains only its beginning."""
 
     def __init__(self) -> None:
         self.height = 1
@@ -32,32 +37,35 @@ class TranscriptBlock:
 
     @property
     def is_running(self) -> bool:
-        """Return whether the block changes with time and must be redrawn."""
+        """Whether the block changes with time, so that it must be redrawn periodically."""
         return False
 
     def render(self, width: int) -> list[PrefixedContent]:
-        """Return what to draw at this width; all text is sanitized."""
+        """Return the content to draw at *width* columns; its text is sanitized."""
         raise NotImplementedError
 
     def estimate_height(self, width: int) -> int:
-        """Return a cheap estimate of the height, including the gap."""
+        """Return an estimate of the height in rows, including the gap, without rendering the block."""
         del width
         return self.gap + 1
 
     def invalidate(self) -> None:
-        """Mark the block as changed, so that it is drawn again."""
+        """Discard the cached rows after a change, so that the block is rendered again."""
         self.strips = None
 
     def activate(self) -> tuple[str, str] | None:
-        """Fold or unfold the block, or return title and text to open in the viewer."""
+        """Handle Enter or a click: fold or unfold the block and return None.
+
+        If its text is too long to unfold, return a title and the text for the viewer instead.
+        """
         return None
 
     def sections(self) -> Sequence[Section]:
-        """Return the sections that Enter opens instead of a single text, if any."""
+        """Return sections for the viewer to show instead of the text from `activate`; empty by default."""
         return ()
 
     def copy_text(self) -> str:
-        """Return the text that copying the block copies."""
+        """Return the text to copy to the clipboard, or "" if there is none."""
         return ""
 
 
@@ -66,7 +74,10 @@ def _estimate_rows(text: str, width: int) -> int:
 
 
 def justify_ends(left: Content, right: Content, width: int) -> Content:
-    """Place one content at the left end of a row and one at the right end; truncate the left one if they do not fit."""
+    """Join two contents to one row of *width* cells: *left* at its start, *right* at its end.
+
+    If they do not fit, *left* is truncated.
+    """
     room = width - right.cell_length - 1
     if left.cell_length > room:
         left = left.truncate(max(1, room), ellipsis=True)
@@ -74,20 +85,20 @@ def justify_ends(left: Content, right: Content, width: int) -> Content:
 
 
 class SpeakerHeading(TranscriptBlock):
-    """Heading with the speaker and the time."""
+    """Heading above an answer: the speaker, a detail such as the model, and the time."""
 
     def __init__(self, name: str, detail: str = "", time: str = "", *, style: str = "bold") -> None:
         super().__init__()
         self.name, self.detail, self.time, self.style = clean_line(name, 60), clean_line(detail, 80), time, style
 
     def render(self, width: int) -> list[PrefixedContent]:
-        """Return the heading."""
+        """Return one row: speaker and detail at the left, time at the right."""
         left = Content.assemble((self.name, self.style), ("  " + self.detail if self.detail else "", "$faint"))
         return [PrefixedContent("", "", justify_ends(left, Content.styled(self.time, "$faint"), width))]
 
 
 class UserMessage(TranscriptBlock):
-    """The user's message as written, with its attachments."""
+    """A message of the user, shown as plain text, with the names of its attachments."""
 
     gap = 1
     can_step = True
@@ -97,7 +108,7 @@ class UserMessage(TranscriptBlock):
         self.text, self.attachment_names, self.time = text, attachment_names, time
 
     def render(self, width: int) -> list[PrefixedContent]:
-        """Return the message and its attachments."""
+        """Return the message, truncated if it is very long, and a row for each attachment."""
         edge = "▌ "
         head = justify_ends(Content.styled("You", "bold $accent"), Content.styled(self.time + " ", "$faint"), width - 2)
         out = [PrefixedContent(edge, edge, head, "on $panel", "$accent")]
@@ -117,20 +128,23 @@ class UserMessage(TranscriptBlock):
         return out
 
     def estimate_height(self, width: int) -> int:
-        """Return the height, estimated from the length of the text."""
+        """Estimate the height in rows from the length of the text."""
         return self.gap + 1 + _estimate_rows(self.text[:_MAX_INLINE_MESSAGE], width - 2) + len(self.attachment_names)
 
     def activate(self) -> tuple[str, str] | None:
-        """Return the text for the viewer if the message is folded."""
+        """Return a title and the full message for the viewer if only its beginning is shown, otherwise None."""
         return ("You", self.text) if len(self.text) > _MAX_INLINE_MESSAGE else None
 
     def copy_text(self) -> str:
-        """Return the message."""
+        """Return the text of the message."""
         return self.text
 
 
 class MarkdownBlock(TranscriptBlock):
-    """Markdown of a model: a finished part, or the open end of a stream."""
+    """Text of the model, shown as Markdown: a complete part, or the end of a stream, which still grows.
+
+    `is_joined` means that no blank row separates it from the block before; `is_plain` shows it as plain text.
+    """
 
     can_step = True
 
@@ -148,7 +162,7 @@ class MarkdownBlock(TranscriptBlock):
         return render_markdown(self.text, width)
 
     def estimate_height(self, width: int) -> int:
-        """Return the height, estimated from the length of the source."""
+        """Estimate the height in rows from the length of the source."""
         return self.gap + _estimate_rows(self.text, width)
 
     def copy_text(self) -> str:
@@ -157,7 +171,7 @@ class MarkdownBlock(TranscriptBlock):
 
 
 class ThinkingBlock(TranscriptBlock):
-    """Reasoning of the model: folded, its newest words visible while it streams."""
+    """Reasoning of the model, folded to one row that shows its newest words while it is streamed."""
 
     can_step = True
 
@@ -166,7 +180,7 @@ class ThinkingBlock(TranscriptBlock):
         self.text, self.is_streaming, self.is_expanded = text, is_streaming, False
 
     def render(self, width: int) -> list[PrefixedContent]:
-        """Return the reasoning, or its last line while folded."""
+        """Return the reasoning if unfolded; otherwise one row, with its newest words while it is streamed."""
         words = len(self.text.split())
         if self.is_expanded:
             head = Content.styled(f"▾ thought, {words} words", "$faint").stylize(ACTIVATE_STYLE)
@@ -183,7 +197,7 @@ class ThinkingBlock(TranscriptBlock):
         return [PrefixedContent("", "", Content.styled(f"▸ thought, {words} words", "$faint").stylize(ACTIVATE_STYLE))]
 
     def activate(self) -> tuple[str, str] | None:
-        """Unfold the reasoning, or return it for the viewer if it is long."""
+        """Fold or unfold the reasoning; if it is very long, return it for the viewer instead."""
         if len(self.text) > _MAX_INLINE_THINKING:
             return "Thinking", self.text
         self.is_expanded = not self.is_expanded
@@ -191,7 +205,7 @@ class ThinkingBlock(TranscriptBlock):
         return None
 
     def copy_text(self) -> str:
-        """Return the reasoning."""
+        """Return the full reasoning."""
         return self.text
 
 
@@ -199,7 +213,7 @@ LEVEL_MARKS = {"info": ("ℹ", "$muted"), "warning": ("▲", "$warning"), "error
 
 
 class NoticeBlock(TranscriptBlock):
-    """A notice of mcphost and its hint."""
+    """Notice from mcphost, such as an error, with a hint how to fix it. `level` is a key of LEVEL_MARKS."""
 
     can_step = True
 
@@ -217,9 +231,9 @@ class NoticeBlock(TranscriptBlock):
         return [PrefixedContent(f"{mark} ", "  ", content, "", style)]
 
     def estimate_height(self, width: int) -> int:
-        """Return the height, estimated from the length of the text."""
+        """Estimate the height in rows from the length of the notice and its hint."""
         return self.gap + _estimate_rows(self.text + self.hint, width)
 
     def copy_text(self) -> str:
-        """Return the notice and its hint as text."""
+        """Return the notice and its hint as one text."""
         return f"{self.text} {self.hint}".strip()

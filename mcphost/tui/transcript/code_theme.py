@@ -1,4 +1,4 @@
-"""Syntax highlighting with a few muted styles; imported with the first code block."""
+"""Syntax highlighting of code blocks in a few muted styles; imported with the first code block."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -13,9 +13,9 @@ from textual.content import Content, Span
 
 _Token = tuple[int, Any, str]
 _MAX_TOKENS = 3_000
-"""Tokens of one code block that are highlighted; the rest is plain."""
+"""Maximum tokens of a code block that are highlighted; the rest stays plain."""
 _MAX_SECONDS = 0.012
-"""CPU seconds for one code block: some lexers need quadratic time for a run of blank lines."""
+"""Maximum CPU seconds for a code block: some lexers need quadratic time for a run of blank lines."""
 _TOKENS_PER_CHECK = 16
 LANGUAGES = frozenset((
     "ada", "bash", "c", "c++", "clojure", "cmake", "cpp", "cs", "csharp", "css", "dart", "diff", "docker",
@@ -26,7 +26,7 @@ LANGUAGES = frozenset((
     "rust", "sass", "scala", "scss", "sh", "shell", "sql", "swift", "terraform", "tex", "toml",
     "ts", "tsx", "typescript", "udiff", "vim", "xml", "yaml", "yml", "zig", "zsh",
 ))  # fmt: skip
-"""Highlighted languages. Lexers of others run nested lexers, or need seconds for one word."""
+"""Languages that are highlighted. Lexers of others run nested lexers or may need seconds for a single word."""
 STYLES: Mapping[Any, str] = {
     Token.Comment: "italic $faint",
     Token.Keyword: "$accent",
@@ -46,11 +46,14 @@ STYLES: Mapping[Any, str] = {
     Token.Generic.Strong: "bold",
     Token.Generic.Emph: "italic",
 }
-"""Comments are muted, keywords have the accent colour, literals differ; everything else is plain text."""
+"""Styles by token type. Comments are muted, keywords have the accent color; most other tokens are plain text."""
 
 
 def highlight(code: str, language: str) -> Content:
-    """Highlight the first tokens of code, as many as a time limit allows; none if the language is unknown."""
+    """Return the code with syntax highlighting, or as plain text if the language is not in LANGUAGES.
+
+    At most 3,000 tokens are highlighted, and no more after 12 ms of CPU time; the rest of the code stays plain.
+    """
     if language.lower() not in LANGUAGES:
         return Content(code)
     end = thread_time() + _MAX_SECONDS  # the first code block of a language imports its lexer, which counts as well
@@ -64,7 +67,7 @@ def highlight(code: str, language: str) -> Content:
 
 
 def _take_until(tokens: Iterable[_Token], end: float) -> Iterator[_Token]:
-    """Yield tokens until the thread's CPU time reaches *end*."""
+    """Yield tokens until the thread's CPU time, `thread_time()`, exceeds *end* seconds."""
     for number, token in enumerate(tokens):
         yield token
         if number % _TOKENS_PER_CHECK == 0 and thread_time() > end:
@@ -73,7 +76,7 @@ def _take_until(tokens: Iterable[_Token], end: float) -> Iterator[_Token]:
 
 @cache
 def _style(kind: Any) -> str:
-    """Return the style of a token type, or of the nearest parent type that has one."""
+    """Return the style of a Pygments token type, or of its nearest ancestor that has one; "" if none has."""
     while kind is not None:
         if kind in STYLES:
             return STYLES[kind]

@@ -1,4 +1,4 @@
-"""Image of a conversation as a block: its space is reserved at once, and painted in half blocks when decoded."""
+"""Transcript block that shows an image in half-block characters, after its rows were reserved."""
 
 import binascii
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ _PREFIX = "▎   "
 
 
 def detect_image(part: "ImagePart") -> "ImageInfo | None":
-    """Detect format and size of an image from its first bytes; None if it is not supported."""
+    """Detect the format and size of an image from its first bytes; return None if it is not supported."""
     from mcphost.sandbox.image_formats import HEADER_BYTES, identify_image
 
     try:
@@ -37,7 +37,7 @@ def detect_image(part: "ImagePart") -> "ImageInfo | None":
 
 
 class ImageCard(TranscriptBlock):
-    """One image below the message or result it belongs to; Enter folds it to one row."""
+    """An image below the message or tool result that contains it; Enter folds it to one row."""
 
     can_step = True
     gap = 0
@@ -49,10 +49,10 @@ class ImageCard(TranscriptBlock):
         self.failure_reason = ""
         self.drawing: DecodedImage | None = None
         self._requested_size = (0, 0)  # in pixels
-        self._failed_width = 0  # the width at which it could not be drawn; its space is kept there
+        self._failed_width = 0  # the width in columns when decoding failed; the rows stay reserved at this width
 
     def _cell_size(self, width: int) -> tuple[int, int]:
-        """Return the columns and rows that the image takes at this width."""
+        """Return the columns and rows that the image takes when the block is *width* columns wide."""
         from mcphost.sandbox.image_formats import fit_size
 
         columns, pixels = fit_size(
@@ -66,7 +66,11 @@ class ImageCard(TranscriptBlock):
         return self._cell_size(width)[1]
 
     def request_size(self, width: int) -> tuple[int, int] | None:
-        """Return the size in pixels to decode for this width; None if already requested."""
+        """Return the width and height in pixels at which the image must be decoded for *width* columns.
+
+        None means that there is nothing to do: this size was already requested, the image is folded, or decoding
+        failed.
+        """
         columns, rows = self._cell_size(width)
         sides = columns, rows * 2
         if self.is_collapsed or self.failure_reason or self._requested_size == sides:
@@ -75,7 +79,10 @@ class ImageCard(TranscriptBlock):
         return sides
 
     def set_drawing(self, sides: tuple[int, int], width: int, answer: "DecodedImage | str") -> bool:
-        """Set the decoded image or the error. Return False if it must be decoded in another size."""
+        """Set the decoded image, or the error as a phrase; return False if another size was requested since.
+
+        *sides* are the pixels that `request_size` returned, *width* the columns that it was called with.
+        """
         if self._requested_size != sides:
             return False
         if isinstance(answer, str):
@@ -85,7 +92,7 @@ class ImageCard(TranscriptBlock):
         return True
 
     def render(self, width: int) -> list[PrefixedContent]:
-        """Return the rows of the image, its name while folded."""
+        """Return a heading and the image; only the heading if the image is folded or cannot be decoded."""
         rows = self._image_rows(width)
         facts = f"{self.kind.mime_type}, {self.kind.width:,} × {self.kind.height:,} pixels"
         told = (
@@ -104,7 +111,7 @@ class ImageCard(TranscriptBlock):
         return out
 
     def estimate_height(self, width: int) -> int:
-        """Return the height."""
+        """Return the height in rows, which is known from the size of the image."""
         return self.gap + 1 + self._image_rows(width)
 
     def activate(self) -> tuple[str, str] | None:
@@ -114,7 +121,7 @@ class ImageCard(TranscriptBlock):
         return None
 
     def copy_text(self) -> str:
-        """Return the image's name."""
+        """Return a placeholder with the format and size of the image."""
         return f"[picture: {self.kind.mime_type}, {self.kind.width:,} × {self.kind.height:,} pixels]"
 
 
@@ -122,7 +129,10 @@ Rgb = tuple[int, int, int]
 
 
 def render_half_blocks(drawing: "DecodedImage", background: Color) -> list[Strip]:
-    """Return the rows, two pixels each; transparent pixels show the background."""
+    """Draw the image with half-block characters, two rows of pixels per row of cells.
+
+    Transparent pixels are blended with the background.
+    """
     ground = (background.r, background.g, background.b)
     rows = [_build_pixel_row(drawing, y, ground) for y in range(drawing.height)]
     if len(rows) % 2:
@@ -147,7 +157,7 @@ def _blend(colour: Rgb, ground: Rgb, opacity: int) -> Rgb:
 
 
 def _build_strip(upper: list[Rgb], lower: list[Rgb]) -> Strip:
-    """Return one row of cells; adjacent cells of the same colours share a segment."""
+    """Return one row of cells from two rows of pixels; adjacent cells of equal colors share a segment."""
     segments: list[Segment] = []
     pairs = list(zip(upper, lower, strict=True))
     begin = 0

@@ -1,4 +1,4 @@
-"""Vertical layout of transcript blocks: their heights, and their strips, rendered and cached."""
+"""Vertical layout of the transcript: the heights of its blocks, and a cache of their rendered rows."""
 
 from bisect import bisect_right
 from collections import OrderedDict
@@ -22,28 +22,31 @@ from mcphost.tui.transcript.prefixed_content import PrefixedContent
 
 
 class HeightIndex:
-    """`tops[i]` is the first row of block i; the last entry is the row after all blocks."""
+    """Index from rows to blocks, built from the heights of the blocks.
+
+    `tops[i]` is the first row of block i; the last entry is the total height.
+    """
 
     def __init__(self) -> None:
         self.tops: list[int] = [0]
 
     @property
     def total(self) -> int:
-        """Return the height of all blocks."""
+        """The total height of all blocks in rows."""
         return self.tops[-1]
 
     def append(self, height: int) -> None:
-        """Append a block."""
+        """Append a block of *height* rows."""
         self.tops.append(self.tops[-1] + height)
 
     def replace(self, index: int, heights: Iterable[int]) -> None:
-        """Replace the heights from this block to the last."""
+        """Replace the heights of all blocks from *index* on."""
         top = self.tops[index]
         del self.tops[index:]
         self.tops.extend(accumulate(heights, initial=top))
 
     def find_index(self, y: int) -> int:
-        """Return the block at this row, or the nearest one."""
+        """Return the index of the block that contains row *y*; for a row outside, of the nearest block."""
         return max(0, min(len(self.tops) - 2, bisect_right(self.tops, y) - 1))
 
 
@@ -51,55 +54,59 @@ _MAX_CACHED_BLOCKS = 300  # blocks with cached strips
 
 
 class BlockLayout:
-    """Heights are estimates until a block is drawn; `draw` creates its strips at the current `width`."""
+    """The blocks of the transcript with their positions and cached rows.
+
+    Heights are estimated until a block is rendered for the first time. `draw` renders a block, given its index, to
+    strips; `width` returns the current width in columns.
+    """
 
     def __init__(self, draw: Callable[[TranscriptBlock, int], list[Strip]], width: Callable[[], int]) -> None:
         self.blocks: list[TranscriptBlock] = []
         self.layout_width = 0
-        """The width that the heights apply to."""
+        """The width in columns for which the heights were computed."""
         self._draw, self._width = draw, width
         self._height_index = HeightIndex()
         self._cached_blocks: OrderedDict[int, TranscriptBlock] = OrderedDict()
 
     @property
     def total(self) -> int:
-        """Return the height of all blocks."""
+        """The total height of all blocks in rows."""
         return self._height_index.total
 
     def find_index(self, y: int) -> int:
-        """Return the block at this row, or the nearest one."""
+        """Return the index of the block that contains row *y*; for a row outside, of the nearest block."""
         return self._height_index.find_index(y)
 
     def top(self, index: int) -> int:
-        """Return the first row of a block."""
+        """Return the first row of the block at *index*."""
         return self._height_index.tops[index]
 
     def load(self, blocks: Iterable[TranscriptBlock]) -> None:
-        """Replace all blocks."""
+        """Replace all blocks and estimate their heights."""
         self.blocks = list(blocks)
         self._cached_blocks.clear()
         self.estimate_heights()
 
     def append(self, block: TranscriptBlock) -> None:
-        """Append a block."""
+        """Append a block and estimate its height."""
         block.height = block.estimate_height(self._width())
         self.blocks.append(block)
         self._height_index.append(block.height)
 
     def insert(self, index: int, blocks: Sequence[TranscriptBlock]) -> None:
-        """Insert blocks before this one."""
+        """Insert blocks before the block at *index* and estimate their heights."""
         for block in blocks:
             block.height = block.estimate_height(self._width())
         self.blocks[index:index] = blocks
         self._update_heights(index)
 
     def remove(self, index: int) -> None:
-        """Remove a block."""
+        """Remove the block at *index*."""
         del self.blocks[index]
         self._update_heights(index)
 
     def estimate_heights(self) -> None:
-        """Estimate all heights for a new width."""
+        """Estimate the heights of all blocks at the current width and discard their cached rows."""
         width = self.layout_width = self._width()
         for block in self.blocks:
             block.strips, block.is_measured = None, False
@@ -107,13 +114,13 @@ class BlockLayout:
         self._update_heights(0)
 
     def estimate_last_height(self) -> None:
-        """Estimate the last block's height without drawing it, before another block is appended."""
+        """Estimate the last block's height again after its text has changed, without rendering it."""
         last = self.blocks[-1]
         last.height = last.estimate_height(self._width())
         self._update_heights(len(self.blocks) - 1)
 
     def measure(self, index: int) -> int:
-        """Draw a block; return by how many rows its height differs from the estimate."""
+        """Render the block at *index*; return its new height minus the previous one, in rows."""
         block = self.blocks[index]
         before = block.height
         self.get_strips(index)
@@ -122,7 +129,7 @@ class BlockLayout:
         return block.height - before
 
     def measure_end(self, height: int) -> None:
-        """Draw the blocks of the last rows."""
+        """Render blocks from the last one up until they fill at least *height* rows."""
         index, seen = len(self.blocks) - 1, 0
         while index >= 0 and seen < height:
             self.measure(index)
@@ -130,14 +137,14 @@ class BlockLayout:
             index -= 1
 
     def measure_rows(self, y: int, height: int) -> None:
-        """Draw the blocks of these rows."""
+        """Render the blocks that cover *height* rows from row *y* on."""
         index = self.find_index(y)
         while index < len(self.blocks) and self.top(index) < y + height:
             self.measure(index)
             index += 1
 
     def get_strips(self, index: int) -> list[Strip]:
-        """Return all rows of a block, from the cache if possible."""
+        """Return all rows of the block at *index*; render it if they are not cached for the current width."""
         block = self.blocks[index]
         strips = block.strips
         if strips is None or len(strips) != block.height or (strips and strips[0].cell_length != self._width()):
@@ -149,7 +156,7 @@ class BlockLayout:
         return strips
 
     def clear_strips(self) -> None:
-        """Drop the strips after a change of colours; keep the known heights."""
+        """Discard all cached rows, for example after a change of theme; the heights stay valid."""
         for block in self._cached_blocks.values():
             block.strips = None
         self._cached_blocks.clear()
@@ -158,17 +165,20 @@ class BlockLayout:
         self._height_index.replace(index, (block.height for block in self.blocks[index:]))
 
 
-LINES_PER_BLOCK = 1_000_000  # logical lines of one block in selection space
+LINES_PER_BLOCK = 1_000_000  # line numbers reserved for each block in the coordinates of selections
 _EMPTY_RULES = cast("RulesMap", {})
 
 
 def list_plain_lines(block: TranscriptBlock, width: int) -> list[str]:
-    """Return the logical lines of a block, as numbered in selection space."""
+    """Return the lines of a block before wrapping, in the order in which selections number them."""
     return [line for piece in block.render(width) for line in piece.content.plain.split("\n")]
 
 
 class BlockRenderer:
-    """Renders blocks to strips at one width, with the base style, a lookup of styles, and the selection."""
+    """Renderer of blocks to rows (strips) of *width* columns, with styles and the selected text marked.
+
+    *resolve_style* looks up a style by name. *current_style* is added where content has no style of its own.
+    """
 
     def __init__(
         self,
@@ -187,7 +197,10 @@ class BlockRenderer:
         )
 
     def render(self, block: TranscriptBlock, first_line: int, selection: Selection | None) -> list[Strip]:
-        """Return all rows of a block, including its gap."""
+        """Return all rows of a block, including the gap before it.
+
+        *first_line* is the number of its first line in the coordinates of *selection*.
+        """
         # The gap has a position too: a drag may end on it.
         gap = self.base.rich_style + RichStyle.from_meta({"offset": (0, first_line)})
         out = [Strip([Segment(" " * self.width, gap)], self.width)] * block.gap
@@ -218,7 +231,7 @@ class BlockRenderer:
         ]
 
     def _render_image(self, piece: PrefixedContent, style: Style) -> list[Strip]:
-        """Return the rows of an image, blank until it is decoded; an image cannot be selected."""
+        """Return the rows of an image, which are blank until it is decoded. Images cannot be selected."""
         lead = Segment(piece.first_prefix, (style + self.resolve_style(piece.prefix_style)).rich_style)
         ground = style.background or self.base.background or Color(0, 0, 0)
         rows = render_half_blocks(piece.drawing, ground)[: piece.image_rows] if piece.drawing else []
@@ -227,7 +240,7 @@ class BlockRenderer:
 
 
 def _offset_segment(segment: Segment, line: int) -> Segment:
-    """Return the segment with its line counted from the beginning of the conversation."""
+    """Add *line* to the line number in the segment's metadata, which selections use."""
     style = segment.style
     if style is None or "offset" not in (meta := style.meta):
         return segment

@@ -1,6 +1,6 @@
-"""Markdown to `Content`: CommonMark with tables and strikethrough; HTML stays literal text.
+"""Rendering of Markdown: CommonMark with tables and strikethrough; HTML is shown as text.
 
-Rich's and Textual's Markdown lose `<div>` and the `<T>` of `Vec<T>`, and Rich emits OSC 8 links.
+The Markdown renderers of Rich and Textual drop `<div>` and the `<T>` in `Vec<T>`, and Rich's emits OSC 8 links.
 """
 
 import re
@@ -14,13 +14,13 @@ from textual.style import Style
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.transcript.prefixed_content import PrefixedContent
 
-if TYPE_CHECKING:  # imported with the first answer, not with the first frame
+if TYPE_CHECKING:  # imported with the first answer, not before the first frame
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
 _URL = re.compile(r"https?://[^\s<>\"'`|\\^{}⟨⟩]+")
 _HIGHLIGHT_LIMIT = 6_000
-"""Characters of one code block that are highlighted; the rest is plain."""
+"""Maximum characters of a code block that are highlighted; the rest stays plain."""
 _OPEN_CODE_LINES = 40
 _OPEN_CODE_TAIL_LINES = 8
 _OPEN_LIST_ITEMS = 12
@@ -28,18 +28,22 @@ _OPEN_ROWS = 80
 _OPEN_PARAGRAPH = 6000
 _FRAGMENT_CHARACTERS = 3000
 MAX_SOURCE = 8_000
-"""Characters parsed at once; longer texts are split, so that none stalls the screen."""
+"""Maximum characters parsed at a time; longer texts are split, so that the screen stays responsive."""
 _MAX_MARKS = 1_000
+"""Brackets, stars, underscores, backticks and bars of one text; parsing time is quadratic in their number."""
 _MAX_LINES = 2_000
-"""Lines of one source; the parser is slow for many blank ones."""
+"""Lines of one text; the parser is slow for many blank ones."""
 _MAX_REFERENCES = 100
-"""Link reference definitions of one source."""
+"""Link reference definitions of one text."""
 _MAX_CELLS = 4_000
-"""Brackets, stars, underscores, backticks and bars of one source; parsing time is quadratic in their number."""
+"""Table cells of one text, if every line were as wide as the widest."""
 
 
 class MarkdownFragment(NamedTuple):
-    """A finished piece of a stream. `joined` means that no blank line separates it from the piece before."""
+    """A part of a Markdown text that can be rendered on its own.
+
+    `is_joined` means that no blank line separates it from the part before.
+    """
 
     source: str
     is_joined: bool
@@ -54,20 +58,23 @@ def _parser() -> "MarkdownIt":
 
 @cache
 def _block_parser() -> "MarkdownIt":
-    """Return a parser that finds blocks and leaves their text unparsed."""
+    """Return a parser that finds only the blocks of a text, not the formatting inside them."""
     from markdown_it import MarkdownIt
 
     return MarkdownIt("commonmark", {"html": False}).enable(["table"]).disable("inline")
 
 
 def warm_up() -> None:
-    """Import the parser and the highlighter; for a thread, after the first frame."""
+    """Import the parser and the highlighter, so that the first answer does not wait. Call it in a thread."""
     _parser().parse("a `b`\n")
     highlight_code("x = 1\n", "python")
 
 
 def highlight_code(code: str, language: str) -> Content:
-    """Return code as Content: highlighted up to a limit, plain if the language is unknown."""
+    """Return code with syntax highlighting, or as plain text if the language is unknown.
+
+    Only the first 6,000 characters are highlighted.
+    """
     if not language:
         return Content(code)
     from mcphost.tui.transcript.code_theme import highlight
@@ -92,7 +99,7 @@ _INLINE_STYLES = {"em_open": "italic", "strong_open": "bold", "s_open": "strike"
 
 
 def render_inline(token: "Token") -> Content:
-    """Return the children of an inline token as one Content."""
+    """Render the children of an "inline" token, such as the text of a paragraph, to one Content."""
     text: list[str] = []
     spans: list[Span] = []
     opened: list[tuple[int, Token]] = []
@@ -116,7 +123,7 @@ def render_inline(token: "Token") -> Content:
 
 
 def _render_leaf(token: "Token") -> tuple[str, Style | str]:
-    """Return text and style of a token without children."""
+    """Return the text and the style of an inline token that has no children."""
     match token.type:
         case "text" | "html_inline" | "text_special":
             return clean(token.content), ""
@@ -134,14 +141,14 @@ def _render_leaf(token: "Token") -> tuple[str, Style | str]:
 
 
 def _inline_style(opener: "Token") -> Style | str:
-    """Return the style of what this token opens."""
+    """Return the style of the text between an opening inline token and its closing one."""
     if opener.type == "link_open":
         return _link_style(str(opener.attrs.get("href", "")))
     return _INLINE_STYLES.get(opener.type, "")
 
 
 class _Builder:
-    """Builds the rendered pieces from the tokens of one Markdown source."""
+    """Builder of the rendered content of one Markdown text; tracks the open lists and quotations."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -151,7 +158,10 @@ class _Builder:
         self.numbers: list[int] = []
 
     def prefixes(self) -> tuple[str, str]:
-        """Return the prefixes of the next piece."""
+        """Return the prefixes of the next content: for its first row, and for its other rows.
+
+        A list marker is used only once.
+        """
         first = "".join(
             marker if fresh else rest
             for (marker, rest), fresh in zip(self.stack, self.unused_first_prefix, strict=True)
@@ -160,23 +170,23 @@ class _Builder:
         return first, "".join(rest for _, rest in self.stack)
 
     def add(self, content: Content, style: str = "") -> None:
-        """Append a piece."""
+        """Append content with the prefixes of the open containers."""
         first, rest = self.prefixes()
         self.pieces.append(PrefixedContent(first, rest, content, style, "$faint"))
 
     def gap(self) -> None:
-        """Append a blank line between top-level blocks and between the paragraphs of a quotation."""
+        """Append a blank row, unless a list item is open or there is no content yet."""
         if self.pieces and all(rest == "▎ " for _, rest in self.stack):
             rest = "".join(rest for _, rest in self.stack)
             self.pieces.append(PrefixedContent(rest, rest, Content(""), "", "$faint"))
 
     def open(self, first: str, rest: str) -> None:
-        """Open a container with these prefixes."""
+        """Open a list item or quotation whose rows have these prefixes: its first row, and all others."""
         self.stack.append((first, rest))
         self.unused_first_prefix.append(True)
 
     def close(self) -> None:
-        """Close the innermost container."""
+        """Close the innermost list item or quotation."""
         self.stack.pop()
         self.unused_first_prefix.pop()
 
@@ -190,7 +200,10 @@ def _next_list_marker(build: _Builder, token: "Token") -> str:
 
 
 def render_markdown(source: str, width: int) -> list[PrefixedContent]:
-    """Return the whole source as pieces for this width; only tables are laid out, everything else wraps later."""
+    """Render a Markdown text to a list of contents; only tables are laid out for *width* columns.
+
+    All other content wraps when it is drawn. A text that is too complex to parse is returned as plain text.
+    """
     build = _Builder(max(8, width))
     if is_too_complex(source):
         build.add(Content(clean(source.rstrip("\n"))))
@@ -300,7 +313,7 @@ def _render_table_as_list(build: _Builder, rows: list[list[Content]]) -> None:
 
 
 def is_too_complex(source: str) -> bool:
-    """Return whether the source would be slow to parse, and is therefore shown as plain text."""
+    """Return whether parsing the text would be slow, so that it is shown as plain text instead."""
     if len(source) > 2 * MAX_SOURCE or sum(map(source.count, "[*_`|")) > _MAX_MARKS:
         return True
     if source.count("]:") > _MAX_REFERENCES or source.count("\n") > _MAX_LINES:
@@ -311,7 +324,10 @@ def is_too_complex(source: str) -> bool:
 
 
 def find_cut(source: str, size: int) -> int:
-    """Return where to split a text within *size* characters: after a line, else after a word, else anywhere."""
+    """Return the index at which to split a text so that its first part has at most *size* characters.
+
+    It is after a line end in the second half of these characters, or else after a space, or else *size*.
+    """
     for mark in ("\n", " "):
         at = source.rfind(mark, size // 2, size)
         if at >= 0:
@@ -320,10 +336,10 @@ def find_cut(source: str, size: int) -> int:
 
 
 def split_stream(source: str) -> tuple[list[MarkdownFragment], MarkdownFragment | None]:
-    """Return the finished parts of a growing source, and the open rest or None.
+    """Split a growing Markdown text into its complete parts, which no longer change, and the rest or None.
 
-    A finished top-level block never changes. A long open code block or list is cut between lines or items, so that the
-    cost of the next token does not grow with the answer.
+    All top-level blocks but the last are complete. A long code block, list, table or paragraph at the end is split as
+    well, so that the cost of each new token does not grow with the length of the answer.
     """
     if len(source) > MAX_SOURCE:
         at = find_cut(source, MAX_SOURCE)
@@ -352,7 +368,10 @@ def split_stream(source: str) -> tuple[list[MarkdownFragment], MarkdownFragment 
 
 
 def _split_open_block(last: "Token", rest: list[str], items: list[int]) -> tuple[str, list[str], bool]:
-    """Return the finished part of a long open block, the rest, and whether the rest continues it."""
+    """Split the last block, which may still grow, if it is long.
+
+    Returns the complete part or "", the lines of the rest, and whether the rest continues without a blank line.
+    """
     match last.type:
         case "fence" if len(rest) - 1 > _OPEN_CODE_LINES and not _is_fence_closed(rest, last.markup):
             head, body = rest[0], rest[1:-_OPEN_CODE_TAIL_LINES]
@@ -377,7 +396,7 @@ def _is_fence_closed(lines: list[str], markup: str) -> bool:
 
 
 def _item_lines(tokens: "Sequence[Token]", since: int) -> list[int]:
-    """Return the first lines of the items of a list, counted from its first line *since*."""
+    """Return the first line of each item of a top-level list that starts at line *since*, relative to it."""
     return [
         token.map[0] - since
         for token in tokens

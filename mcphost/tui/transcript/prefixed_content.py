@@ -1,4 +1,4 @@
-"""Content of a block with the prefixes of its rows."""
+"""A paragraph of the transcript whose wrapped rows have prefixes."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class PrefixedContent(NamedTuple):
-    """Content that wraps at the width, with a prefix for the first and the other rows."""
+    """Content with a prefix for its first row and another for all rows that it wraps to."""
 
     first_prefix: str
     rest_prefix: str
@@ -17,5 +17,5 @@ class PrefixedContent(NamedTuple):
     style: str = ""
     prefix_style: str = ""
     image_rows: int = 0
-    """Rows of an image, in place of content; blank until it is decoded."""
+    """Number of rows reserved for an image, which is drawn in place of `content`; blank until it is decoded."""
     drawing: "DecodedImage | None" = None

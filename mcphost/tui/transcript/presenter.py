@@ -1,4 +1,4 @@
-"""Presenter that turns messages and host events into transcript blocks."""
+"""Conversion of stored messages and host events to transcript blocks."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -35,12 +35,12 @@ _MAX_IMAGES = 20  # per result
 
 
 def format_time(seconds: float) -> str:
-    """Return hours and minutes in local time; "" if unknown."""
+    """Format a Unix timestamp as HH:MM in local time; return "" for 0, which means unknown."""
     return f"{datetime.fromtimestamp(seconds).astimezone():%H:%M}" if seconds else ""
 
 
 def build_user_message(message: Message) -> UserMessage:
-    """Return the block of a user message with its attachments."""
+    """Return the block for a user message, with a line for each attachment."""
     attached: list[str] = []
     for part in message.parts:
         if isinstance(part, ResourcePart):
@@ -51,12 +51,12 @@ def build_user_message(message: Message) -> UserMessage:
 
 
 def build_markdown_blocks(text: str) -> list[TranscriptBlock]:
-    """Return the blocks of a finished text; a very long one in parts, which are rendered when visible."""
+    """Return the blocks for a complete text of the model; a long text becomes several blocks."""
     return [MarkdownBlock(text)] if len(text) < _MAX_SINGLE_BLOCK else split_into_blocks(text)
 
 
 def build_image_cards(images: Iterable[ImagePart]) -> list[TranscriptBlock]:
-    """Return cards for the images whose size is known, up to a limit."""
+    """Return a card for each image of a supported format, for at most 20 images."""
     known = ((part, detect_image(part)) for part in islice(images, _MAX_IMAGES))
     return [ImageCard(part, kind) for part, kind in known if kind is not None]
 
@@ -64,7 +64,10 @@ def build_image_cards(images: Iterable[ImagePart]) -> list[TranscriptBlock]:
 def build_blocks(
     messages: Iterable[Message], can_draw_images: Callable[[], bool] = lambda: False
 ) -> list[TranscriptBlock]:
-    """Return the blocks of a stored conversation, with its images if the terminal can draw them."""
+    """Return the blocks of a stored conversation.
+
+    Images in tool results are included if *can_draw_images* returns True; it is called only if there are any.
+    """
     out: list[TranscriptBlock] = []
     cards: dict[str, ToolCard] = {}
     speaking = False
@@ -117,7 +120,10 @@ def _apply_tool_return(cards: dict[str, ToolCard], part: ToolReturnPart) -> None
 
 
 class TranscriptPresenter:
-    """Presenter of one conversation's events in its transcript."""
+    """Updates a transcript from the host events of a conversation.
+
+    `phase` describes what the turn is doing, such as "thinking", for the status line; it is "" between turns.
+    """
 
     def __init__(self, transcript: Transcript) -> None:
         self.transcript = transcript
@@ -152,30 +158,33 @@ class TranscriptPresenter:
         self._is_incomplete = False
 
     def load(self, messages: Iterable[Message]) -> None:
-        """Show another conversation."""
+        """Replace the transcript's content by a stored conversation."""
         self.cards.clear()
         self._has_speaker = False
         self.transcript.load(build_blocks(messages, lambda: not self._images_unsupported_reason()))
 
     def add_notice(self, level: str, text: str, hint: str = "") -> None:
-        """Add a notice of the program."""
+        """Append a notice from mcphost; *level* is "info", "warning" or "error"."""
         self.transcript.add(NoticeBlock(level, text, hint))
 
     def add_manual_call(self, card: ToolCard) -> None:
-        """Show a manual call at once; events of the host update its card after it is sent."""
+        """Append the card of a tool call that the user typed, before the call is sent.
+
+        Later events of the call update this card.
+        """
         self.unsent_manual_cards.append(card)
         self.transcript.is_following = True
         self.transcript.add(card)
 
     def fail_manual_call(self, card: ToolCard, outcome: str, text: str) -> None:
-        """Mark a manual call as failed, with the reason and a hint."""
+        """Show on the card that a manual call failed; *text* is the reason and a hint."""
         if card in self.unsent_manual_cards:
             self.unsent_manual_cards.remove(card)
         card.finish(outcome, text, card.seconds)
         self.transcript.update_block(card)
 
     def last_answer(self) -> str:
-        """Return the newest answer as the model wrote it."""
+        """Return the Markdown source of the model's newest answer, or "" if there is none."""
         parts: list[str] = []
         for block in reversed(self.transcript.blocks):
             if isinstance(block, UserMessage | SpeakerHeading) and parts:
@@ -185,7 +194,7 @@ class TranscriptPresenter:
         return "\n\n".join(part.strip("\n") for part in reversed(parts))
 
     def mark_waiting_calls(self, calls: set[str]) -> None:
-        """Mark the calls that wait for the user."""
+        """Show on their cards which tool calls wait for the user; *calls* are the ids of all that do."""
         if calls:
             self.phase = "waiting for you"
         elif self.phase == "waiting for you":
@@ -266,7 +275,7 @@ class TranscriptPresenter:
         if event.by == "user" and event.call not in self.cards:
             self._match_manual_call(event)
             return
-        if event.by == "earlier":  # calls without a turn, such as manual ones
+        if event.by == "earlier":  # not part of a turn, so it is handled like a manual call
             card = self.manual_cards[event.call] = ToolCard(event.call, event.server, event.tool, event.arguments)
             card.start(event.arguments, event.by)
             self.transcript.add(card)
@@ -283,7 +292,7 @@ class TranscriptPresenter:
             if (card.server, card.tool, card.arguments) == what:
                 self.unsent_manual_cards.remove(card)
                 break
-        else:  # the call failed before it was sent, and its card says so
+        else:  # its card already shows that the call failed before it was sent
             card = ToolCard(event.call, event.server, event.tool, event.arguments)
         self.manual_cards[event.call] = card
 
@@ -308,13 +317,13 @@ class TranscriptPresenter:
         self._show_images(card, event.images)
 
     def _images_unsupported_reason(self) -> str:
-        """Return why images are not drawn here; "" if they are."""
+        """Return why this terminal cannot show images; "" if it can."""
         from mcphost.tui.image_cache import images_unsupported_reason
 
         return images_unsupported_reason(self.transcript.app)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
 
     def _show_images(self, card: ToolCard, images: Iterable[ImagePart]) -> None:
-        """Show the images of a result below its card; explain once why there are none."""
+        """Show the images of a result below its card; if the terminal cannot show images, add one notice."""
         blocks = build_image_cards(images)
         why = self._images_unsupported_reason() if blocks else ""
         if not why:
@@ -355,7 +364,7 @@ class TranscriptPresenter:
         self.add_notice(event.level, event.text, event.hint)
 
     def _handle_resource_changed(self, event: events.ResourceChanged) -> None:
-        """Report a changed resource once until the user's next message."""
+        """Add a notice that an attached resource has changed, at most once per resource and turn."""
         if event not in self._announced_changes and len(self._announced_changes) < _MAX_CHANGE_NOTICES:
             self._announced_changes.add(event)
             name = f"{clean_line(event.server, 60)} · {clean_line(event.uri, 300)}"

@@ -1,4 +1,4 @@
-"""Streamed text: its end, which still grows, and the parts before it, which are finished."""
+"""Splitting of streamed text into transcript blocks: complete ones, and a last one that still grows."""
 
 from typing import TYPE_CHECKING
 
@@ -9,13 +9,13 @@ if TYPE_CHECKING:
 
 _SLICE_CHARACTERS = 4000
 MAX_MARKDOWN = 100_000
-"""Characters of one text that are parsed as Markdown; the rest is shown as plain text."""
+"""Maximum characters of a text that are parsed as Markdown; the rest is shown as plain text."""
 _MAX_PLAIN_CHARACTERS = 1000
-"""Characters of the plain rest drawn at once: its end is drawn again for each added piece."""
+"""Maximum characters of a plain text block: the last block is drawn again for each added piece."""
 
 
 def split_into_blocks(text: str) -> list[TranscriptBlock]:
-    """Return a finished text as blocks that are each drawn quickly."""
+    """Split a complete text into blocks that each render quickly."""
     growing = StreamingText()
     first = growing.start_tail(thinking=False)
     growing.pending.append(text)
@@ -23,7 +23,7 @@ def split_into_blocks(text: str) -> list[TranscriptBlock]:
 
 
 class StreamingText:
-    """`tail` is the last block of the conversation while it grows; `pending` is text not yet in it."""
+    """Buffer for streamed text: `tail` is the block that still grows, `pending` is text not yet added."""
 
     def __init__(self) -> None:
         self.tail: MarkdownBlock | ThinkingBlock | None = None
@@ -31,21 +31,25 @@ class StreamingText:
         self._size = 0
 
     def accepts(self, *, thinking: bool) -> bool:
-        """Return whether text of this kind belongs to the current tail."""
+        """Return whether the tail is of this kind: reasoning if *thinking* is True, otherwise answer text."""
         return isinstance(self.tail, ThinkingBlock if thinking else MarkdownBlock)
 
     def start_tail(self, *, thinking: bool) -> TranscriptBlock:
-        """Return a new tail, to be appended to the conversation."""
+        """Create an empty tail and return it; the caller appends it to the transcript."""
         self.tail = ThinkingBlock(is_streaming=True) if thinking else MarkdownBlock("")
         self._size = 0
         return self.tail
 
     def flush(self) -> list[TranscriptBlock]:
-        """Add the pending text to the tail; return the blocks to append, the last of which is the new tail."""
+        """Add the pending text to the tail, splitting off complete parts.
+
+        Returns the new blocks, which the caller appends to the transcript; the last one is the new tail. Usually there
+        are none.
+        """
         text = "".join(self.pending)
         self.pending.clear()
         out: list[TranscriptBlock] = []
-        # Text that arrives at once is split like a stream.
+        # A long text is split in the same way as one that arrives in small pieces.
         for start in range(0, len(text), _SLICE_CHARACTERS):
             out.extend(self._append_slice(text[start : start + _SLICE_CHARACTERS]))
         return out
@@ -75,7 +79,7 @@ class StreamingText:
         return [*out, self.tail]
 
     def finish(self) -> TranscriptBlock | None:
-        """End the stream; return the block that was the tail."""
+        """End the stream and discard pending text; return the block that was the tail, or None."""
         block, self.tail = self.tail, None
         self.pending.clear()
         if isinstance(block, ThinkingBlock):
@@ -84,7 +88,7 @@ class StreamingText:
 
 
 def _split_plain(source: str) -> "tuple[list[MarkdownFragment], MarkdownFragment | None]":
-    """Return what `split_stream` does for plain text."""
+    """Split a growing plain text like `split_stream`: into complete parts, and the rest."""
     from mcphost.tui.transcript.markdown import MarkdownFragment, find_cut
 
     parts: list[MarkdownFragment] = []

@@ -1,4 +1,4 @@
-"""Tool call as a card: server, tool, arguments, progress and result."""
+"""Transcript block for a tool call: its server, tool, arguments, progress and result."""
 
 from collections.abc import Sequence
 from itertools import islice, starmap
@@ -13,7 +13,7 @@ from mcphost.tui.transcript.blocks import ACTIVATE_STYLE, TranscriptBlock, justi
 from mcphost.tui.transcript.prefixed_content import PrefixedContent
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-# state -> mark, words, style; the words say what mark and colour say.
+# state -> mark, words, style; the words repeat what the mark and color mean.
 STATES: dict[str, tuple[str, str, str]] = {
     "proposed": ("◇", "next", "$muted"),
     "waiting": ("◆", "waiting for you", "$warning"),
@@ -37,17 +37,17 @@ _UNFOLDED_ROWS = 200
 
 
 def format_value(value: Any) -> str:
-    """Format an argument for display: a text unchanged, any other value as JSON."""
+    """Format an argument's value for display: a string unchanged, anything else as JSON."""
     if isinstance(value, str):
         return value
-    from mcphost.serialization import dumps  # imported with the first card, not with the first frame
+    from mcphost.serialization import dumps  # imported with the first card, not before the first frame
 
     short = dumps(value)
     return short if len(short) <= 80 else dumps(value, indent=2)
 
 
 def render_progress_bar(share: float, cells: int = 12) -> str:
-    """Return a progress bar with eighths of cells."""
+    """Draw a progress bar *cells* wide between two borders; *share* is from 0 to 1."""
     eighths = round(max(0.0, min(1.0, share)) * cells * 8)
     full, part = divmod(eighths, 8)
     body = "█" * full + (" ▏▎▍▌▋▊▉"[part] if part and full < cells else "")
@@ -55,7 +55,10 @@ def render_progress_bar(share: float, cells: int = 12) -> str:
 
 
 class ToolCard(TranscriptBlock):
-    """A card for one tool call. Its owner sets the state, progress and result, then calls `invalidate`."""
+    """Card of one tool call. After setting an attribute directly, call `invalidate`.
+
+    `state` is a key of STATES. `arguments` is None if the model sent invalid ones, which are then in `raw`.
+    """
 
     can_step = True
 
@@ -76,21 +79,27 @@ class ToolCard(TranscriptBlock):
 
     @property
     def is_running(self) -> bool:
-        """Return whether it shows a spinner and the elapsed time."""
+        """Whether the call is running, so that the card shows a spinner and the elapsed time."""
         return self.state == "running"
 
     def start(self, arguments: dict[str, Any], started_by: str) -> None:
-        """Mark the call as sent."""
+        """Mark the call as running with these arguments, from now on.
+
+        *started_by* is `ToolStarted.by`.
+        """
         self.arguments, self.started_by, self.state, self.started_at = arguments, started_by, "running", monotonic()
         self.invalidate()
 
     def finish(self, outcome: str, text: str, seconds: float, result_file: str = "") -> None:
-        """Mark the call as ended. *result_file* has the whole result if it was too large for the model."""
+        """Mark the call as ended. *outcome* is a key of STATES, *text* the result or error.
+
+        *result_file* is the file with the full result if the model received only its beginning.
+        """
         self.state, self.result, self.seconds, self.result_file = outcome, text, seconds, result_file
         self.invalidate()
 
     def render(self, width: int) -> list[PrefixedContent]:
-        """Return the card."""
+        """Return a heading, the arguments, the progress and the first lines of the result."""
         mark, words, style = STATES.get(self.state, STATES["proposed"])
         if self.is_running:
             mark = SPINNER[int(monotonic() * 8) % len(SPINNER)]
@@ -185,11 +194,14 @@ class ToolCard(TranscriptBlock):
         return out
 
     def estimate_height(self, width: int) -> int:
-        """Return the height, estimated from the length of the result."""
+        """Estimate the height in rows from the number of lines in the result."""
         return self.gap + 2 + min(_FOLDED_LINES, self.result.count("\n", 0, 4000) + 1 if self.result else 0)
 
     def activate(self) -> tuple[str, str] | None:
-        """Return title and text for the viewer."""
+        """Fold or unfold the arguments and return None.
+
+        If the result or an argument is long, return a title and the result for the viewer instead.
+        """
         more = self.result.count("\n", 0, 20_000) >= _FOLDED_LINES or len(self.result) > 2000
         long_raw = self.arguments is None and len(self.raw) > _UNFOLDED_VALUE
         if long_raw or len(self.arguments or ()) > _UNFOLDED_ROWS:
@@ -202,7 +214,7 @@ class ToolCard(TranscriptBlock):
         return None
 
     def sections(self) -> Sequence[Section]:
-        """Return the result and the arguments as separate sections, so that neither can imitate the other's heading."""
+        """Return the result and each argument as sections, so that none can imitate the heading of another."""
         given = {"": self.raw} if self.arguments is None else self.arguments
         if not given:
             return ()
@@ -212,7 +224,7 @@ class ToolCard(TranscriptBlock):
         return Section("result", self.result), *starmap(Section, texts)
 
     def copy_text(self) -> str:
-        """Return the result."""
+        """Return the result, or the arguments as JSON if there is none yet."""
         from mcphost.serialization import dumps
 
         return self.result or dumps(self.arguments)

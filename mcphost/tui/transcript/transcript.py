@@ -1,7 +1,7 @@
-"""The conversation as one virtual ScrollView: blocks become strips when visible, and are cached.
+"""Scrollable view of the conversation, which renders only the visible blocks and caches their rows.
 
-Only the open end of a stream is parsed again, at most 30 times a second. Heights of blocks that were never visible are
-estimates, corrected when they come into view without moving what the user reads.
+Of a stream, only the last block is parsed again, at most 30 times a second. Heights of blocks not yet shown are
+estimates; they are corrected when a block comes into view, without moving the visible text.
 """
 
 from collections.abc import Iterable, Sequence
@@ -37,11 +37,11 @@ _FAST_SPIN_SECONDS = 10.0
 _SLOW_SPIN_SECONDS = 1.0
 """Seconds between spinner frames of a long call, whose elapsed time changes once a second."""
 _MAX_SPINNER_BLOCKS = 50
-"""Newest blocks that may contain running tools."""
+"""Number of newest blocks that are searched for running tools."""
 
 
 class Transcript(ScrollView, can_focus=True):
-    """The conversation; it follows its end until the user scrolls up."""
+    """The conversation as a list of blocks; it stays scrolled to the end until the user scrolls up."""
 
     ALLOW_SELECT = True
     # Selecting with the mouse must not move the focus from the message.
@@ -79,16 +79,16 @@ class Transcript(ScrollView, can_focus=True):
 
     @property
     def blocks(self) -> list[TranscriptBlock]:
-        """Return all blocks in order; change them only through the methods below."""
+        """All blocks in order. Do not modify the list; use the methods below."""
         return self._block_layout.blocks
 
     @property
     def text_width(self) -> int:
-        """Return the columns for a block: without cursor bar, scrollbar and the gap before it."""
+        """The columns available to a block, without the padding, the cursor bar and the scrollbar."""
         return max(20, self.size.width - 3)
 
     def add(self, block: TranscriptBlock) -> None:
-        """Append a block, and finish the streamed text before it."""
+        """End the current stream and append a block."""
         self.close_tail()
         self._append(block)
         self._update_view()
@@ -96,7 +96,7 @@ class Transcript(ScrollView, can_focus=True):
             self._start_spinner()
 
     def insert(self, after: TranscriptBlock, blocks: Sequence[TranscriptBlock]) -> None:
-        """Insert blocks below a shown one; the visible text stays in place."""
+        """Insert blocks below *after* without moving the visible text; do nothing if *after* was removed."""
         if not blocks or after not in self.blocks:
             return
         index = self.blocks.index(after) + 1
@@ -111,7 +111,7 @@ class Transcript(ScrollView, can_focus=True):
         self._update_view()
 
     def remove_block(self, block: TranscriptBlock) -> None:
-        """Remove a block, if it is shown."""
+        """Remove a block; do nothing if it is not in the transcript."""
         if block not in self.blocks:
             return
         index = self.blocks.index(block)
@@ -126,7 +126,7 @@ class Transcript(ScrollView, can_focus=True):
         self.load(())
 
     def load(self, blocks: Iterable[TranscriptBlock]) -> None:
-        """Show these blocks instead, scrolled to the end; cheap for any number."""
+        """Replace all blocks and scroll to the end; only the visible ones are rendered."""
         self.close_tail()
         shown = list(blocks)
         for before, block in pairwise(shown):
@@ -138,14 +138,14 @@ class Transcript(ScrollView, can_focus=True):
         self._update_view()
 
     def update_block(self, block: TranscriptBlock) -> None:
-        """Draw a changed block again, if it is shown."""
+        """Render a changed block again; do nothing if it is not in the transcript."""
         block.strips = None
         if block in self.blocks:
             self._update_view(changed=block)
             self._start_spinner()
 
     def stream(self, text: str, *, thinking: bool = False) -> None:
-        """Append streamed text of the answer or the reasoning; drawn with the next frame."""
+        """Append streamed text of the answer, or of the reasoning if *thinking*; show it with the next frame."""
         if not self._streaming.accepts(thinking=thinking):
             self.close_tail()
             self._append(self._streaming.start_tail(thinking=thinking))
@@ -155,7 +155,7 @@ class Transcript(ScrollView, can_focus=True):
             self._flush_timer = self.set_timer(max(_FRAME_SECONDS, 2 * self._draw_seconds), self.flush_stream)
 
     def close_tail(self) -> None:
-        """Finish the stream."""
+        """End the current stream, if any, after showing its pending text."""
         if self._streaming.tail is None:
             return
         self.flush_stream()
@@ -164,7 +164,7 @@ class Transcript(ScrollView, can_focus=True):
             self.update_block(block)
 
     def flush_stream(self) -> None:
-        """Draw what arrived since the last frame."""
+        """Show the streamed text that arrived since the last frame."""
         if self._flush_timer is not None:
             self._flush_timer.stop()
             self._flush_timer = None
@@ -188,9 +188,10 @@ class Transcript(ScrollView, can_focus=True):
         self._block_layout.append(block)
 
     def _update_view(self, changed: TranscriptBlock | None = None) -> None:
-        """Measure the visible blocks and tell Textual the new size.
+        """Render the visible blocks, update the scrollable height, and redraw.
 
-        The position is kept: the end, or the line being read.
+        The view stays at the end, or where the user has scrolled to. *changed* is rendered again even if it is not
+        visible.
         """
         height = self.size.height
         if not height or not self.is_attached:
@@ -237,14 +238,14 @@ class Transcript(ScrollView, can_focus=True):
             self._is_own_scroll = False
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Keep following the end of the conversation only while the user stays at it."""
+        """Follow the end of the conversation only if the user has scrolled there."""
         super().watch_scroll_y(old_value, new_value)
         if not self._is_own_scroll and round(old_value) != round(new_value):
             self.is_following = round(new_value) >= self.max_scroll_y
             self._update_view()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Measure again at the new width; keep the visible block in view."""
+        """Compute the heights for the new width; the topmost visible block stays in view."""
         del event
         if self.blocks and self._block_layout.layout_width != self.text_width:
             index = self._block_layout.find_index(self.scroll_offset.y)
@@ -255,7 +256,7 @@ class Transcript(ScrollView, can_focus=True):
         self._update_view()
 
     def notify_style_update(self) -> None:
-        """Draw again after a change of theme: strips contain colours."""
+        """Render everything again after a change of theme, because the cached rows contain colors."""
         super().notify_style_update()
         self._block_layout.clear_strips()
         self._selection_cache = (None, {})
@@ -271,26 +272,29 @@ class Transcript(ScrollView, can_focus=True):
         return pen.render(block, index * LINES_PER_BLOCK, selection)
 
     def _request_image(self, block: ImageCard) -> None:
-        """Request the decoding of a visible image, once for each width."""
+        """Request that a visible image be decoded; each size is requested once."""
         width = self.text_width
         sides = block.request_size(width)
         if sides is None:
             return
 
         def answered(answer: "DecodedImage | str") -> None:
-            """Show the decoded image, or its error."""
+            """Show the decoded image or the error."""
             if block.set_drawing(sides, width, answer):
                 self.update_block(block)
 
         self.post_message(ImageDecodeRequested(block.part.data, *sides, answered))
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Return visible rows; those below the last block share one strip, because each strip has seven caches."""
+        """Return the rows of the visible region.
+
+        Blank rows below the last block share one strip, because each strip has seven caches.
+        """
         filled = self._block_layout.total - self.scroll_offset.y if self.blocks else 0
         return render_with_blank_rows(super().render_lines, crop, filled)
 
     def render_line(self, y: int) -> Strip:
-        """Return one visible row."""
+        """Return one row of the visible region, with the cursor bar before it if its block is the current one."""
         y += self.scroll_offset.y
         style = self.visual_style.rich_style
         if not self.blocks or y >= self._block_layout.total:
@@ -325,7 +329,7 @@ class Transcript(ScrollView, can_focus=True):
         return kept[index]
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Return the selected text, unwrapped: with the line ends of the text, not of the screen."""
+        """Return the selected text, with line breaks only where the text has them, not where it wraps."""
         if not self.blocks:
             return None
         start = selection.start.y // LINES_PER_BLOCK if selection.start else 0
@@ -341,7 +345,7 @@ class Transcript(ScrollView, can_focus=True):
         return "\n".join(out), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:
-        """Draw the selection."""
+        """Redraw the transcript with the new selection."""
         del selection
         self._selection_cache = (None, {})
         self.refresh()
@@ -349,7 +353,7 @@ class Transcript(ScrollView, can_focus=True):
     # -- keys and mouse
 
     def on_click(self, event: events.Click) -> None:
-        """Show a link, fold or unfold a block, or open a long result."""
+        """Report a clicked link to the app; on a fold marker, fold or unfold the block or open its text."""
         meta = event.style.meta
         if href := meta.get("href"):
             self.post_message(LinkClicked(str(href)))
@@ -370,7 +374,7 @@ class Transcript(ScrollView, can_focus=True):
             self.update_block(self.blocks[index])
 
     def action_step(self, by: int) -> None:
-        """Make the next or previous block the current one and scroll it into view."""
+        """Make the next (1) or previous (-1) block the current one and scroll it into view."""
         if not self.blocks:
             return
         index = self.current_index if self.current_index >= 0 else len(self.blocks)
@@ -389,14 +393,14 @@ class Transcript(ScrollView, can_focus=True):
         self._update_view()
 
     def action_activate(self) -> None:
-        """Open or fold the current block."""
+        """Fold or unfold the current block, or open its text in the viewer."""
         if self.current_index < 0:
             self.current_index = self._last_in_view()
         if 0 <= self.current_index < len(self.blocks):
             self._activate(self.current_index)
 
     def action_copy(self) -> None:
-        """Copy the selection, or the current block."""
+        """Copy the selected text; if nothing is selected, the text of the current block."""
         text = self.screen.get_selected_text()
         if not text and 0 <= self.current_index < len(self.blocks):
             text = self.blocks[self.current_index].copy_text()
@@ -404,14 +408,14 @@ class Transcript(ScrollView, can_focus=True):
             self.post_message(CopyRequested(text))
 
     def action_jump(self, to_end: bool) -> None:
-        """Scroll to the end and follow it, or to the beginning."""
+        """Scroll to the end and follow it if *to_end* is True, otherwise scroll to the beginning."""
         self.is_following = to_end
         if not to_end:
             self._scroll_to_row(0)
         self._update_view()
 
     def watch_has_focus(self, _has_focus: bool) -> None:
-        """Mark the current block while focused; the last visible one if there was none."""
+        """Show the cursor bar while focused; if no block is current, choose the lowest visible one."""
         super().watch_has_focus(_has_focus)
         if _has_focus and not 0 <= self.current_index < len(self.blocks):
             self.current_index = self._last_in_view()
@@ -420,7 +424,7 @@ class Transcript(ScrollView, can_focus=True):
             self.refresh()
 
     def _last_in_view(self) -> int:
-        """Return the index of the lowest visible block that can be the current one; -1 if there is none."""
+        """Return the index of the lowest visible block that can be current, or -1 if there is none."""
         if not self.blocks:
             return -1
         first = self._block_layout.find_index(self.scroll_offset.y)
@@ -437,7 +441,10 @@ class Transcript(ScrollView, can_focus=True):
             self._spinner_timer = self.set_timer(_SPIN_SECONDS, self.advance_spinner)
 
     def advance_spinner(self) -> None:
-        """Redraw only the first row of each visible running tool, because a call may take hours."""
+        """Update the spinner and elapsed time of each visible running tool call.
+
+        Only one row per call is redrawn, because a call may take hours.
+        """
         self._spinner_timer = None
         first = max(0, len(self.blocks) - _MAX_SPINNER_BLOCKS)
         running = [index for index in range(first, len(self.blocks)) if self.blocks[index].is_running]
