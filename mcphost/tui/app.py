@@ -238,7 +238,7 @@ class McpHostApp(QuestionApp):
             self._frontend.close()
 
     def request_quit(self) -> None:
-        """Quit the app and refuse all open questions. Idempotent.
+        """Quit the app and refuse all open questions; before the first frame, wait for it. Idempotent.
 
         Call it in the event loop's thread; a signal handler of the loop may call it.
         """
@@ -272,7 +272,7 @@ class McpHostApp(QuestionApp):
             self._deferred_calls.append(call)
 
     def _run_unless_exiting(self, call: Callable[[], None]) -> None:
-        """Run the call unless the app is exiting: mounting a widget then raises MountError."""
+        """Run the call unless the app is exiting, when mounting a widget would raise MountError."""
         if not self._exit:
             call()
 
@@ -297,7 +297,7 @@ class McpHostApp(QuestionApp):
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
-        """Run the action; if it needs the host, defer it until the host has started and return True."""
+        """Run the action. If it needs the host and that has not started, run it later and return True."""
         if not self._is_started:
             namespace, name, _ = parse_action(action) if isinstance(action, str) else action
             is_ours = namespace == "app" or (not namespace and default_namespace in (None, self))

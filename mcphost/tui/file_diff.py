@@ -116,10 +116,10 @@ class FileWrite(NamedTuple):
 
 
 def find_file_write(question: ApproveTool, arguments: dict[str, Any]) -> FileWrite | None:
-    """Return the file that the tool call would overwrite, or None if the arguments do not say so clearly.
+    """Return the file that the tool call would overwrite, or None if that is not certain.
 
-    The server must run on this machine, and the arguments must have exactly one path and one text. A tool that appends,
-    inserts or searches does not overwrite.
+    It is certain if the server runs on this machine, the arguments contain exactly one path and one text, and the
+    tool's name contains no word such as "append", "insert" or "search".
     """
     if question.folder is None or any(word in question.tool.casefold() for word in _PARTIAL_WRITE_WORDS):
         return None

@@ -53,7 +53,7 @@ QUESTION_KINDS = frozenset(kind.KIND for kind in DIALOGS)
 
 
 def create_dialog(question: Question[Any]) -> "AnyDialog | None":
-    """Create the dialog for a question; None if this type of question has none and must be refused."""
+    """Create the dialog that shows a question; return None if its type has no dialog."""
     place = DIALOGS.get(type(question))
     if isinstance(question, ShareRoots) and question.askers:
         place = ("share_roots", "SharePerServerDialog")
@@ -169,9 +169,9 @@ class TuiFrontend:
         return waiting.answer
 
     def mark_call_ended(self, server: str, number: int) -> None:
-        """Add a note to the questions that belong to an ended call: "(that call has ended)".
+        """Add "(that call has ended)" to the open questions that *server* asked during a call that has ended.
 
-        *server* and *number* identify the call; see `Question.number`.
+        *number* identifies the call; see `Question.number`.
         """
         for waiting in self._queue:
             question = waiting.question

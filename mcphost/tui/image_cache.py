@@ -36,9 +36,9 @@ class ImageCache:
         self.cached_bytes = 0
 
     async def decode(self, data: str, width: int, height: int) -> DecodedImage | str:
-        """Return the image in *data* (base64), scaled down to the size in pixels, or a phrase with the error.
+        """Decode a base64 image, scaled down to at most *width* × *height* pixels, or use the cache.
 
-        Both images and errors are cached. Raises nothing but cancellation.
+        If decoding fails, return a phrase with the error, which is cached as well. Raises nothing but cancellation.
         """
         key = sha256(data.encode(errors="replace")).digest(), width, height
         known = self._entries.get(key)

@@ -28,10 +28,11 @@ _NEVER = float("-inf")
 
 
 class AnswerGuard:
-    """Timing of one question: when it appeared, when keys were last pressed, and whether it was entered.
+    """Timing of one question: when it appeared, when keys were pressed, and whether the user entered it.
 
-    `ago` is the number of seconds since the key was pressed, because a busy screen handles keys late. With
-    `has_delay=False` no key is too early; this is for pages that approve nothing.
+    The user enters a question with F8, Tab, an arrow key or a click. `ago` is the number of seconds since the key was
+    pressed, because a busy screen handles keys late. With `has_delay=False` no key is too early; this is for pages that
+    approve nothing.
     """
 
     def __init__(self, *, is_entered: bool = False, has_delay: bool = True) -> None:
@@ -50,18 +51,18 @@ class AnswerGuard:
         self._shown_at = clock()
 
     def hide(self) -> None:
-        """Record that the question is not on the screen; until `show`, `is_new` returns True."""
+        """Record that the question is not on the screen; all keys are too early until `show` is called."""
         self._shown_at = None
 
     def is_new(self, ago: float = 0.0) -> bool:
-        """Return whether the key was pressed before the question had been shown for GUARD_SECONDS."""
+        """Return whether the key was pressed before the question had been visible for GUARD_SECONDS."""
         return self._has_delay and (self._shown_at is None or clock() - ago - self._shown_at < GUARD_SECONDS)
 
     def is_blocking(self, ago: float, *, is_letter: bool) -> bool:
         """Return whether the key came within GUARD_SECONDS after the question appeared or another key.
 
-        After a key that moved the focus or scrolled, only letters are blocked. Enter is not: text that the user types
-        never moves the focus, so such a key shows that the question was meant.
+        After a key that moved the focus or scrolled, only letters are blocked. Enter is not: a user who presses Tab or
+        an arrow key is answering the question, not typing text.
         """
         last = max(self._navigated_at, self._key_pressed_at) if is_letter else self._key_pressed_at
         return self.is_new(ago) or (self._has_delay and clock() - ago - last < GUARD_SECONDS)
@@ -100,7 +101,7 @@ class Guarded(Protocol):
         ...
 
     def enter(self) -> None:
-        """Mark the question as entered: from now on its keys work."""
+        """Mark the question as entered by the user, so that all its keys work from now on."""
         ...
 
     def show_hint(self, why: str) -> None:
@@ -122,7 +123,7 @@ class Guarded(Protocol):
 
 @runtime_checkable
 class GuardedForm(Protocol):
-    """Interface of a form that Enter or Ctrl+S must not confirm if pressed before the form appeared."""
+    """Interface of a form that ignores Enter and Ctrl+S if they were pressed before it appeared."""
 
     def was_hidden(self, seconds_ago: float) -> bool:
         """Return whether the form was not yet on the screen *seconds_ago* seconds ago."""
@@ -154,7 +155,7 @@ class InputGuardApp(App[None]):
 
     @property
     def _base_screen(self) -> Screen[Any]:
-        """The topmost screen that is not a question."""
+        """The topmost screen that does not show a question."""
         return next(screen for screen in reversed(self.screen_stack) if not isinstance(screen, Guarded))
 
     @property
@@ -213,7 +214,7 @@ class InputGuardApp(App[None]):
     # -- keys, pastes and clicks while a question is on top
 
     def _accepts_input(self, question: Guarded, event: _UserInput, ago: float) -> bool:
-        """Return whether to deliver the event to the question; redirect typed text to the message instead."""
+        """Return whether to deliver the event to the question; send text meant for the message there."""
         guard = question.guard
         if isinstance(event, events.MouseDown | events.MouseUp):
             if guard.is_blocking(ago, is_letter=True):
@@ -237,7 +238,7 @@ class InputGuardApp(App[None]):
         return guard.is_entered
 
     def _accepts_entered_key(self, question: Guarded, event: events.Key, ago: float) -> bool:
-        """Return whether to deliver the key to a question that the user has entered."""
+        """Return whether to deliver the key to an entered question; show a hint if it came too early."""
         guard, key = question.guard, event.key
         moves = key in SCROLL_KEYS or (key in FOCUS_KEYS and key != "f8")
         goes_back = moves or key == "escape"
@@ -250,7 +251,7 @@ class InputGuardApp(App[None]):
     def _accepts_unentered_key(self, question: Guarded, event: events.Key, ago: float) -> bool:
         """Return whether to deliver the key to a question that the user has not entered.
 
-        Only keys that scroll, move the focus or refuse are delivered. Typed text is redirected to the message.
+        Only keys that scroll, move the focus or refuse are delivered. Typed text goes to the text field below.
         """
         guard, key = question.guard, event.key
         closed = guard.is_blocking(ago, is_letter=False)
@@ -273,7 +274,7 @@ class InputGuardApp(App[None]):
         return True
 
     def _enter_question(self, question: Guarded) -> None:
-        """Mark the question as entered, and discard buffered letters, which were meant for the question."""
+        """Mark the question as entered, and discard the letters buffered for it."""
         self._buffered_keys = (None, ())
         if not question.guard.is_entered:
             question.enter()
@@ -283,7 +284,7 @@ class InputGuardApp(App[None]):
         return keys if holder is question else ()
 
     def _redirect_typing(self, question: Guarded, event: events.Key | events.Paste, ago: float) -> None:
-        """Send text typed while an unentered question is shown to the text field, and minimize the question.
+        """Send text that the user types while a question is on top to the text field; minimize the question.
 
         A single letter may have been meant for the question, so it is buffered until the next key. Letters right after
         another question's answer are buffered as well, because the user may have pressed the answer key twice.
@@ -311,7 +312,7 @@ class InputGuardApp(App[None]):
             cast("Any", field)._forward_event(key)
 
     def release_buffered_keys(self, question: Guarded) -> None:
-        """Send the letters that were buffered for this question, which has been removed, to the text field."""
+        """Send the letters buffered for a question that was removed to the text field."""
         field, keys = self.find_text_input(self._base_screen), self._get_buffered_keys(question)
         if field is not None and keys:
             self._buffered_keys = (None, ())

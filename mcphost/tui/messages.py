@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 class Section(NamedTuple):
     """One section of a long text: a heading that mcphost wrote, and a text that may come from a server.
 
-    The viewer draws a bar before every row except the first row of a heading, so that the text cannot imitate one.
+    The viewer draws a bar before every row except the first row of a heading, so that the text cannot imitate a
+    heading.
     """
 
     heading: str

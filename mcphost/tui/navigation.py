@@ -98,7 +98,7 @@ class NavigationApp(InputGuardApp):
         self._open_screen(ResourcesScreen(self.host), attach)
 
     def action_prompts(self) -> None:
-        """Open the prompts page; ask for the arguments of the selected prompt, and insert it into the composer."""
+        """Open the prompts page; insert the selected prompt into the composer after asking for its arguments."""
         from mcphost.tui.screens.prompts import PromptsScreen
 
         def fill(chosen: Any) -> None:

@@ -44,8 +44,8 @@ class QuestionCard(Widget):
     def set_texts(self, title: str, lines: tuple[str, ...], queue_position: str) -> None:
         """Set the texts of the card, which must be sanitized.
 
-        *title* says which server asks for what, *lines* are a preview, and *queue_position* is such as "1 of 3
-        waiting".
+        *title* says which server asks for what, *lines* are a preview, and *queue_position* is a text such as
+        "1 of 3 waiting".
         """
         if (title, lines, queue_position) != self._texts:
             self._texts = (title, lines, queue_position)
@@ -66,7 +66,7 @@ class QuestionCard(Widget):
         return len(self._rows(max(1, width)))
 
     def render(self) -> Content:
-        """Render the preview of the question and the hint how to open it."""
+        """Render the preview of the question and a hint on how to open it."""
         return Content("\n").join(self._rows(max(1, self.content_size.width)))
 
     def on_click(self, event: events.Click) -> None:
@@ -103,7 +103,7 @@ class QuestionApp(NavigationApp):
     # -- QuestionDisplay for TuiFrontend
 
     def open_dialog(self, dialog: "AnyDialog", on_answer: Callable[[Any], None], mode: "OpenMode" = "auto") -> None:
-        """Show a question as a dialog or as a card, depending on *mode*; wait until the host has started.
+        """Show a question as a dialog or as a card, depending on *mode*, once the host has started.
 
         `on_answer` receives the value that the dialog is dismissed with.
         """
@@ -124,7 +124,7 @@ class QuestionApp(NavigationApp):
         self.push_screen(dialog, on_answer)
 
     def close_dialog(self, dialog: "AnyDialog") -> None:
-        """Remove a question from the screen, also if it is a card or covered by other screens."""
+        """Remove a question from the screen, even if it is a card or covered by other screens."""
         self._run_when_started(lambda: self._remove_dialog(dialog))
 
     def _remove_dialog(self, dialog: "AnyDialog") -> None:

@@ -120,7 +120,7 @@ def has_stable_width(text: str) -> bool:
 
 
 def render_with_blank_rows(render: Callable[[Region], list[Strip]], crop: Region, filled: int) -> list[Strip]:
-    """Call *render* for the rows of *crop*, but only once for the identical blank rows at its end.
+    """Render the rows of *crop*, but only one of the identical blank rows at its end.
 
     *filled* is the number of rows with content. The widget must have no border or padding at the bottom.
     """

@@ -107,7 +107,7 @@ _CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]
 
 
 class ControlCharacterFilter(LineFilter):
-    """Filter that replaces any control characters left in a row; the row may then be slightly too wide."""
+    """Textual filter that replaces control characters in rendered rows, which may become slightly too wide."""
 
     def apply(self, segments: list[Segment], background: "Color") -> list[Segment]:
         """Return the segments with control characters replaced by visible marks."""

@@ -84,7 +84,7 @@ class TristateCheckbox(Checkbox, inherit_bindings=False):
         event.stop()
 
     def toggle(self) -> Self:
-        """Switch to the next state: yes, no, and no value if the field is optional."""
+        """Switch to the next state: yes, no, or, if the field is optional, no value."""
         self._cycle(1)
         return self
 

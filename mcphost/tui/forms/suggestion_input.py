@@ -50,8 +50,8 @@ class SuggestionInput(Vertical):
 
     Arrow keys highlight a suggestion, Enter or Tab accepts it, Escape closes the list. While none is highlighted, Enter
     and Tab work as usual in the form. *source* receives the typed text and returns suggestions. If it raises
-    UnsupportedCapability, it is not called again; after any other McpHostError, none are shown. HINT is the key hint
-    for a screen to show.
+    UnsupportedCapability, it is not called again; after any other McpHostError, none are shown. HINT is for a screen's
+    line of key hints.
     """
 
     HINT = "down suggestions · "

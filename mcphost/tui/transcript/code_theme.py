@@ -52,7 +52,7 @@ STYLES: Mapping[Any, str] = {
 def highlight(code: str, language: str) -> Content:
     """Return the code with syntax highlighting, or as plain text if the language is not in LANGUAGES.
 
-    At most 3,000 tokens are highlighted, and no more after 12 ms of CPU time; the rest of the code stays plain.
+    At most 3,000 tokens are highlighted, and highlighting stops after 12 ms of CPU time.
     """
     if language.lower() not in LANGUAGES:
         return Content(code)

@@ -1,4 +1,4 @@
-"""Transcript block that shows an image in half-block characters, after its rows were reserved."""
+"""Transcript block that reserves rows for an image and draws it in half-block characters once decoded."""
 
 import binascii
 from typing import TYPE_CHECKING

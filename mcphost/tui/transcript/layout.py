@@ -144,7 +144,7 @@ class BlockLayout:
             index += 1
 
     def get_strips(self, index: int) -> list[Strip]:
-        """Return all rows of the block at *index*; render it if they are not cached for the current width."""
+        """Return all rows of the block at *index*; render the block if they are not cached for this width."""
         block = self.blocks[index]
         strips = block.strips
         if strips is None or len(strips) != block.height or (strips and strips[0].cell_length != self._width()):

@@ -1,4 +1,4 @@
-"""A paragraph of the transcript whose wrapped rows have prefixes."""
+"""Content of transcript blocks with a prefix, such as a list marker, before each of its rows."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class PrefixedContent(NamedTuple):
-    """Content with a prefix for its first row and another for all rows that it wraps to."""
+    """Content with a prefix for its first row and another one for the rows after it."""
 
     first_prefix: str
     rest_prefix: str

@@ -120,7 +120,7 @@ def _apply_tool_return(cards: dict[str, ToolCard], part: ToolReturnPart) -> None
 
 
 class TranscriptPresenter:
-    """Updates a transcript from the host events of a conversation.
+    """Presenter that updates a transcript from the host events of a conversation.
 
     `phase` describes what the turn is doing, such as "thinking", for the status line; it is "" between turns.
     """
@@ -194,7 +194,7 @@ class TranscriptPresenter:
         return "\n\n".join(part.strip("\n") for part in reversed(parts))
 
     def mark_waiting_calls(self, calls: set[str]) -> None:
-        """Show on their cards which tool calls wait for the user; *calls* are the ids of all that do."""
+        """Mark the cards of the tool calls that wait for the user, by their ids, and unmark all others."""
         if calls:
             self.phase = "waiting for you"
         elif self.phase == "waiting for you":

@@ -31,11 +31,11 @@ class StreamingText:
         self._size = 0
 
     def accepts(self, *, thinking: bool) -> bool:
-        """Return whether the tail is of this kind: reasoning if *thinking* is True, otherwise answer text."""
+        """Return whether the growing block is reasoning if *thinking* is True, or answer text if it is False."""
         return isinstance(self.tail, ThinkingBlock if thinking else MarkdownBlock)
 
     def start_tail(self, *, thinking: bool) -> TranscriptBlock:
-        """Create an empty tail and return it; the caller appends it to the transcript."""
+        """Create a new, empty `tail` and return it; the caller appends it to the transcript."""
         self.tail = ThinkingBlock(is_streaming=True) if thinking else MarkdownBlock("")
         self._size = 0
         return self.tail

@@ -47,7 +47,7 @@ def format_value(value: Any) -> str:
 
 
 def render_progress_bar(share: float, cells: int = 12) -> str:
-    """Draw a progress bar *cells* wide between two borders; *share* is from 0 to 1."""
+    """Return a progress bar of *cells* cells between two borders; *share* is from 0 to 1."""
     eighths = round(max(0.0, min(1.0, share)) * cells * 8)
     full, part = divmod(eighths, 8)
     body = "█" * full + (" ▏▎▍▌▋▊▉"[part] if part and full < cells else "")
@@ -83,9 +83,9 @@ class ToolCard(TranscriptBlock):
         return self.state == "running"
 
     def start(self, arguments: dict[str, Any], started_by: str) -> None:
-        """Mark the call as running with these arguments, from now on.
+        """Mark the call as running and start its clock.
 
-        *started_by* is `ToolStarted.by`.
+        *arguments* are those that were sent, *started_by* is `ToolStarted.by`.
         """
         self.arguments, self.started_by, self.state, self.started_at = arguments, started_by, "running", monotonic()
         self.invalidate()

@@ -41,7 +41,10 @@ _MAX_SPINNER_BLOCKS = 50
 
 
 class Transcript(ScrollView, can_focus=True):
-    """The conversation as a list of blocks; it stays scrolled to the end until the user scrolls up."""
+    """The conversation as a list of blocks; it stays scrolled to the end until the user scrolls up.
+
+    `current_index` is the block that keys act on, which is marked with a bar while the transcript has the focus.
+    """
 
     ALLOW_SELECT = True
     # Selecting with the mouse must not move the focus from the message.
@@ -238,7 +241,7 @@ class Transcript(ScrollView, can_focus=True):
             self._is_own_scroll = False
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Follow the end of the conversation only if the user has scrolled there."""
+        """Stop following the end of the conversation when the user scrolls up; resume when they are back there."""
         super().watch_scroll_y(old_value, new_value)
         if not self._is_own_scroll and round(old_value) != round(new_value):
             self.is_following = round(new_value) >= self.max_scroll_y
