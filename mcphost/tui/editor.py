@@ -45,7 +45,7 @@ def suspend_terminal(app: "App[None]") -> Generator[None]:
     """
 
     def ignored(*_: object) -> None:
-        """Ignore the signal by a handler, because a child process would inherit SIG_IGN."""
+        """Ignore the signal. A handler is used because a child process would inherit SIG_IGN."""
 
     failure: BaseException | None = None
     before = signal.signal(signal.SIGQUIT, ignored)

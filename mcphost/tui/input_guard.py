@@ -214,7 +214,7 @@ class InputGuardApp(App[None]):
     # -- keys, pastes and clicks while a question is on top
 
     def _accepts_input(self, question: Guarded, event: _UserInput, ago: float) -> bool:
-        """Return whether to deliver the event to the question; send text meant for the message there."""
+        """Return whether to deliver the event to the question; typed text may go to the message instead."""
         guard = question.guard
         if isinstance(event, events.MouseDown | events.MouseUp):
             if guard.is_blocking(ago, is_letter=True):
