@@ -2,7 +2,9 @@
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 APP_NAME = "mcphost"
 _XDG_DIRECTORIES = {
@@ -11,6 +13,18 @@ _XDG_DIRECTORIES = {
     "STATE": ("XDG_STATE_HOME", "~/.local/state"),
     "CACHE": ("XDG_CACHE_HOME", "~/.cache"),
 }
+
+
+class SetupPlaces(NamedTuple):
+    """The folders and the environment that are searched for models and servers, and where choices are saved."""
+
+    config_dir: Path
+    state_dir: Path
+    home: Path
+    folder: Path
+    """The folder mcphost was started in."""
+
+    environ: Mapping[str, str]
 
 
 def config_dir(override: str = "") -> Path:

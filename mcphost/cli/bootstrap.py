@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from mcphost.config.schema import AuditConfig, HostConfig, ModelConfig, SecretSt
 from mcphost.config.settings import Overrides
 from mcphost.errors import ConfigError
 from mcphost.host.audit.audit_log import AuditLog
-from mcphost.host.bootstrap import build_host
+from mcphost.host.bootstrap import SetupParts, build_host
 from mcphost.host.events import EventBus
 from mcphost.host.host import Host
 from mcphost.host.questions.frontend import Frontend
@@ -43,6 +43,7 @@ from mcphost.store.grants import GrantStore
 from mcphost.store.results import ResultStore
 
 if TYPE_CHECKING:
+    from mcphost.auth.keyring_backend import SecretBackend
     from mcphost.auth.oauth_registry import OAuthRegistry
     from mcphost.llm.worker_client import WorkerProcess
 
@@ -84,7 +85,7 @@ async def open_host(
         opener = LazySessionOpener(config.limits, grants)
         host = build_host(
             config, store=database, opener=opener, model_factory=models.create, frontend=frontend, open_url=open_url,
-            audit=audit, results=results, events=events,
+            audit=audit, results=results, events=events, setup=None if options.demo else _setup_parts(options, config),
         )  # fmt: skip
         async with anyio.create_task_group() as tasks:
 
@@ -106,6 +107,42 @@ async def open_host(
                 await opener.close()
             await models.close()
             await database.close()
+
+
+def _setup_parts(options: Options, config: HostConfig) -> SetupParts:
+    folders = paths.config_dir(options.config_dir), paths.state_dir(), Path.home(), Path.cwd()
+    return SetupParts(paths.SetupPlaces(*folders, os.environ), LazySecrets(config.secret_store))
+
+
+class LazySecrets:
+    """The keyring for secrets of servers, or the plain file if the user chose it; opened on first use."""
+
+    def __init__(self, store: SecretStore) -> None:
+        self._store = store
+
+    @cached_property
+    def _backend(self) -> "SecretBackend":
+        return open_secret_backend(self._store)
+
+    async def get(self, name: str) -> str | None:
+        """Return the secret, or None. Raises McpHostError."""
+        return await self._backend.get(name)
+
+    async def set(self, name: str, secret: str) -> None:
+        """Store or replace the secret. Raises McpHostError."""
+        await self._backend.set(name, secret)
+
+    async def delete(self, name: str) -> None:
+        """Remove the secret. Raises McpHostError."""
+        await self._backend.delete(name)
+
+
+def open_secret_backend(store: str) -> "SecretBackend":
+    """Return the keyring, or the plain file if the user chose it for sign-ins."""
+    from mcphost.auth.file_backend import PLAIN_FILE, FileBackend
+    from mcphost.auth.keyring_backend import KeyringBackend
+
+    return FileBackend(paths.data_dir() / PLAIN_FILE, print_note) if store == "file" else KeyringBackend()
 
 
 def open_audit_store(database: Database, on_error: Callable[[str, str], None]) -> AuditStore:

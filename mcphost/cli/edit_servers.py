@@ -89,8 +89,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 async def open_server_editor(options: "Options") -> "AsyncGenerator[tuple[ServerEditor, HostConfig]]":
     """Open what changes servers, with the configuration of this run. Raises ConfigError."""
     from mcphost import paths
-    from mcphost.cli.bootstrap import load_configuration, open_grants_and_audit
-    from mcphost.cli.move_secrets import open_secret_backend
+    from mcphost.cli.bootstrap import load_configuration, open_grants_and_audit, open_secret_backend
     from mcphost.host.servers.server_editor import ServerEditor
 
     async with open_grants_and_audit() as (grants, audit):

@@ -88,7 +88,7 @@ def _find(source: str | None) -> "tuple[ForeignServer, ...]":
         return find_foreign_servers(places)
     host = find_host(source)
     if host is not None:
-        return find_foreign_servers(places, [host])
+        return find_foreign_servers(places, [host], with_folder=True)
     if os.sep not in source and not Path(source).exists():
         raise UsageError(f"There is no host or file {source!r}.", f"Hosts: {', '.join(host.id for host in HOSTS)}.")
     return read_named_file(Path(source).expanduser(), places)

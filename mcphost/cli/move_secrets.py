@@ -19,7 +19,7 @@ async def move_secrets(options: "Options", name: str, *, yes: bool, as_json: boo
 
     Only the user's own mcp.json is changed, after confirmation or with `yes`.
     """
-    from mcphost.cli.bootstrap import load_configuration, open_grants_and_audit
+    from mcphost.cli.bootstrap import load_configuration, open_grants_and_audit, open_secret_backend
     from mcphost.cli.command_runner import require_server
     from mcphost.cli.output import print_json, print_text
     from mcphost.cli.terminal_frontend import Confirmation
@@ -123,16 +123,6 @@ async def _store_and_replace(
             await backend.delete(name)
         raise
     return replace_in_config(server, secret, name), f"${{keyring:{name}}}"
-
-
-def open_secret_backend(store: str) -> "SecretBackend":
-    """Return the keyring, or the plain file if the user chose it for sign-ins."""
-    from mcphost import paths
-    from mcphost.auth.file_backend import PLAIN_FILE, FileBackend
-    from mcphost.auth.keyring_backend import KeyringBackend
-    from mcphost.cli.output import print_note
-
-    return FileBackend(paths.data_dir() / PLAIN_FILE, print_note) if store == "file" else KeyringBackend()
 
 
 async def _describe_backend(backend: "SecretBackend") -> str:

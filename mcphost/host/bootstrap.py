@@ -29,6 +29,7 @@ from mcphost.host.servers.servers import Quarantine, Servers, ServerStartup
 from mcphost.host.servers.tool_changes import ToolChangeTrackerFactory
 from mcphost.host.servers.tool_registry import ToolRegistry
 from mcphost.host.servers.tool_toggles import ToolToggles
+from mcphost.paths import SetupPlaces
 from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
 from mcphost.store.grants import GrantStore
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     from mcphost.host.conversation.turn import TurnParts
     from mcphost.host.servers.accounts import Accounts
     from mcphost.host.servers.features import ServerFeatures
+    from mcphost.host.servers.server_editor import SecretEntries
+    from mcphost.host.setup import Setup
     from mcphost.host.tools.builtin_tools import BuiltinTools
     from mcphost.host.tools.executor import ManualCalls, ToolExecutor
     from mcphost.host.tools.pipeline import ToolPipeline
@@ -64,6 +67,7 @@ def build_host(  # noqa: PLR0913 - what the program supplies; the rest is built 
     audit: AuditLog | None = None,
     results: ResultStore | None = None,
     events: EventBus | None = None,
+    setup: "SetupParts | None" = None,
 ) -> Host:
     """Build a host; the caller must enter it with `async with`.
 
@@ -81,7 +85,7 @@ def build_host(  # noqa: PLR0913 - what the program supplies; the rest is built 
     late_grants = _LateGrants(core)
     servers = _create_servers(core, late_grants, opener, open_url)
     startup = ServerStartup(servers, config.limits.server_wait, core.events)
-    late = _LateParts(core, late_grants, servers, startup, opener)
+    late = _LateParts(core, late_grants, servers, startup, opener, setup)
     conversation = ConversationController(
         core.conversation,
         ConversationStore(store),
@@ -104,15 +108,16 @@ def build_host(  # noqa: PLR0913 - what the program supplies; the rest is built 
         roots=core.roots,
         servers=servers,
         tool_toggles=core.tool_toggles,
-        late_parts=LateParts(
-            accounts=Lazy(lambda: late.accounts),
-            auto_approval=Lazy(lambda: late.auto_approval),
-            features=Lazy(lambda: late.features),
-            grants=Lazy(lambda: late.grants),
-            tools=Lazy(lambda: late.manual_calls),
-        ),
+        late_parts=late.as_lazy_parts(),
         lifetime=core.lifetime,
     )
+
+
+class SetupParts(NamedTuple):
+    """What the program supplies for changing the configuration: where it is, and where secrets are stored."""
+
+    places: SetupPlaces
+    secrets: "SecretEntries"
 
 
 class _Core(NamedTuple):
@@ -228,11 +233,41 @@ class _LateParts:
     """The parts that run turns and tool calls, and those for grants and accounts, each created on first use."""
 
     def __init__(
-        self, core: _Core, late_grants: _LateGrants, servers: Servers, startup: ServerStartup, opener: SessionOpener
+        self,
+        core: _Core,
+        late_grants: _LateGrants,
+        servers: Servers,
+        startup: ServerStartup,
+        opener: SessionOpener,
+        setup: SetupParts | None,
     ) -> None:
         self._core, self._late_grants, self._servers = core, late_grants, servers
         self._startup, self._opener = startup, opener
+        self._setup = setup
         self._tool_registry = ToolRegistry(servers, core.tool_toggles.disabled_by)
+
+    def as_lazy_parts(self) -> LateParts:
+        """Return the parts that front ends use, each created on first use."""
+        return LateParts(
+            accounts=Lazy(lambda: self.accounts),
+            auto_approval=Lazy(lambda: self.auto_approval),
+            features=Lazy(lambda: self.features),
+            grants=Lazy(lambda: self.grants),
+            setup=Lazy(lambda: self.setup),
+            tools=Lazy(lambda: self.manual_calls),
+        )
+
+    @cached_property
+    def setup(self) -> "Setup | None":
+        from mcphost.host.servers.server_editor import ServerEditor
+        from mcphost.host.setup import Setup
+
+        if self._setup is None:
+            return None
+        core = self._core
+        places, secrets = self._setup
+        editor = ServerEditor(places.config_dir, places.folder, GrantStore(core.store), core.audit, secrets)
+        return Setup(places, self._servers, core.model_selection, editor, secrets)
 
     @cached_property
     def accounts(self) -> "Accounts":

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mcphost.host.consent.grants import GrantRegistry
     from mcphost.host.servers.accounts import Accounts
     from mcphost.host.servers.features import ServerFeatures
+    from mcphost.host.setup import Setup
     from mcphost.host.tools.executor import ManualCalls
 
 
@@ -32,6 +33,7 @@ class LateParts(NamedTuple):
     auto_approval: "Lazy[AutoApproval]"
     features: "Lazy[ServerFeatures]"
     grants: "Lazy[GrantRegistry]"
+    setup: "Lazy[Setup | None]"
     tools: "Lazy[ManualCalls]"
 
 
@@ -110,6 +112,11 @@ class Host:
     def grants(self) -> "GrantRegistry":
         """The stored and active grants: list, preview and revoke them."""
         return self.late_parts.grants.get()
+
+    @property
+    def setup(self) -> "Setup | None":
+        """Search for models and servers on this machine; None if the program does not support it."""
+        return self.late_parts.setup.get()
 
     @property
     def tools(self) -> "ManualCalls":

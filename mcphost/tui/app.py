@@ -182,6 +182,7 @@ class McpHostApp(QuestionApp):
         deferred, self._deferred_calls = self._deferred_calls, []
         for call in deferred:
             call()
+        self.offer_setup()
 
     def _add_event_handlers(self, dispatcher: "EventDispatcher") -> None:
         """Register the handlers of events that concern open dialogs and pages other than the chat."""

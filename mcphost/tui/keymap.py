@@ -135,6 +135,15 @@ ACTIONS: tuple[Action, ...] = (
         "Move with [ and ], open with enter, copy with c",
         "read",
     ),
+    Action(
+        "setup",
+        "ctrl+b",
+        "^B",
+        "set up",
+        "Set up models and servers",
+        "Search this machine for keys, local models and servers of other hosts",
+        "setup",
+    ),
     Action("theme", "ctrl+l", "^L", "theme", "Switch theme", "Switch between the dark and light themes", "theme"),
     Action(
         "copy_last", "ctrl+y", "^Y", "copy", "Copy the last answer", "Copy the last answer to the clipboard", "copy"

@@ -13,6 +13,7 @@ from mcphost.tui.screens.chat import ChatScreen
 if TYPE_CHECKING:
     from mcphost.host.host import Host
     from mcphost.tui.image_cache import ImageCache
+    from mcphost.tui.screens.setup import SetupChoice
 
 
 class NavigationApp(InputGuardApp):
@@ -86,6 +87,41 @@ class NavigationApp(InputGuardApp):
         from mcphost.tui.screens.qr_code import QrScreen
 
         self.push_screen(QrScreen(message.title, message.text))
+
+    def action_setup(self) -> None:
+        """Search this machine for models and servers, and open the start card."""
+        self.run_worker(self._open_setup(is_invited=True), group="setup", exclusive=True)
+
+    def offer_setup(self) -> None:
+        """Open the start card if there is neither a model nor a server, once ever."""
+        host = self.host
+        if host.model_selection.model is None and not host.servers.views():
+            self.run_worker(self._open_setup(is_invited=False), group="setup", exclusive=True)
+
+    async def _open_setup(self, *, is_invited: bool) -> None:
+        setup = self.host.setup
+        if setup is None:
+            self.notify("The demo needs no set-up.", markup=False)
+            return
+        if not is_invited and not setup.is_first_run:
+            return
+        from mcphost.tui.screens.setup import SetupScreen
+
+        offers = await setup.find()
+        if is_invited or self._can_open_uninvited():
+            setup.mark_shown()
+            self._open_screen(SetupScreen(setup, offers, is_invited=is_invited), self._apply_setup)
+
+    def _can_open_uninvited(self) -> bool:
+        """Return whether the user sees the chat and has not begun to write."""
+        return self.screen is self.chat and not self.chat.composer_input.text
+
+    def _apply_setup(self, choice: "SetupChoice | None") -> None:
+        if choice is not None and choice.typed:
+            self.chat.composer_input.focus()
+            self.chat.composer_input.insert(choice.typed)
+        elif choice is not None and (choice.model is not None or choice.servers):
+            self.run_worker(partial(self.chat.apply_setup, choice), group="setup")
 
     def action_resources(self) -> None:
         """Open the resources page; attach the resource that the user selects on it to the message."""

@@ -78,9 +78,10 @@ class HostFormat(NamedTuple):
     convert: Convert = convert_common
     syntax: VariableSyntax = NONE
 
-    def find_files(self, places: Places) -> list[Path]:
-        """Return the paths where the host's files would be."""
-        return [Path(template.format(**places._asdict())) for template in self.files]
+    def find_files(self, places: Places, *, with_folder: bool = True) -> list[Path]:
+        """Return the paths where the host's files would be; without *with_folder* only those of the user."""
+        templates = (template for template in self.files if with_folder or not template.startswith("{folder}"))
+        return [Path(template.format(**places._asdict())) for template in templates]
 
 
 _VSCODE_FOLDERS = tuple(f"{{config}}/{name}/User" for name in ("Code", "Code - Insiders", "VSCodium"))
@@ -175,13 +176,19 @@ def find_host(host_id: str) -> HostFormat | None:
     return next((host for host in HOSTS if host.id == host_id), None)
 
 
-def find_foreign_servers(places: Places, hosts: Iterable[HostFormat] = HOSTS) -> tuple[ForeignServer, ...]:
+def find_foreign_servers(
+    places: Places, hosts: Iterable[HostFormat] = HOSTS, *, with_folder: bool = False
+) -> tuple[ForeignServer, ...]:
     """Return the servers in the files of other hosts, also those that cannot be used, in the order of the hosts.
 
-    A file that cannot be read is one entry with a `problem` and without a name. The files are read; nothing is started.
+    Files in the folder mcphost was started in, which others may have written, are read only *with_folder*. A file that
+    cannot be read is one entry with a `problem` and without a name. The files are read; nothing is started.
     """
     return tuple(
-        server for host in hosts for file in host.find_files(places) for server in read_host_file(host, file, places)
+        server
+        for host in hosts
+        for file in host.find_files(places, with_folder=with_folder)
+        for server in read_host_file(host, file, places)
     )
 
 

@@ -27,6 +27,7 @@ class Servers:
         tool_toggles: ToolToggles,
         lifetime: Lifetime,
     ) -> None:
+        self._parts = connection_parts
         self._approvals = connection_parts.approvals
         self._tool_toggles = tool_toggles
         self._lifetime = lifetime
@@ -42,6 +43,13 @@ class Servers:
             known = ", ".join(self._connections) or "none"
             raise UsageError(f"There is no server named {name!r}.", f"Configured servers: {known}.")
         return connection
+
+    def add(self, config: ServerConfig) -> None:
+        """Add a server and start it. Raises UsageError if there is one with this name."""
+        if config.name in self._connections:
+            raise UsageError(f"There is already a server named {config.name!r}.", "Choose another name.")
+        self._connections[config.name] = ServerConnection(config, self._parts)
+        self.start(config.name)
 
     def start(self, name: str) -> ServerConnection:
         """Start one connection's task unless it is started, and return it. Raises UsageError."""

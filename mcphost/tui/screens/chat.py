@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
     from mcphost.host.questions.frontend import Question
     from mcphost.llm.messages import Part, ResourcePart
+    from mcphost.tui.screens.setup import SetupChoice
     from mcphost.tui.screens.status_model import StatusModel
     from mcphost.tui.transcript.presenter import TranscriptPresenter
     from mcphost.tui.transcript.tool_card import ToolCard
@@ -51,8 +52,8 @@ SENT_WHEN_READY = "sent when mcphost is ready"
 WELCOME = "Ask anything. You approve each tool call. F1 shows all keys, Ctrl+Q quits."
 NO_MODEL = "Choose a model to start chatting."
 NO_MODEL_HINT = (
-    "Start with --model, for example: mcphost --model anthropic/claude-sonnet-4-5 (its key in ANTHROPIC_API_KEY), or "
-    "--model ollama_chat/llama3.2 for a local one. Tools work without a model: type !server/tool key=value."
+    "Ctrl+B searches this machine for keys, local models and servers of other hosts. Or start with --model, for "
+    "example: mcphost --model ollama_chat/llama3.2. Tools work without a model: type !server/tool key=value."
 )
 SENT_AS_MESSAGE = "Sent as a message, because it was not typed. Type a call or a command to run it."
 PARTLY_TYPED = "Nothing was run or sent, because part of it was not typed. Start with a space to send it as a message."
@@ -326,6 +327,20 @@ class ChatScreen(Screen[None]):
             self.presenter.add_notice("error", error.message, error.hint)
         finally:
             self.is_sending = False
+        self.refresh_status()
+
+    async def apply_setup(self, choice: "SetupChoice") -> None:
+        """Put the chosen model and servers to use, and say what was done."""
+        setup = self.host.setup
+        if setup is None:
+            return
+        result = await setup.apply(choice.model, choice.servers, choice.seen)
+        done = [f"Using {result.model}."] if result.model else []
+        done += [f"Added: {', '.join(result.servers)}."] if result.servers else []
+        if done:
+            self.presenter.add_notice("info", " ".join(done))
+        for problem in result.problems:
+            self.presenter.add_notice("error", problem)
         self.refresh_status()
 
     def continue_turn(self) -> None:

@@ -10,6 +10,7 @@ from mcphost.config.loader import load_config
 from mcphost.config.rules import format_rule
 from mcphost.config.schema import HostConfig, Limits, ModelConfig
 from mcphost.config.settings import Overrides, parse_settings
+from mcphost.config.settings_edits import save_model
 from mcphost.errors import ConfigError
 
 
@@ -252,3 +253,40 @@ def test_the_audit_table_is_read_by_its_name_and_by_the_former_one(table: str, t
     config = load_config(tmp_path)
     assert config.audit.required
     assert config.problems == ()
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "",
+        'theme = "x"\n',
+        "# mine\n[limits]\nmax_rounds = 3 # few\n",
+        'model = "openai/old"\ntheme = "x"\n[limits]\nmax_rounds = 3\n',
+        '[model] # which\nname = "openai/old" # n\napi_base = "http://localhost:1"\ncontext_window = 5\n\n[limits]\n',
+        'model = {name = "openai/old"}\ntheme = "x"\n',
+        'model.name = "openai/old"\ntheme = "x"\n',
+    ],
+)
+def test_a_chosen_model_is_saved_and_everything_else_stays(before: str, tmp_path: Path) -> None:
+    path = tmp_path / "config" / "config.toml"
+    if before:
+        path.parent.mkdir()
+        path.write_text(before)
+    save_model(path, ModelConfig(name="ollama_chat/qwen3", api_base="http://127.0.0.1:11434"))
+    after = tomllib.loads(path.read_text())
+    assert after.pop("model") == {"name": "ollama_chat/qwen3", "api_base": "http://127.0.0.1:11434"}
+    expected = tomllib.loads(before)
+    expected.pop("model", None)
+    assert after == expected
+    for comment in ("# mine", "# few", "# which"):
+        assert path.read_text().count(comment) == before.count(comment)
+    assert load_config(path.parent, environ={}).model.api_base == "http://127.0.0.1:11434"
+
+
+def test_settings_that_are_not_valid_are_not_touched(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text("[model\n")
+    with pytest.raises(ConfigError) as exc_info:
+        save_model(path, ModelConfig(name="demo"))
+    assert "name = 'demo'" in exc_info.value.hint
+    assert path.read_text() == "[model\n"

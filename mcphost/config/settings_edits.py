@@ -1,0 +1,73 @@
+"""Edits of config.toml: one table is set, and comments, order and every other value stay as they are."""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from mcphost.config.file_edits import read_snapshot, replace_if_unchanged
+from mcphost.config.json_files import decode_text
+from mcphost.config.schema import ModelConfig, settable_fields
+from mcphost.errors import ConfigError
+from mcphost.paths import make_private_directory
+
+_MODEL_KEYS_OF_NAME = ("context_window", "max_output_tokens", "reasoning_effort", "api", "api_base", "api_key_env")
+"""Settings of `[model]` that belong to one model, and go when another one is saved."""
+
+
+def save_model(path: Path, model: ModelConfig) -> None:
+    """Set `[model]` of a config.toml to the non-default values of *model*; the file is created if it is missing.
+
+    Raises ConfigError, with the lines to write as the hint; then the file is as it was.
+    """
+    default = ModelConfig()
+    values = {
+        key: getattr(model, key)
+        for key in settable_fields(ModelConfig)
+        if getattr(model, key) != getattr(default, key) and isinstance(getattr(model, key), str | int | float)
+    }
+    lines = "; ".join(f"{key} = {value!r}" for key, value in values.items())
+    try:
+        try:
+            before = read_snapshot(path)
+        except FileNotFoundError:
+            before = None
+            make_private_directory(path.parent)
+        text = decode_text(before.content, str(path)) if before else ""
+        replace_if_unchanged(path, before, set_model(text, values).encode())
+    except (ConfigError, ValueError, OSError) as error:
+        reason = error.message if isinstance(error, ConfigError) else f"{path} cannot be changed safely."
+        raise ConfigError(reason, f"Write it yourself, under [model]: {lines}") from error
+
+
+def set_model(text: str, values: Mapping[str, str | int | float]) -> str:
+    """Return the text of a config.toml with these values in `[model]`, and none that belong to another model.
+
+    Raises ValueError if the text is not valid, or if anything else would change.
+    """
+    import tomlkit
+
+    before = tomllib.loads(text)
+    document = cast("dict[str, Any]", tomlkit.parse(text))
+    old = document.get("model")
+    if isinstance(old, dict):
+        table = cast("dict[str, Any]", old)
+        for key in _MODEL_KEYS_OF_NAME:
+            if key in table and key not in values:
+                del table[key]
+        for key, value in values.items():
+            table[key] = value
+    else:
+        if old is not None:
+            del document["model"]
+        table = tomlkit.table()
+        for key, value in values.items():
+            table.add(key, value)
+        document["model"] = table
+    edited = tomlkit.dumps(cast("Any", document))
+    previous = before.get("model")
+    members = cast("dict[str, Any]", previous) if isinstance(previous, dict) else {}
+    kept = {key: value for key, value in members.items() if key not in _MODEL_KEYS_OF_NAME}
+    if tomllib.loads(edited) != {**before, "model": {**kept, **values}}:
+        raise ValueError("another value would change")
+    return edited

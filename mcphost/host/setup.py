@@ -1,0 +1,196 @@
+"""The first steps of a new user: models and servers that are on this machine already, and putting them to use."""
+
+from collections.abc import Sequence, Set
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
+
+from mcphost.config.foreign.hosts import find_foreign_servers, find_places
+from mcphost.config.loader import SERVERS_FILE, SETTINGS_FILE
+from mcphost.config.schema import ModelConfig
+from mcphost.config.settings_edits import save_model
+from mcphost.errors import McpHostError, UsageError
+from mcphost.host.model_selection import ModelSelection
+from mcphost.host.servers.approval import server_warnings
+from mcphost.host.servers.import_plan import ImportCandidate, plan_import
+from mcphost.host.servers.server_editor import SecretEntries, ServerEditor
+from mcphost.host.servers.servers import Servers
+from mcphost.llm.default_models import FoundKey, find_keys, recognize_provider
+from mcphost.llm.local_servers import find_local_servers, list_addresses, load_model_details
+from mcphost.llm.providers import KEY_VARIABLES
+from mcphost.paths import SetupPlaces, make_private_directory
+from mcphost.redact import register_secret
+from mcphost.serialization import Struct
+
+if TYPE_CHECKING:
+    from mcphost.llm.local_servers import LocalModel, LocalModelServer
+
+KEYRING_SECONDS = 2.0
+_MAX_LOCAL_MODELS = 20
+_MARK_FILE = "start-card-shown"
+
+
+class ModelOffer(Struct, frozen=True):
+    """A model that can be used now; `origin` says why, such as "ANTHROPIC_API_KEY is set"."""
+
+    config: ModelConfig
+    origin: str
+    supports_tools: bool | None = None
+
+
+class SetupOffers(Struct, frozen=True):
+    """What was found; the best model is the first."""
+
+    models: tuple[ModelOffer, ...] = ()
+    servers: tuple[ImportCandidate, ...] = ()
+
+
+class SetupResult(Struct, frozen=True):
+    """What was put to use, and a sentence for each part that was not."""
+
+    model: str = ""
+    servers: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+class Setup:
+    """Finds models and servers, and puts the chosen ones to use: saved, approved and started."""
+
+    def __init__(
+        self,
+        places: SetupPlaces,
+        servers: Servers,
+        model_selection: ModelSelection,
+        editor: ServerEditor,
+        secrets: SecretEntries,
+    ) -> None:
+        self._places = places
+        self._servers = servers
+        self._model_selection = model_selection
+        self._editor = editor
+        self._secrets = secrets
+
+    @property
+    def is_first_run(self) -> bool:
+        """Whether there is no model and no server, and the start card was never shown."""
+        has_anything = self._model_selection.model is not None or any(True for _ in self._servers)
+        return not has_anything and not (self._places.state_dir / _MARK_FILE).exists()
+
+    def mark_shown(self) -> None:
+        """Remember that the start card was shown, so that it never opens again by itself."""
+        try:
+            (make_private_directory(self._places.state_dir) / _MARK_FILE).touch(mode=0o600)
+        except OSError:
+            return  # it will be shown again, which is the lesser harm
+
+    async def find(self) -> SetupOffers:
+        """Search for keys, local model servers and servers of other hosts, at the same time; start nothing.
+
+        May be cancelled.
+        """
+        models: list[ModelOffer] = []
+        local: list[ModelOffer] = []
+        servers: tuple[ImportCandidate, ...] = ()
+
+        async def find_models() -> None:
+            models.extend(await self._find_keyed_models())
+
+        async def find_local() -> None:
+            local.extend(await self._find_local_models())
+
+        async def find_servers() -> None:
+            nonlocal servers
+            servers = await anyio.to_thread.run_sync(self._find_servers)
+
+        async with anyio.create_task_group() as tasks:
+            for search in (find_models, find_local, find_servers):
+                tasks.start_soon(search)
+        return SetupOffers((*models, *local), servers)
+
+    async def apply(
+        self, model: ModelConfig | None, servers: Sequence[ImportCandidate], seen: Set[str] = frozenset()
+    ) -> SetupResult:
+        """Save and select the model; add and start the servers.
+
+        A server in *seen*, whose whole command line or URL the user has read, is approved, unless its entry has a
+        risk that the approval question warns of. The others ask for their approval when they start. A part that fails
+        is a problem of the result, and the others are done.
+        """
+        problems: list[str] = []
+        added: list[str] = []
+        for candidate in servers:
+            try:
+                is_approved = candidate.name in seen and not _has_risks(candidate)
+                saved = await self._editor.add(candidate.name, candidate.entry, is_approved=is_approved)
+            except McpHostError as error:
+                problems.append(f"{candidate.name} was not added. {error}")
+                continue
+            if saved.server is not None:
+                self._servers.add(saved.server)
+                added.append(candidate.name)
+        if model is not None:
+            try:
+                self._model_selection.select(model)
+                await anyio.to_thread.run_sync(save_model, self._places.config_dir / SETTINGS_FILE, model)
+            except McpHostError as error:
+                problems.append(f"{model.name} is used until mcphost ends, and was not saved. {error}")
+        return SetupResult(model.name if model is not None else "", tuple(added), tuple(problems))
+
+    async def store_key(self, key: str) -> ModelOffer:
+        """Store a provider's key in the keyring; return the proposed model of that provider.
+
+        Raises UsageError if the provider cannot be told from the key, McpHostError if the keyring is not usable.
+        """
+        key = key.strip()
+        provider = recognize_provider(key)
+        if not provider:
+            raise UsageError(
+                "The provider cannot be told from this key.",
+                "Set it in the environment, for example OPENAI_API_KEY, and start again.",
+            )
+        register_secret(key)
+        variable = KEY_VARIABLES[provider][0]
+        try:
+            await self._secrets.set(variable, key)
+        except McpHostError as error:
+            raise McpHostError(
+                f"The key was not stored. {error.message}", f"Set {variable} in the environment, and start again."
+            ) from error
+        return _keyed_offer(FoundKey(provider, variable, is_in_keyring=True))
+
+    async def _find_keyed_models(self) -> list[ModelOffer]:
+        environ = self._places.environ
+        keys = await find_keys(environ)
+        with anyio.move_on_after(KEYRING_SECONDS):
+            keys = await find_keys(environ, self._secrets.get)
+        return [_keyed_offer(key) for key in keys]
+
+    async def _find_local_models(self) -> list[ModelOffer]:
+        found = await find_local_servers(list_addresses(self._places.environ))
+        offers: list[ModelOffer] = []
+        for server in found:
+            detailed = await load_model_details(server)
+            offers += [_local_offer(detailed, model) for model in detailed.models[:_MAX_LOCAL_MODELS]]
+        # Models that take tools first, the unknown ones next.
+        return sorted(offers, key=lambda offer: (offer.supports_tools is False, offer.supports_tools is None))
+
+    def _find_servers(self) -> tuple[ImportCandidate, ...]:
+        places = self._places
+        found = find_foreign_servers(find_places(places.home, places.folder, places.environ))
+        configured = [connection.config for connection in self._servers]
+        return plan_import(found, configured, places.config_dir / SERVERS_FILE)
+
+
+def _has_risks(candidate: ImportCandidate) -> bool:
+    return candidate.server is None or bool(server_warnings(candidate.server))
+
+
+def _keyed_offer(key: FoundKey) -> ModelOffer:
+    origin = f"{key.variable} is {'in the keyring' if key.is_in_keyring else 'set'}"
+    return ModelOffer(ModelConfig(name=key.model), origin, supports_tools=True)
+
+
+def _local_offer(server: "LocalModelServer", model: "LocalModel") -> ModelOffer:
+    host = server.url.partition("://")[2]
+    return ModelOffer(server.model_config(model), f"{server.title} at {host}", model.supports_tools)

@@ -1,0 +1,256 @@
+"""Start card: the models and servers that are on this machine already, to be ticked and put to use."""
+
+from shlex import join
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.cells import cell_len
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from mcphost.errors import McpHostError
+from mcphost.sanitize import sanitize
+from mcphost.serialization import Struct
+from mcphost.tui.input_guard import FOCUS_KEYS
+from mcphost.tui.screen_text import clean_line
+from mcphost.tui.screens.form_screen import FormScreen
+
+if TYPE_CHECKING:
+    from mcphost.config.schema import ModelConfig
+    from mcphost.host.servers.import_plan import ImportCandidate
+    from mcphost.host.setup import ModelOffer, Setup, SetupOffers
+
+_ABOUT = "This was found on your machine. Nothing is started or saved until you press Enter."
+_NOTHING = (
+    "No key, no local model server and no server of another host was found. "
+    "Paste a key, or skip: tools work without a model."
+)
+_NO_MODEL = "No model for now"
+_MAX_TARGET_LENGTH = 400
+_FRAME_WIDTH = 12
+"""Cells of a line that the margins, borders and scrollbar take, at most."""
+
+_KEY_LABEL = "API key (Anthropic, OpenAI, Gemini, Groq, xAI, Cerebras); it goes to the keyring"
+
+
+class SetupChoice(Struct, frozen=True):
+    """The chosen model, None for none, and the ticked servers; or the text that the user typed instead of choosing."""
+
+    model: "ModelConfig | None" = None
+    servers: "tuple[ImportCandidate, ...]" = ()
+    seen: frozenset[str] = frozenset()
+    """Names of the servers whose whole command line or URL was on the screen."""
+
+    typed: str = ""
+
+
+class SetupScreen(FormScreen[SetupChoice]):
+    """The start card; it ends with a SetupChoice, or None if the user skips it.
+
+    If it opened by itself, nothing can be chosen before the user entered it with Tab, an arrow key, Ctrl+A or a click,
+    and typing closes it: the text was meant for the message.
+    """
+
+    AUTO_FOCUS = ""
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "start", show=False, priority=True),
+        Binding("ctrl+a", "tick_all", show=False, priority=True),
+    ]
+    DEFAULT_CSS = """
+    SetupScreen #box { width: 95%; max-width: 110; max-height: 100%; }
+    SetupScreen .heading { color: $accent; text-style: bold; margin: 1 0 0 0; }
+    SetupScreen OptionList { height: auto; max-height: 7; border: none; padding: 0; background: $surface;
+                             text-wrap: nowrap; text-overflow: ellipsis; scrollbar-size-vertical: 1; }
+    SetupScreen OptionList:focus { background-tint: transparent; }
+    SetupScreen #target { color: $muted; margin: 0 0 0 1; max-height: 4; }
+    SetupScreen Input { height: 1; border: none; padding: 0 1; background: $surface; }
+    SetupScreen #keys { margin-top: 1; }
+    """
+
+    def __init__(self, setup: "Setup", offers: "SetupOffers", *, is_invited: bool = True) -> None:
+        super().__init__()
+        self._setup = setup
+        self._is_entered = is_invited
+        self._typed = ""
+        self._models = list(offers.models)
+        self._servers = [candidate for candidate in offers.servers if candidate.state == "new"]
+        self._model_index = 0
+        self._ticked: set[int] = set()
+        self._seen: set[int] = set()
+
+    def headline(self) -> str:
+        """Return the title."""
+        return "Set up mcphost"
+
+    def body(self) -> ComposeResult:
+        """Yield the models, the servers, and a line for a key if there is no model."""
+        has_anything = bool(self._models or self._servers)
+        yield Static(_ABOUT if has_anything else _NOTHING, markup=False)
+        yield Static("Model", classes="heading", markup=False)
+        if self._models:
+            yield OptionList(*self._model_options(), id="models", markup=False, compact=True)
+        else:
+            yield Static(_KEY_LABEL, markup=False)
+            yield Input(password=True, id="key", compact=True, placeholder="paste a key, then press Enter")
+        if self._servers:
+            yield Static("Servers of other hosts", classes="heading", markup=False)
+            yield OptionList(*self._server_options(), id="servers", markup=False, compact=True)
+            yield Static("", id="target", markup=False)
+
+    def buttons(self) -> tuple[tuple[str, str], ...]:
+        """Return the action and label of each button."""
+        return (("leave", "Skip"), ("start", "Start"))
+
+    def key_hints(self) -> str:
+        """Return the line that explains the keys."""
+        if not self._is_entered:
+            every = " · ctrl+a all servers" if self._servers else ""
+            return f"tab choose{every} · esc skip, or just type your message"
+        lists = "↑ ↓ space · tab · " if self._models or self._servers else ""
+        every = "ctrl+a all servers · " if self._servers else ""
+        return f"{lists}{every}enter start · esc skip"
+
+    def on_mount(self) -> None:
+        """Focus the first part that needs a choice, unless the card opened by itself."""
+        super().on_mount()
+        if self._is_entered:
+            self._focus_first()
+
+    def _focus_first(self) -> None:
+        self.query_one("#servers" if self._servers else "#models" if self._models else "#key").focus()
+
+    def on_descendant_focus(self) -> None:
+        """Enter the card: from now on its keys choose."""
+        if not self._is_entered:
+            self._is_entered = True
+            self.query_one("#keys", Static).update(Content(self.key_hints()))
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Put a key that is pasted into its field."""
+        if not self._is_entered and not self._models:
+            event.stop()
+            field = self.query_one("#key", Input)
+            field.value = event.text.strip()
+            field.focus()
+
+    def _model_options(self) -> list[Option]:
+        width = max(cell_len(offer.config.name) for offer in self._models)
+        lines = [
+            f"{clean_line(offer.config.name, 60):<{min(60, width)}}  {clean_line(offer.origin, 60)}{_tools_note(offer)}"
+            for offer in self._models
+        ]
+        marks = ["●" if at == self._model_index else "○" for at in range(len(lines) + 1)]
+        return [Option(Content(f"{mark} {line}")) for mark, line in zip(marks, [*lines, _NO_MODEL], strict=True)]
+
+    def _server_options(self) -> list[Option]:
+        width = min(40, max(cell_len(one.name) for one in self._servers))
+        lines: list[Option] = []
+        for at, candidate in enumerate(self._servers):
+            notes = ["secrets to the keyring"] if candidate.secrets else []
+            notes += ["disabled there"] if candidate.found.is_disabled else []
+            origin = clean_line(" · ".join([", ".join(candidate.hosts), *notes]), 80)
+            mark = "■" if at in self._ticked else "□"
+            name = f"{mark} {clean_line(candidate.name, 40):<{width}}  "
+            target = _describe_target(candidate)
+            if cell_len(name + target) <= self.size.width - _FRAME_WIDTH:
+                self._seen.add(at)
+            lines.append(Option(Content.assemble(name, (target, "$muted"), f"  {origin}")))
+        return lines
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Choose the model, or tick the server, that was clicked."""
+        event.stop()
+        self._choose(event.option_list, event.option_index)
+
+    def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        """Show the whole command line of the server under the cursor."""
+        event.stop()
+        if event.option_list.id == "servers":
+            self._show_target(event.option_index)
+
+    def on_key(self, event: events.Key) -> None:
+        """Choose the line under the cursor with the space bar; close a card that was not entered on typing."""
+        if self._is_entered:
+            if event.key == "space" and isinstance(self.focused, OptionList) and self.focused.highlighted is not None:
+                self._choose(self.focused, self.focused.highlighted)
+        elif event.key in FOCUS_KEYS:
+            event.stop()
+            self._focus_first()
+        elif event.is_printable and event.character:
+            event.stop()
+            if not self._typed:
+                self.call_later(self._leave_to_message)
+            self._typed += event.character
+
+    def _leave_to_message(self) -> None:
+        self.dismiss(SetupChoice(typed=self._typed))
+
+    def _choose(self, lines: OptionList, index: int) -> None:
+        """Choose a model, or tick or untick a server."""
+        if lines.id == "models":
+            self._model_index = index
+        else:
+            self._ticked ^= {index}
+        self._redraw(lines, index)
+
+    def _redraw(self, lines: OptionList, highlighted: int | None) -> None:
+        lines.set_options(self._model_options() if lines.id == "models" else self._server_options())
+        lines.highlighted = highlighted
+
+    def _show_target(self, index: int) -> None:
+        target = _describe_target(self._servers[index])
+        shown = clean_line(target, _MAX_TARGET_LENGTH)
+        if shown == target:
+            self._seen.add(index)
+        self.query_one("#target", Static).update(Content(shown))
+
+    def action_tick_all(self) -> None:
+        """Tick every server, or none if all are ticked."""
+        for servers in self.query("#servers").results(OptionList):
+            every = set(range(len(self._servers)))
+            self._ticked = set() if self._ticked == every else every
+            servers.focus()
+            self._redraw(servers, servers.highlighted)
+
+    def action_start(self) -> None:
+        """End with what is chosen; a pasted key is stored first. On the button Skip, skip."""
+        if not self._is_entered:
+            return
+        if self.focused is not None and self.focused.id == "leave":
+            self.dismiss(None)
+            return
+        key = next((line.value.strip() for line in self.query("#key").results(Input)), "")
+        if key:
+            self.run_worker(self._start_with_key(key), exclusive=True)
+            return
+        model = self._models[self._model_index].config if self._model_index < len(self._models) else None
+        self._finish(model)
+
+    async def _start_with_key(self, key: str) -> None:
+        try:
+            offer = await self._setup.store_key(key)
+        except McpHostError as error:
+            self.show_fault(f"{error.message} {error.hint}".strip())
+            return
+        self._finish(offer.config)
+
+    def _finish(self, model: "ModelConfig | None") -> None:
+        servers = tuple(self._servers[at] for at in sorted(self._ticked))
+        self.dismiss(SetupChoice(model, servers, frozenset(self._servers[at].name for at in self._seen)))
+
+
+def _describe_target(candidate: "ImportCandidate") -> str:
+    """Return what an entry starts or reaches, with the names of its variables or headers."""
+    server = candidate.server
+    if server is None:
+        return ""
+    names = ", ".join(sorted(server.env) if server.is_stdio else sorted(server.headers))
+    target = join(server.argv) if server.is_stdio else server.url
+    return sanitize(f"{target} (with {names})" if names else target, keep_newlines=False)
+
+
+def _tools_note(offer: "ModelOffer") -> str:
+    return " · uses no tools" if offer.supports_tools is False else ""
