@@ -440,6 +440,8 @@ class FakeHost:
         model: Any = None,
         views: tuple[ServerView, ...] = (),
         no_model: bool = False,
+        no_servers: bool = False,
+        setup: Any = None,
         by_hand: Callable[[str], Awaitable[None]] = finish_at_once,
     ) -> None:
         self.by_hand = by_hand
@@ -457,11 +459,17 @@ class FakeHost:
         self.tools = FakeManualCalls(self)
         self.conversation = FakeConversation(self)
         self.events = FakeEvents(self)
-        self.views = views or (
-            sample_server("files"),
-            sample_server("github"),
-            sample_server("postgres", "connecting"),
-            sample_server("slack", "failed", detail="It ended with exit status 1.", hint="See its log with F3."),
+        self.setup = setup
+        self.views = (
+            ()
+            if no_servers
+            else views
+            or (
+                sample_server("files"),
+                sample_server("github"),
+                sample_server("postgres", "connecting"),
+                sample_server("slack", "failed", detail="It ended with exit status 1.", hint="See its log with F3."),
+            )
         )
         self.feeds: list[FakeEventQueue] = []
         self.started = False

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mcphost.host.servers.import_plan import ImportCandidate
     from mcphost.host.setup import ModelOffer, Setup, SetupOffers
 
-_ABOUT = "This was found on your machine. Nothing is started or saved until you press Enter."
+_ABOUT = "Found on this machine. Nothing starts before you press Enter."
 _NOTHING = (
     "No key, no local model server and no server of another host was found. "
     "Paste a key, or skip: tools work without a model."
@@ -32,6 +32,11 @@ _NO_MODEL = "No model for now"
 _MAX_TARGET_LENGTH = 400
 _FRAME_WIDTH = 12
 """Cells of a line that the margins, borders and scrollbar take, at most."""
+
+_ROOMY_HEIGHT = 28
+_FIXED_ROWS = 17
+_SMALL_FIXED_ROWS = 13
+"""Rows of the card besides the lists, at most."""
 
 _KEY_LABEL = "API key (Anthropic, OpenAI, Gemini, Groq, xAI, Cerebras); it goes to the keyring"
 
@@ -66,8 +71,9 @@ class SetupScreen(FormScreen[SetupChoice]):
                              text-wrap: nowrap; text-overflow: ellipsis; scrollbar-size-vertical: 1; }
     SetupScreen OptionList:focus { background-tint: transparent; }
     SetupScreen #target { color: $muted; margin: 0 0 0 1; max-height: 4; }
+    SetupScreen.small #target { max-height: 2; }
+    SetupScreen.small .heading { margin: 0; }
     SetupScreen Input { height: 1; border: none; padding: 0 1; background: $surface; }
-    SetupScreen #keys { margin-top: 1; }
     """
 
     def __init__(self, setup: "Setup", offers: "SetupOffers", *, is_invited: bool = True) -> None:
@@ -119,8 +125,20 @@ class SetupScreen(FormScreen[SetupChoice]):
         if self._is_entered:
             self._focus_first()
 
+    def on_resize(self) -> None:
+        """Give the lists the height that the rest of the card leaves."""
+        is_small = self.size.height < _ROOMY_HEIGHT
+        self.set_class(is_small, "small")
+        free = self.size.height - (_SMALL_FIXED_ROWS if is_small else _FIXED_ROWS)
+        models = max(2, min(len(self._models) + 1, free // 3 if self._servers else free, 8))
+        for lines in self.query("#models").results(OptionList):
+            lines.styles.max_height = models
+        for lines in self.query("#servers").results(OptionList):
+            lines.styles.max_height = max(2, free - models)
+            self._redraw(lines, lines.highlighted)
+
     def _focus_first(self) -> None:
-        self.query_one("#servers" if self._servers else "#models" if self._models else "#key").focus()
+        self.query_one("#models" if self._models else "#servers" if self._servers else "#key").focus()
 
     def on_descendant_focus(self) -> None:
         """Enter the card: from now on its keys choose."""

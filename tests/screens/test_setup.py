@@ -1,0 +1,162 @@
+"""The start card: it opens by itself once, nothing is chosen by accident, and two keys choose everything."""
+
+from typing import Any
+
+import pytest
+from textual import events
+
+from mcphost.config.foreign.entries import ForeignServer
+from mcphost.config.schema import ModelConfig, ServerConfig
+from mcphost.errors import UsageError
+from mcphost.host.servers.import_plan import ImportCandidate
+from mcphost.host.setup import ModelOffer, SetupOffers, SetupResult
+from tests.screens.conftest import AppDriver, Run
+
+pytestmark = pytest.mark.anyio
+
+MODELS = (
+    ModelOffer(ModelConfig(name="anthropic/one"), "ANTHROPIC_API_KEY is set", supports_tools=True),
+    ModelOffer(ModelConfig(name="ollama_chat/two"), "Ollama at 127.0.0.1:11434", supports_tools=False),
+)
+
+
+def candidate(name: str, *arguments: str, state: Any = "new") -> ImportCandidate:
+    server = ServerConfig(name=name, command="run", args=arguments)
+    found = ForeignServer(name=name, host="Claude Code", file="/f", entry={"command": "run", "args": list(arguments)})
+    return ImportCandidate(found=found, hosts=("Claude Code",), state=state, name=name, server=server)
+
+
+SERVERS = (candidate("time", "x"), candidate("long", "y" * 200), candidate("known", "z", state="configured"))
+
+
+class FakeSetup:
+    """A set-up that finds what it was given and records what is applied."""
+
+    def __init__(self, offers: SetupOffers | None = None, *, is_first_run: bool = True) -> None:
+        self.offers = SetupOffers(MODELS, SERVERS) if offers is None else offers
+        self.is_first_run = is_first_run
+        self.applied: list[tuple[Any, list[str], set[str]]] = []
+        self.keys: list[str] = []
+
+    def mark_shown(self) -> None:
+        self.is_first_run = False
+
+    async def find(self) -> SetupOffers:
+        return self.offers
+
+    async def apply(self, model: Any, servers: Any, seen: Any) -> SetupResult:
+        names = [one.name for one in servers]
+        self.applied.append((model and model.name, names, set(seen)))
+        return SetupResult(model.name if model else "", tuple(names), ("one problem",))
+
+    async def store_key(self, key: str) -> ModelOffer:
+        if key != "good":
+            raise UsageError("The provider cannot be told from this key.", "Set it.")
+        self.keys.append(key)
+        return MODELS[0]
+
+
+def first_run(setup: FakeSetup) -> dict[str, Any]:
+    return {"no_model": True, "no_servers": True, "setup": setup}
+
+
+async def card(driver: AppDriver) -> None:
+    await driver.until(lambda: "Set up mcphost" in driver.text(), "the card")
+
+
+async def test_two_keys_take_the_best_model_and_every_server(run: Run) -> None:
+    setup = FakeSetup()
+    async with run(size=(80, 24), **first_run(setup)) as driver:
+        await card(driver)
+        text = driver.text()
+        assert "● anthropic/one" in text
+        assert "uses no tools" in text
+        assert "□ time" in text
+        assert "known" not in text
+        await driver.pilot.press("ctrl+a", "enter")
+        await driver.until(lambda: setup.applied, "the choice")
+        assert setup.applied == [("anthropic/one", ["time", "long"], {"time"})]
+        await driver.until(lambda: "Using anthropic/one." in driver.text(), "the notice")
+        assert "one problem" in driver.text()
+
+
+@pytest.mark.parametrize("key", ["enter", "escape"])
+async def test_without_entering_the_card_nothing_is_chosen(run: Run, key: str) -> None:
+    setup = FakeSetup()
+    async with run(size=(80, 24), **first_run(setup)) as driver:
+        await card(driver)
+        await driver.pilot.press(key)
+        await driver.pilot.press("escape")
+        await driver.until(lambda: "Set up mcphost" not in driver.text(), "the chat")
+        assert setup.applied == []
+
+
+async def test_typing_closes_the_card_and_no_letter_is_lost(run: Run) -> None:
+    setup = FakeSetup()
+    async with run(size=(80, 24), **first_run(setup)) as driver:
+        await card(driver)
+        driver.press_together(*"hello there")
+        await driver.until(lambda: driver.app.chat.composer_input.text == "hello there", "the message")
+        assert setup.applied == []
+        assert "Set up mcphost" not in driver.text()
+
+
+async def test_one_model_and_one_server_are_chosen_by_arrows_and_space(run: Run) -> None:
+    setup = FakeSetup()
+    async with run(size=(80, 24), **first_run(setup)) as driver:
+        await card(driver)
+        await driver.pilot.press("tab", "down", "space")
+        await driver.until(lambda: "● ollama_chat/two" in driver.text(), "the model")
+        await driver.pilot.press("tab", "down", "space")
+        await driver.until(lambda: "■ long" in driver.text(), "the tick")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: setup.applied, "the choice")
+        assert setup.applied == [("ollama_chat/two", ["long"], {"time", "long"})]
+
+
+async def test_the_card_opens_by_itself_only_once_and_never_over_a_message(run: Run) -> None:
+    setup = FakeSetup(is_first_run=False)
+    async with run(size=(80, 24), **first_run(setup)) as driver:
+        await driver.pilot.pause()
+        assert "Set up mcphost" not in driver.text()
+        await driver.pilot.press("ctrl+b")
+        await card(driver)
+        await driver.pilot.press("escape")
+        await driver.until(lambda: "Set up mcphost" not in driver.text(), "the chat")
+    async with run(size=(80, 24), setup=FakeSetup()) as driver:
+        await driver.pilot.pause()
+        assert "Set up mcphost" not in driver.text()
+
+
+async def test_a_card_that_was_asked_for_is_entered_at_once(run: Run) -> None:
+    setup = FakeSetup()
+    async with run(size=(80, 24), setup=setup) as driver:
+        await driver.pilot.press("ctrl+b")
+        await card(driver)
+        await driver.pilot.press("tab", "space", "enter")
+        await driver.until(lambda: setup.applied, "the choice")
+        assert setup.applied[0][1] == ["time"]
+
+
+async def test_a_pasted_key_is_stored_and_its_model_used(run: Run) -> None:
+    setup = FakeSetup(SetupOffers())
+    async with run(size=(80, 24), **first_run(setup)) as driver:
+        await card(driver)
+        driver.app.screen.post_message(events.Paste("bad"))
+        await driver.until(lambda: "•••" in driver.text(), "the field")
+        assert "bad" not in driver.text()
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "cannot be told" in driver.text(), "the error")
+        await driver.pilot.press("ctrl+u", *"good", "enter")
+        await driver.until(lambda: setup.applied, "the choice")
+        assert setup.keys == ["good"]
+        assert setup.applied == [("anthropic/one", [], set())]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (60, 20), (120, 40)])
+async def test_the_buttons_are_visible_with_many_models_and_servers(run: Run, size: tuple[int, int]) -> None:
+    many = SetupOffers(MODELS * 20, tuple(candidate(f"server{at}", "x") for at in range(60)))
+    async with run(size=size, **first_run(FakeSetup(many))) as driver:
+        await card(driver)
+        assert "Skip" in driver.text()
+        assert "Start" in driver.text()

@@ -1,0 +1,162 @@
+"""Finding models and servers on this machine, and putting them to use: real files, HTTP, database and processes."""
+
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcphost.auth.keyring_backend import MemoryBackend
+from mcphost.client.connect import ClientSessionOpener
+from mcphost.config.loader import load_config
+from mcphost.config.schema import HostConfig, Limits, ModelConfig
+from mcphost.errors import McpHostError, UsageError
+from mcphost.host.bootstrap import SetupParts, build_host
+from mcphost.host.host import Host
+from mcphost.host.setup import Setup
+from mcphost.paths import SetupPlaces
+from mcphost.store.database import Database
+from tests.fakes.frontend import ScriptedFrontend
+from tests.fakes.json_server import json_server
+from tests.fakes.model import ScriptedModel
+
+pytestmark = pytest.mark.anyio
+
+DEMO = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
+SECRET = "sk-ant-0123456789abcdefghij"
+
+
+class FailingBackend(MemoryBackend):
+    """Secrets that cannot be stored."""
+
+    async def set(self, name: str, secret: str) -> None:
+        """Fail."""
+        raise McpHostError("There is no keyring.")
+
+
+@asynccontextmanager
+async def open_setup(
+    home: Path, environ: dict[str, str] | None = None, backend: MemoryBackend | None = None
+) -> AsyncIterator[tuple[Host, Setup]]:
+    """Open a host without models and servers; local model servers are looked for at closed ports only."""
+    folder = home / "project"
+    folder.mkdir(exist_ok=True)
+    config_dir, state_dir = home / "config", home / "state"
+    places = SetupPlaces(config_dir, state_dir, home, folder, {"OLLAMA_HOST": "127.0.0.1:9", **(environ or {})})
+    database = Database(home / "store.db")
+    limits = Limits()
+    host = build_host(
+        HostConfig(limits=limits),
+        store=database,
+        opener=ClientSessionOpener(expand=str, limits=limits),
+        model_factory=lambda _: ScriptedModel(),
+        frontend=ScriptedFrontend(),
+        setup=SetupParts(places, backend or MemoryBackend()),
+    )
+    async with host:
+        assert host.setup is not None
+        yield host, host.setup
+    await database.close()
+
+
+def write_claude_code(home: Path, **servers: Any) -> None:
+    (home / ".claude.json").write_text(json.dumps({"mcpServers": servers}))
+
+
+async def test_keys_local_models_and_servers_are_found_and_nothing_is_written(tmp_path: Path) -> None:
+    write_claude_code(tmp_path, demo=DEMO)
+    answers = {"GET /api/version": {"version": "1"}, "GET /api/tags": {"models": [{"model": "qwen3"}]}}
+    with json_server({**answers, "POST /api/show": {"capabilities": ["tools"]}}) as ollama:
+        environ = {"ANTHROPIC_API_KEY": SECRET, "OLLAMA_HOST": ollama.url}
+        async with open_setup(tmp_path, environ) as (_, setup):
+            offers = await setup.find()
+    assert [offer.config.name for offer in offers.models][:2] == ["anthropic/claude-sonnet-4-5", "ollama_chat/qwen3"]
+    assert offers.models[0].origin == "ANTHROPIC_API_KEY is set"
+    assert SECRET not in repr(offers)
+    assert [candidate.name for candidate in offers.servers] == ["demo"]
+    assert not (tmp_path / "config").exists()
+
+
+async def test_models_that_use_no_tools_come_last(tmp_path: Path) -> None:
+    answers = {
+        "GET /api/v0/models": {
+            "data": [
+                {"id": "none", "type": "llm", "state": "loaded", "capabilities": []},
+                {"id": "unknown", "type": "llm", "state": "loaded"},
+                {"id": "good", "type": "llm", "state": "loaded", "capabilities": ["tool_use"]},
+            ]
+        }
+    }
+    with json_server(answers) as server:
+        async with open_setup(tmp_path, {"OLLAMA_HOST": server.url}) as (_, setup):
+            names = [offer.config.name for offer in (await setup.find()).models]
+    assert [name.rpartition("/")[2] for name in names if name.startswith("lm_studio/")] == ["good", "unknown", "none"]
+
+
+async def test_what_was_chosen_is_saved_approved_and_running(tmp_path: Path) -> None:
+    write_claude_code(tmp_path, demo=DEMO)
+    async with open_setup(tmp_path) as (host, setup):
+        (candidate,) = (await setup.find()).servers
+        result = await setup.apply(ModelConfig(name="anthropic/x"), [candidate], {"demo"})
+        assert (result.model, result.servers, result.problems) == ("anthropic/x", ("demo",), ())
+        assert host.model_selection.model is not None
+        view = await host.servers.ensure_ready("demo")
+        assert view.catalog.tools
+        assert await host.servers.is_approved("demo")
+    saved = load_config(tmp_path / "config")
+    assert (saved.model.name, [server.name for server in saved.servers]) == ("anthropic/x", ["demo"])
+
+
+async def test_a_server_whose_command_was_not_seen_or_has_a_risk_is_not_approved(tmp_path: Path) -> None:
+    risky = {"command": sys.executable, "args": ["-c", "x"], "env": {"LD_PRELOAD": "/x.so"}}
+    write_claude_code(tmp_path, unseen=DEMO, risky=risky)
+    async with open_setup(tmp_path) as (host, setup):
+        offers = await setup.find()
+        await setup.apply(None, offers.servers, {"risky"})
+        assert not await host.servers.is_approved("unseen")
+        assert not await host.servers.is_approved("risky")
+
+
+async def test_a_part_that_fails_is_told_and_the_rest_is_done(tmp_path: Path) -> None:
+    write_claude_code(tmp_path, secret={**DEMO, "env": {"API_KEY": "abcdefghij0123456789"}}, demo=DEMO)
+    async with open_setup(tmp_path, backend=FailingBackend()) as (host, setup):
+        offers = await setup.find()
+        result = await setup.apply(None, offers.servers, {"demo", "secret"})
+        assert result.servers == ("demo",)
+        assert "secret was not added" in result.problems[0]
+        assert [view.name for view in host.servers.views()] == ["demo"]
+
+
+async def test_a_pasted_key_is_stored_under_its_variable_and_found_again(tmp_path: Path) -> None:
+    backend = MemoryBackend()
+    async with open_setup(tmp_path, backend=backend) as (_, setup):
+        offer = await setup.store_key(f" {SECRET}\n")
+        assert offer.config.name.startswith("anthropic/")
+        assert await backend.get("ANTHROPIC_API_KEY") == SECRET
+        assert (await setup.find()).models[0].origin == "ANTHROPIC_API_KEY is in the keyring"
+
+
+async def test_a_key_of_an_unknown_form_or_without_a_keyring_is_not_stored(tmp_path: Path) -> None:
+    backend = FailingBackend()
+    async with open_setup(tmp_path, backend=backend) as (_, setup):
+        with pytest.raises(UsageError, match="cannot be told"):
+            await setup.store_key("hunter2")
+        with pytest.raises(McpHostError, match="was not stored") as exc_info:
+            await setup.store_key(SECRET)
+    assert "Set ANTHROPIC_API_KEY" in exc_info.value.hint
+    assert SECRET not in str(exc_info.value)
+
+
+async def test_the_start_card_is_due_once_and_only_without_models_and_servers(tmp_path: Path) -> None:
+    async with open_setup(tmp_path) as (_, setup):
+        assert setup.is_first_run
+        await setup.apply(ModelConfig(name="x/y"), [])
+        assert not setup.is_first_run
+    async with open_setup(tmp_path) as (_, setup):
+        assert setup.is_first_run
+        setup.mark_shown()
+    async with open_setup(tmp_path) as (_, setup):
+        assert not setup.is_first_run
