@@ -90,13 +90,13 @@ class NavigationApp(InputGuardApp):
 
     def action_setup(self) -> None:
         """Search this machine for models and servers, and open the start card."""
-        self.run_worker(self._open_setup(is_invited=True), group="setup", exclusive=True)
+        self.run_worker(partial(self._open_setup, is_invited=True), group="setup", exclusive=True)
 
     def offer_setup(self) -> None:
         """Open the start card if there is neither a model nor a server, once ever."""
         host = self.host
         if host.model_selection.model is None and not host.servers.views():
-            self.run_worker(self._open_setup(is_invited=False), group="setup", exclusive=True)
+            self.run_worker(partial(self._open_setup, is_invited=False), group="setup", exclusive=True)
 
     async def _open_setup(self, *, is_invited: bool) -> None:
         setup = self.host.setup

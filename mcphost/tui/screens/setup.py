@@ -1,5 +1,6 @@
 """Start card: the models and servers that are on this machine already, to be ticked and put to use."""
 
+from functools import partial
 from shlex import join
 from typing import TYPE_CHECKING, ClassVar
 
@@ -242,7 +243,7 @@ class SetupScreen(FormScreen[SetupChoice]):
             return
         key = next((line.value.strip() for line in self.query("#key").results(Input)), "")
         if key:
-            self.run_worker(self._start_with_key(key), exclusive=True)
+            self.run_worker(partial(self._start_with_key, key), exclusive=True)
             return
         model = self._models[self._model_index].config if self._model_index < len(self._models) else None
         self._finish(model)

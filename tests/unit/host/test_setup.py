@@ -25,7 +25,7 @@ from tests.fakes.model import ScriptedModel
 
 pytestmark = pytest.mark.anyio
 
-DEMO = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
+DEMO_ENTRY = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
 SECRET = "sk-ant-0123456789abcdefghij"
 
 
@@ -67,7 +67,7 @@ def write_claude_code(home: Path, **servers: Any) -> None:
 
 
 async def test_keys_local_models_and_servers_are_found_and_nothing_is_written(tmp_path: Path) -> None:
-    write_claude_code(tmp_path, demo=DEMO)
+    write_claude_code(tmp_path, demo=DEMO_ENTRY)
     answers = {"GET /api/version": {"version": "1"}, "GET /api/tags": {"models": [{"model": "qwen3"}]}}
     with json_server({**answers, "POST /api/show": {"capabilities": ["tools"]}}) as ollama:
         environ = {"ANTHROPIC_API_KEY": SECRET, "OLLAMA_HOST": ollama.url}
@@ -97,7 +97,7 @@ async def test_models_that_use_no_tools_come_last(tmp_path: Path) -> None:
 
 
 async def test_what_was_chosen_is_saved_approved_and_running(tmp_path: Path) -> None:
-    write_claude_code(tmp_path, demo=DEMO)
+    write_claude_code(tmp_path, demo=DEMO_ENTRY)
     async with open_setup(tmp_path) as (host, setup):
         (candidate,) = (await setup.find()).servers
         result = await setup.apply(ModelConfig(name="anthropic/x"), [candidate], {"demo"})
@@ -112,7 +112,7 @@ async def test_what_was_chosen_is_saved_approved_and_running(tmp_path: Path) -> 
 
 async def test_a_server_whose_command_was_not_seen_or_has_a_risk_is_not_approved(tmp_path: Path) -> None:
     risky = {"command": sys.executable, "args": ["-c", "x"], "env": {"LD_PRELOAD": "/x.so"}}
-    write_claude_code(tmp_path, unseen=DEMO, risky=risky)
+    write_claude_code(tmp_path, unseen=DEMO_ENTRY, risky=risky)
     async with open_setup(tmp_path) as (host, setup):
         offers = await setup.find()
         await setup.apply(None, offers.servers, {"risky"})
@@ -121,7 +121,7 @@ async def test_a_server_whose_command_was_not_seen_or_has_a_risk_is_not_approved
 
 
 async def test_a_part_that_fails_is_told_and_the_rest_is_done(tmp_path: Path) -> None:
-    write_claude_code(tmp_path, secret={**DEMO, "env": {"API_KEY": "abcdefghij0123456789"}}, demo=DEMO)
+    write_claude_code(tmp_path, secret={**DEMO_ENTRY, "env": {"API_KEY": "abcdefghij0123456789"}}, demo=DEMO_ENTRY)
     async with open_setup(tmp_path, backend=FailingBackend()) as (host, setup):
         offers = await setup.find()
         result = await setup.apply(None, offers.servers, {"demo", "secret"})
