@@ -1,4 +1,4 @@
-"""The digest of a server that its approval is bound to, a description of the same facts, and its certificates."""
+"""Digest that binds an approval to a server's settings, those settings as readable lines, and certificate files."""
 
 import hashlib
 import json
@@ -25,14 +25,15 @@ MAX_CA_FILE_BYTES = 4_000_000
 
 
 def ca_file_digest(path: str) -> str:
-    """Return the SHA-256 (hex) of the file's content. Raises ConfigError if it is unreadable or too large."""
+    """Return the SHA-256 (hex) of a certificate file. Raises ConfigError if it is missing, unreadable or too large."""
     return hashlib.sha256(_read_ca_file(path)).hexdigest()
 
 
 def with_ca_digest(server: ServerConfig) -> ServerConfig:
-    """Return a project's server with the current digest of its certificate file; return others unchanged.
+    """Record the current digest of a project server's certificate file; return other servers unchanged.
 
-    The approval of the returned server covers this content, and its connections accept no other. Raises ConfigError.
+    An approval of the returned server covers this content, and connecting fails if the file has changed since.
+    Raises ConfigError if the file is missing, unreadable or too large.
     """
     if server.source != "project" or not server.ca_file or server.ca_digest:
         return server
@@ -40,9 +41,10 @@ def with_ca_digest(server: ServerConfig) -> ServerConfig:
 
 
 def load_authorities(context: "ssl.SSLContext", path: str, digest: str = "") -> None:
-    """Add the authorities in a file to those that *context* trusts.
+    """Make *context* trust the certificate authorities in the file at *path*.
 
-    The file is read once and must have *digest*, if given. Raises ConfigError, ssl.SSLError or ValueError.
+    The file is read once. Raises ConfigError if it is unreadable or its SHA-256 (hex) is not *digest* (unless empty),
+    and ssl.SSLError or ValueError if it has no valid certificates.
     """
     content = _read_ca_file(path)
     if digest and hashlib.sha256(content).hexdigest() != digest:
@@ -65,13 +67,13 @@ MAX_COMPARED_LINES = 500
 
 
 def server_digest(server: ServerConfig) -> str:
-    """Return the SHA-256 (hex) of everything that decides what is started or reached.
+    """Return the SHA-256 (hex) of every setting that decides which program is started or which address is reached.
 
     It covers the command, its arguments and working directory, the URL, the trusted certificates, every environment
-    variable and header with its value, and the sign-in settings. References (`${env:NAME}`) are not expanded. A value
-    that is hidden on display is covered by its fingerprint, or not at all in the user's own file, so that a renewed
-    token is the same server. Of a project's entry, the restrictions (reviews, disabled tools, never-rules) and the
-    content of its certificate file are covered. The server's name is not covered: it grants nothing.
+    variable and header with its value, and the sign-in settings. References (`${env:NAME}`) are not expanded. A secret
+    in a project's entry is covered by its fingerprint; one in the user's own entry is not covered, so that a renewed
+    token needs no new approval. For a project's entry, the restrictions (reviews, disabled tools, never-rules) and the
+    content of the certificate file are covered too. The server's name is not covered, because it grants nothing.
     """
     facts: dict[str, object] = {"form": _DIGEST_VERSION}
     sharing = _hidden_count(server)
@@ -97,7 +99,7 @@ def server_digest(server: ServerConfig) -> str:
 
 
 def describe_server(server: ServerConfig) -> tuple[str, ...]:
-    """Return the facts of `server_digest` as readable lines, without secrets and not truncated."""
+    """Return the settings that `server_digest` covers as readable lines, with secrets masked and nothing truncated."""
     lines: list[str] = []
     if server.is_stdio:
         lines.append(f"command: {_quote(server.command)}")
@@ -116,7 +118,7 @@ def describe_server(server: ServerConfig) -> tuple[str, ...]:
 
 
 def describe_restrictions(server: ServerConfig) -> tuple[str, ...]:
-    """Return a line for each restriction of a project's server; the digest of the user's own does not cover them."""
+    """Return a line for each restriction on a project's server; empty for other servers."""
     if server.source != "project":
         return ()
     lines = [f"same server as yours: {_quote(name)}" for name in server.matching_servers]
@@ -127,7 +129,7 @@ def describe_restrictions(server: ServerConfig) -> tuple[str, ...]:
 
 
 def _restriction_facts(server: ServerConfig) -> dict[str, object]:
-    """Return the restrictions that are set, so that an entry without any keeps its approval."""
+    """Return only the restrictions that are set, so that the digest of an unrestricted entry does not change."""
     restrictions = {
         "review": server.review_results,
         "disabled": list(server.disabled_tools),
@@ -137,7 +139,7 @@ def _restriction_facts(server: ServerConfig) -> dict[str, object]:
 
 
 def describe_ca_file(server: ServerConfig) -> str:
-    """Return the certificate file; a project's with its digest, so that other content makes another line."""
+    """Return the path of the certificate file, for a project's server followed by its abbreviated digest."""
     if server.source != "project" or not server.ca_file:
         return server.ca_file
     content = _ca_content_digest(server)
@@ -145,7 +147,7 @@ def describe_ca_file(server: ServerConfig) -> str:
 
 
 def _ca_content_digest(server: ServerConfig) -> str:
-    """Return the SHA-256 (hex) of the certificate file; if unreadable, a constant that no approval covers."""
+    """Return the SHA-256 (hex) of the certificate file, or the constant `_UNREADABLE` if it cannot be read."""
     try:
         return server.ca_digest or ca_file_digest(server.ca_file)
     except ConfigError:
@@ -153,20 +155,20 @@ def _ca_content_digest(server: ServerConfig) -> str:
 
 
 def masked_environment(server: ServerConfig) -> dict[str, str]:
-    """Return the environment variables by name; probable secrets are hidden."""
+    """Return the environment variables by name, with probable secrets masked."""
     sharing = _hidden_count(server)
     return {name: _display_value(server, name, text, sharing) for name, text in sorted(server.env.items())}
 
 
 def masked_headers(server: ServerConfig) -> dict[str, str]:
-    """Return the request headers by name; probable secrets are hidden."""
+    """Return the request headers by name, with probable secrets masked."""
     sharing = _hidden_count(server)
     ordered = sorted(server.headers.items(), key=lambda pair: (pair[0].lower(), pair[0]))
     return {name: _display_value(server, name, text, sharing) for name, text in ordered}
 
 
 def masked_sign_in(server: ServerConfig) -> dict[str, str]:
-    """Return the values of `mcphost.oauth` by key; secrets are hidden unless they are references."""
+    """Return the values of `mcphost.oauth` by key, with secrets masked; references are shown."""
     sharing = _hidden_count(server)
     return {
         key: _display_value(server, key, text, sharing, is_secret=hides)
@@ -175,19 +177,19 @@ def masked_sign_in(server: ServerConfig) -> dict[str, str]:
 
 
 def describe_references(server: ServerConfig) -> tuple[str, ...]:
-    """Return a printable line for each reference to an environment variable or a keyring entry."""
+    """Return a printable line for each `${env:NAME}` or `${keyring:NAME}` reference of a server."""
     return tuple(f"{_quote(place)}: {_quote(what)}" for place, what in list_references(server))
 
 
 def _mask_value(server: ServerConfig, name: str, text: str, is_secret: bool) -> str:
-    """Return the text without secrets; with *is_secret*, everything but references is hidden."""
+    """Return *text* with its secrets masked; with *is_secret*, everything except references is masked."""
     if is_secret:
         return "".join(part if REFERENCE.fullmatch(part) else HIDDEN for part in REFERENCE.split(text) if part)
     return mask_secrets(name, text, is_foreign=server.is_stdio and server.source in ("project", "flag"))
 
 
 def _hidden_count(server: ServerConfig) -> int:
-    """Return the number of values that are hidden, in whole or in part."""
+    """Return how many variables, headers and sign-in settings of a server are masked entirely or in part."""
     pairs = [(name, text, False) for name, text in (*server.env.items(), *server.headers.items())]
     return sum(
         _mask_value(server, name, text, hides) != text for name, text, hides in (*pairs, *list_configured(server.oauth))
@@ -197,7 +199,7 @@ def _hidden_count(server: ServerConfig) -> int:
 def _bound_value(
     server: ServerConfig, name: str, text: str, hidden_count: int, *, is_secret: bool = False
 ) -> list[str]:
-    """Return what the digest covers of a value: the value itself, or a substitute if it is hidden."""
+    """Return the form of a value that enters the digest: the value itself, its masked text or its fingerprint."""
     seen = _mask_value(server, name, text, is_secret)
     if seen == text:
         return ["value", text]
@@ -214,7 +216,10 @@ def _display_value(server: ServerConfig, name: str, text: str, hidden_count: int
 
 
 def diff_lines(before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:
-    """Return the lines of both in order, with the prefix "- " if removed, "+ " if added, and "  " if unchanged."""
+    """Return a line diff: removed lines start with "- ", added ones with "+ ", unchanged ones with two spaces.
+
+    Beyond MAX_COMPARED_LINES lines in total, all old lines are listed as removed and all new ones as added.
+    """
     if len(before) + len(after) > MAX_COMPARED_LINES:
         return (*(f"- {line}" for line in before), *(f"+ {line}" for line in after))
     lines: list[str] = []
@@ -228,6 +233,6 @@ def diff_lines(before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:
 
 
 def _quote(text: str) -> str:
-    """Return the text on one line, quoted if it is empty or begins or ends with white space."""
+    """Sanitize *text* to one line; quote it if that changed it, or if it is empty or has outer white space."""
     shown = sanitize(text, keep_newlines=False)
     return f'"{shown}"' if shown != text or not text or text != text.strip() else shown

@@ -1,4 +1,4 @@
-"""Changes of files: locked between processes, replaced atomically, one value edited and no other byte."""
+"""Safe changes to files: locks between processes, atomic replacement, and setting a single value."""
 
 import errno
 import fcntl
@@ -21,7 +21,7 @@ from mcphost.serialization import Struct
 
 
 class FileSnapshot(Struct, frozen=True):
-    """The content and metadata of a file when it was read; `mode` has its permissions."""
+    """Content and metadata of a file at the time it was read; `mode` is its permission bits, `owner` a user id."""
 
     content: bytes
     mode: int
@@ -29,9 +29,9 @@ class FileSnapshot(Struct, frozen=True):
 
 
 def read_snapshot(path: Path, limit: int = MAX_FILE_BYTES) -> FileSnapshot:
-    """Read a regular file of at most *limit* bytes, with its metadata.
+    """Read a regular file of at most *limit* bytes, with its permissions and owner.
 
-    Raises FileNotFoundError, or ConfigError if it is a symbolic link, no regular file, too large or unreadable.
+    Raises FileNotFoundError, or ConfigError if it is a symbolic link, not a regular file, too large or unreadable.
     """
     try:
         raw, status = read_regular_file(path, limit, follow_links=False)
@@ -47,10 +47,10 @@ def read_snapshot(path: Path, limit: int = MAX_FILE_BYTES) -> FileSnapshot:
 
 
 def replace_if_unchanged(path: Path, before: FileSnapshot | None, after: bytes, *, mode: int | None = None) -> None:
-    """Replace the content of a file if it is still *before*; None means that the file must not exist.
+    """Replace a file atomically if its content is still that of *before*; None means that it must not exist.
 
-    The file keeps its permissions unless *mode* is given; a new one gets 0600. A crash leaves the old or the new
-    content. Raises ConfigError, also if the file has changed; then nothing is written.
+    The file keeps its permissions unless *mode* is given; a new file gets 0600. After a crash, the file has either the
+    old or the new content. Raises ConfigError if the file has changed or cannot be written; the old content then stays.
     """
     fresh = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(8)}")
     rights = mode if mode is not None else (before.mode if before else 0o600)
@@ -78,10 +78,10 @@ def replace_if_unchanged(path: Path, before: FileSnapshot | None, after: bytes, 
 
 
 def replace_file(path: Path, content: bytes, mode: int) -> None:
-    """Create or replace a file atomically. Raises OSError.
+    """Create or replace a file atomically, with the permissions *mode*. Raises OSError.
 
-    A symbolic link at *path* is replaced, not followed. The content is first written to an unpredictable name in the
-    same folder.
+    A symbolic link at *path* is replaced, not followed. The content is first written to a file with an unpredictable
+    name in the same folder.
     """
     fresh = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.part")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -108,7 +108,10 @@ _SECRETS_TABLE = re.compile(r"(?m)^[ \t]*\[[ \t]*secrets[ \t]*\][ \t]*(?:#[^\n]*
 
 
 def save_secret_store(path: Path, store: SecretStore) -> None:
-    """Add `secrets.store` to a config.toml. Raises ConfigError, with the line to add as the hint."""
+    """Set `secrets.store` in the config.toml at *path*, which is created if missing.
+
+    Raises ConfigError if this fails; its hint is the line for the user to add.
+    """
     hint = f'Add it yourself: [secrets] store = "{store}"'
     try:
         try:
@@ -126,7 +129,7 @@ def save_secret_store(path: Path, store: SecretStore) -> None:
 def add_secret_store(text: str, store: SecretStore) -> str:
     """Return the text of a config.toml with `secrets.store` added.
 
-    Raises ValueError if it is already set, or if another value would change.
+    Raises ValueError if `secrets.store` is already set, or if the edit would change another value.
     """
     before = tomllib.loads(text)
     table = before.get("secrets", {})
@@ -152,7 +155,10 @@ _POLL_INTERVAL = 0.05
 
 @asynccontextmanager
 async def lock_file(path: Path) -> AsyncGenerator[None]:
-    """Hold the lock of *path* exclusively. Raises McpHostError after LOCK_TIMEOUT. May be cancelled."""
+    """Hold an exclusive lock on the file at *path* between processes; waiting may be cancelled.
+
+    Raises McpHostError after LOCK_TIMEOUT seconds. If the lock file cannot be created, no lock is taken.
+    """
     handle = _open_lock_file(path)
     if handle < 0:
         yield
@@ -176,10 +182,11 @@ async def lock_file(path: Path) -> AsyncGenerator[None]:
 
 @contextmanager
 def lock_file_blocking(path: Path) -> Generator[None]:
-    """Hold the lock of *path* exclusively, in a thread that may wait without limit.
+    """Hold an exclusive lock on the file at *path* between processes; blocks the thread without a time limit.
 
-    flock is not fair: a process that releases it and locks again overtakes those that wait (measured: for 11 s). A
-    second file is locked while waiting, and its holder is the next.
+    flock is not fair: a process that releases the lock and takes it again can overtake waiting ones (measured: for 11
+    s). Therefore each process first locks a second file, whose holder is the next to get the lock. If a lock file
+    cannot be created, it is not locked.
     """
     queue = _open_lock_file(path.with_suffix(".next"))
     handle = -1
@@ -200,7 +207,7 @@ def lock_file_blocking(path: Path) -> Generator[None]:
 
 
 def _open_lock_file(path: Path) -> int:
-    """Open the lock file and return its descriptor; -1 if it cannot be created, so that no process can share it."""
+    """Open or create a lock file and return its descriptor, or -1 if that fails."""
     try:
         make_private_directory(path.parent)
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

@@ -1,4 +1,4 @@
-"""Bounded reading of configuration files, and parsing of JSON with line and column in every error."""
+"""Reading of configuration files up to a size limit, and JSON parsing whose errors name line and column."""
 
 import errno
 import json
@@ -23,9 +23,10 @@ _TRAILING_COMMA = re.compile(r'"(?:[^"\\\n]|\\.)*+"?|,(?=\s*[\]}])')
 
 
 def read_regular_file(path: Path, limit: int, *, follow_links: bool) -> tuple[bytes, os.stat_result]:
-    """Return at most *limit* + 1 bytes of a regular file, and its status.
+    """Read at most *limit* + 1 bytes of a regular file; return them and the file's status.
 
-    Raises OSError, also for a symbolic link unless *follow_links*, and ConfigError if it is no regular file.
+    The extra byte shows that the file exceeds *limit*. Raises ConfigError if it is not a regular file, and OSError if
+    it cannot be opened or is a symbolic link while *follow_links* is False.
     """
     # Non-blocking, because it may be a FIFO, even if a check just saw a regular file.
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow_links else os.O_NOFOLLOW)
@@ -37,7 +38,10 @@ def read_regular_file(path: Path, limit: int, *, follow_links: bool) -> tuple[by
 
 
 def read_bytes(path: Path, limit: int = MAX_FILE_BYTES) -> bytes:
-    """Return a file's content. Raises FileNotFoundError, or ConfigError unless it is a regular file within *limit*."""
+    """Return the content of a file, following symbolic links.
+
+    Raises FileNotFoundError, or ConfigError if it is not a regular file, is unreadable or has more than *limit* bytes.
+    """
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise ConfigError(f"{path} is not a file.", f"Put a file there or remove the {_file_kind(path)}.")
@@ -55,7 +59,7 @@ def read_bytes(path: Path, limit: int = MAX_FILE_BYTES) -> bytes:
 
 
 def decode_text(raw: bytes, name: str) -> str:
-    """Decode UTF-8 with or without a byte order mark. Raises ConfigError naming the line."""
+    """Decode UTF-8 with or without a byte order mark. Raises ConfigError with *name* and the invalid line's number."""
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -64,7 +68,7 @@ def decode_text(raw: bytes, name: str) -> str:
 
 
 class DuplicateKeyDict(dict[str, Any]):
-    """A JSON object with duplicate keys; it has the first value of each."""
+    """A JSON object in which keys occur more than once; the first value of each key is used."""
 
     duplicate_keys: tuple[str, ...] = ()
 
@@ -72,7 +76,8 @@ class DuplicateKeyDict(dict[str, Any]):
 def parse_json(text: str, name: str) -> Any:
     """Parse JSON with comments and trailing commas, as in VS Code.
 
-    An object with duplicate keys becomes a DuplicateKeyDict. Raises ConfigError with line and column.
+    An object with duplicate keys becomes a DuplicateKeyDict. *name* is the file's name for messages. Raises
+    ConfigError, for a syntax error with its line and column.
     """
     if text.count("//") + text.count("/*") > _MAX_COMMENTS or text.count('"') > _MAX_QUOTES:
         raise ConfigError(f"{name} has too many comments or strings.", "Is it the right file?")
@@ -88,7 +93,7 @@ def parse_json(text: str, name: str) -> Any:
 
 
 def describe_type(value: object) -> str:
-    """Return the name of a JSON or TOML value's type for messages."""
+    """Name the type of a JSON or TOML value for a message, such as "a list"."""
     match value:
         case None:
             return "null"
@@ -107,7 +112,7 @@ def describe_type(value: object) -> str:
 
 
 def strip_comments(text: str) -> str:
-    """Return JSON with comments and trailing commas blanked out, so that lines and columns stay the same."""
+    """Replace comments and trailing commas in JSON by spaces, so that lines and columns stay the same."""
     return _TRAILING_COMMA.sub(_blank_out, _COMMENT.sub(_blank_out, text))
 
 

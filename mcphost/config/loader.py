@@ -1,4 +1,4 @@
-"""Loading and merging of the configuration files; an invalid part is reported and left out."""
+"""Loading and merging of the configuration files; an invalid part is reported and skipped."""
 
 import hashlib
 import os
@@ -24,9 +24,9 @@ LOCAL_FILE = "local.json"
 
 
 class ProjectFile(Struct, frozen=True):
-    """A project's own list of servers, which is used only if the user trusts it.
+    """A project's `.mcp.json`, whose servers are used only if the user trusts the file.
 
-    `digest` is the SHA-256 (hex) of `content`; trust is bound to it, never to the path alone.
+    `digest` is the SHA-256 (hex) of `content`. Trust applies to this content, never to the path alone.
     """
 
     path: str
@@ -40,7 +40,10 @@ class _FileContent(Struct, frozen=True):
 
 
 def read_project_file(directory: Path) -> ProjectFile | None:
-    """Return the unparsed `.mcp.json` of a directory, or None. Raises ConfigError if it is unreadable."""
+    """Read the `.mcp.json` of a directory without parsing it; None if there is none.
+
+    Raises ConfigError if the file is unreadable.
+    """
     path = directory / PROJECT_FILE
     try:
         content = read_bytes(path)
@@ -58,12 +61,13 @@ def load_config(
     environ: Mapping[str, str] | None = None,
     strict: bool = False,
 ) -> HostConfig:
-    """Return the merged configuration of `config.toml` and `mcp.json` in *directory*, or of *files* for the latter.
+    """Load `config.toml` from *directory* and the servers, and merge them with *overrides* and *environ*.
 
-    Servers of `local.json` for the current folder come first. *files* are those of `--mcp-config`; their servers are
-    approved by naming them, and replace the user's and the project's. *project* is passed only if the user trusted
-    exactly that content. Invalid parts are left out and reported in `problems`. Raises ConfigError for a `config.toml`
-    with an invalid never-list and, with *strict*, for an invalid or missing one of *files*.
+    Servers come from *files* (those given with `--mcp-config`, which count as approved) if there are any. Otherwise
+    they come from `local.json` (entries for the current folder), `mcp.json` and *project*; the first server of a name
+    wins. Pass *project* only if the user trusted exactly that content. Invalid parts are skipped and reported in
+    `problems`. Raises ConfigError if `config.toml` is invalid and mentions a never-list and, with *strict*, if one of
+    *files* is invalid or missing.
     """
     problems: list[str] = []
     settings = directory / SETTINGS_FILE
@@ -107,13 +111,16 @@ def load_config(
 
 
 def find_server_problem(config: HostConfig, server: str) -> str:
-    """Return the first problem of a server's entry, or ""."""
+    """Return the first problem that names the server, or ""."""
     mark = f'server "{server}"'
     return next((problem for problem in config.problems if mark in problem), "")
 
 
 def add_file_name(error: McpHostError, server: ServerConfig) -> None:
-    """Replace "mcp.json" in an error's hint by the server's file, and add the file to a ConfigError without one."""
+    """Name the server's file in an error: instead of "mcp.json" in its hint, and in the message of a ConfigError.
+
+    The error is changed in place, unless the server has no file.
+    """
     if not server.file:
         return
     file = sanitize(server.file, keep_newlines=False)
@@ -123,7 +130,7 @@ def add_file_name(error: McpHostError, server: ServerConfig) -> None:
 
 
 def find_file_problem(config: HostConfig) -> str:
-    """Return the first problem that concerns a whole file of servers, or ""."""
+    """Return the first problem that concerns an entire mcp.json rather than one server, or ""."""
     problems = (problem for problem in config.problems if 'server "' not in problem and "is not used" not in problem)
     return next((problem for problem in problems if SERVERS_FILE in problem), "")
 
@@ -154,7 +161,7 @@ def _load_user_file(path: Path, problems: list[str]) -> _FileContent:
 
 
 def _load_local_servers(path: Path, problems: list[str]) -> tuple[ServerConfig, ...]:
-    """Return the user's own servers for the current folder; they hide those of the same names in mcp.json."""
+    """Return the servers that local.json lists for the current folder; they override those of mcp.json."""
     try:
         document = parse_json(decode_text(read_bytes(path), str(path)), str(path))
         entries = find_local_entries(document, Path.cwd())
@@ -167,7 +174,7 @@ def _load_local_servers(path: Path, problems: list[str]) -> tuple[ServerConfig, 
 
 
 def find_local_entries(document: Any, folder: Path) -> Any:
-    """Return the part of a parsed local.json that is for *folder*; {} for none."""
+    """Return the value stored for *folder* in a parsed local.json, or {} if there is none."""
     folders = cast("dict[str, Any]", document).get("folders") if isinstance(document, dict) else None
     found = cast("dict[str, Any]", folders).get(os.path.realpath(folder)) if isinstance(folders, dict) else None
     return {} if found is None else found
@@ -198,7 +205,7 @@ def _parse_file(raw: bytes, file: str, source: Source, problems: list[str]) -> _
 
 
 def _add_servers(servers: list[ServerConfig], more: Iterable[ServerConfig], problems: list[str]) -> None:
-    """Add servers with new names; the first of a name wins, so a project cannot replace a server of the user."""
+    """Append servers whose names are new; report the others, so that a project cannot replace a server of the user."""
     taken = {server.name: server for server in servers}
     for server in more:
         other = taken.get(server.name)

@@ -1,6 +1,6 @@
 """Parsing of `mcpServers` (the format of Claude Desktop, Cursor and VS Code) to ServerConfig values.
 
-An invalid entry is reported and left out. Unknown keys are ignored, because other hosts have their own.
+An invalid entry is reported and skipped. Unknown keys are ignored, because other hosts have keys of their own.
 """
 
 import os
@@ -55,7 +55,10 @@ SECRET_FIELDS = ("client_secret", "key", "assertion", "idp_token")
 
 
 def parse_oauth(value: Any, location: str) -> OAuthConfig:
-    """Return the checked settings; *location* names file and server. Raises ConfigError."""
+    """Parse the value of `mcphost.oauth`; None gives the defaults.
+
+    *location* names the file and the server in messages. Raises ConfigError for an unknown key or an invalid value.
+    """
     if value is None:
         return OAuthConfig()
     if not isinstance(value, dict):
@@ -80,7 +83,7 @@ def parse_oauth(value: Any, location: str) -> OAuthConfig:
 
 
 def list_configured(oauth: OAuthConfig) -> tuple[tuple[str, str, bool], ...]:
-    """Return the settings that differ from the defaults: key in mcp.json, value as text, whether it is a secret."""
+    """List the settings that differ from the defaults as (key in mcp.json, value as text, whether it is a secret)."""
     default = OAuthConfig()
     configured: list[tuple[str, str, bool]] = []
     for key, field in FIELD_BY_KEY.items():
@@ -126,9 +129,10 @@ _Timeout = Annotated[float, Meta(gt=0, le=86_400)] | None
 
 
 def parse_servers(document: Any, file: str, source: Source, on_problem: ProblemCallback) -> tuple[ServerConfig, ...]:
-    """Return the valid servers of a document in order; *on_problem* receives a sentence for each invalid one.
+    """Return the valid servers of a parsed mcp.json in file order.
 
-    Raises ConfigError if the document itself is invalid.
+    *on_problem* receives a sentence for each invalid entry. Raises ConfigError if the document or its list of servers
+    is not an object.
     """
     if not isinstance(document, dict):
         raise ConfigError(
@@ -176,7 +180,10 @@ def parse_servers(document: Any, file: str, source: Source, on_problem: ProblemC
 
 
 def parse_file_roots(document: Any, file: str, source: Source, on_problem: ProblemCallback) -> tuple[RootConfig, ...]:
-    """Return the folders under `mcphost.roots` of a document; the user's own must be in config.toml."""
+    """Return the folders under `mcphost.roots` of a project's or a named file.
+
+    The user's own roots belong in config.toml: for a "user" file, *on_problem* is called and nothing is returned.
+    """
     own = cast("dict[str, Any]", document).get(OWN_KEY) if isinstance(document, dict) else None
     if not isinstance(own, dict) or "roots" not in own:
         return ()
@@ -191,7 +198,7 @@ def _entry_location(file: str, name: str) -> str:
 
 
 class _ServerEntry:
-    """An entry of `mcpServers`; every method may raise ConfigError naming file, server, key and fix."""
+    """Parser of one entry of `mcpServers`; methods raise ConfigError naming the file, server, key and fix."""
 
     def __init__(self, name: str, entry: Any, file: str, source: Source, on_problem: ProblemCallback) -> None:
         self.name, self.file, self.on_problem = name, file, on_problem
@@ -204,7 +211,7 @@ class _ServerEntry:
         self.entry = cast("dict[str, Any]", entry)
 
     def build(self) -> ServerConfig:
-        """Return the checked server."""
+        """Validate the entry and convert it to a ServerConfig. Raises ConfigError."""
         self._check_name()
         command, url = self._get_text("command"), self._get_text("url")
         if bool(command) == bool(url):
@@ -254,11 +261,12 @@ class _ServerEntry:
         )
 
     def _resolve_cwd(self, cwd: str) -> str:
-        """Return the real working directory: the folder of the configuration file, unless the entry has another.
+        """Return the absolute working directory: *cwd* resolved against the configuration file's folder.
 
-        It is never implicitly the folder mcphost was started in: an untrusted folder may have programs with the names
-        that npx, python -m and others look up in their working directory. A server that is to run there must say so,
-        and is approved for each folder. Symbolic links are resolved so that a changed link needs a new approval.
+        Only `${workspaceFolder}` selects the folder mcphost was started in, never an empty value: an untrusted folder
+        may contain programs with the names that npx, python -m and others look up in their working directory. Such a
+        server is approved for each folder separately. Symbolic links are resolved so that a changed link needs a new
+        approval.
         """
         if "\0" in cwd:
             raise ConfigError(f'{self.location}: "cwd" has a NUL character in it.', "Remove it.")
@@ -267,7 +275,7 @@ class _ServerEntry:
         return os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(self.file)), _expand_home(cwd)))
 
     def _parse_oauth(self, own: dict[str, Any]) -> OAuthConfig:
-        """Return the sign-in settings; only the user's own file can allow private addresses."""
+        """Parse the sign-in settings; `private` is reset unless it is set in the user's own file."""
         oauth = parse_oauth(own.get("oauth"), self.location)
         if oauth.private and self.source != "user":
             self.on_problem(
@@ -354,7 +362,7 @@ class _ServerEntry:
         return os.path.join(os.path.dirname(os.path.abspath(self.file)), _expand_home(path)) if path else ""
 
     def _parse_trust_annotations(self) -> bool:
-        """Return whether the server's annotations are trusted; only the user's own file can say so."""
+        """Return whether tool annotations of this server are trusted; only the user's own file can set this."""
         is_trusted: bool = self._get_own("trustAnnotations", bool, False)
         if is_trusted and self.source != "user":
             self.on_problem(
@@ -372,11 +380,11 @@ class _ServerEntry:
         return headers
 
     def _get(self, key: str, kind: Any, default: Any) -> Any:
-        """Return the value of a key of the entry, checked against a type."""
+        """Return the value of a key of the entry as type *kind*, or *default* if it is missing. Raises ConfigError."""
         return self._convert(self.entry, key, key, kind, default)
 
     def _get_own(self, key: str, kind: Any, default: Any) -> Any:
-        """Return the value of a key under "mcphost", checked against a type."""
+        """Return the value of a key under "mcphost" as *kind*, or *default* if missing. Raises ConfigError."""
         return self._convert(self.own, key, f"{OWN_KEY}.{key}", kind, default)
 
     def _convert(self, table: dict[str, Any], key: str, path: str, kind: Any, default: Any) -> Any:
@@ -419,7 +427,7 @@ class _ServerEntry:
         return pairs
 
     def _check_value(self, key: str, name: str, content: str) -> None:
-        """Report a suspicious value, without showing it."""
+        """Report unsupported references and probable plaintext secrets in a value, without quoting the value."""
         for reference in _REFERENCE.findall(content):
             if not reference.startswith(("env:", "keyring:")):
                 shown = sanitize(reference, keep_newlines=False)

@@ -1,8 +1,9 @@
 """Application of the user's restrictions to project entries that lead to the same server.
 
-Restrictions go by server names, and a project's file can choose any name. Two entries are taken for the same server
-if they have the same address, or the same program and identifying arguments in any spelling. This is a heuristic: an
-entry that starts the program in another way (`sh -c`, a copy of it) is not recognized; its approval shows the command.
+Restrictions are stored by server name, and a project's file can choose any name. Two entries count as the same server
+if they have the same address, or the same program and identifying arguments, however these are spelled. This is a
+heuristic: an entry that starts the program indirectly (`sh -c`, a copy of it) is not recognized, but the user sees
+its command before approving it.
 """
 
 import contextlib
@@ -40,7 +41,7 @@ _MAX_SUBCOMMAND_POSITION = 6  # the program's own options may come before its su
 
 
 def is_installer(argv: Sequence[str]) -> bool:
-    """Return whether a command is known to download what it runs, such as `npx`, `uvx` or `docker run`."""
+    """Return whether a command usually downloads the program that it runs, such as `npx`, `uvx` or `docker run`."""
     if not argv:
         return False
     name = argv[0].replace("\\", "/").rsplit("/", 1)[-1].lower()
@@ -64,9 +65,10 @@ _PYTHON_MODULE_OPTION = re.compile(r"-[bBdEiIOPqsSuvx]*m(.+)", re.DOTALL)
 def apply_restrictions(
     servers: Sequence[ServerConfig], never: tuple[Rule, ...], limits: SamplingLimits
 ) -> tuple[tuple[ServerConfig, ...], tuple[Rule, ...]]:
-    """Return the servers and the never-list, restricted for project entries that lead to a server of the user.
+    """Copy the restrictions of the user's servers to project entries for the same servers.
 
-    Such an entry gets that server's reviews, disabled tools and lower sampling limits, and copies of its never-rules.
+    Such an entry gets the reviews, disabled tools and lower sampling limits of the user's server, and copies of its
+    never-rules. Returns all servers and the extended never-list. *limits* apply to all servers.
     """
     own = [(server, _make_target(server)) for server in servers if server.source == "user"]
     restricted: list[ServerConfig] = []
@@ -125,7 +127,7 @@ def _is_same(own: _Target, other: _Target) -> bool:
 
 
 def _normalize_address(url: str) -> tuple[str, int, str]:
-    """Return normalized host, port and path; query and user name are ignored."""
+    """Return the normalized host, port and path of a URL; its query and credentials are ignored."""
     parts = split_url(url)
     return (
         _normalize_host(parts.hostname or ""),
@@ -147,7 +149,7 @@ def _normalize_host(name: str) -> str:
 
 
 def _parse_ip_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Parse an IP address, also in the short, octal and hexadecimal forms that operating systems accept."""
+    """Parse an IP address, including the short, octal and hexadecimal forms of IPv4; None for other text."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -171,7 +173,7 @@ def _normalize_path(path: str) -> str:
 
 
 def _normalize_program(server: ServerConfig) -> str:
-    """Return the program's name without folder, suffix and version; all package runners are the same."""
+    """Return the program's name without folder, suffix and version; "installer" for every package runner."""
     if is_installer(server.argv):
         return "installer"
     name = server.command.replace("\\", "/").rsplit("/", 1)[-1].lower()
@@ -181,7 +183,7 @@ def _normalize_program(server: ServerConfig) -> str:
 
 
 def _identifying_arguments(server: ServerConfig) -> frozenset[str]:
-    """Return the arguments that are modules, packages or scripts; all positional ones if there are none."""
+    """Return the arguments that name a module, package or script; if there are none, all positional arguments."""
     plain = [word for word in server.args if not word.startswith("-")]
     named: set[str] = set()
     for word in (*plain, *_attached_option_values(server)):
@@ -193,7 +195,7 @@ def _identifying_arguments(server: ServerConfig) -> frozenset[str]:
 
 
 def _attached_option_values(server: ServerConfig) -> list[str]:
-    """Return names that are attached to their option: `--from=NAME`, `-mNAME`."""
+    """Return the package and module names that are attached to an option, as in `--from=NAME` or `-mNAME`."""
     values: list[str] = []
     is_python = _normalize_program(server).startswith(("py", "ipy"))
     for word in server.args:
@@ -206,6 +208,6 @@ def _attached_option_values(server: ServerConfig) -> list[str]:
 
 
 def _normalize_package(word: str) -> str:
-    """Return a package name without version and extras, normalized as installers do."""
+    """Return a package name in lower case with hyphens, without version and extras."""
     name = _SPECIFIER.split(_VERSION.sub("", word), maxsplit=1)[0].strip() or word
     return name.lower().replace("_", "-")

@@ -1,4 +1,4 @@
-"""Environment variables that decide which code a program loads, where it comes from, or whom the program trusts."""
+"""Environment variables that can change a program's code, package sources, connections or settings."""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -55,14 +55,14 @@ _HARMLESS_TEXT = """
 
 
 class _NamePatterns(Struct, frozen=True):
-    """Names in upper case: exact ones, prefixes and suffixes."""
+    """Patterns for upper-case variable names: exact names, prefixes and suffixes."""
 
     exact: frozenset[str]
     prefixes: tuple[str, ...]
     suffixes: tuple[str, ...]
 
     def matches(self, name: str) -> bool:
-        """Return whether a name in upper case matches."""
+        """Return whether an upper-case name matches any of the patterns."""
         return name in self.exact or name.startswith(self.prefixes) or name.endswith(self.suffixes)
 
 
@@ -80,9 +80,9 @@ _HARMLESS_PATTERNS = _parse_patterns(_HARMLESS_TEXT)
 
 
 def classify_variable(name: str) -> Risk | None:
-    """Return the risk of a variable, or None if it is not known to be risky.
+    """Return the kind of risk of an environment variable, or None if it is not known to be risky.
 
-    Case does not matter, nor `-` for `_`: `http_proxy` and `npm_config_registry` are read in both cases.
+    Case is ignored and `-` counts as `_`, since programs read `http_proxy` and `npm_config_registry` in both cases.
     """
     upper = name.strip().upper().replace("-", "_")
     if _HARMLESS_PATTERNS.matches(upper):
@@ -91,7 +91,7 @@ def classify_variable(name: str) -> Risk | None:
 
 
 def group_by_risk(names: Iterable[str]) -> dict[Risk, tuple[str, ...]]:
-    """Return the sorted risky names of *names* by risk; a risk without names is left out."""
+    """Group the risky names of *names* by kind of risk, sorted; kinds without names are omitted."""
     ordered = sorted(names)
     groups: dict[Risk, tuple[str, ...]] = {
         risk: tuple(name for name in ordered if classify_variable(name) == risk) for risk in _PATTERNS_BY_RISK

@@ -1,7 +1,7 @@
 """Rules about tool calls and their text form, such as `server/tool?path=under:/home/me/proj&n=<10`.
 
-Special characters are percent-encoded to be taken literally: `%2A` is a star in a tool's name, `%2E` a dot in an
-argument's, `%26` an ampersand in a value. Matching is in `host/consent/rule_matching.py`.
+Percent-encode a special character to use it literally: `%2A` for a star in a tool's name, `%2E` for a dot in an
+argument's name, `%26` for an ampersand in a value. Matching is in `host/consent/rule_matching.py`.
 """
 
 import json
@@ -34,10 +34,11 @@ SYNTAX_HINT = (
 
 
 class Condition(Struct, frozen=True):
-    """A condition on one argument. `argument` is its path: a name for each level of nested objects.
+    """A condition on one argument; `argument` is its path, with one name for each level of nested objects.
 
-    `values` has one value, or several for "in". Values of different types are never equal: `1`, `true` and `"1"` are
-    three values. "under" has a folder, absolute or below `~`; "re" has a pattern for the whole text.
+    `values` has one value, or several for the operator "in". Values of different types are never equal: `1`, `true` and
+    `"1"` all differ. The value of "under" is a folder, absolute or starting with `~`; that of "re" is a pattern that
+    must match the whole text.
     """
 
     argument: tuple[str, ...]
@@ -46,11 +47,11 @@ class Condition(Struct, frozen=True):
 
 
 class Rule(Struct, frozen=True, kw_only=True):
-    """A rule for the calls that meet all its conditions.
+    """A rule that applies to the tool calls that meet all its conditions.
 
-    `tool` is a pattern: empty for the whole server, `*` for any text, `exact_pattern(name)` for exactly one name.
-    `account` None means any; `expires` is in seconds since 1970, None for never. The text form has neither these nor
-    the scope.
+    `tool` is empty for all tools of the server, or a pattern in which `*` matches any text; `exact_pattern` makes one
+    for exactly one name. `account` is None for any account. `expires` is a Unix time in seconds, or None for never. The
+    text form omits account, scope and expiry.
     """
 
     server: str
@@ -61,17 +62,17 @@ class Rule(Struct, frozen=True, kw_only=True):
     expires: float | None = None
 
     def covers(self, server: str, tool: str) -> bool:
-        """Return whether the rule covers a tool of a server; names are compared exactly, including case."""
+        """Return whether the rule's server and tool pattern match; conditions are ignored and case matters."""
         return self.server == server and pattern_covers(self.tool, tool)
 
     @property
     def exact_tool(self) -> str | None:
-        """The only tool that the rule covers; None for a pattern or a whole server."""
+        """The name of the only tool that the rule covers; None if it has a pattern or covers the whole server."""
         return None if not self.tool or "*" in self.tool else decode_percent(self.tool)
 
 
 def pattern_covers(pattern: str, name: str) -> bool:
-    """Return whether a rule's pattern covers the name of a tool."""
+    """Return whether a tool's name matches a rule's pattern; an empty pattern matches every name."""
     if not pattern:
         return True
     first, *parts = [decode_percent(part) for part in pattern.split("*")]
@@ -90,21 +91,24 @@ def pattern_covers(pattern: str, name: str) -> bool:
 
 
 def exact_pattern(name: str) -> str:
-    """Return the pattern that covers only this name. Raises ValueError for an empty name."""
+    """Return a pattern that matches only the given tool name. Raises ValueError for an empty name."""
     if not name:
         raise ValueError("a tool's name cannot be empty")
     return _encode_percent(name, "%?*")
 
 
 def parse_rule(text: str) -> Rule:
-    """Parse a rule; its server's name ends at the first slash. Raises UsageError."""
+    """Parse a rule, taking the text before the first slash as the server's name.
+
+    Raises UsageError for invalid syntax.
+    """
     return parse_alternatives(text)[0]
 
 
 def parse_alternatives(text: str) -> tuple[Rule, ...]:
-    """Return every possible reading of a rule: one for each slash, since a server's name may have one.
+    """Return every possible reading of a rule: since a server's name may contain slashes, one for each slash.
 
-    Raises UsageError.
+    The first one is that of `parse_rule`. Raises UsageError for invalid syntax.
     """
     if len(text) > MAX_TEXT_LENGTH:
         raise UsageError(f"The rule is over {MAX_TEXT_LENGTH:,} characters.", SYNTAX_HINT)
@@ -126,7 +130,7 @@ def parse_alternatives(text: str) -> tuple[Rule, ...]:
 
 
 def format_rule(rule: Rule) -> str:
-    """Return the text form of a rule, which `parse_rule` reads; it lacks account, scope and expiry."""
+    """Return the text form of a rule for `parse_rule`; account, scope and expiry are omitted."""
     head = _encode_percent(rule.server, "%/?*") + (f"/{rule.tool}" if rule.tool else "")
     if not rule.conditions:
         return head
@@ -134,7 +138,7 @@ def format_rule(rule: Rule) -> str:
 
 
 def format_condition(condition: Condition) -> str:
-    """Return the text form of a condition."""
+    """Return the text form of a condition, such as `path=under:/home/me`."""
     name = ".".join(_encode_percent(part, "%.=&") for part in condition.argument)
     sign = next((sign for sign, test in _OPERATOR_PREFIXES if test == condition.operator), "")
     match condition.operator:
@@ -148,7 +152,7 @@ def format_condition(condition: Condition) -> str:
 
 
 def decode_percent(text: str) -> str:
-    """Decode the percent codes of a checked text."""
+    """Decode percent-encoded text. Raises UnicodeDecodeError if the result is not UTF-8."""
     raw = re.sub(rb"%([0-9A-Fa-f]{2})", lambda match: bytes([int(match[1], 16)]), text.encode("utf-8", "surrogatepass"))
     return raw.decode("utf-8", "surrogatepass")
 
@@ -196,7 +200,7 @@ def _parse_condition(rule: str, text: str) -> Condition:
 
 
 def _parse_value(rule: str, operator: Operator, plain: str) -> Value:
-    """Return the value that an argument is compared with; a folder and a pattern are always text."""
+    """Parse the value of a condition as its operator requires: a literal, a folder, a pattern or a number."""
     match operator:
         case "is" | "in":
             return _parse_literal(rule, plain)
@@ -216,7 +220,7 @@ def _parse_value(rule: str, operator: Operator, plain: str) -> Value:
 
 
 def _parse_literal(rule: str, text: str) -> Value:
-    """Parse `true`, `false`, a number or a JSON string; any other text stands for itself."""
+    """Parse `true`, `false`, a number or a JSON string; return any other text unchanged."""
     if text in ("true", "false"):
         return text == "true"
     if _NUMBER.fullmatch(text):

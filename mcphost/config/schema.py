@@ -1,4 +1,4 @@
-"""The configuration as frozen values, with the types and bounds that files are checked against."""
+"""The configuration as immutable structs whose types and bounds are used to validate files."""
 
 from typing import Annotated, Any, Literal, cast, get_args
 
@@ -14,13 +14,13 @@ __all__ = ["InvalidValue", "Meta", "convert_value", "settable_fields"]
 
 
 class InvalidValue(Exception):
-    """A value does not have its type; the message continues a sentence that begins with the setting's name."""
+    """A value that does not fit its type; the message is a predicate such as "is text, not a number"."""
 
 
 def convert_value(value: Any, kind: Any) -> Any:
-    """Return *value* as *kind*, a type that may carry `Meta` with bounds. Raises InvalidValue.
+    """Validate *value* against the type *kind*, whose `Meta` may set bounds, and return it. Raises InvalidValue.
 
-    Nothing is coerced, apart from an integer to a float.
+    Values are not coerced, except lists to tuples and integers to floats.
     """
     try:
         return msgspec.convert(value, kind)
@@ -29,7 +29,7 @@ def convert_value(value: Any, kind: Any) -> Any:
 
 
 def settable_fields(kind: type[msgspec.Struct]) -> dict[str, msgspec.structs.FieldInfo]:
-    """Return the fields of a struct by the key under which a file has them."""
+    """Return the fields of a struct by their key in configuration files."""
     return {field.encode_name: field for field in msgspec.structs.fields(kind)}
 
 
@@ -81,9 +81,9 @@ SecretStore = Literal["", "keyring", "file", "encrypted", "session"]
 
 
 class OAuthConfig(Struct, frozen=True, kw_only=True):
-    """Settings of the sign-in to a server; empty values are discovered.
+    """OAuth settings of a server; empty ones are discovered or have a default.
 
-    `client_secret`, `key`, `assertion` and `idp_token` may have references, as a server's `env` and `headers` do.
+    `client_secret`, `key`, `assertion` and `idp_token` may contain references such as `${keyring:NAME}`.
     """
 
     client_id: str = ""
@@ -120,10 +120,10 @@ class OAuthConfig(Struct, frozen=True, kw_only=True):
 
 
 class ServerConfig(Struct, frozen=True, kw_only=True):
-    """One server: `command` is set for stdio, `url` for HTTP, and never both.
+    """Configuration of one server: either `command` is set (stdio) or `url` (HTTP).
 
-    Values of `env` and `headers` may have `${env:NAME}` and `${keyring:NAME}`, which are expanded when connecting.
-    `revision` allows only one protocol revision; `era` is then its era or "auto".
+    Values of `env` and `headers` may contain `${env:NAME}` and `${keyring:NAME}`, which are expanded when connecting.
+    If `revision` is set, only this protocol revision is used; `era` is then the revision's era or "auto".
     """
 
     name: str
@@ -175,12 +175,12 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
 
     @property
     def is_stdio(self) -> bool:
-        """Whether the server is a child process."""
+        """Whether the server is a child process that uses the stdio transport."""
         return bool(self.command)
 
     @property
     def argv(self) -> tuple[str, ...]:
-        """The exact command, as shown for approval."""
+        """The command and its arguments, unexpanded."""
         return (self.command, *self.args)
 
 
@@ -197,7 +197,7 @@ class ModelConfig(Struct, frozen=True, kw_only=True):
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """Limits in seconds, and counts."""
+    """Time limits in seconds, and limits on the number of rounds, parallel calls and tools."""
 
     request_timeout: _Seconds = 60
     request_timeout_max: _Seconds = 600
@@ -220,10 +220,10 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 
 class RootConfig(Struct, frozen=True):
-    """A folder that may be shared with servers if the user agrees; `name` may be empty.
+    """A folder to share with servers if the user agrees; `name` may be empty.
 
-    `source` is "started" for the folder mcphost was started in, and "added" for folders that the user added on the
-    screen or the pipe. `file` is the file that has the folder, unless it is the user's config.toml.
+    `source` is "started" for the folder mcphost was started in, and "added" for one that the user added while mcphost
+    runs. `file` is the configuration file that lists the folder, or "" for the user's config.toml.
     """
 
     path: str
@@ -233,7 +233,10 @@ class RootConfig(Struct, frozen=True):
 
 
 class SamplingLimits(Struct, frozen=True, kw_only=True):
-    """Limits of one server's sampling requests and their input and output tokens; a session is one run of mcphost."""
+    """Limits on one server's sampling requests and their tokens (input and output).
+
+    A session is one run of mcphost.
+    """
 
     requests_per_minute: _Count = 30
     requests_per_session: _Count = 500
@@ -244,7 +247,7 @@ class SamplingLimits(Struct, frozen=True, kw_only=True):
 
 
 class SamplingConfig(Struct, frozen=True, kw_only=True):
-    """Settings of sampling. `models` may answer in addition to the selected model, the most capable first."""
+    """Sampling settings; `models` may be used besides the selected model and are ordered from the most capable."""
 
     limits: SamplingLimits = SamplingLimits()
     models: tuple[ModelConfig, ...] = ()

@@ -1,4 +1,4 @@
-"""Secrets in a server's entry: references to expand, plaintext ones to mask or to move to the keyring."""
+"""Secrets in a server's entry: expanding references, masking plaintext secrets and moving them to the keyring."""
 
 import hashlib
 import json
@@ -23,7 +23,10 @@ _WHITESPACE = re.compile(r"\s*")
 
 
 class PlaintextSecret(Struct, frozen=True):
-    """A plaintext secret; `keys` is its path in the server's entry, `secret` the secret part of `value`."""
+    """A plaintext secret in a server's entry.
+
+    `keys` is the path of the value in the entry, `value` the whole value, and `secret` its secret part.
+    """
 
     keys: tuple[str, ...]
     value: str
@@ -37,12 +40,12 @@ class PlaintextSecret(Struct, frozen=True):
 
     @property
     def location(self) -> str:
-        """The path of the value, with dots."""
+        """The path of the value, joined with dots, such as `env.API_KEY`."""
         return ".".join(self.keys)
 
 
 def find_plaintext_secrets(server: ServerConfig) -> tuple[PlaintextSecret, ...]:
-    """Return the plaintext secrets in the entry of a server."""
+    """Find the probable plaintext secrets in a server's environment, headers and sign-in settings."""
     pairs = [(("env", name), value) for name, value in server.env.items()]
     pairs += [(("headers", name), value) for name, value in server.headers.items()]
     secrets = [_make_secret(keys, value) for keys, value in pairs if is_probable_secret(keys[1], value)]
@@ -53,13 +56,13 @@ def find_plaintext_secrets(server: ServerConfig) -> tuple[PlaintextSecret, ...]:
 
 
 def keyring_entry_name(server: str, plaintext: PlaintextSecret) -> str:
-    """Return the preferred name of the keyring entry for a secret."""
+    """Suggest a name for the keyring entry of a secret, made from the server's name and the key."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{server}-{plaintext.keys[-1]}").strip("-").lower()[:80]
     return plain if plain and not plain.startswith("sign-in") else f"server-{plain}"
 
 
 def replace_in_config(server: ServerConfig, plaintext: PlaintextSecret, name: str) -> ServerConfig:
-    """Return the server with `${keyring:NAME}` in place of a secret."""
+    """Return a copy of the server in which `${keyring:NAME}` replaces the plaintext secret."""
     new = f"{plaintext.prefix}${{keyring:{name}}}"
     match plaintext.keys:
         case ("env", key):
@@ -73,9 +76,9 @@ def replace_in_config(server: ServerConfig, plaintext: PlaintextSecret, name: st
 
 
 def replace_in_text(text: str, file: str, server: str, plaintext: PlaintextSecret, name: str) -> str:
-    """Return the file's text with `${keyring:NAME}` in place of a secret and no other change.
+    """Return the text of a configuration file in which `${keyring:NAME}` replaces one secret and nothing else changes.
 
-    Raises ConfigError if the file no longer has the secret, or if another value would change.
+    Raises ConfigError if the file no longer contains the secret, or if the edit would change another value.
     """
     before = parse_json(text, file)
     root = next((key for key in ("mcpServers", "servers") if key in before), "")
@@ -111,7 +114,10 @@ def _find_value(plain: str, path: tuple[str, ...]) -> tuple[int, int]:
 
 
 def _find_member(decoder: json.JSONDecoder, plain: str, at: int, key: str) -> int:
-    """Return where the value of the first *key* begins, in the object that begins at *at*."""
+    """Return the position of the value of the first member *key*, in the object that starts at *at*.
+
+    Raises ConfigError if there is no such member.
+    """
     at = _skip_whitespace(plain, at + 1)
     while plain[at] == '"':
         name, at = decoder.raw_decode(plain, at)
@@ -145,11 +151,11 @@ _FULL_COST_VALUES = 16
 
 @lru_cache(1_024)
 def mask_secrets(name: str, value: str, *, is_foreign: bool = False) -> str:
-    """Return *value* with `[hidden]` for each probable secret; references are kept.
+    """Return *value* with `[hidden]` in place of each probable secret; references stay visible.
 
-    A variable that decides which code is loaded is never hidden; one that decides where packages come from or
-    connections go is hidden only where it matches the pattern of a secret. With *is_foreign*, for a program's
-    environment that the user did not write, a value that may be code is shown.
+    A variable that decides which code or settings are loaded is never masked. In one that decides where packages come
+    from or connections go, text is masked only if its name or its pattern marks it as a secret. *is_foreign* is for an
+    environment that the user did not write: a value that may be code is then shown, except for credentials in URLs.
     """
     risk = classify_variable(name)
     # Every second part is a reference; the others are literal text.
@@ -166,17 +172,17 @@ def mask_secrets(name: str, value: str, *, is_foreign: bool = False) -> str:
 
 
 def _can_be_code(literal: str) -> bool:
-    """Return whether a text has characters that commands, scripts and paths have, but secrets hardly ever."""
+    """Return whether a text has characters that are common in commands and paths, but rare in secrets."""
     scheme = _AUTH_SCHEME.match(literal)
     word = literal[scheme.end() if scheme else 0 :]
     return any(char in _CODE_CHARACTERS or char.isspace() for char in word)
 
 
 def fingerprint(name: str, value: str, hidden_count: int = 1) -> str:
-    """Return a digest (64 hex digits) of a hidden value.
+    """Return a slow digest (PBKDF2, 64 hex digits) of a masked value.
 
-    *hidden_count* is the number of hidden values in the entry: with many, each gets fewer iterations, so that an
-    entry with thousands of them does not block the program.
+    *hidden_count* is the number of masked values in the entry. From 17 values on, each gets fewer iterations, so that
+    an entry with thousands of them does not block the program.
     """
     return _derive_fingerprint(
         name, value, max(1, _PBKDF2_ITERATIONS * _FULL_COST_VALUES // max(_FULL_COST_VALUES, hidden_count))
@@ -190,7 +196,7 @@ def _derive_fingerprint(name: str, value: str, iterations: int) -> str:
 
 
 def _is_no_secret(name: str, literal: str) -> bool:
-    """Return whether a value under a secret-like name is harmless: a boolean, a number of tokens, a path or a URL."""
+    """Return whether a value is harmless despite a secret-like name: a boolean, a token count, a path or a URL."""
     text = literal.strip()
     if text.lower() in {"", "true", "false", "none", "enabled", "disabled", "0", "1"}:
         return True
@@ -206,7 +212,7 @@ def _hide_secret(literal: str) -> str:
 
 
 def _hide_patterns(literal: str, *, hide_random_words: bool) -> str:
-    """Hide what matches the pattern of a secret and, with *hide_random_words*, random-looking words."""
+    """Mask text that matches a known pattern of secrets and, with *hide_random_words*, random-looking words."""
     known = redact_patterns(literal) if len(literal) < 1_000_000 else HIDDEN
     if known != literal:
         known = known.replace(PLACEHOLDER, HIDDEN)
@@ -237,9 +243,10 @@ Lookup = Callable[[str], str | None]
 
 
 def expand_references(text: str, where: str, environ: Mapping[str, str], keyring: Lookup) -> str:
-    """Return *text* with its references expanded, once; *where* names the setting in messages.
+    """Replace each `${env:NAME}` and `${keyring:NAME}` in *text* by its value; values are not expanded again.
 
-    Secrets that are filled in are registered for redaction. Raises ConfigError for a missing variable or entry.
+    *where* names the setting in messages. Secret values are registered for redaction. Raises ConfigError if a variable
+    or keyring entry is missing.
     """
 
     def look_up(match: re.Match[str]) -> str:
@@ -270,7 +277,10 @@ def expand_references(text: str, where: str, environ: Mapping[str, str], keyring
 def expand_server(
     server: ServerConfig, environ: Mapping[str, str], keyring: Lookup
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return environment and headers of a server, expanded. Raises ConfigError for a missing value."""
+    """Return a server's environment and its headers with references expanded; secrets are registered for redaction.
+
+    Raises ConfigError if a variable or keyring entry is missing, or if a header's value has a line break.
+    """
     at = f'{server.file}: server "{server.name}"' if server.file else f'server "{server.name}"'
     env = {name: expand_references(text, f'{at}: "env.{name}"', environ, keyring) for name, text in server.env.items()}
     headers = {
@@ -289,7 +299,10 @@ def expand_server(
 
 
 def expand_oauth(server: ServerConfig, environ: Mapping[str, str], keyring: Lookup) -> OAuthConfig:
-    """Return a server's sign-in settings with expanded secrets, registered for redaction. Raises ConfigError."""
+    """Return a server's sign-in settings with references expanded; secrets are registered for redaction.
+
+    Raises ConfigError if a variable or keyring entry is missing.
+    """
     at = f'{server.file}: server "{server.name}"' if server.file else f'server "{server.name}"'
     expanded: dict[str, str] = {}
     for field in SECRET_FIELDS:
@@ -301,9 +314,9 @@ def expand_oauth(server: ServerConfig, environ: Mapping[str, str], keyring: Look
 
 
 def list_references(server: ServerConfig) -> tuple[tuple[str, str], ...]:
-    """Return the references of a server's entry with their destinations, such as ("header X", "${env:TOKEN}").
+    """List a server's references with the setting that has them, such as ("header X", "${env:TOKEN}").
 
-    If the sign-in gets secrets, the configured addresses that they are sent to are included.
+    If sign-in settings have references, the configured addresses that receive these secrets are listed too.
     """
     texts = [(f"environment {name}", text) for name, text in sorted(server.env.items())]
     texts += [(f"header {name}", text) for name, text in sorted(server.headers.items())]

@@ -1,4 +1,4 @@
-"""The settings of `config.toml`, shared folders included, and their overrides by flags and environment variables."""
+"""Parsing of `config.toml`, including shared folders, and overrides by flags and environment variables."""
 
 import os
 import tomllib
@@ -34,10 +34,10 @@ WORKSPACE_FOLDER = "${workspaceFolder}"
 
 
 def parse_roots(entries: Any, file: str, source: Source, on_problem: Callable[[str], None]) -> tuple[RootConfig, ...]:
-    """Parse `["~/project", {path = "~/other", name = "other"}]`; an invalid entry is reported and left out.
+    """Parse `["~/project", {path = "~/other", name = "other"}]`; an invalid entry is reported and skipped.
 
-    The user's paths are absolute, begin with `~` or are `${workspaceFolder}`; those in other files may be relative to
-    the file.
+    In the user's file, paths must be absolute, begin with `~` or be `${workspaceFolder}`. In other files, they may also
+    be relative to the file's folder.
     """
     roots: list[RootConfig] = []
     listed: list[Any] = cast("list[Any]", entries) if isinstance(entries, list) else [entries]
@@ -82,7 +82,7 @@ _MAX_UNKNOWN_KEYS_SHOWN = 20
 
 
 class Overrides(Struct, frozen=True, kw_only=True):
-    """Values of flags; empty and None leave the file's values."""
+    """Values of command-line flags; an empty string or None means that the flag was not given."""
 
     model: str = ""
     api_base: str = ""
@@ -97,7 +97,7 @@ class _SecretsTable(Struct, frozen=True):
 
 
 def _check_size(text: str, file: str) -> None:
-    """Refuse a text that would take long to parse. Raises ConfigError."""
+    """Raise ConfigError if a text would take too long to parse."""
     if sum(map(text.count, _COUNTED_CHARACTERS)) > _MAX_COUNTED_CHARACTERS:
         raise ConfigError(
             f"{file}: more than {_MAX_COUNTED_CHARACTERS:,} keys, values, lines and escapes.", "Is it the right file?"
@@ -109,14 +109,15 @@ def _check_size(text: str, file: str) -> None:
 
 
 def _possible_keys(line: str) -> list[str]:
-    """Return the possible keys of a line: the parts before equals signs, or a table's header."""
+    """Return the parts of a line that may be TOML keys: a table header, or the text before each equals sign."""
     return [line] if line.lstrip().startswith("[") else line.split("=")[:-1]
 
 
 def parse_settings(text: str, file: str, on_problem: ProblemCallback) -> HostConfig:
-    """Return the settings of a config.toml; a wrong value is reported and its default used.
+    """Parse a config.toml; a wrong value is reported to *on_problem* and replaced by its default.
 
-    Raises ConfigError for invalid TOML, with line and column, and for an invalid never-list.
+    Raises ConfigError if the text is not valid TOML (with the parser's reason), is too large or has an invalid
+    never-list.
     """
     _check_size(text, file)
     try:
@@ -143,7 +144,10 @@ def parse_settings(text: str, file: str, on_problem: ProblemCallback) -> HostCon
 
 
 def apply_overrides(config: HostConfig, overrides: Overrides, environ: Mapping[str, str]) -> HostConfig:
-    """Return *config* with flags applied over the environment; a timeout limits every request."""
+    """Return *config* with the values of flags and environment variables applied; flags take precedence.
+
+    A timeout given as a flag limits every request and replaces the timeouts of single servers.
+    """
     name = overrides.model or environ.get("MCPHOST_MODEL", "")
     model = config.model
     if name and name != model.name:
@@ -181,7 +185,7 @@ def _parse_limits(table: "_Table") -> Limits:
 
 
 def _parse_sampling(table: "_Table") -> SamplingConfig:
-    """Return the limits and `models = ["anthropic/claude-haiku-4-5", {name = "openai/x", api_base = "…"}]`."""
+    """Parse the sampling limits and `models = ["anthropic/claude-haiku-4-5", {name = "openai/x", api_base = "…"}]`."""
     keys = tuple(settable_fields(SamplingLimits))
     table.report_unknown((*keys, "models"))
     entries = table.values.get("models", [])
@@ -206,9 +210,9 @@ def _parse_sampling(table: "_Table") -> SamplingConfig:
 
 
 def _parse_never_rules(table: "_Table") -> tuple[Rule, ...]:
-    """Return the rules of `never = ["fs/delete*", "git/push?force=true"]`: calls that nothing allows.
+    """Parse `never = ["fs/delete*", "git/push?force=true"]`, the calls that are always refused.
 
-    An invalid rule raises ConfigError: going on without it would allow what the user meant to forbid.
+    Raises ConfigError for an invalid rule: skipping it would allow a call that the user meant to forbid.
     """
     table.report_unknown(("never",))
     try:
@@ -223,13 +227,13 @@ def _parse_never_rules(table: "_Table") -> tuple[Rule, ...]:
 
 
 class _Table:
-    """A TOML table; *prefix* is its name with a dot, for messages."""
+    """A TOML table; `prefix` is its name followed by a dot, for messages, or "" for the document."""
 
     def __init__(self, values: Mapping[str, Any], file: str, prefix: str, on_problem: ProblemCallback) -> None:
         self.values, self.file, self.prefix, self.on_problem = values, file, prefix, on_problem
 
     def get_table(self, key: str) -> "_Table":
-        """Return the table with this key, or an empty one."""
+        """Return the subtable *key*; if it is missing or not a table, return an empty one."""
         value = self.values.get(key, {})
         if not isinstance(value, dict):
             if not (key == "model" and isinstance(value, str)):
@@ -238,13 +242,13 @@ class _Table:
         return _Table(cast("dict[str, Any]", value), self.file, f"{self.prefix}{key}.", self.on_problem)
 
     def read(self, kind: type[S]) -> S:
-        """Return the whole table as *kind* and report unknown keys; invalid values become defaults."""
+        """Convert the whole table to *kind*; report unknown keys, and report and replace invalid values by defaults."""
         keys = tuple(settable_fields(kind))
         self.report_unknown(keys)
         return kind(**self.read_values(kind, keys))
 
     def read_values(self, kind: type[Struct], keys: Iterable[str]) -> dict[str, Any]:
-        """Return the valid values of *keys*, which are fields of *kind*; report the others."""
+        """Return the valid values of *keys*, which are fields of *kind*; report invalid ones and omit them."""
         fields = settable_fields(kind)
         values: dict[str, Any] = {}
         for key in keys:
@@ -261,7 +265,7 @@ class _Table:
         self.on_problem(f'{self.file}: "{self.prefix}{key}" {what}')
 
     def report_unknown(self, known: Collection[str]) -> None:
-        """Report keys that have no meaning; most often they are misspelt."""
+        """Report keys that are not in *known*, with the closest known key if there is one."""
         unknown = [key for key in self.values if key not in known]
         for key in unknown[:_MAX_UNKNOWN_KEYS_SHOWN]:
             from difflib import get_close_matches
