@@ -1,4 +1,4 @@
-"""Rendering of the arguments of a call: complete, with hidden and ambiguous characters marked."""
+"""Rendering of a call's arguments, with hidden and ambiguous characters marked and truncated text counted."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
@@ -30,11 +30,11 @@ ORIGINAL_STYLES = ("$faint", "$faint")
 
 
 class CallView(NamedTuple):
-    """Rendered arguments.
+    """Arguments of a call, rendered for display.
 
-    `pairs` are the names and values to draw. `languages` maps the index of each multiline text to its language, empty
-    for plain text. `styles` maps the index of each edited pair to the styles of its name and value. `changes`
-    summarizes the edits.
+    `pairs` are the names and values to show. `languages` maps the index of a pair with a multiline text to the language
+    for highlighting, empty for plain text. `styles` maps the index of an edited pair to the styles of its name and
+    value. `changes` summarizes the edits, such as "1 changed". `omitted_characters` counts the truncated characters.
     """
 
     pairs: list[tuple[str, str]]
@@ -46,14 +46,15 @@ class CallView(NamedTuple):
 
 
 def is_same_json(one: Any, other: Any) -> bool:
-    """Return whether two values are equal as JSON: true differs from 1, and member order is ignored."""
+    """Return whether two values are the same JSON; unlike in Python, true differs from 1. Member order is ignored."""
     return one is other or (one == other and arguments_digest({"": one}) == arguments_digest({"": other}))
 
 
 def render_call(arguments: dict[str, Any], original: dict[str, Any] | None = None) -> CallView:
-    """Return clean names and values, each edited one followed by what the model asked for.
+    """Render the arguments of a call as sanitized names and values, truncated to fit the dialog.
 
-    Omitted text is marked in place and counted.
+    If *original* has the arguments that the model asked for, each edited argument is followed by its original value.
+    Truncated text is marked in place and counted in `omitted_characters`.
     """
     original = arguments if original is None else original
     pairs: list[tuple[str, str]] = []
@@ -102,14 +103,14 @@ def render_call(arguments: dict[str, Any], original: dict[str, Any] | None = Non
 
 
 def has_hidden_characters(text: str) -> bool:
-    """Return whether the text has hidden or ambiguous characters; a tab in a multiline text is visible."""
+    """Return whether a text has hidden or ambiguous characters; a tab counts only in a single-line text."""
     return not (is_clean(text.replace("\r\n", "\n")) and has_only_plain_spaces(text)) or (
         "\t" in text and "\n" not in text
     )
 
 
 def _detect_file_language(arguments: dict[str, Any]) -> str:
-    """Return the language of the file that the arguments name; empty if they name none or several."""
+    """Detect the language of the file that the arguments name by path; empty unless it is unambiguous."""
     named = {detect_language(value) for name, value in arguments.items()
              if isinstance(value, str) and not _is_multiline(value) and looks_like_path(name, value)}  # fmt: skip
     return named.pop() if len(named) == 1 else ""
@@ -120,7 +121,7 @@ def _is_multiline(value: Any) -> bool:
 
 
 def split_argument(name: str, value: Any) -> list[tuple[str, Any]]:
-    """Return the argument whole, or split into its leaves with their paths if a leaf is a multiline text."""
+    """Split an argument that contains multiline texts into (path, value) pairs of its leaves; keep others whole."""
     if not isinstance(value, dict | list) or not any(map(_is_multiline, _iter_texts(cast("Any", value)))):
         return [(name, value)]
     leaves: list[tuple[str, Any]] = []
@@ -156,10 +157,10 @@ def _render_original(value: Any) -> str:
 
 
 def render_value(value: Any) -> str:
-    """Return a text as it is and other values as JSON; an ambiguous text is quoted.
+    """Return a text unchanged and any other value as JSON; a text that could be mistaken for JSON is quoted.
 
-    A multiline text keeps its lines, with marks for tabs, trailing spaces and a missing final line end. Unusual spaces
-    are marked.
+    A multiline text keeps its lines; tabs, trailing spaces and a missing final line break are marked, as are unusual
+    spaces.
     """
     return mark_unusual_spaces(_render_plain_value(value))
 
@@ -177,7 +178,7 @@ def _render_plain_value(value: Any) -> str:
 
 
 def _looks_like_json(text: str) -> bool:
-    """Return whether the text looks like a JSON value; in brackets it need not be valid."""
+    """Return whether a text could be mistaken for JSON: it is valid JSON, or is enclosed in brackets."""
     beginning, end = text.lstrip()[:1], text.rstrip()[-1:]
     if (beginning, end) in _BRACKETS:
         return True
@@ -191,12 +192,12 @@ def _looks_like_json(text: str) -> bool:
 
 
 def _kind_suffix(value: Any) -> str:
-    """Return " (text)" for a multiline text that looks like JSON: quoting it would hide its lines; else ""."""
+    """Return " (text)" for a multiline text that looks like JSON, else "". Quoting the text would hide its lines."""
     return " (text)" if _is_multiline(value) and _looks_like_json(value) else ""
 
 
 def argument_sections(arguments: dict[str, Any]) -> tuple[Section, ...]:
-    """Return every argument in full for the full-screen viewer, which sanitizes them."""
+    """Return all arguments untruncated as sections for the full-screen viewer, which sanitizes them."""
     count = len(arguments)
     return tuple(
         Section(f"── argument {number} of {count}: {part}{_kind_suffix(inner)}", render_value(inner))
@@ -206,7 +207,7 @@ def argument_sections(arguments: dict[str, Any]) -> tuple[Section, ...]:
 
 
 def summarize_arguments(arguments: dict[str, Any], limit: int) -> str:
-    """Return the start of the arguments on one line, which the caller cuts to `limit` characters."""
+    """Summarize the arguments on one line; the caller must truncate it to *limit* characters."""
     words: list[str] = []
     used = 0
     for name, value in arguments.items():
@@ -219,7 +220,7 @@ def summarize_arguments(arguments: dict[str, Any], limit: int) -> str:
 
 
 def _iter_texts(value: Any) -> Iterator[str]:
-    """Yield all texts in a value, including member names."""
+    """Yield every string in a JSON value, including the names of members."""
     waiting = [value]
     while waiting:
         one = waiting.pop()
@@ -233,7 +234,7 @@ def _iter_texts(value: Any) -> Iterator[str]:
 
 
 def describe_annotations(annotations: ToolAnnotations) -> str:
-    """Return the server's annotations of a tool in words; empty if there are none."""
+    """Describe the annotations that a server declares for a tool, such as "only reads"; empty if it declares none."""
     words: list[str] = []
     if annotations.read_only_hint is not None:
         words.append("only reads" if annotations.read_only_hint else "writes data")

@@ -1,4 +1,4 @@
-"""Base class of dialogs: shows who asks and why, focuses the refusing button, and refuses on escape."""
+"""Base class of dialogs, which show a request and its reason, focus the refusing button and refuse on Escape."""
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -24,12 +24,12 @@ from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
 
 
 class FlowLayout(Layout):
-    """Layout of widgets side by side, each at its own width, in as many rows as needed."""
+    """Layout that places widgets side by side at their own widths and wraps them into rows."""
 
     name = "flow"
 
     def arrange(self, parent: Widget, children: list[Widget], size: Size, greedy: bool = True) -> ArrangeResult:
-        """Place the children in rows. Of their margins only the right one is used."""
+        """Place the children in rows; only their right margins are applied."""
         placements: list[WidgetPlacement] = []
         viewport = cast("Any", parent).app.viewport_size
         x = y = tallest = 0
@@ -48,7 +48,7 @@ class FlowLayout(Layout):
 
 
 class WrappingRow(Widget):
-    """Container whose children wrap into rows instead of being cut off."""
+    """Container whose children wrap into further rows if they do not fit the width."""
 
     DEFAULT_CSS = """
     WrappingRow { height: auto; width: 1fr; }
@@ -57,12 +57,12 @@ class WrappingRow(Widget):
 
     @property
     def layout(self) -> Layout:
-        """Return the layout, which style sheets cannot name because it is not one of Textual's own."""
+        """The flow layout; style sheets cannot select it, because it is not one of Textual's own."""
         return self._flow
 
 
 def wrap_key_hints(key_hints: str, width: int) -> list[str]:
-    """Wrap key hints into rows, never between a key and its label."""
+    """Wrap key hints, separated by " · ", to *width* cells without separating a key from its label."""
     rows: list[str] = []
     for word in key_hints.split(" · "):
         if rows and len(rows[-1]) + len(word) + 3 <= width:
@@ -81,7 +81,7 @@ _SHORT_HEIGHT = 30
 
 
 class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
-    """A dialog for one question. It ends only by `dismiss(answer)`; clicking outside does nothing."""
+    """A modal dialog for one question. Only `dismiss(answer)` closes it; a click outside of it does nothing."""
 
     CSS_PATH = None
     DEFAULT_CSS = """
@@ -151,19 +151,19 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
 
     @property
     def is_guarded(self) -> bool:
-        """Whether keys and clicks are still ignored because the question has just appeared."""
+        """Whether keys and clicks are ignored because the question has only just appeared."""
         return self.guard.is_new()
 
     @property
     def is_field_focused(self) -> bool:
-        """Whether a field has the focus, so that keys are text."""
+        """Whether an input field has the focus, so that letter keys enter text instead of running actions."""
         focused = self.focused
         if focused is None or isinstance(focused, Input | TextArea):
             return focused is not None
         return any(isinstance(node, Form) for node in focused.ancestors)
 
     def enter(self) -> None:
-        """Give the dialog the focus deliberately, so that its keys work from now on."""
+        """Activate the keys of the dialog after the user has moved to it deliberately, such as with F8."""
         self.guard.is_entered = True
         if self.is_mounted:
             self.show_key_hints(self.key_line)
@@ -171,24 +171,24 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             self.update_key_hint_opacity()
 
     def has_binding(self, key: str) -> bool:
-        """Return whether the dialog binds the key."""
+        """Return whether the dialog has a binding for the key."""
         return key in self._bindings.key_to_bindings
 
     def contains_point(self, x: int, y: int) -> bool:
-        """Return whether the point of the screen is inside the frame."""
+        """Return whether the cell at column *x* and row *y* of the screen is inside the dialog's frame."""
         return any(box.region.contains(x, y) for box in self.query("#box"))
 
     def card_texts(self) -> tuple[str, tuple[str, ...], str]:
-        """Return what the card of the minimized question shows: title, lines, and its place in the queue."""
+        """Return the title, the lines and the queue position for the card that replaces the minimized dialog."""
         place, total = self._queue_position
         lines = (clean_line(self.preview(), 400), clean_line(self.question.why, 400))
         return clean_line(self.headline(), 400), lines, f"{place} of {total} waiting" if total > 1 else ""
 
     async def process_key(self, key: str) -> bool:
-        """Run the action of a key that can act at once; return whether it was one.
+        """Run the action of a key before the next key is delivered; return False if the key has no such action.
 
-        In a form it is a key that leaves a field, and on the buttons and the text every key: each acts before the next
-        one is delivered, so that text typed right after it goes to the input that it opens or moves to.
+        This covers every key while the buttons or the body have the focus and, in a form, keys that leave a field. Text
+        typed right after such a key then goes to the input that the key opens or moves to.
         """
         focused, app = self.focused, cast("Any", self).app
         for node in focused.ancestors if focused is not None else ():
@@ -204,11 +204,11 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     # -- overridden by each dialog
 
     def headline(self) -> str:
-        """Return the title, which says who wants what. It is sanitized when it is drawn."""
+        """Return the title, which names the requester and the request; the caller sanitizes it."""
         raise NotImplementedError
 
     def preview(self) -> str:
-        """Return the subject of the question in one line, for its card."""
+        """Return one line that summarizes the question on the card of the minimized dialog."""
         return ""
 
     def body(self) -> Sequence[Content | Widget]:
@@ -216,9 +216,10 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         raise NotImplementedError
 
     def last_required_row(self) -> int:
-        """Return the row of the body that must have been shown before approval.
+        """Return the row up to which the user must scroll the body before approving.
 
-        It is the last row of the widget with the id `sent`, which text of the server may follow; without one, the last.
+        It is the last row of the widget with the id `sent`, if there is one, because text of the server may follow it;
+        otherwise it is the last row of the body.
         """
         sent = self.query("#sent")
         if sent and sent.first().virtual_region.height:  # 0 until it is laid out
@@ -226,32 +227,32 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         return self.query_one("#body").virtual_size.height
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the action of an open input, whose key is text there."""
+        """Disable the actions that open an input while one is open, because their keys then enter text."""
         if action in self.INPUT_ACTIONS and self.query("#extra.shown"):
             return False
         return super().check_action(action, parameters)
 
     def disabled_reason(self, button_id: str) -> str:
-        """Return why this button is disabled, as a phrase; empty if it is not."""
+        """Return a phrase that explains why a button is disabled; empty if it is enabled."""
         return self._unread_message() if button_id in self.APPROVING and not self.is_read else ""
 
     def key_hints(self) -> str:
-        """Return the keys that work while no input is open."""
+        """Return the key hints for when no input is open."""
         return self.KEYS
 
     def compose_extra(self) -> ComposeResult:
-        """Yield the inputs that open on request."""
+        """Yield the inputs that are hidden until an action opens them."""
         yield from ()
 
     def open_extra(self, first: str, key_hints: str) -> None:
-        """Show the inputs and focus the one with the id `first`; `key_hints` are its keys."""
+        """Show the hidden inputs, focus the one with the id *first*, and show *key_hints*."""
         self.query_one("#extra").add_class("shown")
         self.set_focus(self.query_one(f"#{first}"))
         self.show_key_hints(key_hints)
         self.call_after_refresh(self.fit)
 
     def close_extra(self) -> bool:
-        """Close the inputs and clear passwords; return False if no input was open."""
+        """Hide the inputs and clear passwords; return False if no input was open."""
         extra = self.query_one("#extra")
         if not extra.has_class("shown"):
             return False
@@ -268,7 +269,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     # -- the frame
 
     def compose(self) -> ComposeResult:
-        """Create the widgets."""
+        """Create the frame with the reason, the body, the hidden inputs, the buttons and the key hints."""
         with Vertical(id="box") as box:
             box.border_title = ""
             yield Static(self._requester_text(), id="why", markup=False)
@@ -283,7 +284,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             yield Static(self.KEYS, id="keys", markup=False)
 
     def _requester_text(self) -> str:
-        """Return the whole title if it was truncated above, the reason for the request, and the account."""
+        """Return the reason for the request and the account, below the full title if the frame truncates it."""
         title = clean_line(self.headline(), 400)
         whole = title if self.REPEAT_LONG_TITLE and Content(title).cell_length > self._width - 2 else ""
         account = clean_line(self.question.account, 100) if self.SHOW_ACCOUNT else ""
@@ -295,7 +296,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             yield Static(piece, markup=False) if isinstance(piece, Content) else piece
 
     async def show_body(self) -> None:
-        """Show a new body; the user must scroll to its end again before approving. Restart the input guard."""
+        """Replace the body and restart the input guard; the user must scroll to the end again before approving."""
         self.is_read = not self.APPROVING
         self._body_version += 1
         self.guard.hide()
@@ -329,7 +330,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.update_key_hint_opacity()
 
     def update_key_hint_opacity(self) -> None:
-        """Dim the key hints while the keys do not work yet."""
+        """Hide the key hints while the input guard ignores keys, and show them afterwards."""
         if not self.guard.is_shown or not self.is_open:
             return  # the body is being replaced
         blocked = self.guard.is_blocking(0.0, is_letter=True)  # read once: it changes with time
@@ -399,7 +400,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.update_locked_buttons()
 
     def update_remaining(self) -> None:
-        """Show how many lines remain to be read."""
+        """Show how many lines are below the visible part of the body; unlock the buttons at its end."""
         if not self.is_open:
             return
         self._update_read_state()
@@ -413,16 +414,16 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         more.update(Content(text or self.reminder()))
 
     def reminder(self) -> str:
-        """Return what the user must still do before approving, besides reading the body; already sanitized."""
+        """Return a sanitized reminder of what the user must do before approving, besides reading the body."""
         return ""
 
     def update_locked_buttons(self) -> None:
-        """Show which buttons are disabled."""
+        """Mark the buttons that are disabled."""
         for button in self.query("#buttons Button"):
             button.set_class(bool(self.disabled_reason(button.id or "")), "locked")
 
     def approve(self, button_id: str, answer: A) -> None:
-        """Dismiss with the answer of this button, or show why the button is disabled."""
+        """Dismiss the dialog with *answer*, or show why the button is disabled."""
         why = self.disabled_reason(button_id)
         if why:
             self.show_hint(why)
@@ -430,20 +431,20 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             self.dismiss(answer)
 
     def show_hint(self, why: str) -> None:
-        """Show why a key or a button did nothing."""
+        """Show a highlighted message that explains why a key or a button did nothing."""
         for more in self.query("#more").results(Static):
             more.add_class("insists")
             more.update(Content(clean_line(why, 400)))
 
     def restore_review(self, review: Any) -> Any:
-        """Restore the review of an earlier dialog for the same question; return the review to keep."""
+        """Restore the progress of an earlier dialog for this question; return the object that stores it from now on."""
         return review
 
     def set_list_available(self, *, is_available: bool) -> None:
-        """Set whether there is a list of waiting calls to return to."""
+        """Set whether the user can go back to a list of waiting calls; the base class ignores it."""
 
     def show_key_hints(self, text: str) -> None:
-        """Show the keys that work now."""
+        """Replace the key hints at the bottom of the dialog."""
         self.key_line = text
         self.query_one("#keys", Static).update("\n".join(wrap_key_hints(self._visible_key_hints, self._width)))
 
@@ -452,7 +453,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         return self.key_line if self.guard.is_entered else f"{ENTER_HINT} · {self.key_line}"
 
     def update_reason(self, why: str) -> None:
-        """Change the reason of the question and highlight it."""
+        """Replace the reason for the request and highlight it."""
         self.question = replace(self.question, why=why)
         # Before it is composed there is none, and composing uses the new reason.
         for line in self.query("#why").results(Static):
@@ -461,7 +462,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             self.fit()
 
     def show_queue_position(self, place: int, total: int) -> None:
-        """Show the position of the question and how many wait."""
+        """Show the position of this question among all waiting ones, unless it is the only one."""
         self._queue_position = (place, total)
         # Composed a moment after it is attached; until then, on_mount shows the position.
         for box in self.query("#box"):
@@ -473,20 +474,20 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.call_later(self.run_action, str(event.button.id))
 
     def action_refuse(self) -> None:
-        """Dismiss with the refusal of the question."""
+        """Close the dialog and refuse the request."""
         self.dismiss(self.question.refusal())
 
     def action_page(self, by: int) -> None:
-        """Scroll by pages."""
+        """Scroll the body by pages; negative numbers scroll up."""
         body = self.query_one("#body")
         body.scroll_relative(y=by * max(1, body.size.height - 1), animate=False)
 
     def action_line(self, by: int) -> None:
-        """Scroll by lines."""
+        """Scroll the body by lines; negative numbers scroll up."""
         self.query_one("#body").scroll_relative(y=by, animate=False)
 
     def action_edge(self, which: int) -> None:
-        """Scroll to the beginning or to the end of the body."""
+        """Scroll to the end of the body if *which* is positive, else to its beginning."""
         body = self.query_one("#body")
         body.scroll_to(y=body.max_scroll_y if which > 0 else 0, animate=False)
 

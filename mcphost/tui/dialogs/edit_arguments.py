@@ -1,4 +1,4 @@
-"""Editor for the arguments of a call: a form from the tool's schema, or JSON; applied only if valid."""
+"""Dialog to edit the arguments of a tool call, in a form made from the tool's schema or as JSON."""
 
 import json
 from collections.abc import Sequence
@@ -36,20 +36,20 @@ MAX_JSON_CHARACTERS = 1_000_000
 
 
 class EditArgumentsQuestion(Question[dict[str, Any] | None], frozen=True, kw_only=True):
-    """Ask for other arguments; asked by the screen, so no frontend has to support it."""
+    """Question for edited arguments. Only the TUI asks it, so other frontends need not support it."""
 
     KIND: ClassVar[str] = "write_arguments"
 
     def refusal(self) -> dict[str, Any] | None:
-        """Return the refusal."""
+        """Return the answer that stands for a refusal."""
         return None
 
 
 class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
-    """Editor that ends with arguments valid for the tool's schema, or with None to go back unchanged.
+    """Dialog that returns the edited arguments, validated against the tool's schema, or None for no change.
 
-    Arguments that cannot be validated are accepted. Escape in a field focuses the buttons, so that one key does not
-    discard a half-filled form; on the buttons it goes back.
+    If validation is impossible, the arguments are accepted. Escape in a field only focuses the buttons, so that one key
+    press does not discard a half-filled form; Escape on the buttons closes the dialog.
     """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -93,18 +93,18 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         return Form(argument_fields(self.details.schema, arguments), values)
 
     def headline(self) -> str:
-        """Return the title."""
+        """Return the title, which names the requester and the request."""
         return f"Edit the arguments of {self.details.server} · {self.details.tool}"
 
     def body(self) -> Sequence[Content | Widget]:
-        """Return the content of the dialog."""
+        """Return the text and widgets that the user must see before answering."""
         area = OrderedTextArea(id="arguments-text", compact=True, show_line_numbers=False)
         area.display = self.is_json
         self.form.display = not self.is_json
         return [self.form, area]
 
     def compose_extra(self) -> ComposeResult:
-        """Yield the inputs."""
+        """Yield the widgets that are hidden until an action opens them."""
         yield Static("", id="fault", markup=False)
 
     def on_mount(self) -> None:
@@ -114,7 +114,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
             self._set_text(escape_unsafe_json(dumps(self._initial_arguments, indent=2)))
 
     def focus_first(self) -> None:
-        """Focus the first field or the JSON."""
+        """Focus the first field of the form, or the JSON text."""
         button = self.query_one("#as_json", Button)
         button.label = Content("Form" if self.is_json else "JSON")
         button.display = not self.is_json or bool(argument_fields(self.details.schema, self._initial_arguments))
@@ -138,7 +138,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         self._text_area.text = text
 
     def fit(self) -> None:
-        """Fit the content to the height of the screen."""
+        """Limit the height of the content so that the buttons stay visible."""
         if not self.is_active:
             return  # it was dismissed before this call ran
         super().fit()
@@ -152,7 +152,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
     # -- arguments and validation
 
     def _read_arguments(self) -> dict[str, Any] | None:
-        """Return the current arguments; if they are not valid JSON or fields, show the error and return None."""
+        """Return the arguments as entered, or show the error and return None if the JSON or a field is invalid."""
         if not self.is_json:
             if not self.form.validate():
                 return None
@@ -165,7 +165,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         return arguments
 
     def _parse(self, text: str) -> dict[str, Any] | str:
-        """Return the arguments in a JSON text, or the error."""
+        """Parse JSON text into arguments; return an error message as a string if it is not a JSON object."""
         if len(text) > MAX_JSON_CHARACTERS:
             return f"The arguments are over {MAX_JSON_CHARACTERS:,} characters."
         try:
@@ -177,7 +177,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         return cast("dict[str, Any]", value)
 
     def _form_arguments(self) -> dict[str, Any]:
-        """Return the values of the form in the order of the call; values that the user did not touch are unchanged."""
+        """Return the values of the form in the order of the call; untouched arguments keep their original value."""
         content = self.form.content()
         untouched = {row.field.name for row in self.form.rows if row.is_unchanged}
         kept = {name: value for name, value in self._initial_arguments.items() if name in untouched}
@@ -188,7 +188,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         }
 
     def on_form_changed(self, event: Form.Changed) -> None:
-        """Validate against the schema once typing pauses."""
+        """Clear the message, and validate against the schema once the user pauses typing."""
         event.stop()
         # The event may arrive after the change was checked.
         if not self._checked_json or self._checked_json != dumps(self._form_arguments()):
@@ -196,7 +196,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
             self._schedule_check()
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
-        """Remove an error about an earlier text."""
+        """Clear the error once the text differs from the one that caused it."""
         event.stop()
         if self._text_area.text != self._parsed_text:
             self._set_status("")
@@ -245,7 +245,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         self._show_fault("; ".join(rest))
 
     def _set_status(self, text: str) -> None:
-        """Show a message and discard a running check."""
+        """Show a message and ignore the result of a validation that is still running."""
         self._checked_json = ""
         self._show_fault(text)
 
@@ -260,14 +260,14 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
     # -- where the keys go
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """Show the keys of the focused widget."""
+        """Show the key hints for the focused widget."""
         keys = self.JSON_KEYS if self.is_json else self.FIELD_KEYS
         keys = self.KEYS if isinstance(event.widget, Button) else keys
         self.show_key_hints(f"{keys} · ctrl+g {self._editor_name}" if self._editor_name else keys)
         self.fit()
 
     def action_step(self, by: int) -> None:
-        """Move the focus through the buttons and the fields."""
+        """Move the focus to the next or previous field or button."""
         if self.is_json or not isinstance(self.focused, Button):
             if self.is_json or self.form.current_row is None or not self.form.move_focus(by):
                 self._focus_button(by)
@@ -314,7 +314,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
             await self._show_arguments(arguments, not self.is_json)
 
     def action_editor(self) -> None:
-        """Open the arguments in the user's editor; invalid JSON is passed as it is."""
+        """Open the arguments as JSON in the user's external editor, even if they are invalid."""
         if not self._editor_name:
             return
         if self.is_json:
@@ -332,7 +332,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         self.post_message(EditorRequested(text, edited))
 
     async def _apply_editor_text(self, text: str | None, fault: str) -> None:
-        """Show the edited text; one that is not valid stays as JSON to be corrected."""
+        """Show the text from the external editor; invalid JSON is shown as text for correction."""
         if text is None:
             self._set_status(fault)
             return
@@ -362,7 +362,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
 
 
 def _locate_json_error(text: str) -> str:
-    """Return the line and column of a JSON error; empty if Python's parser accepts the text."""
+    """Return a message with line and column of a JSON error; empty if Python's parser accepts the text."""
     try:
         json.loads(text)
     except json.JSONDecodeError as error:

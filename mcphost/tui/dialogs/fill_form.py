@@ -61,15 +61,15 @@ class FillFormDialog(Dialog[FormVerdict]):
         self._shown_fault = ("", False)
 
     def headline(self) -> str:
-        """Return the title."""
+        """Return the title, which names the requester and the request."""
         return f"{self.details.server} asks you to fill in a form"
 
     def preview(self) -> str:
-        """Return the subject for the card."""
+        """Return one line that summarizes the question on the card of the minimized dialog."""
         return self.details.message
 
     def body(self) -> list[Content]:
-        """Return the content of the dialog."""
+        """Return the text and widgets that the user must see before answering."""
         asked = self.details
         out = [Content.assemble(("The server says: ", "$faint"), clean(asked.message))]
         out += [Content.styled(f"▲ {clean(warning)}", "bold $warning") for warning in asked.warnings]
@@ -81,13 +81,13 @@ class FillFormDialog(Dialog[FormVerdict]):
         return out
 
     def update_remaining(self) -> None:
-        """Show how many lines remain, once the form is laid out."""
+        """Show how many lines remain to be read, once the form is laid out."""
         # Defaults of fields never shown are sent as well, so nothing counts as read before layout.
         if self.form.size.height or not self.form.rows:
             super().update_remaining()
 
     def compose_extra(self) -> ComposeResult:
-        """Yield the inputs."""
+        """Yield the widgets that are hidden until an action opens them."""
         yield OrderedTextArea(id="content", compact=True, show_line_numbers=False)
         yield Static("", id="fault", markup=False)
 
@@ -105,7 +105,7 @@ class FillFormDialog(Dialog[FormVerdict]):
         self.call_after_refresh(self._handle_layout)
 
     def fit(self) -> None:
-        """Fit the content to the rows that are left."""
+        """Limit the height of the content so that the buttons stay visible."""
         super().fit()
         body = self.query_one("#body")
         limit = body.styles.max_height
@@ -122,7 +122,7 @@ class FillFormDialog(Dialog[FormVerdict]):
         return self.query_one("#content").display
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """Show the keys of the focused widget."""
+        """Show the key hints for the focused widget."""
         if self._is_editing:
             self.show_key_hints(self.JSON_KEYS)
         else:
@@ -158,7 +158,7 @@ class FillFormDialog(Dialog[FormVerdict]):
     # -- answers
 
     def action_refuse(self) -> None:
-        """Cancel; from a field or the editor, go back to the buttons first."""
+        """Cancel; from a field or the JSON editor, only go back to the buttons."""
         if self._is_editing:
             self._close_editor()
         elif self.form.current_row is not None:
@@ -204,7 +204,7 @@ class FillFormDialog(Dialog[FormVerdict]):
         self.dismiss(Accept(content))
 
     def on_form_changed(self) -> None:
-        """Remove a warning or an error about earlier values."""
+        """Clear the message about values that have since changed."""
         self._warned_secrets = ()
         if not self._is_editing:
             self._show_fault("")

@@ -46,7 +46,7 @@ _TRIM_PATTERN = re.compile(r"\s*(\d{1,9})(?:[\s,]+(\d{1,9}))?\s*")
 
 
 class ResultView(NamedTuple):
-    """Names and texts to draw, and the number of characters not in them."""
+    """Labels and texts of a result for display, and the number of characters that were truncated."""
 
     pairs: list[tuple[str, str]]
     omitted_characters: int
@@ -57,14 +57,14 @@ def _kind_label(part: ResultPart) -> str:
 
 
 def describe_part(part: ResultPart) -> str:
-    """Return the kind and size of a part."""
+    """Describe a part of a result by its kind or MIME type and its size in bytes."""
     of_its_own = part.kind in ("image", "audio") and part.mime_type
     name = clean_line(part.mime_type, 60) if of_its_own else _kind_label(part)
     return f"{name}, {part.size:,} bytes" if part.size and part.kind != "note" else name
 
 
 def render_result(parts: Sequence[ResultPart], texts: Sequence[str | None]) -> ResultView:
-    """Return clean labels and texts; an omitted part is marked."""
+    """Return sanitized labels and texts of the parts; a part whose text is None is marked as not sent."""
     pairs: list[tuple[str, str]] = []
     left_out, room = 0, MAX_TOTAL_CHARACTERS
     for number, (part, text) in enumerate(zip(parts, texts, strict=True), 1):
@@ -87,7 +87,7 @@ def render_result(parts: Sequence[ResultPart], texts: Sequence[str | None]) -> R
 
 
 def result_sections(parts: Sequence[ResultPart], texts: Sequence[str | None]) -> tuple[Section, ...]:
-    """Return every part whole, for a page of its own; the page sanitizes them."""
+    """Return all parts untruncated as sections for the full-screen viewer, which sanitizes them."""
     return tuple(
         Section(
             f"── part {number} of {len(parts)}: {describe_part(part)}{', left out by you' if text is None else ''}",
@@ -98,7 +98,10 @@ def result_sections(parts: Sequence[ResultPart], texts: Sequence[str | None]) ->
 
 
 def trim_texts(parts: Sequence[ResultPart], texts: Sequence[str | None], first: int, last: int) -> list[str | None]:
-    """Shorten each text to its first and last characters. JSON stays whole, because shortening would break it."""
+    """Shorten each text to its *first* and *last* characters, with a mark in between.
+
+    JSON is not shortened, because it would become invalid.
+    """
     made: list[str | None] = []
     for part, text in zip(parts, texts, strict=True):
         gone = len(text or "") - first - last
@@ -111,7 +114,7 @@ def trim_texts(parts: Sequence[ResultPart], texts: Sequence[str | None], first: 
 
 
 class ResultPartsEditor(Vertical):
-    """Editor for the parts of a result; read `texts` to get them with the edits."""
+    """Editor for the parts of a result, one at a time; `texts` has the edited texts."""
 
     DEFAULT_CSS = """
     ResultPartsEditor { height: auto; }
@@ -121,7 +124,7 @@ class ResultPartsEditor(Vertical):
     """
 
     class StatusChanged(Message):
-        """The status line below the text changed."""
+        """Posted when the status line below the text has changed."""
 
     def __init__(self, parts: Sequence[ResultPart], texts: Sequence[str | None], rows: int) -> None:
         super().__init__()
@@ -144,7 +147,10 @@ class ResultPartsEditor(Vertical):
 
     @property
     def texts(self) -> list[str | None]:
-        """All texts with their edits; an untouched one is unchanged, including hidden characters."""
+        """The texts of all parts, with edits; None for an omitted part.
+
+        An untouched text is the original one, including its hidden characters.
+        """
         self._save_edits()
         return self._texts
 
@@ -171,19 +177,19 @@ class ResultPartsEditor(Vertical):
             self.show_status("")
 
     def _save_edits(self) -> None:
-        """Store the edits of the text on the screen."""
+        """Store the edits of the part that is shown."""
         area = self.query_one(TextArea)
         if not area.read_only and area.text != self._editable_texts[self._index]:
             self._texts[self._index] = self._editable_texts[self._index] = area.text
 
     def step(self, by: int) -> None:
-        """Show another part."""
+        """Show the part *by* positions after the current one; negative numbers go back."""
         self._save_edits()
         self._index = (self._index + by) % len(self._parts)
         self._show_part()
 
     def toggle_omitted(self) -> None:
-        """Omit this part, or restore its original text."""
+        """Omit the shown part, or restore its original text."""
         self._save_edits()
         at = self._index
         self._texts[at] = self._parts[at].text if self._texts[at] is None else None
@@ -191,7 +197,10 @@ class ResultPartsEditor(Vertical):
         self._show_part()
 
     def redact(self) -> None:
-        """Replace the selected text by REDACTED; if it is long, wherever it occurs in any part."""
+        """Replace the selected text by REDACTED; a long selection is replaced in every part.
+
+        A selection is long if it has at least MIN_REPLACE_ALL_LENGTH characters.
+        """
         area = self.query_one(TextArea)
         chosen = area.selected_text
         if not chosen.strip():
@@ -218,12 +227,12 @@ class ResultPartsEditor(Vertical):
 
 
 def _editable_text(text: str | None) -> str | None:
-    """Return the text sanitized for editing; one too long to edit is not drawn, and sanitizing it is slow."""
+    """Return the text sanitized for editing; one that is too long to edit is returned as it is."""
     return text if text is None or len(text) > MAX_EDITABLE_CHARACTERS else clean(text)
 
 
 class ReviewResultDialog(Dialog[ResultVerdict]):
-    """Ask whether the model may get this result."""
+    """Dialog that asks whether the model may get this result."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", "Withhold"),
@@ -268,17 +277,17 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         return self.texts != [part.text for part in self.details.parts]
 
     def headline(self) -> str:
-        """Return the title."""
+        """Return the title, which names the requester and the request."""
         return f"Let the model read the result of {self.details.server} · {self.details.tool}?"
 
     def preview(self) -> str:
-        """Return the subject for the card."""
+        """Return one line that summarizes the question on the card of the minimized dialog."""
         return summarize_arguments(self.details.arguments, _MAX_ARGUMENTS_LENGTH)
 
     # -- content
 
     def body(self) -> Sequence[Content | Widget]:
-        """Return the content of the dialog."""
+        """Return the text and widgets that the user must see before answering."""
         asked, edited = self.details, self._is_edited
         facts = [
             (
@@ -307,7 +316,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         return [*out, Content.styled(f"\n{words}", "$faint")]
 
     def disabled_reason(self, button_id: str) -> str:
-        """Return why a button is disabled; empty if it is not."""
+        """Return a phrase that explains why a button is disabled; empty if it is enabled."""
         if button_id not in self.APPROVING:
             return ""
         if self.editor is not None:
@@ -317,14 +326,14 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         return super().disabled_reason(button_id) or self.reminder()
 
     def reminder(self) -> str:
-        """Return what must still be read before approval."""
+        """Return a reminder of text that the user must still read before approving; empty if none."""
         if not self.result_view.omitted_characters or self.is_fully_shown or self.editor is not None:
             return ""
         omitted = self.result_view.omitted_characters
         return f"{omitted:,} characters are not shown here: read them with v, to the end, or trim (t)"
 
     async def _show_texts(self, texts: list[str | None]) -> None:
-        """Show the texts that would be passed now; they must be read like the first ones."""
+        """Show the texts that would be passed to the model; the user must read them to the end before approving."""
         self.texts, self.is_fully_shown = texts, False
         await self.show_body()
 
@@ -340,14 +349,14 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
             self.dismiss(WithholdResult())
 
     def action_refuse(self) -> None:
-        """Withhold the result; from the editor or an input, go back to the question first."""
+        """Withhold the result; if the editor or an input is open, only close it."""
         if self.editor is not None:
             self.call_later(self._close_editor)
         elif not self.close_extra():
             self.dismiss(WithholdResult())
 
     def action_view(self) -> None:
-        """Open every part whole on a page of its own; the question waits below."""
+        """Show every part untruncated in the full-screen viewer; the dialog stays open below."""
         if self.editor is not None:
             return
 
@@ -361,13 +370,13 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
     # -- a reason, and trimming
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the keys of the inputs while a part is edited, where they are text."""
+        """Disable the keys that open inputs while a part is edited, because they then enter text."""
         return not (action in self.INPUT_ACTIONS and self.editor is not None) and super().check_action(
             action, parameters
         )
 
     def compose_extra(self) -> ComposeResult:
-        """Yield the inputs."""
+        """Yield the widgets that are hidden until an action opens them."""
         yield OrderedInput(
             placeholder="Why? The model reads this. Enter withholds, esc goes back.", id="why-not", compact=True
         )
@@ -387,15 +396,15 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         self.open_extra(input_id, keys)
 
     def action_reason(self) -> None:
-        """Ask for a reason, which the model reads."""
+        """Open the input for a reason, which is sent to the model."""
         self._open_input("why-not", "enter withholds with this reason · esc goes back")
 
     def action_trim(self) -> None:
-        """Ask how much of each text to pass."""
+        """Open the input for the number of characters to keep at the start and end of each text."""
         self._open_input("numbers", "characters to keep, first and last · enter shows the result · esc goes back")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Withhold with the reason, or trim to the numbers."""
+        """Withhold the result with the entered reason, or trim the texts to the entered lengths."""
         event.stop()
         if event.input.id == "why-not":
             self.dismiss(WithholdResult(event.value.strip()))
@@ -411,7 +420,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
     # -- editing
 
     async def action_edit(self) -> None:
-        """Edit the texts, one at a time."""
+        """Open the editor for the texts, which shows one at a time."""
         if self.editor is None:
             self.close_extra()
             self.editor = ResultPartsEditor(self.details.parts, self.texts, max(3, min(24, self.size.height - 16)))
@@ -428,7 +437,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         self.fit()
 
     def action_step(self, by: int) -> None:
-        """Show another part."""
+        """Show the next or previous part."""
         if self.editor is not None:
             self.editor.step(by)
 

@@ -36,17 +36,17 @@ _MAX_NAMED_ARGUMENTS = 3
 
 
 class RuleQuestion(Question[Rule | None], frozen=True, kw_only=True):
-    """Ask which calls to auto-approve; asked by the screen, so no frontend has to support it."""
+    """Question which calls to approve automatically. Only the TUI asks it, so other frontends need not support it."""
 
     KIND: ClassVar[str] = "write_rule"
 
     def refusal(self) -> Rule | None:
-        """Return the refusal."""
+        """Return the answer that stands for a refusal."""
         return None
 
 
 class RuleBuilderDialog(Dialog[Rule | None]):
-    """Builder that ends with a rule matching the call, or with None to go back."""
+    """Dialog that returns an allow rule matching the current call, or None to go back."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Back"), ("save", "Save rule and run"))
     KEYS: ClassVar[str] = "esc back · tab change the rule · ctrl+s save and run"
@@ -82,15 +82,15 @@ class RuleBuilderDialog(Dialog[Rule | None]):
         self._compare_timer: Timer | None = None
 
     def headline(self) -> str:
-        """Return the title."""
+        """Return the title, which names the requester and the request."""
         return "Which calls run without asking?"
 
     def body(self) -> Sequence[Content | Widget]:
-        """Return the content of the dialog."""
+        """Return the text and widgets that the user must see before answering."""
         return [self.form]
 
     def compose_extra(self) -> ComposeResult:
-        """Yield the inputs."""
+        """Yield the widgets that are hidden until an action opens them."""
         yield Static("", id="live", markup=False)
 
     def on_mount(self) -> None:
@@ -102,7 +102,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
     # -- the rule and its preview
 
     async def on_form_changed(self, event: Form.Changed) -> None:
-        """Suggest a value that fits the call after a change of test, then update the rule."""
+        """Suggest a value that matches the call if the user selected another test, then update the rule."""
         event.stop()
         if self.form.current_row is not None:
             self._is_initial = False
@@ -139,7 +139,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
         self.show_status()
 
     def _request_comparison(self) -> None:
-        """Request the calls that the rule matches; an answer about an earlier rule is ignored."""
+        """Request which calls the rule matches; a result that arrives after the rule has changed is ignored."""
         rule = self.rule
         if rule is None:
             return
@@ -155,14 +155,14 @@ class RuleBuilderDialog(Dialog[Rule | None]):
         self.post_message(RulePreviewRequested(rule, self.details.tool, self.details.arguments, compared))
 
     async def _bind_exactly(self) -> None:
-        """Bind paths exactly if it is unknown whether they are in the suggested folders."""
+        """Change every "in this folder" condition to an exact value, which certainly matches the call."""
         for number in range(len(self.arguments)):
             if self._value(f"condition {number}") == rule_form.IN_FOLDER:
                 self._tests[f"condition {number}"] = rule_form.EXACT_VALUE
                 await self._row(f"condition {number}").set_value(rule_form.EXACT_VALUE)
 
     def show_status(self) -> None:
-        """Show the rule, what it covers, or the fault."""
+        """Show the rule and the calls that it covers, or the error in the form."""
         live = next(iter(self.query("#live").results(Static)), None)
         if live is None:
             return  # the dialog is being removed
@@ -206,7 +206,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
         )
 
     def disabled_reason(self, button_id: str) -> str:
-        """Return why a button is disabled; empty if it is not."""
+        """Return a phrase that explains why a button is disabled; empty if it is enabled."""
         if button_id != "save" or self._coverage == "yes":
             return ""
         if self.rule is None:
@@ -216,7 +216,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
     # -- where the keys go
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """Show the keys of the focused widget."""
+        """Show the key hints for the focused widget."""
         self.show_key_hints(self.KEYS if isinstance(event.widget, Button) else self.FIELD_KEYS)
         self.fit()
 
@@ -256,7 +256,10 @@ class RuleBuilderDialog(Dialog[Rule | None]):
 
 
 async def answer_rule_preview(permissions: GrantRegistry, request: RulePreviewRequested) -> None:
-    """Match the rule against the call and earlier calls, and deliver the result. Raises only cancellation."""
+    """Match the requested rule against the current call and earlier calls, and pass the result to its callback.
+
+    If the earlier calls cannot be read, the callback gets None for them.
+    """
     past = None
     answer = await permissions.match(request.rule, request.tool, request.arguments)
     with suppress(McpHostError):

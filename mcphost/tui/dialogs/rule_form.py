@@ -41,14 +41,14 @@ _FOLDER_WORDS = re.compile(r"(?i)dir|folder|cwd|root|tree|list")
 
 
 class RuleArgument(NamedTuple):
-    """A value of the call that a condition can test; `path` leads to it through nested objects."""
+    """An argument of the call that a condition can test; `path` has one name for each level of nested objects."""
 
     path: tuple[str, ...]
     value: Value
 
     @property
     def name(self) -> str:
-        """The display name."""
+        """The name of the argument for display."""
         return clean_line(".".join(self.path), 60)
 
 
@@ -73,7 +73,7 @@ def _iter_plain_arguments(members: dict[str, Any], path: tuple[str, ...]) -> Ite
 
 
 def iter_unbound_names(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -> Iterator[str]:
-    """Yield the arguments that no condition can test, such as lists: a rule allows any value of them."""
+    """Yield the names of arguments that no condition can test, such as lists; a rule allows any value for them."""
     return _iter_other_names(question.arguments, (), {one.path for one in arguments})
 
 
@@ -99,7 +99,7 @@ def _is_usable(value: Any) -> bool:
 
 
 def build_fields(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -> tuple[Field, ...]:
-    """Return all fields; a value field is hidden until its test needs a value."""
+    """Return all fields of the rule form; a value field is hidden until the selected test needs a value."""
     out = [
         _choice_field("covers", "covers", (THIS_TOOL, MATCHING_TOOLS, EVERY_TOOL)),
         Field(name="names", kind="text", title="  names", required=True, description="* stands for any text"),
@@ -117,7 +117,7 @@ def _choice_field(name: str, title: str, words: tuple[str, ...]) -> Field:
 
 
 def is_path(argument: RuleArgument) -> bool:
-    """Whether the argument is a path, by how it begins or by the name of the argument."""
+    """Return whether an argument looks like a file path, judged by its value and its name."""
     return isinstance(argument.value, str) and looks_like_path(argument.path[-1], argument.value)
 
 
@@ -132,12 +132,12 @@ def _offered_tests(argument: RuleArgument, folder: str | None) -> tuple[str, ...
 
 
 def takes_value(test: str) -> bool:
-    """Return whether the test needs a value."""
+    """Return whether the user must enter a value for this test; "any" and "exactly this value" need none."""
     return test not in (ANY_VALUE, EXACT_VALUE)
 
 
 def suggest_value(test: str, value: Value, folder: str | None) -> str:
-    """Return a value for the test with which the rule still matches the call."""
+    """Suggest a value for a test so that the rule still matches *value*; *folder* resolves relative paths."""
     match test:
         case "in this folder":
             parent = os.path.dirname(str(value))
@@ -149,7 +149,7 @@ def suggest_value(test: str, value: Value, folder: str | None) -> str:
 
 
 def build_rule(question: ApproveTool, arguments: tuple[RuleArgument, ...], values: dict[str, Any]) -> Rule:
-    """Return the rule described by the fields, without expiry. Raises UsageError for an invalid value."""
+    """Build the rule that the form describes, without expiry. Raises UsageError for an invalid value."""
     match values["covers"]:
         case "this tool":
             tool = exact_pattern(question.tool)
@@ -203,7 +203,7 @@ def _parse_number(name: str, text: str) -> Value:
 
 
 def expiry_time(until: str) -> float | None:
-    """Return the time of expiry in seconds since 1970; None for never."""
+    """Return the Unix time in seconds at which a rule expires; None for never."""
     match until:
         case "1 hour":
             return time.time() + 3600

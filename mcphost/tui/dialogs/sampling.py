@@ -1,4 +1,4 @@
-"""Dialogs to review the requests and the replies of sampling: texts shown whole, approved or edited."""
+"""Dialogs to approve, edit or deny a server's sampling request and the model's reply to it."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, cast
@@ -43,9 +43,9 @@ _STOP_REASONS = {
 
 
 class SamplingDialog(Dialog[Any]):
-    """Dialog for texts that go to the model or come from it.
+    """Base class of dialogs for texts that are sent to the model or returned by it.
 
-    Edited texts are shown like the first ones and must be read to the end before approval.
+    After edits, the texts are shown again, and the user must read them to the end before approving.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -73,21 +73,21 @@ class SamplingDialog(Dialog[Any]):
     # -- overridden by each dialog
 
     def fields(self) -> tuple[tuple[Field, ...], dict[str, Any]]:
-        """Return the editable fields and their current values."""
+        """Return the form fields for editing and their current values by name."""
         raise NotImplementedError
 
     def apply_edits(self, values: dict[str, Any]) -> str:
-        """Apply the edited values; return an error, or an empty text."""
+        """Apply the edited values; return an error message, or "" if they are valid."""
         raise NotImplementedError
 
     def answer(self) -> Any:
-        """Return the answer that approves what is shown."""
+        """Return the answer that approves the texts as shown, including edits."""
         raise NotImplementedError
 
     # -- content
 
     def text_part(self, value: str, style: str = "") -> QuotedPart:
-        """Return the clean text, cut if it is too long to be read."""
+        """Return a sanitized text; if it exceeds the character limit, truncate it and disable approval."""
         room = min(MAX_CHARACTERS, max(0, self._remaining_characters))
         self._remaining_characters -= max(len(value), _MIN_BLOCK_COST)
         if len(value) > room or self._remaining_characters < 0:
@@ -97,16 +97,16 @@ class SamplingDialog(Dialog[Any]):
         return QuotedPart(clean(value), style)
 
     def content_parts(self, content: Any) -> Iterator[QuotedPart]:
-        """Return the parts of wire content blocks; a block that is not text gets a heading."""
+        """Return the parts to show for content blocks in wire format; blocks other than text have a heading."""
         return (part for one in _as_list(content) if isinstance(one, dict) for part in self.block_parts(_as_dict(one)))
 
     def first_text(self, content: Any) -> str:
-        """Return the beginning of the first text in wire content blocks."""
+        """Return the beginning of the first text block of a content in wire format, or ""."""
         texts = (str(one.get("text", "")) for one in map(_as_dict, _as_list(content)) if one.get("type") == "text")
         return next(texts, "")[:_PREVIEW_CHARACTERS]
 
     def build_quoted_text(self, parts: Iterable[QuotedPart]) -> QuotedText:
-        """Draw the parts up to the length limit, each text behind a bar so that it cannot imitate a heading."""
+        """Collect the parts up to the character limit; a bar in front of texts keeps them from imitating headings."""
         self._remaining_characters, self.is_too_long = MAX_TOTAL_CHARACTERS, False
         shown: list[QuotedPart] = []
         for part in parts:
@@ -116,17 +116,17 @@ class SamplingDialog(Dialog[Any]):
         return QuotedText(shown)
 
     def heading_part(self, text: str, style: str = "$muted") -> QuotedPart:
-        """Return a heading written by mcphost."""
+        """Return a heading for text that mcphost itself writes, sanitized to one line."""
         self._remaining_characters -= _MIN_BLOCK_COST
         return QuotedPart(clean_line(text, _MAX_HEADING_LENGTH), style, is_heading=True)
 
     def image_views(self, contents: Iterable[Any]) -> list[ImageView]:
-        """Return views of the images in these contents, if the terminal can draw them."""
+        """Return widgets for the images in these contents; none if the terminal cannot show images."""
         listed = (_as_dict(one) for content in contents for one in _as_list(content))
         return create_image_views(str(one.get("data", "")) for one in listed if one.get("type") == "image")
 
     def block_parts(self, block: dict[str, Any]) -> Iterator[QuotedPart]:
-        """Yield the parts of one block; one that is not text gets a heading."""
+        """Yield the parts to show for one content block; blocks other than text have a heading."""
         match block.get("type"):
             case "text":
                 yield self.text_part(str(block.get("text", "")))
@@ -141,13 +141,13 @@ class SamplingDialog(Dialog[Any]):
                 yield self.text_part(dumps(block), "$muted")
 
     def disabled_reason(self, button_id: str) -> str:
-        """Return why a button is disabled; empty if it is not."""
+        """Return a phrase that explains why a button is disabled; empty if it is enabled."""
         if button_id == "send" and self.is_too_long:
             return "this is too long to approve here"
         return super().disabled_reason(button_id)
 
     def compose_extra(self) -> ComposeResult:
-        """Yield the inputs."""
+        """Yield the widgets that are hidden until an action opens them."""
         yield Static("", id="fault", markup=False)
 
     # -- answers
@@ -158,12 +158,12 @@ class SamplingDialog(Dialog[Any]):
             self.approve("send", self.answer())
 
     def action_deny_unless_editing(self) -> None:
-        """Deny by key, except in the form, where the key is text."""
+        """Deny by key, except while the form is open, where the key enters text."""
         if self.form is None:
             self.dismiss(Deny())
 
     def action_refuse(self) -> None:
-        """Deny; from the form, go back to the question first."""
+        """Deny; if the form is open, only close it."""
         if self.form is None:
             self.dismiss(Deny())
         else:
@@ -206,7 +206,7 @@ class SamplingDialog(Dialog[Any]):
             self.call_later(self._close_form)
 
     def on_form_changed(self) -> None:
-        """Remove an error about earlier values."""
+        """Clear the message about values that have since changed."""
         self._show_fault("")
 
     async def _close_form(self) -> None:
@@ -233,7 +233,7 @@ def _as_dict(block: Any) -> dict[str, Any]:
 
 
 def format_cost(offer: ModelCandidate | None, tokens: int, max_tokens: int) -> str:
-    """Return the maximum cost of a request with `tokens` in and `max_tokens` out, as text."""
+    """Format the maximum cost of a request with *tokens* input tokens and *max_tokens* output tokens."""
     if offer is None or offer.input_price is None or offer.output_price is None:
         return "cost not known"
     dollars = tokens * offer.input_price + max_tokens * offer.output_price
@@ -241,7 +241,7 @@ def format_cost(offer: ModelCandidate | None, tokens: int, max_tokens: int) -> s
 
 
 def format_dollars(dollars: float) -> str:
-    """Return an amount in US dollars; less than a cent keeps four decimals."""
+    """Format US dollars with two decimals, or with four below one cent."""
     if dollars <= 0:
         return "nothing"
     return f"${dollars:.2f}" if dollars >= 0.01 else f"${max(dollars, 0.0001):.4f}"
@@ -261,14 +261,14 @@ def _text_blocks(content: Any) -> list[tuple[int, dict[str, Any]]]:
 
 
 def build_text_fields(content: Any, prefix: str, title: str) -> tuple[list[Field], dict[str, Any]]:
-    """Return a field for each text, named `prefix` plus its index, and the current values."""
+    """Return a form field for each text block, named *prefix* plus the block's index, and the current values."""
     found = _text_blocks(content)
     fields = [Field(name=f"{prefix}{at}", kind="text", title=title) for at, _ in found]
     return fields, {f"{prefix}{at}": block["text"] or None for at, block in found}
 
 
 def replace_texts(content: Any, prefix: str, values: dict[str, Any]) -> Any:
-    """Return the content with the edited texts and without emptied ones; None if nothing is left."""
+    """Return the content with edited texts, without text blocks that were emptied; None if no block remains."""
     known = {at for at, _ in _text_blocks(content) if f"{prefix}{at}" in values}
     made: list[Any] = []
     for at, block in enumerate(_content_items(content)):
@@ -282,7 +282,7 @@ def replace_texts(content: Any, prefix: str, values: dict[str, Any]) -> Any:
 
 
 class ReviewSamplingDialog(SamplingDialog):
-    """Ask whether a server may send this request to the model."""
+    """Dialog that asks whether a server may send this request to the model."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Deny"), ("edit", "Edit"), ("send", "Ask the model"))
     KEYS: ClassVar[str] = "esc/d deny · e edit, other model · a ask the model"
@@ -294,15 +294,15 @@ class ReviewSamplingDialog(SamplingDialog):
         self.includes_context = False
 
     def headline(self) -> str:
-        """Return the title."""
+        """Return the title, which names the requester and the request."""
         return f"Let {self.details.server} ask your model?"
 
     def preview(self) -> str:
-        """Return the subject for the card."""
+        """Return one line that summarizes the question on the card of the minimized dialog."""
         return self.first_text(self.edited_details.messages[-1].get("content") if self.edited_details.messages else ())
 
     def answer(self) -> Any:
-        """Return the answer that approves the shown texts."""
+        """Return the answer that approves the texts as shown, including edits."""
         asked, now = self.details, self.edited_details
         if now == asked and not self.includes_context:
             return ApproveUnchanged()
@@ -317,7 +317,7 @@ class ReviewSamplingDialog(SamplingDialog):
     # -- content
 
     def body(self) -> list[Content | Widget]:
-        """Return the content of the dialog."""
+        """Return the text and widgets that the user must see before answering."""
         asked = self.edited_details
         dear = format_cost(self._model_offer(), asked.tokens, asked.max_tokens)
         facts = [("model", clean_line(asked.label, 200)), ("at most", f"{asked.max_tokens:,} tokens · {dear}")]
@@ -333,7 +333,7 @@ class ReviewSamplingDialog(SamplingDialog):
         return out
 
     def _model_rows(self) -> Iterator[tuple[str, str]]:
-        """Yield why this model was selected, the other models, and the budget used by the server."""
+        """Yield rows about the selected model, the alternatives and the budget that the server has used."""
         asked = self.edited_details
         reason = asked.reason if asked.model == self.details.model else "You chose it."
         if reason:
@@ -369,7 +369,7 @@ class ReviewSamplingDialog(SamplingDialog):
             yield "server tools", f"{names} (run by the server{must})"
 
     def _sent_parts(self) -> Iterator[QuotedPart]:
-        """Yield what the model gets from the server, including descriptions of tools."""
+        """Yield everything from the server that is sent to the model, including tool descriptions."""
         if self.edited_details.system:
             yield from self._section_heading("the server's instructions")
             yield self.text_part(self.edited_details.system)
@@ -387,14 +387,14 @@ class ReviewSamplingDialog(SamplingDialog):
                 yield self.text_part(dumps(schema), "$faint")
 
     def _section_heading(self, heading: str, style: str = "$muted") -> Iterator[QuotedPart]:
-        """Yield an empty row and a heading."""
+        """Yield a blank line and a heading."""
         yield QuotedPart("", is_heading=True)
         yield self.heading_part(heading, style)
 
     # -- editing
 
     def fields(self) -> tuple[tuple[Field, ...], dict[str, Any]]:
-        """Return the editable fields and their values."""
+        """Return the form fields for editing and their current values by name."""
         now = self.edited_details
         fields: list[Field] = []
         values: dict[str, Any] = {"model": now.model, "max tokens": now.max_tokens, "system": now.system or None}
@@ -416,7 +416,7 @@ class ReviewSamplingDialog(SamplingDialog):
         return tuple(fields), values
 
     def apply_edits(self, values: dict[str, Any]) -> str:
-        """Apply the edited values; return an error, or an empty text."""
+        """Apply the edited values; return an error message, or "" if they are valid."""
         made: list[dict[str, Any]] = []
         for number, message in enumerate(self.edited_details.messages):
             content = replace_texts(message.get("content"), f"{number}.", values)
@@ -439,7 +439,7 @@ class ReviewSamplingDialog(SamplingDialog):
 
 
 class ReviewReplyDialog(SamplingDialog):
-    """Ask whether the server may get the model's reply."""
+    """Dialog that asks whether the server may get the model's reply."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Don't send"), ("edit", "Edit"), ("send", "Send"))
     KEYS: ClassVar[str] = "esc/d don't send · e edit · a send"
@@ -450,19 +450,19 @@ class ReviewReplyDialog(SamplingDialog):
         self.content = question.content
 
     def headline(self) -> str:
-        """Return the title."""
+        """Return the title, which names the requester and the request."""
         return f"Send this answer to {self.details.server}?"
 
     def preview(self) -> str:
-        """Return the subject for the card."""
+        """Return one line that summarizes the question on the card of the minimized dialog."""
         return self.first_text(self.content)
 
     def answer(self) -> Any:
-        """Return the answer that approves the shown texts."""
+        """Return the answer that approves the texts as shown, including edits."""
         return ApproveUnchanged() if self.content == self.details.content else EditedReply(self.content)
 
     def body(self) -> list[Content | Widget]:
-        """Return the content of the dialog."""
+        """Return the text and widgets that the user must see before answering."""
         reason = clean_line(self.details.stop_reason, 60)
         facts = [("model", clean_line(self.details.model, 200)), ("stop reason", _STOP_REASONS.get(reason, reason))]
         usage = self.details.usage
@@ -479,12 +479,12 @@ class ReviewReplyDialog(SamplingDialog):
         ]
 
     def fields(self) -> tuple[tuple[Field, ...], dict[str, Any]]:
-        """Return the editable fields and their values."""
+        """Return the form fields for editing and their current values by name."""
         fields, values = build_text_fields(list(self.content), "", "text")
         return tuple(fields), values
 
     def apply_edits(self, values: dict[str, Any]) -> str:
-        """Apply the edited values; return an error, or an empty text."""
+        """Apply the edited values; return an error message, or "" if they are valid."""
         content = replace_texts(list(self.content), "", values)
         if content is None:
             return "The reply cannot be empty. To send nothing, choose Don't send."

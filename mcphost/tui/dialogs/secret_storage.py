@@ -1,4 +1,4 @@
-"""Dialogs to choose a secret store if there is no keyring, and to unlock the encrypted file."""
+"""Dialogs to choose where secrets are stored if there is no keyring, and to unlock the encrypted file."""
 
 from typing import ClassVar
 
@@ -28,7 +28,7 @@ _MAX_PATH = 4_096
 
 
 class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
-    """Ask for the secret store: memory, an encrypted file, or a plain file."""
+    """Dialog that asks for the secret store: memory, an encrypted file, or a plain file."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", "This session only"),
@@ -50,15 +50,15 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
         self._rejected_values: tuple[str, ...] = ()
 
     def headline(self) -> str:
-        """Return the title."""
+        """Return the title, which names the requester and the request."""
         return f"Save your sign-in to {', '.join(self.details.servers)}?"
 
     def preview(self) -> str:
-        """Return the subject for the card."""
+        """Return one line that summarizes the question on the card of the minimized dialog."""
         return self.details.reason or "There is no usable keyring."
 
     def body(self) -> list[Content | Widget]:
-        """Return the content of the dialog."""
+        """Return the text and widgets that the user must see before answering."""
         asked = self.details
         out: list[Content | Widget] = []
         if asked.note:
@@ -83,7 +83,7 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
         return out
 
     def compose_extra(self) -> ComposeResult:
-        """Yield the inputs."""
+        """Yield the widgets that are hidden until an action opens them."""
         if self.details.is_new:
             yield LabeledInputGroup(
                 LabeledInput("new passphrase", "phrase", hidden=True),
@@ -93,12 +93,12 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
             yield LabeledInputGroup(LabeledInput("passphrase", "phrase", hidden=True))
 
     def action_refuse(self) -> None:
-        """Keep secrets in memory; from the open inputs, go back to the buttons first."""
+        """Keep secrets in memory; if inputs are open, only close them."""
         if not self.close_extra():
             self.dismiss(KeepInMemory())
 
     def action_plain(self) -> None:
-        """Use a plain file; while the inputs are open, ignore the key, which was meant for them."""
+        """Store secrets in a plain file; ignored while inputs are open, since the key was typed for them."""
         if not self.query("#extra.shown"):
             self.dismiss(KeepInPlainFile())
 
@@ -107,7 +107,7 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
         self.open_extra("phrase", self.INPUT_KEYS)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Remove an error about earlier values; the event may still be about the rejected ones."""
+        """Clear the error once the inputs differ from the rejected values."""
         event.stop()
         if tuple(box.value for box in self.query(Input)) != self._rejected_values:
             self.update_remaining()
@@ -129,7 +129,7 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
 
 
 class UnlockSecretsDialog(Dialog[UnlockVerdict]):
-    """Ask for the passphrase, once per run."""
+    """Dialog that asks for the passphrase of the encrypted secrets file, once per run of mcphost."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Leave it locked"), ("unlock", "Type the passphrase"))
     KEYS: ClassVar[str] = "esc/d leave it locked · p type the passphrase"
@@ -145,15 +145,15 @@ class UnlockSecretsDialog(Dialog[UnlockVerdict]):
         self.details = question
 
     def headline(self) -> str:
-        """Return the title."""
+        """Return the title, which names the requester and the request."""
         return "Unlock your sign-ins?"
 
     def preview(self) -> str:
-        """Return the subject for the card."""
+        """Return one line that summarizes the question on the card of the minimized dialog."""
         return self.details.file
 
     def body(self) -> list[Content | Widget]:
-        """Return the content of the dialog."""
+        """Return the text and widgets that the user must see before answering."""
         out: list[Content | Widget] = []
         if self.details.note:
             out.append(Content.styled(clean(self.details.note) + "\n", "bold $warning"))
@@ -167,11 +167,11 @@ class UnlockSecretsDialog(Dialog[UnlockVerdict]):
         return out
 
     def compose_extra(self) -> ComposeResult:
-        """Yield the inputs."""
+        """Yield the widgets that are hidden until an action opens them."""
         yield LabeledInputGroup(LabeledInput("passphrase", "phrase", hidden=True))
 
     def action_refuse(self) -> None:
-        """Leave the file locked; from the open input, go back to the buttons first."""
+        """Leave the file locked; if an input is open, only close it."""
         if not self.close_extra():
             self.dismiss(LeaveLocked())
 

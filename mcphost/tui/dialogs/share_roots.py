@@ -1,4 +1,4 @@
-"""Dialogs to share the roots with one server or with each server that asks: paths, not content."""
+"""Dialogs to share the paths of roots, not their content, with one server or with several."""
 
 from typing import ClassVar
 
@@ -32,7 +32,7 @@ _CHOICE_LABELS = {
 
 
 def render_folders(details: ShareRoots) -> list[Content | Widget]:
-    """Return the folders with their origins and warnings, and what sharing them means."""
+    """Render the folders with their origins and warnings, and an explanation of what sharing means."""
     pairs: list[tuple[str, str]] = []
     styles: dict[int, tuple[str, str]] = {}
     for at, root in enumerate(details.roots):
@@ -62,7 +62,7 @@ def render_folders(details: ShareRoots) -> list[Content | Widget]:
 
 
 class ShareRootsDialog(Dialog[RootsVerdict]):
-    """Ask whether a server may get the paths of the user's folders."""
+    """Dialog that asks whether a server may get the paths of the user's folders."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", "Don't share"),
@@ -86,15 +86,15 @@ class ShareRootsDialog(Dialog[RootsVerdict]):
         self.details = question
 
     def headline(self) -> str:
-        """Return the title."""
+        """Return the title, which names the requester and the request."""
         return f"Share your folder paths with {self.details.server}?"
 
     def preview(self) -> str:
-        """Return the subject for the card."""
+        """Return one line that summarizes the question on the card of the minimized dialog."""
         return " · ".join(uri_path(root.uri) for root in self.details.roots)
 
     def body(self) -> list[Content | Widget]:
-        """Return the content of the dialog."""
+        """Return the text and widgets that the user must see before answering."""
         return render_folders(self.details)
 
     def action_refuse(self) -> None:
@@ -119,7 +119,7 @@ class ShareRootsDialog(Dialog[RootsVerdict]):
 
 
 class SharePerServerDialog(Dialog[RootsVerdict]):
-    """Ask which servers may get the paths of the user's folders."""
+    """Dialog that asks which servers may get the paths of the user's folders."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", "Share with none"),
@@ -154,23 +154,23 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
         self.choices = {one.server: "deny" for one in question.askers}
 
     def headline(self) -> str:
-        """Return the title."""
+        """Return the title, which names the requester and the request."""
         return f"Share your folder paths with {pluralize(len(self.details.askers), 'server')}?"
 
     def preview(self) -> str:
-        """Return the subject for the card."""
+        """Return one line that summarizes the question on the card of the minimized dialog."""
         return ", ".join(one.server for one in self.details.askers)
 
     def body(self) -> list[Content | Widget]:
-        """Return the content of the dialog."""
+        """Return the text and widgets that the user must see before answering."""
         return [Static(self._server_rows(), id="servers", markup=False), *render_folders(self.details)]
 
     def _requester_text(self) -> str:
-        """Return nothing: the list shows the reason and account of each server."""
+        """Return "", because the list shows the reason and account of each server."""
         return ""
 
     def _server_rows(self) -> Content:
-        """Return two rows for each server: its name and choice, and its reason."""
+        """Render two rows for each server: its name with the current choice, and its reason for asking."""
         rows: list[tuple[str, str]] = []
         names = [_server_label(one) for one in self.details.askers]
         widest = max(Content(name).cell_length for name in names)
@@ -192,7 +192,7 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
         self.update_locked_buttons()
 
     def disabled_reason(self, button_id: str) -> str:
-        """Return why the button is disabled; sharing with no server needs no reading."""
+        """Return why a button is disabled; sharing with no server never requires reading first."""
         agrees = button_id.startswith("all") or (button_id == "done" and self._has_approval)
         return self._unread_message() if agrees and not self.is_read else ""
 

@@ -1,4 +1,4 @@
-"""Dialogs to sign in to a server without or with a browser here, and to enter an OAuth client ID."""
+"""Dialogs to sign in to a server, by browser, device code or pasted URL, and to enter an OAuth client ID."""
 
 from time import monotonic
 from typing import ClassVar
@@ -41,7 +41,7 @@ DEVICE_CODE_HELP = "\nUse any browser on any device. mcphost never sees your pas
 
 
 def describe_scopes(scopes: tuple[str, ...]) -> str:
-    """Return what the scopes permit, each with its raw name."""
+    """Describe what OAuth scopes permit, each followed by its raw name."""
     if not scopes:
         return "use what the server permits every user"
     told = [(describe_scope(scope), clean(scope).replace("\n", "⏎")) for scope in scopes]
@@ -50,13 +50,13 @@ def describe_scopes(scopes: tuple[str, ...]) -> str:
 
 
 def format_remaining(seconds: float) -> str:
-    """Return the remaining time as minutes and seconds; at least 0:00."""
+    """Format seconds as minutes and seconds, such as 1:05; negative values become 0:00."""
     left = max(0, round(seconds))
     return f"{left // 60}:{left % 60:02}"
 
 
 class SignInDialog(Dialog[SignInVerdict]):
-    """Ask whether and how to sign in."""
+    """Dialog that asks whether and how to sign in."""
 
     SHOW_ACCOUNT: ClassVar[bool] = False
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -100,15 +100,15 @@ class SignInDialog(Dialog[SignInVerdict]):
         return " · ".join((*words, "q QR", "y copy"))
 
     def headline(self) -> str:
-        """Return the title."""
+        """Return the title, which names the requester and the request."""
         return f"Sign in to {self.details.server}?"
 
     def preview(self) -> str:
-        """Return the subject for the card."""
+        """Return one line that summarizes the question on the card of the minimized dialog."""
         return f"you sign in at {self.details.host}"
 
     def body(self) -> list[Content | Widget]:
-        """Return the content of the dialog."""
+        """Return the text and widgets that the user must see before answering."""
         asked = self.details
         out: list[Content | Widget] = []
         if asked.note:
@@ -140,7 +140,7 @@ class SignInDialog(Dialog[SignInVerdict]):
         return out
 
     def compose_extra(self) -> ComposeResult:
-        """Yield the inputs."""
+        """Yield the widgets that are hidden until an action opens them."""
         yield OrderedInput(placeholder="http://127.0.0.1:…/callback?code=…", id="redirect", compact=True)
 
     def on_mount(self) -> None:
@@ -160,7 +160,7 @@ class SignInDialog(Dialog[SignInVerdict]):
         self.set_interval(1.0, self.update_remaining_time)
 
     def _requester_text(self) -> str:
-        """Return the reason, the polling status, and the remaining time by the monotonic clock."""
+        """Return the reason, the polling status and the time that remains to sign in."""
         asked, now = self.details, self._progress
         words = [clean_line(asked.why, 400)]
         if asked.interval:
@@ -188,7 +188,7 @@ class SignInDialog(Dialog[SignInVerdict]):
                 self.update_remaining_time()
 
     def action_refuse(self) -> None:
-        """Cancel the sign-in; from the open input, go back to the buttons first."""
+        """Cancel the sign-in; if an input is open, only close it."""
         if not self.close_extra():
             self.dismiss(DeclineSignIn())
 
@@ -228,7 +228,7 @@ class SignInDialog(Dialog[SignInVerdict]):
 
 
 class EnterClientIdDialog(Dialog[ClientVerdict]):
-    """Ask for the client id and secret of mcphost at an authorization server."""
+    """Dialog that asks for the client id and secret of mcphost at an authorization server."""
 
     SHOW_ACCOUNT: ClassVar[bool] = False
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Cancel"), ("enter", "Enter the client id"))
@@ -245,15 +245,15 @@ class EnterClientIdDialog(Dialog[ClientVerdict]):
         self.details = question
 
     def headline(self) -> str:
-        """Return the title."""
+        """Return the title, which names the requester and the request."""
         return f"Enter a client id for {self.details.server}?"
 
     def preview(self) -> str:
-        """Return the subject for the card."""
+        """Return one line that summarizes the question on the card of the minimized dialog."""
         return f"mcphost must be registered at {self.details.issuer}"
 
     def body(self) -> list[Content | Widget]:
-        """Return the content of the dialog."""
+        """Return the text and widgets that the user must see before answering."""
         asked = self.details
         pairs = [("register mcphost at", clean(asked.issuer)), ("for the address", clean(asked.redirect_uri))]
         if asked.account:
@@ -272,14 +272,14 @@ class EnterClientIdDialog(Dialog[ClientVerdict]):
         ]
 
     def compose_extra(self) -> ComposeResult:
-        """Yield the inputs."""
+        """Yield the widgets that are hidden until an action opens them."""
         yield LabeledInputGroup(
             LabeledInput("client id", "client"),
             LabeledInput("client secret", "secret", hidden=True, placeholder="if there is one; not shown"),
         )
 
     def action_refuse(self) -> None:
-        """Cancel the sign-in; from the open inputs, go back to the buttons first."""
+        """Cancel the sign-in; if inputs are open, only close them."""
         if not self.close_extra():
             self.dismiss(DeclineClient())
 

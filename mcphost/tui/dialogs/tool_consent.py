@@ -44,7 +44,7 @@ _MAX_PREVIEW_LENGTH = 300
 
 
 class CallReview:
-    """What was read and edited of one call; kept while the user returns to the list."""
+    """Edits and reading progress of one call, preserved while the user goes back to the list of calls."""
 
     def __init__(self, arguments: dict[str, Any]) -> None:
         self.original_arguments = arguments
@@ -58,7 +58,7 @@ class CallReview:
         return not is_same_json(self.arguments, self.original_arguments)
 
     def edit(self, arguments: dict[str, Any]) -> bool:
-        """Set new arguments, which must be read again; return False if they are the same."""
+        """Replace the arguments and reset the reading progress; return False if they are the same JSON."""
         if is_same_json(arguments, self.arguments):
             return False
         self.arguments = arguments
@@ -67,14 +67,14 @@ class CallReview:
 
     @property
     def is_complete(self) -> bool:
-        """Whether everything that would be sent was on the screen."""
+        """Whether the user has been shown everything that would be sent to the server."""
         return self.is_end_shown and (
             self.is_fully_shown or not render_call(self.arguments, self.original_arguments).omitted_characters
         )
 
 
 class ToolConsentDialog(Dialog[ToolVerdict]):
-    """Ask whether a tool may run with these arguments."""
+    """Dialog that asks whether a tool may run with these arguments."""
 
     SHOW_ACCOUNT: ClassVar[bool] = False
     REPEAT_LONG_TITLE: ClassVar[bool] = False
@@ -111,13 +111,13 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         self._file_diff: TextDiff | None = None
 
     def restore_review(self, review: Any) -> CallReview:
-        """Restore what was read and edited before."""
+        """Restore the edits and reading progress of an earlier dialog for this call."""
         if isinstance(review, CallReview):
             self.review, self.is_read = review, review.is_end_shown
         return self.review
 
     def set_list_available(self, *, is_available: bool) -> None:
-        """Set whether there is a list of waiting calls, and update the key hints."""
+        """Set whether the user can go back to the list of waiting calls, and update the key hints."""
         self._has_list = is_available
         if self.is_attached and not self.query("#extra.shown"):
             self.show_key_hints(self.key_hints())
@@ -128,18 +128,18 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             self.dismiss(cast("ToolVerdict", self.POSTPONED))
 
     def headline(self) -> str:
-        """Return the title."""
+        """Return the title, which names the requester and the request."""
         return f"{mark_unusual_spaces(self.details.server)} wants to run {mark_unusual_spaces(self.details.tool)}"
 
     def preview(self) -> str:
-        """Return the subject for the card."""
+        """Return one line that summarizes the question on the card of the minimized dialog."""
         words = summarize_arguments(self.review.arguments, _MAX_PREVIEW_LENGTH) or "no arguments"
         return f"{self.details.tool}: {words}" if len(self.headline()) > _MAX_HEADLINE_LENGTH else words
 
     # -- content
 
     def body(self) -> Sequence[Content | Widget]:
-        """Return the content of the dialog."""
+        """Return the text and widgets that the user must see before answering."""
         self.call_view = render_call(self.review.arguments, self.review.original_arguments)
         out: list[Content | Widget] = [*self._notes()]
         if pairs := self._name_pairs():
@@ -198,7 +198,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return out
 
     def _name_pairs(self) -> list[tuple[str, str]]:
-        """Return the account, and the names if the title is too long."""
+        """Return rows with the account and, if the title is too long to show them, the server's and the tool's name."""
         pairs: list[tuple[str, str]] = []
         if len(self.headline()) > _MAX_HEADLINE_LENGTH:
             server, tool = mark_unusual_spaces(self.details.server), mark_unusual_spaces(self.details.tool)
@@ -208,7 +208,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return [*pairs, ("", "")] if pairs else []
 
     def _server_statements(self) -> list[Content]:
-        """Return what the server says about the tool, marked as claims, after the arguments."""
+        """Return the server's annotations, description and title of the tool, marked as unchecked claims."""
         question = self.details
         told = describe_annotations(question.claims)
         said = f"The server claims: {told}" if told else "The server claims nothing about what this tool does"
@@ -234,7 +234,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
     # -- enabled answers
 
     def disabled_reason(self, button_id: str) -> str:
-        """Return why a button is disabled; empty if it is not."""
+        """Return a phrase that explains why a button is disabled; empty if it is enabled."""
         if button_id not in self.APPROVING:
             return ""
         if self.query("#extra.shown") or not self.is_active:
@@ -247,13 +247,13 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return self._excluded_reason(button_id)
 
     def reminder(self) -> str:
-        """Return what must still be read before approval."""
+        """Return a reminder of text that the user must still read before approving; empty if none."""
         if not self.call_view.omitted_characters or self.review.is_fully_shown:
             return ""
         return f"{self.call_view.omitted_characters:,} characters are not shown here: read them with v, to the end"
 
     def _excluded_reason(self, button_id: str) -> str:
-        """Return why this answer is never available for the call; empty if it may be."""
+        """Return why this call can never get this answer, such as for hidden characters; empty if it can."""
         if button_id != "once" and self._has_hidden_characters:
             return "calls with hidden characters can be allowed once only"
         if button_id == "session" and self.review.is_edited:
@@ -261,7 +261,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return ""
 
     def update_locked_buttons(self) -> None:
-        """Update buttons and key hints to the enabled answers."""
+        """Hide the answers that this call cannot get, mark disabled buttons and update the key hints."""
         self.review.is_end_shown = self.review.is_end_shown or self.is_read
         for button_id in ("session", "always"):
             self.query_one(f"#{button_id}").display = not self._excluded_reason(button_id)
@@ -270,7 +270,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             self.show_key_hints(self.key_hints())
 
     def key_hints(self) -> str:
-        """Return the keys of the enabled answers."""
+        """Return the key hints for the answers that are enabled."""
         words = ["esc/d deny", "r reason"]
         if self.disabled_reason("once"):
             words.append("a once: not yet")
@@ -284,22 +284,22 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
     # -- answers
 
     def compose_extra(self) -> ComposeResult:
-        """Yield the inputs."""
+        """Yield the widgets that are hidden until an action opens them."""
         yield OrderedInput(
             placeholder="Why not? The model reads this. Enter denies, esc goes back.", id="reason-text", compact=True
         )
 
     def action_refuse(self) -> None:
-        """Deny; from an open input, go back to the buttons first."""
+        """Deny; if an input is open, only close it."""
         if not self.close_extra():
             self.dismiss(Deny())
 
     def action_reason(self) -> None:
-        """Ask for a reason, which the model reads."""
+        """Open the input for a reason, which is sent to the model."""
         self.open_extra("reason-text", self.REASON_KEYS)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Deny with the reason."""
+        """Deny the call and send the entered reason to the model."""
         event.stop()
         self.dismiss(Deny(reason=event.value.strip()))
 
@@ -312,7 +312,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         self.approve("session", AllowSession())
 
     def action_always(self) -> None:
-        """Build a rule, initially for this tool while server and tool stay unchanged."""
+        """Open the rule builder, which starts with a rule for this tool."""
         if self.disabled_reason("always"):
             self.approve("always", AllowAlways())
             return
@@ -330,7 +330,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
                 self.approve("always", AllowAlways() if plain else AllowRule(rule))
 
     def action_view(self) -> None:
-        """Open every argument whole on a page of its own; the question waits below."""
+        """Show all arguments untruncated in the full-screen viewer; the dialog stays open below."""
 
         def seen() -> None:
             self.review.is_fully_shown = True
@@ -343,7 +343,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         self.post_message(TextViewRequested(title, "It takes no arguments.", seen, sections=shown))
 
     def action_edit(self) -> None:
-        """Edit the arguments if they are editable."""
+        """Open the editor for the arguments, unless they cannot be edited."""
         if self.details.editable and not self.query("#extra.shown"):
             from mcphost.tui.dialogs.edit_arguments import EditArgumentsDialog
 
@@ -351,7 +351,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             self.app.push_screen(editor, self.apply_edits)  # pyright: ignore[reportUnknownMemberType]
 
     async def apply_edits(self, arguments: dict[str, Any] | None) -> None:
-        """Show the edited arguments, which must be read like the first ones."""
+        """Show the edited arguments; the user must read them to the end before approving."""
         if arguments is not None and self.review.edit(arguments):
             self._file_diff = None
             await self.show_body()
@@ -359,7 +359,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
 
 
 class ContinueTurnDialog(Dialog[bool]):
-    """Ask whether the model may continue for the same number of rounds."""
+    """Dialog that asks whether the model may continue for the same number of rounds."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Stop here"), ("continue", "Go on"))
     KEYS: ClassVar[str] = "esc/d stop here · g go on"
@@ -373,15 +373,15 @@ class ContinueTurnDialog(Dialog[bool]):
         self.rounds = question.rounds
 
     def headline(self) -> str:
-        """Return the title."""
+        """Return the title, which names the requester and the request."""
         return "Continue?"
 
     def preview(self) -> str:
-        """Return the subject for the card."""
+        """Return one line that summarizes the question on the card of the minimized dialog."""
         return f"The model asked for tools {self.rounds} times in this turn."
 
     def body(self) -> list[Content]:
-        """Return the content of the dialog."""
+        """Return the text and widgets that the user must see before answering."""
         return [
             Content(
                 f"The model asked for tools {self.rounds} times in this turn. It may be stuck, or the task is long. "

@@ -19,7 +19,7 @@ _MAX_LINE_LENGTH = 4_000
 
 
 def render_definition_diff(change: ToolChange) -> KeyValueList:
-    """Render the diff of one tool; colors only repeat the marks at the start of each line."""
+    """Render the diff of one tool's definition; each line starts with a mark, so color is not needed to read it."""
     shown = [line[:2] + clean_line(line[2:], _MAX_LINE_LENGTH) for line in change.difference[:_MAX_LINES]]
     if len(change.difference) > len(shown):
         shown.append(f"  … {len(change.difference) - len(shown):,} more lines: v shows all")
@@ -31,7 +31,7 @@ def _is_truncated(change: ToolChange) -> bool:
 
 
 class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
-    """Ask which changed tools to accept."""
+    """Dialog that asks which changed tools to accept."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", "Quarantine all"),
@@ -61,17 +61,17 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
         self._is_body_ready = True
 
     def headline(self) -> str:
-        """Return the title."""
+        """Return the title, which names the requester and the request."""
         count = len(self.details.changes)
         what = f"{count} of its tools" if count > 1 else self.details.changes[0].tool
         return f"{self.details.server} changed {what}"
 
     def preview(self) -> str:
-        """Return the subject for the card."""
+        """Return one line that summarizes the question on the card of the minimized dialog."""
         return ", ".join(change.tool for change in self.details.changes)
 
     def body(self) -> list[Content | Widget]:
-        """Return the content of the dialog."""
+        """Return the text and widgets that the user must see before answering."""
         change = self.details.changes[self.index]
         count = len(self.details.changes)
         place = f"   {self.index + 1} of {count}" if count > 1 else ""
@@ -101,7 +101,7 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
     # -- reading state
 
     def update_remaining(self) -> None:
-        """Show how many lines remain, once the body is mounted."""
+        """Show how many lines remain to be read, once the body is mounted."""
         # Not while another change is being mounted: the layout is still that of the previous one.
         if self._is_body_ready:
             super().update_remaining()
@@ -111,7 +111,7 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
             super()._update_read_state()
 
     def update_locked_buttons(self) -> None:
-        """Update the disabled buttons and what was read."""
+        """Record whether the shown change was read to the end, and mark the disabled buttons."""
         if self.is_read and (
             self.index in self._fully_shown_indexes or not _is_truncated(self.details.changes[self.index])
         ):
@@ -119,20 +119,20 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
         super().update_locked_buttons()
 
     def reminder(self) -> str:
-        """Return what must still be read before approval."""
+        """Return a reminder of text that the user must still read before approving; empty if none."""
         if self.index in self._fully_shown_indexes or not _is_truncated(self.details.changes[self.index]):
             return ""
         return "not everything is shown here: read it with v, to the end"
 
     def disabled_reason(self, button_id: str) -> str:
-        """Return why a button is disabled; empty if it is not."""
+        """Return a phrase that explains why a button is disabled; empty if it is enabled."""
         unread = len(self.details.changes) - len(self._read_indexes)
         if button_id == "accept_all" and unread:
             return f"{unread} of them not read yet: n shows the next"
         return super().disabled_reason(button_id) or (self.reminder() if button_id == "accept_one" else "")
 
     def action_view(self) -> None:
-        """Open the whole diff on a page of its own; the question waits below."""
+        """Show the complete diff in the full-screen viewer; the dialog stays open below."""
         place, change = self.index, self.details.changes[self.index]
 
         def seen() -> None:
@@ -153,7 +153,7 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
         self.approve("accept_all", AcceptToolChanges(tuple(one.tool for one in self.details.changes)))
 
     async def action_accept_one(self) -> None:
-        """Accept or un-accept the shown change, then show the next; end once all are accepted."""
+        """Accept the shown change, or undo that, and show the next; close once all changes are accepted."""
         tool = self.details.changes[self.index].tool
         if why := self.disabled_reason("accept_one"):
             self.show_hint(why)
@@ -165,7 +165,7 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
             await self.action_step(1)
 
     async def action_step(self, by: int) -> None:
-        """Show another change."""
+        """Show the next or previous change."""
         self._is_body_ready = False
         self.index = (self.index + by) % len(self.details.changes)
         self.is_read = self.index in self._read_indexes

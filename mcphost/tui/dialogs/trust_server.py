@@ -22,7 +22,7 @@ def _quote_value(text: str) -> str:
 
 
 class TrustServerDialog(Dialog[TrustVerdict]):
-    """Ask whether a server may be started or connected to."""
+    """Dialog that asks whether a server may be started or connected to."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", "Do not use"),
@@ -42,15 +42,15 @@ class TrustServerDialog(Dialog[TrustVerdict]):
         self.details = question
 
     def headline(self) -> str:
-        """Return the title."""
+        """Return the title, which names the requester and the request."""
         return f"Use the server {self.details.server}?"
 
     def preview(self) -> str:
-        """Return the subject for the card."""
+        """Return one line that summarizes the question on the card of the minimized dialog."""
         return shlex.join(self.details.command) or self.details.url
 
     def body(self) -> list[Content | Widget]:
-        """Return the content of the dialog."""
+        """Return the text and widgets that the user must see before answering."""
         asked = self.details
         pairs: list[tuple[str, str]] = []
         out: list[Content | Widget] = [Content.styled(f"▲ {clean(one)}", "bold $warning") for one in asked.warnings]

@@ -16,7 +16,7 @@ from mcphost.unicode_forms import split_url
 
 
 def highlight_host(url: str, style: str = "$text") -> Content:
-    """Return the complete URL on a line of its own, its host in bold, whatever else looks like a host."""
+    """Return the complete URL on one line with its host in bold, so that the path cannot be mistaken for it."""
     try:
         host = split_url(url).netloc
     except ValueError:
@@ -33,7 +33,10 @@ def highlight_host(url: str, style: str = "$text") -> Content:
 
 
 def highlight_question_host(question: VisitUrl) -> Content:
-    """Return the whole URL with its whole host emphasized: finding the registrable domain needs a list."""
+    """Return the complete URL of a question with its host in bold.
+
+    The whole host is emphasized, because finding the registrable domain would need a public suffix list.
+    """
     before, host, after = _split_at_host(question)
     return Content.assemble((clean(before), "$muted"), (clean(host), "bold $accent"), (clean(after), "$muted"))
 
@@ -47,7 +50,7 @@ def _split_at_host(question: VisitUrl) -> tuple[str, str, str]:
 
 
 class VisitUrlDialog(Dialog[UrlVerdict]):
-    """Ask whether the browser may open a URL."""
+    """Dialog that asks whether the browser may open a URL."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", "Cancel"),
@@ -66,15 +69,15 @@ class VisitUrlDialog(Dialog[UrlVerdict]):
         self.details = question
 
     def headline(self) -> str:
-        """Return the title."""
+        """Return the title, which names the requester and the request."""
         return f"Open an address for {self.details.server}?"
 
     def preview(self) -> str:
-        """Return the subject for the card."""
+        """Return one line that summarizes the question on the card of the minimized dialog."""
         return f"{self.details.host}: {self.details.message}"
 
     def body(self) -> list[Content | Widget]:
-        """Return the content of the dialog."""
+        """Return the text and widgets that the user must see before answering."""
         asked = self.details
         out: list[Content | Widget] = [KeyValueList([("host", clean_line(asked.host, 300))], style="bold $text")]
         out += [Content.styled(f"▲ {clean(warning)}", "bold $warning") for warning in asked.warnings]
@@ -105,7 +108,7 @@ class VisitUrlDialog(Dialog[UrlVerdict]):
 
 
 class RetryCallDialog(Dialog[bool]):
-    """Ask whether the user has finished in the browser, so that the call can be repeated."""
+    """Dialog that asks whether the user has finished in the browser, so that the call can be repeated."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Give up"), ("retry", "Repeat the call"))
     KEYS: ClassVar[str] = "esc/d give up · r repeat the call"
@@ -117,11 +120,11 @@ class RetryCallDialog(Dialog[bool]):
         self._started_at = monotonic()
 
     def headline(self) -> str:
-        """Return the title."""
+        """Return the title, which names the requester and the request."""
         return f"Repeat the call of {self.details.server}?"
 
     def preview(self) -> str:
-        """Return the subject for the card."""
+        """Return one line that summarizes the question on the card of the minimized dialog."""
         return " · ".join(self.details.urls)
 
     def on_mount(self) -> None:
@@ -138,7 +141,7 @@ class RetryCallDialog(Dialog[bool]):
         return Content.assemble((f"waiting for {shown}", "$warning"), (closes, "$faint"))
 
     def body(self) -> list[Content | Widget]:
-        """Return the content of the dialog."""
+        """Return the text and widgets that the user must see before answering."""
         urls = [Content.assemble("\n", highlight_host(url, "$muted")) for url in self.details.urls]
         return [Content("The call waits until you finish in the browser at:"), *urls]
 

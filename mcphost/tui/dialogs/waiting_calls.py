@@ -21,7 +21,7 @@ _MAX_ARGUMENTS_LENGTH = 200
 
 
 class WaitingCall(NamedTuple):
-    """One waiting call. `key` is unique while it waits; `review` is None until it was opened."""
+    """A waiting call in the list. `key` is unique among waiting calls; `review` is None until the call was opened."""
 
     key: str
     question: ApproveTool
@@ -29,28 +29,28 @@ class WaitingCall(NamedTuple):
 
     @property
     def is_read(self) -> bool:
-        """Whether everything that would be sent was on the screen."""
+        """Whether the user has been shown everything that would be sent to the server."""
         return self.review is not None and self.review.is_complete
 
 
 class RefuseAll(Struct, frozen=True):
-    """Refuse every call."""
+    """Verdict to refuse every call in the list."""
 
 
 class AllowAll(Struct, frozen=True):
-    """Allow each of these calls once; all were read to the end."""
+    """Verdict to allow each of these calls once; the user has read all of them to the end."""
 
     keys: tuple[str, ...]
 
 
 class OpenOne(Struct, frozen=True):
-    """Open this call."""
+    """Verdict to open the dialog of this call."""
 
     key: str
 
 
 class DenyOne(Struct, frozen=True):
-    """Deny this call."""
+    """Verdict to deny this call only."""
 
     key: str
 
@@ -59,17 +59,20 @@ ListVerdict = RefuseAll | AllowAll | OpenOne | DenyOne
 
 
 class WaitingCallsQuestion(Question[ListVerdict], frozen=True, kw_only=True):
-    """Ask about several calls; asked by the screen, so no frontend has to support it."""
+    """Question about several tool calls. Only the TUI asks it, so other frontends need not support it."""
 
     KIND: ClassVar[str] = "waiting_calls"
 
     def refusal(self) -> ListVerdict:
-        """Return the refusal."""
+        """Return the answer that stands for a refusal."""
         return RefuseAll()
 
 
 class WaitingCallsDialog(Dialog[ListVerdict]):
-    """The list dialog. Calls may join and leave while it is open; the cursor stays on its call."""
+    """Dialog with the list of waiting calls.
+
+    Calls may be added and removed while it is open; the cursor stays on the same call.
+    """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", "Refuse all"),
@@ -98,17 +101,17 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
         self._cursor = self._selected_key = cursor
 
     def headline(self) -> str:
-        """Return the title."""
+        """Return the title, which names the requester and the request."""
         unread = sum(not entry.is_read for entry in self._entries)
         words = f"{unread} not read yet" if unread else "all were read to the end"
         return f"{len(self._entries)} calls wait · {words}"
 
     def preview(self) -> str:
-        """Return the subject for the card."""
+        """Return one line that summarizes the question on the card of the minimized dialog."""
         return ", ".join(f"{entry.question.server} · {entry.question.tool}" for entry in self._entries)
 
     def body(self) -> Sequence[Content | Widget]:
-        """Return the content of the dialog."""
+        """Return the text and widgets that the user must see before answering."""
         options = OptionList(
             *(Option(_render_entry(entry), id=entry.key) for entry in self._entries), id="calls", markup=False
         )
@@ -128,13 +131,13 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
 
     @property
     def cursor(self) -> str:
-        """The key of the row under the cursor."""
+        """The `key` of the call under the cursor; empty if there is none."""
         at = self._option_list.highlighted
         return self._entries[at].key if at is not None and at < len(self._entries) else ""
 
     @property
     def next_cursor(self) -> str:
-        """The key of the next unread call, for the cursor when the list is shown again."""
+        """The `key` of the next call that was not read to the end, or "" if there is none."""
         at = self._index_of_key(self._selected_key)
         later = [*self._entries[at + 1 :], *self._entries[:at]]
         return next((entry.key for entry in later if not entry.is_read), "")
@@ -168,7 +171,7 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
         self.fit()
 
     def fit(self) -> None:
-        """Fit the content to the rows that are left."""
+        """Limit the height of the content so that the buttons stay visible."""
         super().fit()
         rows = self.query_one("#body").styles.max_height
         self._option_list.styles.max_height = rows.value if rows is not None else 10
