@@ -1,4 +1,4 @@
-"""Edits of JSON text with comments: one member is set or removed, and every other byte stays as it is."""
+"""Edits of JSON text with comments that set or remove one member and preserve the rest of the text."""
 
 import json
 import re
@@ -15,7 +15,7 @@ _BYTE_ORDER_MARK = "\ufeff"
 
 
 class _Member(NamedTuple):
-    """The span of a member of an object: its key, and the start and end of its value."""
+    """Positions of an object's member in the text: where it starts, and where its value starts and ends."""
 
     key: str
     start: int
@@ -24,22 +24,23 @@ class _Member(NamedTuple):
 
 
 class _Object(NamedTuple):
-    """The span of an object, from its opening brace to its closing one, and its members."""
+    """Positions of an object's opening and closing braces in the text, and its members."""
 
     start: int
     end: int
     members: tuple[_Member, ...]
 
     def find(self, key: str) -> _Member | None:
-        """Return the first member with this key."""
+        """Return the first member with this key, or None."""
         return next((member for member in self.members if member.key == key), None)
 
 
 def set_member(text: str, file: str, path: Sequence[str], value: Any) -> str:
-    """Return *text* with the member at *path* set to *value*; objects that are missing on the way are added.
+    """Return *text* with the member at *path* set to *value*; missing parent objects are added.
 
-    A new member comes last, indented like its neighbours. An empty text becomes an object. Raises ConfigError if the
-    text is not valid JSON, if something else than an object is on the way, or if a key on the way is there twice.
+    A new member is added last and indented like its siblings. Empty text counts as an empty object. *file* is the name
+    for messages. Raises ConfigError if the text is not valid JSON, if a parent is not an object, or if a key of *path*
+    occurs twice.
     """
     if not text.strip(_BYTE_ORDER_MARK + " \t\r\n"):
         text = "{}\n"
@@ -67,9 +68,9 @@ def set_member(text: str, file: str, path: Sequence[str], value: Any) -> str:
 
 
 def remove_member(text: str, file: str, path: Sequence[str]) -> str:
-    """Return *text* without the member at *path*; comments stay.
+    """Return *text* without the member at *path*; comments are preserved.
 
-    Raises ConfigError if it is not there, if the text is not valid JSON, or if a key on the way is there twice.
+    Raises ConfigError if there is no such member, if the text is not valid JSON, or if a key of *path* occurs twice.
     """
     document = _parse(text, file)
     _check_path(document, file, path)
@@ -111,7 +112,7 @@ def _parse(text: str, file: str) -> dict[str, Any]:
 
 
 def _check_path(document: dict[str, Any], file: str, path: Sequence[str]) -> None:
-    """Check that only objects without duplicate keys are on the way. Raises ConfigError."""
+    """Raise ConfigError if a parent on *path* is not an object, or if a key of *path* occurs twice in it."""
     value: Any = document
     for depth, key in enumerate(path):
         if not isinstance(value, dict):
@@ -129,7 +130,7 @@ def _missing_member(path: Sequence[str], file: str) -> ConfigError:
 
 
 def _checked(edited: str, file: str, expected: Any) -> str:
-    """Return the edited text if it has the expected content. Raises ConfigError."""
+    """Return *edited* if it parses to *expected*. Raises ConfigError otherwise."""
     try:
         is_right = _parse(edited, file) == expected
     except ConfigError:
@@ -140,13 +141,13 @@ def _checked(edited: str, file: str, expected: Any) -> str:
 
 
 def _blank(text: str) -> str:
-    """Return the text with comments, trailing commas and the byte order mark as blanks, at the same positions."""
+    """Replace comments, trailing commas and the byte order mark by spaces, so that positions do not change."""
     plain = strip_comments(text)
     return f" {plain[1:]}" if plain.startswith(_BYTE_ORDER_MARK) else plain
 
 
 def _scan_object(plain: str, start: int) -> _Object:
-    """Return the object that begins at *start*; *plain* is valid JSON."""
+    """Locate the members of the object that begins at *start*; *plain* must be valid JSON without comments."""
     members: list[_Member] = []
     at = _skip_whitespace(plain, start + 1)
     while plain[at] == '"':
@@ -162,24 +163,24 @@ def _scan_object(plain: str, start: int) -> _Object:
 
 
 def _member_limit(span: _Object, position: int) -> int:
-    """Return where the part of the object after a member and before the next one ends."""
+    """Return the position of the next member, or of the closing brace after the last one."""
     return span.members[position + 1].start if position + 1 < len(span.members) else span.end
 
 
 def _find_comma(text: str, start: int, end: int) -> int:
-    """Return the position of the comma between two positions, comments left out; -1 if there is none."""
+    """Return the position of the first comma between *start* and *end* outside of comments, or -1."""
     at = _hide_comments(text[start:end]).find(",")
     return at if at < 0 else at + start
 
 
 def _hide_comments(part: str) -> str:
-    """Return text between two members with its comments as blanks, but with its comma."""
+    """Replace the comments between two members by spaces, but keep the comma."""
     # A string after the comma keeps it from being a trailing one, which strip_comments would blank out too.
     return strip_comments(f'{part}\n"')[: len(part)]
 
 
 def _insert(text: str, plain: str, span: _Object, key: str, value: Any) -> str:
-    """Return the text with a new last member."""
+    """Return the text with a new member at the end of an object."""
     unit, newline = _indent_unit(text, plain), _newline(text)
     inner = f"{json.dumps(key, ensure_ascii=False)}: "
     if not span.members:
@@ -216,13 +217,13 @@ def _newline(text: str) -> str:
 
 
 def _indent_at(text: str, position: int) -> str:
-    """Return the white space at the beginning of the line of a position."""
+    """Return the indentation of the line that contains *position*."""
     line = text[text.rfind("\n", 0, position) + 1 : position]
     return line[: len(line) - len(line.lstrip())].removeprefix(_BYTE_ORDER_MARK)
 
 
 def _indent_unit(text: str, plain: str) -> str:
-    """Return the white space of one level, taken from the first indented line."""
+    """Return the white space of one indentation level, taken from the first indented line."""
     for line, blanked in zip(text.split("\n"), plain.split("\n"), strict=False):
         if blanked.strip() and (indent := line[: len(line) - len(line.lstrip(" \t"))]):
             return indent

@@ -454,7 +454,10 @@ class _ServerEntry:
 
 
 def parse_sampling(value: Any, location: str, source: Source, on_problem: ProblemCallback) -> dict[str, int]:
-    """Return the limits by field of SamplingLimits; a project's file cannot change them."""
+    """Parse `mcphost.sampling` to limits by field name of SamplingLimits.
+
+    Invalid limits are reported to *on_problem* and skipped, as are all limits in a project's file.
+    """
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -479,12 +482,12 @@ def parse_sampling(value: Any, location: str, source: Source, on_problem: Proble
 
 
 def _is_in_workspace(cwd: str) -> bool:
-    """Return whether a folder is named as below the one mcphost was started in."""
+    """Return whether a path is `${workspaceFolder}` or begins with `${workspaceFolder}/`."""
     return cwd == WORKSPACE_FOLDER or cwd.startswith(f"{WORKSPACE_FOLDER}/")
 
 
 def _uses_workspace(env: dict[str, str]) -> bool:
-    """Return whether a variable refers to the folder mcphost was started in."""
+    """Return whether an environment variable refers to `${env:PWD}`, the folder mcphost was started in."""
     return any(_WORKSPACE_REFERENCE.search(text) for text in env.values())
 
 
@@ -494,5 +497,5 @@ def _variable_name(name: str) -> str:
 
 
 def _expand_home(path: str) -> str:
-    """Return the path with a leading `~` or `~/` expanded; `~user` is not."""
+    """Expand a leading `~` or `~/` to the home folder; `~user` is not expanded."""
     return str(Path(path).expanduser()) if path == "~" or path.startswith("~/") else path

@@ -1,4 +1,4 @@
-"""Server entries as READMEs show them: whole files, parts of files, or one bare entry, with or without comments."""
+"""Parsing of server entries that users paste from READMEs, with or without the surrounding file."""
 
 from typing import Any, cast
 
@@ -13,10 +13,11 @@ _HINT = 'Paste what the README shows, for example {"command": "uvx", "args": ["m
 
 
 def parse_pasted_servers(text: str, name: str = "") -> dict[str, dict[str, Any]]:
-    """Return the entries in *text* by server name; a bare entry gets *name*.
+    """Return the server entries in pasted text by name; *name* is for an entry that has none.
 
-    Accepts `{"mcpServers": {…}}` and the forms of other hosts, `"name": {…}` without braces around it, a bare entry,
-    and any of them in a Markdown code fence. Raises ConfigError if there is none, or a bare entry without a *name*.
+    Accepts `{"mcpServers": {…}}` and the formats of other hosts, `"name": {…}` without outer braces, a single entry
+    without a name, and any of these in a Markdown code fence. Raises ConfigError if the text has no server, is too long
+    or invalid, or if an entry has no name and *name* is empty.
     """
     if len(text) > MAX_PASTED_CHARACTERS:
         raise ConfigError(f"The text is over {MAX_PASTED_CHARACTERS:,} characters.", _HINT)
@@ -30,7 +31,7 @@ def parse_pasted_servers(text: str, name: str = "") -> dict[str, dict[str, Any]]
 
 
 def _strip_code_fence(text: str) -> str:
-    """Return the text without the lines of a Markdown code fence around it."""
+    """Remove the opening and closing lines of a Markdown code fence, if there is one."""
     lines = text.strip().split("\n")
     if not lines[0].startswith("```"):
         return text

@@ -1,1 +1,1 @@
-"""Servers configured for other MCP hosts: where their files are, and their entries in mcphost's form."""
+"""Import of servers from the configuration files of other MCP hosts."""

@@ -1,4 +1,4 @@
-"""Conversion of one server's entry of another host to an entry of `mcp.json`."""
+"""Conversion of server entries from the formats of other hosts to that of `mcp.json`."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -12,11 +12,11 @@ _NAME = "[A-Za-z_][A-Za-z0-9_]*"
 
 
 class UnusableEntry(Exception):
-    """An entry that cannot be imported; the message says why, as a sentence."""
+    """An entry that cannot be imported; the message is a sentence that gives the reason."""
 
 
 class VariableSyntax(NamedTuple):
-    """How a host writes references to environment variables in its files."""
+    """Syntax in which a host's files refer to environment variables."""
 
     pattern: re.Pattern[str]
     """Matches a reference; group 1 is the variable, group 2, if any, the default."""
@@ -41,10 +41,10 @@ _UNFILLED = re.compile(r"\$\{(?!env:|keyring:)[^}]{0,200}\}|\{file:[^}]{0,200}\}
 
 
 class ForeignServer(Struct, frozen=True, kw_only=True):
-    """A server found in another host's file.
+    """A server from another host's configuration file.
 
-    `entry` is the converted one, empty if `problem` says why it cannot be used. `notes` are sentences about what the
-    user should know, such as settings that mcphost has no counterpart of.
+    `entry` is converted to the format of `mcp.json`; if that failed, it is empty and `problem` is the reason. `notes`
+    are sentences for the user, such as about settings that mcphost does not support.
     """
 
     name: str
@@ -62,7 +62,7 @@ Convert = Callable[[Mapping[str, Any], VariableSyntax], dict[str, Any]]
 
 
 def convert_common(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
-    """Convert the form that most hosts share: `command`, `args`, `env`, `cwd`, `url`, `headers`, `type`.
+    """Convert an entry with the keys most hosts use: `command`, `args`, `env`, `cwd`, `url`, `headers`, `type`.
 
     Also reads `serverUrl` (Windsurf), `httpUrl` (Gemini CLI) and `disabled`. Raises UnusableEntry.
     """
@@ -136,12 +136,12 @@ def convert_opencode(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[s
 
 
 def is_entry_disabled(entry: Mapping[str, Any]) -> bool:
-    """Return whether the other host does not start the server."""
+    """Return whether an entry is disabled in the other host, by `"disabled": true` or `"enabled": false`."""
     return entry.get("disabled") is True or entry.get("enabled") is False
 
 
 def unfilled_references(entry: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the references of a converted entry that mcphost does not fill in."""
+    """Return the references in a converted entry that mcphost does not expand, such as `${input:NAME}`."""
     texts = [str(entry.get("command", "")), str(entry.get("url", "")), *cast("list[str]", entry.get("args", []))]
     for key in ("env", "headers"):
         texts += cast("dict[str, str]", entry.get(key, {})).values()
@@ -174,7 +174,7 @@ def _remote(url: str, headers: dict[str, str], transport: str, syntax: VariableS
 
 
 def _convert_references(text: str, syntax: VariableSyntax) -> str:
-    """Return the text with the host's references in mcphost's form, `${env:NAME}` or `${env:NAME:-default}`."""
+    """Rewrite references in a host's syntax as `${env:NAME}` or `${env:NAME:-default}`."""
 
     def convert(match: re.Match[str]) -> str:
         default = match[2] if match.re.groups > 1 else None

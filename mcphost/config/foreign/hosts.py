@@ -1,6 +1,6 @@
-"""Other MCP hosts: where each keeps its servers, and which of them are found on this machine.
+"""Configuration files of other MCP hosts: where they are and which servers they contain.
 
-Nothing is started or written. Sources: the documentation of each host, as named at each of HOSTS.
+Files are only read, and no server is started. A comment at each item of HOSTS links to the host's documentation.
 """
 
 import sys
@@ -42,7 +42,7 @@ _MAX_NAME_LENGTH = 128
 
 
 class Places(NamedTuple):
-    """The folders that files of other hosts are in; their names are used in HostFormat.files."""
+    """The folders that contain files of other hosts; HostFormat.files refers to them by field name."""
 
     home: str
     folder: str
@@ -65,7 +65,7 @@ class Places(NamedTuple):
 
 
 class HostFormat(NamedTuple):
-    """A host: its id for the command line, its title, and how its files are found and read."""
+    """A host with its id for the command line, its title, and the location and format of its files."""
 
     id: str
     title: str
@@ -155,7 +155,7 @@ HOSTS: tuple[HostFormat, ...] = (
 
 
 def find_places(home: Path, folder: Path, environ: Mapping[str, str], platform: str = sys.platform) -> Places:
-    """Return the folders of this platform; *folder* is the one mcphost was started in."""
+    """Return the folders for this platform; *folder* is the one mcphost was started in."""
     xdg_config = environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
     config, data = xdg_config, environ.get("XDG_DATA_HOME") or f"{home}/.local/share"
     if platform == "darwin":
@@ -172,7 +172,7 @@ def find_places(home: Path, folder: Path, environ: Mapping[str, str], platform: 
 
 
 def find_host(host_id: str) -> HostFormat | None:
-    """Return the host with this id."""
+    """Return the host with this id, or None if the id is unknown."""
     return next((host for host in HOSTS if host.id == host_id), None)
 
 
@@ -193,7 +193,10 @@ def find_foreign_servers(
 
 
 def read_host_file(host: HostFormat, file: Path, places: Places) -> Iterator[ForeignServer]:
-    """Yield the servers in one file of a host; nothing if there is no file."""
+    """Yield the servers in one file of a host; none if the file does not exist.
+
+    If the file cannot be read, yields one ForeignServer with a `problem` and without a name.
+    """
     try:
         document = _parse_file(file)
     except FileNotFoundError:
@@ -213,7 +216,7 @@ def read_host_file(host: HostFormat, file: Path, places: Places) -> Iterator[For
 
 
 def guess_host(file: Path, document: Any) -> HostFormat:
-    """Return the host whose form a file has, by its name and its keys; Claude Desktop's if nothing else fits."""
+    """Guess from a file's name, keys and folder which host's format it has; Claude Desktop if nothing matches."""
     names = {"config.toml": "codex", "config.yaml": "goose", "opencode.json": "opencode", "opencode.jsonc": "opencode"}
     by_name = find_host(names.get(file.name, ""))
     fitting = [host for host in HOSTS if any(isinstance(_get(document, keys), dict) for keys in host.keys)]
@@ -225,7 +228,10 @@ def guess_host(file: Path, document: Any) -> HostFormat:
 
 
 def read_named_file(file: Path, places: Places) -> tuple[ForeignServer, ...]:
-    """Return the servers in a file that the user named. Raises ConfigError if it is unreadable or has no servers."""
+    """Return the servers in a file that the user named.
+
+    Raises ConfigError if the file is missing, unreadable or has no servers.
+    """
     try:
         document = _parse_file(file)
     except FileNotFoundError as error:
@@ -255,7 +261,7 @@ def _convert(host: HostFormat, file: str, name: str, entry: Any) -> ForeignServe
 
 
 def _parse_file(file: Path) -> Any:
-    """Return the content of a JSON, TOML or YAML file. Raises FileNotFoundError or ConfigError."""
+    """Parse a JSON, TOML or YAML file, chosen by its suffix. Raises FileNotFoundError or ConfigError."""
     text = decode_text(read_bytes(file, MAX_FILE_BYTES), str(file))
     if not text.strip():
         return {}
@@ -270,7 +276,7 @@ def _parse_file(file: Path) -> Any:
 
 
 def _parse_yaml(text: str, file: Path) -> Any:
-    """Return the value of a YAML file without aliases: a few of them make a small file a huge value."""
+    """Parse YAML without aliases, because a few of them can expand a small file to a huge value."""
     events = cast("Any", yaml).parse(text, yaml.SafeLoader)
     try:
         if any(isinstance(event, yaml.AliasEvent) for event in events):
