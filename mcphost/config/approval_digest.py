@@ -71,9 +71,10 @@ def server_digest(server: ServerConfig) -> str:
 
     It covers the command, its arguments and working directory, the URL, the trusted certificates, every environment
     variable and header with its value, and the sign-in settings. References (`${env:NAME}`) are not expanded. A secret
-    in a project's entry is covered by its fingerprint; one in the user's own entry is not covered, so that a renewed
-    token needs no new approval. For a project's entry, the restrictions (reviews, disabled tools, never-rules) and the
-    content of the certificate file are covered too. The server's name is not covered, because it grants nothing.
+    in a project's entry is covered by its fingerprint; of one in another entry, only the masked text is, so that a
+    renewed token needs no new approval. For a project's entry, the restrictions (reviews, disabled tools, never-rules)
+    and the content of the certificate file are covered too. The server's name is not covered, because it grants
+    nothing.
     """
     facts: dict[str, object] = {"form": _DIGEST_VERSION}
     sharing = _hidden_count(server)

@@ -132,7 +132,7 @@ def _offered_tests(argument: RuleArgument, folder: str | None) -> tuple[str, ...
 
 
 def takes_value(test: str) -> bool:
-    """Return whether the user must enter a value for this test; "any" and "exactly this value" need none."""
+    """Return whether the user must enter a value for this test; ANY_VALUE and EXACT_VALUE need none."""
     return test not in (ANY_VALUE, EXACT_VALUE)
 
 
