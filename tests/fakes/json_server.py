@@ -15,7 +15,10 @@ class RecordedRequest(tuple[str, str, Any, dict[str, str]]):
 
 
 class JsonServer(ThreadingHTTPServer):
-    """Answers each `METHOD /path` with its prepared value: JSON data, raw bytes, or a status without a body."""
+    """Answers each `METHOD /path` with its prepared value: JSON data, raw bytes, or a status without a body.
+
+    A function as the value is called with the request's JSON body and returns such a value.
+    """
 
     daemon_threads = True
 
@@ -45,6 +48,8 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {name.lower(): value for name, value in self.headers.items()}
         self.server.requests.append(RecordedRequest((self.command, self.path, body, headers)))
         answer = self.server.answers.get(f"{self.command} {self.path}", 404)
+        if callable(answer):
+            answer = answer(body)
         status = answer if isinstance(answer, int) else 200
         content = (
             answer if isinstance(answer, bytes) else b"" if isinstance(answer, int) else json.dumps(answer).encode()

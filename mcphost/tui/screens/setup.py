@@ -122,7 +122,6 @@ class SetupScreen(FormScreen[SetupChoice]):
 
     def on_mount(self) -> None:
         """Focus the first part that needs a choice, unless the card opened by itself."""
-        super().on_mount()
         if self._is_entered:
             self._focus_first()
 
@@ -142,7 +141,11 @@ class SetupScreen(FormScreen[SetupChoice]):
         self.query_one("#models" if self._models else "#servers" if self._servers else "#key").focus()
 
     def on_descendant_focus(self) -> None:
-        """Enter the card: from now on its keys choose."""
+        """Enter the card with a click."""
+        self._enter()
+
+    def _enter(self) -> None:
+        """From now on, keys choose."""
         if not self._is_entered:
             self._is_entered = True
             self.query_one("#keys", Static).update(Content(self.key_hints()))
@@ -197,6 +200,7 @@ class SetupScreen(FormScreen[SetupChoice]):
                 self._choose(self.focused, self.focused.highlighted)
         elif event.key in FOCUS_KEYS:
             event.stop()
+            self._enter()
             self._focus_first()
         elif event.is_printable and event.character:
             event.stop()
@@ -228,6 +232,7 @@ class SetupScreen(FormScreen[SetupChoice]):
 
     def action_tick_all(self) -> None:
         """Tick every server, or none if all are ticked."""
+        self._enter()
         for servers in self.query("#servers").results(OptionList):
             every = set(range(len(self._servers)))
             self._ticked = set() if self._ticked == every else every
