@@ -16,9 +16,10 @@ from mcphost.host.servers.approval import server_warnings
 from mcphost.host.servers.import_plan import ImportCandidate, plan_import
 from mcphost.host.servers.server_editor import SecretEntries, ServerEditor
 from mcphost.host.servers.servers import Servers
-from mcphost.llm.default_models import FoundKey, find_keys, recognize_provider
+from mcphost.llm.default_models import DEFAULT_MODELS, FoundKey, find_keys, recognize_provider
 from mcphost.llm.local_servers import find_local_servers, list_addresses, load_model_details
-from mcphost.llm.providers import KEY_VARIABLES
+from mcphost.llm.model_catalog import CatalogModel, load_catalog
+from mcphost.llm.providers import key_variables
 from mcphost.paths import SetupPlaces, make_private_directory
 from mcphost.redact import register_secret
 from mcphost.serialization import Struct
@@ -37,6 +38,30 @@ class ModelOffer(Struct, frozen=True):
     config: ModelConfig
     origin: str
     supports_tools: bool | None = None
+
+
+class ModelEntry(Struct, frozen=True, kw_only=True):
+    """A model on the models page; 0 and None mean unknown. `origin` is empty if its provider's key is missing."""
+
+    config: ModelConfig
+    provider: str
+    provider_title: str
+    origin: str = ""
+    key_variable: str = ""
+    context_window: int = 0
+    supports_tools: bool | None = None
+    supports_images: bool | None = None
+    supports_reasoning: bool | None = None
+    input_price: float | None = None
+    """US dollars for a million input tokens."""
+
+    output_price: float | None = None
+    """US dollars for a million output tokens."""
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether nothing is missing to use it now."""
+        return bool(self.origin)
 
 
 class SetupOffers(Struct, frozen=True):
@@ -137,43 +162,86 @@ class Setup:
                 problems.append(f"{model.name} is used until mcphost ends, and was not saved. {error}")
         return SetupResult(model.name if model is not None else "", tuple(added), tuple(problems))
 
-    async def store_key(self, key: str) -> ModelOffer:
-        """Store a provider's key in the keyring; return the proposed model of that provider.
+    async def list_models(self) -> tuple[ModelEntry, ...]:
+        """Return all models: local ones and those of providers with a key first. May be cancelled."""
+        found: list[ModelEntry] = []
+        keys: tuple[FoundKey, ...] = ()
+        catalog: tuple[CatalogModel, ...] = ()
 
-        Raises UsageError if the provider cannot be told from the key, McpHostError if the keyring is not usable.
+        async def find_local() -> None:
+            for server in await self._find_local_servers():
+                found.extend(_local_entry(server, model) for model in server.models)
+
+        async def find_keyed() -> None:
+            nonlocal keys
+            keys = await self._find_keys()
+
+        async def load() -> None:
+            nonlocal catalog
+            catalog = await anyio.to_thread.run_sync(load_catalog)
+
+        async with anyio.create_task_group() as tasks:
+            for search in (find_local, find_keyed, load):
+                tasks.start_soon(search)
+        origins = {key.provider: _describe_key(key) for key in keys}
+        entries = [_catalog_entry(model, origins.get(model.provider, "")) for model in catalog]
+        # Stable: a provider's models stay together; those that use tools come first.
+        entries.sort(key=lambda entry: (not entry.is_usable, entry.is_usable and not entry.supports_tools))
+        return (
+            *(entry for entry in entries if entry.is_usable),
+            *found,
+            *(one for one in entries if not one.is_usable),
+        )
+
+    async def use_model(self, model: ModelConfig, *, is_default: bool) -> None:
+        """Select a model for this run, and save it with *is_default*. Raises McpHostError."""
+        self._model_selection.select(model)
+        if is_default:
+            await anyio.to_thread.run_sync(save_model, self._places.config_dir / SETTINGS_FILE, model)
+
+    async def store_key(self, key: str, provider: str = "") -> ModelOffer | None:
+        """Store a provider's key in the keyring; return the proposed model of that provider, if there is one.
+
+        Raises UsageError if no *provider* is given and it cannot be told from the key, and McpHostError if the keyring
+        is not usable.
         """
         key = key.strip()
-        provider = recognize_provider(key)
+        provider = provider or recognize_provider(key)
         if not provider:
             raise UsageError(
                 "The provider cannot be told from this key.",
                 "Set it in the environment, for example OPENAI_API_KEY, and start again.",
             )
         register_secret(key)
-        variable = KEY_VARIABLES[provider][0]
+        variable = key_variables(ModelConfig(name=f"{provider}/"))[0]
         try:
             await self._secrets.set(variable, key)
         except McpHostError as error:
             raise McpHostError(
                 f"The key was not stored. {error.message}", f"Set {variable} in the environment, and start again."
             ) from error
-        return _keyed_offer(FoundKey(provider, variable, is_in_keyring=True))
+        key_found = FoundKey(provider, variable, is_in_keyring=True)
+        return _keyed_offer(key_found) if provider in DEFAULT_MODELS else None
 
     async def _find_keyed_models(self) -> list[ModelOffer]:
+        return [_keyed_offer(key) for key in await self._find_keys()]
+
+    async def _find_keys(self) -> tuple[FoundKey, ...]:
         environ = self._places.environ
-        keys = await find_keys(environ)
         with anyio.move_on_after(KEYRING_SECONDS):
-            keys = await find_keys(environ, self._secrets.get)
-        return [_keyed_offer(key) for key in keys]
+            return await find_keys(environ, self._secrets.get)
+        return await find_keys(environ)
 
     async def _find_local_models(self) -> list[ModelOffer]:
-        found = await find_local_servers(list_addresses(self._places.environ))
         offers: list[ModelOffer] = []
-        for server in found:
-            detailed = await load_model_details(server)
-            offers += [_local_offer(detailed, model) for model in detailed.models[:_MAX_LOCAL_MODELS]]
+        for server in await self._find_local_servers():
+            offers += [_local_offer(server, model) for model in server.models[:_MAX_LOCAL_MODELS]]
         # Models that take tools first, the unknown ones next.
         return sorted(offers, key=lambda offer: (offer.supports_tools is False, offer.supports_tools is None))
+
+    async def _find_local_servers(self) -> "list[LocalModelServer]":
+        found = await find_local_servers(list_addresses(self._places.environ))
+        return [await load_model_details(server) for server in found]
 
     def _find_servers(self) -> tuple[ImportCandidate, ...]:
         places = self._places
@@ -187,8 +255,44 @@ def _has_risks(candidate: ImportCandidate) -> bool:
 
 
 def _keyed_offer(key: FoundKey) -> ModelOffer:
-    origin = f"{key.variable} is {'in the keyring' if key.is_in_keyring else 'set'}"
-    return ModelOffer(ModelConfig(name=key.model), origin, supports_tools=True)
+    return ModelOffer(ModelConfig(name=key.model), _describe_key(key), supports_tools=True)
+
+
+def _describe_key(key: FoundKey) -> str:
+    return f"{key.variable} is {'in the keyring' if key.is_in_keyring else 'set'}"
+
+
+def _catalog_entry(model: CatalogModel, origin: str) -> ModelEntry:
+    config = ModelConfig(name=model.name)
+    return ModelEntry(
+        config=config,
+        provider=model.provider,
+        provider_title=model.provider_title,
+        origin=origin,
+        key_variable=next(iter(key_variables(config)), ""),
+        context_window=model.context_window,
+        supports_tools=model.supports_tools,
+        supports_images=model.supports_images,
+        supports_reasoning=model.supports_reasoning,
+        input_price=model.input_price,
+        output_price=model.output_price,
+    )
+
+
+def _local_entry(server: "LocalModelServer", model: "LocalModel") -> ModelEntry:
+    offer = _local_offer(server, model)
+    return ModelEntry(
+        config=offer.config,
+        provider=server.kind,
+        provider_title=server.title,
+        origin=offer.origin,
+        context_window=model.context_window,
+        supports_tools=model.supports_tools,
+        supports_images=model.supports_images,
+        supports_reasoning=model.supports_reasoning,
+        input_price=0.0,
+        output_price=0.0,
+    )
 
 
 def _local_offer(server: "LocalModelServer", model: "LocalModel") -> ModelOffer:

@@ -13,7 +13,7 @@ DEFAULT_MODELS: dict[str, str] = {
     "mistral": "mistral/mistral-large-latest",
     "groq": "groq/openai/gpt-oss-120b",
     "deepseek": "deepseek/deepseek-chat",
-    "xai": "xai/grok-4",
+    "xai": "xai/grok-4.5-latest",
     "cerebras": "cerebras/gpt-oss-120b",
     "moonshot": "moonshot/kimi-k3",
     "zai": "zai/glm-5.2",

@@ -136,6 +136,15 @@ ACTIONS: tuple[Action, ...] = (
         "read",
     ),
     Action(
+        "model",
+        "alt+m",
+        "M-m",
+        "model",
+        "Choose a model",
+        "Switch to another model, also in the middle of a conversation",
+        "model",
+    ),
+    Action(
         "setup",
         "ctrl+b",
         "^B",

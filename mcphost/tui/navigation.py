@@ -13,6 +13,7 @@ from mcphost.tui.screens.chat import ChatScreen
 if TYPE_CHECKING:
     from mcphost.host.host import Host
     from mcphost.tui.image_cache import ImageCache
+    from mcphost.tui.screens.models import ModelChoice
     from mcphost.tui.screens.setup import SetupChoice
 
 
@@ -87,6 +88,20 @@ class NavigationApp(InputGuardApp):
         from mcphost.tui.screens.qr_code import QrScreen
 
         self.push_screen(QrScreen(message.title, message.text))
+
+    def action_model(self) -> None:
+        """Open the models page."""
+        setup = self.host.setup
+        if setup is None:
+            self.notify("The demo has only its own model.", markup=False)
+            return
+        from mcphost.tui.screens.models import ModelsScreen
+
+        self._open_screen(ModelsScreen(setup, self.host.model_selection.config.name), self._use_model)
+
+    def _use_model(self, choice: "ModelChoice | None") -> None:
+        if choice is not None:
+            self.run_worker(partial(self.chat.use_model, choice), group="setup")
 
     def action_setup(self) -> None:
         """Search this machine for models and servers, and open the start card."""

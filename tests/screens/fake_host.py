@@ -11,7 +11,7 @@ import jsonschema_rs
 
 from mcphost.client.session import ServerFacts, StoredAccount
 from mcphost.config.rules import Rule
-from mcphost.config.schema import HostConfig, ServerConfig
+from mcphost.config.schema import HostConfig, ModelConfig, ServerConfig
 from mcphost.errors import UnsupportedCapability, UsageError
 from mcphost.host import events
 from mcphost.host.audit.audit_log import create_in_memory_log
@@ -454,7 +454,7 @@ class FakeHost:
         self.config = HostConfig()
         self.frontend = frontend
         self.turn = turn or answer_with_tool
-        self.model_selection = SimpleNamespace(model=None if no_model else model or FakeModel())
+        self.model_selection = SimpleNamespace(model=None if no_model else model or FakeModel(), config=ModelConfig())
         self.servers = FakeServers(self)
         self.tools = FakeManualCalls(self)
         self.conversation = FakeConversation(self)

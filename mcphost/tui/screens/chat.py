@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
     from mcphost.host.questions.frontend import Question
     from mcphost.llm.messages import Part, ResourcePart
+    from mcphost.tui.screens.models import ModelChoice
     from mcphost.tui.screens.setup import SetupChoice
     from mcphost.tui.screens.status_model import StatusModel
     from mcphost.tui.transcript.presenter import TranscriptPresenter
@@ -341,6 +342,23 @@ class ChatScreen(Screen[None]):
             self.presenter.add_notice("info", " ".join(done))
         for problem in result.problems:
             self.presenter.add_notice("error", problem)
+        self.refresh_status()
+
+    async def use_model(self, choice: "ModelChoice") -> None:
+        """Switch to another model, for this run or for good."""
+        setup = self.host.setup
+        if setup is None:
+            return
+        if self.host.conversation.is_busy or self.is_sending:
+            self.notify("Still answering. Press Esc to stop, then choose the model again.", markup=False, timeout=6)
+            return
+        try:
+            await setup.use_model(choice.config, is_default=choice.is_default)
+        except McpHostError as error:
+            self.presenter.add_notice("error", error.message, error.hint)
+        else:
+            saved = " It is saved as your default." if choice.is_default else ""
+            self.presenter.add_notice("info", f"Using {choice.config.name} from now on.{saved}")
         self.refresh_status()
 
     def continue_turn(self) -> None:

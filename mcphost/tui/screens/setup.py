@@ -259,7 +259,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         except McpHostError as error:
             self.show_fault(f"{error.message} {error.hint}".strip())
             return
-        self._finish(offer.config)
+        self._finish(None if offer is None else offer.config)
 
     def _finish(self, model: "ModelConfig | None") -> None:
         servers = tuple(self._servers[at] for at in sorted(self._ticked))

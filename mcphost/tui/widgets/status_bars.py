@@ -43,6 +43,8 @@ class TopBar(Widget):
 
     DEFAULT_CSS = "TopBar { height: 1; background: $surface; color: $text; padding: 0 1; }"
     status: reactive[TopBarStatus] = reactive(TopBarStatus())
+    _model_end = 0
+    """Columns from the left that a click opens the models page in."""
 
     def render(self) -> Content:
         """Return the line for the current width."""
@@ -64,9 +66,16 @@ class TopBar(Widget):
         line = gap.join(left)
         while right and line.cell_length + sum(part.cell_length + 2 for part in right) + 1 > width:
             right.pop(0)
+        self._model_end = gap.join(left[:3]).cell_length + 1
         tail = gap.join(right)
         line = line.truncate(max(1, width - tail.cell_length - 1), ellipsis=True)
         return Content.assemble(line, " " * max(1, width - line.cell_length - tail.cell_length), tail)
+
+    def on_click(self, event: events.Click) -> None:
+        """Open the models page with a click on the model's name."""
+        if event.x < self._model_end:
+            event.stop()
+            self.post_message(ActionRequested("model"))
 
     def _build_right_parts(self, status: TopBarStatus) -> list[Content]:
         parts: list[Content] = []

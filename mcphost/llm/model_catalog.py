@@ -1,0 +1,89 @@
+"""All models that litellm knows, read from its own table without importing it (which takes seconds)."""
+
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, cast
+
+from mcphost.llm.default_models import PROVIDER_TITLES
+from mcphost.sanitize import is_sanitized
+from mcphost.serialization import Struct, loads
+
+_TABLE = "model_prices_and_context_window_backup.json"
+_CHAT_MODES = frozenset({"chat", "responses"})
+_LOCAL_PROVIDERS = frozenset({"ollama", "ollama_chat", "lm_studio", "hosted_vllm", "lemonade"})
+"""Providers whose models depend on what is installed; see `local_servers`."""
+
+_CANONICAL_PROVIDERS = {"bedrock_converse": "bedrock"}
+_MAX_TABLE_BYTES = 50_000_000
+
+
+class CatalogModel(Struct, frozen=True, kw_only=True):
+    """A model as litellm's table describes it; 0 and None mean unknown."""
+
+    name: str
+    """litellm's `provider/model`."""
+
+    provider: str
+    context_window: int = 0
+    """Input tokens."""
+
+    supports_tools: bool = False
+    supports_images: bool = False
+    supports_reasoning: bool = False
+    input_price: float | None = None
+    """US dollars for a million input tokens."""
+
+    output_price: float | None = None
+    """US dollars for a million output tokens."""
+
+    @property
+    def provider_title(self) -> str:
+        """Display name of the provider."""
+        return PROVIDER_TITLES.get(self.provider, self.provider)
+
+
+@cache
+def load_catalog() -> tuple[CatalogModel, ...]:
+    """Return the chat models of litellm's table, by provider and name; empty if there is no table.
+
+    Takes about 0.2 s the first time; meant for a thread.
+    """
+    spec = find_spec("litellm")
+    folders = [] if spec is None else list(spec.submodule_search_locations or [])
+    path = next((path for folder in folders if (path := Path(folder) / _TABLE).is_file()), None)
+    if path is None or path.stat().st_size > _MAX_TABLE_BYTES:
+        return ()
+    table = cast("dict[str, Any]", loads(path.read_bytes(), "litellm's table of models"))
+    models = {model.name: model for key, entry in table.items() if (model := _parse(key, entry)) is not None}
+    return tuple(sorted(models.values(), key=lambda model: (model.provider, model.name)))
+
+
+def _parse(key: str, entry: object) -> CatalogModel | None:
+    if not isinstance(entry, dict):
+        return None
+    facts = cast("dict[str, Any]", entry)
+    provider = facts.get("litellm_provider")
+    if facts.get("mode") not in _CHAT_MODES or not isinstance(provider, str) or not is_sanitized(key):
+        return None
+    if provider in _LOCAL_PROVIDERS:
+        return None
+    provider = _CANONICAL_PROVIDERS.get(provider, provider.partition("-")[0] if "vertex_ai" in provider else provider)
+    return CatalogModel(
+        name=key if key.startswith(f"{provider}/") else f"{provider}/{key}",
+        provider=provider,
+        context_window=_count(facts.get("max_input_tokens") or facts.get("max_tokens")),
+        supports_tools=facts.get("supports_function_calling") is True,
+        supports_images=facts.get("supports_vision") is True,
+        supports_reasoning=facts.get("supports_reasoning") is True,
+        input_price=_price(facts.get("input_cost_per_token")),
+        output_price=_price(facts.get("output_cost_per_token")),
+    )
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def _price(value: object) -> float | None:
+    return value * 1e6 if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -1,0 +1,189 @@
+"""Models page: every model that can be used, those that work now first, with search, facts and key entry."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import Input, Static
+
+from mcphost.config.schema import ModelConfig
+from mcphost.errors import McpHostError
+from mcphost.serialization import Struct
+from mcphost.tui.screens.form_screen import FormScreen
+from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
+
+if TYPE_CHECKING:
+    from mcphost.host.setup import ModelEntry, Setup
+
+
+class ModelChoice(Struct, frozen=True):
+    """The chosen model, and whether it is to be saved as the default."""
+
+    config: ModelConfig
+    is_default: bool
+
+
+class ProviderKeyForm(FormScreen[ModelConfig]):
+    """Form for a provider's key, which goes to the keyring; it ends with the model to use, or None."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "store", show=False, priority=True)]
+    DEFAULT_CSS = """
+    ProviderKeyForm Input { height: 1; border: none; padding: 0 1; margin: 1 0; background: $surface; }
+    """
+
+    def __init__(self, setup: "Setup", entry: "ModelEntry") -> None:
+        super().__init__()
+        self._setup = setup
+        self._entry = entry
+
+    def headline(self) -> str:
+        """Return the title."""
+        return f"Key for {self._entry.provider_title}"
+
+    def body(self) -> ComposeResult:
+        """Yield the field."""
+        yield Static(f"{self._entry.config.name} needs a key. It is stored in the keyring.", markup=False)
+        yield Input(password=True, id="key", compact=True, placeholder=self._entry.key_variable)
+
+    def key_hints(self) -> str:
+        """Return the line that explains the keys."""
+        return "enter store and use · esc back"
+
+    async def action_store(self) -> None:
+        """Store the key and end; an error is shown and keeps the input."""
+        key = self.query_one("#key", Input).value.strip()
+        if not key:
+            self.show_fault("Paste the key first.")
+            return
+        try:
+            await self._setup.store_key(key, self._entry.provider)
+        except McpHostError as error:
+            self.show_fault(f"{error.message} {error.hint}".strip())
+            return
+        self.dismiss(self._entry.config)
+
+
+class ModelsScreen(ListScreen):
+    """All models; it ends with a ModelChoice, or None."""
+
+    TITLE_TEXT: ClassVar[str] = "Models"
+    EMPTY_TEXT: ClassVar[str] = "Searching…"
+    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
+        ("enter", "use now", "screen.choose"),
+        ("^S", "use and save", "screen.choose_default"),
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "choose_default", show=False)]
+
+    def __init__(self, setup: "Setup", current: str) -> None:
+        """Create the page; *current* is the name of the selected model, "" for none."""
+        super().__init__()
+        self._setup = setup
+        self._current = current
+        self._models: tuple[ModelEntry, ...] = ()
+        self._has_loaded = False
+        self.add_class("bare")
+
+    def on_mount(self) -> None:
+        """Search for models in the background."""
+        self.run_worker(self._load_models)
+
+    async def _load_models(self) -> None:
+        self._models = await self._setup.list_models()
+        self._has_loaded = True
+        self.reload()
+        self.query_one("#search").focus()
+
+    def load(self) -> Sequence[ListRow]:
+        """Return the models that work now, then the others."""
+        return [
+            ListRow(
+                model,
+                model.config.name,
+                describe_model(model),
+                mark="●" if model.config.name == self._current else "",
+                mark_style="$accent" if model.is_usable else "$faint",
+            )
+            for model in self._models
+        ]
+
+    def show_details(self, row: ListRow) -> None:
+        """Show what is known about a model."""
+        model: ModelEntry = row.value
+        self.show_about(
+            clean_pairs(
+                [
+                    ("model", model.config.name),
+                    ("provider", model.provider_title),
+                    ("available", model.origin or f"needs a key ({model.key_variable})"),
+                    ("address", model.config.api_base),
+                    ("context", f"{model.context_window:,} tokens" if model.context_window else "unknown"),
+                    ("tools", _format_ability(model.supports_tools)),
+                    ("images", _format_ability(model.supports_images)),
+                    ("reasoning", _format_ability(model.supports_reasoning)),
+                    ("price", _format_price(model) or "unknown"),
+                ]
+            )
+        )
+
+    def open_row(self, row: ListRow) -> None:
+        """Use the model from now on, in this run."""
+        self._use(row.value, is_default=False)
+
+    def action_choose(self) -> None:
+        """Use the selected model in this run."""
+        if row := self.current_row():
+            self.open_row(row)
+
+    def action_choose_default(self) -> None:
+        """Use the selected model, and save it as the default."""
+        if row := self.current_row():
+            self._use(row.value, is_default=True)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Use the model under the cursor: Enter in the search line."""
+        event.stop()
+        self.action_choose()
+
+    def _use(self, model: "ModelEntry", *, is_default: bool) -> None:
+        if model.is_usable:
+            self.dismiss(ModelChoice(model.config, is_default))
+            return
+
+        def use(config: ModelConfig | None) -> None:
+            if config is not None:
+                self.dismiss(ModelChoice(config, is_default))
+
+        self.app.push_screen(ProviderKeyForm(self._setup, model), use)  # pyright: ignore[reportUnknownMemberType]
+
+
+def describe_model(model: "ModelEntry") -> str:
+    """Return a line with provider, context size, abilities and prices."""
+    abilities = [
+        name
+        for name, is_supported in (
+            ("tools", model.supports_tools),
+            ("images", model.supports_images),
+            ("reasoning", model.supports_reasoning),
+        )
+        if is_supported
+    ]
+    parts = [model.origin or f"{model.provider_title} · needs a key"]
+    parts += [f"{_format_tokens(model.context_window)} context"] if model.context_window else []
+    parts += [*abilities, *(["no tools"] if model.supports_tools is False else [])]
+    parts += [price] if (price := _format_price(model)) else []
+    return " · ".join(parts)
+
+
+def _format_ability(is_supported: bool | None) -> str:
+    return "unknown" if is_supported is None else "yes" if is_supported else "no"
+
+
+def _format_price(model: "ModelEntry") -> str:
+    if model.input_price is None or model.output_price is None:
+        return ""
+    return f"${model.input_price:g} in, ${model.output_price:g} out per million tokens"
+
+
+def _format_tokens(count: int) -> str:
+    return f"{count / 1_000_000:g}M" if count >= 1_000_000 else f"{round(count / 1000)}k"

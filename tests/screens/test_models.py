@@ -1,0 +1,121 @@
+"""The models page: search, use now, use and save, key entry."""
+
+from typing import Any
+
+import pytest
+
+from mcphost.config.schema import ModelConfig
+from mcphost.errors import McpHostError
+from mcphost.host.setup import ModelEntry
+from tests.screens.conftest import AppDriver, Run
+
+pytestmark = pytest.mark.anyio
+
+USABLE = ModelEntry(
+    config=ModelConfig(name="anthropic/one"), provider="anthropic", provider_title="Anthropic",
+    origin="ANTHROPIC_API_KEY is set", context_window=200_000, supports_tools=True, supports_images=True,
+    input_price=3.0, output_price=15.0,
+)  # fmt: skip
+LOCAL = ModelEntry(
+    config=ModelConfig(name="ollama_chat/two", api_base="http://127.0.0.1:11434"), provider="ollama",
+    provider_title="Ollama", origin="Ollama at 127.0.0.1:11434", supports_tools=False,
+)  # fmt: skip
+KEYLESS = ModelEntry(
+    config=ModelConfig(name="xai/three"), provider="xai", provider_title="xAI", key_variable="XAI_API_KEY",
+    context_window=2_000_000,
+)  # fmt: skip
+
+
+class FakeModels:
+    """A set-up that lists three models and records what is used."""
+
+    is_first_run = False
+
+    def __init__(self) -> None:
+        self.used: list[tuple[str, bool]] = []
+        self.keys: list[tuple[str, str]] = []
+
+    async def list_models(self) -> tuple[ModelEntry, ...]:
+        return USABLE, LOCAL, KEYLESS
+
+    async def use_model(self, model: ModelConfig, *, is_default: bool) -> None:
+        if model.name == "ollama_chat/two" and is_default:
+            raise McpHostError("It cannot be saved.", "Write it yourself.")
+        self.used.append((model.name, is_default))
+
+    async def store_key(self, key: str, provider: str) -> None:
+        if key == "bad":
+            raise McpHostError("There is no keyring.", "Set XAI_API_KEY.")
+        self.keys.append((provider, key))
+
+
+async def open_page(driver: AppDriver) -> None:
+    await driver.pilot.press("alt+m")
+    await driver.until(lambda: "3 of 3" in driver.text(), "the list")
+
+
+async def test_a_model_is_found_and_used_from_the_search_line(run: Run) -> None:
+    setup = FakeModels()
+    async with run(size=(120, 40), setup=setup) as driver:
+        await open_page(driver)
+        text = driver.text()
+        assert "200k context" in text
+        assert "$3 in, $15 out" in text
+        assert "xAI · needs a key · 2M context" in text
+        await driver.pilot.press(*"two", "enter")
+        await driver.until(lambda: setup.used, "the use")
+        assert setup.used == [("ollama_chat/two", False)]
+        await driver.until(lambda: "Using ollama_chat/two from now on." in driver.text(), "the notice")
+
+
+async def test_a_model_is_saved_as_the_default_only_on_request(run: Run) -> None:
+    setup = FakeModels()
+    async with run(size=(120, 40), setup=setup) as driver:
+        await open_page(driver)
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: setup.used == [("anthropic/one", True)], "the use")
+        await driver.until(lambda: "saved as your default" in driver.text(), "the notice")
+        await open_page(driver)
+        await driver.pilot.press(*"two", "ctrl+s")
+        await driver.until(lambda: "It cannot be saved." in driver.text(), "the error")
+
+
+async def test_a_missing_key_is_asked_for_without_being_shown(run: Run) -> None:
+    setup = FakeModels()
+    async with run(size=(100, 30), setup=setup) as driver:
+        await open_page(driver)
+        await driver.pilot.press(*"three", "enter")
+        await driver.until(lambda: "Key for xAI" in driver.text(), "the form")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "Paste the key first." in driver.text(), "the refusal")
+        await driver.pilot.press(*"bad", "enter")
+        await driver.until(lambda: "There is no keyring." in driver.text(), "the error")
+        assert "bad" not in driver.text()
+        await driver.pilot.press("ctrl+u", *"good", "enter")
+        await driver.until(lambda: setup.used, "the use")
+        assert setup.keys == [("xai", "good")]
+        assert setup.used == [("xai/three", False)]
+
+
+async def test_the_page_opens_by_command_and_by_a_click_on_the_models_name(run: Run) -> None:
+    async with run(size=(100, 30), setup=FakeModels()) as driver:
+        await driver.type("/model")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "3 of 3" in driver.text(), "the list")
+        await driver.pilot.press("escape")
+        await driver.until(lambda: "3 of 3" not in driver.text(), "the chat")
+        await driver.pilot.click("TopBar", offset=(12, 0))
+        await driver.until(lambda: "3 of 3" in driver.text(), "the list")
+
+
+async def test_the_model_stays_while_an_answer_runs(run: Run) -> None:
+    setup: Any = FakeModels()
+    async with run(size=(100, 30), setup=setup) as driver:
+        driver.app.chat.is_sending = True
+        await open_page(driver)
+        await driver.pilot.press("enter")
+        await driver.until(
+            lambda: any("Still answering" in notification.message for notification in driver.app._notifications),
+            "the hint",
+        )
+        assert setup.used == []
