@@ -1,10 +1,13 @@
 """The demo in a terminal: open it, ask it, quit it."""
 
+import json
 import sys
 from pathlib import Path
 
+from tests.flows.fork_server import model_worker_command
 from tests.terminal.terminal import Terminal, wait_gone
 
+FORKED_WORKER = Path(__file__).with_name("forked_worker.py")
 MCPHOST_PATH = str(Path(sys.executable).with_name("mcphost"))
 
 
@@ -36,3 +39,8 @@ def quit_program(terminal: Terminal) -> None:
     terminal.wait_until(lambda _: terminal.is_plain(), "the terminal as it was", seconds=10)
     terminal.wait_for_shell(seconds=10)
     wait_gone(processes, seconds=10)
+
+
+def with_forked_worker() -> tuple[str, ...]:
+    """Return the command of a real mcphost whose model worker is forked, so that the model's library is loaded."""
+    return (sys.executable, str(FORKED_WORKER), json.dumps(model_worker_command()))

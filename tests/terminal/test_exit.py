@@ -12,12 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.flows.fork_server import model_worker_command
 from tests.packaging.openai_stub import OpenAiStub, run_openai_stub
-from tests.terminal.demo_program import MCPHOST_PATH
+from tests.terminal.demo_program import MCPHOST_PATH, with_forked_worker
 from tests.terminal.terminal import Terminal, wait_gone
 
-FORKED_WORKER = Path(__file__).with_name("forked_worker.py")
 ANSWER = "Nothing to do for a tool"
 DEMO_ANSWER = "I am a set of rules"
 
@@ -47,11 +45,6 @@ def run_chat_turn(
     terminal.press("Enter")
     # The model's library takes seconds to load in its own process.
     terminal.wait_for(answer if model else DEMO_ANSWER, seconds=60)
-
-
-def with_forked_worker() -> tuple[str, ...]:
-    """Return the command of a real mcphost whose model worker is forked, so that the model's library is loaded."""
-    return (sys.executable, str(FORKED_WORKER), json.dumps(model_worker_command()))
 
 
 def send_second_message(terminal: Terminal) -> None:

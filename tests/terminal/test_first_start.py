@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.fakes.json_server import json_server
+from tests.terminal.demo_program import with_forked_worker
 from tests.terminal.terminal import Terminal, accepts_keys
-from tests.terminal.test_exit import with_forked_worker
 
 DEMO_SERVER = {"type": "stdio", "command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
 
