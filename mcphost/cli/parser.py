@@ -13,6 +13,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("chat", "the terminal UI with the demo model and the demo server: no key, no network"),
     "run": ("run", "one turn without a screen"),
     "pipe": ("run", "the whole host for programs, over JSON lines"),
+    "models": ("models", "what can be used now: keys and model servers found, abilities, prices"),
     "tools": ("listing", "list tools"),
     "resources": ("listing", "list resources"),
     "templates": ("listing", "list resource templates"),

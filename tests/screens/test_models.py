@@ -6,21 +6,21 @@ import pytest
 
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import McpHostError
-from mcphost.host.setup import ModelEntry
+from mcphost.llm.model_finder import AvailableModel
 from tests.screens.conftest import AppDriver, Run
 
 pytestmark = pytest.mark.anyio
 
-USABLE = ModelEntry(
+USABLE = AvailableModel(
     config=ModelConfig(name="anthropic/one"), provider="anthropic", provider_title="Anthropic",
     origin="ANTHROPIC_API_KEY is set", context_window=200_000, supports_tools=True, supports_images=True,
     input_price=3.0, output_price=15.0,
 )  # fmt: skip
-LOCAL = ModelEntry(
+LOCAL = AvailableModel(
     config=ModelConfig(name="ollama_chat/two", api_base="http://127.0.0.1:11434"), provider="ollama",
     provider_title="Ollama", origin="Ollama at 127.0.0.1:11434", supports_tools=False,
 )  # fmt: skip
-KEYLESS = ModelEntry(
+KEYLESS = AvailableModel(
     config=ModelConfig(name="xai/three"), provider="xai", provider_title="xAI", key_variable="XAI_API_KEY",
     context_window=2_000_000,
 )  # fmt: skip
@@ -35,7 +35,7 @@ class FakeModels:
         self.used: list[tuple[str, bool]] = []
         self.keys: list[tuple[str, str]] = []
 
-    async def list_models(self) -> tuple[ModelEntry, ...]:
+    async def list_models(self) -> tuple[AvailableModel, ...]:
         return USABLE, LOCAL, KEYLESS
 
     async def use_model(self, model: ModelConfig, *, is_default: bool) -> None:

@@ -9,15 +9,22 @@ from mcphost.config.foreign.entries import ForeignServer
 from mcphost.config.schema import ModelConfig, ServerConfig
 from mcphost.errors import UsageError
 from mcphost.host.servers.import_plan import ImportCandidate
-from mcphost.host.setup import ModelOffer, SetupOffers, SetupResult
+from mcphost.host.setup import SetupOffers, SetupResult
+from mcphost.llm.model_finder import AvailableModel
 from tests.screens.conftest import AppDriver, Run
 
 pytestmark = pytest.mark.anyio
 
 MODELS = (
-    ModelOffer(ModelConfig(name="anthropic/one"), "ANTHROPIC_API_KEY is set", supports_tools=True),
-    ModelOffer(ModelConfig(name="ollama_chat/two"), "Ollama at 127.0.0.1:11434", supports_tools=False),
-)
+    AvailableModel(
+        config=ModelConfig(name="anthropic/one"), provider="anthropic", provider_title="Anthropic",
+        origin="ANTHROPIC_API_KEY is set", supports_tools=True,
+    ),
+    AvailableModel(
+        config=ModelConfig(name="ollama_chat/two"), provider="ollama", provider_title="Ollama",
+        origin="Ollama at 127.0.0.1:11434", supports_tools=False,
+    ),
+)  # fmt: skip
 
 
 def candidate(name: str, *arguments: str, state: Any = "new") -> ImportCandidate:
@@ -49,7 +56,7 @@ class FakeSetup:
         self.applied.append((model and model.name, names, set(seen)))
         return SetupResult(model.name if model else "", tuple(names), ("one problem",))
 
-    async def store_key(self, key: str) -> ModelOffer:
+    async def store_key(self, key: str) -> AvailableModel:
         if key != "good":
             raise UsageError("The provider cannot be told from this key.", "Set it.")
         self.keys.append(key)

@@ -14,7 +14,8 @@ from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 
 if TYPE_CHECKING:
-    from mcphost.host.setup import ModelEntry, Setup
+    from mcphost.host.setup import Setup
+    from mcphost.llm.model_finder import AvailableModel
 
 
 class ModelChoice(Struct, frozen=True):
@@ -32,7 +33,7 @@ class ProviderKeyForm(FormScreen[ModelConfig]):
     ProviderKeyForm Input { height: 1; border: none; padding: 0 1; margin: 1 0; background: $surface; }
     """
 
-    def __init__(self, setup: "Setup", entry: "ModelEntry") -> None:
+    def __init__(self, setup: "Setup", entry: "AvailableModel") -> None:
         super().__init__()
         self._setup = setup
         self._entry = entry
@@ -80,7 +81,7 @@ class ModelsScreen(ListScreen):
         super().__init__()
         self._setup = setup
         self._current = current
-        self._models: tuple[ModelEntry, ...] = ()
+        self._models: tuple[AvailableModel, ...] = ()
         self._has_loaded = False
         self.add_class("bare")
 
@@ -109,7 +110,7 @@ class ModelsScreen(ListScreen):
 
     def show_details(self, row: ListRow) -> None:
         """Show what is known about a model."""
-        model: ModelEntry = row.value
+        model: AvailableModel = row.value
         self.show_about(
             clean_pairs(
                 [
@@ -145,7 +146,7 @@ class ModelsScreen(ListScreen):
         event.stop()
         self.action_choose()
 
-    def _use(self, model: "ModelEntry", *, is_default: bool) -> None:
+    def _use(self, model: "AvailableModel", *, is_default: bool) -> None:
         if model.is_usable:
             self.dismiss(ModelChoice(model.config, is_default))
             return
@@ -157,7 +158,7 @@ class ModelsScreen(ListScreen):
         self.app.push_screen(ProviderKeyForm(self._setup, model), use)  # pyright: ignore[reportUnknownMemberType]
 
 
-def describe_model(model: "ModelEntry") -> str:
+def describe_model(model: "AvailableModel") -> str:
     """Return a line with provider, context size, abilities and prices."""
     abilities = [
         name
@@ -179,7 +180,7 @@ def _format_ability(is_supported: bool | None) -> str:
     return "unknown" if is_supported is None else "yes" if is_supported else "no"
 
 
-def _format_price(model: "ModelEntry") -> str:
+def _format_price(model: "AvailableModel") -> str:
     if model.input_price is None or model.output_price is None:
         return ""
     return f"${model.input_price:g} in, ${model.output_price:g} out per million tokens"

@@ -22,7 +22,8 @@ from mcphost.tui.screens.form_screen import FormScreen
 if TYPE_CHECKING:
     from mcphost.config.schema import ModelConfig
     from mcphost.host.servers.import_plan import ImportCandidate
-    from mcphost.host.setup import ModelOffer, Setup, SetupOffers
+    from mcphost.host.setup import Setup, SetupOffers
+    from mcphost.llm.model_finder import AvailableModel
 
 _ABOUT = "Found on this machine. Nothing starts before you press Enter."
 _NOTHING = (
@@ -276,5 +277,5 @@ def _describe_target(candidate: "ImportCandidate") -> str:
     return sanitize(f"{target} (with {names})" if names else target, keep_newlines=False)
 
 
-def _tools_note(offer: "ModelOffer") -> str:
+def _tools_note(offer: "AvailableModel") -> str:
     return " · uses no tools" if offer.supports_tools is False else ""

@@ -1,0 +1,92 @@
+"""Command `models`: what can be used now, and what each model can do."""
+
+import argparse
+import os
+from typing import TYPE_CHECKING, Any
+
+from mcphost.errors import UsageError
+
+if TYPE_CHECKING:
+    from mcphost.cli.parser import Options
+    from mcphost.llm.model_finder import AvailableModel
+
+
+def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `models`."""
+    parser.add_argument("provider", nargs="?", metavar="PROVIDER", help="all models of one provider, such as openai")
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+
+
+def run(command: str, args: argparse.Namespace) -> int:
+    """List the models."""
+    from mcphost.cli.command_runner import run_command
+    from mcphost.cli.parser import build_options
+
+    options = build_options(args)
+
+    async def work() -> int:
+        return await _list(options, args.provider, as_json=args.json)
+
+    return run_command(options, work)
+
+
+async def _list(options: "Options", provider: str | None, *, as_json: bool) -> int:
+    from mcphost.cli.bootstrap import LazySecrets, load_configuration, open_grants
+    from mcphost.cli.output import print_json, print_note, print_table, show_status
+    from mcphost.llm.model_finder import ModelFinder
+
+    async with open_grants() as grants:
+        config = await load_configuration(options, grants)
+    with show_status("Searching for models…", quiet=options.quiet):
+        finder = ModelFinder(os.environ, LazySecrets(config.secret_store).get)
+        models = await (finder.find_proposed() if provider is None else finder.list_all())
+    if provider is not None:
+        known = sorted({model.provider for model in models})
+        models = tuple(model for model in models if model.provider == provider)
+        if not models:
+            raise UsageError(f"No model of {provider!r} is known.", f"Providers: {', '.join(known)}.")
+    if as_json:
+        print_json({"selected": config.model.name, "models": [_model_json(model) for model in models]})
+        return 0
+    print_table([_cells(model) for model in models], ("Model", "Available", "Context", "Abilities", "Price"))
+    if not models:
+        print_note("No key and no model server on this machine was found. Set a key, for example ANTHROPIC_API_KEY.")
+    elif provider is None:
+        print_note("All models of a provider: mcphost models PROVIDER")
+    if config.model.name:
+        print_note(f"Selected: {config.model.name}")
+    return 0
+
+
+def _cells(model: "AvailableModel") -> tuple[str, ...]:
+    abilities = [
+        name
+        for name, is_supported in (
+            ("tools", model.supports_tools),
+            ("images", model.supports_images),
+            ("reasoning", model.supports_reasoning),
+        )
+        if is_supported
+    ]
+    price = ""
+    if model.input_price is not None and model.output_price is not None:
+        price = f"${model.input_price:g} / ${model.output_price:g}"
+    context = f"{round(model.context_window / 1000)}k" if model.context_window else ""
+    return model.config.name, model.origin or f"needs {model.key_variable}", context, ", ".join(abilities), price
+
+
+def _model_json(model: "AvailableModel") -> dict[str, Any]:
+    return {
+        "name": model.config.name,
+        "provider": model.provider,
+        "usable": model.is_usable,
+        "origin": model.origin,
+        "key_variable": model.key_variable,
+        "api_base": model.config.api_base,
+        "context_window": model.context_window or None,
+        "tools": model.supports_tools,
+        "images": model.supports_images,
+        "reasoning": model.supports_reasoning,
+        "input_price": model.input_price,
+        "output_price": model.output_price,
+    }

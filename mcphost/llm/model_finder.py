@@ -1,0 +1,164 @@
+"""Search for the models that can be used: keys, model servers on this machine, and everything litellm knows."""
+
+from collections.abc import Mapping
+
+import anyio
+import anyio.to_thread
+
+from mcphost.config.schema import ModelConfig
+from mcphost.llm.default_models import DEFAULT_MODELS, FoundKey, find_keys
+from mcphost.llm.local_servers import (
+    LocalModel,
+    LocalModelServer,
+    find_local_servers,
+    list_addresses,
+    load_model_details,
+)
+from mcphost.llm.model_catalog import CatalogModel, load_catalog
+from mcphost.llm.providers import KeyLookup, key_variables
+from mcphost.serialization import Struct
+
+KEYRING_SECONDS = 2.0
+"""Time limit of reading keys from the keyring; without an answer it has none."""
+
+_MAX_PROPOSED_MODELS = 20
+
+
+class AvailableModel(Struct, frozen=True, kw_only=True):
+    """A model and what is known about it; 0 and None mean unknown."""
+
+    config: ModelConfig
+    provider: str
+    provider_title: str
+    origin: str = ""
+    """Why it can be used now, such as "ANTHROPIC_API_KEY is set"; empty if its provider's key is missing."""
+
+    key_variable: str = ""
+    context_window: int = 0
+    supports_tools: bool | None = None
+    supports_images: bool | None = None
+    supports_reasoning: bool | None = None
+    input_price: float | None = None
+    """US dollars for a million input tokens."""
+
+    output_price: float | None = None
+    """US dollars for a million output tokens."""
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether nothing is missing to use it now."""
+        return bool(self.origin)
+
+
+class ModelFinder:
+    """Finds models in an environment and a keyring; nothing is started, and no model is loaded."""
+
+    def __init__(self, environ: Mapping[str, str], keyring: KeyLookup | None) -> None:
+        self._environ = environ
+        self._keyring = keyring
+
+    async def find_proposed(self) -> tuple[AvailableModel, ...]:
+        """Return one model of each provider with a key, then local models, those that use tools first.
+
+        May be cancelled.
+        """
+        keys, local, catalog = await self._search()
+        by_name = {model.name: model for model in catalog}
+        proposed = [_make_proposed(key, by_name) for key in keys]
+        local.sort(key=lambda model: (model.supports_tools is False, model.supports_tools is None))
+        return (*proposed, *local[:_MAX_PROPOSED_MODELS])
+
+    async def list_all(self) -> tuple[AvailableModel, ...]:
+        """Return all models: those of providers with a key, local ones, then those that need a key.
+
+        May be cancelled.
+        """
+        keys, local, catalog = await self._search()
+        origins = {key.provider: describe_key(key) for key in keys}
+        models = [_from_catalog(model, origins.get(model.provider, "")) for model in catalog]
+        # Stable: a provider's models stay together; those that use tools come first.
+        models.sort(key=lambda model: (not model.is_usable, model.is_usable and not model.supports_tools))
+        usable = [model for model in models if model.is_usable]
+        return (*usable, *local, *models[len(usable) :])
+
+    async def _search(self) -> tuple[tuple[FoundKey, ...], list[AvailableModel], tuple[CatalogModel, ...]]:
+        """Search for keys, local models and litellm's table at the same time."""
+        keys: tuple[FoundKey, ...] = ()
+        local: list[AvailableModel] = []
+        catalog: tuple[CatalogModel, ...] = ()
+
+        async def search_keys() -> None:
+            nonlocal keys
+            keys = await find_keys(self._environ)
+            with anyio.move_on_after(KEYRING_SECONDS):
+                keys = await find_keys(self._environ, self._keyring)
+
+        async def search_local() -> None:
+            for server in await find_local_servers(list_addresses(self._environ)):
+                detailed = await load_model_details(server)
+                local.extend(_from_server(detailed, model) for model in detailed.models)
+
+        async def load() -> None:
+            nonlocal catalog
+            catalog = await anyio.to_thread.run_sync(load_catalog)
+
+        async with anyio.create_task_group() as tasks:
+            for search in (search_keys, search_local, load):
+                tasks.start_soon(search)
+        return keys, local, catalog
+
+
+def describe_key(key: FoundKey) -> str:
+    """Return where a key was found."""
+    return f"{key.variable} is {'in the keyring' if key.is_in_keyring else 'set'}"
+
+
+def proposed_model(key: FoundKey) -> AvailableModel | None:
+    """Return the model that is proposed for a provider's key, if there is one."""
+    return _make_proposed(key, {}) if key.provider in DEFAULT_MODELS else None
+
+
+def _make_proposed(key: FoundKey, catalog: Mapping[str, CatalogModel]) -> AvailableModel:
+    known = catalog.get(key.model)
+    if known is not None:
+        return _from_catalog(known, describe_key(key))
+    return AvailableModel(
+        config=ModelConfig(name=key.model),
+        provider=key.provider,
+        provider_title=key.title,
+        origin=describe_key(key),
+        key_variable=key.variable,
+        supports_tools=True,
+    )
+
+
+def _from_catalog(model: CatalogModel, origin: str) -> AvailableModel:
+    config = ModelConfig(name=model.name)
+    return AvailableModel(
+        config=config,
+        provider=model.provider,
+        provider_title=model.provider_title,
+        origin=origin,
+        key_variable=next(iter(key_variables(config)), ""),
+        context_window=model.context_window,
+        supports_tools=model.supports_tools,
+        supports_images=model.supports_images,
+        supports_reasoning=model.supports_reasoning,
+        input_price=model.input_price,
+        output_price=model.output_price,
+    )
+
+
+def _from_server(server: LocalModelServer, model: LocalModel) -> AvailableModel:
+    return AvailableModel(
+        config=server.model_config(model),
+        provider=server.kind,
+        provider_title=server.title,
+        origin=f"{server.title} at {server.url.partition('://')[2]}",
+        context_window=model.context_window,
+        supports_tools=model.supports_tools,
+        supports_images=model.supports_images,
+        supports_reasoning=model.supports_reasoning,
+        input_price=0.0,
+        output_price=0.0,
+    )

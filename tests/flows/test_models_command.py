@@ -1,0 +1,46 @@
+"""`mcphost models`: keys and model servers of this machine, and the models of a provider."""
+
+import json
+from typing import Any
+
+from tests.fakes.json_server import json_server
+from tests.flows.program import CANARY, Program
+
+OLLAMA: dict[str, Any] = {
+    "GET /api/version": {"version": "1"},
+    "GET /api/tags": {"models": [{"model": "qwen3"}]},
+    "POST /api/show": {"capabilities": ["tools"], "model_info": {"general.architecture": "q", "q.context_length": 5}},
+}
+NOTHING = {"OLLAMA_HOST": "127.0.0.1:9", "DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
+
+
+def test_keys_and_local_models_are_listed_without_showing_a_key(program: Program) -> None:
+    with json_server(OLLAMA) as ollama:
+        env = {**NOTHING, "OLLAMA_HOST": ollama.url, "ANTHROPIC_API_KEY": CANARY}
+        text = program.text("models", **env)
+        document = json.loads(program.text("models", "--json", **env))
+    assert "ANTHROPIC_API_KEY is set" in text
+    assert CANARY not in text + json.dumps(document)
+    models = {model["name"]: model for model in document["models"]}
+    local = models["ollama_chat/qwen3"]
+    assert (local["usable"], local["tools"], local["context_window"]) == (True, True, 5)
+    assert local["api_base"] == ollama.url
+    assert document["models"][0]["provider"] == "anthropic"
+
+
+def test_without_any_model_the_way_to_one_is_told(program: Program) -> None:
+    done = program.run("models", **NOTHING)
+    assert done.returncode == 0
+    assert "ANTHROPIC_API_KEY" in done.stderr.decode()
+
+
+def test_all_models_of_a_provider_are_listed_with_prices_and_the_missing_key(program: Program) -> None:
+    document = json.loads(program.text("models", "openai", "--json", **NOTHING))
+    assert len(document["models"]) > 10
+    model = next(model for model in document["models"] if model["name"] == "openai/gpt-5")
+    assert (model["usable"], model["key_variable"], model["tools"]) == (False, "OPENAI_API_KEY", True)
+    assert model["input_price"] > 0
+
+
+def test_an_unknown_provider_is_refused_with_the_known_ones(program: Program) -> None:
+    assert "anthropic" in program.error("models", "nosuch", code=2, **NOTHING)
