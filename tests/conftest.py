@@ -62,7 +62,7 @@ PROCESS_TESTS = frozenset(
         "spec": "mutations",
         "unit": "child_watcher log_and_paths processes redact",
         "unit/auth": "browser file_backend secret_store secret_service token_refresh keyring_backend",
-        "unit/client": "invalid_responses stdio_negotiation stdio_faults stdio_servers",
+        "unit/client": "invalid_responses stdio_cancelled_start stdio_negotiation stdio_faults stdio_servers",
         "unit/demo": "interactive_tools server",
         "unit/host": (
             "accounts ambiguous_arguments big_results consent recheck_before_send reconnecting repeated_results"

@@ -175,18 +175,20 @@ class ServerProcess(asyncio.SubprocessProtocol):
         loop = asyncio.get_running_loop()
         install_pidfd_watcher()
         try:
-            await loop.subprocess_exec(
-                lambda: child,
-                program,
-                *argv[1:],
-                env=dict(environment),
-                cwd=folder or None,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                start_new_session=True,
-                close_fds=True,
-            )
+            # Milliseconds. Cut off in the middle, asyncio would leave the pipes open (CPython 3.11).
+            with anyio.CancelScope(shield=True):
+                await loop.subprocess_exec(
+                    lambda: child,
+                    program,
+                    *argv[1:],
+                    env=dict(environment),
+                    cwd=folder or None,
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=asyncio.subprocess.PIPE,
+                    start_new_session=True,
+                    close_fds=True,
+                )
         except (OSError, ValueError) as error:
             raise StartupError(f"{argv[0]!r} could not be started: {error}.", "Correct it in mcp.json.") from error
         return child
