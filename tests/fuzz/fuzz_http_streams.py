@@ -18,7 +18,7 @@ from mcphost.client.connect import ClientSessionOpener
 from mcphost.client.pagination import list_tools
 from mcphost.client.session import Session, WatchedChanges
 from mcphost.config.schema import Limits, ServerConfig
-from mcphost.errors import ConnectionLost, MalformedMessage, McpHostError
+from mcphost.errors import ConnectionLost, MalformedMessage, McpHostError, UnsupportedCapability
 from mcphost.transport import http1
 from mcphost.transport.event_stream import EventDecoder, ServerSentEvent
 from mcphost.transport.http_pool import HttpConnectionPool
@@ -305,7 +305,9 @@ async def _check_session(session: Session, peer: StreamServer) -> None:
     try:
         result = await session.request(VALID_REQUEST)
     except McpHostError as error:
-        if isinstance(error, ConnectionLost) and "forgot our session" in error.message:
+        # After a new handshake, which may have been mutated too, the server may offer less.
+        is_renewed = isinstance(error, UnsupportedCapability) or "forgot our session" in error.message
+        if isinstance(error, ConnectionLost | UnsupportedCapability) and is_renewed:
             peer.report.outcomes["sessions forgotten by the server"] += 1
             return
         peer.report.add_fault(peer.where, f"the session is broken: {type(error).__name__} {error}")
