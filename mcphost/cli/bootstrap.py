@@ -78,6 +78,7 @@ async def open_host(
     opener: LazySessionOpener | None = None
     try:
         config = adjust_config(await load_configuration(options, grants))
+        models.secrets = LazySecrets(config.secret_store)
         audit = AuditLog(open_audit_store(database, report_store_error), config.audit)
         results = ResultStore(paths.data_dir() / RESULTS_DIR, config.results)
         audited_frontend, audited_open = audit.wrap_frontend(frontend), audit.wrap_open_url(open_url)
@@ -190,6 +191,8 @@ class ModelFactory:
         """Limit each answer to `timeout` seconds; None keeps the default limits."""
         self._worker: WorkerProcess | None = None
         self._timeout = timeout
+        self.secrets = LazySecrets("")
+        """Where providers' keys are stored; the configuration may name another place than the keyring."""
 
     def create(self, config: ModelConfig) -> ChatModel:
         """Return the model with the configured name; an unknown name fails when the model is prepared or used."""
@@ -203,9 +206,7 @@ class ModelFactory:
         if self._worker is None:
             self._worker = WorkerProcess(_log.info)
         deadlines = ModelDeadlines() if self._timeout is None else ModelDeadlines(total=self._timeout)
-        return LiteLlmModel(
-            config, self._worker, environ=os.environ, keyring=_read_key_from_keyring, deadlines=deadlines
-        )
+        return LiteLlmModel(config, self._worker, environ=os.environ, keyring=self.secrets.get, deadlines=deadlines)
 
     async def close(self) -> None:
         """Stop the worker."""
@@ -264,12 +265,6 @@ def _secret_storage_prompts(frontend: Frontend) -> SecretStoragePrompts | None:
     if UnlockSecrets.KIND in frontend.kinds:
         return SecretStoragePrompts(frontend)
     return SecretStoragePrompts(TerminalFrontend()) if is_interactive() else None
-
-
-async def _read_key_from_keyring(name: str) -> str | None:
-    from mcphost.auth.keyring_backend import KeyringBackend
-
-    return await KeyringBackend().get(name)
 
 
 @asynccontextmanager

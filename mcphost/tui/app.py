@@ -84,7 +84,7 @@ class McpHostApp(QuestionApp):
         *(
             Binding(action.keys, action.name, action.label, show=False, priority=action.priority)
             for action in ACTIONS
-            if action.name != "palette"
+            if action.name != "palette" and action.keys
         ),
         Binding("ctrl+c", "interrupt", show=False, priority=True),
     ]

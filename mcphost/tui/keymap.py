@@ -137,8 +137,8 @@ ACTIONS: tuple[Action, ...] = (
     ),
     Action(
         "model",
-        "alt+m",
-        "M-m",
+        "ctrl+b",
+        "^B",
         "model",
         "Choose a model",
         "Switch to another model, also in the middle of a conversation",
@@ -146,8 +146,8 @@ ACTIONS: tuple[Action, ...] = (
     ),
     Action(
         "setup",
-        "ctrl+b",
-        "^B",
+        "",
+        "/setup",
         "set up",
         "Set up models and servers",
         "Search this machine for keys, local models and servers of other hosts",

@@ -50,7 +50,7 @@ class FakeModels:
 
 
 async def open_page(driver: AppDriver) -> None:
-    await driver.pilot.press("alt+m")
+    await driver.pilot.press("ctrl+b")
     await driver.until(lambda: "3 of 3" in driver.text(), "the list")
 
 

@@ -126,7 +126,8 @@ async def test_the_card_opens_by_itself_only_once_and_never_over_a_message(run: 
     async with run(size=(80, 24), **first_run(setup)) as driver:
         await driver.pilot.pause()
         assert "Set up mcphost" not in driver.text()
-        await driver.pilot.press("ctrl+b")
+        await driver.type("/setup")
+        await driver.pilot.press("enter")
         await card(driver)
         await driver.pilot.press("escape")
         await driver.until(lambda: "Set up mcphost" not in driver.text(), "the chat")
@@ -138,7 +139,8 @@ async def test_the_card_opens_by_itself_only_once_and_never_over_a_message(run: 
 async def test_a_card_that_was_asked_for_is_entered_at_once(run: Run) -> None:
     setup = FakeSetup()
     async with run(size=(80, 24), setup=setup) as driver:
-        await driver.pilot.press("ctrl+b")
+        await driver.type("/setup")
+        await driver.pilot.press("enter")
         await card(driver)
         await driver.pilot.press("tab", "space", "enter")
         await driver.until(lambda: setup.applied, "the choice")

@@ -60,6 +60,11 @@ COVERED_ELSEWHERE = {
     "SignInDialog": (_SIGN_IN, "test_sign_in.test_the_browser_returns_and_the_server_is_ready"),
     "ChooseSecretStorageDialog": (_SIGN_IN, _SEALED),
     "UnlockSecretsDialog": (_LOCKED, _SEALED),
+    "SetupScreen": (
+        "test_first_start.test_escape_and_typing_close_the_start_card_and_choose_nothing",
+        "test_first_start.test_two_keys_after_the_start_card_the_first_answer_with_a_tool_call_stands",
+    ),
+    "ProviderKeyForm": ("test_first_start.test_a_key_is_stored_on_enter_and_not_on_escape",),
 }
 """Dialogs that other tests refuse, whatever was typed ahead, and agree to in a terminal."""
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.fakes.json_server import json_server
-from tests.terminal.demo_program import with_forked_worker
+from tests.terminal.demo_program import MCPHOST_PATH, with_forked_worker
 from tests.terminal.terminal import Terminal, accepts_keys
 
 DEMO_SERVER = {"type": "stdio", "command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
@@ -40,6 +40,12 @@ def answer_chat(request: dict[str, Any]) -> bytes:
     return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
 
 
+NOTHING = {
+    "OLLAMA_HOST": "127.0.0.1:9",
+    "ANTHROPIC_API_KEY": "",
+    "OPENAI_API_KEY": "",
+    "DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent",
+}
 OLLAMA: dict[str, Any] = {
     "GET /api/version": {"version": "0.12.6"},
     "GET /api/tags": {"models": [{"model": "qwen3:8b"}]},
@@ -51,7 +57,7 @@ OLLAMA: dict[str, Any] = {
 def test_two_keys_after_the_start_card_the_first_answer_with_a_tool_call_stands(tmp_path: Path) -> None:
     (tmp_path / ".claude.json").write_text(json.dumps({"mcpServers": {"demo": DEMO_SERVER}}))
     with json_server(OLLAMA) as ollama:
-        environment = {"HOME": str(tmp_path), "OLLAMA_HOST": ollama.url, "ANTHROPIC_API_KEY": "", "OPENAI_API_KEY": ""}
+        environment = {**NOTHING, "HOME": str(tmp_path), "OLLAMA_HOST": ollama.url}
         with Terminal(tmp_path, environment=environment) as terminal:
             terminal.run(*with_forked_worker())
             terminal.wait_for("Set up mcphost", "ollama_chat/qwen3:8b", "demo", seconds=30)
@@ -70,3 +76,48 @@ def test_two_keys_after_the_start_card_the_first_answer_with_a_tool_call_stands(
     assert "ollama_chat/qwen3:8b" in (tmp_path / "config" / "config.toml").read_text()
     asked = [request[2] for request in ollama.requests if request[1] == "/api/chat"]
     assert [message["role"] for message in asked[-1]["messages"]][-1] == "tool"
+
+
+def test_escape_and_typing_close_the_start_card_and_choose_nothing(tmp_path: Path) -> None:
+    (tmp_path / ".claude.json").write_text(json.dumps({"mcpServers": {"demo": DEMO_SERVER}}))
+    with Terminal(tmp_path, environment={**NOTHING, "HOME": str(tmp_path)}) as terminal:
+        terminal.run(MCPHOST_PATH)
+        terminal.wait_for("Set up mcphost", "demo", seconds=30)
+        terminal.type("hello there")
+        terminal.wait_until(lambda screen: "hello there" in screen and "Set up mcphost" not in screen, "the message")
+        terminal.press("C-u")
+        terminal.type("/setup")
+        terminal.press("Enter")
+        terminal.wait_for("Set up mcphost")
+        terminal.press("Escape")
+        terminal.wait_until(lambda screen: "Set up mcphost" not in screen, "the chat")
+        terminal.press("C-q")
+        terminal.wait_until(lambda screen: "Servers" not in screen, "the shell")
+    assert not (tmp_path / "config").exists()
+
+
+def test_a_key_is_stored_on_enter_and_not_on_escape(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "config.toml").write_text('[secrets]\nstore = "file"\n')
+    stored = tmp_path / "data" / "secrets.json"
+    with Terminal(tmp_path, environment={**NOTHING, "HOME": str(tmp_path)}) as terminal:
+        terminal.run(MCPHOST_PATH, "--model", "demo")
+        terminal.wait_for("Type a message", seconds=30)
+        terminal.press("C-b")
+        terminal.wait_for("Search", "needs a key", seconds=30)
+        terminal.type("xai/grok-4.5-latest")
+        terminal.wait_for("1 of")
+        terminal.press("Enter")
+        terminal.wait_for("Key for xAI")
+        terminal.type("wrong")
+        terminal.press("Escape")
+        terminal.wait_until(lambda screen: "Key for xAI" not in screen, "the list")
+        assert not stored.exists()
+        terminal.press("Enter")
+        terminal.wait_for("Key for xAI")
+        terminal.type("xai-right")
+        terminal.wait_for("•" * len("xai-right"))
+        terminal.press("Enter")
+        terminal.wait_for("Using xai/grok-4.5-latest", "loading…")
+        assert "right" not in terminal.screen()
+    assert "xai-right" in stored.read_text()

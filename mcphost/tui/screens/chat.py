@@ -53,8 +53,8 @@ SENT_WHEN_READY = "sent when mcphost is ready"
 WELCOME = "Ask anything. You approve each tool call. F1 shows all keys, Ctrl+Q quits."
 NO_MODEL = "Choose a model to start chatting."
 NO_MODEL_HINT = (
-    "Ctrl+B searches this machine for keys, local models and servers of other hosts. Or start with --model, for "
-    "example: mcphost --model ollama_chat/llama3.2. Tools work without a model: type !server/tool key=value."
+    "/setup searches this machine for keys, local models and servers of other hosts; Ctrl+B lists all models. "
+    "Tools work without a model: type !server/tool key=value."
 )
 SENT_AS_MESSAGE = "Sent as a message, because it was not typed. Type a call or a command to run it."
 PARTLY_TYPED = "Nothing was run or sent, because part of it was not typed. Start with a space to send it as a message."

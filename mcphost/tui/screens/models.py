@@ -12,6 +12,7 @@ from mcphost.errors import McpHostError
 from mcphost.serialization import Struct
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
+from mcphost.tui.widgets.inputs import OrderedInput
 
 if TYPE_CHECKING:
     from mcphost.host.setup import Setup
@@ -28,7 +29,6 @@ class ModelChoice(Struct, frozen=True):
 class ProviderKeyForm(FormScreen[ModelConfig]):
     """Form for a provider's key, which goes to the keyring; it ends with the model to use, or None."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "store", show=False, priority=True)]
     DEFAULT_CSS = """
     ProviderKeyForm Input { height: 1; border: none; padding: 0 1; margin: 1 0; background: $surface; }
     """
@@ -45,15 +45,16 @@ class ProviderKeyForm(FormScreen[ModelConfig]):
     def body(self) -> ComposeResult:
         """Yield the field."""
         yield Static(f"{self._entry.config.name} needs a key. It is stored in the keyring.", markup=False)
-        yield Input(password=True, id="key", compact=True, placeholder=self._entry.key_variable)
+        yield OrderedInput(password=True, id="key", compact=True, placeholder=self._entry.key_variable)
 
     def key_hints(self) -> str:
         """Return the line that explains the keys."""
         return "enter store and use · esc back"
 
-    async def action_store(self) -> None:
+    async def on_input_submitted(self, event: Input.Submitted) -> None:
         """Store the key and end; an error is shown and keeps the input."""
-        key = self.query_one("#key", Input).value.strip()
+        event.stop()
+        key = event.value.strip()
         if not key:
             self.show_fault("Paste the key first.")
             return

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rich.cells import cell_len
 from textual import events
+from textual.actions import SkipAction
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
@@ -18,6 +19,7 @@ from mcphost.serialization import Struct
 from mcphost.tui.input_guard import FOCUS_KEYS
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.form_screen import FormScreen
+from mcphost.tui.widgets.inputs import OrderedInput
 
 if TYPE_CHECKING:
     from mcphost.config.schema import ModelConfig
@@ -102,7 +104,7 @@ class SetupScreen(FormScreen[SetupChoice]):
             yield OptionList(*self._model_options(), id="models", markup=False, compact=True)
         else:
             yield Static(_KEY_LABEL, markup=False)
-            yield Input(password=True, id="key", compact=True, placeholder="paste a key, then press Enter")
+            yield OrderedInput(password=True, id="key", compact=True, placeholder="paste a key, then press Enter")
         if self._servers:
             yield Static("Servers of other hosts", classes="heading", markup=False)
             yield OptionList(*self._server_options(), id="servers", markup=False, compact=True)
@@ -244,6 +246,8 @@ class SetupScreen(FormScreen[SetupChoice]):
         """End with what is chosen; a pasted key is stored first. On the button Skip, skip."""
         if not self._is_entered:
             return
+        if isinstance(self.focused, Input):
+            raise SkipAction  # the field submits after what was typed before
         if self.focused is not None and self.focused.id == "leave":
             self.dismiss(None)
             return
@@ -253,6 +257,14 @@ class SetupScreen(FormScreen[SetupChoice]):
             return
         model = self._models[self._model_index].config if self._model_index < len(self._models) else None
         self._finish(model)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Start with the pasted key, or without a model if there is none."""
+        event.stop()
+        if event.value.strip():
+            self.run_worker(partial(self._start_with_key, event.value.strip()), exclusive=True)
+        else:
+            self._finish(None)
 
     async def _start_with_key(self, key: str) -> None:
         try:
