@@ -120,7 +120,8 @@ async def test_typing_continues_while_an_answer_streams_and_the_text_stays(run: 
 
 async def test_without_a_model_the_screen_shows_how_to_choose_one_and_keeps_the_text(run: Run) -> None:
     async with run(no_model=True) as driver:
-        assert "--model" in driver.transcript()
+        assert "Choose a model to start chatting. /setup searches" in driver.transcript()
+        assert "Ctrl+B lists all models" in driver.transcript()
         await driver.type("hello")
         await driver.pilot.press("enter")
         await driver.pilot.pause()
