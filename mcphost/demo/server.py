@@ -45,7 +45,7 @@ _TTL_MS = 60_000
 
 
 class JsonRpcError(Exception):
-    """A JSON-RPC error: code, message and data."""
+    """A JSON-RPC error that the client receives: code, message and data."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
@@ -53,7 +53,10 @@ class JsonRpcError(Exception):
 
 
 class DemoServer:
-    """One client on stdin and stdout. Requests are read on the main thread; the slow tool on threads of its own."""
+    """The server of one client on stdin and stdout.
+
+    Requests are read on the main thread; each call of a slow tool runs on a thread of its own.
+    """
 
     def __init__(self) -> None:
         self._tools = DemoTools()
@@ -121,7 +124,7 @@ class DemoServer:
             self._send_error(request_id, error)
 
     def _is_stateless_request(self, method: str, params: dict[str, Any]) -> bool:
-        """Whether the request is of the stateless era, by what it carries. Raises JsonRpcError."""
+        """Return whether a request has the metadata of the stateless era. Raises JsonRpcError."""
         meta = _as_object(params.get("_meta")) or {}
         version = meta.get(f"{_META_PREFIX}protocolVersion")
         if version is not None and method != "initialize":
@@ -269,7 +272,11 @@ class DemoServer:
     def _run_interactive_tool(
         self, name: str, arguments: dict[str, Any], params: dict[str, Any], stop: threading.Event, is_stateless: bool
     ) -> str | dict[str, Any]:
-        """Return the reply in words or, if stateless, the result that asks. Raises DemoToolError, CallCancelled."""
+        """Run a tool that asks the client for something, and return the result's text.
+
+        A stateless request returns an `input_required` result instead, until it is repeated with the client's
+        replies. Raises DemoToolError, CallCancelled.
+        """
         tool = next(tool for tool in INTERACTIVE_TOOLS if tool["name"] == name)
         given = validate_arguments(tool["inputSchema"], arguments)
         meta = _as_object(params.get("_meta")) or {}
@@ -304,7 +311,7 @@ class DemoServer:
                 self._close_page(page)
 
     def _open_page(self) -> VisitPage:
-        """Create a page; there is one at a time."""
+        """Open a page to visit, and close the previous one."""
         if self._page is not None:
             self._close_page(self._page)
         try:
@@ -319,7 +326,10 @@ class DemoServer:
         page.close()
 
     def _send_request(self, request: dict[str, Any], stop: threading.Event) -> Any:
-        """Return the client's reply. Raises DemoToolError for an error, CallCancelled when the call is cancelled."""
+        """Send a request to the client and return the result of its response.
+
+        Raises DemoToolError if the response is an error, CallCancelled when *stop* is set.
+        """
         request_id = f"demo-{secrets.token_hex(8)}"
         box = self._replies[request_id] = queue.SimpleQueue()
         self._write({"jsonrpc": "2.0", "id": request_id, **request})

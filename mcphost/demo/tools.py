@@ -11,11 +11,11 @@ ProgressFn = Callable[[float, float, str], None]
 
 
 class DemoToolError(Exception):
-    """Invalid arguments; the text says how to correct them."""
+    """An error for invalid arguments; its text says how to correct them."""
 
 
 class CallCancelled(Exception):
-    """The caller no longer wants the result."""
+    """Raised when the client cancelled the call."""
 
 
 def object_schema(required: list[str], **properties: dict[str, Any]) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def object_schema(required: list[str], **properties: dict[str, Any]) -> dict[str
 def tool_annotations(
     title: str, *, read_only: bool, destructive: bool = False, idempotent: bool = False
 ) -> dict[str, Any]:
-    """Return the annotations of a tool; all tools of this server work in a closed world."""
+    """Return the annotations of a tool; `openWorldHint` is always false."""
     return {
         "title": title,
         "readOnlyHint": read_only,
@@ -152,7 +152,10 @@ class DemoTools:
         self._lock = threading.Lock()
 
     def call(self, name: str, arguments: dict[str, Any], report_progress: ProgressFn, stop: threading.Event) -> str:
-        """Run one tool. Raises DemoToolError for wrong arguments, Stopped when `stop` is set, KeyError if unknown."""
+        """Run one tool and return its text.
+
+        Raises DemoToolError for invalid arguments, CallCancelled when *stop* is set, KeyError for an unknown tool.
+        """
         tool = next((tool for tool in BASIC_TOOLS if tool["name"] == name), None)
         if tool is None:
             raise KeyError(name)
@@ -225,7 +228,10 @@ def _count_slowly(to: int, seconds: float, report_progress: ProgressFn, stop: th
 
 
 def validate_arguments(schema: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments with defaults, checked by the part of JSON Schema that these tools use."""
+    """Return the arguments with defaults filled in. Raises DemoToolError if they do not fit the schema.
+
+    Only the keywords of JSON Schema that these tools use are supported.
+    """
     properties: dict[str, dict[str, Any]] = schema["properties"]
     for name in arguments:
         if name not in properties:
@@ -326,7 +332,7 @@ _REQUIRED_CAPABILITIES = {
 
 
 class VisitPage:
-    """A page on 127.0.0.1 that waits for one visit; every other URL is a 404."""
+    """A web page on 127.0.0.1 that waits for one visit; every other URL returns 404."""
 
     def __init__(self) -> None:
         from http.server import BaseHTTPRequestHandler, HTTPServer  # lazy, so that the server starts fast
@@ -350,7 +356,7 @@ class VisitPage:
                     page.visited.set()
 
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the library's name
-                """Write no log; standard error is for people."""
+                """Write no access log, because standard error is shown to the user."""
 
         self._server = HTTPServer(("127.0.0.1", 0), Visit)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True, name="page")
@@ -358,11 +364,11 @@ class VisitPage:
 
     @property
     def url(self) -> str:
-        """The URL with its key."""
+        """The URL of the page, which contains a secret key."""
         return f"http://127.0.0.1:{self._server.server_address[1]}/tea?key={self.key}"
 
     def wait(self, stop: threading.Event) -> bool:
-        """Return whether the page was visited in time. Raises CallCancelled when `stop` is set first."""
+        """Wait for a visit and return whether it came within VISIT_TIMEOUT. Raises CallCancelled when *stop* is set."""
         waited = 0.0
         while not self.visited.wait(0.1) and waited < VISIT_TIMEOUT:
             waited += 0.1

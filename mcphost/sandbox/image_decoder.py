@@ -31,7 +31,10 @@ def is_installed() -> bool:
 
 
 class ImageDecoder:
-    """Owns the worker process; one image at a time. After `close`, the next one starts another process."""
+    """Decoder that owns the worker process and decodes one image at a time.
+
+    After `close`, the next call of `decode` starts another process.
+    """
 
     def __init__(self, timeout: float = DECODE_TIMEOUT) -> None:
         self._timeout = timeout
@@ -48,7 +51,7 @@ class ImageDecoder:
         return self._process.pid
 
     async def decode(self, data: str, width: int, height: int) -> DecodedImage | str:
-        """Return the first frame of a base64 image, scaled down to fit; or half a sentence with the error.
+        """Return the first frame of a base64 image, scaled down to fit the box; or an error, half a sentence.
 
         Images are never enlarged. Raises nothing but cancellation.
         """

@@ -12,7 +12,7 @@ _START_OF_FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 
 class ImageInfo(Struct, frozen=True):
-    """The detected MIME type; width and height in pixels, 0 if the examined bytes do not contain them."""
+    """An image's MIME type, and its width and height in pixels; 0 if the examined bytes do not contain them."""
 
     mime_type: str
     width: int = 0
@@ -20,7 +20,7 @@ class ImageInfo(Struct, frozen=True):
 
     @property
     def is_too_big(self) -> bool:
-        """Whether the image has too many pixels to be decoded without being asked."""
+        """Whether the image has so many pixels that it is decoded only on request."""
         return self.width * self.height > MAX_PIXELS
 
 

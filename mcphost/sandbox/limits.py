@@ -16,9 +16,9 @@ def forbid_opening_files() -> None:
 
 
 def limit_data_memory(max_bytes: int) -> None:
-    """Limit data memory to *max_bytes*, beyond which MemoryError is raised.
+    """Limit data memory to *max_bytes*; beyond that, allocations raise MemoryError.
 
-    For processes with threads and shared libraries.
+    Use it for processes with threads and shared libraries, whose address space is much larger than their data.
     """
     _set_rlimits(RLIMIT_CORE=0, RLIMIT_DATA=max_bytes)
 

@@ -33,10 +33,10 @@ SandboxFailure = Literal["busy", "slow", "ended", "silent"]
 
 
 class SandboxProcess:
-    """Owns a worker process `python -m MODULE`. After `close`, the next request starts another one.
+    """Owner of a worker process `python -m MODULE`; after `close`, the next request starts another process.
 
-    The module prints a line when it is ready, reads requests from its input and answers each with one line of at most
-    *max_response_size*. *timeout* limits one response, *queue_timeout* the wait for other requests, in seconds.
+    The module prints a line when it is ready, reads requests from its input, and answers each with one line of at most
+    *max_response_size* bytes. *timeout* limits one response, *queue_timeout* the wait for earlier requests, in seconds.
     """
 
     def __init__(
@@ -54,7 +54,10 @@ class SandboxProcess:
         return None if self._process is None else self._process.pid
 
     async def request(self, body: bytes) -> bytes | SandboxFailure:
-        """Return the response line, or a failure. Raises nothing but cancellation, which ends the process."""
+        """Send a request and return the response line, or a failure.
+
+        Raises nothing but cancellation, which kills the process.
+        """
         with anyio.move_on_after(self._queue_timeout) as queue:
             await self._lock.acquire()
         if queue.cancelled_caught:
@@ -65,7 +68,7 @@ class SandboxProcess:
             self._lock.release()
 
     async def close(self) -> None:
-        """End the process and any running request. Idempotent."""
+        """Kill the process and with it any running request. Idempotent."""
         _send_kill(self._process)
         with anyio.CancelScope(shield=True):
             async with self._lock:
@@ -121,7 +124,10 @@ class SandboxProcess:
 
 
 def _send_kill(process: Process | None) -> None:
-    """Kill the process by signal. Its own `kill` would reap it, and the event loop would miss its exit."""
+    """Send SIGKILL to the process.
+
+    The process object's own `kill` would reap it, and the event loop would miss its exit.
+    """
     if process is not None and process.returncode is None:
         with suppress(ProcessLookupError):
             os.kill(process.pid, signal.SIGKILL)

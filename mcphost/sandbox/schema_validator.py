@@ -1,4 +1,4 @@
-"""Validation of values against untrusted schemas in a worker process, within a second.
+"""Validation of values against untrusted schemas in a worker process, with a time limit of a second.
 
 The library is fast but cannot be interrupted, and a schema of forty lines can keep it busy for years. The worker is
 started on demand, kept, and killed when a check takes too long.
@@ -27,7 +27,10 @@ class SchemaViolation(Struct, frozen=True):
 
 
 class ValidationResult(Struct, frozen=True):
-    """The result of a validation. `reason` is half a sentence if it could not be performed."""
+    """The result of validating a value: valid, the violations found, or not checked.
+
+    `reason` is set only if the check was not possible; it is half a sentence that says why.
+    """
 
     outcome: Literal["fits", "invalid", "unchecked"]
     violations: tuple[SchemaViolation, ...] = ()
@@ -47,9 +50,10 @@ class _WorkerResponse(Struct, frozen=True):
 
 
 class SchemaValidator:
-    """Owns the worker process; one check at a time. After `close`, the next one starts another process.
+    """Validator that owns the worker process and runs one check at a time.
 
-    *timeout* is in seconds for one check, below the two seconds after which the worker ends itself.
+    *timeout* limits one check, in seconds; it must be below the two seconds after which the worker ends itself. After
+    `close`, the next check starts another process.
     """
 
     def __init__(self, timeout: float = VALIDATION_TIMEOUT) -> None:
