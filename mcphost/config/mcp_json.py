@@ -11,6 +11,14 @@ from shlex import quote
 from typing import Annotated, Any, Literal, cast
 
 from mcphost.config.json_files import DuplicateKeyDict, describe_type
+from mcphost.config.references import (
+    Reference,
+    expand_home,
+    find_references,
+    has_nested_reference,
+    nested_reference_error,
+    uses_workspace,
+)
 from mcphost.config.schema import (
     InvalidValue,
     Meta,
@@ -117,8 +125,7 @@ _MAX_PAIRS = 500
 _MAX_PROJECT_ARGUMENTS = 1_000
 """Arguments of all servers of a project's file; each may be a path that is resolved."""
 OWN_KEY = "mcphost"
-_REFERENCE = re.compile(r"\$\{([^}]{0,200})\}")
-_WORKSPACE_REFERENCE = re.compile(r"\$\{env:\s*PWD\s*\}")
+_MAX_SHOWN_REFERENCE = 200
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 ProblemCallback = Callable[[str], None]
@@ -235,11 +242,11 @@ class _ServerEntry:
         env = self._get_pairs("env")
         return ServerConfig(
             name=self.name,
-            command=_expand_home(command),
+            command=expand_home(command),
             args=self._get_texts("args"),
             env=env,
-            cwd=self._resolve_cwd(cwd) if command else _expand_home(cwd),
-            startup_folder=os.getcwd() if command and (_is_in_workspace(cwd) or _uses_workspace(env)) else "",
+            cwd=self._resolve_cwd(cwd) if command else expand_home(cwd),
+            startup_folder=os.getcwd() if command and (_is_in_workspace(cwd) or uses_workspace(env.values())) else "",
             url=url,
             transport=self._parse_transport(url),
             headers=self._parse_headers(),
@@ -272,7 +279,7 @@ class _ServerEntry:
             raise ConfigError(f'{self.location}: "cwd" has a NUL character in it.', "Remove it.")
         if _is_in_workspace(cwd):
             return os.path.realpath(os.path.join(os.getcwd(), cwd[len(WORKSPACE_FOLDER) :].lstrip("/")))
-        return os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(self.file)), _expand_home(cwd)))
+        return os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(self.file)), expand_home(cwd)))
 
     def _parse_oauth(self, own: dict[str, Any]) -> OAuthConfig:
         """Parse the sign-in settings; `private` is reset unless it is set in the user's own file."""
@@ -304,7 +311,7 @@ class _ServerEntry:
     def _check_command(self, command: str) -> None:
         if "\0" in command or any("\0" in text for text in self._get_texts("args")):
             raise ConfigError(f"{self.location}: the command has a NUL character in it.", "Remove it.")
-        if " " in command and not self.entry.get("args") and not Path(_expand_home(command)).exists():
+        if " " in command and not self.entry.get("args") and not Path(expand_home(command)).exists():
             program, *rest = sanitize(command, keep_newlines=False).split()
             self.on_problem(
                 f'{self.location}: "command" is one program, without its arguments; {command!r} will not be found. '
@@ -359,7 +366,7 @@ class _ServerEntry:
             raise ConfigError(f'{self.location}: "mcphost.caFile" has a NUL character in it.', "Remove it.")
         if path and not url:
             raise ConfigError(f'{self.location}: "mcphost.caFile" is for servers with a "url".', "Remove it.")
-        return os.path.join(os.path.dirname(os.path.abspath(self.file)), _expand_home(path)) if path else ""
+        return os.path.join(os.path.dirname(os.path.abspath(self.file)), expand_home(path)) if path else ""
 
     def _parse_trust_annotations(self) -> bool:
         """Return whether tool annotations of this server are trusted; only the user's own file can set this."""
@@ -428,15 +435,20 @@ class _ServerEntry:
 
     def _check_value(self, key: str, name: str, content: str) -> None:
         """Report unsupported references and probable plaintext secrets in a value, without quoting the value."""
-        for reference in _REFERENCE.findall(content):
-            if not reference.startswith(("env:", "keyring:")):
-                shown = sanitize(reference, keep_newlines=False)
-                self.on_problem(
-                    f'{self.location}: "{key}.{name}" has ${{{shown}}}, which is passed on unchanged. '
-                    "Only ${env:NAME} and ${keyring:NAME} are filled in."
-                )
+        if has_nested_reference(content):
+            raise nested_reference_error(f'{self.location}: "{key}.{name}"')
+        for reference in find_references(content):
+            if reference.kind == "unknown":
+                self._report_unknown(f"{key}.{name}", reference)
         if is_probable_secret(name, content):
             self._warn_about_secret(f"{key}.{name}", f"${{env:{_variable_name(name)}}} or ${{keyring:NAME}}")
+
+    def _report_unknown(self, where: str, reference: Reference) -> None:
+        shown = sanitize(reference.text[:_MAX_SHOWN_REFERENCE], keep_newlines=False)
+        self.on_problem(
+            f'{self.location}: "{where}" has {shown}, which is passed on unchanged. '
+            "Only ${NAME}, ${env:NAME}, ${keyring:NAME}, ${workspaceFolder} and ${userHome} are filled in."
+        )
 
     def _warn_about_secret(self, where: str, instead: str) -> None:
         move = f" To move it to the keyring: mcphost servers secure {quote(self.name)}" if self.source == "user" else ""
@@ -486,16 +498,6 @@ def _is_in_workspace(cwd: str) -> bool:
     return cwd == WORKSPACE_FOLDER or cwd.startswith(f"{WORKSPACE_FOLDER}/")
 
 
-def _uses_workspace(env: dict[str, str]) -> bool:
-    """Return whether an environment variable refers to `${env:PWD}`, the folder mcphost was started in."""
-    return any(_WORKSPACE_REFERENCE.search(text) for text in env.values())
-
-
 def _variable_name(name: str) -> str:
     plain = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").upper()
     return plain or "NAME"
-
-
-def _expand_home(path: str) -> str:
-    """Expand a leading `~` or `~/` to the home folder; `~user` is not expanded."""
-    return str(Path(path).expanduser()) if path == "~" or path.startswith("~/") else path

@@ -122,7 +122,8 @@ class OAuthConfig(Struct, frozen=True, kw_only=True):
 class ServerConfig(Struct, frozen=True, kw_only=True):
     """Configuration of one server: either `command` is set (stdio) or `url` (HTTP).
 
-    Values of `env` and `headers` may contain `${env:NAME}` and `${keyring:NAME}`, which are expanded when connecting.
+    `command`, `args`, `cwd`, `url` and the values of `env` and `headers` may contain references, which are expanded
+    when connecting; see config.references.
     If `revision` is set, only this protocol revision is used; `era` is then the revision's era or "auto".
     """
 
@@ -131,6 +132,9 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     args: tuple[str, ...] = ()
     env: dict[str, str] = {}  # noqa: RUF012 - msgspec copies mutable defaults
     cwd: str = ""
+    cwd_has_references: bool = False
+    """Whether `cwd` is as written, with references; else it is an absolute path, or empty."""
+
     startup_folder: str = ""
     """The folder mcphost was started in if the server depends on it, else ""."""
 

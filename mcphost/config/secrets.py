@@ -4,14 +4,14 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from math import log2
-from shlex import quote
 from typing import Any, cast
 
 from mcphost.config.json_files import parse_json, strip_comments
 from mcphost.config.mcp_json import FIELD_BY_KEY, SECRET_FIELDS
+from mcphost.config.references import Lookup, ReferenceExpander, entry_location, find_references, target_texts
 from mcphost.config.risky_variables import classify_variable
 from mcphost.config.schema import OAuthConfig, ServerConfig
 from mcphost.errors import ConfigError
@@ -137,7 +137,11 @@ def _skip_whitespace(plain: str, at: int) -> int:
 
 
 HIDDEN = "[hidden]"
-REFERENCE = re.compile(r"(\$\{(?:env|keyring):[^}]*\})")
+REFERENCE = re.compile(
+    r"(\$\{(?:keyring:[^}$]{0,200}+\}|env:[^}:$]{0,200}+\}|[A-Za-z_][A-Za-z0-9_]{0,199}+\}"
+    r"|(?:env:)?[A-Za-z_][A-Za-z0-9_]{0,199}+:-))"
+)
+"""A reference, which stays visible; its default, which may be a secret, is no part of it."""
 _AUTH_SCHEME = re.compile(r"(?i)\s*(?:bearer|basic|token|dpop|apikey)\s+")
 _PATH_OR_URL = re.compile(r"(?:~|\.{1,2})?/|[A-Za-z][A-Za-z0-9+.-]{1,20}://")
 _LONG_WORD = re.compile(r"[A-Za-z0-9+=_-]{20,}")
@@ -236,44 +240,6 @@ def _is_random(text: str, min_length: int) -> bool:
     return entropy >= (3.5 if mixed else 3.3) and (mixed or digits / len(text) >= 0.2)
 
 
-_KEY_BY_FIELD = {field: key for key, field in FIELD_BY_KEY.items()}
-_REFERENCE = re.compile(r"\$\{(env|keyring):([^}]{0,200})\}")
-
-Lookup = Callable[[str], str | None]
-
-
-def expand_references(text: str, where: str, environ: Mapping[str, str], keyring: Lookup) -> str:
-    """Replace each `${env:NAME}` and `${keyring:NAME}` in *text* by its value; values are not expanded again.
-
-    *where* names the setting in messages. Secret values are registered for redaction. Raises ConfigError if a variable
-    or keyring entry is missing.
-    """
-
-    def look_up(match: re.Match[str]) -> str:
-        kind, name = match.group(1), match.group(2).strip()
-        if not name:
-            raise ConfigError(f"{where} has ${{{kind}:}} without a name.", f"Write ${{{kind}:NAME}}.")
-        if kind == "env":
-            value = environ.get(name)
-            if value is None:
-                raise ConfigError(
-                    f"{where} needs the environment variable {name}, which is not set.", f"Set {name} and start again."
-                )
-            if name.upper().endswith(("KEY", "TOKEN", "SECRET", "PASSWORD", "PASS", "AUTH", "CREDENTIALS")):
-                register_secret(value)
-            return value
-        value = keyring(name)
-        if value is None:
-            raise ConfigError(
-                f"{where} needs the keyring entry {name}, which does not exist.",
-                f"Store it, for instance with: uvx keyring set mcphost {quote(name)}",
-            )
-        register_secret(value)
-        return value
-
-    return _REFERENCE.sub(look_up, text)
-
-
 def expand_server(
     server: ServerConfig, environ: Mapping[str, str], keyring: Lookup
 ) -> tuple[dict[str, str], dict[str, str]]:
@@ -281,14 +247,12 @@ def expand_server(
 
     Raises ConfigError if a variable or keyring entry is missing, or if a header's value has a line break.
     """
-    at = f'{server.file}: server "{server.name}"' if server.file else f'server "{server.name}"'
-    env = {name: expand_references(text, f'{at}: "env.{name}"', environ, keyring) for name, text in server.env.items()}
-    headers = {
-        name: expand_references(text, f'{at}: "headers.{name}"', environ, keyring)
-        for name, text in server.headers.items()
-    }
+    at = entry_location(server)
+    expander = ReferenceExpander(environ, keyring)
+    env = {name: expander.expand(text, f'{at}: "env.{name}"') for name, text in server.env.items()}
+    headers = {name: expander.expand(text, f'{at}: "headers.{name}"') for name, text in server.headers.items()}
     for name, text in (*env.items(), *headers.items()):
-        if is_probable_secret(name, text) or (name in headers and _REFERENCE.search(server.headers[name])):
+        if is_probable_secret(name, text) or (name in headers and find_references(server.headers[name])):
             register_secret(text)
     for name, text in headers.items():
         if any(char in text for char in "\r\n\0"):
@@ -303,14 +267,18 @@ def expand_oauth(server: ServerConfig, environ: Mapping[str, str], keyring: Look
 
     Raises ConfigError if a variable or keyring entry is missing.
     """
-    at = f'{server.file}: server "{server.name}"' if server.file else f'server "{server.name}"'
+    at = entry_location(server)
+    expander = ReferenceExpander(environ, keyring)
     expanded: dict[str, str] = {}
     for field in SECRET_FIELDS:
         text: str = getattr(server.oauth, field)
         if text:
-            expanded[field] = expand_references(text, f'{at}: "mcphost.oauth" ({field})', environ, keyring)
+            expanded[field] = expander.expand(text, f'{at}: "mcphost.oauth" ({field})')
             register_secret(expanded[field])
     return replace(server.oauth, **expanded) if expanded else server.oauth
+
+
+_KEY_BY_FIELD = {field: key for key, field in FIELD_BY_KEY.items()}
 
 
 def list_references(server: ServerConfig) -> tuple[tuple[str, str], ...]:
@@ -318,11 +286,15 @@ def list_references(server: ServerConfig) -> tuple[tuple[str, str], ...]:
 
     If sign-in settings have references, the configured addresses that receive these secrets are listed too.
     """
-    texts = [(f"environment {name}", text) for name, text in sorted(server.env.items())]
+    texts = [(place, text) for place, _, text in target_texts(server)]
+    texts += [(f"environment {name}", text) for name, text in sorted(server.env.items())]
     texts += [(f"header {name}", text) for name, text in sorted(server.headers.items())]
     texts += [(f"sign-in {_KEY_BY_FIELD[field]}", str(getattr(server.oauth, field))) for field in SECRET_FIELDS]
     references = [
-        (place, f"${{{kind}:{name.strip()}}}") for place, text in texts for kind, name in _REFERENCE.findall(text)
+        (place, reference.short_text)
+        for place, text in texts
+        for reference in find_references(text)
+        if reference.kind != "unknown"
     ]
     if any(place.startswith("sign-in ") for place, _ in references):
         addresses = ("issuer", server.oauth.issuer), ("idpTokenEndpoint", server.oauth.idp_token_endpoint)

@@ -1,0 +1,298 @@
+"""References in a server's entry, such as `${env:NAME}`: parsing, listing and bounded expansion."""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from shlex import quote
+from typing import Literal
+
+from mcphost.config.schema import ServerConfig
+from mcphost.errors import ConfigError
+from mcphost.redact import register_secret
+from mcphost.sanitize import sanitize
+from mcphost.serialization import Struct, replace
+from mcphost.unicode_forms import split_url
+
+ReferenceKind = Literal["variable", "keyring", "place", "unknown"]
+Lookup = Callable[[str], str | None]
+"""Returns the secret of this name, or None."""
+
+MAX_EXPANDED_TEXT = 131_072
+"""Characters of one expanded text; Linux starts no program with a longer argument or variable."""
+MAX_EXPANDED_ENTRY = 1_000_000
+"""Characters of all expanded texts of one entry."""
+_MAX_RESOLVED_TEXT = 8_192
+"""Characters of a text that is expanded only to be compared or shown."""
+
+# Possessive, so that it takes linear time. The innermost "${…}" matches; `_NESTED` finds one inside a default.
+_REFERENCE = re.compile(r"\$\{((?:[^}$]|\$(?!\{)){0,1000}+)\}")
+_NESTED = re.compile(r"\$\{(?:env:)?[A-Za-z_][A-Za-z0-9_]{0,199}+:-[^}$]{0,1000}+\$\{")
+_VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]{0,199})(?::-(.*))?", re.DOTALL)
+_HOST_VARIABLE = re.compile(r"[A-Za-z]{1,40}:[A-Za-z]")
+_MAX_NAME_LENGTH = 200
+_SECRET_ENDINGS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASS", "AUTH", "CREDENTIALS")
+_PLACES: dict[str, Callable[[], str]] = {
+    "workspaceFolder": os.getcwd,
+    "workspaceFolderBasename": lambda: os.path.basename(os.getcwd()),
+    "userHome": lambda: os.path.expanduser("~"),
+    "pathSeparator": lambda: os.sep,
+    "/": lambda: os.sep,
+}
+"""The names of VS Code and Cursor; the workspace is the folder mcphost was started in."""
+
+
+class Reference(Struct, frozen=True):
+    """A reference in a text: `text` is what is written at `start`, `name` what it refers to.
+
+    The kind "variable" is an environment variable, "place" a folder of this machine, and "unknown" is not expanded.
+    """
+
+    kind: ReferenceKind
+    name: str
+    text: str
+    start: int
+    default: str | None = None
+
+    @property
+    def short_text(self) -> str:
+        """The reference without its default and without white space around the name."""
+        prefix = self.text[2 : self.text.index(":") + 1] if self.text.startswith(("${env:", "${keyring:")) else ""
+        return f"${{{prefix}{self.name}}}" if self.kind != "unknown" else self.text
+
+    @property
+    def is_workspace(self) -> bool:
+        """Whether the value depends on the folder mcphost was started in."""
+        return (self.kind == "place" and self.name.startswith("workspaceFolder")) or (
+            self.kind == "variable" and self.name == "PWD"
+        )
+
+
+def find_references(text: str) -> tuple[Reference, ...]:
+    """Return the references of a text in order, also unknown ones; the time is linear in its length."""
+    if "${" not in text:
+        return ()
+    return tuple(_read_reference(match) for match in _REFERENCE.finditer(text))
+
+
+def _read_reference(match: re.Match[str]) -> Reference:
+    body, text, start = match[1], match[0], match.start()
+    if body in _PLACES:
+        return Reference("place", body, text, start)
+    if variable := _VARIABLE.fullmatch(body):
+        return Reference("variable", variable[1], text, start, variable[2])
+    prefix, _, rest = body.partition(":")
+    if prefix == "env":
+        name, has_default, default = rest.partition(":-")
+        kind: ReferenceKind = "variable" if len(name.strip()) <= _MAX_NAME_LENGTH else "unknown"
+        return Reference(kind, name.strip(), text, start, default if has_default else None)
+    if prefix == "keyring" and len(rest.strip()) <= _MAX_NAME_LENGTH:
+        return Reference("keyring", rest.strip(), text, start)
+    return Reference("unknown", body, text, start)
+
+
+def has_nested_reference(text: str) -> bool:
+    """Return whether a default has a reference inside, which no host expands reliably."""
+    return "${" in text and _NESTED.search(text) is not None
+
+
+def is_host_variable(reference: Reference) -> bool:
+    """Return whether an unknown reference looks like one of another host, such as `${command:NAME}`.
+
+    Other unknown forms, such as `${1%.*}`, may be meant for a shell that a server's arguments start.
+    """
+    return reference.kind == "unknown" and _HOST_VARIABLE.match(reference.name) is not None
+
+
+def expand_home(path: str) -> str:
+    """Expand a leading `~` or `~/` to the home folder; `~user` is not expanded."""
+    return os.path.expanduser(path) if path == "~" or path.startswith("~/") else path
+
+
+class ReferenceExpander:
+    """Expansion of the references in one entry; values are not expanded again, and all texts together are bounded."""
+
+    def __init__(
+        self, environ: Mapping[str, str], keyring: Lookup | None = None, *, text_limit: int = MAX_EXPANDED_TEXT
+    ) -> None:
+        """*keyring* is None where a secret does not belong, as in arguments."""
+        self._environ = environ
+        self._keyring = keyring
+        self._text_limit = text_limit
+        self._rest = MAX_EXPANDED_ENTRY
+
+    def expand(self, text: str, where: str) -> str:
+        """Return *text* with its references replaced by their values; *where* names the setting in messages.
+
+        Secret values are registered for redaction. Raises ConfigError if a value is missing, or the result too long.
+        """
+        references = find_references(text)
+        if not references:
+            return text
+        if has_nested_reference(text):
+            raise nested_reference_error(where)
+        parts: list[str] = []
+        end = length = 0
+        for reference in references:
+            value = self._look_up(reference, where)
+            parts += (text[end : reference.start], value)
+            end = reference.start + len(reference.text)
+            length += len(parts[-2]) + len(value)
+            if length + len(text) - end > min(self._text_limit, self._rest):
+                raise ConfigError(
+                    f"{where} is over {min(self._text_limit, self._rest):,} characters with its references filled in.",
+                    "Check the values of its variables.",
+                )
+        self._rest -= length
+        return "".join((*parts, text[end:]))
+
+    def _look_up(self, reference: Reference, where: str) -> str:
+        if reference.kind == "unknown":
+            return reference.text
+        if reference.kind == "place":
+            return _PLACES[reference.name]()
+        if not reference.name:
+            form = reference.short_text
+            raise ConfigError(f"{where} has {form} without a name.", f"Write {form[:-1]}NAME}}.")
+        if reference.kind == "variable":
+            return self._look_up_variable(reference, where)
+        if self._keyring is None:
+            raise keyring_error(where)
+        value = self._keyring(reference.name)
+        if value is None:
+            shown = sanitize(reference.name, keep_newlines=False)
+            raise ConfigError(
+                f"{where} needs the keyring entry {shown}, which does not exist.",
+                f"Store it, for instance with: uvx keyring set mcphost {quote(shown)}",
+            )
+        register_secret(value)
+        return value
+
+    def _look_up_variable(self, reference: Reference, where: str) -> str:
+        value = self._environ.get(reference.name, reference.default)
+        if value is None:
+            shown = sanitize(reference.name, keep_newlines=False)
+            raise ConfigError(
+                f"{where} needs the environment variable {shown}, which is not set.",
+                f"Set {shown} and start again, or write a default: "
+                f"{sanitize(reference.short_text[:-1], keep_newlines=False)}:-VALUE}}.",
+            )
+        if reference.name.upper().endswith(_SECRET_ENDINGS):
+            register_secret(value)
+        return value
+
+
+def keyring_error(where: str) -> ConfigError:
+    """Return the error for a reference to the keyring where secrets would be visible to other programs."""
+    return ConfigError(
+        f"{where} has ${{keyring:…}}, which is for secrets; other programs and logs can see them there.",
+        'Put it into "env" or "headers", and let the program read the variable.',
+    )
+
+
+def nested_reference_error(where: str) -> ConfigError:
+    """Return the error for a reference inside the default of another."""
+    return ConfigError(
+        f"{where} has a reference inside the default of another one.", "Write the default as plain text."
+    )
+
+
+def target_texts(server: ServerConfig) -> tuple[tuple[str, str, str], ...]:
+    """Return the texts that decide what is started or reached: their place, their key in the file, and the text."""
+    if not server.is_stdio:
+        return (("address", "url", server.url),)
+    texts = [("command", "command", server.command)]
+    texts += [(f"argument {number}", f"args[{number - 1}]", text) for number, text in enumerate(server.args, 1)]
+    return (*texts, ("folder", "cwd", server.cwd)) if server.cwd_has_references else tuple(texts)
+
+
+def target_references(server: ServerConfig) -> dict[str, str | None]:
+    """Return what the references in `target_texts` stand for now, by their text; None for a missing value."""
+    values: dict[str, str | None] = {}
+    for place, _, text in target_texts(server):
+        if place != "address" and expand_home(text) != text:
+            values["~"] = os.path.expanduser("~")
+        for reference in find_references(text):
+            if reference.kind in ("variable", "place") and reference.text not in values:
+                values[reference.text] = _current_value(reference)
+    return values
+
+
+def _current_value(reference: Reference) -> str | None:
+    if reference.kind == "place":
+        return _PLACES[reference.name]()
+    return os.environ.get(reference.name, reference.default)
+
+
+def has_target_references(server: ServerConfig) -> bool:
+    """Return whether the command, an argument, the folder or the address changes when it is expanded."""
+    return any("${" in text or text[:1] == "~" for _, _, text in target_texts(server))
+
+
+def expand_target(
+    server: ServerConfig, environ: Mapping[str, str], *, text_limit: int = MAX_EXPANDED_TEXT
+) -> ServerConfig:
+    """Return the server with the references in its command, arguments, folder and address expanded.
+
+    A leading `~` is expanded in all of them but the address. The expanded address is checked like a written one.
+    Raises ConfigError if a value is missing, or if the result cannot be started or reached.
+    """
+    if not has_target_references(server):
+        return server
+    location = entry_location(server)
+    expander = ReferenceExpander(environ, text_limit=text_limit)
+
+    def expand(key: str, text: str) -> str:
+        where = f'{location}: "{key}"'
+        # Before references: the value of a variable is not expanded again.
+        expanded = expander.expand(text if key == "url" else expand_home(text), where)
+        if "\0" in expanded:
+            raise ConfigError(f"{where} has a NUL character in it.", "Check the values of its variables.")
+        return expanded
+
+    if not server.is_stdio:
+        url = expand("url", server.url).strip()
+        check_address(url, location)
+        return replace(server, url=url)
+    command = expand("command", server.command)
+    if not command.strip():
+        raise ConfigError(f'{location}: "command" is empty with its references filled in.', "Check its variables.")
+    args = tuple(expand(f"args[{number}]", text) for number, text in enumerate(server.args))
+    cwd = resolve_folder(server.file, expand("cwd", server.cwd)) if server.cwd_has_references else server.cwd
+    return replace(server, command=command, args=args, cwd=cwd, cwd_has_references=False)
+
+
+def resolve_target(server: ServerConfig) -> ServerConfig:
+    """Return the server as `expand_target` does with the variables of this process, or unchanged if that fails.
+
+    For comparing and showing it; a long expansion counts as failed.
+    """
+    try:
+        return expand_target(server, os.environ, text_limit=_MAX_RESOLVED_TEXT)
+    except ConfigError:
+        return server
+
+
+def resolve_folder(file: str, path: str) -> str:
+    """Return the absolute form of *path*, relative to the folder of the configuration file, with links resolved."""
+    return os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(file)), path))
+
+
+def entry_location(server: ServerConfig) -> str:
+    """Name the file and the server for messages."""
+    return f'{server.file}: server "{server.name}"' if server.file else f'server "{server.name}"'
+
+
+def check_address(url: str, location: str) -> None:
+    """Check that a URL is an http or https address without invisible characters. Raises ConfigError."""
+    try:
+        parts = split_url(url)
+        bad = parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0
+    except ValueError:
+        bad = True
+    if bad or any(char.isspace() or not char.isprintable() for char in url):
+        raise ConfigError(f'{location}: "url" is not an http or https address.', "It looks like https://host/mcp.")
+
+
+def uses_workspace(texts: Iterable[str]) -> bool:
+    """Return whether a text refers to the folder mcphost was started in."""
+    return any(reference.is_workspace for text in texts for reference in find_references(text))

@@ -1,0 +1,199 @@
+"""References in a server's entry: which forms there are, what they become, and what is refused."""
+
+import os
+import time
+
+import pytest
+
+from mcphost.config.references import (
+    MAX_EXPANDED_TEXT,
+    ReferenceExpander,
+    expand_home,
+    expand_target,
+    find_references,
+    has_nested_reference,
+    is_host_variable,
+    resolve_target,
+    target_references,
+    uses_workspace,
+)
+from mcphost.config.schema import ServerConfig
+from mcphost.errors import ConfigError
+from mcphost.redact import redact
+from mcphost.serialization import replace
+
+ENVIRON = {"HOST": "h.example", "EMPTY": "", "AGAIN": "${HOST}"}
+STDIO = ServerConfig(name="x", command="run", file="/f/mcp.json")
+HTTP = ServerConfig(name="x", url="https://${HOST}/mcp", file="/f/mcp.json")
+
+
+def expand(text: str, environ: dict[str, str] = ENVIRON) -> str:
+    return ReferenceExpander(environ, {"work": "s3cret-of-work"}.get).expand(text, '"env.A"')
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("${HOST}", "h.example"),
+        ("${env:HOST}", "h.example"),
+        ("a${env: HOST }b${HOST}c", "ah.examplebh.examplec"),
+        ("${HOST:-other}", "h.example"),
+        ("${env:HOST:-other}", "h.example"),
+        ("${GONE:-other}", "other"),
+        ("${GONE:-}", ""),
+        ("${env:GONE:-a:-b c}", "a:-b c"),
+        ("${GONE:-pa$$w0rd}", "pa$$w0rd"),
+        ("${EMPTY}", ""),
+        ("${EMPTY:-other}", ""),
+        ("${env:-other}", "other"),
+        ("${keyring: work }", "s3cret-of-work"),
+        ("${workspaceFolder}/a", f"{os.getcwd()}/a"),
+        ("${workspaceFolderBasename}", os.path.basename(os.getcwd())),
+        ("${userHome}${pathSeparator}a${/}b", f"{os.path.expanduser('~')}/a/b"),
+        ("$HOST ${1} ${x%.*} ${ ${HOST", "$HOST ${1} ${x%.*} ${ ${HOST"),
+        ("${command:pick}", "${command:pick}"),
+        ("${ ${HOST}", "${ h.example"),
+        ("${AGAIN}", "${HOST}"),
+        ("${GONE:-~}", "~"),
+    ],
+)
+def test_each_form_is_expanded_by_the_rules_of_other_hosts(text: str, expected: str) -> None:
+    assert expand(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ("${GONE}", "environment variable GONE", "${GONE:-VALUE}"),
+        ("${env: GONE }", "environment variable GONE", "${env:GONE:-VALUE}"),
+        ("${keyring:gone}", "keyring entry gone", "uvx keyring set mcphost gone"),
+        ("${env:}", "has ${env:} without a name", "${env:NAME}"),
+        ("${keyring:}", "has ${keyring:} without a name", "${keyring:NAME}"),
+        ("${GONE:-${HOST}}", "inside the default", "plain text"),
+        ("${env:GONE:-a${keyring:work}}", "inside the default", "plain text"),
+    ],
+)
+def test_what_cannot_be_expanded_is_named_with_its_fix(text: str, message: str, hint: str) -> None:
+    with pytest.raises(ConfigError) as exc_info:
+        expand(text)
+    assert '"env.A"' in exc_info.value.message
+    assert message in exc_info.value.message
+    assert hint in exc_info.value.hint
+
+
+def test_a_name_with_control_characters_is_made_visible() -> None:
+    with pytest.raises(ConfigError) as exc_info:
+        expand("${env:A\x1b[2J}")
+    assert "\x1b" not in str(exc_info.value) + exc_info.value.hint
+
+
+def test_an_expansion_is_bounded_for_each_text_and_for_the_entry() -> None:
+    big = {"A": "x" * 40_000}
+    with pytest.raises(ConfigError, match=f"over {MAX_EXPANDED_TEXT:,} characters"):
+        expand("${A}" * 4, big)
+    expander = ReferenceExpander(big)
+    assert sum(len(expander.expand("${A}${A}", "x")) for _ in range(12)) == 960_000
+    with pytest.raises(ConfigError, match="over 40,000 characters"):
+        expander.expand("${A}${A}", "x")
+
+
+@pytest.mark.parametrize("text", ["${" * 100_000, "${A:-" * 50_000, "${" + "a" * 200_000, "${A:-$" * 50_000 + "}"])
+def test_hostile_text_is_read_in_linear_time(text: str) -> None:
+    began = time.process_time()
+    find_references(text)
+    has_nested_reference(text)
+    assert time.process_time() - began < 1
+
+
+def test_values_of_variables_that_hold_secrets_are_redacted_from_then_on() -> None:
+    assert expand("${env:MY_API_TOKEN}", {"MY_API_TOKEN": "hunter2-of-variable"}) == "hunter2-of-variable"
+    assert "hunter2-of-variable" not in redact("it printed hunter2-of-variable")
+
+
+def test_unknown_forms_of_hosts_differ_from_those_of_shells() -> None:
+    forms = find_references("${command:pick} ${config:a.b} ${1} ${x:0:3} ${x:?gone} ${HOST}")
+    assert [is_host_variable(reference) for reference in forms] == [True, True, False, False, False, False]
+
+
+def test_a_reference_is_listed_without_its_default_and_white_space() -> None:
+    texts = [
+        reference.short_text for reference in find_references("${A:-s3cret}${env: B :-c}${keyring: d }${userHome}")
+    ]
+    assert texts == ["${A}", "${env:B}", "${keyring:d}", "${userHome}"]
+
+
+def test_only_a_leading_tilde_of_the_user_is_the_home_folder() -> None:
+    home = os.path.expanduser("~")
+    assert [expand_home(text) for text in ("~", "~/a", "~root", "a~", "")] == [home, f"{home}/a", "~root", "a~", ""]
+
+
+@pytest.mark.parametrize(
+    "text", ["${workspaceFolder}", "${PWD}", "${env: PWD }", "${PWD:-x}", "${workspaceFolderBasename}"]
+)
+def test_references_to_the_folder_of_the_start_are_noticed(text: str) -> None:
+    assert uses_workspace(["a", f"b{text}"])
+    assert not uses_workspace(["${PWDS}", "${userHome}", "$PWD"])
+
+
+def test_the_command_its_arguments_and_its_folder_are_expanded() -> None:
+    server = replace(
+        STDIO, command="${BIN}/run", args=("~/a", "--x=~", "${GONE:-b}"), cwd="${SUB}", cwd_has_references=True
+    )
+    expanded = expand_target(server, {"BIN": "/opt", "SUB": "sub"})
+    assert expanded.argv == ("/opt/run", f"{os.path.expanduser('~')}/a", "--x=~", "b")
+    assert (expanded.cwd, expanded.cwd_has_references) == ("/f/sub", False)
+
+
+def test_a_resolved_folder_is_never_expanded_again() -> None:
+    server = replace(STDIO, cwd="/odd/${HOME}/name")
+    assert expand_target(server, {"HOME": "/h"}) == server
+
+
+@pytest.mark.parametrize("key", ["command", "args", "cwd", "url"])
+def test_a_missing_variable_names_server_field_and_variable(key: str) -> None:
+    server = {
+        "command": replace(STDIO, command="${GONE}"),
+        "args": replace(STDIO, args=("a", "${GONE}")),
+        "cwd": replace(STDIO, cwd="${GONE}", cwd_has_references=True),
+        "url": replace(HTTP, url="https://${GONE}/mcp"),
+    }[key]
+    with pytest.raises(ConfigError) as exc_info:
+        expand_target(server, {})
+    assert f'/f/mcp.json: server "x": "{"args[1]" if key == "args" else key}"' in exc_info.value.message
+    assert "GONE" in exc_info.value.message
+
+
+@pytest.mark.parametrize("key", ["command", "args", "cwd", "url"])
+def test_the_keyring_is_never_read_for_what_other_programs_can_see(key: str) -> None:
+    text = "${keyring:work}"
+    server = {
+        "command": replace(STDIO, command=text),
+        "args": replace(STDIO, args=(text,)),
+        "cwd": replace(STDIO, cwd=text, cwd_has_references=True),
+        "url": replace(HTTP, url=f"https://h.example/{text}"),
+    }[key]
+    with pytest.raises(ConfigError, match="is for secrets"):
+        expand_target(server, {})
+
+
+@pytest.mark.parametrize("value", ["file:///etc", "http:///x", "https://a b", "javascript:x", "", "https://h:0/"])
+def test_an_address_is_checked_after_it_was_expanded(value: str) -> None:
+    with pytest.raises(ConfigError, match="not an http or https address"):
+        expand_target(replace(HTTP, url="${ADDRESS}"), {"ADDRESS": value})
+
+
+@pytest.mark.parametrize("value", ["", "  "])
+def test_a_command_that_becomes_empty_is_refused(value: str) -> None:
+    with pytest.raises(ConfigError, match="is empty"):
+        expand_target(replace(STDIO, command="${BIN}"), {"BIN": value})
+
+
+def test_the_current_values_are_listed_and_a_missing_one_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BIN", "/opt")
+    monkeypatch.delenv("GONE", raising=False)
+    server = replace(STDIO, command="${BIN}/a", args=("~/x", "${GONE}", "${GONE:-y}", "${1}"))
+    home = os.path.expanduser("~")
+    assert target_references(server) == {"${BIN}": "/opt", "~": home, "${GONE}": None, "${GONE:-y}": "y"}
+    assert resolve_target(server) == server
+    monkeypatch.setenv("GONE", "z")
+    assert resolve_target(server).argv == ("/opt/a", f"{home}/x", "z", "z", "${1}")
