@@ -16,6 +16,7 @@
     │  ├─ TooManyInputRounds      input_required without end
     │  └─ SignInRequired          the server requires a sign-in
     ├─ ModelError                 kind: auth, quota, context, overloaded, refused, network, bad_request, other
+    ├─ RegistryError              a registry of servers, or an entry of it
     ├─ ConsentDenied              refused by the user or a rule (not a failure)
     └─ StoreError                 the database
 
@@ -82,6 +83,13 @@ class StoreError(McpHostError):
     """The database cannot be opened, read or written."""
 
     kind = "store"
+
+
+class RegistryError(McpHostError):
+    """A registry cannot be reached, or what it says about a server cannot be used."""
+
+    exit_code = 4
+    kind = "registry"
 
 
 class ConsentDenied(McpHostError):

@@ -13,6 +13,8 @@ from mcphost.cli.parser import COMMANDS, EDIT_ACTIONS, command_parser, merge_fla
 from mcphost.errors import McpHostError, UsageError
 
 CommandFn = Callable[[str, Namespace], int]
+_MODULES_BY_ACTION = {"import": "import_servers", "export": "import_servers", "search": "search_servers"}
+"""Modules of actions of `servers` that take no command line; the others are in `edit_servers`."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -54,14 +56,15 @@ def parse_arguments(command: str, rest: list[str]) -> tuple[CommandFn, Namespace
 
 def _parse_server_edit(action: str, rest: list[str]) -> tuple[CommandFn, Namespace]:
     """Parse an action of `servers` with arguments of its own, such as `servers add NAME -- COMMAND`."""
-    from mcphost.cli import edit_servers, import_servers
+    from mcphost.cli import edit_servers
 
-    if action in ("import", "export"):
+    if action in _MODULES_BY_ACTION:
+        module: Any = import_module(f"mcphost.cli.{_MODULES_BY_ACTION[action]}")
         parser = command_parser("servers", action)
-        import_servers.add_arguments(action, parser)
+        module.add_arguments(action, parser)
         args = parser.parse_intermixed_args(rest)
         args.action = action
-        return import_servers.run, args
+        return module.run, args
     arguments, command_line = edit_servers.split_command_line(rest)
     parser = command_parser("servers", action)
     edit_servers.add_arguments(action, parser)

@@ -43,8 +43,9 @@ EDIT_ACTIONS: dict[str, str] = {
     "disable": "keep a server in its file without starting it",
     "import": "add servers that other hosts on this machine have",
     "export": "print the servers for others, without secrets",
+    "search": "find servers in a registry",
 }
-"""Actions of `servers` that change files, with their summaries; each has arguments of its own."""
+"""Actions of `servers` with arguments of their own, and their summaries."""
 
 
 class CommandParser(argparse.ArgumentParser):

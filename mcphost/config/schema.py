@@ -274,6 +274,12 @@ class ResultsConfig(Struct, frozen=True, kw_only=True):
     days: Annotated[int, Meta(ge=0, le=36_500)] = 30
 
 
+class RegistryConfig(Struct, frozen=True, kw_only=True):
+    """The registry that servers are searched in: the base URL of its API, or a JSON file."""
+
+    url: Annotated[str, Meta(max_length=2_000)] = "https://registry.modelcontextprotocol.io"
+
+
 class HostConfig(Struct, frozen=True, kw_only=True):
     """The merged configuration. `problems` are the errors that were skipped, each one a readable sentence.
 
@@ -287,6 +293,7 @@ class HostConfig(Struct, frozen=True, kw_only=True):
     audit: AuditConfig = AuditConfig()
     sampling: SamplingConfig = SamplingConfig()
     results: ResultsConfig = ResultsConfig()
+    registry: RegistryConfig = RegistryConfig()
     theme: Annotated[str, Meta(max_length=64)] = ""
     system_prompt: Annotated[str, Meta(max_length=200_000)] = ""
     roots: tuple[RootConfig, ...] | None = None

@@ -13,6 +13,7 @@ from mcphost.config.schema import (
     InvalidValue,
     Limits,
     ModelConfig,
+    RegistryConfig,
     ResultsConfig,
     RootConfig,
     SamplingConfig,
@@ -73,7 +74,7 @@ S = TypeVar("S", bound=Struct)
 
 MAX_MODELS = 20
 _GENERAL = ("theme", "system_prompt")
-_TABLES = ("model", "limits", "roots", "secrets", "consent", "audit", "ledger", "sampling", "results")
+_TABLES = ("model", "limits", "roots", "secrets", "consent", "audit", "ledger", "sampling", "results", "registry")
 _COUNTED_CHARACTERS = "=[{,.\n\\"
 _MAX_COUNTED_CHARACTERS = 12_000
 _MAX_KEY_PARTS = 50
@@ -135,6 +136,7 @@ def parse_settings(text: str, file: str, on_problem: ProblemCallback) -> HostCon
         audit=top.get_table("audit" if "audit" in document else "ledger").read(AuditConfig),  # "ledger" before 0.1
         sampling=_parse_sampling(top.get_table("sampling")),
         results=top.get_table("results").read(ResultsConfig),
+        registry=top.get_table("registry").read(RegistryConfig),
         roots=parse_roots(document["roots"], file, "user", on_problem) if "roots" in document else None,
         secret_store=top.get_table("secrets").read(_SecretsTable).store,
         never_rules=_parse_never_rules(top.get_table("consent")),

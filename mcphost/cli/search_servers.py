@@ -1,0 +1,180 @@
+"""Command `servers search`: servers of a registry with publisher, versions, repository and status."""
+
+import argparse
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from shlex import quote
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mcphost.cli.parser import CommandParser, Options
+    from mcphost.registry.client import RegistryAnswer, ServerRegistry
+    from mcphost.registry.entries import RegistryEntry
+
+_MAX_VERSIONS_SHOWN = 10
+
+
+def add_arguments(action: str, parser: "CommandParser") -> None:
+    """Add the arguments of `servers search`."""
+    from mcphost.cli.parser import count
+
+    parser.add_argument("text", nargs="?", default="", metavar="WORD|NAME", help="a part of the name, or a whole name")
+    parser.add_argument("--limit", type=count, default=30, metavar="N", help="at most this many servers (30)")
+    add_registry_flags(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+
+
+def add_registry_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that name the registry and say whether its cached answers are good enough."""
+    parser.add_argument(
+        "--registry", default="", metavar="URL|FILE", help="another registry, or a JSON file; else that of config.toml"
+    )
+    parser.add_argument("--refresh", action="store_true", help="ask the registry again instead of using recent answers")
+
+
+@asynccontextmanager
+async def open_configured_registry(
+    options: "Options", args: argparse.Namespace, *, refresh: bool = False
+) -> "AsyncGenerator[tuple[ServerRegistry, str]]":
+    """Open the registry of `--registry` or config.toml; the second value is its place."""
+    from mcphost import paths
+    from mcphost.cli.bootstrap import load_configuration, open_grants
+    from mcphost.registry.client import open_registry
+
+    place: str = args.registry
+    if not place:
+        async with open_grants() as grants:
+            place = (await load_configuration(options, grants)).registry.url
+    async with open_registry(place, paths.cache_dir() / "registry", refresh=refresh or args.refresh) as registry:
+        yield registry, place
+
+
+def run(command: str, args: argparse.Namespace) -> int:
+    """Run `servers search`."""
+    from mcphost.cli.command_runner import run_command
+    from mcphost.cli.parser import build_options
+
+    options = build_options(args)
+
+    async def work() -> int:
+        async with open_configured_registry(options, args) as (registry, _):
+            return await _search(registry, args, quiet=options.quiet)
+
+    return run_command(options, work)
+
+
+async def _search(registry: "ServerRegistry", args: argparse.Namespace, *, quiet: bool) -> int:
+    from mcphost.cli.output import print_json, print_note, print_table, show_status
+
+    with show_status("Asking the registry…", quiet=quiet):
+        answer = await registry.search(args.text, args.limit)
+        exact = next((entry for entry in answer.entries if entry.name == args.text), None)
+        versions = await registry.list_versions(exact.name) if exact is not None else None
+    if args.json:
+        shown = [entry_json(entry) for entry in answer.entries]
+        if exact is not None and versions is not None:
+            shown[answer.entries.index(exact)]["versions"] = [entry.version for entry in versions.entries]
+        print_json({
+            "servers": shown, "problems": list(answer.problems), "fetched": round(answer.fetched),
+            "offline": answer.offline_reason, "more": answer.is_cut,
+        })  # fmt: skip
+        return 0
+    if exact is not None and versions is not None:
+        print_details(exact, versions)
+    else:
+        rows = [_row(entry) for entry in answer.entries]
+        print_table(rows, ("Server", "Version", "Install from", "Description"))
+    if not quiet:
+        report_answer(answer)
+        if not answer.entries:
+            print_note("No server was found.")
+        elif exact is None and answer.is_cut:
+            print_note(f"There are more than {len(answer.entries)}: give more of the name, or --limit.")
+    return 0
+
+
+def _row(entry: "RegistryEntry") -> tuple[str, str, str, str]:
+    mark = "" if entry.status == "active" else f"({entry.status}) "
+    return entry.name, entry.version, ", ".join(entry.kinds) or "nothing", f"{mark}{entry.description}"
+
+
+def report_answer(answer: "RegistryAnswer") -> None:
+    """Print what was left out, and the age of an answer that did not come from the registry just now."""
+    from mcphost.cli.output import print_note
+
+    for problem in answer.problems:
+        print_note(problem)
+    age = time.time() - answer.fetched
+    if answer.offline_reason:
+        print_note(f"{answer.offline_reason} This is from the cache, {format_age(age)} old.")
+    elif age > 60:
+        print_note(f"This is {format_age(age)} old. To ask again: --refresh")
+
+
+def format_age(seconds: float) -> str:
+    """Return a time in its largest unit, such as "3 days"."""
+    from mcphost.pluralize import pluralize
+
+    for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if seconds >= size:
+            return pluralize(int(seconds // size), unit)
+    return "less than a minute"
+
+
+def print_details(entry: "RegistryEntry", versions: "RegistryAnswer") -> None:
+    """Print everything that matters about one server before it is installed."""
+    from mcphost.cli.output import print_text
+    from mcphost.registry.entries import describe_publisher
+
+    numbers = [f"{one.version}{'' if one.status == 'active' else f' ({one.status})'}" for one in versions.entries]
+    more = len(numbers) - _MAX_VERSIONS_SHOWN
+    lines = {
+        "title": entry.title,
+        "description": entry.description,
+        "publisher": describe_publisher(entry),
+        "version": f"{entry.version}{f', published {entry.published_at[:10]}' if entry.published_at else ''}",
+        "versions": ", ".join(numbers[:_MAX_VERSIONS_SHOWN]) + (f" and {more} more" if more > 0 else ""),
+        "status": "" if entry.status == "active" else f"{entry.status} {entry.status_message}".strip(),
+        "repository": f"{entry.repository.url} {entry.repository.subfolder}".strip(),
+        "website": entry.website_url,
+    }
+    print_line(entry.name)
+    for name, value in lines.items():
+        if value:
+            print_line(f"  {name}: {value}")
+    for package in entry.packages:
+        print_line(f"  {package.registry_type}: {package.identifier} {package.version}".rstrip())
+    for remote in entry.remotes:
+        print_line(f"  {remote.type}: {remote.url}")
+    print_text(f"Install it: mcphost servers install {quote(entry.name)}")
+
+
+def print_line(text: str) -> None:
+    """Print text of a registry on one line, with control and invisible characters made visible."""
+    from mcphost.cli.output import print_text
+    from mcphost.sanitize import sanitize
+
+    print_text(sanitize(text, keep_newlines=False))
+
+
+def entry_json(entry: "RegistryEntry") -> dict[str, Any]:
+    """Return an entry as JSON data for programs."""
+    from mcphost.registry.entries import describe_publisher
+    from mcphost.serialization import to_builtins
+
+    return {
+        "name": entry.name,
+        "version": entry.version,
+        "title": entry.title,
+        "description": entry.description,
+        "publisher": describe_publisher(entry),
+        "status": entry.status,
+        "status_message": entry.status_message,
+        "published": entry.published_at,
+        "updated": entry.updated_at,
+        "repository": to_builtins(entry.repository),
+        "website": entry.website_url,
+        "packages": to_builtins(entry.packages),
+        "remotes": to_builtins(entry.remotes),
+    }

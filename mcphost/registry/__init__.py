@@ -1,0 +1,1 @@
+"""MCP registries: entries (server.json), the registry API with its cache, and install plans."""

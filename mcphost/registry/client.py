@@ -1,0 +1,322 @@
+"""Clients of MCP registries: the HTTP API (`/v0.1/servers`, or `/v0`) with a cache, and a JSON file."""
+
+import logging
+import time
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import quote, urlencode
+
+import anyio
+import anyio.to_thread
+
+from mcphost.auth.url_policy import UnsafeUrl, check_url
+from mcphost.config.json_files import read_bytes
+from mcphost.errors import ConfigError, McpHostError, RegistryError
+from mcphost.registry.entries import (
+    RegistryEntry,
+    RegistryPage,
+    check_name,
+    decode_entry,
+    decode_page,
+    latest_entries,
+)
+from mcphost.registry.page_cache import MAX_PAGE_BYTES, CachedPage, PageCache
+from mcphost.sanitize import sanitize
+from mcphost.serialization import Struct
+from mcphost.transport.http_client import HttpClient, create_client
+from mcphost.unicode_forms import split_url
+
+_log = logging.getLogger(__name__)
+REQUEST_TIMEOUT = 15.0
+SEARCH_TIMEOUT = 60.0
+FRESH_SECONDS = 600.0
+"""An answer of this age is used again without a request."""
+MAX_PAGES_READ = 10
+_PAGE_SIZE = 100
+_MAX_FILE_BYTES = 16 * 1024 * 1024
+_MAX_PROBLEMS = 5
+_API_VERSIONS = ("/v0.1", "/v0")
+
+
+class RegistryAnswer(Struct, frozen=True, kw_only=True):
+    """Entries that match, with sentences about what was left out.
+
+    `fetched` is when the oldest part was fetched (seconds since 1970). `offline_reason` is why the registry was not
+    asked, "" if it was or did not need to be.
+    """
+
+    entries: tuple[RegistryEntry, ...]
+    problems: tuple[str, ...] = ()
+    fetched: float
+    offline_reason: str = ""
+    is_cut: bool = False
+    """Whether there are more matches than were asked for."""
+
+
+class ServerRegistry(Protocol):
+    """Something that servers are searched in; methods raise RegistryError."""
+
+    async def search(self, text: str, limit: int) -> RegistryAnswer:
+        """Return the latest version of at most *limit* servers whose name, title or description has *text*."""
+        ...
+
+    async def list_versions(self, name: str) -> RegistryAnswer:
+        """Return all versions of a server as the registry orders them, the newest first."""
+        ...
+
+    async def find(self, name: str, version: str = "") -> RegistryAnswer:
+        """Return one version of a server, "" for the latest; there is exactly one entry."""
+        ...
+
+
+class RegistryUnreachable(RegistryError):
+    """The registry did not answer; what is in the cache may be used."""
+
+
+@asynccontextmanager
+async def open_registry(place: str, cache_folder: Path, *, refresh: bool = False) -> "AsyncGenerator[ServerRegistry]":
+    """Open the registry at a base URL, or in a JSON file; *refresh* asks again despite a fresh answer in the cache.
+
+    Raises RegistryError if the address is not allowed: https, or http to this machine.
+    """
+    if "://" not in place or place.startswith("file://"):
+        yield FileRegistry(place.removeprefix("file://"))
+        return
+    base = place.rstrip("/")
+    try:
+        check_url(base, "address of the registry")
+    except UnsafeUrl as error:
+        raise RegistryError(error.message, "Correct it in [registry] of config.toml, or in --registry.") from error
+    if "?" in base:
+        raise RegistryError(f"The address of the registry {base[:200]!r} has a query.", "Name its base URL.")
+    client = create_client(split_url(base).hostname or "", base, {}, warn=_log.warning)
+    try:
+        yield HttpRegistry(base, client, PageCache(cache_folder, base), refresh=refresh)
+    finally:
+        await client.close()
+
+
+class HttpRegistry:
+    """A registry with the published HTTP API; answers are cached, and used when it cannot be reached."""
+
+    def __init__(self, base: str, client: HttpClient, cache: PageCache, *, refresh: bool = False) -> None:
+        self._base, self._client, self._cache = base, client, cache
+        self._refresh = refresh
+        self._prefixes = ("",) if base.endswith(_API_VERSIONS) else _API_VERSIONS
+        self._host = split_url(base).netloc
+
+    async def search(self, text: str, limit: int) -> RegistryAnswer:
+        """See ServerRegistry."""
+        try:
+            with anyio.fail_after(SEARCH_TIMEOUT):
+                return await self._search_pages(text, limit)
+        except TimeoutError:
+            reason = f"{self._host} did not answer within {SEARCH_TIMEOUT:g} s."
+        except RegistryUnreachable as error:
+            reason = error.message
+        return await self._search_cache(text, limit, reason)
+
+    async def _search_pages(self, text: str, limit: int) -> RegistryAnswer:
+        query = {"version": "latest", "limit": str(min(limit, _PAGE_SIZE))} | ({"search": text} if text else {})
+        entries: list[RegistryEntry] = []
+        problems: list[str] = []
+        fetched = time.time()
+        cursors: set[str] = set()
+        cursor, is_cut = "", True
+        for _ in range(MAX_PAGES_READ):
+            more = {"cursor": cursor} if cursor else {}
+            stored = await self._get(f"/servers?{urlencode({**query, **more})}")
+            if stored is None:
+                raise RegistryError(f"{self._host} has no /v0.1/servers.", "Is it the address of a registry?")
+            page = decode_page(stored.body, self._host)
+            entries += (entry for entry in page.entries if text.lower() in _searched_text(entry))
+            problems += page.problems
+            fetched = min(fetched, stored.fetched)
+            cursor = page.next_cursor
+            if not cursor or cursor in cursors:  # a repeated cursor would never end
+                is_cut = False
+                break
+            cursors.add(cursor)
+            if len(latest_entries(entries)) >= limit:
+                break
+        found = latest_entries(entries)
+        return RegistryAnswer(
+            entries=found[:limit], problems=_shorten(problems), fetched=fetched, is_cut=is_cut or len(found) > limit
+        )
+
+    async def _search_cache(self, text: str, limit: int, reason: str) -> RegistryAnswer:
+        entries, fetched = await anyio.to_thread.run_sync(self._read_cache)
+        found = latest_entries(entry for entry in entries if text.lower() in _searched_text(entry))
+        if not entries:
+            raise RegistryUnreachable(reason, "Check the network, then try again. Nothing is in the cache.")
+        return RegistryAnswer(entries=found[:limit], fetched=fetched, offline_reason=reason, is_cut=len(found) > limit)
+
+    async def list_versions(self, name: str) -> RegistryAnswer:
+        """See ServerRegistry."""
+        check_name(name)
+        try:
+            stored = await self._get(f"/servers/{quote(name, safe='')}/versions")
+        except RegistryUnreachable as error:
+            return await self._find_in_cache(name, "", error, all_versions=True)
+        if stored is None:
+            raise _unknown_server(name, "")
+        page = decode_page(stored.body, self._host)
+        entries = tuple(entry for entry in page.entries if entry.name == name)
+        return RegistryAnswer(entries=entries, problems=_shorten(page.problems), fetched=stored.fetched)
+
+    async def find(self, name: str, version: str = "") -> RegistryAnswer:
+        """See ServerRegistry."""
+        check_name(name)
+        try:
+            stored = await self._get(f"/servers/{quote(name, safe='')}/versions/{quote(version or 'latest', safe='')}")
+        except RegistryUnreachable as error:
+            return await self._find_in_cache(name, version, error)
+        if stored is None:
+            raise _unknown_server(name, version)
+        try:
+            entry = decode_entry(stored.body)
+        except RegistryError as error:
+            raise RegistryError(f"The entry of {name} cannot be used. {error.message}", error.hint) from error
+        if entry.name != name or version not in ("", entry.version):
+            shown = sanitize(f"{entry.name} {entry.version}", keep_newlines=False)
+            raise RegistryError(f"{self._host} answered with {shown} instead of {f'{name} {version}'.strip()}.")
+        return RegistryAnswer(entries=(entry,), fetched=stored.fetched)
+
+    async def _find_in_cache(
+        self, name: str, version: str, error: RegistryUnreachable, *, all_versions: bool = False
+    ) -> RegistryAnswer:
+        entries, fetched = await anyio.to_thread.run_sync(self._read_cache)
+        found = tuple(entry for entry in entries if entry.name == name and version in ("", entry.version))
+        if not found:
+            raise error
+        return RegistryAnswer(
+            entries=found if all_versions else latest_entries(found), fetched=fetched, offline_reason=error.message
+        )
+
+    def _read_cache(self) -> tuple[list[RegistryEntry], float]:
+        """Return each version in the cache as it was last seen, and the age of the oldest answer used."""
+        entries: dict[tuple[str, str], RegistryEntry] = {}
+        fetched = time.time()
+        for stored in self._cache.pages():
+            try:
+                page = decode_page(stored.body, self._host)
+            except RegistryError:
+                page = RegistryPage(())
+            found = page.entries or _decode_single(stored.body)
+            fetched = min(fetched, stored.fetched) if found else fetched
+            for entry in found:
+                entries.setdefault((entry.name, entry.version), entry)
+        return list(entries.values()), fetched
+
+    async def _get(self, path: str) -> CachedPage | None:
+        """Return the answer to a path after the API's version, from the cache if it is fresh; None for 404."""
+        if not self._refresh:
+            for prefix in self._prefixes:
+                stored = self._cache.load(self._base + prefix + path)
+                if stored is not None and time.time() - stored.fetched < FRESH_SECONDS:
+                    return stored
+        for prefix in self._prefixes:
+            body = await self._request(self._base + prefix + path)
+            if body is not None:
+                self._prefixes = (prefix,)
+                self._cache.save(self._base + prefix + path, body)
+                return CachedPage(body, time.time())
+        return None
+
+    async def _request(self, url: str) -> bytes | None:
+        """Return the body of an answer with status 200, None for 404. Raises RegistryUnreachable or RegistryError."""
+        try:
+            with anyio.fail_after(REQUEST_TIMEOUT):
+                response = await self._client.copy_with_url(url).request("GET", b"", {"accept": "application/json"})
+                try:
+                    if response.status == 404:
+                        await response.drain()
+                        return None
+                    if response.status == 200:
+                        return await response.read_body(MAX_PAGE_BYTES)
+                finally:
+                    response.close()
+        except TimeoutError as error:
+            raise RegistryUnreachable(f"{self._host} did not answer within {REQUEST_TIMEOUT:g} s.", _RETRY) from error
+        except McpHostError as error:
+            message = error.message.replace(f"The server {self._client.name!r}", f"The registry {self._host}")
+            raise RegistryUnreachable(message, _RETRY) from error
+        what = f"{self._host} answered with HTTP {response.status}."
+        if response.status == 429 or response.status >= 500:
+            raise RegistryUnreachable(what, _RETRY)
+        raise RegistryError(what, "Check the address of the registry: [registry] url in config.toml, or --registry.")
+
+
+_RETRY = "Check the network and the address of the registry, then try again."
+
+
+class FileRegistry:
+    """A JSON file with a list of servers as the API returns it, a list of entries, or one server.json."""
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path).expanduser()
+
+    async def search(self, text: str, limit: int) -> RegistryAnswer:
+        """See ServerRegistry."""
+        page, fetched = await anyio.to_thread.run_sync(self._read)
+        found = latest_entries(entry for entry in page.entries if text.lower() in _searched_text(entry))
+        return RegistryAnswer(
+            entries=found[:limit], problems=_shorten(page.problems), fetched=fetched, is_cut=len(found) > limit
+        )
+
+    async def list_versions(self, name: str) -> RegistryAnswer:
+        """See ServerRegistry."""
+        check_name(name)
+        page, fetched = await anyio.to_thread.run_sync(self._read)
+        found = tuple(entry for entry in page.entries if entry.name == name)
+        if not found:
+            raise _unknown_server(name, "")
+        return RegistryAnswer(entries=found, fetched=fetched)
+
+    async def find(self, name: str, version: str = "") -> RegistryAnswer:
+        """See ServerRegistry."""
+        answer = await self.list_versions(name)
+        found = latest_entries(entry for entry in answer.entries if version in ("", entry.version))
+        if not found:
+            raise _unknown_server(name, version)
+        return RegistryAnswer(entries=found, fetched=answer.fetched)
+
+    def _read(self) -> tuple[RegistryPage, float]:
+        try:
+            body = read_bytes(self._path, _MAX_FILE_BYTES).strip()
+            fetched = self._path.stat().st_mtime
+        except OSError as error:
+            raise RegistryError(f"The registry {self._path} does not exist.", "Name a file or a URL.") from error
+        except ConfigError as error:
+            raise RegistryError(error.message, error.hint) from error
+        if body.startswith(b"["):
+            body = b'{"servers":' + body + b"}"
+        single = _decode_single(body)
+        return (RegistryPage(single) if single else decode_page(body, str(self._path))), fetched
+
+
+def _decode_single(body: bytes) -> tuple[RegistryEntry, ...]:
+    """Return the entry if the document is one, else ()."""
+    try:
+        return (decode_entry(body),)
+    except RegistryError:
+        return ()
+
+
+def _searched_text(entry: RegistryEntry) -> str:
+    return f"{entry.name} {entry.title} {entry.description}".lower()
+
+
+def _shorten(problems: Iterable[str]) -> tuple[str, ...]:
+    all_problems = tuple(problems)
+    left = len(all_problems) - _MAX_PROBLEMS
+    more = (f"{left} more entries were left out.",) if left > 1 else all_problems[_MAX_PROBLEMS:]
+    return (*all_problems[:_MAX_PROBLEMS], *more)
+
+
+def _unknown_server(name: str, version: str) -> RegistryError:
+    what = f"version {sanitize(version[:100], keep_newlines=False)!r} of {name}" if version else f"server {name}"
+    word = name.rpartition("/")[2]
+    return RegistryError(f"The registry has no {what}.", f"Look for it: mcphost servers search {quote(word)}")

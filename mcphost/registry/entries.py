@@ -1,0 +1,293 @@
+"""Entries of an MCP registry: server.json (2025-12-11) with the registry's metadata, decoded within bounds."""
+
+import re
+from collections.abc import Iterable
+from typing import Any, Literal, cast
+
+from mcphost.errors import MalformedMessage, RegistryError
+from mcphost.sanitize import sanitize
+from mcphost.serialization import Raw, Struct, WireStruct, convert, decode, decode_array, loads
+from mcphost.unicode_forms import describe_name_risk
+
+MAX_ENTRIES = 500
+"""Entries of one page or file; the others are counted and left out."""
+MAX_ENTRY_BYTES = 128 * 1024
+MAX_TEXT_LENGTH = 4_096
+MAX_ITEMS = 200
+"""Items of each list and members of each object in an entry."""
+_MAX_DEPTH = 10
+_MAX_NAME_LENGTH = 200
+_MAX_VERSION_LENGTH = 255
+_OFFICIAL = "io.modelcontextprotocol.registry/official"
+_NAME = re.compile(r"[A-Za-z0-9.-]+/[A-Za-z0-9._-]+")
+_SEMVER = re.compile(
+    r"v?([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})(?:-([0-9A-Za-z.-]{1,100}))?(?:\+[0-9A-Za-z.-]{1,100})?"
+)
+
+EntryStatus = Literal["active", "deprecated", "deleted"]
+
+
+class InputVariable(WireStruct, frozen=True):
+    """A value to ask for (`Input` of the schema); a set `value` is fixed and may have `{variables}`."""
+
+    description: str = ""
+    is_required: bool = False
+    is_secret: bool = False
+    format: str = "string"
+    value: str | None = None
+    default: str | None = None
+    placeholder: str = ""
+    choices: tuple[str, ...] = ()
+
+
+class RegistryInput(InputVariable, frozen=True, rename="camel", omit_defaults=True):
+    """An argument, an environment variable or a header, with the variables of its value."""
+
+    name: str = ""
+    type: str = ""
+    value_hint: str = ""
+    is_repeated: bool = False
+    variables: dict[str, InputVariable] = {}  # noqa: RUF012 - msgspec copies mutable defaults
+
+
+class RegistryTransport(WireStruct, frozen=True):
+    """How a package is spoken to, or a remote server: its URL template, headers and variables."""
+
+    type: str = "stdio"
+    url: str = ""
+    headers: tuple[RegistryInput, ...] = ()
+    variables: dict[str, InputVariable] = {}  # noqa: RUF012
+
+
+class RegistryPackage(WireStruct, frozen=True):
+    """A package of npm, PyPI, OCI, NuGet or MCPB with its arguments and variables."""
+
+    registry_type: str
+    identifier: str
+    registry_base_url: str = ""
+    version: str = ""
+    file_sha256: str = ""
+    runtime_hint: str = ""
+    transport: RegistryTransport = RegistryTransport()
+    runtime_arguments: tuple[RegistryInput, ...] = ()
+    package_arguments: tuple[RegistryInput, ...] = ()
+    environment_variables: tuple[RegistryInput, ...] = ()
+
+
+class SourceRepository(WireStruct, frozen=True):
+    """Where the publisher says the source code is; nobody has checked it."""
+
+    url: str = ""
+    source: str = ""
+    id: str = ""
+    subfolder: str = ""
+
+
+class _ServerDocument(WireStruct, frozen=True):
+    name: str
+    version: str
+    description: str = ""
+    title: str = ""
+    status: str = ""
+    website_url: str = ""
+    repository: SourceRepository = SourceRepository()
+    packages: tuple[RegistryPackage, ...] = ()
+    remotes: tuple[RegistryTransport, ...] = ()
+
+
+class _OfficialMetadata(WireStruct, frozen=True):
+    status: str = ""
+    status_message: str = ""
+    published_at: str = ""
+    updated_at: str = ""
+    is_latest: bool | None = None
+
+
+class RegistryEntry(Struct, frozen=True, kw_only=True):
+    """One version of a server in a registry; all text is as the publisher wrote it, so sanitize it for display."""
+
+    name: str
+    version: str
+    description: str = ""
+    title: str = ""
+    website_url: str = ""
+    repository: SourceRepository = SourceRepository()
+    packages: tuple[RegistryPackage, ...] = ()
+    remotes: tuple[RegistryTransport, ...] = ()
+    status: EntryStatus = "active"
+    status_message: str = ""
+    published_at: str = ""
+    updated_at: str = ""
+    is_latest: bool | None = None
+    """None if the registry does not say."""
+
+    @property
+    def namespace(self) -> str:
+        """The part of the name that the publisher had to prove: a domain in reverse."""
+        return self.name.partition("/")[0]
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The ways to install it, such as `npm` and `remote`, each once."""
+        kinds = [package.registry_type for package in self.packages] + ["remote"] * bool(self.remotes)
+        return tuple(dict.fromkeys(kinds))
+
+
+class RegistryPage(Struct, frozen=True):
+    """The valid entries of one answer, a sentence for each that was left out, and the cursor of the next page."""
+
+    entries: tuple[RegistryEntry, ...]
+    problems: tuple[str, ...] = ()
+    next_cursor: str = ""
+
+
+class _PageMetadata(WireStruct, frozen=True):
+    next_cursor: str | None = None
+
+
+class _PageDocument(WireStruct, frozen=True):
+    servers: Raw = Raw()
+    metadata: _PageMetadata | None = None
+
+
+def decode_page(body: bytes, source: str) -> RegistryPage:
+    """Decode a ServerList; an invalid entry is left out with a sentence. Raises RegistryError for another document."""
+    try:
+        page = decode(body, _PageDocument)
+        raws, more = decode_array(page.servers or b"[]", MAX_ENTRIES)
+    except MalformedMessage as error:
+        raise RegistryError(
+            f"The answer of {source} is not a list of servers: {error.message[:300]}",
+            "Is it the address of a registry?",
+        ) from error
+    problems: list[str] = []
+    entries: list[RegistryEntry] = []
+    for number, raw in enumerate(raws, 1):
+        try:
+            entries.append(decode_entry(bytes(raw)))
+        except RegistryError as error:
+            problems.append(f"Entry {number} was left out. {error.message}")
+    if more:
+        problems.append(f"Only the first {MAX_ENTRIES} entries of an answer are read.")
+    cursor = page.metadata.next_cursor if page.metadata is not None else None
+    return RegistryPage(tuple(entries), tuple(problems), cursor or "")
+
+
+def decode_entry(raw: bytes) -> RegistryEntry:
+    """Decode one ServerResponse, or a server.json alone. Raises RegistryError with what is wrong."""
+    if len(raw) > MAX_ENTRY_BYTES:
+        raise RegistryError(f"It has more than {MAX_ENTRY_BYTES // 1024} KB.")
+    try:
+        value = loads(raw, "entry")
+    except MalformedMessage as error:
+        raise RegistryError(error.message[:300]) from error
+    outer = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    server = outer.get("server", outer)
+    metadata = outer.get("_meta")
+    if not isinstance(server, dict):
+        raise RegistryError("It is not an object.")
+    members = {key: member for key, member in cast("dict[str, Any]", server).items() if key != "_meta"}
+    official = cast("dict[str, Any]", metadata).get(_OFFICIAL) if isinstance(metadata, dict) else None
+    try:
+        document = convert(_check_value(members), _ServerDocument, "entry")
+        about = convert(_check_value(official or {}), _OfficialMetadata, "registry's metadata")
+    except MalformedMessage as error:
+        raise RegistryError(error.message[:300]) from error
+    check_name(document.name)
+    _check_version(document)
+    return _make_entry(document, about)
+
+
+def _make_entry(document: _ServerDocument, about: _OfficialMetadata) -> RegistryEntry:
+    status = about.status or document.status or "active"
+    return RegistryEntry(
+        name=document.name,
+        version=document.version,
+        description=document.description,
+        title=document.title,
+        website_url=document.website_url,
+        repository=document.repository,
+        packages=document.packages,
+        remotes=document.remotes,
+        # A status of a later schema must not pass for a good one.
+        status=cast("EntryStatus", status) if status in ("active", "deleted") else "deprecated",
+        status_message=about.status_message if status in ("active", "deleted", "deprecated") else f"Status: {status}",
+        published_at=about.published_at,
+        updated_at=about.updated_at,
+        is_latest=about.is_latest,
+    )
+
+
+def check_name(name: str) -> None:
+    """Check the name of a server, such as `io.github.user/weather`. Raises RegistryError."""
+    if 3 <= len(name) <= _MAX_NAME_LENGTH and _NAME.fullmatch(name):
+        return
+    shown = sanitize(name[:_MAX_NAME_LENGTH], keep_newlines=False)
+    risk = describe_name_risk(name[:_MAX_NAME_LENGTH])
+    raise RegistryError(
+        f"The name {shown!r} is not valid.{f' It {risk}' if risk else ''}",
+        "Names look like io.github.user/weather. Search for one: mcphost servers search WORD",
+    )
+
+
+def _check_version(document: _ServerDocument) -> None:
+    version = document.version
+    if not version or len(version) > _MAX_VERSION_LENGTH or not version.isprintable() or " " in version:
+        raise RegistryError(f"The version of {document.name} is not valid.")
+
+
+def _check_value(value: Any, depth: int = 0) -> Any:
+    """Return plain JSON data without null members. Raises RegistryError if it exceeds the bounds of an entry."""
+    if depth > _MAX_DEPTH:
+        raise RegistryError(f"It is nested deeper than {_MAX_DEPTH} levels.")
+    match value:
+        case str() if len(value) > MAX_TEXT_LENGTH:
+            raise RegistryError(f"A text has more than {MAX_TEXT_LENGTH:,} characters.")
+        case list() | dict() if len(cast("list[Any]", value)) > MAX_ITEMS:
+            raise RegistryError(f"A list has more than {MAX_ITEMS} items.")
+        case list():
+            return [_check_value(item, depth + 1) for item in cast("list[Any]", value) if item is not None]
+        case dict():
+            members = cast("dict[str, Any]", value).items()
+            return {key: _check_value(member, depth + 1) for key, member in members if member is not None}
+        case _:
+            return value
+
+
+def describe_publisher(entry: RegistryEntry) -> str:
+    """Return who proved the namespace: a GitHub account, or the owner of a domain."""
+    labels = entry.namespace.split(".")
+    if labels[:2] == ["io", "github"] and len(labels) == 3:
+        return f"GitHub account {labels[2]}"
+    return f"domain {'.'.join(reversed(labels))}"
+
+
+def version_key(version: str) -> tuple[Any, ...] | None:
+    """Return a key that orders semantic versions (SemVer 2.0.0, section 11), or None for another version."""
+    match = _SEMVER.fullmatch(version)
+    if match is None:
+        return None
+    release = tuple(int(part) for part in match.groups()[:3])
+    if match[4] is None:
+        return (*release, 1, ())
+    # Numbers sort before words, as the second member of each pair does.
+    parts = [(0, int(part), "") if part.isdigit() and part.isascii() else (1, 0, part) for part in match[4].split(".")]
+    return (*release, 0, tuple(parts))
+
+
+def is_newer(entry: RegistryEntry, version: str) -> bool:
+    """Return whether an entry is newer than *version*; another version that cannot be compared counts as newer."""
+    own, other = version_key(entry.version), version_key(version)
+    if own is None or other is None:
+        return entry.version != version
+    return own > other
+
+
+def latest_entries(entries: Iterable[RegistryEntry]) -> tuple[RegistryEntry, ...]:
+    """Return one entry for each name, in the order of their first: the one marked as latest, else the newest."""
+    chosen: dict[str, RegistryEntry] = {}
+    for entry in entries:
+        known = chosen.get(entry.name)
+        if known is None or (not known.is_latest and (entry.is_latest or is_newer(entry, known.version))):
+            chosen[entry.name] = entry
+    return tuple(chosen.values())

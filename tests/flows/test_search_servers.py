@@ -1,0 +1,67 @@
+"""`mcphost servers search` as a user types it, against a registry on loopback."""
+
+import json
+from pathlib import Path
+
+from tests.fakes.registry_entries import ENTRIES
+from tests.fakes.registry_server import registry_server
+from tests.flows.program import Program
+
+
+def test_a_search_lists_name_version_kinds_and_status(program: Program) -> None:
+    with registry_server(ENTRIES) as registry:
+        said = program.run("servers", "search", "--registry", registry.url)
+    rows = said.stdout.decode().splitlines()
+    assert len(rows) == 30
+    assert "limit" in said.stderr.decode()
+    weather = next(row for row in rows if row.startswith("io.github.ada/weather"))
+    assert "1.10.0" in weather
+    assert "npm" in weather
+    old = next(row for row in rows if row.startswith("io.github.ada/old"))
+    assert "(deprecated) Old ␛[31mred‹U+202E›" in old
+    assert not any("gone" in row for row in rows)
+
+
+def test_a_whole_name_shows_everything_about_one_server(program: Program) -> None:
+    with registry_server(ENTRIES) as registry:
+        said = program.text("servers", "search", "io.github.ada/weather", "--registry", registry.url)
+    for part in (
+        "publisher: GitHub account ada",
+        "versions: 1.10.0, 1.0.0, 0.9.0 (deprecated)",
+        "repository: https://github.com/ada/weather",
+        "npm: @ada/weather-mcp 1.10.0",
+        "mcphost servers install io.github.ada/weather",
+    ):
+        assert part in said
+
+
+def test_the_registry_of_the_configuration_is_asked(program: Program) -> None:
+    with registry_server(ENTRIES) as registry:
+        (program.home / "config").mkdir()
+        (program.home / "config" / "config.toml").write_text(f'[registry]\nurl = "{registry.url}"\n')
+        found = json.loads(program.text("servers", "search", "tracker", "--json"))
+    assert [server["name"] for server in found["servers"]] == ["com.example/tracker"]
+    assert found["servers"][0]["publisher"] == "domain example.com"
+    assert found["servers"][0]["remotes"][1]["url"] == "https://mcp.example.com/sse"
+
+
+def test_a_registry_that_is_gone_is_answered_for_by_the_cache(program: Program) -> None:
+    with registry_server(ENTRIES) as registry:
+        program.text("servers", "search", "--registry", registry.url)
+    said = program.run("servers", "search", "clock", "--registry", registry.url, "--refresh")
+    assert said.returncode == 0
+    assert said.stdout.decode().startswith("io.github.ada/clock")
+    assert "from the cache, less than a minute old" in said.stderr.decode()
+    error = program.error("servers", "search", "x", "--registry", "http://127.0.0.1:1", code=4)
+    assert "cannot be reached" in error
+
+
+def test_a_file_can_be_searched(program: Program, tmp_path: Path) -> None:
+    (tmp_path / "registry.json").write_text(json.dumps({"servers": ENTRIES}))
+    said = program.text("servers", "search", "dotnet", "--registry", str(tmp_path / "registry.json"))
+    assert said.split()[:3] == ["io.github.ada/dotnet", "1.0.0", "nuget"]
+
+
+def test_an_unsafe_address_is_refused(program: Program) -> None:
+    said = program.error("servers", "search", "x", "--registry", "http://registry.example", code=4)
+    assert "plain http" in said

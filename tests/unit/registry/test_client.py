@@ -1,0 +1,190 @@
+"""The client of a registry: pages, cache, work without a network, files, and answers that are not to be trusted."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from mcphost.errors import RegistryError
+from mcphost.registry import client
+from mcphost.registry.client import FRESH_SECONDS, open_registry
+from mcphost.registry.page_cache import MAX_PAGE_BYTES, MAX_PAGES, PageCache
+from tests.fakes.registry_entries import BAD, ENTRIES, server
+from tests.fakes.registry_server import published, registry_server
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_search_follows_the_pages_and_names_each_server_once(tmp_path: Path) -> None:
+    with registry_server(ENTRIES) as registry:
+        registry.page_size = 7
+        async with open_registry(registry.url, tmp_path) as opened:
+            answer = await opened.search("", 100)
+    names = [entry.name for entry in answer.entries]
+    assert len(names) == len(set(names)) == 38
+    assert not answer.is_cut
+    assert len(registry.paths) > 5
+    assert all("version=latest" in path for path in registry.paths)
+
+
+async def test_a_search_for_a_word_asks_the_registry_for_it(tmp_path: Path) -> None:
+    with registry_server(ENTRIES) as registry:
+        async with open_registry(registry.url, tmp_path) as opened:
+            answer = await opened.search("Weather", 10)
+            found = await opened.find("io.github.ada/weather")
+            old = await opened.find("io.github.ada/weather", "0.9.0")
+            versions = await opened.list_versions("io.github.ada/weather")
+    assert [(entry.name, entry.version) for entry in answer.entries] == [("io.github.ada/weather", "1.10.0")]
+    assert found.entries[0].version == "1.10.0"
+    assert old.entries[0].status == "deprecated"
+    assert [entry.version for entry in versions.entries] == ["1.10.0", "1.0.0", "0.9.0"]
+    assert "/v0.1/servers/io.github.ada%2Fweather/versions/0.9.0" in registry.paths
+
+
+async def test_an_older_registry_is_reached_at_v0(tmp_path: Path) -> None:
+    with registry_server(ENTRIES, api="/v0") as registry:
+        async with open_registry(registry.url, tmp_path) as opened:
+            assert (await opened.search("clock", 10)).entries[0].name == "io.github.ada/clock"
+        async with open_registry(f"{registry.url}/v0", tmp_path) as opened:
+            assert (await opened.find("io.github.ada/clock")).entries[0].version == "1.0.0"
+
+
+async def test_a_recent_answer_is_used_again_and_refresh_asks(tmp_path: Path) -> None:
+    with registry_server(ENTRIES) as registry:
+        for refresh in (False, False, True):
+            async with open_registry(registry.url, tmp_path, refresh=refresh) as opened:
+                await opened.find("io.github.ada/clock")
+        assert len(registry.paths) == 2
+
+
+async def test_without_a_network_the_cache_answers_with_its_age(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with registry_server(ENTRIES) as registry:
+        url = registry.url
+        async with open_registry(url, tmp_path) as opened:
+            await opened.search("", 100)
+    later = time.time() + FRESH_SECONDS + 3_600
+    monkeypatch.setattr(client.time, "time", lambda: later)
+    async with open_registry(url, tmp_path) as opened:
+        answer = await opened.search("database", 10)
+        found = await opened.find("io.github.ada/weather")
+        with pytest.raises(RegistryError, match="cannot be reached"):
+            await opened.find("io.github.ada/unknown")
+    assert [entry.name for entry in answer.entries] == ["io.github.ada/database"]
+    assert "cannot be reached" in answer.offline_reason
+    assert later - answer.fetched > 3_600
+    assert found.entries[0].version == "1.10.0"
+
+
+async def test_an_overloaded_registry_is_replaced_by_the_cache(tmp_path: Path) -> None:
+    with registry_server(ENTRIES) as registry:
+        async with open_registry(registry.url, tmp_path) as opened:
+            await opened.search("", 100)
+        registry.override = lambda _: (503, {}, b"busy")
+        async with open_registry(registry.url, tmp_path, refresh=True) as opened:
+            answer = await opened.search("clock", 10)
+    assert "HTTP 503" in answer.offline_reason
+    assert answer.entries[0].name == "io.github.ada/clock"
+
+
+async def test_bad_entries_are_counted_and_the_others_found(tmp_path: Path) -> None:
+    with registry_server([*BAD[:4], *ENTRIES]) as registry:
+        async with open_registry(registry.url, tmp_path) as opened:
+            answer = await opened.search("", 100)
+    assert len(answer.entries) == 38
+    assert len(answer.problems) == 4
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "body", "said"),
+    [
+        (200, {}, b"x" * (MAX_PAGE_BYTES + 1), "over 4 MB"),
+        (200, {}, b"<html>", "not a list of servers"),
+        (302, {"location": "https://other.example/v0.1/servers"}, b"", "another origin"),
+        (302, {"location": "/v0.1/servers"}, b"", "redirects more than"),
+        (403, {}, b"", "HTTP 403"),
+        (200, {"content-encoding": "br"}, b"x", "encoding"),
+    ],
+)
+async def test_an_answer_that_cannot_be_used_is_an_error(
+    tmp_path: Path, status: int, headers: dict[str, str], body: bytes, said: str
+) -> None:
+    with registry_server([]) as registry:
+        registry.override = lambda _: (status, headers, body)
+        async with open_registry(registry.url, tmp_path) as opened:
+            with pytest.raises(RegistryError, match=said):
+                await opened.search("", 10)
+
+
+async def test_pages_without_end_are_left(tmp_path: Path) -> None:
+    calls = iter(range(1_000))
+
+    def endless(_: str) -> tuple[int, dict[str, str], bytes]:
+        page = {"servers": [published(server("a.b/c"))], "metadata": {"nextCursor": f"c{next(calls)}"}}
+        return 200, {}, json.dumps(page).encode()
+
+    with registry_server([]) as registry:
+        registry.override = endless
+        async with open_registry(registry.url, tmp_path) as opened:
+            answer = await opened.search("", 100)
+        assert len(registry.paths) == 10
+    assert answer.is_cut
+    assert len(answer.entries) == 1
+
+
+async def test_an_answer_about_another_server_is_refused(tmp_path: Path) -> None:
+    body = json.dumps(published(server("io.github.eve/weather"))).encode()
+    with registry_server([]) as registry:
+        registry.override = lambda _: (200, {}, body)
+        async with open_registry(registry.url, tmp_path) as opened:
+            with pytest.raises(RegistryError, match="instead of"):
+                await opened.find("io.github.ada/weather")
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://registry.example", "ftp://registry.example", "https://a@registry.example", "https://r.example/#x",
+     "https://r.example/?q=1"],
+)  # fmt: skip
+async def test_an_address_that_is_not_https_is_refused(tmp_path: Path, url: str) -> None:
+    with pytest.raises(RegistryError):
+        async with open_registry(url, tmp_path):
+            pass
+
+
+@pytest.mark.parametrize("wrap", [lambda entries: {"servers": entries}, lambda entries: entries])
+async def test_a_file_is_a_registry_too(tmp_path: Path, wrap: "type[dict[str, object]]") -> None:
+    path = tmp_path / "servers.json"
+    path.write_text(json.dumps(wrap(ENTRIES)))
+    async with open_registry(str(path), tmp_path) as opened:
+        assert (await opened.search("weather", 10)).entries[0].version == "1.10.0"
+        assert (await opened.find("io.github.ada/weather", "1.0.0")).entries[0].version == "1.0.0"
+        with pytest.raises(RegistryError, match="no version"):
+            await opened.find("io.github.ada/weather", "7.0.0")
+
+
+async def test_one_server_json_is_a_registry_too(tmp_path: Path) -> None:
+    path = tmp_path / "server.json"
+    path.write_text(json.dumps(server("io.github.ada/mine")))
+    async with open_registry(f"file://{path}", tmp_path) as opened:
+        assert (await opened.find("io.github.ada/mine")).entries[0].version == "1.0.0"
+
+
+async def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    async with open_registry(str(tmp_path / "none.json"), tmp_path) as opened:
+        with pytest.raises(RegistryError, match=r"none\.json does not exist"):
+            await opened.search("", 10)
+
+
+def test_the_cache_is_bounded_and_a_damaged_file_counts_as_missing(tmp_path: Path) -> None:
+    cache = PageCache(tmp_path, "https://registry.example")
+    for number in range(MAX_PAGES + 3):
+        cache.save(f"https://registry.example/{number}", b"{}")
+    files = list(tmp_path.rglob("*.json"))
+    assert len(files) == MAX_PAGES
+    for path in files:
+        path.write_bytes(b"\xff\x00 damaged")
+    assert list(cache.pages()) == []
+    assert cache.load("https://registry.example/5") is None

@@ -1,0 +1,106 @@
+"""Entries of a registry are decoded within bounds, and whatever is wrong is left out with a reason."""
+
+import json
+from typing import Any
+
+import pytest
+
+from mcphost.errors import RegistryError
+from mcphost.registry.entries import (
+    MAX_ENTRIES,
+    decode_entry,
+    decode_page,
+    describe_publisher,
+    is_newer,
+    latest_entries,
+    version_key,
+)
+from tests.fakes.registry_entries import BAD, ENTRIES, package, server
+from tests.fakes.registry_server import published
+
+
+def test_every_kind_of_package_and_remote_is_decoded() -> None:
+    page = decode_page(json.dumps({"servers": ENTRIES}).encode(), "test")
+    assert page.problems == ()
+    assert len(page.entries) == len(ENTRIES) > 40
+    kinds = {kind for entry in page.entries for kind in entry.kinds}
+    assert kinds == {"npm", "pypi", "oci", "nuget", "mcpb", "remote"}
+    weather = next(entry for entry in page.entries if entry.version == "1.10.0")
+    assert weather.is_latest
+    assert weather.packages[0].environment_variables[0].is_secret
+    assert weather.packages[0].package_arguments[2].value_hint == "cache_dir"
+
+
+def test_a_status_of_a_later_schema_counts_as_deprecated() -> None:
+    entry = decode_entry(json.dumps(published(server("io.github.ada/x"), status="quarantined")).encode())
+    assert (entry.status, entry.status_message) == ("deprecated", "Status: quarantined")
+
+
+def test_each_bad_entry_is_left_out_and_named_and_the_others_stay() -> None:
+    page = decode_page(json.dumps({"servers": [*BAD, ENTRIES[0]]}).encode(), "test")
+    assert [entry.name for entry in page.entries] == ["io.github.ada/weather"]
+    assert len(page.problems) == len(BAD)
+    assert "looks like" in " ".join(page.problems)
+    assert "\x1b" not in "".join(page.problems)
+
+
+def nested(depth: int) -> Any:
+    return [nested(depth - 1)] if depth else []
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        {"packages": [package("npm", "x")] * 300},
+        {"packages": [package("npm", "x", environmentVariables=[{"name": "A"}] * 300)]},
+        {"packages": [package("npm", "x" * 5_000)]},
+        {"x": nested(40)},
+        {"x": ["y" * 4_000] * 100},
+    ],
+    ids=["packages", "variables", "text", "depth", "bytes"],
+)
+def test_an_entry_beyond_its_bounds_is_refused(hostile: dict[str, Any]) -> None:
+    with pytest.raises(RegistryError):
+        decode_entry(json.dumps(published(server("io.github.ada/x", **hostile))).encode())
+
+
+def test_a_page_of_too_many_entries_is_cut() -> None:
+    page = decode_page(json.dumps({"servers": [published(server("a.b/c"))] * (MAX_ENTRIES + 5)}).encode(), "test")
+    assert len(page.entries) == MAX_ENTRIES
+    assert "Only the first" in page.problems[0]
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"<html>", b'{"servers": 7}', b'{"servers": {}}', b"[" * 100_000])
+def test_another_document_is_an_error_that_names_the_registry(body: bytes) -> None:
+    with pytest.raises(RegistryError, match=r"registry\.example"):
+        decode_page(body, "registry.example")
+
+
+def test_versions_are_ordered_as_semver_says() -> None:
+    ordered = [
+        "1.0.0-alpha",
+        "1.0.0-alpha.1",
+        "1.0.0-beta.2",
+        "1.0.0-beta.11",
+        "1.0.0-rc.1",
+        "1.0.0",
+        "1.2.0",
+        "1.10.0",
+    ]
+    keys = [version_key(version) for version in ordered]
+    assert None not in keys
+    assert sorted(ordered[4:] + ordered[:4], key=lambda version: version_key(version) or ()) == ordered
+    assert version_key("2025.10") is None
+
+
+def test_the_latest_entry_is_the_marked_or_the_newest_one() -> None:
+    page = decode_page(json.dumps({"servers": ENTRIES[:3]}).encode(), "test")
+    assert [entry.version for entry in latest_entries(page.entries)] == ["1.10.0"]
+    assert is_newer(page.entries[2], "1.9.0")
+    assert not is_newer(page.entries[1], "1.10.0")
+
+
+def test_the_publisher_is_read_from_the_namespace() -> None:
+    github, domain = (decode_entry(json.dumps(server(name)).encode()) for name in ("io.github.ada/x", "com.example/x"))
+    assert describe_publisher(github) == "GitHub account ada"
+    assert describe_publisher(domain) == "domain example.com"
