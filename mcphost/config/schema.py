@@ -73,6 +73,9 @@ def _describe(info: msgspec.inspect.Type) -> str:
 _Count = Annotated[int, Meta(ge=0, le=10**9)]
 _Seconds = Annotated[float, Meta(ge=0.1, le=86_400)]
 ModelApi = Literal["auto", "chat", "responses"]
+ToolUse = Literal["auto", "always", "never"]
+"""Whether a model is offered tools; "auto" offers them until its provider refuses them."""
+
 OAuthGrant = Literal["person", "client_credentials", "enterprise", "workload"]
 Source = Literal["user", "project", "flag", "demo"]
 RootSource = Literal["started", "user", "project", "flag", "demo", "added"]
@@ -198,6 +201,11 @@ class ModelConfig(Struct, frozen=True, kw_only=True):
     reasoning_effort: Annotated[str, Meta(max_length=40)] = ""
     context_window: _Count = 0
     max_output_tokens: _Count = 0
+    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Meta(gt=0, le=1)] | None = None
+    tools: ToolUse = "auto"
+    headers: dict[Annotated[str, Meta(max_length=200)], Annotated[str, Meta(max_length=4_000)]] = {}  # noqa: RUF012
+    """Extra HTTP headers for the provider; values may contain `${env:NAME}` and `${keyring:NAME}`."""
 
 
 class Limits(Struct, frozen=True, kw_only=True):

@@ -155,11 +155,17 @@ def apply_overrides(config: HostConfig, overrides: Overrides, environ: Mapping[s
     if name and name != model.name:
         # An address or key name written for one provider must never be used for another one.
         same = not model.name or model.name.partition("/")[0] == name.partition("/")[0]
-        model = replace(model, name=name, context_window=0, max_output_tokens=0) if same else ModelConfig(name=name)
+        model = (
+            replace(model, name=name, context_window=0, max_output_tokens=0, tools="auto")
+            if same
+            else ModelConfig(name=name)
+        )
+    base = overrides.api_base or environ.get("MCPHOST_API_BASE", "") or model.api_base
     model = replace(
         model,
-        api_base=overrides.api_base or environ.get("MCPHOST_API_BASE", "") or model.api_base,
+        api_base=base,
         api_key_env=overrides.api_key_env or model.api_key_env,
+        headers=model.headers if base == model.api_base else {},  # they may have a secret for the other address
     )
     limits, servers = config.limits, config.servers
     if overrides.timeout is not None:

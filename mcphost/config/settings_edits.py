@@ -11,7 +11,18 @@ from mcphost.config.schema import ModelConfig, settable_fields
 from mcphost.errors import ConfigError
 from mcphost.paths import make_private_directory
 
-_MODEL_KEYS_OF_NAME = ("context_window", "max_output_tokens", "reasoning_effort", "api", "api_base", "api_key_env")
+_MODEL_KEYS_OF_NAME = (
+    "context_window",
+    "max_output_tokens",
+    "reasoning_effort",
+    "temperature",
+    "top_p",
+    "tools",
+    "headers",
+    "api",
+    "api_base",
+    "api_key_env",
+)
 """Settings of `[model]` that belong to one model, and go when another one is saved."""
 
 
@@ -22,9 +33,7 @@ def save_model(path: Path, model: ModelConfig) -> None:
     """
     default = ModelConfig()
     values = {
-        key: getattr(model, key)
-        for key in settable_fields(ModelConfig)
-        if getattr(model, key) != getattr(default, key) and isinstance(getattr(model, key), str | int | float)
+        key: getattr(model, key) for key in settable_fields(ModelConfig) if getattr(model, key) != getattr(default, key)
     }
     lines = "; ".join(f"{key} = {value!r}" for key, value in values.items())
     try:
@@ -40,10 +49,11 @@ def save_model(path: Path, model: ModelConfig) -> None:
         raise ConfigError(reason, f"Write it yourself, under [model]: {lines}") from error
 
 
-def set_model(text: str, values: Mapping[str, str | int | float]) -> str:
+def set_model(text: str, values: Mapping[str, Any]) -> str:
     """Return the text of a config.toml with these values in `[model]`, and none that belong to another model.
 
-    Raises ValueError if the text is not valid, or if anything else would change.
+    A dictionary is written as an inline table. Raises ValueError if the text is not valid, or if anything else would
+    change.
     """
     import tomlkit
 
@@ -56,13 +66,13 @@ def set_model(text: str, values: Mapping[str, str | int | float]) -> str:
             if key in table and key not in values:
                 del table[key]
         for key, value in values.items():
-            table[key] = value
+            table[key] = _make_item(value)
     else:
         if old is not None:
             del document["model"]
         table = tomlkit.table()
         for key, value in values.items():
-            table.add(key, value)
+            table.add(key, _make_item(value))
         document["model"] = table
     edited = tomlkit.dumps(cast("Any", document))
     previous = before.get("model")
@@ -71,3 +81,15 @@ def set_model(text: str, values: Mapping[str, str | int | float]) -> str:
     if tomllib.loads(edited) != {**before, "model": {**kept, **values}}:
         raise ValueError("another value would change")
     return edited
+
+
+def _make_item(value: Any) -> Any:
+    """Return a value for tomlkit; a dictionary would otherwise become a table of its own."""
+    import tomlkit
+
+    if not isinstance(value, dict):
+        return value
+    table = tomlkit.inline_table()
+    for key, text in cast("dict[str, Any]", value).items():
+        table.append(key, text)
+    return table

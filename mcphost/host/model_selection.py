@@ -18,7 +18,7 @@ class ModelSelection:
         self.config = config
         self.model: ChatModel | None = factory(config) if config.name else None
         self._factory = factory
-        self._cached_models: dict[ModelConfig, ChatModel] = {}
+        self._cached_models: list[tuple[ModelConfig, ChatModel]] = []  # few; headers make a configuration unhashable
         self._events = events
         self._lifetime = lifetime
         lifetime.on_close(self.close)
@@ -31,9 +31,12 @@ class ModelSelection:
         """
         if self.model is not None and config.name == self.config.name:
             return self.model
-        if config not in self._cached_models:
-            self._cached_models[config] = self._factory(config)
-        return self._cached_models[config]
+        for cached, model in self._cached_models:
+            if cached == config:
+                return model
+        model = self._factory(config)
+        self._cached_models.append((config, model))
+        return model
 
     def select(self, config: ModelConfig) -> None:
         """Replace the model, close the old one in the background, and prepare the new one. Raises ModelError."""
@@ -54,7 +57,7 @@ class ModelSelection:
 
     async def close(self) -> None:
         """Close the selected model and all cached ones."""
-        for model in (self.model, *self._cached_models.values()):
+        for model in (self.model, *(model for _, model in self._cached_models)):
             if model is not None:
                 await model.close()
 

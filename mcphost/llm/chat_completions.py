@@ -10,6 +10,7 @@ from mcphost.llm import worker_protocol
 from mcphost.llm.messages import (
     ImagePart,
     Message,
+    Part,
     ResourcePart,
     TextPart,
     ThinkingPart,
@@ -28,7 +29,7 @@ from mcphost.llm.model import (
     Usage,
 )
 from mcphost.llm.response_limits import MAX_TOOL_CALLS
-from mcphost.serialization import Raw, Struct, dumps, encode, loads
+from mcphost.serialization import Raw, Struct, dumps, encode, loads, replace
 
 CALL_NOT_RUN = "(This call was not run: the turn was stopped.)"
 IMAGES_OMITTED = "(An image was left out: this model does not take images.)"
@@ -48,6 +49,8 @@ class ApiRoute(Struct, frozen=True, kw_only=True):
     supports_images: bool = True
     supports_result_images: bool = False
     replays_thinking: bool = False
+    has_tools: bool = True
+    """Whether tools are offered; without them, providers reject earlier calls, which are sent as text."""
 
 
 def encode_tools(tools: Iterable[ToolSpec]) -> Raw:
@@ -78,6 +81,8 @@ def make_chat_messages(messages: Iterable[Message], system: str, route: ApiRoute
     """Yield the messages, with exactly one result right after each call, as providers require."""
     if system:
         yield {"role": "system", "content": system}
+    if not route.has_tools:
+        messages = map(_describe_calls, messages)
     open_calls: dict[str, str] = {}
     pictures: list[Json] = []
     for message in messages:
@@ -94,6 +99,20 @@ def make_chat_messages(messages: Iterable[Message], system: str, route: ApiRoute
         else:
             yield from make_assistant_message(message, route, open_calls)
     yield from _close_open_calls(open_calls, pictures)
+
+
+def _describe_calls(message: Message) -> Message:
+    """Return a message with its tool calls or results as text; the message of results becomes the user's."""
+    if message.role == "tool":
+        parts: list[Part] = []
+        for part in message.parts:
+            if isinstance(part, ToolReturnPart):
+                parts.append(TextPart(f"[Result of {part.name}]\n{part.text}"))
+                parts.extend(part.images)
+        return replace(message, role="user", parts=tuple(parts))
+    calls = tuple(TextPart(f"\n[Called {use.name} with {encode_arguments(use)}]") for use in message.tool_uses)
+    others = tuple(part for part in message.parts if not isinstance(part, ToolUsePart))
+    return replace(message, parts=(*others, *calls)) if calls else message
 
 
 def _close_open_calls(open_calls: dict[str, str], pictures: list[Json]) -> Iterator[Json]:

@@ -54,6 +54,15 @@ UNKNOWN_PROVIDER_PATTERN = re.compile(
     r"LLM Provider NOT provided|provider.{0,20} is not (?:supported|valid)", _ANY_CASE
 )
 UNSUPPORTED_PARAMETERS_PATTERN = re.compile(r"does not support parameters: \[([^\]]{1,200})\]")
+NO_TOOLS_PATTERN = re.compile(
+    r"does(?: not|n't) support (?:tools?|function)\b|does not support parameters: \[[^\]]{0,200}'tools'|"
+    r"no endpoints found that support tool use|tool choice requires|tools param requires|"
+    r"(?:tools?|(?:tool|function)[ -]call(?:s|ing)|tool use)`? (?:is|are) "
+    r"(?:not (?:supported|enabled|available)|disabled)",
+    _ANY_CASE,
+)
+"""How Ollama, vLLM, llama.cpp, OpenRouter, Groq and litellm report a model or a server that takes no tools."""
+
 MISSING_KEY_PATTERN = re.compile(
     r"missing credentials|api_key client option must be set|missing .{0,20}api key", _ANY_CASE
 )
@@ -149,6 +158,11 @@ def is_retryable(failure: CallFailure) -> bool:
     if kind == "quota":
         return failure.status == 429 and not NO_CREDIT_PATTERN.search(failure.message)
     return kind == "overloaded"
+
+
+def refuses_tools(failure: CallFailure) -> bool:
+    """Return whether a provider or litellm reports that the model does not support tools."""
+    return failure.status in (0, 400, 404, 422, 500, 501) and NO_TOOLS_PATTERN.search(failure.message) is not None
 
 
 def extract_provider_message(message: str) -> str:

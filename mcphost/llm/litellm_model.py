@@ -14,10 +14,10 @@ import anyio
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import ModelError
 from mcphost.llm import providers, worker_protocol
-from mcphost.llm.model import ModelEvent, ModelFacts, ModelRequest, RetryScheduled
+from mcphost.llm.model import ModelEvent, ModelFacts, ModelRequest, RetryScheduled, ToolsRefused
 from mcphost.llm.response_limits import MAX_ANSWER_LENGTH, MAX_ANSWER_SECONDS
 from mcphost.llm.worker_client import WorkerProcess
-from mcphost.serialization import Struct
+from mcphost.serialization import Struct, replace
 
 if TYPE_CHECKING:
     from mcphost.llm.errors import ErrorContext
@@ -59,6 +59,7 @@ class LiteLlmModel:
         self._deadlines = deadlines or ModelDeadlines()
         self._facts = ModelFacts(context_window=config.context_window)
         self._has_loaded_facts = False
+        self._has_reported_tools = False
 
     @property
     def name(self) -> str:
@@ -96,14 +97,26 @@ class LiteLlmModel:
     async def _events(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         key = await self._ensure_ready()
         context = self._error_context(key)
-        completion = self._make_completion_request(request, key)
+        headers = await self._expand_headers()
         deadline = anyio.current_time() + self._deadlines.total
-        for attempt in range(1, MAX_ATTEMPTS + 1):
+        attempt = 1
+        reason = ""
+        while True:
+            if request.tools and self._facts.supports_tools is False:
+                request = replace(request, tools=(), tool_choice="auto")
+                if not self._has_reported_tools:
+                    self._has_reported_tools = True
+                    yield ToolsRefused(reason)
+            completion = self._make_completion_request(request, key, headers)
             try:
                 async with aclosing(self._attempt(completion, context, deadline)) as events:
                     async for event in events:
                         yield event
                 return
+            except _ToolsRefusedError as refused:
+                self._facts = replace(self._facts, supports_tools=False)
+                reason = refused.reason
+                continue
             except _RetryableError as retryable:
                 error = retryable.error
                 seconds = error.retry_after
@@ -113,13 +126,15 @@ class LiteLlmModel:
                     raise error from None
             yield RetryScheduled(round(seconds, 2), error.message, attempt)
             await anyio.sleep(seconds)
+            attempt += 1
 
     async def _attempt(
         self, request: worker_protocol.CompletionRequest, context: "ErrorContext", deadline: float
     ) -> AsyncGenerator[ModelEvent]:
         """Run one attempt until *deadline*, a time of the event loop.
 
-        Raises _RetryableError if nothing was received and another attempt makes sense, else ModelError.
+        Raises _RetryableError if nothing was received and another attempt makes sense, _ToolsRefusedError if one
+        without tools does, else ModelError.
         """
         from mcphost.llm.chat_completions import AnswerAssembler
         from mcphost.llm.errors import answer_too_long_error, is_retryable, make_model_error
@@ -139,6 +154,8 @@ class LiteLlmModel:
                         raise self._deadline_error()
                     raise self._idle_error(limit, started=assembler.char_count > 0)
                 if isinstance(event, worker_protocol.WorkerFailed):
+                    if assembler.char_count == 0:
+                        self._check_tools_refused(request, event.failure)
                     error = make_model_error(event.failure, context)
                     if assembler.char_count == 0 and is_retryable(event.failure):
                         raise _RetryableError(error)
@@ -156,6 +173,23 @@ class LiteLlmModel:
                     raise answer_too_long_error(f"The answer passed {MAX_ANSWER_LENGTH:,} characters and was stopped.")
         finally:
             call.stop()
+
+    def _check_tools_refused(
+        self, request: worker_protocol.CompletionRequest, failure: worker_protocol.CallFailure
+    ) -> None:
+        """Raise _ToolsRefusedError if the request failed because of its tools, unless they are always to be sent."""
+        from mcphost.llm.errors import extract_provider_message, refuses_tools, remove_keys
+
+        if self._config.tools == "auto" and bytes(request.tools) != b"[]" and refuses_tools(failure):
+            raise _ToolsRefusedError(remove_keys(extract_provider_message(failure.message), request.api_key))
+
+    async def _expand_headers(self) -> dict[str, str]:
+        """Return the configured headers with references expanded. Raises ModelError if one is missing."""
+        if not self._config.headers:
+            return {}
+        from mcphost.llm.model_headers import expand_headers
+
+        return await expand_headers(self._config.headers, self._environ, self._keyring)
 
     def _idle_error(self, timeout: float, *, started: bool) -> ModelError:
         place = self._config.api_base or providers.parse_provider(self._config.name)
@@ -191,7 +225,7 @@ class LiteLlmModel:
         )
 
     def _make_completion_request(
-        self, request: ModelRequest, key: providers.ProviderKey
+        self, request: ModelRequest, key: providers.ProviderKey, headers: dict[str, str]
     ) -> worker_protocol.CompletionRequest:
         from mcphost.llm.chat_completions import ApiRoute, encode_messages, encode_tools
 
@@ -208,6 +242,7 @@ class LiteLlmModel:
             supports_images=self._facts.supports_images is not False,
             supports_result_images=responses or provider in providers.RESULT_IMAGE_PROVIDERS,
             replays_thinking=provider in providers.THINKING_REPLAY_PROVIDERS,
+            has_tools=bool(request.tools),
         )
         return worker_protocol.CompletionRequest(
             model=model,
@@ -217,10 +252,18 @@ class LiteLlmModel:
             api_base=config.api_base,
             max_tokens=self._max_tokens(request),
             tool_choice="" if request.tool_choice == "auto" else request.tool_choice,
-            temperature=request.temperature,
+            temperature=config.temperature if request.temperature is None else request.temperature,
+            top_p=config.top_p,
+            drops_unsupported=request.temperature is not None,  # it was requested by a server
+            headers=headers,
             reasoning_effort=config.reasoning_effort,
             uses_responses_api=responses or "/responses/" in model,
         )
+
+    def _supports_tools(self, event: worker_protocol.WorkerModelFacts) -> bool | None:
+        if self._config.tools == "auto":
+            return event.supports_tools if event.is_known else None
+        return self._config.tools == "always"
 
     def _max_tokens(self, request: ModelRequest) -> int:
         """Return the limit of output tokens, or 0; providers refuse one that is above the model's maximum."""
@@ -262,11 +305,19 @@ class LiteLlmModel:
                 context_window=self._config.context_window or event.context_window,
                 max_output_tokens=event.max_output_tokens,
                 supports_images=event.supports_images if event.is_known else None,
-                supports_tools=event.supports_tools if event.is_known else None,
+                supports_tools=self._supports_tools(event),
                 # The listed price does not apply to a server at another address.
                 input_price=event.input_price if not self._config.api_base else None,
                 output_price=event.output_price if not self._config.api_base else None,
             )
+
+
+class _ToolsRefusedError(Exception):
+    """The provider does not accept tools for this model."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 class _RetryableError(Exception):

@@ -72,6 +72,15 @@ class RetryScheduled(Struct, frozen=True):
     attempt: int
 
 
+class ToolsRefused(Struct, frozen=True):
+    """The model does not support tools; the request is sent without them. Reported once per model.
+
+    `reason` is the provider's message, or "" if it is a known fact.
+    """
+
+    reason: str = ""
+
+
 class StreamFinished(Struct, frozen=True):
     """The end of the stream. `reason` is only a hint; the turn continues if tools were called."""
 
@@ -80,7 +89,16 @@ class StreamFinished(Struct, frozen=True):
     api_route: str = ""
 
 
-ModelEvent = TextDelta | ThinkingDelta | ToolUseStarted | ToolUseDelta | ToolUseReady | RetryScheduled | StreamFinished
+ModelEvent = (
+    TextDelta
+    | ThinkingDelta
+    | ToolUseStarted
+    | ToolUseDelta
+    | ToolUseReady
+    | RetryScheduled
+    | ToolsRefused
+    | StreamFinished
+)
 
 
 class ModelFacts(Struct, frozen=True, kw_only=True):

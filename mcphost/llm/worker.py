@@ -123,6 +123,26 @@ def configure_litellm(litellm: Any) -> None:
     logging.captureWarnings(True)
 
 
+def _model_parameters(request: worker_protocol.CompletionRequest) -> dict[str, Any]:
+    """Return the request's sampling parameters and headers as arguments for litellm; unset ones are left out."""
+    arguments: dict[str, Any] = {}
+    if request.max_tokens:
+        arguments["max_tokens"] = request.max_tokens
+    if request.temperature is not None:
+        arguments["temperature"] = request.temperature
+    if request.top_p is not None:
+        arguments["top_p"] = request.top_p
+    if request.drops_unsupported:
+        arguments["drop_params"] = True
+    if request.headers:
+        arguments["extra_headers"] = request.headers
+    if request.reasoning_effort:
+        arguments["reasoning_effort"] = request.reasoning_effort
+        if request.model.startswith(OPENAI_COMPATIBLE_PREFIXES):
+            arguments["allowed_openai_params"] = ["reasoning_effort"]
+    return arguments
+
+
 class LiteLlmWorker:
     """Executes the host's commands; each call runs in a task with its own cancel scope."""
 
@@ -232,17 +252,9 @@ class LiteLlmWorker:
             arguments["api_base"] = request.api_base
         if tools := loads(request.tools):
             arguments["tools"] = tools
-        if request.max_tokens:
-            arguments["max_tokens"] = request.max_tokens
         if request.tool_choice and tools:
             arguments["tool_choice"] = request.tool_choice
-        if request.temperature is not None:
-            arguments["temperature"] = request.temperature
-            arguments["drop_params"] = True  # requested by a server; models without it ignore it
-        if request.reasoning_effort:
-            arguments["reasoning_effort"] = request.reasoning_effort
-            if request.model.startswith(OPENAI_COMPATIBLE_PREFIXES):
-                arguments["allowed_openai_params"] = ["reasoning_effort"]
+        arguments.update(_model_parameters(request))
         if self._find_provider(request) in STORING_PROVIDERS:
             arguments["store"] = False
         if request.uses_responses_api or self._uses_responses_api(request, arguments):

@@ -27,6 +27,11 @@ class CompletionRequest(Struct, frozen=True, kw_only=True):
     max_tokens: int = 0
     tool_choice: str = ""
     temperature: float | None = None
+    top_p: float | None = None
+    drops_unsupported: bool = False
+    """Whether the provider may ignore parameters that it does not support; otherwise they are an error."""
+
+    headers: dict[str, str] = {}  # noqa: RUF012
     reasoning_effort: str = ""
     uses_responses_api: bool = False
 

@@ -10,7 +10,15 @@ import pytest
 from mcphost.config.schema import Limits
 from mcphost.errors import ConsentDenied, ModelError, UsageError
 from mcphost.host.conversation.controller import CONTINUE_PROMPT
-from mcphost.host.events import MessageFinished, TextDeltaEvent, ToolFinished, ToolProgress, ToolStarted, TurnFinished
+from mcphost.host.events import (
+    MessageFinished,
+    NoticeEvent,
+    TextDeltaEvent,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    TurnFinished,
+)
 from mcphost.host.questions.frontend import Question
 from mcphost.host.questions.questions import (
     AcceptToolChanges,
@@ -23,7 +31,7 @@ from mcphost.host.questions.questions import (
     ReviewToolChanges,
 )
 from mcphost.llm.messages import ToolReturnPart, ToolUsePart
-from mcphost.llm.model import StreamFinished, ToolUseReady
+from mcphost.llm.model import StreamFinished, ToolsRefused, ToolUseReady
 from mcphost.llm.model import TextDelta as Text
 from mcphost.tui.screens.status_model import StatusModel
 from mcphost.tui.transcript.presenter import build_blocks
@@ -344,3 +352,19 @@ async def test_a_manual_call_asks_nothing_and_is_reported_as_the_users_own(open_
     assert "42" in outcome.text
     assert frontend.asked == []
     assert [event.by for event in events if isinstance(event, ToolStarted)] == ["user"]
+
+
+async def test_a_model_that_refuses_tools_is_named_in_a_notice_that_shows_control_characters(
+    open_host: OpenHost,
+) -> None:
+    model = ScriptedModel([ToolsRefused("no tools\x1b[2J here"), *text_round("Hello.")])
+    async with open_host(model, ScriptedFrontend()) as host:
+        feed = host.events.subscribe()
+        result = await host.conversation.send("hi")
+        notices = [event for event in feed.drain() if isinstance(event, NoticeEvent)]
+    assert result.text == "Hello."
+    assert [notice.level for notice in notices] == ["warning"]
+    assert "scripted does not support tools" in notices[0].text
+    assert "\x1b" not in notices[0].text
+    assert "here" in notices[0].text
+    assert "[model]" in notices[0].hint

@@ -31,7 +31,7 @@ from mcphost.host.tools.tool_outcome import ToolCallOutcome
 from mcphost.llm import model as llm
 from mcphost.llm.messages import Message, Part, TextPart, ThinkingPart, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ModelRequest, ToolSpec
-from mcphost.sanitize import strip_hidden_text
+from mcphost.sanitize import sanitize, strip_hidden_text
 from mcphost.serialization import Struct
 
 INSTRUCTIONS_LIMIT = 4_000
@@ -292,6 +292,8 @@ class Turn:
                         answer.tool_uses.append(event.use)
                     case llm.RetryScheduled():
                         self._events.publish(ModelRetrying(self._number, event.seconds, event.reason, event.attempt))
+                    case llm.ToolsRefused():
+                        self._events.notify("warning", *_describe_tools_refused(self._model.name, event.reason))
                     case llm.StreamFinished():
                         answer.finish = event
                     case _:
@@ -343,3 +345,10 @@ class Turn:
         """Build the result of a stopped call for the model; it tells whether the call had already run."""
         text = STOPPED_AFTER_RUN if self._reviewer.pop_interrupted(use.id) else STOPPED_TEXT
         return ToolReturnPart(use.id, use.name, text, is_error=True, outcome="stopped")
+
+
+def _describe_tools_refused(model: str, reason: str) -> tuple[str, str]:
+    """Return the notice and the hint for a model that does not support tools."""
+    detail = f" The provider said: {sanitize(reason[:300], keep_newlines=False)}" if reason else ""
+    hint = 'To send tools nevertheless: tools = "always" under [model] in config.toml.'
+    return f"{model} does not support tools and answers without them.{detail}", hint

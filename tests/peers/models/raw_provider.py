@@ -17,6 +17,7 @@ class RawProvider:
     `words` limits how many come before `ending`: "close" cuts the connection, "silence" sends nothing more and waits,
     "polite" ends the HTTP response correctly, "middle" does so in the middle of a line, "no choices" answers with an
     OpenAI stream that has tokens and no choice.
+    With `refuses_tools`, a request with tools gets status 400 and this message.
     The events in `script` are sent instead, of any API; or the header lines and the body in `raw`.
     """
 
@@ -25,6 +26,7 @@ class RawProvider:
         self.pause = 0.05
         self.ending = "close"
         self.status = 0
+        self.refuses_tools = ""
         self.headers = b""
         self.script: list[dict[str, Any]] = []
         self.raw: tuple[bytes, bytes] | None = None
@@ -51,10 +53,13 @@ class RawProvider:
             self.gone.set()
 
     async def _answer(self, stream: SocketStream) -> None:
-        path, _body = await self._request(stream)
-        if self.status:
-            reply = b'{"error":{"message":"told to fail"}}'
-            head = f"HTTP/1.1 {self.status} no\r\ncontent-type: application/json\r\ncontent-length: {len(reply)}\r\n"
+        path, body = await self._request(stream)
+        is_refused = bool(self.refuses_tools and "tools" in body)
+        if self.status or is_refused:
+            message = self.refuses_tools if is_refused else "told to fail"
+            reply = json.dumps({"error": {"message": message}}).encode()
+            status = 400 if is_refused else self.status
+            head = f"HTTP/1.1 {status} no\r\ncontent-type: application/json\r\ncontent-length: {len(reply)}\r\n"
             await stream.send(head.encode() + self.headers + b"connection: close\r\n\r\n" + reply)
             return
         if self.raw is not None:

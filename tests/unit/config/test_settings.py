@@ -283,6 +283,24 @@ def test_a_chosen_model_is_saved_and_everything_else_stays(before: str, tmp_path
     assert load_config(path.parent, environ={}).model.api_base == "http://127.0.0.1:11434"
 
 
+def test_a_model_is_saved_with_its_parameters_and_headers_and_they_go_with_the_next_one(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text("# mine\n[limits]\nmax_rounds = 3\n")
+    model = ModelConfig(name="openai/x", temperature=0.5, top_p=1.0, tools="never", headers={"X-A": "${env:A}"})
+    save_model(path, model)
+    assert load_config(tmp_path, environ={}).model == model
+    save_model(path, ModelConfig(name="openai/y"))
+    assert load_config(tmp_path, environ={}).model == ModelConfig(name="openai/y")
+    assert "# mine" in path.read_text()
+
+
+def test_headers_written_for_one_address_are_not_sent_to_another(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("[model]\nname = 'openai/a'\napi_base = 'http://a'\nheaders = {X-A = 'b'}")
+    assert load_config(tmp_path, environ={}).model.headers == {"X-A": "b"}
+    for overrides in (Overrides(api_base="http://b"), Overrides(model="anthropic/c")):
+        assert load_config(tmp_path, environ={}, overrides=overrides).model.headers == {}
+
+
 def test_settings_that_are_not_valid_are_not_touched(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text("[model\n")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcphost.llm.errors import ErrorContext, extract_provider_message, is_retryable, make_model_error
+from mcphost.llm.errors import ErrorContext, extract_provider_message, is_retryable, make_model_error, refuses_tools
 from mcphost.llm.worker_protocol import CallFailure, make_failure
 
 WHERE = ErrorContext(
@@ -48,6 +48,24 @@ def test_each_failure_has_its_kind_and_a_hint(
     assert error.model_kind == kind
     assert error.hint
     assert is_retryable(failure) is again
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "refuses"),
+    [
+        (400, "registry.ollama.ai/library/gemma:2b does not support tools", True),
+        (404, "No endpoints found that support tool use. Try disabling it.", True),
+        (400, "openai does not support parameters: ['tools'], for model=o1-mini", True),
+        (400, "openai does not support parameters: ['temperature'], for model=o1-mini", False),
+        (500, "tools param requires --jinja flag", True),
+        (400, "`tool calling` is not supported with this model", True),
+        (400, "Function calling is not enabled for models/x", True),
+        (401, "this key does not support tools", False),
+        (400, "Invalid schema for tool fs__read", False),
+    ],
+)
+def test_a_model_without_tools_is_told_from_other_refusals(status: int, message: str, refuses: bool) -> None:
+    assert refuses_tools(CallFailure(status=status, message=message)) is refuses
 
 
 def test_a_refused_key_names_the_variable_and_never_the_key() -> None:

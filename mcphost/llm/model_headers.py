@@ -1,0 +1,50 @@
+"""Extra HTTP headers for a model's provider, which may contain references to secrets."""
+
+import re
+from collections.abc import Mapping
+
+from mcphost.config.secrets import REFERENCE, expand_references
+from mcphost.errors import ConfigError, ModelError
+from mcphost.llm.providers import KeyLookup
+from mcphost.redact import is_probable_secret, register_secret
+
+_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}")
+"""A field name of RFC 9110, section 5.1."""
+
+_FORBIDDEN = frozenset({"host", "content-length", "transfer-encoding", "connection", "content-type", "upgrade"})
+
+
+async def expand_headers(
+    headers: Mapping[str, str], environ: Mapping[str, str], keyring: KeyLookup | None
+) -> dict[str, str]:
+    """Return the headers with `${env:NAME}` and `${keyring:NAME}` expanded; secrets are registered for redaction.
+
+    Raises ModelError if a variable or keyring entry is missing, or if a name or value is not valid in HTTP.
+    """
+    expanded: dict[str, str] = {}
+    for name, text in headers.items():
+        where = f'The setting "headers.{name}" of the model'
+        if not _NAME.fullmatch(name) or name.lower() in _FORBIDDEN:
+            raise ModelError(f"{where} is not a header that can be set.", "Remove it from config.toml.")
+        entries = await _read_keyring(text, keyring)
+        try:
+            value = expand_references(text, where, environ, entries.get)
+        except ConfigError as error:
+            raise ModelError(error.message, error.hint, model_kind="auth") from error
+        if not value.isascii() or any(ord(char) < 32 or ord(char) == 127 for char in value):
+            raise ModelError(f"{where} has a character that HTTP does not allow.", "Store the value without it.")
+        if REFERENCE.search(text) or is_probable_secret(name, value):
+            register_secret(value)
+            register_secret(value.partition(" ")[2])
+        expanded[name] = value
+    return expanded
+
+
+async def _read_keyring(text: str, keyring: KeyLookup | None) -> dict[str, str]:
+    """Read the keyring entries that *text* refers to; missing ones are left out."""
+    entries: dict[str, str] = {}
+    for reference in REFERENCE.findall(text):
+        kind, _, name = reference[2:-1].partition(":")
+        if kind == "keyring" and keyring is not None and (value := await keyring(name.strip())) is not None:
+            entries[name.strip()] = value
+    return entries
