@@ -56,6 +56,7 @@ async def test_parameters_that_are_not_set_are_not_sent(
     assert not {"temperature", "top_p", "max_tokens", "reasoning_effort"} & ours.bodies[0].keys()
 
 
+@pytest.mark.req("llm.providers")
 @pytest.mark.parametrize("message", list(REFUSALS.values()), ids=list(REFUSALS))
 async def test_a_model_that_refuses_tools_is_asked_again_without_them_and_gets_none_from_then_on(
     message: str, worker: WorkerProcess, brief_provider: tuple[RawProvider, str]
