@@ -1,11 +1,11 @@
 """Break one requirement at a time and check that its tests fail: `python -m tests.spec.mutate [--area A] [--id ID]`.
 
-`mutations/AREA.toml` has a table for each MUST row: `[["id"]]` with `file`, `find`, `replace` and, for a row that needs
-one for each revision, `revisions`. `find` occurs in the file exactly once. The tests with the row's mark run
-against a copy of the project with that one change; the mutation is killed if one of them fails. Prints each verdict
-and the share of killed ones; exits with 1 below GOAL. `--jobs N` runs N at a time. `--every` also prints the marked
-tests that pass with the mutation: they prove another part of the row, or nothing of it. The official
-suite's cases are judged by `tests.spec.mutate_suite`.
+`mutations/AREA.toml` has a table for each MUST row, and for each claimed row of the host's own areas: `[["id"]]` with
+`file`, `find`, `replace` and, for a row that needs one for each revision, `revisions`. `find` occurs in the file
+exactly once. The tests with the row's mark run against a copy of the project with that one change; the mutation is
+killed if one of them fails. Prints each verdict and the share of killed ones; exits with 1 below GOAL. `--jobs N`
+runs N at a time. `--every` also prints the marked tests that pass with the mutation: they prove another part of the
+row, or nothing of it. The official suite's cases are judged by `tests.spec.mutate_suite`.
 """
 
 import argparse
@@ -29,6 +29,9 @@ from tests.spec.pytest_fork_server import PytestForkServer
 
 MUTATIONS = Path(__file__).parent / "mutations"
 KILL_GOAL = 0.97
+HOST_AREAS = ("llm", "marketplace")
+"""Areas about the host rather than the protocol; few of their rows are MUST, so every claimed one is broken."""
+
 RUN_TIMEOUT = 300
 """For all tests of one mutation."""
 TEST_TIMEOUT = 60
