@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from mcphost.config.secrets import REFERENCE, expand_references
+from mcphost.config.references import ReferenceExpander, find_references
 from mcphost.errors import ConfigError, ModelError
 from mcphost.llm.providers import KeyLookup
 from mcphost.redact import is_probable_secret, register_secret
@@ -28,12 +28,12 @@ async def expand_headers(
             raise ModelError(f"{where} is not a header that can be set.", "Remove it from config.toml.")
         entries = await _read_keyring(text, keyring)
         try:
-            value = expand_references(text, where, environ, entries.get)
+            value = ReferenceExpander(environ, entries.get).expand(text, where)
         except ConfigError as error:
             raise ModelError(error.message, error.hint, model_kind="auth") from error
         if not value.isascii() or any(ord(char) < 32 or ord(char) == 127 for char in value):
             raise ModelError(f"{where} has a character that HTTP does not allow.", "Store the value without it.")
-        if REFERENCE.search(text) or is_probable_secret(name, value):
+        if find_references(text) or is_probable_secret(name, value):
             register_secret(value)
             register_secret(value.partition(" ")[2])
         expanded[name] = value
@@ -43,8 +43,7 @@ async def expand_headers(
 async def _read_keyring(text: str, keyring: KeyLookup | None) -> dict[str, str]:
     """Read the keyring entries that *text* refers to; missing ones are left out."""
     entries: dict[str, str] = {}
-    for reference in REFERENCE.findall(text):
-        kind, _, name = reference[2:-1].partition(":")
-        if kind == "keyring" and keyring is not None and (value := await keyring(name.strip())) is not None:
-            entries[name.strip()] = value
+    for reference in find_references(text):
+        if reference.kind == "keyring" and keyring is not None and (value := await keyring(reference.name)) is not None:
+            entries[reference.name] = value
     return entries
