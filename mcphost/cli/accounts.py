@@ -190,8 +190,11 @@ def _print_sign_out(server: str, *, signed_out: bool, revoked: bool) -> None:
 async def _selected_account(token_store: "TokenStore", accounts: "list[Account]", server: "ServerConfig | None") -> str:
     """Return the account chosen for a server, also for one that is no longer configured; "" for none."""
     from mcphost.auth.oauth_registry import make_target
+    from mcphost.config.references import resolve_target
 
-    urls = {one.url for one in accounts} or ({make_target(server).canonical_url} if server is not None else set())
+    urls = {one.url for one in accounts} or (
+        {make_target(resolve_target(server)).canonical_url} if server is not None else set()
+    )
     for url in urls:
         if chosen := await token_store.chosen_account(url):
             return chosen
@@ -219,11 +222,12 @@ async def _approved_or_none(server: "ServerConfig | None") -> "ServerConfig | No
 async def _forget_client(registry: "OAuthRegistry", server: "ServerConfig", *, approved: bool) -> bool:
     """Delete the client registration at the server's issuer; return whether there was one. Raises ConsentDenied."""
     from mcphost.cli.output import print_note
+    from mcphost.config.references import resolve_target
     from mcphost.transport.http_client import proxy_for
 
     if not approved:
         raise _not_approved_error(server)
-    oauth = registry.get_provider(server, warn=print_note, proxy_for=proxy_for)
+    oauth = registry.get_provider(resolve_target(server), warn=print_note, proxy_for=proxy_for)
     return oauth is not None and await oauth.forget_client()
 
 
@@ -281,6 +285,7 @@ async def _select_account(options: "Options", args: argparse.Namespace) -> int:
     from mcphost.cli.bootstrap import create_oauth_registry, open_grants_and_audit
     from mcphost.cli.command_runner import require_server
     from mcphost.cli.output import print_json, print_note, print_text
+    from mcphost.config.references import resolve_target
     from mcphost.host.audit.audit_log import AuditSubject
     from mcphost.host.questions.frontend import RefusingFrontend
 
@@ -293,7 +298,7 @@ async def _select_account(options: "Options", args: argparse.Namespace) -> int:
         span = await audit.start_span(AuditSubject(kind="account", server=server.name, name=args.account), who="person")
         chosen = False
         try:
-            await registry.choose_account(server, args.account)
+            await registry.choose_account(resolve_target(server), args.account)
             chosen = True
         finally:
             span.end("chosen" if chosen else "not chosen")
@@ -307,13 +312,14 @@ async def _select_account(options: "Options", args: argparse.Namespace) -> int:
 async def _list_accounts(options: "Options", *, as_json: bool) -> int:
     from mcphost.cli.bootstrap import create_oauth_registry
     from mcphost.cli.output import print_json, print_note, print_table
+    from mcphost.config.references import resolve_target
     from mcphost.headless.json_output import account_state, stored_account_json
     from mcphost.host.questions.frontend import RefusingFrontend
     from mcphost.host.servers.accounts import describe_storage
 
     config = await _load_config(options)
     accounts = await create_oauth_registry(options, RefusingFrontend(), config.secret_store).list_accounts(
-        config.servers
+        tuple(map(resolve_target, config.servers))
     )
     if as_json:
         print_json({"accounts": [stored_account_json(stored) for stored in accounts]})

@@ -161,7 +161,7 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
         if is_approved_by_flag(server):
             raise UsageError(f"{name!r} comes from --mcp-config, which approves it for that run.", "Nothing to do.")
         review.show(f"{name} ({server.file})")
-        review.show("\n".join(f"  {line}" for line in lines))
+        review.show("\n".join(f"  {line}" for line in (*lines, *_unbound_expansion(server))))
         for warning in server_warnings(server):
             review.show(f"  Warning: {warning}")
         if server.trust_annotations:
@@ -183,6 +183,13 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
     else:
         print_text("Approved for as long as none of this changes.")
     return 0
+
+
+def _unbound_expansion(server: "ServerConfig") -> tuple[str, ...]:
+    """Return the lines about the values of references that the approval does not cover."""
+    from mcphost.config.approval_digest import describe_expansion
+
+    return describe_expansion(server) if server.source != "project" else ()
 
 
 def _command_summary(server: "ServerConfig") -> str:

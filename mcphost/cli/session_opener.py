@@ -20,6 +20,7 @@ from mcphost.client.session import (
     StoredAccount,
     prepare_nothing,
 )
+from mcphost.config.references import expand_target, has_target_references, resolve_target
 from mcphost.config.restrictions import INSTALLER_START_TIMEOUT, is_installer
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.errors import ConfigError, StoreError
@@ -118,7 +119,7 @@ class LazySessionOpener:
             self._watchdog = Watchdog(paths.state_dir() / "servers")
         opener = ClientSessionOpener(
             expand=str,
-            limits=_startup_limits(server, self._limits),
+            limits=_startup_limits(ready, self._limits),
             eras=eras,
             watchdog=self._watchdog,
             accounts=self._registry_for(server),
@@ -148,15 +149,16 @@ class LazySessionOpener:
 
     async def list_accounts(self, servers: Sequence[ServerConfig]) -> tuple[StoredAccount, ...]:
         """See client.session.Opener."""
-        return await (await self._account_opener()).list_accounts(servers)
+        return await (await self._account_opener()).list_accounts(tuple(map(resolve_target, servers)))
 
     async def use_account(self, server: ServerConfig, account: str) -> None:
         """See client.session.Opener."""
-        await (await self._account_opener()).use_account(server, account)
+        await (await self._account_opener()).use_account(resolve_target(server), account)
 
     async def sign_out_account(self, account: Account, server: ServerConfig | None) -> bool:
         """See client.session.Opener."""
-        return await (await self._account_opener()).sign_out_account(account, server)
+        opener = await self._account_opener()
+        return await opener.sign_out_account(account, resolve_target(server) if server is not None else None)
 
     async def _account_opener(self) -> "ClientSessionOpener":
         """Return an opener for stored sign-ins, after importing its modules on a thread."""
@@ -200,7 +202,7 @@ def load_modules(server: ServerConfig) -> None:
 
 def needs_expansion(server: ServerConfig) -> bool:
     """Return whether the entry may hold references, or secrets that must be redacted."""
-    return bool(server.env or server.headers or not server.is_stdio)
+    return bool(server.env or server.headers or not server.is_stdio or has_target_references(server))
 
 
 def expand_references(server: ServerConfig) -> ServerConfig:
@@ -215,8 +217,9 @@ def expand_references(server: ServerConfig) -> ServerConfig:
         return anyio.from_thread.run(resolve_reference, KeyringBackend(), paths.data_dir(), name)
 
     try:
+        target = expand_target(server, os.environ)
         env, headers = expand_server(server, os.environ, look_up)
         oauth = expand_oauth(server, os.environ, look_up)
     except ConfigError as error:
         raise ConfigError(f"The server {server.name!r} was not started. {error.message}", error.hint) from error
-    return replace(server, env=env, headers=headers, oauth=oauth)
+    return replace(target, env=env, headers=headers, oauth=oauth)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from mcphost.config.json_files import read_bytes
 from mcphost.config.mcp_json import list_configured
+from mcphost.config.references import ReferenceValue, target_values
 from mcphost.config.schema import ServerConfig
 from mcphost.config.secrets import HIDDEN, REFERENCE, fingerprint, list_references, mask_secrets
 from mcphost.errors import ConfigError
@@ -70,7 +71,8 @@ def server_digest(server: ServerConfig) -> str:
     """Return the SHA-256 (hex) of every setting that decides which program is started or which address is reached.
 
     It covers the command, its arguments and working directory, the URL, the trusted certificates, every environment
-    variable and header with its value, and the sign-in settings. References (`${env:NAME}`) are not expanded. A secret
+    variable and header with its value, and the sign-in settings. References (`${env:NAME}`) are not expanded, but for
+    a project's entry, the values of those in the command, arguments, directory and URL are covered too. A secret
     in a project's entry is covered by its fingerprint; of one in another entry, only the masked text is, so that a
     renewed token needs no new approval. For a project's entry, the restrictions (reviews, disabled tools, never-rules)
     and the content of the certificate file are covered too. The server's name is not covered, because it grants
@@ -93,6 +95,8 @@ def server_digest(server: ServerConfig) -> str:
         }
     if server.source == "project":
         facts |= _restriction_facts(server)
+        if values := target_values(server):
+            facts["references"] = {value.text: _bound_reference(value, len(values)) for value in values}
         if server.ca_file:
             facts["ca_content"] = _ca_content_digest(server)
     canonical = json.dumps(facts, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
@@ -115,7 +119,36 @@ def describe_server(server: ServerConfig) -> tuple[str, ...]:
         lines += [f"certificates: {_quote(describe_ca_file(server))}"] if server.ca_file else []
         lines += [f"header {_quote(name)}: {_quote(text)}" for name, text in masked_headers(server).items()]
         lines += [f"sign-in {key}: {_quote(text)}" for key, text in masked_sign_in(server).items()]
+    lines += describe_expansion(server) if server.source == "project" else ()
     return (*lines, *describe_restrictions(server))
+
+
+def describe_expansion(server: ServerConfig) -> tuple[str, ...]:
+    """Return a line for each reference in the command, arguments, directory and URL, with its present value."""
+    return tuple(f"value of {_quote(text)}: {_quote(value)}" for text, value in masked_expansion(server).items())
+
+
+def masked_expansion(server: ServerConfig) -> dict[str, str]:
+    """Return what the references in the command, arguments, directory and URL stand for, with secrets masked."""
+    values = target_values(server)
+    return {value.text: _display_reference(server, value, len(values)) for value in values}
+
+
+def _bound_reference(value: ReferenceValue, count: int) -> list[str]:
+    if value.value is None:
+        return ["missing"]
+    if mask_secrets(value.name, value.value) == value.value:
+        return ["value", value.value]
+    return ["fingerprint", fingerprint(value.name, value.value, count)]
+
+
+def _display_reference(server: ServerConfig, value: ReferenceValue, count: int) -> str:
+    if value.value is None:
+        return "not set"
+    seen = mask_secrets(value.name, value.value)
+    if seen == value.value or server.source != "project":
+        return seen
+    return f"{seen} (fingerprint {fingerprint(value.name, value.value, count)[:8]})"
 
 
 def describe_restrictions(server: ServerConfig) -> tuple[str, ...]:

@@ -13,10 +13,14 @@ from typing import Annotated, Any, Literal, cast
 from mcphost.config.json_files import DuplicateKeyDict, describe_type
 from mcphost.config.references import (
     Reference,
+    check_address,
     expand_home,
     find_references,
     has_nested_reference,
+    is_host_variable,
+    keyring_error,
     nested_reference_error,
+    resolve_folder,
     uses_workspace,
 )
 from mcphost.config.schema import (
@@ -37,7 +41,6 @@ from mcphost.protocol.revisions import Revision, parse_revision
 from mcphost.redact import is_probable_secret
 from mcphost.sanitize import sanitize
 from mcphost.serialization import replace
-from mcphost.unicode_forms import split_url
 
 FIELD_BY_KEY = {
     "clientId": "client_id",
@@ -233,20 +236,26 @@ class _ServerEntry:
         if command:
             self._check_command(command)
         else:
-            self._check_url(url)
+            if not find_references(url):  # else it is checked when it was expanded
+                check_address(url, self.location)
         cwd = self._get_text("cwd")
+        for key, text in (("command", command), ("url", url), ("cwd", cwd)):
+            self._check_target(key, text)
         oauth = self._parse_oauth(own)
         for key in (key for key, field in FIELD_BY_KEY.items() if field in SECRET_FIELDS):
             if (secret := str(getattr(oauth, FIELD_BY_KEY[key]))) and "${" not in secret:
                 self._warn_about_secret(f"mcphost.oauth.{key}", "${env:NAME} or ${keyring:NAME}")
-        env = self._get_pairs("env")
+        args, env = self._get_texts("args"), self._get_pairs("env")
+        for number, text in enumerate(args):
+            self._check_target(f"args[{number}]", text)
         return ServerConfig(
             name=self.name,
             command=expand_home(command),
-            args=self._get_texts("args"),
+            args=args,
             env=env,
             cwd=self._resolve_cwd(cwd) if command else expand_home(cwd),
-            startup_folder=os.getcwd() if command and (_is_in_workspace(cwd) or uses_workspace(env.values())) else "",
+            cwd_has_references=bool(command) and _is_open(cwd),
+            startup_folder=os.getcwd() if command and uses_workspace((command, *args, cwd, *env.values())) else "",
             url=url,
             transport=self._parse_transport(url),
             headers=self._parse_headers(),
@@ -273,13 +282,15 @@ class _ServerEntry:
         Only `${workspaceFolder}` selects the folder mcphost was started in, never an empty value: an untrusted folder
         may contain programs with the names that npx, python -m and others look up in their working directory. Such a
         server is approved for each folder separately. Symbolic links are resolved so that a changed link needs a new
-        approval.
+        approval. With other references, *cwd* is returned as it is, and resolved when the server starts.
         """
         if "\0" in cwd:
             raise ConfigError(f'{self.location}: "cwd" has a NUL character in it.', "Remove it.")
+        if _is_open(cwd):
+            return cwd
         if _is_in_workspace(cwd):
             return os.path.realpath(os.path.join(os.getcwd(), cwd[len(WORKSPACE_FOLDER) :].lstrip("/")))
-        return os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(self.file)), expand_home(cwd)))
+        return resolve_folder(self.file, expand_home(cwd))
 
     def _parse_oauth(self, own: dict[str, Any]) -> OAuthConfig:
         """Parse the sign-in settings; `private` is reset unless it is set in the user's own file."""
@@ -311,23 +322,28 @@ class _ServerEntry:
     def _check_command(self, command: str) -> None:
         if "\0" in command or any("\0" in text for text in self._get_texts("args")):
             raise ConfigError(f"{self.location}: the command has a NUL character in it.", "Remove it.")
-        if " " in command and not self.entry.get("args") and not Path(expand_home(command)).exists():
+        if (
+            " " in command
+            and "${" not in command
+            and not self.entry.get("args")
+            and not Path(expand_home(command)).exists()
+        ):
             program, *rest = sanitize(command, keep_newlines=False).split()
             self.on_problem(
                 f'{self.location}: "command" is one program, without its arguments; {command!r} will not be found. '
                 f'Write "command": "{program}", "args": {rest!r}.'.replace("'", '"')
             )
 
-    def _check_url(self, url: str) -> None:
-        try:
-            parts = split_url(url)
-            bad = parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0
-        except ValueError:
-            bad = True
-        if bad or any(char.isspace() or not char.isprintable() for char in url):
-            raise ConfigError(
-                f'{self.location}: "url" is not an http or https address.', "It looks like https://host/mcp."
-            )
+    def _check_target(self, key: str, text: str) -> None:
+        """Check the references in what is started or reached. Raises ConfigError for nested ones and secrets."""
+        where = f'{self.location}: "{key}"'
+        if has_nested_reference(text):
+            raise nested_reference_error(where)
+        for reference in find_references(text):
+            if reference.kind == "keyring":
+                raise keyring_error(where)
+            if is_host_variable(reference):
+                self._report_unknown(key, reference)
 
     def _parse_transport(self, url: str) -> Literal["auto", "streamable-http", "sse"]:
         transport = self._get_text("type") or self._get_text("transport")
@@ -491,6 +507,11 @@ def parse_sampling(value: Any, location: str, source: Source, on_problem: Proble
         except InvalidValue as error:
             on_problem(f'{location}: "mcphost.sampling.{key}" {error}; the usual limit applies.')
     return limits
+
+
+def _is_open(cwd: str) -> bool:
+    """Return whether a working directory has references besides a leading `${workspaceFolder}`."""
+    return bool(find_references(cwd.removeprefix(WORKSPACE_FOLDER) if _is_in_workspace(cwd) else cwd))
 
 
 def _is_in_workspace(cwd: str) -> bool:

@@ -205,22 +205,46 @@ def target_texts(server: ServerConfig) -> tuple[tuple[str, str, str], ...]:
     return (*texts, ("folder", "cwd", server.cwd)) if server.cwd_has_references else tuple(texts)
 
 
-def target_references(server: ServerConfig) -> dict[str, str | None]:
-    """Return what the references in `target_texts` stand for now, by their text; None for a missing value."""
-    values: dict[str, str | None] = {}
+class ReferenceValue(Struct, frozen=True):
+    """What a reference stands for in this process; `value` is None if it is missing."""
+
+    text: str
+    name: str
+    value: str | None
+
+
+def target_values(server: ServerConfig) -> tuple[ReferenceValue, ...]:
+    """Return what each reference in `target_texts` stands for now, and a leading `~`; each of them once."""
+    values: dict[str, ReferenceValue] = {}
     for place, _, text in target_texts(server):
         if place != "address" and expand_home(text) != text:
-            values["~"] = os.path.expanduser("~")
+            values["~"] = ReferenceValue("~", "~", os.path.expanduser("~"))
         for reference in find_references(text):
             if reference.kind in ("variable", "place") and reference.text not in values:
-                values[reference.text] = _current_value(reference)
-    return values
+                value = _current_value(reference)
+                values[reference.text] = ReferenceValue(reference.text, reference.name, value)
+    return tuple(values.values())
 
 
 def _current_value(reference: Reference) -> str | None:
     if reference.kind == "place":
         return _PLACES[reference.name]()
-    return os.environ.get(reference.name, reference.default)
+    return os.environ.get(reference.name, reference.default) if reference.kind == "variable" else None
+
+
+def resolve_text(text: str) -> str:
+    """Return the beginning of *text* with the variables and folders of this process, without missing values."""
+    parts: list[str] = []
+    end = length = 0
+    for reference in find_references(text):
+        literal = text[end : reference.start]
+        value = reference.text if reference.kind == "unknown" else _current_value(reference) or ""
+        parts += (literal, value)
+        end = reference.start + len(reference.text)
+        length += len(literal) + len(value)
+        if length > _MAX_RESOLVED_TEXT:
+            break
+    return "".join((*parts, text[end:]))
 
 
 def has_target_references(server: ServerConfig) -> bool:

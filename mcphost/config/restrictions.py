@@ -14,6 +14,7 @@ import socket
 from collections.abc import Sequence
 from urllib.parse import unquote
 
+from mcphost.config.references import resolve_target
 from mcphost.config.rules import Rule, format_rule
 from mcphost.config.schema import SamplingLimits, ServerConfig
 from mcphost.serialization import Struct, replace
@@ -115,6 +116,7 @@ class _Target(Struct, frozen=True):
 
 
 def _make_target(server: ServerConfig) -> _Target:
+    server = resolve_target(server)
     if server.is_stdio:
         return _Target(("program", _normalize_program(server)), _identifying_arguments(server))
     return _Target(("address", *map(str, _normalize_address(server.url))))

@@ -151,8 +151,20 @@ def test_a_call_that_went_back_to_the_list_half_read_is_not_read_when_it_is_open
             ),
         ),
         (
-            {"url": "https://x.example/mcp", "sign_in": {"issuer": "https://as.example"}, "file": "/srv/mcp.json"},
-            ("Its sign-in settings:", "issuer  https://as.example", "configured in", "/srv/mcp.json"),
+            {
+                "url": "https://${HOST}/mcp",
+                "sign_in": {"issuer": "https://as.example"},
+                "file": "/srv/mcp.json",
+                "expansion": {"${HOST}": "x.example"},
+            },
+            (
+                "What its references stand for now:",
+                "${HOST}  x.example",
+                "Its sign-in settings:",
+                "issuer  https://as.example",
+                "configured in",
+                "/srv/mcp.json",
+            ),
         ),
     ],
     ids=["started", "reached", "signed in to"],

@@ -237,7 +237,8 @@ class TrustServer(Question[TrustVerdict], frozen=True, kw_only=True):
     `file` is the configuration file. `env_names` and `header_names` are the names, `environment` and `headers` the
     values of variables and HTTP headers; `sign_in` has the settings for OAuth. Likely secrets are "[hidden]", with a
     fingerprint if a changed value needs a new approval. `filled_in` names the local values that the server receives,
-    such as "header Authorization: ${keyring:work}".
+    such as "header Authorization: ${keyring:work}". `expansion` is what the references in the command, the folder and
+    the address stand for now, by their text.
 
     `changed` has the lines of the difference from an earlier approval: "- " removed, "+ " added, " " unchanged.
     `trusts_claims`: the user's configuration approves tools automatically if the server claims that they are read-only.
@@ -256,6 +257,7 @@ class TrustServer(Question[TrustVerdict], frozen=True, kw_only=True):
     headers: dict[str, str] = {}  # noqa: RUF012
     sign_in: dict[str, str] = {}  # noqa: RUF012
     filled_in: tuple[str, ...] = ()
+    expansion: dict[str, str] = {}  # noqa: RUF012
     file: str = ""
     trusts_claims: bool = False
     restrictions: tuple[str, ...] = ()

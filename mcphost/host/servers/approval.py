@@ -12,11 +12,13 @@ from mcphost.config.approval_digest import (
     describe_server,
     diff_lines,
     masked_environment,
+    masked_expansion,
     masked_headers,
     masked_sign_in,
     server_digest,
     with_ca_digest,
 )
+from mcphost.config.references import resolve_target
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import ConfigError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
@@ -42,6 +44,7 @@ def make_question(server: ServerConfig, earlier: TrustedServer | None) -> TrustS
         headers=headers,
         sign_in={} if server.is_stdio else masked_sign_in(server),
         filled_in=describe_references(server),
+        expansion=masked_expansion(server),
         file=server.file,
         trusts_claims=server.trust_annotations,
         restrictions=describe_restrictions(server),
@@ -54,16 +57,18 @@ def server_warnings(server: ServerConfig) -> tuple[str, ...]:
     """Return a sentence for each risk visible in a server's entry."""
     from mcphost.host.servers.command_risks import (  # with the first question
         address_risks,
+        argument_risks,
         command_risks,
         environment_risks,
         project_file_risks,
         reference_risks,
     )
 
+    target = resolve_target(server)
     if server.is_stdio:
-        risks = (*command_risks(server.argv), *environment_risks(server.env))
+        risks = (*command_risks(target.argv), *argument_risks(server), *environment_risks(server.env))
     else:
-        risks = address_risks(server.url)
+        risks = address_risks(target.url)
     name_risks = [danger] if (danger := describe_name_risk(server.name)) else []
     risks = (*name_risks, *risks, *reference_risks(server), *project_file_risks(server))
     return tuple(f"It {danger}" for danger in risks)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence, Set
 from ipaddress import ip_address
 from itertools import islice
 
+from mcphost.config.references import find_references, resolve_target, resolve_text
 from mcphost.config.risky_variables import Risk, classify_variable, group_by_risk
 from mcphost.config.schema import ServerConfig
 from mcphost.config.secrets import list_references
@@ -62,14 +63,31 @@ def reference_risks(server: ServerConfig) -> tuple[str, ...]:
         return ()
     sent: dict[str, list[str]] = {}
     for place, what in list_references(server):
-        kind, _, name = what.removeprefix("${").removesuffix("}").partition(":")
-        if what.startswith("${") and (kind == "keyring" or _is_secret(name)):
+        if _is_secret_reference(what):
             sent.setdefault(sanitize(what, keep_newlines=False), []).append(sanitize(place, keep_newlines=False))
-    where = _display_host(server.url)
+    where = _display_host(resolve_target(server).url)
     return tuple(
         f"sends your {what} {'when it signs in' if all(_is_sign_in(place) for place in places) else f'to {where}'}"
         f" ({', '.join(places)}), and its owner can keep it."
         for what, places in sent.items()
+    )
+
+
+def argument_risks(server: ServerConfig) -> tuple[str, ...]:
+    """Return continuations of "It …" for an entry that puts secrets of this machine into the command line."""
+    shown = dict.fromkeys(
+        what for place, what in list_references(server) if place.startswith("argument ") and _is_secret_reference(what)
+    )
+    if not shown:
+        return ()
+    return (f"gets your {_join_names(tuple(shown))} in its command line, which other programs can read.",)
+
+
+def _is_secret_reference(text: str) -> bool:
+    """Return whether a listed reference is one, and usually stands for a secret."""
+    return any(
+        reference.kind == "keyring" or (reference.kind == "variable" and _is_secret(reference.name))
+        for reference in (find_references(text) if text.startswith("${") else ())
     )
 
 
@@ -143,7 +161,6 @@ def _is_home(word: str, homes: Set[str]) -> bool:
 _MAX_VARIABLES = 5
 _MAX_PATHS = 1_000
 _CHANGE_WARNING = "where files can change without a new approval"
-_REFERENCE = re.compile(r"\$\{env:\s{0,20}([^}\s]{1,200})\s{0,20}\}")
 _WORDS = re.compile(r"[\s=,]+")
 
 
@@ -151,13 +168,14 @@ def project_file_risks(server: ServerConfig) -> tuple[str, ...]:
     """Return a continuation of "It …" for each way in which the server depends on files of the project."""
     if server.source != "project" or not server.file:
         return ()
+    server = resolve_target(server)
     project = os.path.realpath(os.path.dirname(os.path.abspath(server.file)))
     if not server.is_stdio:
         if server.ca_file and _is_inside(server.ca_file, project):
             return (f"trusts certificates in the project's folder ({_display_path(server.ca_file)}).",)
         return ()
     folder = server.cwd or os.getcwd()
-    values = {name: _expand_environment(text) for name, text in server.env.items()}
+    values = {name: resolve_text(text) for name, text in server.env.items()}
     risks: list[str] = []
     program = _find_program(server.command, folder, values.get("PATH"))
     if program and _is_inside(program, project):
@@ -173,11 +191,6 @@ def project_file_risks(server: ServerConfig) -> tuple[str, ...]:
     if names:
         risks.append(f"sets {_join_variables(names)} to places in the project's folder, {_CHANGE_WARNING}.")
     return tuple(risks)
-
-
-def _expand_environment(text: str) -> str:
-    """Expand references to environment variables; those to the keyring are not paths."""
-    return _REFERENCE.sub(lambda match: os.environ.get(match[1], ""), text)
 
 
 def _find_program(command: str, folder: str, path: str | None) -> str:

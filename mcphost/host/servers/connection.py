@@ -17,6 +17,7 @@ import anyio
 from mcphost.client.session import Account, ServerFacts, Session, SessionOpener
 from mcphost.config.approval_digest import server_digest
 from mcphost.config.loader import add_file_name
+from mcphost.config.references import resolve_target
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import (
     STDERR_TAIL_LINES,
@@ -121,7 +122,7 @@ class ServerConnection:
     @property
     def folder(self) -> str | None:
         """The working directory of a local server, None for a remote one."""
-        return (self.config.cwd or os.getcwd()) if self.config.is_stdio else None
+        return (resolve_target(self.config).cwd or os.getcwd()) if self.config.is_stdio else None
 
     @property
     def is_ready(self) -> bool:

@@ -7,6 +7,7 @@ from shlex import quote
 import anyio
 
 from mcphost.client.session import Account, ServerFacts
+from mcphost.config.references import resolve_target
 from mcphost.config.restrictions import is_installer
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import ConsentDenied, McpHostError, SignInRequired, StartupError, UsageError
@@ -80,10 +81,11 @@ class ServerStatus:
         """Note that the server has not answered, unless an installer may still be downloading."""
         if self.state != "connecting" or self.detail:
             return
-        if is_installer(self._config.argv):
+        server = resolve_target(self._config)
+        if is_installer(server.argv):
             self.set_state(
                 "connecting",
-                f"{self._config.command} may still be downloading the program.",
+                f"{server.command} may still be downloading the program.",
                 "Wait or restart the server.",
             )
         else:

@@ -75,6 +75,7 @@ class TrustServerDialog(Dialog[TrustVerdict]):
         out.append(Content(""))
         out.append(KeyValueList(pairs))
         for heading, values in (
+            ("What its references stand for now:", asked.expansion),
             ("It gets these environment variables:", asked.environment),
             ("It gets these headers:", asked.headers),
             ("Its sign-in settings:", asked.sign_in),

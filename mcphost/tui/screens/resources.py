@@ -10,6 +10,7 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, Static
 
+from mcphost.config.references import resolve_target
 from mcphost.errors import McpHostError, UsageError
 from mcphost.host.results.presentation import render_contents
 from mcphost.host.views import allowed_icons
@@ -143,7 +144,7 @@ class ResourcesScreen(ListScreen):
         self.show_icon(item.icons)
         if not isinstance(item, Resource):
             known = [("server", server), ("template", item.uri_template), ("about", item.description or "")]
-            known += describe_annotations(item, self.host.servers.view(server).config.url)
+            known += describe_annotations(item, resolve_target(self.host.servers.view(server).config).url)
             self.show_about(clean_pairs([*known, ("", "enter fills in the URI")]))
             self.query_one(LongText).show("")
             return
@@ -157,7 +158,7 @@ class ResourcesScreen(ListScreen):
                     ("size", f"{item.size:,.0f} bytes, about {item.size / 4:,.0f} tokens of text" if item.size else ""),
                     ("about", item.description or ""),
                     ("watched", "yes: changes are reported" if self._is_watched(server, item) else ""),
-                    *describe_annotations(item, self.host.servers.view(server).config.url),
+                    *describe_annotations(item, resolve_target(self.host.servers.view(server).config).url),
                 ]
             )
         )

@@ -14,7 +14,7 @@ from mcphost.config.references import (
     has_nested_reference,
     is_host_variable,
     resolve_target,
-    target_references,
+    target_values,
     uses_workspace,
 )
 from mcphost.config.schema import ServerConfig
@@ -193,7 +193,8 @@ def test_the_current_values_are_listed_and_a_missing_one_is_none(monkeypatch: py
     monkeypatch.delenv("GONE", raising=False)
     server = replace(STDIO, command="${BIN}/a", args=("~/x", "${GONE}", "${GONE:-y}", "${1}"))
     home = os.path.expanduser("~")
-    assert target_references(server) == {"${BIN}": "/opt", "~": home, "${GONE}": None, "${GONE:-y}": "y"}
+    listed = [(value.text, value.value) for value in target_values(server)]
+    assert listed == [("${BIN}", "/opt"), ("~", home), ("${GONE}", None), ("${GONE:-y}", "y")]
     assert resolve_target(server) == server
     monkeypatch.setenv("GONE", "z")
     assert resolve_target(server).argv == ("/opt/a", f"{home}/x", "z", "z", "${1}")

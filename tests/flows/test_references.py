@@ -1,0 +1,86 @@
+"""References in a server's entry, filled in when the real program starts a server or reaches an address."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.flows.program import Program
+
+REPORTS = """
+import json, os, runpy, sys
+json.dump({"args": sys.argv[1:], "cwd": os.getcwd(), "env": dict(os.environ)}, open(REPORT, "w"))
+runpy.run_module('mcphost.demo.server', run_name='__main__')
+"""
+
+
+@pytest.fixture
+def report(program: Program) -> Path:
+    """A file in which the server `reports.py` writes what it was started with."""
+    path = program.home / "report.json"
+    (program.home / "reports.py").write_text(REPORTS.replace("REPORT", repr(str(path))))
+    return path
+
+
+def reporting_server(program: Program, *arguments: str, **more: Any) -> dict[str, Any]:
+    return {"command": sys.executable, "args": [str(program.home / "reports.py"), *arguments], **more}
+
+
+def call(program: Program, *options: str, code: int = 0, **env: str) -> str:
+    arguments = (*options, "call", "its", "add", "a=1", "b=2")
+    return program.error(*arguments, code=code, **env) if code else program.text(*arguments, **env)
+
+
+def test_command_arguments_folder_and_variables_are_filled_in(program: Program, report: Path) -> None:
+    (program.home / "sub").mkdir()
+    entry = reporting_server(
+        program, "${HERE:-a}", "~/b", "${env:REGION:-eu}", "${userHome}", "$HOME ${1}",
+        cwd="${userHome}/${SUB}", env={"A": "${REGION}/${HERE:-x}", "B": "${env:REGION}"},
+    )  # fmt: skip
+    file = program.servers(its={**entry, "command": "${PYTHON}"})
+    assert call(program, "--mcp-config", file, PYTHON=sys.executable, SUB="sub", REGION="${HOME}") == "1 + 2 = 3\n"
+    told = json.loads(report.read_text())
+    home = str(program.home)
+    assert told["args"] == ["a", f"{home}/b", "${HOME}", home, "$HOME ${1}"]
+    assert told["cwd"] == f"{home}/sub"
+    assert (told["env"]["A"], told["env"]["B"]) == ("${HOME}/x", "${HOME}")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("command", "${GONE_1}"), ("args", ["${GONE_1}"]), ("cwd", "${GONE_1}"), ("env", {"A": "${GONE_1}"})],
+)
+def test_an_unset_variable_names_server_field_and_variable(program: Program, key: str, value: Any) -> None:
+    file = program.servers(its={**reporting_server(program), key: value})
+    error_text = call(program, "--mcp-config", file, code=3)
+    where = {"args": "args[0]", "env": "env.A"}.get(key, key)
+    assert f'"{where}" needs the environment variable GONE_1, which is not set' in error_text
+    assert "'its' was not started" in error_text
+    assert "Set GONE_1" in error_text
+
+
+def test_an_address_is_filled_in_and_checked_afterwards(program: Program) -> None:
+    file = program.servers(its={"url": "${BASE}/mcp"})
+    error_text = call(program, "--mcp-config", file, code=3, BASE="file:///etc")
+    assert '"url" is not an http or https address' in error_text
+    error_text = call(program, "--mcp-config", file, code=4, BASE="http://127.0.0.1:9")
+    assert "127.0.0.1:9" in error_text
+
+
+def test_a_changed_variable_asks_again_about_a_projects_server(program: Program, report: Path) -> None:
+    entry = reporting_server(program, "${TARGET}")
+    (program.work / ".mcp.json").write_text(json.dumps({"mcpServers": {"its": entry}}))
+    output = program.text("servers", "trust", ".mcp.json", "--yes", TARGET="one")
+    assert "value of ${TARGET}: one" in output
+    program.text("servers", "trust", "its", "--yes", TARGET="one")
+    assert call(program, TARGET="one") == "1 + 2 = 3\n"
+    report.unlink()
+    assert "not approved" in call(program, code=5, TARGET="two")
+    assert not report.exists()
+    output = program.text("servers", "trust", "its", "--yes", TARGET="two")
+    assert "- value of ${TARGET}: one" in output
+    assert "+ value of ${TARGET}: two" in output
+    call(program, TARGET="two")
+    assert json.loads(report.read_text())["args"] == ["two"]
