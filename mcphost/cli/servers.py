@@ -144,7 +144,7 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
     from mcphost.cli.command_runner import require_server
     from mcphost.cli.output import print_json, print_text
     from mcphost.cli.terminal_frontend import Confirmation
-    from mcphost.config.approval_digest import describe_server, diff_lines, server_digest, with_ca_digest
+    from mcphost.config.approval_digest import describe_server, diff_lines, server_digest, with_file_digests
     from mcphost.config.loader import PROJECT_FILE, read_project_file
     from mcphost.host.servers.approval import approve, is_approved_by_flag, server_warnings
 
@@ -156,7 +156,7 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
             return await _trust_project(project, grants, audit, Confirmation(yes=yes, as_json=as_json), as_json=as_json)
         require_server(config, name)
         configured = next(server for server in config.servers if server.name == name)
-        server = with_ca_digest(configured)
+        server = with_file_digests(configured)
         lines = describe_server(server)
         if is_approved_by_flag(server):
             raise UsageError(f"{name!r} comes from --mcp-config, which approves it for that run.", "Nothing to do.")

@@ -202,12 +202,15 @@ def load_modules(server: ServerConfig) -> None:
 
 def needs_expansion(server: ServerConfig) -> bool:
     """Return whether the entry may hold references, or secrets that must be redacted."""
-    return bool(server.env or server.headers or not server.is_stdio or has_target_references(server))
+    if server.env or server.env_file or server.headers or not server.is_stdio:
+        return True
+    return has_target_references(server)
 
 
 def expand_references(server: ServerConfig) -> ServerConfig:
     """Return the server with its references expanded, after importing what connecting needs; meant for a thread."""
     load_modules(server)
+    from mcphost.config.env_file import read_env_file
     from mcphost.config.secrets import expand_oauth, expand_server
 
     def look_up(name: str) -> str | None:
@@ -218,7 +221,7 @@ def expand_references(server: ServerConfig) -> ServerConfig:
 
     try:
         target = expand_target(server, os.environ)
-        env, headers = expand_server(server, os.environ, look_up)
+        env, headers = expand_server(server, os.environ, look_up, read_env_file(server, os.environ))
         oauth = expand_oauth(server, os.environ, look_up)
     except ConfigError as error:
         raise ConfigError(f"The server {server.name!r} was not started. {error.message}", error.hint) from error

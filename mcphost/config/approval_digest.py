@@ -8,6 +8,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mcphost.config.env_file import UNREADABLE, describe_env_file, with_env_file
 from mcphost.config.json_files import read_bytes
 from mcphost.config.mcp_json import list_configured
 from mcphost.config.references import ReferenceValue, target_values
@@ -30,12 +31,13 @@ def ca_file_digest(path: str) -> str:
     return hashlib.sha256(_read_ca_file(path)).hexdigest()
 
 
-def with_ca_digest(server: ServerConfig) -> ServerConfig:
-    """Record the current digest of a project server's certificate file; return other servers unchanged.
+def with_file_digests(server: ServerConfig) -> ServerConfig:
+    """Record the current digests of the environment file, and of the certificate file of a project's server.
 
-    An approval of the returned server covers this content, and connecting fails if the file has changed since.
-    Raises ConfigError if the file is missing, unreadable or too large.
+    An approval of the returned server covers these contents, and connecting fails if a file has changed since.
+    Raises ConfigError if a file is missing, unreadable or too large.
     """
+    server = with_env_file(server)
     if server.source != "project" or not server.ca_file or server.ca_digest:
         return server
     return replace(server, ca_digest=ca_file_digest(server.ca_file))
@@ -62,7 +64,6 @@ def _read_ca_file(path: str) -> bytes:
 
 
 _DIGEST_VERSION = 2  # changes with the covered facts, so that no approval covers more than what was shown
-_UNREADABLE = "cannot be read"
 MAX_COMPARED_LINES = 500
 """Lines; the time of a comparison grows with the square of their number."""
 
@@ -71,18 +72,20 @@ def server_digest(server: ServerConfig) -> str:
     """Return the SHA-256 (hex) of every setting that decides which program is started or which address is reached.
 
     It covers the command, its arguments and working directory, the URL, the trusted certificates, every environment
-    variable and header with its value, and the sign-in settings. References (`${env:NAME}`) are not expanded, but for
-    a project's entry, the values of those in the command, arguments, directory and URL are covered too. A secret
-    in a project's entry is covered by its fingerprint; of one in another entry, only the masked text is, so that a
-    renewed token needs no new approval. For a project's entry, the restrictions (reviews, disabled tools, never-rules)
-    and the content of the certificate file are covered too. The server's name is not covered, because it grants
-    nothing.
+    variable and header with its value, the environment file with its content, and the sign-in settings. References
+    (`${env:NAME}`) are not expanded, but for a project's entry, the values of those in the command, arguments,
+    directory and URL are covered too. A secret in a project's entry is covered by its fingerprint; of one in
+    another entry, only the masked text is, so that a renewed token needs no new approval. For a project's entry,
+    the restrictions (reviews, disabled tools, never-rules) and the content of the certificate file are covered too.
+    The server's name is not covered, because it grants nothing.
     """
     facts: dict[str, object] = {"form": _DIGEST_VERSION}
     sharing = _hidden_count(server)
     if server.is_stdio:
         facts |= {"command": server.command, "args": list(server.args), "cwd": server.cwd or os.getcwd()}
         facts["env"] = {name: _bound_value(server, name, text, sharing) for name, text in server.env.items()}
+        if server.env_file:
+            facts["env_file"] = [server.env_file, *describe_env_file(server)]
         if server.startup_folder:
             facts["started_in"] = server.startup_folder
     else:
@@ -113,6 +116,7 @@ def describe_server(server: ServerConfig) -> tuple[str, ...]:
         lines += (
             [f"started in: {_quote(server.startup_folder)}"] if server.startup_folder not in ("", server.cwd) else []
         )
+        lines += [f"environment file: {_quote(describe_env_path(server))}"] if server.env_file else []
         lines += [f"environment {_quote(name)}: {_quote(text)}" for name, text in masked_environment(server).items()]
     else:
         lines.append(f"address: {_quote(server.url)}")
@@ -177,21 +181,31 @@ def describe_ca_file(server: ServerConfig) -> str:
     if server.source != "project" or not server.ca_file:
         return server.ca_file
     content = _ca_content_digest(server)
-    return f"{server.ca_file} (content {content if content == _UNREADABLE else content[:8]})"
+    return f"{server.ca_file} (content {content if content == UNREADABLE else content[:8]})"
 
 
 def _ca_content_digest(server: ServerConfig) -> str:
-    """Return the SHA-256 (hex) of the certificate file, or the constant `_UNREADABLE` if it cannot be read."""
+    """Return the SHA-256 (hex) of the certificate file, or the constant `UNREADABLE` if it cannot be read."""
     try:
         return server.ca_digest or ca_file_digest(server.ca_file)
     except ConfigError:
-        return _UNREADABLE
+        return UNREADABLE
 
 
 def masked_environment(server: ServerConfig) -> dict[str, str]:
-    """Return the environment variables by name, with probable secrets masked."""
+    """Return the environment variables by name, with probable secrets masked, and without values of the file."""
     sharing = _hidden_count(server)
-    return {name: _display_value(server, name, text, sharing) for name, text in sorted(server.env.items())}
+    shown = {name: _display_value(server, name, text, sharing) for name, text in server.env.items()}
+    names = describe_env_file(server)[2] if server.env_file else ()
+    return dict(sorted({**dict.fromkeys(names, "[in the environment file]"), **shown}.items()))
+
+
+def describe_env_path(server: ServerConfig) -> str:
+    """Return the path of the environment file, followed by the abbreviated digest of its content; "" for none."""
+    if not server.env_file:
+        return ""
+    path, content, _ = describe_env_file(server)
+    return f"{path} (content {content if content == UNREADABLE else content[:8]})"
 
 
 def masked_headers(server: ServerConfig) -> dict[str, str]:

@@ -239,7 +239,8 @@ class _ServerEntry:
             if not find_references(url):  # else it is checked when it was expanded
                 check_address(url, self.location)
         cwd = self._get_text("cwd")
-        for key, text in (("command", command), ("url", url), ("cwd", cwd)):
+        env_file = self._parse_env_file(url)
+        for key, text in (("command", command), ("url", url), ("cwd", cwd), ("envFile", env_file)):
             self._check_target(key, text)
         oauth = self._parse_oauth(own)
         for key in (key for key, field in FIELD_BY_KEY.items() if field in SECRET_FIELDS):
@@ -253,9 +254,12 @@ class _ServerEntry:
             command=expand_home(command),
             args=args,
             env=env,
+            env_file=env_file,
             cwd=self._resolve_cwd(cwd) if command else expand_home(cwd),
             cwd_has_references=bool(command) and _is_open(cwd),
-            startup_folder=os.getcwd() if command and uses_workspace((command, *args, cwd, *env.values())) else "",
+            startup_folder=os.getcwd()
+            if command and uses_workspace((command, *args, cwd, env_file, *env.values()))
+            else "",
             url=url,
             transport=self._parse_transport(url),
             headers=self._parse_headers(),
@@ -375,6 +379,15 @@ class _ServerEntry:
                 "Remove one of them.",
             )
         return revision
+
+    def _parse_env_file(self, url: str) -> str:
+        path = self._get_text("envFile")
+        if "\0" in path:
+            raise ConfigError(f'{self.location}: "envFile" has a NUL character in it.', "Remove it.")
+        if path and url:
+            self.on_problem(f'{self.location}: "envFile" is for servers with a "command"; it is not used.')
+            return ""
+        return path
 
     def _parse_ca_file(self, url: str) -> str:
         path: str = self._get_own("caFile", str, "")

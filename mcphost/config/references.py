@@ -30,7 +30,7 @@ _NESTED = re.compile(r"\$\{(?:env:)?[A-Za-z_][A-Za-z0-9_]{0,199}+:-[^}$]{0,1000}
 _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]{0,199})(?::-(.*))?", re.DOTALL)
 _HOST_VARIABLE = re.compile(r"[A-Za-z]{1,40}:[A-Za-z]")
 _MAX_NAME_LENGTH = 200
-_SECRET_ENDINGS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASS", "AUTH", "CREDENTIALS")
+SECRET_ENDINGS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASS", "AUTH", "CREDENTIALS")
 _PLACES: dict[str, Callable[[], str]] = {
     "workspaceFolder": os.getcwd,
     "workspaceFolderBasename": lambda: os.path.basename(os.getcwd()),
@@ -176,7 +176,7 @@ class ReferenceExpander:
                 f"Set {shown} and start again, or write a default: "
                 f"{sanitize(reference.short_text[:-1], keep_newlines=False)}:-VALUE}}.",
             )
-        if reference.name.upper().endswith(_SECRET_ENDINGS):
+        if reference.name.upper().endswith(SECRET_ENDINGS):
             register_secret(value)
         return value
 

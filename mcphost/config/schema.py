@@ -134,6 +134,15 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     command: str = ""
     args: tuple[str, ...] = ()
     env: dict[str, str] = {}  # noqa: RUF012 - msgspec copies mutable defaults
+    env_file: str = ""
+    """Path of a file with more variables, as written; `env` comes before it. See config.env_file."""
+
+    env_file_digest: str = ""
+    """Slow digest of the approved content of `env_file`."""
+
+    env_file_names: tuple[str, ...] = ()
+    """Names of the variables in that content."""
+
     cwd: str = ""
     cwd_has_references: bool = False
     """Whether `cwd` is as written, with references; else it is an absolute path, or empty."""

@@ -11,7 +11,14 @@ from typing import Any, cast
 
 from mcphost.config.json_files import parse_json, strip_comments
 from mcphost.config.mcp_json import FIELD_BY_KEY, SECRET_FIELDS
-from mcphost.config.references import Lookup, ReferenceExpander, entry_location, find_references, target_texts
+from mcphost.config.references import (
+    SECRET_ENDINGS,
+    Lookup,
+    ReferenceExpander,
+    entry_location,
+    find_references,
+    target_texts,
+)
 from mcphost.config.risky_variables import classify_variable
 from mcphost.config.schema import OAuthConfig, ServerConfig
 from mcphost.errors import ConfigError
@@ -241,18 +248,21 @@ def _is_random(text: str, min_length: int) -> bool:
 
 
 def expand_server(
-    server: ServerConfig, environ: Mapping[str, str], keyring: Lookup
+    server: ServerConfig, environ: Mapping[str, str], keyring: Lookup, from_file: Mapping[str, str] | None = None
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return a server's environment and its headers with references expanded; secrets are registered for redaction.
 
+    *from_file* has the variables of its environment file, which those of the entry replace.
     Raises ConfigError if a variable or keyring entry is missing, or if a header's value has a line break.
     """
     at = entry_location(server)
     expander = ReferenceExpander(environ, keyring)
-    env = {name: expander.expand(text, f'{at}: "env.{name}"') for name, text in server.env.items()}
+    env = dict(from_file or {})
+    env |= {name: expander.expand(text, f'{at}: "env.{name}"') for name, text in server.env.items()}
     headers = {name: expander.expand(text, f'{at}: "headers.{name}"') for name, text in server.headers.items()}
     for name, text in (*env.items(), *headers.items()):
-        if is_probable_secret(name, text) or (name in headers and find_references(server.headers[name])):
+        is_in_file = from_file is not None and name in from_file and name.upper().endswith(SECRET_ENDINGS)
+        if is_in_file or is_probable_secret(name, text) or (name in headers and find_references(server.headers[name])):
             register_secret(text)
     for name, text in headers.items():
         if any(char in text for char in "\r\n\0"):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.flows.program import Program
+from tests.flows.program import CANARY, Program
 
 REPORTS = """
 import json, os, runpy, sys
@@ -84,3 +84,34 @@ def test_a_changed_variable_asks_again_about_a_projects_server(program: Program,
     assert "+ value of ${TARGET}: two" in output
     call(program, TARGET="two")
     assert json.loads(report.read_text())["args"] == ["two"]
+
+
+def test_an_environment_file_is_read_and_a_changed_one_asks_again(program: Program, report: Path) -> None:
+    env_file = program.work / ".env"
+    env_file.write_text(f"export MODE='from file'\nAPI_TOKEN={CANARY}\n")
+    entry = reporting_server(program, envFile="${workspaceFolder}/.env", env={"MODE": "entry"})
+    (program.work / ".mcp.json").write_text(json.dumps({"mcpServers": {"its": entry}}))
+    program.text("servers", "trust", ".mcp.json", "--yes")
+    output = program.text("servers", "trust", "its", "--yes")
+    assert "environment API_TOKEN: [in the environment file]" in output
+    assert call(program) == "1 + 2 = 3\n"
+    told = json.loads(report.read_text())["env"]
+    assert (told["MODE"], told["API_TOKEN"]) == ("entry", CANARY)
+    report.unlink()
+    env_file.write_text("LD_PRELOAD=/evil.so\n")
+    assert "not approved" in call(program, code=5)
+    assert not report.exists()
+    output += program.text("servers", "trust", "its", "--yes")
+    assert "- environment API_TOKEN: [in the environment file]" in output
+    assert "+ environment LD_PRELOAD: [in the environment file]" in output
+    env_file.unlink()
+    assert f"{env_file} does not exist" in call(program, code=3)
+    stored = [path for kind in ("data", "state") for path in (program.home / kind).rglob("*") if path.is_file()]
+    assert not [path for path in stored if CANARY.encode() in path.read_bytes()]
+    assert CANARY not in output
+
+
+def test_a_server_whose_environment_file_is_missing_is_not_added(program: Program) -> None:
+    entry = json.dumps({"command": "x", "envFile": "none.env"})
+    assert "none.env does not exist" in program.error("servers", "add", "its", "--json", entry, "--yes", code=3)
+    assert not (program.home / "config" / "mcp.json").exists()

@@ -234,11 +234,12 @@ TrustVerdict = TrustOnce | TrustAlways | DoNotTrust
 class TrustServer(Question[TrustVerdict], frozen=True, kw_only=True):
     """The question of whether to start a server or connect to it; the frontend shows everything untruncated.
 
-    `file` is the configuration file. `env_names` and `header_names` are the names, `environment` and `headers` the
-    values of variables and HTTP headers; `sign_in` has the settings for OAuth. Likely secrets are "[hidden]", with a
-    fingerprint if a changed value needs a new approval. `filled_in` names the local values that the server receives,
-    such as "header Authorization: ${keyring:work}". `expansion` is what the references in the command, the folder and
-    the address stand for now, by their text.
+    `file` is the configuration file, `env_file` a file with more variables, and its digest. `env_names` and
+    `header_names` are the names, `environment` and `headers` the values of variables and HTTP headers; `sign_in`
+    has the settings for OAuth. Likely secrets are "[hidden]", with a fingerprint if a changed value needs a new
+    approval. `filled_in` names the local values that the server receives, such as "header Authorization:
+    ${keyring:work}". `expansion` is what the references in the command, the folder and the address stand for now,
+    by their text.
 
     `changed` has the lines of the difference from an earlier approval: "- " removed, "+ " added, " " unchanged.
     `trusts_claims`: the user's configuration approves tools automatically if the server claims that they are read-only.
@@ -249,6 +250,7 @@ class TrustServer(Question[TrustVerdict], frozen=True, kw_only=True):
     KIND: ClassVar[str] = "trust_server"
     command: tuple[str, ...] = ()
     cwd: str = ""
+    env_file: str = ""
     url: str = ""
     ca_file: str = ""
     env_names: tuple[str, ...] = ()

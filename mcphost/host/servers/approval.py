@@ -7,6 +7,7 @@ from pathlib import Path
 
 from mcphost.config.approval_digest import (
     describe_ca_file,
+    describe_env_path,
     describe_references,
     describe_restrictions,
     describe_server,
@@ -16,8 +17,9 @@ from mcphost.config.approval_digest import (
     masked_headers,
     masked_sign_in,
     server_digest,
-    with_ca_digest,
+    with_file_digests,
 )
+from mcphost.config.env_file import describe_env_file
 from mcphost.config.references import resolve_target
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import ConfigError
@@ -36,6 +38,7 @@ def make_question(server: ServerConfig, earlier: TrustedServer | None) -> TrustS
         why=f"it is configured in {server.file or 'your configuration'} and was not approved yet",
         command=server.argv if server.is_stdio else (),
         cwd=server.cwd,
+        env_file=describe_env_path(server),
         url=server.url,
         ca_file=describe_ca_file(server),
         env_names=tuple(environment),
@@ -66,7 +69,8 @@ def server_warnings(server: ServerConfig) -> tuple[str, ...]:
 
     target = resolve_target(server)
     if server.is_stdio:
-        risks = (*command_risks(target.argv), *argument_risks(server), *environment_risks(server.env))
+        names = {*server.env, *(describe_env_file(server)[2] if server.env_file else ())}
+        risks = (*command_risks(target.argv), *argument_risks(server), *environment_risks(names))
     else:
         risks = address_risks(target.url)
     name_risks = [danger] if (danger := describe_name_risk(server.name)) else []
@@ -93,7 +97,7 @@ class ServerApprovals:
         digest, bound_server = "", server
         verdict: TrustVerdict = DoNotTrust()
         while digest != server_digest(server):  # a covered file may have changed while the question was open
-            bound_server = with_ca_digest(server)
+            bound_server = with_file_digests(server)
             digest = server_digest(bound_server)
             verdict = await self._frontend.ask(
                 make_question(bound_server, await self._grants.find_trusted(server.name))
@@ -111,7 +115,7 @@ class ServerApprovals:
         Raises StoreError or ConfigError.
         """
         while await self.ask_approval(server):
-            bound_server = with_ca_digest(server)
+            bound_server = with_file_digests(server)
             if await self.is_approved(bound_server):
                 return bound_server
         return None
@@ -122,7 +126,7 @@ class ServerApprovals:
         Raises StoreError.
         """
         try:
-            bound_server = with_ca_digest(server)
+            bound_server = with_file_digests(server)
         except ConfigError:
             return server
         return bound_server if await self.is_approved(bound_server) else server
@@ -189,7 +193,7 @@ async def approve(grants: GrantStore, audit: AuditLog, server: ServerConfig) -> 
 
     Raises StoreError, ConsentDenied or ConfigError.
     """
-    server = with_ca_digest(server)
+    server = with_file_digests(server)
     covers = describe_server(server)
     subject = AuditSubject(kind="trust", server=server.name, definition=server_digest(server))
     await audit.record_event(subject, "kept", decision="always", who="person", detail={"covers": covers})

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Sequence, Set
 from ipaddress import ip_address
 from itertools import islice
 
+from mcphost.config.env_file import read_env_file
 from mcphost.config.references import find_references, resolve_target, resolve_text
 from mcphost.config.risky_variables import Risk, classify_variable, group_by_risk
 from mcphost.config.schema import ServerConfig
 from mcphost.config.secrets import list_references
+from mcphost.errors import ConfigError
 from mcphost.redact import is_secret_name
 from mcphost.sanitize import sanitize
 from mcphost.unicode_forms import split_url
@@ -175,7 +177,7 @@ def project_file_risks(server: ServerConfig) -> tuple[str, ...]:
             return (f"trusts certificates in the project's folder ({_display_path(server.ca_file)}).",)
         return ()
     folder = server.cwd or os.getcwd()
-    values = {name: resolve_text(text) for name, text in server.env.items()}
+    values = {**_read_env_file(server), **{name: resolve_text(text) for name, text in server.env.items()}}
     risks: list[str] = []
     program = _find_program(server.command, folder, values.get("PATH"))
     if program and _is_inside(program, project):
@@ -191,6 +193,13 @@ def project_file_risks(server: ServerConfig) -> tuple[str, ...]:
     if names:
         risks.append(f"sets {_join_variables(names)} to places in the project's folder, {_CHANGE_WARNING}.")
     return tuple(risks)
+
+
+def _read_env_file(server: ServerConfig) -> dict[str, str]:
+    try:
+        return read_env_file(server, os.environ)
+    except ConfigError:
+        return {}
 
 
 def _find_program(command: str, folder: str, path: str | None) -> str:

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import anyio
 import anyio.to_thread
 
-from mcphost.config.approval_digest import server_digest
+from mcphost.config.approval_digest import server_digest, with_file_digests
 from mcphost.config.loader import load_config, read_project_file
 from mcphost.config.schema import ServerConfig
 from mcphost.config.secrets import PlaintextSecret, find_plaintext_secrets, keyring_entry_name
@@ -176,6 +176,8 @@ class ServerEditor:
         self, edit: ServerEdit, what: str, stored: tuple[str, ...] = (), *, is_approved: bool = False
     ) -> SavedServer:
         """Record the change, then write it; approve the server as it is loaded afterwards with *is_approved*."""
+        if edit.server is not None and is_approved:
+            await anyio.to_thread.run_sync(with_file_digests, edit.server)  # before anything is written
         digest = server_digest(edit.server) if edit.server is not None else ""
         subject = AuditSubject(kind="file", server=edit.name, name=str(edit.file.path), definition=digest)
         await self._audit.record_event(subject, what, decision="always", who="person")

@@ -65,6 +65,8 @@ class TrustServerDialog(Dialog[TrustVerdict]):
             pairs.append(("command", ("\n" if sum(map(len, words)) > _MAX_COMMAND_LINE else " ").join(words)))
             if asked.cwd:
                 pairs.append(("folder", clean(asked.cwd)))
+            if asked.env_file:
+                pairs.append(("env file", clean(asked.env_file)))
         if asked.url:
             out.append(Content("It sends what you and the model give it to this address:"))
             pairs.append(("address", clean(asked.url)))

@@ -13,7 +13,7 @@ from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient
 from mcphost.auth.url_policy import UrlPolicy
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.client.session import PrepareFn, RequestHandler, Session, SessionObserver, prepare_nothing
-from mcphost.config.approval_digest import server_digest, with_ca_digest
+from mcphost.config.approval_digest import server_digest, with_file_digests
 from mcphost.config.schema import HostConfig, ServerConfig
 from mcphost.errors import ServerError, StartupError
 from mcphost.host.bootstrap import build_host
@@ -143,7 +143,7 @@ async def test_only_the_certificates_that_were_approved_are_believed(authority: 
     right = await file.read_bytes()
     await file.write_bytes("# Főtanúsítvány\n".encode() + right + b"# " + b"x" * 300_000)
     async with serve(SERVER, authority.context()) as server:
-        config = with_ca_digest(ServerConfig(name="peer", url=server.url, ca_file=authority.file, source="project"))
+        config = with_file_digests(ServerConfig(name="peer", url=server.url, ca_file=authority.file, source="project"))
         async with ClientSessionOpener(expand=str).open(config, FakeRequestHandler(), RecordingObserver()) as session:
             assert single_text(await session.request(CallTool("x"))) == "over TLS"
         requests = OAuthHttpClient(UrlPolicy(server.url), ca_file=authority.file)

@@ -1,0 +1,142 @@
+"""The file of an entry's `envFile`: where it is, what it holds, and whether that is what was approved."""
+
+import os
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from mcphost.config.json_files import decode_text, read_bytes
+from mcphost.config.references import ReferenceExpander, entry_location, expand_home, resolve_folder
+from mcphost.config.schema import ServerConfig
+from mcphost.config.secrets import fingerprint
+from mcphost.errors import ConfigError
+from mcphost.serialization import replace
+
+MAX_ENV_FILE_BYTES = 64_000
+"""Bytes; a program gets no more variables than a few hundred kilobytes anyway."""
+MAX_ENV_FILE_LINES = 2_000
+MAX_ENV_FILE_VARIABLES = 500
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
+_QUOTES = "\"'`"
+UNREADABLE = "cannot be read"
+
+
+def env_file_path(server: ServerConfig, environ: Mapping[str, str]) -> str:
+    """Return the absolute path of a server's environment file, with links resolved.
+
+    It is relative to the configuration file. Raises ConfigError if a variable in it is not set.
+    """
+    where = f'{entry_location(server)}: "envFile"'
+    return resolve_folder(server.file, ReferenceExpander(environ).expand(expand_home(server.env_file), where))
+
+
+def read_env_file(server: ServerConfig, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a server's environment file; empty if it has none.
+
+    Raises ConfigError if the file is missing, no regular file, too large or not valid, or if it has changed since it
+    was approved. No message quotes its content.
+    """
+    if not server.env_file:
+        return {}
+    text, path = _read_text(server, environ)
+    if server.env_file_digest and server.env_file_digest != _digest(text):
+        raise ConfigError(
+            f'{entry_location(server)}: {path} ("envFile") has changed since it was approved.',
+            "Restart the server to approve its present content.",
+        )
+    return parse_env_file(text, path)
+
+
+def with_env_file(server: ServerConfig) -> ServerConfig:
+    """Record the digest and the variables' names of the present environment file; raises like `read_env_file`."""
+    if not server.env_file or server.env_file_digest:
+        return server
+    text, path = _read_text(server, os.environ)
+    return replace(server, env_file_digest=_digest(text), env_file_names=tuple(sorted(parse_env_file(text, path))))
+
+
+def describe_env_file(server: ServerConfig) -> tuple[str, str, tuple[str, ...]]:
+    """Return the path of the environment file, its digest and the names of its variables.
+
+    A file that cannot be read has the digest "cannot be read" and no names; the path is then as written, if a variable
+    in it is not set.
+    """
+    path = server.env_file
+    try:
+        path = env_file_path(server, os.environ)
+        bound = with_env_file(server)
+    except ConfigError:
+        return path, UNREADABLE, ()
+    return path, bound.env_file_digest, bound.env_file_names
+
+
+def _read_text(server: ServerConfig, environ: Mapping[str, str]) -> tuple[str, str]:
+    path = env_file_path(server, environ)
+    where = f'{entry_location(server)}: "envFile"'
+    try:
+        return decode_text(read_bytes(Path(path), MAX_ENV_FILE_BYTES), path), path
+    except FileNotFoundError as error:
+        raise ConfigError(f"{where}: {path} does not exist.", "Create the file, or correct its path.") from error
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error.message}", error.hint) from error
+
+
+def _digest(text: str) -> str:
+    """Return a slow digest: the text has secrets, and the digest is stored and shown."""
+    return fingerprint("envFile", text)
+
+
+@lru_cache(64)
+def _parse_lines(text: str, path: str) -> tuple[tuple[str, str], ...]:
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    if len(lines) > MAX_ENV_FILE_LINES:
+        raise ConfigError(f"{path} has more than {MAX_ENV_FILE_LINES:,} lines.", "Is it the right file?")
+    variables: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        plain = line.strip()
+        if plain and not plain.startswith("#"):
+            name, value = _parse_line(plain, f"{path}, line {number}")
+            variables[name] = value
+    if len(variables) > MAX_ENV_FILE_VARIABLES:
+        raise ConfigError(f"{path} has more than {MAX_ENV_FILE_VARIABLES} variables.", "Is it the right file?")
+    return tuple(variables.items())
+
+
+def parse_env_file(text: str, path: str) -> dict[str, str]:
+    r"""Parse lines `NAME=value`, as VS Code does: `export`, comments, and quotes; `\n` and `\r` in double quotes.
+
+    The last line of a name counts, and nothing in a value is expanded. Raises ConfigError with the line's number.
+    """
+    return dict(_parse_lines(text, path))
+
+
+def _parse_line(line: str, where: str) -> tuple[str, str]:
+    name, found, rest = line.removeprefix("export ").partition("=")
+    name = name.strip()
+    if not found or not _NAME.fullmatch(name):
+        raise ConfigError(f'{where}: this is not "NAME=value".', "Correct the line, or put a # before it.")
+    if "\0" in rest:
+        raise ConfigError(f"{where}: the value has a NUL character in it.", "Remove it.")
+    value = _strip_comment(rest.strip()).strip()
+    if value[:1] and value[0] in _QUOTES:
+        if len(value) < 2 or value[-1] != value[0]:
+            raise ConfigError(f"{where}: the quote is not closed on this line.", r"Close it; write a line break as \n.")
+        quote, value = value[0], value[1:-1]
+        if quote == '"':
+            value = value.replace("\\n", "\n").replace("\\r", "\r")
+    return name, value
+
+
+def _strip_comment(value: str) -> str:
+    """Remove what follows a `#` outside of quotes."""
+    quote = ""
+    for at, char in enumerate(value):
+        if quote:
+            if char == quote and value[at - 1] != "\\":
+                quote = ""
+        elif char in _QUOTES:
+            quote = char
+        elif char == "#":
+            return value[:at]
+    return value
