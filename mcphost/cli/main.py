@@ -13,7 +13,12 @@ from mcphost.cli.parser import COMMANDS, EDIT_ACTIONS, command_parser, merge_fla
 from mcphost.errors import McpHostError, UsageError
 
 CommandFn = Callable[[str, Namespace], int]
-_MODULES_BY_ACTION = {"import": "import_servers", "export": "import_servers", "search": "search_servers"}
+_MODULES_BY_ACTION = {
+    "import": "import_servers",
+    "export": "import_servers",
+    "search": "search_servers",
+    "install": "install_servers",
+}
 """Modules of actions of `servers` that take no command line; the others are in `edit_servers`."""
 
 

@@ -44,6 +44,7 @@ EDIT_ACTIONS: dict[str, str] = {
     "import": "add servers that other hosts on this machine have",
     "export": "print the servers for others, without secrets",
     "search": "find servers in a registry",
+    "install": "add a server of a registry, after showing what it would start or reach",
 }
 """Actions of `servers` with arguments of their own, and their summaries."""
 

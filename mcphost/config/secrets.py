@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from math import log2
 from typing import Any, cast
@@ -51,11 +51,18 @@ class PlaintextSecret(Struct, frozen=True):
         return ".".join(self.keys)
 
 
-def find_plaintext_secrets(server: ServerConfig) -> tuple[PlaintextSecret, ...]:
-    """Find the probable plaintext secrets in a server's environment, headers and sign-in settings."""
+def find_plaintext_secrets(server: ServerConfig, known: Sequence[tuple[str, str]] = ()) -> tuple[PlaintextSecret, ...]:
+    """Find the probable plaintext secrets in a server's environment, headers and sign-in settings.
+
+    *known* are places, such as `("env", "API_KEY")`, that are secrets whatever their names and values look like.
+    """
     pairs = [(("env", name), value) for name, value in server.env.items()]
     pairs += [(("headers", name), value) for name, value in server.headers.items()]
-    secrets = [_make_secret(keys, value) for keys, value in pairs if is_probable_secret(keys[1], value)]
+    secrets = [
+        _make_secret(keys, value)
+        for keys, value in pairs
+        if is_probable_secret(keys[1], value) or (keys in known and value and "${" not in value)
+    ]
     for key, field in FIELD_BY_KEY.items():
         if field in SECRET_FIELDS and (value := cast("str", getattr(server.oauth, field))) and "${" not in value:
             secrets.append(_make_secret(("mcphost", "oauth", key), value))

@@ -1,7 +1,8 @@
 """Changes of the configured servers on the user's request: secrets to the keyring, approval, audit, undo."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import anyio
 import anyio.to_thread
@@ -57,6 +58,17 @@ class SavedServer(Struct, frozen=True, kw_only=True):
     is_approved: bool = False
 
 
+class _EditRequest(NamedTuple):
+    """An entry to be written; `what` is the word of the audit log, `secret_keys` are places of secrets."""
+
+    file: ServerFile
+    name: str
+    entry: dict[str, Any]
+    what: str
+    replace: bool
+    secret_keys: tuple[tuple[str, str], ...]
+
+
 class ServerEditor:
     """Adds, changes, disables and removes servers in the files that they are configured in."""
 
@@ -82,20 +94,29 @@ class ServerEditor:
         *,
         replace: bool = False,
         is_approved: bool = True,
+        secret_keys: Sequence[tuple[str, str]] = (),
     ) -> SavedServer:
         """Add a server. Plaintext secrets are stored in the keyring and replaced by references in the entry.
 
+        *secret_keys* are places that are known to be secrets, such as `("env", "API_KEY")`.
         With *is_approved*, the user has seen what the entry starts or reaches, and it is approved as it is written.
         Raises ConfigError, UsageError, StoreError or ConsentDenied; then nothing is written and no secret is stored.
         """
         file = scope_file(scope, self.config_dir, self.folder)
-        return await self._set(file, name, entry, "added", replace=replace, is_approved=is_approved)
+        plan = _EditRequest(file, name, entry, "added", replace, tuple(secret_keys))
+        return await self._set(plan, is_approved=is_approved)
 
-    async def change(self, server: ServerConfig, entry: dict[str, Any], *, is_approved: bool = True) -> SavedServer:
+    async def change(
+        self,
+        server: ServerConfig,
+        entry: dict[str, Any],
+        *,
+        is_approved: bool = True,
+        secret_keys: Sequence[tuple[str, str]] = (),
+    ) -> SavedServer:
         """Replace the entry of a configured server; see `add`."""
-        return await self._set(
-            self._file_of(server), server.name, entry, "changed", replace=True, is_approved=is_approved
-        )
+        plan = _EditRequest(self._file_of(server), server.name, entry, "changed", True, tuple(secret_keys))
+        return await self._set(plan, is_approved=is_approved)
 
     async def set_disabled(self, server: ServerConfig, *, disabled: bool) -> SavedServer:
         """Disable or enable a configured server. Raises ConfigError, UsageError, StoreError or ConsentDenied."""
@@ -129,11 +150,10 @@ class ServerEditor:
     def _file_of(self, server: ServerConfig) -> ServerFile:
         return file_of(server, self.config_dir, self.folder)
 
-    async def _set(
-        self, file: ServerFile, name: str, entry: dict[str, Any], what: str, *, replace: bool, is_approved: bool
-    ) -> SavedServer:
+    async def _set(self, request: "_EditRequest", *, is_approved: bool) -> SavedServer:
+        file, name, entry, what, replace, known = request
         edit = await anyio.to_thread.run_sync(lambda: plan_set(file, name, entry, replace=replace))
-        plaintext = find_plaintext_secrets(edit.server) if edit.server is not None else ()
+        plaintext = find_plaintext_secrets(edit.server, known) if edit.server is not None else ()
         if plaintext and file.source == "project":
             raise ConfigError(
                 f"{plaintext[0].location} is a secret, which does not belong into {file.path}. Nothing was written.",

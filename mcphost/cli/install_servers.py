@@ -1,0 +1,347 @@
+"""Command `servers install`: shows the plan for a server of a registry, asks, writes it, and tries it."""
+
+import argparse
+import os
+import shutil
+import sys
+from shlex import join, quote
+from typing import TYPE_CHECKING, Any
+
+from mcphost.errors import McpHostError, RegistryError, SignInRequired, UsageError
+
+if TYPE_CHECKING:
+    from mcphost.cli.parser import CommandParser, Options
+    from mcphost.cli.terminal_frontend import Confirmation
+    from mcphost.config.schema import HostConfig, ServerConfig
+    from mcphost.config.server_files import Scope
+    from mcphost.host.servers.server_editor import SavedServer
+    from mcphost.registry.entries import RegistryEntry
+    from mcphost.registry.plan import InstallOption, PlannedEntry
+    from mcphost.registry.plan_inputs import PlanInput
+
+REGISTRY_KEY = "registry"
+"""Key under `mcphost` in an entry that says which server of which registry it is."""
+
+
+def add_arguments(action: str, parser: "CommandParser") -> None:
+    """Add the arguments of `servers install`."""
+    from mcphost.cli.search_servers import add_registry_flags
+    from mcphost.registry.plan import KINDS
+
+    parser.add_argument("server", metavar="NAME[@VERSION]", help="a server of the registry; its latest version")
+    parser.add_argument("--name", default="", metavar="NAME", help="its name here; else the last part of its name")
+    parser.add_argument("--from", dest="kind", default="", choices=KINDS, help="which of its packages or addresses")
+    parser.add_argument(
+        "--scope", choices=("user", "project", "local"), default="user",
+        help="user: everywhere (default); project: in .mcp.json here; local: only you, only in this folder",
+    )  # fmt: skip
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", dest="values",
+        help="the value of an input; NAME alone asks for it without showing it; repeatable",
+    )  # fmt: skip
+    parser.add_argument("--dry-run", action="store_true", help="only show the plan")
+    add_registry_flags(parser)
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+
+
+def run(command: str, args: argparse.Namespace) -> int:
+    """Run `servers install`."""
+    from mcphost.cli.command_runner import run_command
+    from mcphost.cli.parser import build_options
+
+    options = build_options(args)
+    if options.mcp_config:
+        raise UsageError("--mcp-config names files that mcphost only reads.", "Leave it out.")
+
+    async def work() -> int:
+        return await _Installation(options, args).run()
+
+    return run_command(options, work)
+
+
+class _Installation:
+    """One installation: the entry of the registry, the chosen option, and the questions about it."""
+
+    def __init__(self, options: "Options", args: argparse.Namespace) -> None:
+        from mcphost.cli.terminal_frontend import Confirmation
+
+        self._options, self._args = options, args
+        self._review = Confirmation(yes=args.yes or args.dry_run, as_json=args.json)
+
+    async def run(self) -> int:
+        """Show, ask, write and try; return the exit code."""
+        from mcphost.cli.edit_servers import open_server_editor, print_saved
+        from mcphost.cli.output import print_json
+        from mcphost.config.server_files import plan_set, scope_file
+        from mcphost.registry.plan import choose_option, plan_entry, suggest_name
+
+        args = self._args
+        server, place = await self._find()
+        option = choose_option(server, args.kind, installed_programs())
+        name = args.name or suggest_name(server)
+        scope: Scope = args.scope
+        async with open_server_editor(self._options) as (editor, config):
+            self._check_name(name, config)
+            show_server(self._review, server, option)
+            values = await read_values(args.values)
+            if not (args.yes or args.dry_run):
+                await ask_missing(option.inputs, values)
+            planned = plan_entry(option, values, show_missing=args.dry_run)
+            entry = with_registry(planned, option, server, place, values)
+            edit = plan_set(scope_file(scope, editor.config_dir, editor.folder), name, entry)
+            plan = describe_plan(edit.server, planned, option)
+            self._review.show("\n".join([*plan.lines, f"  file: {edit.file.path}, as {name}"]))
+            if args.dry_run:
+                if args.json:
+                    print_json(plan_json(server, option, planned, name, str(edit.file.path), plan))
+                return 0
+            check_program(option)
+            self._review.confirm(f"Install and approve {name}?", "Nothing was installed.")
+            saved = await editor.add(name, entry, scope, secret_keys=planned.secret_keys)
+        if not args.json:
+            print_saved(saved, "Installed")
+        error = await try_server(self._options, name, as_json=args.json) if saved.is_approved else None
+        if args.json:
+            print_json({
+                **plan_json(server, option, planned, name, str(edit.file.path), plan),
+                "installed": True, "ok": error is None, "error": "" if error is None else error.message,
+            })  # fmt: skip
+        return await self._finish(name, saved, error)
+
+    async def _find(self) -> "tuple[RegistryEntry, str]":
+        """Return the entry and the place of its registry. Raises RegistryError or UsageError."""
+        from mcphost.cli.search_servers import open_configured_registry, report_answer
+
+        name, _, version = self._args.server.partition("@")
+        async with open_configured_registry(self._options, self._args, refresh=True) as (registry, place):
+            if "/" not in name:
+                found = [entry.name for entry in (await registry.search(name, 5)).entries]
+                raise UsageError(
+                    f"{name!r} is not the whole name of a server.",
+                    f"Did you mean: {', '.join(found)}" if found else "Search for it: mcphost servers search WORD",
+                )
+            answer = await registry.find(name, version)
+        if not self._options.quiet:
+            report_answer(answer)
+        server = answer.entries[0]
+        if server.status == "deleted":
+            raise RegistryError(f"{server.name} {server.version} was deleted from the registry.", "Choose another one.")
+        return server, absolute_place(place)
+
+    def _check_name(self, name: str, config: "HostConfig") -> None:
+        known = next((server for server in config.servers if server.name == name), None)
+        if known is not None:
+            raise UsageError(
+                f"There is already a server named {name!r} in {known.file}.",
+                f"Choose another name with --name, or update it: mcphost servers update {quote(name)}",
+            )
+
+    async def _finish(self, name: str, saved: "SavedServer", error: McpHostError | None) -> int:
+        """Report a failed start and offer to undo the installation; return the exit code."""
+        from mcphost.cli.edit_servers import open_server_editor
+        from mcphost.cli.output import print_error, print_note
+
+        if error is None:
+            return 0
+        print_error(error)
+        if isinstance(error, SignInRequired):
+            return error.exit_code
+        if self._args.yes or not sys.stdin.isatty():
+            print_note(f"It stays installed. To remove it: mcphost servers remove {quote(name)}")
+            return error.exit_code
+        self._review.confirm(f"Undo the installation of {name}?", "It stays installed.")
+        async with open_server_editor(self._options) as (editor, _):
+            await editor.undo(saved)
+        print_note(f"Undone: {name} is not installed.")
+        return error.exit_code
+
+
+def absolute_place(place: str) -> str:
+    """Return the address of a registry, or the absolute path of its file, to be used from any folder."""
+    return place if "://" in place else os.path.abspath(os.path.expanduser(place))
+
+
+def installed_programs() -> dict[str, str]:
+    """Return the paths of the programs that run packages, by name."""
+    from mcphost.registry.package_grammar import RUNNERS
+
+    found = {runner.program: shutil.which(runner.program) for runner in RUNNERS.values()}
+    return {name: path for name, path in found.items() if path}
+
+
+def check_program(option: "InstallOption") -> None:
+    """Raise RegistryError if the program that runs the package is not installed."""
+    from mcphost.registry.package_grammar import RUNNERS
+
+    if option.program and option.program not in installed_programs():
+        raise RegistryError(
+            f"{option.program} is not installed; nothing was changed.", RUNNERS[option.kind].install_hint
+        )
+
+
+def show_server(review: "Confirmation", server: "RegistryEntry", option: "InstallOption") -> None:
+    """Show whose server it is before any value is typed."""
+    from mcphost.registry.entries import describe_publisher
+    from mcphost.sanitize import sanitize
+
+    lines = [
+        f"publisher: {describe_publisher(server)}",
+        f"repository: {server.repository.url or 'none is given'}",
+        f"from: {option.label}",
+    ]
+    if server.description:
+        lines.insert(0, server.description)
+    if server.status != "active":
+        lines.append(f"Warning: It is {server.status}. {server.status_message}".rstrip())
+    review.show(f"{server.name} {server.version}")
+    review.show("\n".join(f"  {sanitize(line, keep_newlines=False)}" for line in lines))
+
+
+async def read_values(texts: list[str]) -> dict[str, list[str]]:
+    """Return the values of `--set` by name; one without a value is typed without echo. Raises UsageError."""
+    from mcphost.cli.terminal_frontend import TerminalInput, is_interactive
+
+    values: dict[str, list[str]] = {}
+    for text in texts:
+        name, found, value = text.partition("=")
+        if not found:
+            if not is_interactive():
+                raise UsageError(f"{name} has no value.", f"Write {name}=VALUE, or run it at a terminal to type it.")
+            value = await TerminalInput().read_secret(f"Value of {name} (not shown): ") or ""
+        values.setdefault(name, []).append(value)
+    return values
+
+
+async def ask_missing(inputs: "tuple[PlanInput, ...]", values: dict[str, list[str]]) -> None:
+    """Ask for each required value that was not given; nothing is asked without a terminal."""
+    from mcphost.cli.output import print_note
+    from mcphost.cli.terminal_frontend import TerminalInput, is_interactive
+    from mcphost.registry.plan_inputs import check_value
+    from mcphost.sanitize import sanitize
+
+    if not is_interactive():
+        return
+    terminal = TerminalInput()
+    for one in inputs:
+        if one.name in values or not one.is_required or (one.default is not None and not one.is_secret):
+            continue
+        about = one.description or one.placeholder
+        choices = f" ({', '.join(one.choices)})" if one.choices else ""
+        if about:
+            print_note(f"{one.name}: {about[:300]}")
+        if one.is_secret:
+            text = await terminal.read_secret(f"Value of {one.name} (not shown): ")
+        else:
+            sys.stderr.write(sanitize(f"Value of {one.name}{choices[:300]}: ", keep_newlines=False))
+            sys.stderr.flush()
+            text = await terminal.read_line()
+        if not text:
+            raise UsageError(f"{one.name} has no value.", "Nothing was installed.")
+        check_value(one, text)
+        values[one.name] = [text]
+
+
+def with_registry(
+    planned: "PlannedEntry", option: "InstallOption", server: "RegistryEntry", place: str, values: dict[str, list[str]]
+) -> dict[str, Any]:
+    """Return the entry with what `servers update` needs: the server, its version, and the values of arguments.
+
+    Values of variables and headers are in the entry already, as references if they are secrets.
+    """
+    recorded = {one.name for one in option.inputs if one.place in ("argument", "address") and not one.is_secret}
+    record: dict[str, Any] = {
+        "url": place, "name": server.name, "version": server.version, "from": option.kind,
+    }  # fmt: skip
+    if kept := {name: texts for name, texts in values.items() if name in recorded}:
+        record["inputs"] = kept
+    return {**planned.entry, "mcphost": {REGISTRY_KEY: record}}
+
+
+class PlanDescription:
+    """What a plan looks like: a line for each part of the command, and for each risk."""
+
+    def __init__(self, server: "ServerConfig | None", lines: tuple[str, ...], warnings: tuple[str, ...]) -> None:
+        self.server, self.details, self.warnings = server, lines, warnings
+
+    @property
+    def lines(self) -> list[str]:
+        """The plan line by line, indented."""
+        return [f"  {line}" for line in self.details] + [f"  Warning: {warning}" for warning in self.warnings]
+
+
+def describe_plan(server: "ServerConfig | None", planned: "PlannedEntry", option: "InstallOption") -> PlanDescription:
+    """Return what would be started or reached, with secrets masked, and what is risky about it."""
+    from mcphost.config.approval_digest import describe_server
+    from mcphost.host.servers.approval import server_warnings
+
+    if server is None:
+        return PlanDescription(None, (), ())
+    masked = mask_server(server, planned)
+    needs = ()
+    if option.program:
+        path = installed_programs().get(option.program)
+        needs = (f"needs: {option.program} ({path or 'not installed'})",)
+    summary = (f"runs: {join(masked.argv)}",) if masked.is_stdio else ()
+    notes = tuple(f"{note[0].upper()}{note[1:]}" for note in planned.notes)
+    return PlanDescription(masked, (*needs, *summary, *describe_server(masked)), (*notes, *server_warnings(masked)))
+
+
+def mask_server(server: "ServerConfig", planned: "PlannedEntry") -> "ServerConfig":
+    """Return the server with a mark in place of each secret, whatever its name is."""
+    from mcphost.serialization import replace
+
+    changes: dict[str, dict[str, str]] = {"env": dict(server.env), "headers": dict(server.headers)}
+    for place, key in planned.secret_keys:
+        if key in changes[place] and "${" not in changes[place][key]:
+            changes[place][key] = "${keyring:…}"
+    return replace(server, env=changes["env"], headers=changes["headers"])
+
+
+def plan_json(
+    server: "RegistryEntry",
+    option: "InstallOption",
+    planned: "PlannedEntry",
+    name: str,
+    file: str,
+    plan: PlanDescription,
+) -> dict[str, Any]:
+    """Return a plan as JSON data, without secrets."""
+    from mcphost.config.approval_digest import masked_environment, masked_headers
+    from mcphost.serialization import to_builtins
+
+    masked = plan.server
+    target: dict[str, Any] = {}
+    if masked is not None:
+        target = {"command": list(masked.argv)} if masked.is_stdio else {"url": masked.url}
+        target |= {"environment": masked_environment(masked), "headers": masked_headers(masked)}
+    return {
+        "server": server.name,
+        "version": server.version,
+        "status": server.status,
+        "name": name,
+        "file": file,
+        "from": option.kind,
+        **target,
+        "needs": option.program,
+        "secrets": [".".join(keys) for keys in planned.secret_keys],
+        "inputs": to_builtins(option.inputs),
+        "missing": list(planned.missing),
+        "warnings": list(plan.warnings),
+    }
+
+
+async def try_server(options: "Options", name: str, *, as_json: bool) -> McpHostError | None:
+    """Connect to a server and list what it has; return the error, or None if it works."""
+    from mcphost.cli.command_runner import connect_servers, open_host_for_server
+    from mcphost.cli.output import print_text, show_status
+    from mcphost.host.views import summarize_catalog
+
+    with show_status(f"Starting {name}…", quiet=options.quiet):
+        async with open_host_for_server(options, name) as host:
+            result = (await connect_servers(host, [name]))[0]
+    if result.error is not None:
+        return result.error
+    if not as_json:
+        print_text(f"It works: {summarize_catalog(result.view.catalog)}")
+    return None

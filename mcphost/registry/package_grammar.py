@@ -1,0 +1,215 @@
+"""Names, versions and runners of package registries: what may become a word of a command line.
+
+Each grammar excludes a leading dash, white space, quotes and everything else that a program or a shell would interpret.
+"""
+
+import re
+from collections.abc import Sequence
+
+from mcphost.errors import RegistryError
+from mcphost.registry.entries import RegistryPackage
+from mcphost.sanitize import sanitize
+from mcphost.serialization import Struct
+from mcphost.unicode_forms import split_url
+
+_NPM_NAME = re.compile(r"(?:@[A-Za-z0-9~][A-Za-z0-9._~-]{0,100}/)?[A-Za-z0-9~][A-Za-z0-9._~-]{0,200}")
+_NPM_VERSION = re.compile(r"[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}(?:-[0-9A-Za-z.-]{1,100})?(?:\+[0-9A-Za-z.-]{1,100})?")
+# The name and the version specifiers of Python packages (PEP 508 and PEP 440), the version without its rarer spellings.
+_PYPI_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
+_PYPI_VERSION = re.compile(
+    r"(?:[0-9]{1,9}!)?[0-9]{1,9}(?:\.[0-9]{1,9}){0,9}(?:[._-]?(?:alpha|beta|a|b|c|rc|pre|preview)[._-]?[0-9]{0,9})?"
+    r"(?:[._-]?post[._-]?[0-9]{0,9})?(?:[._-]?dev[._-]?[0-9]{0,9})?(?:\+[A-Za-z0-9.]{1,60})?"
+)
+_NUGET_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+_NUGET_VERSION = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9}){1,3}(?:-[0-9A-Za-z.-]{1,100})?(?:\+[0-9A-Za-z.-]{1,100})?")
+# A reference of the OCI distribution specification, with a tag or a digest.
+_IMAGE = re.compile(
+    r"(?P<name>[a-z0-9](?:[a-z0-9._-]{0,200}(?::[0-9]{1,5})?)?(?:/[a-z0-9][a-z0-9._-]{0,100}){0,8})"
+    r"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9._-]{0,127}))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
+)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_FLAG = re.compile(r"-{0,2}[A-Za-z0-9][A-Za-z0-9._:-]{0,100}")
+SHA256 = re.compile(r"[0-9a-f]{64}")
+_FRAMING_HEADERS = frozenset({
+    "host", "connection", "content-length", "content-type", "transfer-encoding", "te", "trailer", "upgrade", "expect",
+    "accept", "accept-encoding", "origin", "cookie",
+})  # fmt: skip
+"""Headers of the connection and of MCP itself, which no entry may set."""
+_NUGET_INDEX = "api.nuget.org"
+_HOSTS = {"npm": "registry.npmjs.org", "pypi": "pypi.org", "nuget": _NUGET_INDEX}
+"""The package registry that each runner asks by default."""
+
+
+class Runner(Struct, frozen=True):
+    """A program that downloads and runs packages, and how people get it."""
+
+    program: str
+    install_hint: str
+
+
+RUNNERS = {
+    "npm": Runner("npx", "Install Node.js: https://nodejs.org"),
+    "pypi": Runner("uvx", "Install uv: https://docs.astral.sh/uv"),
+    "oci": Runner("docker", "Install Docker: https://docs.docker.com/get-docker"),
+    "nuget": Runner("dnx", "Install the .NET SDK 10 or later: https://dotnet.microsoft.com/download"),
+}
+"""Runners by the `registryType` of packages."""
+
+
+class PackageWords(Struct, frozen=True):
+    """The words of a package in a command line: before the runtime arguments, and the package itself after them."""
+
+    runner: tuple[str, ...]
+    package: tuple[str, ...]
+    separator: tuple[str, ...] = ()
+    """What stands before the package's own arguments, if there are any."""
+
+    notes: tuple[str, ...] = ()
+
+
+def package_words(package: RegistryPackage) -> PackageWords:
+    """Return the words that run exactly one version of a package. Raises RegistryError if they would be unsafe."""
+    _check_host(package)
+    name, version = package.identifier, package.version
+    notes = ()
+    if package.file_sha256:
+        notes = (
+            f"it gives the SHA-256 of the package, which {RUNNERS[package.registry_type].program} does not check.",
+        )
+    match package.registry_type:
+        case "npm":
+            _check(name, _NPM_NAME, version, _NPM_VERSION)
+            return PackageWords(("npx", "-y"), (f"{name}@{version}",), notes=notes)
+        case "pypi":
+            _check(name, _PYPI_NAME, version.lower(), _PYPI_VERSION)
+            return PackageWords(("uvx",), (f"{name}@{version}",), notes=notes)
+        case "nuget":
+            _check(name, _NUGET_NAME, version, _NUGET_VERSION)
+            return PackageWords(("dnx",), (f"{name}@{version}", "--yes"), separator=("--",), notes=notes)
+        case _:
+            image, image_notes = _image_reference(package)
+            return PackageWords(("docker", "run", "-i", "--rm"), (image,), notes=(*notes, *image_notes))
+
+
+def _check(name: str, names: re.Pattern[str], version: str, versions: re.Pattern[str]) -> None:
+    if not names.fullmatch(name):
+        raise RegistryError(f"The package name {_show(name)} is not valid.")
+    if not version:
+        raise RegistryError(f"The package {name} has no version, so it could change at any time.")
+    if not versions.fullmatch(version):
+        raise RegistryError(f"The version {_show(version)} of {name} is not one exact version.")
+
+
+def _image_reference(package: RegistryPackage) -> tuple[str, tuple[str, ...]]:
+    """Return the reference of an image, and notes about what pins it; older entries name host and tag apart."""
+    text = package.identifier
+    if package.version and ":" not in text.rpartition("/")[2] and "@" not in text:
+        host = split_url(package.registry_base_url).netloc if package.registry_base_url else ""
+        text = f"{host}/{text}:{package.version}" if host else f"{text}:{package.version}"
+    match = _IMAGE.fullmatch(text)
+    if match is None or ".." in text:
+        raise RegistryError(f"The image {_show(text)} is not a valid reference.")
+    if match["digest"]:
+        return text, ()
+    if not match["tag"]:
+        raise RegistryError(f"The image {_show(text)} has neither a tag nor a digest, so it could change at any time.")
+    return text, (f"the tag {match['tag']} can be moved to another image; no digest pins it.",)
+
+
+def _check_host(package: RegistryPackage) -> None:
+    """Raise RegistryError if a package is not in the registry that its runner asks."""
+    expected = _HOSTS.get(package.registry_type)
+    if expected is None or not package.registry_base_url:
+        return
+    try:
+        parts = split_url(package.registry_base_url)
+        is_usual = parts.scheme == "https" and parts.netloc == expected
+    except ValueError:
+        is_usual = False
+    if not is_usual:
+        raise RegistryError(
+            f"The package is in another package registry ({_show(package.registry_base_url)}) than {expected}."
+        )
+
+
+def check_variable_name(name: str) -> None:
+    """Check the name of an environment variable. Raises RegistryError."""
+    if not _VARIABLE.fullmatch(name):
+        raise RegistryError(f"The environment variable {_show(name)} has a name that is not valid.")
+
+
+def check_header_name(name: str) -> None:
+    """Check the name of a header. Raises RegistryError."""
+    if not _HEADER.fullmatch(name) or name.lower() in _FRAMING_HEADERS or name.lower().startswith("mcp-"):
+        raise RegistryError(f"The header {_show(name)} is not one that a server may ask for.")
+
+
+def check_flag_name(name: str) -> None:
+    """Check the name of a named argument. Raises RegistryError."""
+    if not _FLAG.fullmatch(name):
+        raise RegistryError(f"The argument {_show(name)} has a name that is not valid.")
+
+
+_DOCKER_VALUE_OPTIONS = frozenset({
+    "-e", "--env", "-v", "--volume", "--mount", "-w", "--workdir", "-u", "--user", "-p", "--publish", "--network",
+    "--name", "-m", "--memory", "--cpus", "--platform", "--pull", "--tmpfs", "--add-host", "--shm-size",
+})  # fmt: skip
+_OPTIONS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
+    "npm": (frozenset({"-y", "--yes", "-q", "--quiet", "--silent"}), frozenset()),
+    "pypi": (frozenset({"-q", "--quiet", "--isolated", "--no-cache"}), frozenset({"--python", "-p"})),
+    "nuget": (frozenset({"--yes", "-y"}), frozenset()),
+    "oci": (frozenset({"-i", "--interactive", "--rm", "--init", "--read-only"}), _DOCKER_VALUE_OPTIONS),
+}
+"""Options of each runner that an entry may use: those without a value, and those with one."""
+_IMPLIED = frozenset({"-y", "--yes", "-i", "--interactive", "--rm"})
+_MOUNT_OPTIONS = frozenset({"-v", "--volume", "--mount"})
+_MACHINE_PATHS = ("/var/run/docker.sock", "/run/docker.sock", "/proc", "/sys", "/dev", "/etc", "/root", "/boot")
+
+
+def runtime_words(kind: str, words: Sequence[str]) -> tuple[str, ...]:
+    """Return the runtime arguments that the runner needs besides its usual ones.
+
+    Raises RegistryError for an option that is not known to be harmless: such an option could run another program than
+    the package, or give a container this machine.
+    """
+    plain, with_value = _OPTIONS[kind]
+    kept: list[str] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        option, equals, value = word.partition("=")
+        if word in _IMPLIED & plain:
+            continue
+        if word in plain:
+            kept.append(word)
+        elif option in with_value:
+            if not equals:
+                if not rest or rest[0].startswith("-"):
+                    raise RegistryError(f"The runtime argument {_show(word)} has no value.")
+                value = rest.pop(0)
+            _check_option_value(option, value)
+            kept += [word] if equals else [word, value]
+        else:
+            raise RegistryError(
+                f"The runtime argument {_show(word)} could make {RUNNERS[kind].program} do anything else than run the"
+                " package."
+            )
+    return tuple(kept)
+
+
+def _check_option_value(option: str, value: str) -> None:
+    if option in _MOUNT_OPTIONS:
+        paths = [part.rpartition("=")[2] for part in value.replace(":", ",").split(",")]
+        risky = next((path for path in paths if path == "/" or f"{path}/".startswith(_MACHINE_PREFIXES)), "")
+        if risky:
+            raise RegistryError(f"The runtime argument {option} {_show(value)} gives the container {risky}.")
+    if option == "--network" and value == "host":
+        raise RegistryError("The runtime argument --network host gives the container every service of this machine.")
+
+
+_MACHINE_PREFIXES = tuple(f"{path}/" for path in _MACHINE_PATHS)
+
+
+def _show(text: str) -> str:
+    return repr(sanitize(text[:200], keep_newlines=False))

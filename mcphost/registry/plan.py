@@ -1,0 +1,271 @@
+"""Install plans: what an entry of a registry would start or reach, and the entry of mcp.json for it."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from mcphost.auth.url_policy import UnsafeUrl, check_url
+from mcphost.errors import RegistryError, UsageError
+from mcphost.registry.entries import RegistryEntry, RegistryPackage, RegistryTransport
+from mcphost.registry.package_grammar import (
+    RUNNERS,
+    SHA256,
+    check_flag_name,
+    check_header_name,
+    check_variable_name,
+    package_words,
+    runtime_words,
+)
+from mcphost.registry.plan_inputs import (
+    InputPlace,
+    InputValues,
+    PlanInput,
+    ValueSource,
+    argument_words,
+    check_text,
+    check_texts,
+    check_values,
+    list_inputs,
+    list_variables,
+    merge_inputs,
+    variable_texts,
+)
+from mcphost.sanitize import sanitize
+from mcphost.serialization import Struct, replace
+
+Kind = Literal["npm", "pypi", "oci", "nuget", "mcpb", "remote"]
+KINDS: tuple[Kind, ...] = ("npm", "pypi", "oci", "nuget", "mcpb", "remote")
+_TYPES = {"streamable-http": "http", "sse": "sse"}
+_GENERIC_NAMES = frozenset({"mcp", "server", "mcp-server", "mcp_server", "api"})
+
+
+class InstallOption(Struct, frozen=True, kw_only=True):
+    """One way to use a server: a package, or a remote address; `problem` says why it cannot be used here."""
+
+    kind: str
+    label: str
+    package: RegistryPackage | None = None
+    remote: RegistryTransport | None = None
+    inputs: tuple[PlanInput, ...] = ()
+    problem: str = ""
+
+    @property
+    def program(self) -> str:
+        """The program that must be installed, "" for none."""
+        runner = RUNNERS.get(self.kind)
+        return runner.program if runner is not None else ""
+
+
+class PlannedEntry(Struct, frozen=True, kw_only=True):
+    """An entry of mcp.json, which of its variables and headers are secrets, and what is worth a warning."""
+
+    entry: dict[str, Any]
+    secret_keys: tuple[tuple[str, str], ...] = ()
+    """Places of secrets, such as `("env", "API_KEY")`."""
+
+    missing: tuple[str, ...] = ()
+    """Names of required inputs without a value; a placeholder such as `<API_KEY>` stands for each."""
+
+    notes: tuple[str, ...] = ()
+
+
+def list_options(server: RegistryEntry) -> tuple[InstallOption, ...]:
+    """Return all ways to use a server, in the order of its entry: packages, then remotes."""
+    options = [_package_option(package) for package in server.packages]
+    return (*options, *(_remote_option(remote) for remote in server.remotes))
+
+
+def choose_option(server: RegistryEntry, wanted: str, installed: Mapping[str, str]) -> InstallOption:
+    """Return the option of a kind, or the first that can be used, preferably with an installed program.
+
+    *installed* has the paths of programs by name. Raises RegistryError if none can be used.
+    """
+    options = list_options(server)
+    if not options:
+        raise RegistryError(f"{server.name} {server.version} has neither a package nor an address.", _read_more(server))
+    fitting = [option for option in options if wanted in ("", option.kind)]
+    if not fitting:
+        kinds = ", ".join(dict.fromkeys(sanitize(option.kind, keep_newlines=False) for option in options))
+        raise UsageError(f"{server.name} {server.version} has no {wanted}.", f"There are: {kinds}.")
+    usable = [option for option in fitting if not option.problem]
+    if not usable:
+        raise RegistryError(f"{server.name} cannot be installed. {fitting[0].problem}", _read_more(server))
+    ready = (option for option in usable if not option.program or option.program in installed)
+    return next(ready, usable[0])
+
+
+def _read_more(server: RegistryEntry) -> str:
+    url = server.repository.url or server.website_url
+    hint = "Add it by hand if you trust it: mcphost servers add NAME -- COMMAND"
+    return f"{hint}; its documentation: {sanitize(url[:200], keep_newlines=False)}" if url else f"{hint}."
+
+
+def _package_option(package: RegistryPackage) -> InstallOption:
+    label = f"{package.registry_type} {package.identifier} {package.version}".rstrip()
+    option = InstallOption(kind=package.registry_type, label=label, package=package)
+    try:
+        _check_package(package)
+        if package.registry_type == "mcpb":
+            check_bundle(package)
+            return option
+        environment = package.environment_variables
+        inputs = merge_inputs((
+            *list_inputs("argument", package.runtime_arguments),
+            *list_inputs("argument", package.package_arguments),
+            *list_inputs("environment", environment),
+        ))  # fmt: skip
+        _check_secrets(inputs)
+        option = replace(option, inputs=inputs)
+        # With placeholders for what only the user knows, every word of the command is checked now.
+        _plan_package(option, package, _Values(inputs, {}, show_missing=True))
+    except (RegistryError, UsageError) as error:
+        return replace(option, problem=error.message)
+    return option
+
+
+def _check_package(package: RegistryPackage) -> None:
+    kind = package.registry_type
+    if kind not in RUNNERS and kind != "mcpb":
+        shown = sanitize(kind[:40], keep_newlines=False)
+        raise RegistryError(f"mcphost installs no packages of the type {shown!r}.")
+    if package.transport.type != "stdio":
+        raise RegistryError("The package is a web server, which you must start before you add its address.")
+    check_texts(package.runtime_arguments, "argument")
+    check_texts(package.package_arguments, "argument")
+    check_texts(package.environment_variables, "environment")
+    for variable in package.environment_variables:
+        check_variable_name(variable.name)
+
+
+def check_bundle(package: RegistryPackage) -> None:
+    """Check the address and the digest of an MCPB package. Raises RegistryError."""
+    try:
+        check_url(package.identifier, "address of the bundle")
+    except UnsafeUrl as error:
+        raise RegistryError(error.message) from error
+    if not SHA256.fullmatch(package.file_sha256):
+        raise RegistryError("The bundle has no SHA-256, so nothing says whether the download is the right file.")
+
+
+def _check_secrets(inputs: Sequence[PlanInput]) -> None:
+    """Raise RegistryError for a required secret in a place that others can read, or that is written to a file."""
+    for one in inputs:
+        if one.is_secret and one.is_required and one.place in ("argument", "address"):
+            where = "an argument, which every program here can read" if one.place == "argument" else "the address"
+            raise RegistryError(f"It wants the secret {one.name} in {where}.")
+
+
+def _remote_option(remote: RegistryTransport) -> InstallOption:
+    option = InstallOption(kind="remote", label=f"{remote.type} {remote.url}", remote=remote)
+    try:
+        if remote.type not in _TYPES:
+            raise RegistryError(f"mcphost does not know the transport {sanitize(remote.type[:40])!r}.")
+        for text in (remote.url, *variable_texts(remote.variables.values())):
+            check_text(text)
+        check_texts(remote.headers, "header")
+        for header in remote.headers:
+            check_header_name(header.name)
+        inputs = merge_inputs((
+            *list_variables("address", remote.url, remote.variables),
+            *list_inputs("header", remote.headers),
+        ))  # fmt: skip
+        _check_secrets(inputs)
+        option = replace(option, inputs=inputs)
+        _plan_remote(remote, _Values(inputs, {}, show_missing=True))
+    except (RegistryError, UsageError) as error:
+        return replace(option, problem=error.message)
+    return option
+
+
+def plan_entry(option: InstallOption, given: InputValues, *, show_missing: bool = False) -> PlannedEntry:
+    """Return the entry for mcp.json with the user's values.
+
+    Raises UsageError for a missing or unfit value (with *show_missing*, a placeholder stands for a missing one), and
+    RegistryError for an address that may not be used.
+    """
+    known = {one.name for one in option.inputs}
+    if unknown := next((name for name in given if name not in known), ""):
+        names = ", ".join(one.name for one in option.inputs) or "none"
+        raise UsageError(f"There is no input {sanitize(unknown[:100])!r}.", f"Inputs: {names}.")
+    checked = check_values(option.inputs, given)
+    missing = tuple(one.name for one in option.inputs if one.is_required and one.name not in checked)
+    if missing and not show_missing:
+        raise UsageError(
+            f"{missing[0]} needs a value.", f"Give one: --set {missing[0]}=VALUE, or run it at a terminal to type it."
+        )
+    values = _Values(option.inputs, checked, show_missing=show_missing)
+    if option.remote is not None:
+        planned = _plan_remote(option.remote, values)
+    elif option.package is not None and option.package.registry_type in RUNNERS:
+        planned = _plan_package(option, option.package, values)
+    else:
+        raise RegistryError("A bundle is planned after it was downloaded.")
+    return replace(planned, missing=missing)
+
+
+class _Values(ValueSource):
+    """The checked values of an option, with the variables and headers that they make."""
+
+    def pairs(self, ones: Sequence[Any], place: InputPlace) -> tuple[dict[str, str], list[str]]:
+        """Return values by name, and the names of those with a secret in them."""
+        pairs: dict[str, str] = {}
+        secrets: list[str] = []
+        for number, one in enumerate(ones, 1):
+            values = self.values_of(one, number)
+            if not values:
+                continue
+            pairs[one.name] = values[-1]
+            if self.is_secret(one, number):
+                secrets.append(one.name)
+        return pairs, secrets
+
+
+def _plan_package(option: InstallOption, package: RegistryPackage, values: _Values) -> PlannedEntry:
+    kind = option.kind
+    words = package_words(package)
+    env, secrets = values.pairs(package.environment_variables, "environment")
+    runtime = runtime_words(kind, argument_words(package.runtime_arguments, values, check_flag_name))
+    if kind == "oci":
+        # Without a value, docker takes that of its own environment, so no secret is in the arguments.
+        runtime = (*runtime, *(word for name in env for word in ("-e", name)))
+    own = argument_words(package.package_arguments, values, check_flag_name)
+    command = (*words.runner, *runtime, *words.package, *(words.separator if own else ()), *own)
+    entry: dict[str, Any] = {"command": command[0], "args": list(command[1:])}
+    if env:
+        entry["env"] = env
+    notes = words.notes
+    if kind == "oci" and any(word in ("-v", "--volume", "--mount") for word in map(_option_of, runtime)):
+        notes = (*notes, "the container gets folders of this machine.")
+    return PlannedEntry(entry=entry, secret_keys=tuple(("env", name) for name in secrets), notes=notes)
+
+
+def _option_of(word: str) -> str:
+    return word.partition("=")[0]
+
+
+def _plan_remote(remote: RegistryTransport, values: _Values) -> PlannedEntry:
+    url = values.fill(remote.url, remote.variables)
+    if url is None:
+        raise UsageError("The address has a part without a value.", "Give it with --set NAME=VALUE.")
+    check_address(url)
+    headers, secrets = values.pairs(remote.headers, "header")
+    entry: dict[str, Any] = {"type": _TYPES[remote.type], "url": url}
+    if headers:
+        entry["headers"] = headers
+    return PlannedEntry(entry=entry, secret_keys=tuple(("headers", name) for name in secrets))
+
+
+def check_address(url: str) -> None:
+    """Check the address of a remote server: https, or http to this machine. Raises RegistryError."""
+    try:
+        # A placeholder stands for a part that is not known yet: a port, a label of the host, or the whole beginning.
+        known = re.sub(r"<[^<>/]{1,100}>", "1", url)
+        check_url(f"https://{known}" if url.startswith("<") else known, "address of the server")
+    except UnsafeUrl as error:
+        raise RegistryError(error.message) from error
+
+
+def suggest_name(server: RegistryEntry) -> str:
+    """Return a short name for mcp.json: the part after the slash, or the publisher's if that says nothing."""
+    namespace, _, name = server.name.partition("/")
+    return namespace.rpartition(".")[2] if name.lower() in _GENERIC_NAMES else name.lstrip("-._") or namespace

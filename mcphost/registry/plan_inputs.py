@@ -1,0 +1,245 @@
+"""Inputs of an entry: what to ask the user for, and the values that they give arguments, variables and headers."""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Literal
+
+from mcphost.config.risky_variables import classify_variable
+from mcphost.errors import RegistryError, UsageError
+from mcphost.registry.entries import InputVariable, RegistryInput
+from mcphost.sanitize import sanitize
+from mcphost.serialization import Struct, replace
+
+InputPlace = Literal["argument", "environment", "header", "address"]
+InputValues = Mapping[str, Sequence[str]]
+"""Values by the name of their input, as the user gave them."""
+MAX_VALUE_LENGTH = 8_192
+_MAX_VALUES = 50
+_TEMPLATE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_.-]{0,99})\}")
+_NUMBER = re.compile(r"[+-]?[0-9]{1,30}(?:\.[0-9]{1,30})?")
+
+
+class PlanInput(Struct, frozen=True, kw_only=True):
+    """A value that the user is asked for; several places of an entry may use it."""
+
+    name: str
+    place: InputPlace
+    description: str = ""
+    is_required: bool = False
+    is_secret: bool = False
+    is_repeated: bool = False
+    format: str = "string"
+    default: str | None = None
+    placeholder: str = ""
+    choices: tuple[str, ...] = ()
+
+
+def input_name(one: RegistryInput, number: int) -> str:
+    """Return the name of an input for `--set`: of the variable, the header, the flag or the value's hint."""
+    name = one.name.lstrip("-") or one.value_hint or f"argument-{number}"
+    return sanitize(name[:100], keep_newlines=False).replace("=", "-")
+
+
+def is_bare_flag(one: RegistryInput) -> bool:
+    """Return whether a named argument is a flag that is always given and has no value."""
+    asks = one.default is not None or one.is_required or one.choices or one.description or one.placeholder
+    return one.type == "named" and (one.value == "" or (one.value is None and not asks))
+
+
+def list_inputs(place: InputPlace, ones: Iterable[RegistryInput]) -> Iterator[PlanInput]:
+    """Yield the inputs of arguments, variables or headers: the value itself, or the variables of a fixed one."""
+    for number, one in enumerate(ones, 1):
+        if is_bare_flag(one):
+            continue
+        if one.value is None:
+            yield _make_input(input_name(one, number), place, one, is_repeated=one.is_repeated)
+        else:
+            yield from list_variables(place, one.value, one.variables, is_required=one.is_required)
+
+
+def list_variables(
+    place: InputPlace, template: str, variables: Mapping[str, InputVariable], *, is_required: bool = True
+) -> Iterator[PlanInput]:
+    """Yield the variables of a template that have no fixed value."""
+    for name in dict.fromkeys(_TEMPLATE.findall(template)):
+        variable = variables.get(name)
+        if variable is not None and variable.value is None:
+            one = _make_input(name, place, variable)
+            yield one if is_required else replace(one, is_required=one.is_required)
+
+
+def _make_input(name: str, place: InputPlace, one: InputVariable, *, is_repeated: bool = False) -> PlanInput:
+    is_risky = place == "environment" and _is_risky(name)
+    return PlanInput(
+        name=name,
+        place=place,
+        description=one.description,
+        is_required=one.is_required,
+        is_secret=one.is_secret,
+        is_repeated=is_repeated,
+        format=one.format,
+        # The registry must not decide which code a program loads; the user may.
+        default=None if is_risky else one.default,
+        placeholder=one.placeholder,
+        choices=one.choices,
+    )
+
+
+def merge_inputs(inputs: Iterable[PlanInput]) -> tuple[PlanInput, ...]:
+    """Return one input for each name: it is a secret, or required, if it is so anywhere."""
+    merged: dict[str, PlanInput] = {}
+    for one in inputs:
+        known = merged.get(one.name)
+        merged[one.name] = one if known is None else replace(
+            known,
+            is_required=known.is_required or one.is_required,
+            is_secret=known.is_secret or one.is_secret,
+            description=known.description or one.description,
+            default=known.default if known.default is not None else one.default,
+        )  # fmt: skip
+    return tuple(merged.values())
+
+
+def check_texts(ones: Iterable[RegistryInput], place: InputPlace) -> None:
+    """Check the texts that an entry itself gives to places. Raises RegistryError.
+
+    A reference such as `${env:NAME}` or `${keyring:NAME}` would send the user's own secrets to the server.
+    """
+    for one in ones:
+        variables = list(one.variables.values())
+        for text in (one.name, one.value, one.default, *one.choices, *variable_texts(variables)):
+            check_text(text or "")
+        fixed = one.value is not None and not any(True for _ in list_inputs(place, [one]))
+        if place == "environment" and fixed and _is_risky(one.name):
+            raise RegistryError(
+                f"The entry sets {one.name} to {_show(one.value or '')}, which decides which code programs load."
+            )
+
+
+def variable_texts(variables: Iterable[InputVariable]) -> Iterator[str]:
+    """Yield the texts of variables that may become part of a value."""
+    for variable in variables:
+        yield from (variable.value or "", variable.default or "", *variable.choices)
+
+
+def check_text(text: str) -> None:
+    """Check a text of an entry that becomes part of a command, a variable or a header. Raises RegistryError."""
+    if "${" in text:
+        raise RegistryError(f"The entry has the reference {_show(text)}, and could read your secrets with it.")
+    if not text.isprintable():
+        raise RegistryError(f"The value {_show(text)} has control or invisible characters.")
+
+
+def _is_risky(name: str) -> bool:
+    return classify_variable(name) in ("code", "packages")
+
+
+def check_value(one: PlanInput, text: str) -> str:
+    """Return a value as it is used: a path is absolute, a boolean in lower case. Raises UsageError."""
+    problem = ""
+    if len(text) > MAX_VALUE_LENGTH:
+        problem = f"has more than {MAX_VALUE_LENGTH:,} characters"
+    elif not text.replace("\n", "" if one.place == "environment" else "\n").isprintable():
+        problem = "has control or invisible characters"
+    elif one.choices and text not in one.choices:
+        choices = sanitize(", ".join(one.choices)[:500], keep_newlines=False)
+        problem = f"is none of: {choices}"
+    elif one.format == "number" and not _NUMBER.fullmatch(text):
+        problem = "is not a number"
+    elif one.format == "boolean" and text.lower() not in ("true", "false"):
+        problem = "is not true or false"
+    if problem:
+        raise UsageError(f"The value of {one.name} {problem}.", f"Give another one: --set {one.name}=VALUE")
+    if one.format == "boolean":
+        return text.lower()
+    if one.format == "filepath" and text and "${" not in text:
+        return os.path.abspath(os.path.expanduser(text))
+    return text
+
+
+def check_values(inputs: Sequence[PlanInput], given: InputValues) -> dict[str, tuple[str, ...]]:
+    """Return checked values, with defaults for inputs that have one. Raises UsageError."""
+    values: dict[str, tuple[str, ...]] = {}
+    for one in inputs:
+        texts = given.get(one.name)
+        if texts is None:
+            texts = () if one.default is None else (one.default,)
+        if len(texts) > (_MAX_VALUES if one.is_repeated else 1):
+            raise UsageError(f"{one.name} has {len(texts)} values.", "Give fewer of them.")
+        if texts:
+            values[one.name] = tuple(check_value(one, text) for text in texts)
+    return values
+
+
+class ValueSource:
+    """Fills templates with checked values; a missing value is None, or a placeholder for display."""
+
+    def __init__(self, inputs: Sequence[PlanInput], values: Mapping[str, Sequence[str]], *, show_missing: bool) -> None:
+        self._values = values
+        self._show_missing = show_missing
+        self._inputs = {one.name: one for one in inputs}
+
+    def values_of(self, one: RegistryInput, number: int) -> tuple[str, ...]:
+        """Return the values of an argument, a variable or a header; () if it is left out."""
+        if one.value is not None:
+            text = self.fill(one.value, one.variables)
+            return () if text is None else (text,)
+        name = input_name(one, number)
+        return tuple(self._values.get(name, ())) or self._missing(name)
+
+    def fill(self, template: str, variables: Mapping[str, InputVariable]) -> str | None:
+        """Return the template with its variables, or None if one of them has no value."""
+        parts: dict[str, str] = {}
+        for name in _TEMPLATE.findall(template):
+            if name not in variables:
+                continue
+            fixed = variables[name].value
+            found = (fixed,) if fixed is not None else tuple(self._values.get(name, ())) or self._missing(name)
+            if not found:
+                return None
+            parts[name] = found[0]
+        return _TEMPLATE.sub(lambda match: parts.get(match[1], match[0]), template)
+
+    def _missing(self, name: str) -> tuple[str, ...]:
+        one = self._inputs.get(name)
+        return (f"<{name}>",) if self._show_missing and one is not None and one.is_required else ()
+
+    def is_secret(self, one: RegistryInput, number: int) -> bool:
+        """Return whether a value has a secret in it."""
+        if one.value is None:
+            return one.is_secret or self._inputs[input_name(one, number)].is_secret
+        names = [name for name in _TEMPLATE.findall(one.value) if name in self._inputs and name in one.variables]
+        return bool(names) and (one.is_secret or any(self._inputs[name].is_secret for name in names))
+
+
+def argument_words(
+    ones: Sequence[RegistryInput], source: ValueSource, check_flag: Callable[[str], None]
+) -> tuple[str, ...]:
+    """Return the words of arguments: `--name=value`, `-n value`, or the value alone.
+
+    Raises UsageError for a value of the user that a program would read as an option.
+    """
+    words: list[str] = []
+    for number, one in enumerate(ones, 1):
+        if one.type == "named":
+            check_flag(one.name)
+        if is_bare_flag(one):
+            words.append(one.name)
+            continue
+        is_fixed = one.value is not None and not _TEMPLATE.search(one.value)
+        for value in source.values_of(one, number):
+            if one.type == "named" and not (one.name.startswith("-") and not one.name.startswith("--")):
+                words.append(f"{one.name}={value}")
+                continue
+            if value.startswith("-") and not is_fixed:
+                raise UsageError(
+                    f"The value of {input_name(one, number)} begins with a dash, so it would be read as an option.",
+                    "Give another value, for example ./-name for a file.",
+                )
+            words += [one.name, value] if one.type == "named" else [value]
+    return tuple(words)
+
+
+def _show(text: str) -> str:
+    return repr(sanitize(text[:200], keep_newlines=False))

@@ -1,0 +1,47 @@
+"""Programs named npx, uvx, docker and dnx that write down their arguments and are the demo server."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.flows.program import Program
+
+RUNNER = """#!{python}
+import json, os, sys
+with open({log!r}, "a") as log:
+    log.write(json.dumps([os.path.basename(sys.argv[0]), *sys.argv[1:]]) + "\\n")
+if {fails!r}:
+    sys.exit("no package here")
+os.execv({python!r}, [{python!r}, "-m", "mcphost.demo.server"])
+"""
+
+
+class PackageRunners:
+    """A folder of runners at the front of the program's PATH."""
+
+    def __init__(self, program: Program, *names: str, fails: bool = False) -> None:
+        self.folder = program.home / "bin"
+        self.folder.mkdir(exist_ok=True)
+        self._log = program.home / "runners.log"
+        text = RUNNER.format(python=sys.executable, log=str(self._log), fails=fails)
+        for name in names:
+            path = self.folder / name
+            path.write_text(text)
+            path.chmod(0o755)
+        # Nothing else of this machine that runs packages may be found.
+        program.env["PATH"] = os.pathsep.join(
+            [str(self.folder), "/usr/bin", "/bin"] if not names else [str(self.folder)]
+        )
+
+    @property
+    def started(self) -> list[list[str]]:
+        """Return the command lines so far."""
+        return [json.loads(line) for line in self._log.read_text().splitlines()] if self._log.exists() else []
+
+
+def configured(program: Program, name: str) -> dict[str, Any]:
+    """Return an entry of the user's mcp.json."""
+    document = json.loads((Path(program.env["MCPHOST_CONFIG_DIR"]) / "mcp.json").read_text())
+    return document["mcpServers"][name]
