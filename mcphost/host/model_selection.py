@@ -6,7 +6,7 @@ from mcphost.config.schema import ModelConfig
 from mcphost.errors import ModelError
 from mcphost.host.events import EventBus, ModelChanged
 from mcphost.host.lifetime import Lifetime
-from mcphost.llm.model import ChatModel
+from mcphost.llm.model import ChatModel, ModelFacts
 
 CreateModelFn = Callable[[ModelConfig], ChatModel]
 
@@ -19,6 +19,7 @@ class ModelSelection:
         self.model: ChatModel | None = factory(config) if config.name else None
         self._factory = factory
         self._cached_models: list[tuple[ModelConfig, ChatModel]] = []  # few; headers make a configuration unhashable
+        self._previous_facts: ModelFacts | None = None
         self._events = events
         self._lifetime = lifetime
         lifetime.on_close(self.close)
@@ -43,6 +44,7 @@ class ModelSelection:
         previous, self.model = self.model, self._factory(config) if config.name else None
         self.config = config
         if previous is not None:
+            self._previous_facts = previous.facts
             self._lifetime.start_soon(previous.close, name="close model")
         self.prepare()
 
@@ -69,3 +71,21 @@ class ModelSelection:
             return
         if model is self.model:
             self._events.publish(ModelChanged(model.name, model.label, "ready"))
+            if self._previous_facts is not None and (losses := describe_losses(self._previous_facts, model.facts)):
+                self._events.notify("info", f"{model.name}: {losses}.")
+            self._previous_facts = None
+
+
+def describe_losses(before: ModelFacts, after: ModelFacts) -> str:
+    """Return what a model cannot do that the previous one could, "" if nothing is known to be lost."""
+    losses: list[str] = []
+    if after.supports_tools is False and before.supports_tools is not False:
+        losses.append("no tools")
+    if after.supports_images is False and before.supports_images is not False:
+        losses.append("no images, those of this conversation are left out")
+    if 0 < after.context_window < before.context_window:
+        losses.append(
+            f"smaller context ({after.context_window:,} instead of {before.context_window:,} tokens), "
+            "a long conversation may not fit"
+        )
+    return "; ".join(losses)

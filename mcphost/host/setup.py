@@ -1,13 +1,16 @@
 """The first steps of a new user: models and servers that are on this machine already, and putting them to use."""
 
 from collections.abc import Sequence, Set
+from contextlib import suppress
 
 import anyio
 import anyio.to_thread
 
 from mcphost.config.foreign.hosts import find_foreign_servers, find_places
 from mcphost.config.loader import SERVERS_FILE, SETTINGS_FILE
-from mcphost.config.schema import ModelConfig
+from mcphost.config.remembered_models import RememberedModels
+from mcphost.config.schema import ModelConfig, ServerConfig
+from mcphost.config.secrets import find_plaintext_secrets, keyring_entry_name, replace_in_config
 from mcphost.config.settings_edits import save_model
 from mcphost.errors import McpHostError, UsageError
 from mcphost.host.model_selection import ModelSelection
@@ -17,10 +20,10 @@ from mcphost.host.servers.server_editor import SecretEntries, ServerEditor
 from mcphost.host.servers.servers import Servers
 from mcphost.llm.default_models import FoundKey, recognize_provider
 from mcphost.llm.model_finder import AvailableModel, ModelFinder, proposed_model
-from mcphost.llm.providers import key_variables
+from mcphost.llm.providers import key_variables, parse_provider
 from mcphost.paths import SetupPlaces, make_private_directory
 from mcphost.redact import register_secret
-from mcphost.serialization import Struct
+from mcphost.serialization import Struct, replace
 
 _MARK_FILE = "start-card-shown"
 
@@ -57,6 +60,7 @@ class Setup:
         self._editor = editor
         self._secrets = secrets
         self._finder = ModelFinder(places.environ, secrets.get)
+        self._remembered = RememberedModels(places.state_dir)
 
     @property
     def is_first_run(self) -> bool:
@@ -116,20 +120,49 @@ class Setup:
         if model is not None:
             try:
                 self._model_selection.select(model)
+                await anyio.to_thread.run_sync(self._remember, model)
                 await anyio.to_thread.run_sync(save_model, self._places.config_dir / SETTINGS_FILE, model)
             except McpHostError as error:
                 problems.append(f"{model.name} is used until mcphost ends, and was not saved. {error}")
         return SetupResult(model.name if model is not None else "", tuple(added), tuple(problems))
 
     async def list_models(self) -> tuple[AvailableModel, ...]:
-        """Return all models, those that can be used now first. May be cancelled."""
-        return await self._finder.list_all()
+        """Return all models: favourites, recent ones, those that can be used now, the others. May be cancelled."""
+        return await self._finder.list_all(await anyio.to_thread.run_sync(self._remembered.load))
+
+    async def toggle_favorite(self, model: ModelConfig) -> bool:
+        """Add a model to the favourites or remove it; return whether it is one now. Raises McpHostError."""
+        try:
+            return await anyio.to_thread.run_sync(self._remembered.toggle_favorite, model)
+        except OSError as error:
+            raise McpHostError(
+                f"The favourites cannot be saved: {error.strerror}.", f"Check {self._places.state_dir}."
+            ) from error
+
+    async def protect_headers(self, model: ModelConfig) -> ModelConfig:
+        """Store plaintext secrets of a model's headers in the keyring; return the model with references to them.
+
+        Raises McpHostError if the keyring is not usable.
+        """
+        place = model.api_base.partition("://")[2] or parse_provider(model.name)
+        holder = ServerConfig(name=f"model-{place}", headers=model.headers)
+        for plaintext in find_plaintext_secrets(holder):
+            register_secret(plaintext.secret)
+            entry = keyring_entry_name(holder.name, plaintext)
+            await self._secrets.set(entry, plaintext.secret)
+            holder = replace_in_config(holder, plaintext, entry)
+        return replace(model, headers=holder.headers)
 
     async def use_model(self, model: ModelConfig, *, is_default: bool) -> None:
         """Select a model for this run, and save it with *is_default*. Raises McpHostError."""
         self._model_selection.select(model)
+        await anyio.to_thread.run_sync(self._remember, model)
         if is_default:
             await anyio.to_thread.run_sync(save_model, self._places.config_dir / SETTINGS_FILE, model)
+
+    def _remember(self, model: ModelConfig) -> None:
+        with suppress(OSError, McpHostError):  # a convenience; the model works without it
+            self._remembered.record_use(model)
 
     async def store_key(self, key: str, provider: str = "") -> AvailableModel | None:
         """Store a provider's key in the keyring; return the proposed model of that provider, if there is one.

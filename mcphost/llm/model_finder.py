@@ -1,12 +1,13 @@
 """Search for the models that can be used: keys, model servers on this machine, and everything litellm knows."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import anyio
 import anyio.to_thread
 
+from mcphost.config.remembered_models import RememberedModel
 from mcphost.config.schema import ModelConfig
-from mcphost.llm.default_models import DEFAULT_MODELS, FoundKey, find_keys
+from mcphost.llm.default_models import DEFAULT_MODELS, PROVIDER_TITLES, FoundKey, find_keys
 from mcphost.llm.local_servers import (
     LocalModel,
     LocalModelServer,
@@ -15,8 +16,8 @@ from mcphost.llm.local_servers import (
     load_model_details,
 )
 from mcphost.llm.model_catalog import CatalogModel, load_catalog
-from mcphost.llm.providers import KeyLookup, key_variables
-from mcphost.serialization import Struct
+from mcphost.llm.providers import KeyLookup, key_variables, parse_provider
+from mcphost.serialization import Struct, replace
 
 KEYRING_SECONDS = 2.0
 """Time limit of reading keys from the keyring; without an answer it has none."""
@@ -44,6 +45,9 @@ class AvailableModel(Struct, frozen=True, kw_only=True):
     output_price: float | None = None
     """US dollars for a million output tokens."""
 
+    is_favorite: bool = False
+    is_recent: bool = False
+
     @property
     def is_usable(self) -> bool:
         """Whether nothing is missing to use it now."""
@@ -68,10 +72,10 @@ class ModelFinder:
         local.sort(key=lambda model: (model.supports_tools is False, model.supports_tools is None))
         return (*proposed, *local[:_MAX_PROPOSED_MODELS])
 
-    async def list_all(self) -> tuple[AvailableModel, ...]:
-        """Return all models: those of providers with a key, local ones, then those that need a key.
+    async def list_all(self, remembered: Sequence[RememberedModel] = ()) -> tuple[AvailableModel, ...]:
+        """Return all models: the remembered ones, those of providers with a key, local ones, then those without a key.
 
-        May be cancelled.
+        Remembered models have their parameters. May be cancelled.
         """
         keys, local, catalog = await self._search()
         origins = {key.provider: describe_key(key) for key in keys}
@@ -79,7 +83,36 @@ class ModelFinder:
         # Stable: a provider's models stay together; those that use tools come first.
         models.sort(key=lambda model: (not model.is_usable, model.is_usable and not model.supports_tools))
         usable = [model for model in models if model.is_usable]
-        return (*usable, *local, *models[len(usable) :])
+        found = (*usable, *local, *models[len(usable) :])
+        by_key = {(model.config.name, model.config.api_base): model for model in reversed(found)}
+        first = [
+            replace(
+                by_key.pop(item.key, None) or self._make_unlisted(item.config, origins),
+                config=item.config,
+                is_favorite=item.is_favorite,
+                is_recent=item.used_at > 0,
+            )
+            for item in remembered
+        ]
+        return (*first, *(model for model in found if (model.config.name, model.config.api_base) in by_key))
+
+    def _make_unlisted(self, config: ModelConfig, origins: Mapping[str, str]) -> AvailableModel:
+        """Return a remembered model that is in no list; the one at an address of its own is taken to be there."""
+        provider = parse_provider(config.name)
+        variable = next(iter(key_variables(config)), "")
+        origin = "" if config.api_key_env else origins.get(provider, "")
+        if config.api_base and not config.api_key_env:
+            origin = f"at {config.api_base.partition('://')[2]}"
+        elif variable and self._environ.get(variable, "").strip():
+            origin = f"{variable} is set"
+        return AvailableModel(
+            config=config,
+            provider=provider,
+            provider_title=PROVIDER_TITLES.get(provider, provider),
+            origin=origin,
+            key_variable=variable,
+            context_window=config.context_window,
+        )
 
     async def _search(self) -> tuple[tuple[FoundKey, ...], list[AvailableModel], tuple[CatalogModel, ...]]:
         """Search for keys, local models and litellm's table at the same time."""

@@ -13,7 +13,7 @@ from mcphost.tui.screens.chat import ChatScreen
 if TYPE_CHECKING:
     from mcphost.host.host import Host
     from mcphost.tui.image_cache import ImageCache
-    from mcphost.tui.screens.models import ModelChoice
+    from mcphost.tui.screens.model_form import ModelChoice
     from mcphost.tui.screens.setup import SetupChoice
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from textual.widgets import TextArea
 
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import McpHostError
@@ -33,6 +34,8 @@ class FakeModels:
 
     def __init__(self) -> None:
         self.used: list[tuple[str, bool]] = []
+        self.configs: list[ModelConfig] = []
+        self.favorites: set[str] = set()
         self.keys: list[tuple[str, str]] = []
 
     async def list_models(self) -> tuple[AvailableModel, ...]:
@@ -42,6 +45,16 @@ class FakeModels:
         if model.name == "ollama_chat/two" and is_default:
             raise McpHostError("It cannot be saved.", "Write it yourself.")
         self.used.append((model.name, is_default))
+        self.configs.append(model)
+
+    async def toggle_favorite(self, model: ModelConfig) -> bool:
+        self.favorites ^= {model.name}
+        return model.name in self.favorites
+
+    async def protect_headers(self, model: ModelConfig) -> ModelConfig:
+        if "X-Bad" in model.headers:
+            raise McpHostError("There is no keyring.")
+        return model
 
     async def store_key(self, key: str, provider: str) -> None:
         if key == "bad":
@@ -119,3 +132,43 @@ async def test_the_model_stays_while_an_answer_runs(run: Run) -> None:
             "the hint",
         )
         assert setup.used == []
+
+
+async def test_parameters_of_a_model_are_edited_and_used(run: Run) -> None:
+    setup = FakeModels()
+    async with run(size=(80, 24), setup=setup) as driver:
+        await open_page(driver)
+        await driver.pilot.press("ctrl+e")
+        await driver.until(lambda: "Settings of anthropic/one" in driver.text(), "the form")
+        await driver.pilot.press("enter", "enter", "enter", *"hot", "ctrl+s")
+        await driver.until(lambda: "temperature: 'hot' is not a number" in driver.text(), "the refusal")
+        await driver.pilot.press("ctrl+u", *"0.3", "tab", *"0.9", "ctrl+s")
+        await driver.until(lambda: setup.used == [("anthropic/one", True)], "the use")
+        assert setup.configs == [ModelConfig(name="anthropic/one", temperature=0.3, top_p=0.9)]
+
+
+async def test_a_model_at_an_own_address_with_headers_is_used_without_saving(run: Run) -> None:
+    setup = FakeModels()
+    async with run(size=(100, 30), setup=setup) as driver:
+        await open_page(driver)
+        await driver.pilot.press("ctrl+n")
+        await driver.until(lambda: "Another model" in driver.text(), "the form")
+        await driver.pilot.press(*"mine", "enter", *"http://127.0.0.1:1/v1")
+        driver.app.screen.query_one("#headers", TextArea).text = "X-Team: research\nX-Bad: 1"
+        await driver.pilot.click("#use")
+        await driver.until(lambda: "There is no keyring." in driver.text(), "the refusal")
+        driver.app.screen.query_one("#headers", TextArea).text = "X-Team: research"
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: setup.used == [("mine", True)], "the use")
+        assert setup.configs[0].headers == {"X-Team": "research"}
+        assert setup.configs[0].api_base == "http://127.0.0.1:1/v1"
+
+
+async def test_a_favourite_is_marked_in_the_list(run: Run) -> None:
+    setup = FakeModels()
+    async with run(size=(120, 40), setup=setup) as driver:
+        await open_page(driver)
+        await driver.pilot.press(*"two", "ctrl+t")
+        await driver.until(lambda: "★ ollama_chat/two" in driver.text(), "the mark")
+        await driver.pilot.press("ctrl+t")
+        await driver.until(lambda: "★" not in driver.text(), "no mark")

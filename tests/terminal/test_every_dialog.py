@@ -64,6 +64,7 @@ COVERED_ELSEWHERE = {
         "test_first_start.test_escape_and_typing_close_the_start_card_and_choose_nothing",
         "test_first_start.test_two_keys_after_the_start_card_the_first_answer_with_a_tool_call_stands",
     ),
+    "ModelForm": ("test_first_start.test_settings_of_a_model_are_saved_on_request_and_not_on_escape",),
     "ProviderKeyForm": ("test_first_start.test_a_key_is_stored_on_enter_and_not_on_escape",),
 }
 """Dialogs that other tests refuse, whatever was typed ahead, and agree to in a terminal."""

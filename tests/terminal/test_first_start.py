@@ -5,6 +5,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from mcphost.config.loader import load_config
+from mcphost.config.remembered_models import RememberedModels
+from mcphost.config.schema import ModelConfig
 from tests.fakes.json_server import json_server
 from tests.terminal.demo_program import MCPHOST_PATH, with_forked_worker
 from tests.terminal.terminal import Terminal, accepts_keys
@@ -121,3 +124,27 @@ def test_a_key_is_stored_on_enter_and_not_on_escape(tmp_path: Path) -> None:
         terminal.wait_for("Using xai/grok-4.5-latest", "loading…")
         assert "right" not in terminal.screen()
     assert "xai-right" in stored.read_text()
+
+
+def test_settings_of_a_model_are_saved_on_request_and_not_on_escape(tmp_path: Path) -> None:
+    with Terminal(tmp_path, environment={**NOTHING, "HOME": str(tmp_path)}) as terminal:
+        terminal.run(MCPHOST_PATH, "--model", "demo")
+        terminal.wait_for("Type a message", seconds=30)
+        terminal.press("C-b")
+        terminal.wait_for("Search", "another", seconds=30)
+        terminal.press("C-n")
+        terminal.wait_for("Another model")
+        terminal.type("openai/wrong")
+        terminal.press("Escape")
+        terminal.wait_until(lambda screen: "Another model" not in screen, "the list")
+        terminal.press("C-n")
+        terminal.wait_for("Another model")
+        terminal.type("openai/mine")
+        terminal.press("Enter")
+        terminal.type("http://127.0.0.1:9/v1")
+        terminal.press("C-s")
+        terminal.wait_for("Using openai/mine", "saved as your default")
+    saved = load_config(tmp_path / "config", environ={})
+    assert saved.model == ModelConfig(name="openai/mine", api_base="http://127.0.0.1:9/v1")
+    remembered = RememberedModels(tmp_path / "state").load()
+    assert [model.config for model in remembered] == [saved.model]

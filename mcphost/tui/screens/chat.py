@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
     from mcphost.host.questions.frontend import Question
     from mcphost.llm.messages import Part, ResourcePart
-    from mcphost.tui.screens.models import ModelChoice
+    from mcphost.tui.screens.model_form import ModelChoice
     from mcphost.tui.screens.setup import SetupChoice
     from mcphost.tui.screens.status_model import StatusModel
     from mcphost.tui.transcript.presenter import TranscriptPresenter

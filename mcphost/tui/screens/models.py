@@ -1,29 +1,25 @@
 """Models page: every model that can be used, those that work now first, with search, facts and key entry."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Input, Static
 
+from mcphost.config.model_fields import MODEL_FIELDS, format_fields
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import McpHostError
-from mcphost.serialization import Struct
+from mcphost.serialization import replace
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
+from mcphost.tui.screens.model_form import ModelChoice, ModelForm
 from mcphost.tui.widgets.inputs import OrderedInput
 
 if TYPE_CHECKING:
     from mcphost.host.setup import Setup
     from mcphost.llm.model_finder import AvailableModel
-
-
-class ModelChoice(Struct, frozen=True):
-    """The chosen model, and whether it is to be saved as the default."""
-
-    config: ModelConfig
-    is_default: bool
 
 
 class ProviderKeyForm(FormScreen[ModelConfig]):
@@ -74,8 +70,18 @@ class ModelsScreen(ListScreen):
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
         ("enter", "use now", "screen.choose"),
         ("^S", "use and save", "screen.choose_default"),
+        ("^E", "settings", "screen.edit"),
+        ("^N", "another", "screen.create"),
+        ("^T", "favourite", "screen.toggle_favorite"),
     )
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "choose_default", show=False)]
+    ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset({"screen.create"})
+    # Before the search line, which has its own meaning for some of them.
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+s", "choose_default", show=False, priority=True),
+        Binding("ctrl+e", "edit", show=False, priority=True),
+        Binding("ctrl+n", "create", show=False, priority=True),
+        Binding("ctrl+t", "toggle_favorite", show=False, priority=True),
+    ]
 
     def __init__(self, setup: "Setup", current: str) -> None:
         """Create the page; *current* is the name of the selected model, "" for none."""
@@ -97,13 +103,13 @@ class ModelsScreen(ListScreen):
         self.query_one("#search").focus()
 
     def load(self) -> Sequence[ListRow]:
-        """Return the models that work now, then the others."""
+        """Return favourites and recent models, those that work now, then the others."""
         return [
             ListRow(
                 model,
                 model.config.name,
                 describe_model(model),
-                mark="●" if model.config.name == self._current else "",
+                mark="●" if model.config.name == self._current else "★" if model.is_favorite else "",
                 mark_style="$accent" if model.is_usable else "$faint",
             )
             for model in self._models
@@ -124,6 +130,7 @@ class ModelsScreen(ListScreen):
                     ("images", _format_ability(model.supports_images)),
                     ("reasoning", _format_ability(model.supports_reasoning)),
                     ("price", _format_price(model) or "unknown"),
+                    *_format_parameters(model.config),
                 ]
             )
         )
@@ -146,6 +153,38 @@ class ModelsScreen(ListScreen):
         """Use the model under the cursor: Enter in the search line."""
         event.stop()
         self.action_choose()
+
+    def action_edit(self) -> None:
+        """Open the settings of the selected model."""
+        if row := self.current_row():
+            model: AvailableModel = row.value
+            self._open_form(model.config)
+
+    def action_create(self) -> None:
+        """Open the form for a model that is not in the list."""
+        self._open_form(ModelConfig())
+
+    def _open_form(self, config: ModelConfig) -> None:
+        def use(choice: ModelChoice | None) -> None:
+            if choice is not None:
+                self.dismiss(choice)
+
+        self.app.push_screen(ModelForm(self._setup, config), use)  # pyright: ignore[reportUnknownMemberType]
+
+    def action_toggle_favorite(self) -> None:
+        """Add the selected model to the favourites, or remove it."""
+        if row := self.current_row():
+            self.run_worker(partial(self._toggle_favorite, row.value), group="favorite", exclusive=True)
+
+    async def _toggle_favorite(self, model: "AvailableModel") -> None:
+        try:
+            is_favorite = await self._setup.toggle_favorite(model.config)
+        except McpHostError as error:
+            self.notify(f"{error.message} {error.hint}".strip(), severity="error", markup=False)
+            return
+        changed = replace(model, is_favorite=is_favorite)
+        self._models = tuple(changed if known is model else known for known in self._models)
+        self.reload()
 
     def _use(self, model: "AvailableModel", *, is_default: bool) -> None:
         if model.is_usable:
@@ -175,6 +214,13 @@ def describe_model(model: "AvailableModel") -> str:
     parts += [*abilities, *(["no tools"] if model.supports_tools is False else [])]
     parts += [price] if (price := _format_price(model)) else []
     return " · ".join(parts)
+
+
+def _format_parameters(config: ModelConfig) -> list[tuple[str, str]]:
+    """Return the names and values of the settings that differ from the defaults; headers by name only."""
+    texts = format_fields(config)
+    pairs = [(label, texts[key]) for key, label, _placeholder in MODEL_FIELDS if key not in ("name", "api_base")]
+    return [*pairs, ("headers", ", ".join(config.headers))]
 
 
 def _format_ability(is_supported: bool | None) -> str:

@@ -1,5 +1,7 @@
 """Text inputs whose keys act in the order they were pressed, however busy the screen is, single or labelled."""
 
+import asyncio
+from contextlib import suppress
 from typing import ClassVar
 
 from textual import events
@@ -9,6 +11,7 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.geometry import Offset
 from textual.message import Message
+from textual.widget import Widget
 from textual.widgets import Input, Static, TextArea
 
 
@@ -23,6 +26,16 @@ async def run_key_binding(widget: Input | TextArea, event: events.Key) -> None:
             event.stop()
             event.prevent_default()
             return
+
+
+async def wait_for_typed_text(*fields: Widget) -> None:
+    """Wait until the fields have received all keys that were pressed before this call, at most a second each."""
+    for field in fields:
+        arrived = asyncio.Event()
+        if field.call_later(arrived.set):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(1):
+                    await arrived.wait()
 
 
 class OrderedInput(Input):

@@ -160,3 +160,30 @@ async def test_the_start_card_is_due_once_and_only_without_models_and_servers(tm
         setup.mark_shown()
     async with open_setup(tmp_path) as (_, setup):
         assert not setup.is_first_run
+
+
+async def test_a_used_model_is_listed_first_with_its_parameters(tmp_path: Path) -> None:
+    own = ModelConfig(name="openai/mine", api_base="http://127.0.0.1:9/v1", temperature=0.5)
+    async with open_setup(tmp_path, {"OPENAI_API_KEY": SECRET}) as (_, setup):
+        await setup.use_model(own, is_default=False)
+        assert await setup.toggle_favorite(ModelConfig(name="openai/gpt-4o")) is True
+        models = await setup.list_models()
+    assert [model.config for model in models[:2]] == [ModelConfig(name="openai/gpt-4o"), own]
+    assert [(model.is_favorite, model.is_recent, model.is_usable) for model in models[:2]] == [
+        (True, False, True),
+        (False, True, True),
+    ]
+    assert models[0].context_window > 0
+    assert models[1].origin == "at 127.0.0.1:9/v1"
+    assert sum(model.config.name == "openai/gpt-4o" for model in models) == 1
+
+
+async def test_a_secret_in_a_models_header_goes_to_the_keyring(tmp_path: Path) -> None:
+    backend = MemoryBackend()
+    async with open_setup(tmp_path, backend=backend) as (_, setup):
+        headers = {"Authorization": f"Bearer {SECRET}", "X-Team": "research", "X-Key": "${env:KEY}"}
+        safe = await setup.protect_headers(ModelConfig(name="openai/x", headers=headers))
+    reference = safe.headers["Authorization"]
+    assert reference.startswith("Bearer ${keyring:model-openai")
+    assert await backend.get(reference[len("Bearer ${keyring:") : -1]) == SECRET
+    assert (safe.headers["X-Team"], safe.headers["X-Key"]) == ("research", "${env:KEY}")

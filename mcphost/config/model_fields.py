@@ -1,0 +1,75 @@
+"""A model's configuration as the texts of a form, and back."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from mcphost.config.schema import InvalidValue, ModelConfig, convert_value, settable_fields
+from mcphost.errors import UsageError
+
+MODEL_FIELDS: tuple[tuple[str, str, str], ...] = (
+    ("name", "model", "provider/model"),
+    ("api_base", "address", "the provider's own"),
+    ("api_key_env", "key variable", "the provider's own"),
+    ("temperature", "temperature", "0 to 2"),
+    ("top_p", "top_p", "above 0, at most 1"),
+    ("max_output_tokens", "output tokens", "limit of one answer"),
+    ("context_window", "context tokens", "if litellm does not know it"),
+    ("reasoning_effort", "reasoning", "low, medium, high"),
+    ("tools", "tools", "auto, always or never"),
+    ("api", "API", "auto, chat or responses"),
+)
+"""The key, the label and the placeholder of each field of one line."""
+
+_WHOLE_NUMBERS = frozenset({"max_output_tokens", "context_window"})
+_NUMBERS = frozenset({"temperature", "top_p"})
+
+
+def format_fields(config: ModelConfig) -> dict[str, str]:
+    """Return the text of each field, "" for a default; headers have a line each."""
+    default = ModelConfig()
+    texts = {
+        key: "" if (value := getattr(config, key)) == getattr(default, key) else str(value)
+        for key, _label, _placeholder in MODEL_FIELDS
+    }
+    return {**texts, "headers": "\n".join(f"{name}: {value}" for name, value in config.headers.items())}
+
+
+def parse_fields(texts: Mapping[str, str]) -> ModelConfig:
+    """Return the configuration written in the fields. Raises UsageError that names the first wrong field."""
+    kinds = settable_fields(ModelConfig)
+    values: dict[str, Any] = {}
+    for key, label, _placeholder in MODEL_FIELDS:
+        text = texts.get(key, "").strip()
+        if text:
+            try:
+                values[key] = convert_value(_parse_number(key, text), kinds[key].type)
+            except InvalidValue as error:
+                raise UsageError(f"{label}: {text[:100]!r} {error}.", "Correct it, or leave it empty.") from error
+    if headers := _parse_headers(texts.get("headers", "")):
+        values["headers"] = headers
+    config = ModelConfig(**values)
+    if not config.name or ("/" not in config.name and not config.api_base):
+        raise UsageError("The model needs a name such as openai/gpt-4o.", "Write provider/model.")
+    if config.api_base and not config.api_base.startswith(("http://", "https://")):
+        raise UsageError("The address does not start with http:// or https://.", "Write it in full.")
+    return config
+
+
+def _parse_number(key: str, text: str) -> Any:
+    """Return the number in *text*, or the text where none is expected."""
+    try:
+        if key in _WHOLE_NUMBERS:
+            return int(text.replace(",", "").replace("_", ""))
+        return float(text.replace(",", ".")) if key in _NUMBERS else text
+    except ValueError as error:
+        raise InvalidValue("is not a number") from error
+
+
+def _parse_headers(text: str) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for line in filter(None, map(str.strip, text.splitlines())):
+        name, colon, value = line.partition(":")
+        if not colon or not name.strip() or not value.strip():
+            raise UsageError(f"headers: {line[:100]!r} is not NAME: VALUE.", "Write one header a line.")
+        headers[name.strip()] = value.strip()
+    return headers

@@ -1,0 +1,105 @@
+"""Form for a model: name, address, key variable, parameters and headers."""
+
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import Input, Static
+
+from mcphost.config.model_fields import MODEL_FIELDS, format_fields, parse_fields
+from mcphost.config.schema import ModelConfig
+from mcphost.errors import McpHostError
+from mcphost.serialization import Struct
+from mcphost.tui.screens.form_screen import FormScreen
+from mcphost.tui.widgets.inputs import LabeledInput, LabeledInputGroup, OrderedTextArea, wait_for_typed_text
+
+if TYPE_CHECKING:
+    from mcphost.host.setup import Setup
+
+
+class ModelChoice(Struct, frozen=True):
+    """The chosen model, and whether it is to be saved as the default."""
+
+    config: ModelConfig
+    is_default: bool
+
+
+class ModelForm(FormScreen[ModelChoice]):
+    """Form for a model's settings; it ends with the model to use, or None.
+
+    Secrets in headers are stored in the keyring, and the settings refer to them.
+    """
+
+    DEFAULT_CSS = """
+    ModelForm LabeledInput { margin: 0; }
+    ModelForm TextArea { height: 3; border: none; padding: 0 1; background: $surface; margin: 0 0 0 16; }
+    ModelForm #headers-label { margin: 1 0 0 0; color: $muted; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "save", show=False, priority=True)]
+
+    def __init__(self, setup: "Setup", config: ModelConfig) -> None:
+        """Create the form; *config* without a name is for a model that is not in the list."""
+        super().__init__()
+        self._setup = setup
+        self._config = config
+
+    def was_hidden(self, seconds_ago: float) -> bool:
+        """Accept every key: Enter only moves to the next line here, and saving repeats what the list does."""
+        return False
+
+    def headline(self) -> str:
+        """Return the title."""
+        return f"Settings of {self._config.name}" if self._config.name else "Another model"
+
+    def body(self) -> ComposeResult:
+        """Yield a line for each setting, and a field for headers."""
+        yield LabeledInputGroup(*(LabeledInput(label, key, placeholder=hint) for key, label, hint in MODEL_FIELDS))
+        yield Static("headers, one a line, such as X-Team: ${env:TEAM}", id="headers-label", markup=False)
+        yield OrderedTextArea(id="headers", tab_behavior="focus", compact=True)
+
+    def buttons(self) -> tuple[tuple[str, str], ...]:
+        """Return the buttons."""
+        return ("use", "Use now"), ("save", "Use and save"), ("leave", "Cancel")
+
+    def key_hints(self) -> str:
+        """Return the line that explains the keys."""
+        return "enter next line · tab headers · ^S use and save · esc back"
+
+    def on_mount(self) -> None:
+        """Fill in the present settings."""
+        for key, text in format_fields(self._config).items():
+            if key == "headers":
+                self.query_one("#headers", OrderedTextArea).text = text
+            else:
+                self.query_one(f"#{key}", Input).value = text
+        self.query_one(LabeledInputGroup).focus_input()
+
+    def on_labeled_input_group_submitted(self, event: LabeledInputGroup.Submitted) -> None:
+        """Use the model after the last line."""
+        event.stop()
+        if event.index == len(MODEL_FIELDS) - 1:
+            self.action_use()
+
+    def action_use(self) -> None:
+        """Use the model in this run."""
+        self._submit(is_default=False)
+
+    def action_save(self) -> None:
+        """Use the model, and save it as the default."""
+        self._submit(is_default=True)
+
+    def _submit(self, *, is_default: bool) -> None:
+        self.run_worker(partial(self._finish, is_default=is_default), group="submit", exclusive=True)
+
+    async def _finish(self, *, is_default: bool) -> None:
+        inputs = {key: self.query_one(f"#{key}", Input) for key, _label, _hint in MODEL_FIELDS}
+        headers = self.query_one("#headers", OrderedTextArea)
+        await wait_for_typed_text(*inputs.values(), headers)
+        texts = {"headers": headers.text, **{key: field.value for key, field in inputs.items()}}
+        try:
+            config = await self._setup.protect_headers(parse_fields(texts))
+        except McpHostError as error:
+            self.show_fault(f"{error.message} {error.hint}".strip())
+            return
+        self.dismiss(ModelChoice(config, is_default))

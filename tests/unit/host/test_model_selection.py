@@ -1,0 +1,51 @@
+"""Switching models: what is lost with the new one is reported once it is ready."""
+
+import anyio
+import pytest
+
+from mcphost.config.schema import ModelConfig
+from mcphost.host.events import EventBus, HostEvent, NoticeEvent
+from mcphost.host.lifetime import Lifetime
+from mcphost.host.model_selection import ModelSelection, describe_losses
+from mcphost.llm.model import ModelFacts
+from tests.fakes.model import ScriptedModel
+
+pytestmark = pytest.mark.anyio
+
+LARGE = ModelFacts(context_window=200_000, supports_tools=True, supports_images=True)
+SMALL = ModelFacts(context_window=8_000, supports_tools=False, supports_images=False)
+
+
+def create_model(config: ModelConfig) -> ScriptedModel:
+    model = ScriptedModel()
+    model.name = config.name
+    model.facts = SMALL if config.name == "a/small" else LARGE
+    return model
+
+
+async def switch_models(first: str, second: str) -> list[HostEvent]:
+    """Select one model after another; return the events of the second."""
+    events = EventBus()
+    async with Lifetime() as lifetime:
+        selection = ModelSelection(create_model, ModelConfig(name=first), events, lifetime)
+        feed = events.subscribe()
+        selection.select(ModelConfig(name=second))
+        await anyio.wait_all_tasks_blocked()
+        return feed.drain()
+
+
+async def test_what_the_new_model_cannot_do_is_reported() -> None:
+    notices = [event for event in await switch_models("a/large", "a/small") if isinstance(event, NoticeEvent)]
+    assert len(notices) == 1
+    for words in ("a/small: no tools", "no images", "8,000 instead of 200,000"):
+        assert words in notices[0].text
+
+
+async def test_a_model_that_can_do_more_is_not_commented() -> None:
+    assert not [event for event in await switch_models("a/small", "a/large") if isinstance(event, NoticeEvent)]
+
+
+def test_unknown_facts_are_no_loss() -> None:
+    assert describe_losses(ModelFacts(), LARGE) == ""
+    assert describe_losses(LARGE, ModelFacts()) == ""
+    assert describe_losses(SMALL, SMALL) == ""
