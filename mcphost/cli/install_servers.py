@@ -4,14 +4,15 @@ import argparse
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from shlex import join, quote
 from typing import TYPE_CHECKING, Any
 
-from mcphost.errors import McpHostError, RegistryError, SignInRequired, UsageError
+from mcphost.errors import ConsentDenied, McpHostError, RegistryError, SignInRequired, UsageError
 
 if TYPE_CHECKING:
     from mcphost.cli.parser import CommandParser, Options
-    from mcphost.cli.terminal_frontend import Confirmation
+    from mcphost.cli.terminal_frontend import Confirmation, TerminalInput
     from mcphost.config.schema import HostConfig, ServerConfig
     from mcphost.config.server_files import Scope
     from mcphost.host.servers.server_editor import SavedServer
@@ -64,9 +65,10 @@ class _Installation:
     """One installation: the entry of the registry, the chosen option, and the questions about it."""
 
     def __init__(self, options: "Options", args: argparse.Namespace) -> None:
-        from mcphost.cli.terminal_frontend import Confirmation
+        from mcphost.cli.terminal_frontend import Confirmation, TerminalInput
 
         self._options, self._args = options, args
+        self._terminal = TerminalInput()
         self._review = Confirmation(yes=args.yes or args.dry_run, as_json=args.json)
 
     async def run(self) -> int:
@@ -83,21 +85,22 @@ class _Installation:
         scope: Scope = args.scope
         async with open_server_editor(self._options) as (editor, config):
             self._check_name(name, config)
-            show_server(self._review, server, option)
-            values = await read_values(args.values)
+            others = [one.name for one in config.servers]
+            warnings = show_server(self._review, server, option, name, others)
+            values = await read_values(args.values, self._terminal)
             if not (args.yes or args.dry_run):
-                await ask_missing(option.inputs, values)
+                await ask_missing(option.inputs, values, self._terminal)
             planned = plan_entry(option, values, show_missing=args.dry_run)
             entry = with_registry(planned, option, server, place, values)
             edit = plan_set(scope_file(scope, editor.config_dir, editor.folder), name, entry)
-            plan = describe_plan(edit.server, planned, option)
+            plan = describe_plan(edit.server, planned, option, warnings)
             self._review.show("\n".join([*plan.lines, f"  file: {edit.file.path}, as {name}"]))
             if args.dry_run:
                 if args.json:
                     print_json(plan_json(server, option, planned, name, str(edit.file.path), plan))
                 return 0
             check_program(option)
-            self._review.confirm(f"Install and approve {name}?", "Nothing was installed.")
+            await self._review.confirm_with(self._terminal, f"Install and approve {name}?", "Nothing was installed.")
             saved = await editor.add(name, entry, scope, secret_keys=planned.secret_keys)
         if not args.json:
             print_saved(saved, "Installed")
@@ -107,7 +110,8 @@ class _Installation:
                 **plan_json(server, option, planned, name, str(edit.file.path), plan),
                 "installed": True, "ok": error is None, "error": "" if error is None else error.message,
             })  # fmt: skip
-        return await self._finish(name, saved, error)
+        terminal = None if args.yes else self._terminal
+        return await offer_undo(self._options, self._review, saved, error, terminal, "installation")
 
     async def _find(self) -> "tuple[RegistryEntry, str]":
         """Return the entry and the place of its registry. Raises RegistryError or UsageError."""
@@ -137,24 +141,40 @@ class _Installation:
                 f"Choose another name with --name, or update it: mcphost servers update {quote(name)}",
             )
 
-    async def _finish(self, name: str, saved: "SavedServer", error: McpHostError | None) -> int:
-        """Report a failed start and offer to undo the installation; return the exit code."""
-        from mcphost.cli.edit_servers import open_server_editor
-        from mcphost.cli.output import print_error, print_note
 
-        if error is None:
-            return 0
-        print_error(error)
-        if isinstance(error, SignInRequired):
-            return error.exit_code
-        if self._args.yes or not sys.stdin.isatty():
-            print_note(f"It stays installed. To remove it: mcphost servers remove {quote(name)}")
-            return error.exit_code
-        self._review.confirm(f"Undo the installation of {name}?", "It stays installed.")
-        async with open_server_editor(self._options) as (editor, _):
-            await editor.undo(saved)
-        print_note(f"Undone: {name} is not installed.")
+async def offer_undo(
+    options: "Options",
+    review: "Confirmation",
+    saved: "SavedServer",
+    error: McpHostError | None,
+    terminal: "TerminalInput | None",
+    what: str,
+) -> int:
+    """Report that a new or changed server does not work, and offer to undo the change; return the exit code.
+
+    Nothing is asked if *terminal* is None.
+    """
+    from mcphost.cli.edit_servers import open_server_editor
+    from mcphost.cli.output import print_error, print_note
+
+    if error is None:
+        return 0
+    name = saved.edit.name
+    print_error(error)
+    if isinstance(error, SignInRequired):
         return error.exit_code
+    if terminal is None or not sys.stdin.isatty():
+        print_note(f"The {what} stays. To remove the server: mcphost servers remove {quote(name)}")
+        return error.exit_code
+    try:
+        await review.confirm_with(terminal, f"Undo the {what} of {name}?", f"The {what} stays.")
+    except ConsentDenied as declined:
+        print_note(declined.message)
+        return error.exit_code
+    async with open_server_editor(options) as (editor, _):
+        await editor.undo(saved)
+    print_note(f"Undone: the {what} of {name}.")
+    return error.exit_code
 
 
 def absolute_place(place: str) -> str:
@@ -180,9 +200,15 @@ def check_program(option: "InstallOption") -> None:
         )
 
 
-def show_server(review: "Confirmation", server: "RegistryEntry", option: "InstallOption") -> None:
-    """Show whose server it is before any value is typed."""
+def show_server(
+    review: "Confirmation", server: "RegistryEntry", option: "InstallOption", name: str, others: list[str]
+) -> tuple[str, ...]:
+    """Show whose server it is before any value is typed, and return the warnings about it.
+
+    *name* is its name here, and *others* are the names of the other servers.
+    """
     from mcphost.registry.entries import describe_publisher
+    from mcphost.registry.lookalikes import find_warnings
     from mcphost.sanitize import sanitize
 
     lines = [
@@ -192,15 +218,18 @@ def show_server(review: "Confirmation", server: "RegistryEntry", option: "Instal
     ]
     if server.description:
         lines.insert(0, server.description)
+    warnings = find_warnings(server, option, name, others)
     if server.status != "active":
-        lines.append(f"Warning: It is {server.status}. {server.status_message}".rstrip())
+        warnings = (f"It is {server.status}. {server.status_message}".rstrip(), *warnings)
+    lines += [f"Warning: {warning}" for warning in warnings]
     review.show(f"{server.name} {server.version}")
     review.show("\n".join(f"  {sanitize(line, keep_newlines=False)}" for line in lines))
+    return warnings
 
 
-async def read_values(texts: list[str]) -> dict[str, list[str]]:
+async def read_values(texts: list[str], terminal: "TerminalInput") -> dict[str, list[str]]:
     """Return the values of `--set` by name; one without a value is typed without echo. Raises UsageError."""
-    from mcphost.cli.terminal_frontend import TerminalInput, is_interactive
+    from mcphost.cli.terminal_frontend import is_interactive
 
     values: dict[str, list[str]] = {}
     for text in texts:
@@ -208,21 +237,20 @@ async def read_values(texts: list[str]) -> dict[str, list[str]]:
         if not found:
             if not is_interactive():
                 raise UsageError(f"{name} has no value.", f"Write {name}=VALUE, or run it at a terminal to type it.")
-            value = await TerminalInput().read_secret(f"Value of {name} (not shown): ") or ""
+            value = await terminal.read_secret(f"Value of {name} (not shown): ") or ""
         values.setdefault(name, []).append(value)
     return values
 
 
-async def ask_missing(inputs: "tuple[PlanInput, ...]", values: dict[str, list[str]]) -> None:
+async def ask_missing(inputs: "tuple[PlanInput, ...]", values: dict[str, list[str]], terminal: "TerminalInput") -> None:
     """Ask for each required value that was not given; nothing is asked without a terminal."""
     from mcphost.cli.output import print_note
-    from mcphost.cli.terminal_frontend import TerminalInput, is_interactive
+    from mcphost.cli.terminal_frontend import is_interactive
     from mcphost.registry.plan_inputs import check_value
     from mcphost.sanitize import sanitize
 
     if not is_interactive():
         return
-    terminal = TerminalInput()
     for one in inputs:
         if one.name in values or not one.is_required or (one.default is not None and not one.is_secret):
             continue
@@ -259,24 +287,28 @@ def with_registry(
 
 
 class PlanDescription:
-    """What a plan looks like: a line for each part of the command, and for each risk."""
+    """What a plan looks like: a line for each part of the command, and for each risk.
 
-    def __init__(self, server: "ServerConfig | None", lines: tuple[str, ...], warnings: tuple[str, ...]) -> None:
-        self.server, self.details, self.warnings = server, lines, warnings
+    `warnings` has those about the publisher too, which are shown earlier and are not repeated in `lines`.
+    """
 
-    @property
-    def lines(self) -> list[str]:
-        """The plan line by line, indented."""
-        return [f"  {line}" for line in self.details] + [f"  Warning: {warning}" for warning in self.warnings]
+    def __init__(
+        self, server: "ServerConfig | None", details: Sequence[str], risks: Sequence[str], earlier: Sequence[str]
+    ) -> None:
+        self.server = server
+        self.lines = [f"  {line}" for line in details] + [f"  Warning: {risk}" for risk in risks]
+        self.warnings = [*earlier, *risks]
 
 
-def describe_plan(server: "ServerConfig | None", planned: "PlannedEntry", option: "InstallOption") -> PlanDescription:
+def describe_plan(
+    server: "ServerConfig | None", planned: "PlannedEntry", option: "InstallOption", earlier: Sequence[str]
+) -> PlanDescription:
     """Return what would be started or reached, with secrets masked, and what is risky about it."""
     from mcphost.config.approval_digest import describe_server
     from mcphost.host.servers.approval import server_warnings
 
     if server is None:
-        return PlanDescription(None, (), ())
+        return PlanDescription(None, (), (), earlier)
     masked = mask_server(server, planned)
     needs = ()
     if option.program:
@@ -284,7 +316,8 @@ def describe_plan(server: "ServerConfig | None", planned: "PlannedEntry", option
         needs = (f"needs: {option.program} ({path or 'not installed'})",)
     summary = (f"runs: {join(masked.argv)}",) if masked.is_stdio else ()
     notes = tuple(f"{note[0].upper()}{note[1:]}" for note in planned.notes)
-    return PlanDescription(masked, (*needs, *summary, *describe_server(masked)), (*notes, *server_warnings(masked)))
+    risks = (*notes, *server_warnings(masked))
+    return PlanDescription(masked, (*needs, *summary, *describe_server(masked)), risks, earlier)
 
 
 def mask_server(server: "ServerConfig", planned: "PlannedEntry") -> "ServerConfig":
@@ -327,7 +360,7 @@ def plan_json(
         "secrets": [".".join(keys) for keys in planned.secret_keys],
         "inputs": to_builtins(option.inputs),
         "missing": list(planned.missing),
-        "warnings": list(plan.warnings),
+        "warnings": plan.warnings,
     }
 
 

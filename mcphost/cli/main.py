@@ -18,6 +18,7 @@ _MODULES_BY_ACTION = {
     "export": "import_servers",
     "search": "search_servers",
     "install": "install_servers",
+    "update": "update_servers",
 }
 """Modules of actions of `servers` that take no command line; the others are in `edit_servers`."""
 

@@ -45,6 +45,7 @@ EDIT_ACTIONS: dict[str, str] = {
     "export": "print the servers for others, without secrets",
     "search": "find servers in a registry",
     "install": "add a server of a registry, after showing what it would start or reach",
+    "update": "show newer versions of servers of a registry, and install them",
 }
 """Actions of `servers` with arguments of their own, and their summaries."""
 

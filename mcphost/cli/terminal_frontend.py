@@ -114,8 +114,17 @@ class Confirmation:
 
         Raises ConsentDenied with `declined_message`, or UsageError if the user cannot be asked and there is no `--yes`.
         """
-        if self._assume_yes:
-            return
+        if not self._assume_yes:
+            self._print_question(question, declined_message)
+            _check_consent(sys.stdin.readline(), declined_message)
+
+    async def confirm_with(self, terminal: TerminalInput, question: str, declined_message: str) -> None:
+        """Ask like `confirm`, in a command that also reads other lines, all of them through *terminal*."""
+        if not self._assume_yes:
+            self._print_question(question, declined_message)
+            _check_consent(await terminal.read_line() or "", declined_message)
+
+    def _print_question(self, question: str, declined_message: str) -> None:
         if not self._is_interactive or self._output is None:
             what = (
                 "no terminal to ask on" if self._is_interactive else "no way to ask: standard input is not a terminal"
@@ -127,8 +136,11 @@ class Confirmation:
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
         self._output.write(f"{sanitize(question, keep_newlines=False)} [y/N] ")
         self._output.flush()
-        if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
-            raise ConsentDenied(declined_message)
+
+
+def _check_consent(answer: str, declined_message: str) -> None:
+    if answer.strip().lower() not in {"y", "yes"}:
+        raise ConsentDenied(declined_message)
 
 
 def _terminal_output(*, as_json: bool) -> TextIO | None:

@@ -1,0 +1,209 @@
+"""Command `servers update`: newer versions of installed servers, what they change, and their installation."""
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from mcphost.errors import McpHostError, RegistryError, UsageError
+
+if TYPE_CHECKING:
+    from mcphost.cli.parser import CommandParser, Options
+    from mcphost.cli.terminal_frontend import TerminalInput
+    from mcphost.config.schema import HostConfig, ServerConfig
+    from mcphost.host.servers.server_editor import ServerEditor
+    from mcphost.registry.entries import RegistryEntry
+    from mcphost.registry.plan import InstallOption, PlannedEntry
+    from mcphost.registry.updates import InstalledServer
+
+
+def add_arguments(action: str, parser: "CommandParser") -> None:
+    """Add the arguments of `servers update`."""
+    parser.add_argument("name", nargs="?", default="", metavar="NAME", help="one server; else all from a registry")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", dest="values",
+        help="the value of an input; NAME alone asks for it without showing it; repeatable",
+    )  # fmt: skip
+    parser.add_argument(
+        "--registry", default="", metavar="URL|FILE", help="another registry than it was installed from"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only show what would change")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+
+
+def run(command: str, args: argparse.Namespace) -> int:
+    """Run `servers update`."""
+    from mcphost.cli.command_runner import run_command
+    from mcphost.cli.parser import build_options
+
+    options = build_options(args)
+    if options.mcp_config:
+        raise UsageError("--mcp-config names files that mcphost only reads.", "Leave it out.")
+    if args.values and not args.name:
+        raise UsageError("--set belongs to one server.", "Name it: mcphost servers update NAME --set NAME=VALUE")
+
+    async def work() -> int:
+        return await _update_all(options, args)
+
+    return run_command(options, work)
+
+
+async def _update_all(options: "Options", args: argparse.Namespace) -> int:
+    from mcphost.cli.edit_servers import open_server_editor
+    from mcphost.cli.output import print_error, print_json, print_note
+    from mcphost.cli.terminal_frontend import TerminalInput
+    from mcphost.registry.updates import read_record
+
+    async with open_server_editor(options) as (editor, config):
+        installed = [
+            record
+            for server in _choose(config, args.name)
+            if (record := read_record(editor.read_entry(server), server.name)) is not None
+        ]
+        servers = {server.name: server for server in config.servers}
+    if args.name and not installed:
+        raise UsageError(f"{args.name!r} was not installed from a registry.", "Change it with: mcphost servers edit")
+    terminal = TerminalInput()
+    reports: list[dict[str, Any]] = []
+    code: int = 0
+    for record in installed:
+        try:
+            report = await _Update(options, args, record, servers[record.name], terminal).run()
+        except RegistryError as error:
+            if args.name:
+                raise
+            print_error(error)
+            report = {"name": record.name, "server": record.server, "error": error.message}
+            code = error.exit_code
+        reports.append(report)
+        code = int(report.get("exit", 0)) or code
+    if args.json:
+        print_json({"servers": reports})
+    elif not installed:
+        print_note("No server was installed from a registry. Find one: mcphost servers search WORD")
+    return code
+
+
+def _choose(config: "HostConfig", name: str) -> "list[ServerConfig]":
+    from mcphost.cli.command_runner import require_server
+
+    if name:
+        require_server(config, name)
+    return [server for server in config.servers if name in ("", server.name) and server.file]
+
+
+class _Update:
+    """The update of one server: the newest entry, the new plan, and the question about what changes."""
+
+    def __init__(
+        self,
+        options: "Options",
+        args: argparse.Namespace,
+        record: "InstalledServer",
+        server: "ServerConfig",
+        terminal: "TerminalInput",
+    ) -> None:
+        from mcphost.cli.terminal_frontend import Confirmation
+
+        self._options, self._args, self._record, self._server = options, args, record, server
+        self._terminal = terminal
+        self._place: str = args.registry or record.url
+        self._review = Confirmation(yes=args.yes or args.dry_run, as_json=args.json)
+
+    async def run(self) -> dict[str, Any]:
+        """Show and apply the update, and return a report as JSON data. Raises McpHostError."""
+        from mcphost.cli.output import print_text
+        from mcphost.registry.entries import is_newer
+
+        latest = await self._find()
+        record = self._record
+        report = {"name": record.name, "server": record.server, "version": record.version, "latest": latest.version,
+                  "status": latest.status}  # fmt: skip
+        if not is_newer(latest, record.version):
+            if not self._args.json:
+                print_text(f"{record.name}: {record.version} is the latest version.")
+            return {**report, "changes": []}
+        if latest.status == "deleted":
+            raise RegistryError(f"{latest.name} {latest.version} was deleted from the registry.", "It stays as it is.")
+        return {**report, **await self._change(latest)}
+
+    async def _find(self) -> "RegistryEntry":
+        from mcphost import paths
+        from mcphost.cli.search_servers import report_answer
+        from mcphost.registry.client import open_registry
+
+        async with open_registry(self._place, paths.cache_dir() / "registry", refresh=True) as registry:
+            answer = await registry.find(self._record.server)
+        if answer.offline_reason and not self._options.quiet:
+            report_answer(answer)
+        return answer.entries[0]
+
+    async def _change(self, latest: "RegistryEntry") -> dict[str, Any]:
+        """Show the difference, ask, write and try the new version."""
+        from mcphost.cli.edit_servers import open_server_editor, print_saved
+        from mcphost.cli.install_servers import check_program, installed_programs, offer_undo, show_server, try_server
+        from mcphost.registry.plan import choose_option
+
+        args, name = self._args, self._record.name
+        option = choose_option(latest, self._record.kind, installed_programs())
+        async with open_server_editor(self._options) as (editor, config):
+            show_server(self._review, latest, option, name, [one.name for one in config.servers if one.name != name])
+            old_entry = editor.read_entry(self._server)
+            entry, planned = await self._plan(option, latest, old_entry)
+            changes, warnings = self._compare(editor, entry, planned)
+            self._review.show("\n".join(
+                [f"  version: {self._record.version} -> {latest.version}", *(f"  {line}" for line in changes),
+                 *(f"  Warning: {warning}" for warning in warnings)]
+            ))  # fmt: skip
+            report = {"changes": list(changes), "warnings": list(warnings), "missing": list(planned.missing)}
+            if args.dry_run:
+                return report
+            check_program(option)
+            await self._review.confirm_with(self._terminal, f"Update and approve {name}?", "Nothing was changed.")
+            saved = await editor.change(self._server, entry, secret_keys=planned.secret_keys)
+        if not args.json:
+            print_saved(saved, "Updated")
+        error: McpHostError | None = None
+        if saved.is_approved and not self._server.disabled:
+            error = await try_server(self._options, name, as_json=args.json)
+        terminal = None if args.yes else self._terminal
+        code = await offer_undo(self._options, self._review, saved, error, terminal, "update")
+        return {**report, "updated": True, "ok": error is None, "error": error.message if error else "", "exit": code}
+
+    async def _plan(
+        self, option: "InstallOption", latest: "RegistryEntry", old_entry: dict[str, Any]
+    ) -> "tuple[dict[str, Any], PlannedEntry]":
+        from mcphost.cli.install_servers import absolute_place, ask_missing, read_values, with_registry
+        from mcphost.registry.updates import plan_update
+
+        args = self._args
+        typed = await read_values(args.values, self._terminal)
+        values = {**self._record.values_for(option), **typed}
+        entry, planned = plan_update(option, values, old_entry, set(typed))
+        if planned.missing and not args.dry_run:
+            wanted = tuple(one for one in option.inputs if one.name in planned.missing)
+            if not args.yes:
+                await ask_missing(wanted, values, self._terminal)
+            if absent := next((one.name for one in wanted if one.name not in values), ""):
+                raise UsageError(f"{absent} needs a value in {latest.version}.", f"Give one: --set {absent}=VALUE")
+            entry, planned = plan_update(option, values, old_entry, {*typed, *planned.missing})
+        record = with_registry(planned, option, latest, absolute_place(self._place), values)["mcphost"]
+        return {**entry, "mcphost": {**entry.get("mcphost", {}), **record}}, planned
+
+    def _compare(
+        self, editor: "ServerEditor", entry: dict[str, Any], planned: "PlannedEntry"
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the lines of the plan that change, and the risks that the new plan has."""
+        from mcphost.cli.install_servers import mask_server
+        from mcphost.config.approval_digest import describe_server, diff_lines
+        from mcphost.config.server_files import file_of, plan_set
+        from mcphost.host.servers.approval import server_warnings
+
+        file = file_of(self._server, editor.config_dir, editor.folder)
+        edit = plan_set(file, self._server.name, entry, replace=True)
+        if edit.server is None:
+            return (), ()
+        new = mask_server(edit.server, planned)
+        lines = diff_lines(describe_server(self._server), describe_server(new))
+        changed = tuple(line for line in lines if not line.startswith("  "))
+        known = server_warnings(self._server)
+        return changed, (*planned.notes, *(warning for warning in server_warnings(new) if warning not in known))

@@ -1,0 +1,93 @@
+"""Updates of installed servers: what their entry records, and the new entry that keeps what the user has set."""
+
+from collections.abc import Mapping, Sequence, Set
+from typing import Any, cast
+
+from mcphost.registry.entries import RegistryInput
+from mcphost.registry.plan import InstallOption, PlannedEntry, plan_entry
+from mcphost.registry.plan_inputs import list_inputs
+from mcphost.serialization import Struct, replace
+
+_REPLACED_KEYS = frozenset({"command", "args", "url", "type", "transport", "env", "headers"})
+_MAX_TEXT = 8_192
+_MAX_VALUES = 200
+
+
+class InstalledServer(Struct, frozen=True, kw_only=True):
+    """What an entry of mcp.json says about its origin: the registry's URL, the server there and its version."""
+
+    name: str
+    url: str
+    server: str
+    version: str
+    kind: str
+    inputs: dict[str, list[str]]
+
+    def values_for(self, option: InstallOption) -> dict[str, list[str]]:
+        """Return the recorded values of inputs that an option still has."""
+        known = {one.name for one in option.inputs}
+        return {name: list(texts) for name, texts in self.inputs.items() if name in known}
+
+
+def read_record(entry: Mapping[str, Any], name: str) -> InstalledServer | None:
+    """Return the origin of an entry, or None if it has none that can be used."""
+    own = entry.get("mcphost")
+    record = cast("dict[str, Any]", own).get("registry") if isinstance(own, dict) else None
+    if not isinstance(record, dict):
+        return None
+    members = cast("dict[str, Any]", record)
+    texts = {key: members.get(key, "") for key in ("url", "name", "version", "from")}
+    if (
+        not all(isinstance(text, str) and len(text) <= _MAX_TEXT for text in texts.values())
+        or not texts["name"]
+        or not texts["url"]
+    ):
+        return None
+    inputs: dict[str, list[str]] = {}
+    given = members.get("inputs")
+    for key, values in list(cast("dict[str, Any]", given).items() if isinstance(given, dict) else ())[:_MAX_VALUES]:
+        listed = cast("list[Any]", values)[:_MAX_VALUES] if isinstance(values, list) else []
+        if listed and all(isinstance(value, str) for value in listed):
+            inputs[key] = listed
+    return InstalledServer(
+        name=name, url=texts["url"], server=texts["name"], version=texts["version"], kind=texts["from"], inputs=inputs
+    )
+
+
+def plan_update(
+    option: InstallOption, values: Mapping[str, Sequence[str]], old: Mapping[str, Any], given: Set[str]
+) -> tuple[dict[str, Any], PlannedEntry]:
+    """Return the new entry of an installed server, and its plan.
+
+    Settings of the user stay, and so do the values of variables and headers that the entry asks for, which may be
+    references to secrets; only inputs in *given* get new ones. `missing` has the inputs that still need a value.
+    """
+    planned = plan_entry(option, values, show_missing=True)
+    kept: set[str] = set()
+    entry = {key: value for key, value in old.items() if key not in _REPLACED_KEYS} | planned.entry
+    for section, inputs in _sections(option).items():
+        before = old.get(section)
+        known = cast("dict[str, str]", before) if isinstance(before, dict) else {}
+        asked = {one.name: {wanted.name for wanted in list_inputs("environment", [one])} for one in inputs}
+        new: dict[str, str] = {**known, **planned.entry.get(section, {})}
+        for key, names in asked.items():
+            if key in known and names and names.isdisjoint(given):
+                new[key] = known[key]
+                kept |= names
+        if new:
+            entry[section] = new
+    needed = _names_in_words(option)
+    missing = tuple(name for name in planned.missing if name not in kept or name in needed)
+    secret_keys = tuple(keys for keys in planned.secret_keys if keys[1] in entry.get(keys[0], {}))
+    return entry, replace(planned, missing=missing, secret_keys=secret_keys)
+
+
+def _sections(option: InstallOption) -> dict[str, tuple[RegistryInput, ...]]:
+    if option.remote is not None:
+        return {"headers": option.remote.headers}
+    return {"env": option.package.environment_variables if option.package is not None else ()}
+
+
+def _names_in_words(option: InstallOption) -> set[str]:
+    """Return the inputs that become part of the command or of the address."""
+    return {one.name for one in option.inputs if one.place in ("argument", "address")}

@@ -1,0 +1,126 @@
+"""`mcphost servers update` as a user types it, and the undo of what does not work."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.fakes.registry_entries import ENTRIES, package, server, weather
+from tests.fakes.registry_server import published, registry_server
+from tests.flows.package_runners import PackageRunners, configured
+from tests.flows.program import CANARY, Program
+from tests.flows.secret_service import secret_service
+from tests.flows.typed_answers import answer_prompts
+
+
+def newer_weather() -> dict[str, Any]:
+    """Return version 2.0.0, with one more argument and without another."""
+    document = weather("2.0.0")
+    newest = document["packages"][0]
+    newest["packageArguments"] = [*newest["packageArguments"][1:], {"type": "named", "name": "--alerts", "value": "on"}]
+    return document
+
+
+def test_an_update_shows_what_changes_and_keeps_what_the_user_has_set(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    runners = PackageRunners(program, "npx")
+    with registry_server(ENTRIES) as registry, secret_service(tmp_path) as env:
+        program.text(
+            "servers", "install", "io.github.ada/weather@1.0.0", "--registry", registry.url, "--yes",
+            "--set", f"WEATHER_API_KEY={CANARY}", "--set", "cache_dir=/tmp/c", "--set", "units=imperial", **env,
+        )  # fmt: skip
+        program.text("servers", "edit", "weather", "--env", "MINE=1", **env)
+        registry.entries.append(published(newer_weather()))
+        shown = program.text("servers", "update", "--dry-run")
+        assert "version: 1.0.0 -> 2.0.0" in shown
+        assert "- argument 2: @ada/weather-mcp@1.0.0" in shown
+        assert "+ argument 2: @ada/weather-mcp@2.0.0" in shown
+        assert "+ argument 5: --alerts=on" in shown
+        assert "WEATHER_API_KEY" not in shown
+        assert configured(program, "weather")["args"][1] == "@ada/weather-mcp@1.0.0"
+        said = program.text("servers", "update", "weather", "--yes", **env)
+        assert "Updated weather" in said
+        assert "It works" in said
+        entry = configured(program, "weather")
+        assert entry["args"] == ["-y", "@ada/weather-mcp@2.0.0", "--units=imperial", "/tmp/c", "--alerts=on"]
+        assert entry["env"] == {
+            "WEATHER_API_KEY": "${keyring:weather-weather_api_key}", "LOG_LEVEL": "info", "MINE": "1"
+        }  # fmt: skip
+        assert runners.started[-1] == ["npx", *entry["args"]]
+        assert "2.0.0 is the latest version" in program.text("servers", "update", "weather")
+
+
+def test_a_new_required_value_is_asked_for(program: Program) -> None:
+    PackageRunners(program, "uvx")
+    entries = [published(server("io.github.ada/notes", packages=[package("pypi", "notes")]))]
+    wanted = package("pypi", "notes", "2.0.0", environmentVariables=[{"name": "NOTES_DIR", "isRequired": True}])
+    with registry_server(entries) as registry:
+        program.text("servers", "install", "io.github.ada/notes", "--registry", registry.url, "--yes")
+        registry.entries.append(published(server("io.github.ada/notes", "2.0.0", packages=[wanted])))
+        error = program.error("servers", "update", "notes", "--yes", code=2)
+        assert "NOTES_DIR needs a value in 2.0.0" in error
+        code, shown = answer_prompts(
+            program, [("Value of NOTES_DIR: ", "/tmp/notes"), ("[y/N] ", "y")], "servers", "update", "notes"
+        )
+    assert code == 0, shown
+    assert "+ environment NOTES_DIR: /tmp/notes" in shown
+    assert configured(program, "notes")["env"] == {"NOTES_DIR": "/tmp/notes"}
+
+
+def test_without_a_newer_version_nothing_changes(program: Program) -> None:
+    PackageRunners(program, "uvx")
+    with registry_server(ENTRIES) as registry:
+        program.text("servers", "install", "io.github.ada/clock", "--registry", registry.url, "--yes")
+        before = configured(program, "clock")
+        report = json.loads(program.text("servers", "update", "--json", "--yes"))
+    assert report["servers"][0]["changes"] == []
+    assert configured(program, "clock") == before
+    program.text("servers", "add", "own", "--", "own")
+    assert "not installed from a registry" in program.error("servers", "update", "own", code=2)
+
+
+def test_a_failed_installation_is_undone_on_a_yes(program: Program) -> None:
+    runners = PackageRunners(program, "uvx", fails=True)
+    with registry_server(ENTRIES) as registry:
+        command = ("servers", "install", "io.github.ada/clock", "--registry", registry.url)
+        code, shown = answer_prompts(program, [("Install and approve clock? [y/N] ", "n")], *command)
+        assert code == 5, shown
+        assert runners.started == []
+        code, shown = answer_prompts(program, [("approve clock? [y/N] ", "y"), ("of clock? [y/N] ", "y")], *command)
+    assert code == 4, shown
+    assert "no package here" in shown
+    assert "Undone" in shown
+    assert json.loads(program.text("servers", "list", "--json"))["servers"] == []
+
+
+def test_a_failed_update_is_undone_on_a_yes(program: Program) -> None:
+    PackageRunners(program, "uvx")
+    with registry_server(ENTRIES) as registry:
+        program.text("servers", "install", "io.github.ada/clock", "--registry", registry.url, "--yes")
+        before = configured(program, "clock")
+        registry.entries.append(
+            published(server("io.github.ada/clock", "2.0.0", packages=[package("pypi", "clock-mcp", "2.0.0")]))
+        )
+        PackageRunners(program, "uvx", fails=True)
+        answers = [("approve clock? [y/N] ", "y"), ("Undo the update of clock? [y/N] ", "y")]
+        code, shown = answer_prompts(program, answers, "servers", "update", "clock")
+    assert code == 4, shown
+    assert configured(program, "clock") == before
+
+
+def test_a_look_alike_is_named_before_anything_is_asked(program: Program) -> None:
+    PackageRunners(program, "npx")
+    fake = server(
+        "io.github.eve/filesystem",
+        repository={"url": "https://github.com/ada/filesystem", "source": "github"},
+        packages=[package("npm", "@modelcontextprotoco1/server-filesystem", environmentVariables=[
+            {"name": "TOKEN", "isRequired": True, "isSecret": True}
+        ])],
+    )  # fmt: skip
+    with registry_server([published(fake)]) as registry:
+        code, shown = answer_prompts(
+            program, [("Value of TOKEN (not shown): ", "")],
+            "servers", "install", "io.github.eve/filesystem", "--registry", registry.url,
+        )  # fmt: skip
+    assert code == 2
+    assert "is not the well-known @modelcontextprotocol/server-filesystem" in " ".join(shown.split())
+    assert "its repository belongs to ada" in shown
