@@ -13,7 +13,7 @@ from mcphost.errors import UsageError
 
 if TYPE_CHECKING:
     from mcphost.cli.parser import CommandParser, Options
-    from mcphost.config.schema import HostConfig, ServerConfig
+    from mcphost.config.schema import HostConfig, ServerConfig, ServerInput
     from mcphost.host.servers.server_editor import SavedServer, ServerEditor
 
 _MAX_PASTED_BYTES = 400_000
@@ -115,7 +115,8 @@ async def _add(options: "Options", args: argparse.Namespace, target: list[str]) 
 
 async def _add_pasted(options: "Options", args: argparse.Namespace, target: list[str]) -> int:
     """Add the servers of pasted JSON, after showing what they start or reach."""
-    from mcphost.cli.terminal_frontend import Confirmation
+    from mcphost.cli.input_prompts import ask_missing_inputs
+    from mcphost.cli.terminal_frontend import Confirmation, TerminalInput, is_interactive
     from mcphost.config.approval_digest import describe_server
     from mcphost.config.pasted_servers import parse_pasted_servers
     from mcphost.config.server_files import plan_set, scope_file
@@ -141,8 +142,13 @@ async def _add_pasted(options: "Options", args: argparse.Namespace, target: list
             for warning in server_warnings(edit.server):
                 review.show(f"  Warning: {warning}")
         review.confirm(f"Add and approve {'it' if len(entries) == 1 else 'them'}?", "Nothing was added.")
+        reader = TerminalInput() if is_interactive() and not args.yes else None
+        answers: dict[tuple[str, ServerInput], str] = {}
         for name, entry in entries.items():
-            print_saved(await editor.add(name, entry, args.scope, replace=args.replace), "Added")
+            saved = await editor.add(name, entry, args.scope, replace=args.replace)
+            print_saved(saved, "Added")
+            if saved.server is not None:
+                await ask_missing_inputs(editor, saved.server, reader, answers, "the pasted text")
     return 0
 
 

@@ -13,6 +13,7 @@ from mcphost.errors import ConfigError, UsageError
 if TYPE_CHECKING:
     from mcphost.cli.parser import CommandParser, Options
     from mcphost.config.foreign.entries import ForeignServer
+    from mcphost.config.schema import ServerInput
     from mcphost.host.servers.import_plan import ImportCandidate
 
 
@@ -44,7 +45,9 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 async def _import(options: "Options", args: argparse.Namespace) -> int:
     from mcphost.cli.edit_servers import open_server_editor, print_saved
+    from mcphost.cli.input_prompts import ask_missing_inputs
     from mcphost.cli.output import print_json, print_note
+    from mcphost.cli.terminal_frontend import TerminalInput, is_interactive
     from mcphost.config.loader import SERVERS_FILE
     from mcphost.host.servers.import_plan import plan_import
 
@@ -66,9 +69,13 @@ async def _import(options: "Options", args: argparse.Namespace) -> int:
         if not args.yes:
             chosen = _ask_which(chosen)
         saved: list[str] = []
+        reader = TerminalInput() if is_interactive() and not args.yes else None
+        answers: dict[tuple[str, ServerInput], str] = {}
         for candidate in chosen:
             try:
                 result = await editor.add(candidate.name, candidate.entry)
+                if result.server is not None:
+                    await ask_missing_inputs(editor, result.server, reader, answers, candidate.found.file)
             except ConfigError as error:
                 print_note(f"{candidate.name} was not imported. {error}")
                 continue

@@ -14,6 +14,7 @@ from mcphost.errors import McpHostError, UsageError
 
 CommandFn = Callable[[str, Namespace], int]
 _MODULES_BY_ACTION = {
+    "input": "server_inputs",
     "import": "import_servers",
     "export": "import_servers",
     "search": "search_servers",

@@ -66,6 +66,16 @@ class TerminalInput:
         finally:
             sys.stderr.write("\n")  # also after ctrl+c: later output begins on a new line
 
+    async def read_answer(self, prompt: str) -> str:
+        """Return the next line, "" for none; earlier input is discarded."""
+        import termios
+
+        end_status()
+        termios.tcflush(0, termios.TCIFLUSH)
+        sys.stderr.write(prompt)
+        sys.stderr.flush()
+        return await self.read_line() or ""
+
     async def read_choice(self, prompt: str) -> str:
         """Return the first letter of the next line in lower case, "" for none; earlier input is discarded."""
         import termios

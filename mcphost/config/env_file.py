@@ -28,7 +28,9 @@ def env_file_path(server: ServerConfig, environ: Mapping[str, str]) -> str:
     It is relative to the configuration file. Raises ConfigError if a variable in it is not set.
     """
     where = f'{entry_location(server)}: "envFile"'
-    return resolve_folder(server.file, ReferenceExpander(environ).expand(expand_home(server.env_file), where))
+    return resolve_folder(
+        server.file, ReferenceExpander(environ, server=server).expand(expand_home(server.env_file), where)
+    )
 
 
 def read_env_file(server: ServerConfig, environ: Mapping[str, str]) -> dict[str, str]:

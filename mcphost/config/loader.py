@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from mcphost.config.inputs import with_input_values
 from mcphost.config.json_files import decode_text, parse_json, read_bytes
 from mcphost.config.mcp_json import parse_file_roots, parse_servers
 from mcphost.config.restrictions import apply_restrictions
@@ -99,6 +100,7 @@ def load_config(
         problems.append(
             f'{SERVERS_FILE}: server "{other}" has a name that looks like that of "{name}". Rename one of them.'
         )
+    servers = with_input_values(servers, directory, problems.append)
     restricted, never = apply_restrictions(servers, config.never_rules, config.sampling.limits)
     merged = replace(
         config,

@@ -5,22 +5,24 @@ An invalid entry is reported and skipped. Unknown keys are ignored, because othe
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any, Literal, cast
 
+from mcphost.config.inputs import attach_inputs, parse_inputs, referenced_inputs
 from mcphost.config.json_files import DuplicateKeyDict, describe_type
 from mcphost.config.references import (
+    INPUT_HINT,
     Reference,
     check_address,
     expand_home,
     find_references,
     has_nested_reference,
     is_host_variable,
-    keyring_error,
     nested_reference_error,
     resolve_folder,
+    secret_place_error,
     uses_workspace,
 )
 from mcphost.config.schema import (
@@ -30,6 +32,7 @@ from mcphost.config.schema import (
     RootConfig,
     SamplingLimits,
     ServerConfig,
+    ServerInput,
     Source,
     convert_value,
     settable_fields,
@@ -171,11 +174,12 @@ def parse_servers(document: Any, file: str, source: Source, on_problem: ProblemC
     servers = list(cast("dict[str, Any]", entries).items())
     if len(servers) > _MAX_SERVERS:
         on_problem(f"{file}: it has {len(servers):,} servers; only the first {_MAX_SERVERS:,} are read.")
+    definitions = parse_inputs(members.get("inputs"), file, on_problem, is_shared=True)
     configs: list[ServerConfig] = []
     arguments = 0
     for name, entry in servers[:_MAX_SERVERS]:
         try:
-            config = _ServerEntry(name, entry, file, source, on_problem).build()
+            config = _ServerEntry(name, entry, file, source, on_problem, definitions).build()
             if source == "project" and arguments + len(config.args) > _MAX_PROJECT_ARGUMENTS:
                 what = (
                     f"{_entry_location(file, name)}: the servers of the file have more than "
@@ -210,8 +214,18 @@ def _entry_location(file: str, name: str) -> str:
 class _ServerEntry:
     """Parser of one entry of `mcpServers`; methods raise ConfigError naming the file, server, key and fix."""
 
-    def __init__(self, name: str, entry: Any, file: str, source: Source, on_problem: ProblemCallback) -> None:
+    def __init__(
+        self,
+        name: str,
+        entry: Any,
+        file: str,
+        source: Source,
+        on_problem: ProblemCallback,
+        definitions: dict[str, ServerInput],
+    ) -> None:
+        """*definitions* are the inputs of the file by id."""
         self.name, self.file, self.on_problem = name, file, on_problem
+        self.definitions = definitions
         self.source: Source = source
         self.location = _entry_location(file, name)
         if not isinstance(entry, dict):
@@ -227,17 +241,11 @@ class _ServerEntry:
         if bool(command) == bool(url):
             what = 'both "command" and "url"' if command else 'neither "command" nor "url"'
             raise ConfigError(f"{self.location} has {what}.", "A server is either a program or an address.")
-        own = self.entry.get(OWN_KEY, {})
-        if not isinstance(own, dict):
-            raise ConfigError(
-                f'{self.location}: "mcphost" is {describe_type(own)}, not an object.', "Correct or remove it."
-            )
-        self.own = own = cast("dict[str, Any]", own)
+        own = self._read_own()
         if command:
             self._check_command(command)
-        else:
-            if not find_references(url):  # else it is checked when it was expanded
-                check_address(url, self.location)
+        elif not find_references(url):  # else it is checked when it was expanded
+            check_address(url, self.location)
         cwd = self._get_text("cwd")
         env_file = self._parse_env_file(url)
         for key, text in (("command", command), ("url", url), ("cwd", cwd), ("envFile", env_file)):
@@ -247,8 +255,11 @@ class _ServerEntry:
             if (secret := str(getattr(oauth, FIELD_BY_KEY[key]))) and "${" not in secret:
                 self._warn_about_secret(f"mcphost.oauth.{key}", "${env:NAME} or ${keyring:NAME}")
         args, env = self._get_texts("args"), self._get_pairs("env")
+        headers = self._parse_headers()
         for number, text in enumerate(args):
             self._check_target(f"args[{number}]", text)
+        secrets = (str(getattr(oauth, field)) for field in SECRET_FIELDS)
+        texts = (command, *args, cwd, env_file, url, *env.values(), *headers.values(), *secrets)
         return ServerConfig(
             name=self.name,
             command=expand_home(command),
@@ -257,12 +268,11 @@ class _ServerEntry:
             env_file=env_file,
             cwd=self._resolve_cwd(cwd) if command else expand_home(cwd),
             cwd_has_references=bool(command) and _is_open(cwd),
-            startup_folder=os.getcwd()
-            if command and uses_workspace((command, *args, cwd, env_file, *env.values()))
-            else "",
+            startup_folder=os.getcwd() if command and uses_workspace(texts) else "",
             url=url,
             transport=self._parse_transport(url),
-            headers=self._parse_headers(),
+            headers=headers,
+            inputs=self._find_inputs(texts),
             oauth=oauth,
             era=self._get_own("era", _Era, "auto"),
             revision=self._parse_revision(),
@@ -279,6 +289,18 @@ class _ServerEntry:
             source=self.source,
             file=self.file,
         )
+
+    def _read_own(self) -> dict[str, Any]:
+        """Read what only mcphost knows about the server, and its own definitions of inputs. Raises ConfigError."""
+        own = self.entry.get(OWN_KEY, {})
+        if not isinstance(own, dict):
+            raise ConfigError(
+                f'{self.location}: "mcphost" is {describe_type(own)}, not an object.', "Correct or remove it."
+            )
+        self.own = cast("dict[str, Any]", own)
+        inputs = parse_inputs(self.own.get("inputs"), self.location, self.on_problem, is_shared=False)
+        self.definitions = {**self.definitions, **inputs}
+        return self.own
 
     def _resolve_cwd(self, cwd: str) -> str:
         """Return the absolute working directory: *cwd* resolved against the configuration file's folder.
@@ -344,8 +366,10 @@ class _ServerEntry:
         if has_nested_reference(text):
             raise nested_reference_error(where)
         for reference in find_references(text):
-            if reference.kind == "keyring":
-                raise keyring_error(where)
+            definition = self.definitions.get(reference.name) if reference.kind == "input" else None
+            if reference.kind == "keyring" or (definition is not None and definition.password):
+                shown = "${keyring:…}" if definition is None else f"${{input:{definition.id}}}"
+                raise secret_place_error(where, shown)
             if is_host_variable(reference):
                 self._report_unknown(key, reference)
 
@@ -379,6 +403,15 @@ class _ServerEntry:
                 "Remove one of them.",
             )
         return revision
+
+    def _find_inputs(self, texts: Iterable[str]) -> tuple[ServerInput, ...]:
+        """Return the inputs that texts of the entry refer to, and report those that are not defined."""
+        ids = referenced_inputs(texts)
+        for input_id in ids:
+            if input_id not in self.definitions:
+                shown = sanitize(input_id, keep_newlines=False)
+                self.on_problem(f"{self.location} has ${{input:{shown}}}, and no such input is defined. {INPUT_HINT}")
+        return tuple(attach_inputs(self.definitions, self.file, self.name, ids))
 
     def _parse_env_file(self, url: str) -> str:
         path = self._get_text("envFile")
@@ -476,7 +509,7 @@ class _ServerEntry:
         shown = sanitize(reference.text[:_MAX_SHOWN_REFERENCE], keep_newlines=False)
         self.on_problem(
             f'{self.location}: "{where}" has {shown}, which is passed on unchanged. '
-            "Only ${NAME}, ${env:NAME}, ${keyring:NAME}, ${workspaceFolder} and ${userHome} are filled in."
+            "Only ${NAME}, ${env:NAME}, ${keyring:NAME}, ${input:ID}, ${workspaceFolder} and ${userHome} are filled in."
         )
 
     def _warn_about_secret(self, where: str, instead: str) -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any, cast
 
+from mcphost.config.inputs import carry_inputs
 from mcphost.config.json_files import describe_type, parse_json
 from mcphost.errors import ConfigError
 
@@ -21,13 +22,15 @@ def parse_pasted_servers(text: str, name: str = "") -> dict[str, dict[str, Any]]
     """
     if len(text) > MAX_PASTED_CHARACTERS:
         raise ConfigError(f"The text is over {MAX_PASTED_CHARACTERS:,} characters.", _HINT)
-    entries = _find_entries(_parse(_strip_code_fence(text)), name)
+    document = _parse(_strip_code_fence(text))
+    entries = _find_entries(document, name)
     for entry_name, entry in entries.items():
         if not isinstance(entry, dict):
             raise ConfigError(f"{entry_name!r} is {describe_type(entry)}, not an object.", _HINT)
     if not entries:
         raise ConfigError("There is no server in it.", _HINT)
-    return cast("dict[str, dict[str, Any]]", entries)
+    definitions = _get(document, ("inputs",)) or _get(document, ("mcp", "inputs"))
+    return {entry_name: carry_inputs(entry, definitions) for entry_name, entry in entries.items()}
 
 
 def _strip_code_fence(text: str) -> str:
@@ -48,11 +51,15 @@ def _parse(text: str) -> dict[str, Any]:
     return cast("dict[str, Any]", document)
 
 
+def _get(document: Any, keys: tuple[str, ...]) -> Any:
+    for key in keys:
+        document = cast("dict[str, Any]", document).get(key) if isinstance(document, dict) else None
+    return document
+
+
 def _find_entries(document: dict[str, Any], name: str) -> dict[str, Any]:
     for keys in _WRAPPERS:
-        found: Any = document
-        for key in keys:
-            found = cast("dict[str, Any]", found).get(key) if isinstance(found, dict) else None
+        found = _get(document, keys)
         if isinstance(found, dict):
             return cast("dict[str, Any]", found)
     if isinstance(document.get("command") or document.get("url"), str):

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from shlex import quote
 from typing import Literal
 
-from mcphost.config.schema import ServerConfig
+from mcphost.config.schema import ServerConfig, ServerInput
 from mcphost.errors import ConfigError
 from mcphost.redact import register_secret
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, replace
 from mcphost.unicode_forms import split_url
 
-ReferenceKind = Literal["variable", "keyring", "place", "unknown"]
+ReferenceKind = Literal["variable", "keyring", "input", "place", "unknown"]
 Lookup = Callable[[str], str | None]
 """Returns the secret of this name, or None."""
 
@@ -56,7 +56,11 @@ class Reference(Struct, frozen=True):
     @property
     def short_text(self) -> str:
         """The reference without its default and without white space around the name."""
-        prefix = self.text[2 : self.text.index(":") + 1] if self.text.startswith(("${env:", "${keyring:")) else ""
+        prefix = (
+            self.text[2 : self.text.index(":") + 1]
+            if self.text.startswith(("${env:", "${keyring:", "${input:"))
+            else ""
+        )
         return f"${{{prefix}{self.name}}}" if self.kind != "unknown" else self.text
 
     @property
@@ -85,8 +89,8 @@ def _read_reference(match: re.Match[str]) -> Reference:
         name, has_default, default = rest.partition(":-")
         kind: ReferenceKind = "variable" if len(name.strip()) <= _MAX_NAME_LENGTH else "unknown"
         return Reference(kind, name.strip(), text, start, default if has_default else None)
-    if prefix == "keyring" and len(rest.strip()) <= _MAX_NAME_LENGTH:
-        return Reference("keyring", rest.strip(), text, start)
+    if prefix in ("keyring", "input") and len(rest.strip()) <= _MAX_NAME_LENGTH:
+        return Reference("keyring" if prefix == "keyring" else "input", rest.strip(), text, start)
     return Reference("unknown", body, text, start)
 
 
@@ -112,9 +116,15 @@ class ReferenceExpander:
     """Expansion of the references in one entry; values are not expanded again, and all texts together are bounded."""
 
     def __init__(
-        self, environ: Mapping[str, str], keyring: Lookup | None = None, *, text_limit: int = MAX_EXPANDED_TEXT
+        self,
+        environ: Mapping[str, str],
+        keyring: Lookup | None = None,
+        *,
+        server: ServerConfig | None = None,
+        text_limit: int = MAX_EXPANDED_TEXT,
     ) -> None:
-        """*keyring* is None where a secret does not belong, as in arguments."""
+        """*keyring* is None where a secret does not belong, as in arguments; *server* has the inputs."""
+        self._server = server
         self._environ = environ
         self._keyring = keyring
         self._text_limit = text_limit
@@ -155,8 +165,10 @@ class ReferenceExpander:
             raise ConfigError(f"{where} has {form} without a name.", f"Write {form[:-1]}NAME}}.")
         if reference.kind == "variable":
             return self._look_up_variable(reference, where)
+        if reference.kind == "input":
+            return self._look_up_input(reference, where)
         if self._keyring is None:
-            raise keyring_error(where)
+            raise secret_place_error(where, "${keyring:…}")
         value = self._keyring(reference.name)
         if value is None:
             shown = sanitize(reference.name, keep_newlines=False)
@@ -165,6 +177,24 @@ class ReferenceExpander:
                 f"Store it, for instance with: uvx keyring set mcphost {quote(shown)}",
             )
         register_secret(value)
+        return value
+
+    def _look_up_input(self, reference: Reference, where: str) -> str:
+        definition = find_input(self._server, reference.name) if self._server else None
+        shown = sanitize(reference.name, keep_newlines=False)
+        if self._server is None or definition is None:
+            raise ConfigError(f"{where} has ${{input:{shown}}}, and no such input is defined.", INPUT_HINT)
+        if definition.password and self._keyring is None:
+            raise secret_place_error(where, f"${{input:{shown}}}")
+        value = definition.stored_value
+        if definition.password and self._keyring is not None:
+            value = self._keyring(definition.keyring_entry)
+            register_secret(value or "")
+        if value is None:
+            raise ConfigError(
+                f"{where} needs the input {shown}, which is not set.",
+                f"Set it: mcphost servers input {quote(self._server.name)} {quote(shown)}",
+            )
         return value
 
     def _look_up_variable(self, reference: Reference, where: str) -> str:
@@ -181,10 +211,18 @@ class ReferenceExpander:
         return value
 
 
-def keyring_error(where: str) -> ConfigError:
-    """Return the error for a reference to the keyring where secrets would be visible to other programs."""
+INPUT_HINT = 'Add it to "inputs" in the file, with its "id" and "type".'
+
+
+def find_input(server: ServerConfig, input_id: str) -> ServerInput | None:
+    """Return the definition of an input, or None."""
+    return next((one for one in server.inputs if one.id == input_id), None)
+
+
+def secret_place_error(where: str, shown: str) -> ConfigError:
+    """Return the error for a reference to a secret where it would be visible to other programs."""
     return ConfigError(
-        f"{where} has ${{keyring:…}}, which is for secrets; other programs and logs can see them there.",
+        f"{where} has {shown}, which is for secrets; other programs and logs can see them there.",
         'Put it into "env" or "headers", and let the program read the variable.',
     )
 
@@ -220,25 +258,28 @@ def target_values(server: ServerConfig) -> tuple[ReferenceValue, ...]:
         if place != "address" and expand_home(text) != text:
             values["~"] = ReferenceValue("~", "~", os.path.expanduser("~"))
         for reference in find_references(text):
-            if reference.kind in ("variable", "place") and reference.text not in values:
-                value = _current_value(reference)
+            if reference.kind in ("variable", "place", "input") and reference.text not in values:
+                value = _current_value(server, reference)
                 values[reference.text] = ReferenceValue(reference.text, reference.name, value)
     return tuple(values.values())
 
 
-def _current_value(reference: Reference) -> str | None:
+def _current_value(server: ServerConfig, reference: Reference) -> str | None:
     if reference.kind == "place":
         return _PLACES[reference.name]()
+    if reference.kind == "input":
+        definition = find_input(server, reference.name)
+        return definition.stored_value if definition else None
     return os.environ.get(reference.name, reference.default) if reference.kind == "variable" else None
 
 
-def resolve_text(text: str) -> str:
-    """Return the beginning of *text* with the variables and folders of this process, without missing values."""
+def resolve_text(server: ServerConfig, text: str) -> str:
+    """Return the beginning of *text* with the variables and folders of this process, without secrets."""
     parts: list[str] = []
     end = length = 0
     for reference in find_references(text):
         literal = text[end : reference.start]
-        value = reference.text if reference.kind == "unknown" else _current_value(reference) or ""
+        value = reference.text if reference.kind == "unknown" else _current_value(server, reference) or ""
         parts += (literal, value)
         end = reference.start + len(reference.text)
         length += len(literal) + len(value)
@@ -263,7 +304,7 @@ def expand_target(
     if not has_target_references(server):
         return server
     location = entry_location(server)
-    expander = ReferenceExpander(environ, text_limit=text_limit)
+    expander = ReferenceExpander(environ, server=server, text_limit=text_limit)
 
     def expand(key: str, text: str) -> str:
         where = f'{location}: "{key}"'

@@ -122,6 +122,29 @@ class OAuthConfig(Struct, frozen=True, kw_only=True):
         return f"OAuthConfig({self.grant!r})"
 
 
+class ServerInput(Struct, frozen=True, kw_only=True):
+    """A value that a server's entry asks the user for, as `${input:ID}`; with `options`, one of them.
+
+    A password is in the keyring as `keyring_entry`; another one is `stored_value`, None if not set yet.
+    """
+
+    id: str
+    description: str = ""
+    password: bool = False
+    options: tuple[str, ...] = ()
+    default: str = ""
+    """What is proposed when the user is asked; it is not used without being asked."""
+
+    is_shared: bool = False
+    """Whether it is defined for all servers of the file."""
+
+    keyring_entry: str = ""
+    stored_value: str | None = None
+
+    def __repr__(self) -> str:
+        return f"ServerInput({self.id!r})"
+
+
 class ServerConfig(Struct, frozen=True, kw_only=True):
     """Configuration of one server: either `command` is set (stdio) or `url` (HTTP).
 
@@ -146,6 +169,9 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     cwd: str = ""
     cwd_has_references: bool = False
     """Whether `cwd` is as written, with references; else it is an absolute path, or empty."""
+
+    inputs: tuple[ServerInput, ...] = ()
+    """The inputs that the entry refers to, with their values as far as these are set and no passwords."""
 
     startup_folder: str = ""
     """The folder mcphost was started in if the server depends on it, else ""."""

@@ -152,7 +152,7 @@ def _skip_whitespace(plain: str, at: int) -> int:
 
 HIDDEN = "[hidden]"
 REFERENCE = re.compile(
-    r"(\$\{(?:keyring:[^}$]{0,200}+\}|env:[^}:$]{0,200}+\}|[A-Za-z_][A-Za-z0-9_]{0,199}+\}"
+    r"(\$\{(?:(?:keyring|input):[^}$]{0,200}+\}|env:[^}:$]{0,200}+\}|[A-Za-z_][A-Za-z0-9_]{0,199}+\}"
     r"|(?:env:)?[A-Za-z_][A-Za-z0-9_]{0,199}+:-))"
 )
 """A reference, which stays visible; its default, which may be a secret, is no part of it."""
@@ -263,7 +263,7 @@ def expand_server(
     Raises ConfigError if a variable or keyring entry is missing, or if a header's value has a line break.
     """
     at = entry_location(server)
-    expander = ReferenceExpander(environ, keyring)
+    expander = ReferenceExpander(environ, keyring, server=server)
     env = dict(from_file or {})
     env |= {name: expander.expand(text, f'{at}: "env.{name}"') for name, text in server.env.items()}
     headers = {name: expander.expand(text, f'{at}: "headers.{name}"') for name, text in server.headers.items()}
@@ -285,7 +285,7 @@ def expand_oauth(server: ServerConfig, environ: Mapping[str, str], keyring: Look
     Raises ConfigError if a variable or keyring entry is missing.
     """
     at = entry_location(server)
-    expander = ReferenceExpander(environ, keyring)
+    expander = ReferenceExpander(environ, keyring, server=server)
     expanded: dict[str, str] = {}
     for field in SECRET_FIELDS:
         text: str = getattr(server.oauth, field)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.flows.program import CANARY, Program
+from tests.flows.secret_service import secret_service
 
 REPORTS = """
 import json, os, runpy, sys
@@ -115,3 +116,65 @@ def test_a_server_whose_environment_file_is_missing_is_not_added(program: Progra
     entry = json.dumps({"command": "x", "envFile": "none.env"})
     assert "none.env does not exist" in program.error("servers", "add", "its", "--json", entry, "--yes", code=3)
     assert not (program.home / "config" / "mcp.json").exists()
+
+
+INPUTS = [
+    {"id": "token", "type": "promptString", "description": "Your token", "password": True},
+    {"id": "region", "type": "pickString", "options": ["eu", "us"]},
+]
+
+
+def test_inputs_of_a_pasted_file_are_stored_in_the_keyring_and_the_settings(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    path = program.home / "report.json"
+    (program.home / "reports.py").write_text(REPORTS.replace("REPORT", repr(str(path))))
+    entry = reporting_server(program, "${input:region}", env={"API_TOKEN": "${input:token}"})
+    pasted = json.dumps({"servers": {"its": entry}, "inputs": INPUTS})
+    with secret_service(tmp_path) as env:
+        done = program.run("servers", "add", "--json", "-", "--yes", stdin=pasted, **env)
+        assert done.returncode == 0, done.stderr
+        assert "its needs the input token. Set it: mcphost servers input its token" in done.stderr.decode()
+        assert "mcphost servers input its region" in call(program, code=3, **env)
+        assert "There are: eu, us." in program.error("servers", "input", "its", "region", code=3, stdin="mars\n", **env)
+        program.text("servers", "input", "its", "region", stdin="us\n", **env)
+        assert "mcphost servers input its token" in call(program, code=3, **env)
+        program.text("servers", "input", "its", "token", stdin=f"{CANARY}\n", **env)
+        assert call(program, **env) == "1 + 2 = 3\n"
+        told = json.loads(path.read_text())
+        assert (told["args"], told["env"]["API_TOKEN"]) == (["us"], CANARY)
+        path.unlink()
+        stored = b"".join(
+            item.read_bytes() for kind in ("config", "data", "state") for item in (tmp_path / kind).rglob("*.*")
+        )
+        assert CANARY.encode() not in stored
+        program.text("servers", "input", "its", "--delete", **env)
+        assert "which is not set" in call(program, code=3, **env)
+
+
+def test_servers_of_one_file_of_the_user_share_its_inputs(program: Program, report: Path) -> None:
+    entry = reporting_server(program, "${input:region}")
+    file = program.configure(its=entry, other=entry)
+    file.write_text(json.dumps({**json.loads(file.read_text()), "inputs": INPUTS}))
+    program.text("servers", "input", "other", "region", stdin="eu")
+    program.text("servers", "trust", "its", "--yes")
+    assert call(program) == "1 + 2 = 3\n"
+    assert json.loads(report.read_text())["args"] == ["eu"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("its", "gone"), "refers to no input 'gone'"),
+        (("plain",), "refers to no input"),
+        (("its",), "Which input?"),
+        (("its", "region"), "region has no value"),
+        (("nobody",), "no server named 'nobody'"),
+    ],
+)
+def test_a_wrong_command_about_inputs_says_what_is_missing(
+    program: Program, arguments: tuple[str, ...], said: str
+) -> None:
+    its = {"command": "x", "args": ["${input:region}"], "env": {"A": "${input:token}"}, "mcphost": {"inputs": INPUTS}}
+    program.configure(its=its, plain={"command": "x"})
+    assert said in program.error("servers", "input", *arguments, code=2)
+    assert not (program.home / "config" / "inputs.json").exists()

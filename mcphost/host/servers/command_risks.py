@@ -8,7 +8,7 @@ from ipaddress import ip_address
 from itertools import islice
 
 from mcphost.config.env_file import read_env_file
-from mcphost.config.references import find_references, resolve_target, resolve_text
+from mcphost.config.references import find_input, find_references, resolve_target, resolve_text
 from mcphost.config.risky_variables import Risk, classify_variable, group_by_risk
 from mcphost.config.schema import ServerConfig
 from mcphost.config.secrets import list_references
@@ -65,7 +65,7 @@ def reference_risks(server: ServerConfig) -> tuple[str, ...]:
         return ()
     sent: dict[str, list[str]] = {}
     for place, what in list_references(server):
-        if _is_secret_reference(what):
+        if _is_secret_reference(server, what):
             sent.setdefault(sanitize(what, keep_newlines=False), []).append(sanitize(place, keep_newlines=False))
     where = _display_host(resolve_target(server).url)
     return tuple(
@@ -78,19 +78,24 @@ def reference_risks(server: ServerConfig) -> tuple[str, ...]:
 def argument_risks(server: ServerConfig) -> tuple[str, ...]:
     """Return continuations of "It …" for an entry that puts secrets of this machine into the command line."""
     shown = dict.fromkeys(
-        what for place, what in list_references(server) if place.startswith("argument ") and _is_secret_reference(what)
+        what
+        for place, what in list_references(server)
+        if place.startswith("argument ") and _is_secret_reference(server, what)
     )
     if not shown:
         return ()
     return (f"gets your {_join_names(tuple(shown))} in its command line, which other programs can read.",)
 
 
-def _is_secret_reference(text: str) -> bool:
+def _is_secret_reference(server: ServerConfig, text: str) -> bool:
     """Return whether a listed reference is one, and usually stands for a secret."""
-    return any(
-        reference.kind == "keyring" or (reference.kind == "variable" and _is_secret(reference.name))
-        for reference in (find_references(text) if text.startswith("${") else ())
-    )
+    for reference in find_references(text) if text.startswith("${") else ():
+        definition = find_input(server, reference.name) if reference.kind == "input" else None
+        if reference.kind == "keyring" or (definition is not None and definition.password):
+            return True
+        if reference.kind == "variable" and _is_secret(reference.name):
+            return True
+    return False
 
 
 def _is_secret(name: str) -> bool:
@@ -177,7 +182,7 @@ def project_file_risks(server: ServerConfig) -> tuple[str, ...]:
             return (f"trusts certificates in the project's folder ({_display_path(server.ca_file)}).",)
         return ()
     folder = server.cwd or os.getcwd()
-    values = {**_read_env_file(server), **{name: resolve_text(text) for name, text in server.env.items()}}
+    values = {**_read_env_file(server), **{name: resolve_text(server, text) for name, text in server.env.items()}}
     risks: list[str] = []
     program = _find_program(server.command, folder, values.get("PATH"))
     if program and _is_inside(program, project):

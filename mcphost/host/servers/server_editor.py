@@ -8,8 +8,9 @@ import anyio
 import anyio.to_thread
 
 from mcphost.config.approval_digest import server_digest, with_file_digests
+from mcphost.config.inputs import INPUTS_FILE, check_input_value, save_input_value
 from mcphost.config.loader import load_config, read_project_file
-from mcphost.config.schema import ServerConfig
+from mcphost.config.schema import ServerConfig, ServerInput
 from mcphost.config.secrets import PlaintextSecret, find_plaintext_secrets, keyring_entry_name
 from mcphost.config.server_files import (
     Scope,
@@ -146,6 +147,43 @@ class ServerEditor:
             await self._trust_project(saved.edit.file, is_trusted=is_trusted)
             for name in saved.stored_secrets:
                 await self._secrets.delete(name)
+
+    @property
+    def inputs_file(self) -> Path:
+        """The file with the values of inputs that are no passwords."""
+        return self.config_dir / INPUTS_FILE
+
+    async def has_input(self, definition: ServerInput) -> bool:
+        """Return whether an input has a value; False if the keyring is not usable."""
+        if not definition.password:
+            return definition.stored_value is not None
+        try:
+            return await self._secrets.get(definition.keyring_entry) is not None
+        except McpHostError:
+            return False
+
+    async def set_input(self, server: ServerConfig, definition: ServerInput, value: str | None) -> None:
+        """Store the value of a server's input, a password in the keyring; None removes it.
+
+        Raises ConfigError, StoreError or ConsentDenied.
+        """
+        if value is not None:
+            check_input_value(definition, value)
+        where = "keyring" if definition.password else str(self.inputs_file)
+        subject = AuditSubject(kind="file", server=server.name, name=f"{where}: input {definition.id}")
+        await self._audit.record_event(
+            subject, "removed" if value is None else "changed", decision="always", who="person"
+        )
+        if not definition.password:
+            await anyio.to_thread.run_sync(save_input_value, self.config_dir, server, definition.id, value)
+            return
+        try:
+            if value is None:
+                await self._secrets.delete(definition.keyring_entry)
+            else:
+                await self._secrets.set(definition.keyring_entry, value)
+        except McpHostError as error:
+            raise ConfigError(f"The input {definition.id} cannot be stored. {error.message}", error.hint) from error
 
     def _file_of(self, server: ServerConfig) -> ServerFile:
         return file_of(server, self.config_dir, self.folder)

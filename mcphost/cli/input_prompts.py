@@ -1,0 +1,66 @@
+"""Prompts for the inputs of a server's entry (`${input:ID}`) at the terminal."""
+
+import sys
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from mcphost.errors import McpHostError, UsageError
+
+if TYPE_CHECKING:
+    from mcphost.cli.terminal_frontend import TerminalInput
+    from mcphost.config.schema import ServerConfig, ServerInput
+    from mcphost.host.servers.server_editor import ServerEditor
+
+
+async def ask_value(server: "ServerConfig", one: "ServerInput", reader: "TerminalInput") -> str:
+    """Ask for a value at the terminal; a password is typed without echo. Raises UsageError if none is given."""
+    from mcphost.sanitize import sanitize
+
+    what = f"{one.description or one.id} (for {server.name})"
+    if one.password:
+        value = await reader.read_secret(f"{what}, not shown: ")
+    else:
+        for number, option in enumerate(one.options, 1):
+            sys.stderr.write(f"  {number}. {sanitize(option, keep_newlines=False)}\n")
+        proposed = f" [{sanitize(one.default, keep_newlines=False)}]" if one.default else ""
+        value = await reader.read_answer(f"{what}{proposed}: ") or one.default
+        if one.options and value not in one.options and value.isdecimal() and 0 < int(value[:6]) <= len(one.options):
+            value = one.options[int(value) - 1]
+    if not value:
+        raise UsageError(
+            f"{one.id} has no value.", f"Set it later: mcphost servers input {quote(server.name)} {quote(one.id)}"
+        )
+    return value
+
+
+async def ask_missing_inputs(
+    editor: "ServerEditor",
+    server: "ServerConfig",
+    reader: "TerminalInput | None",
+    answers: "dict[tuple[str, ServerInput], str]",
+    origin: str,
+) -> None:
+    """Ask for the values that a new server lacks, or name the command for each if *reader* is None.
+
+    *answers* has those given before, which count for the same input of the same *origin*, such as a file of another
+    host. A value that is not given, or cannot be stored, is reported.
+    """
+    from mcphost.cli.output import format_error, print_note
+    from mcphost.serialization import replace
+
+    for one in server.inputs:
+        if await editor.has_input(one):
+            continue
+        if reader is None:
+            print_note(
+                f"{server.name} needs the input {one.id}. Set it: "
+                f"mcphost servers input {quote(server.name)} {quote(one.id)}"
+            )
+            continue
+        key = origin, replace(one, keyring_entry="")
+        try:
+            if key not in answers:
+                answers[key] = await ask_value(server, one, reader)
+            await editor.set_input(server, one, answers[key])
+        except McpHostError as error:
+            print_note(format_error(error))

@@ -1,0 +1,93 @@
+"""Command `servers input`: asks for the values that a server's entry refers to as `${input:ID}`, and stores them."""
+
+import argparse
+import sys
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from mcphost.errors import UsageError
+
+if TYPE_CHECKING:
+    from mcphost.cli.parser import CommandParser, Options
+    from mcphost.cli.terminal_frontend import TerminalInput
+    from mcphost.config.schema import ServerConfig, ServerInput
+
+_MAX_TYPED_BYTES = 40_000
+
+
+def add_arguments(action: str, parser: "CommandParser") -> None:
+    """Add the arguments."""
+    parser.add_argument("name", metavar="NAME", help="name of the server")
+    parser.add_argument("input", nargs="?", default="", metavar="ID", help="one of its inputs; else all are asked for")
+    parser.add_argument("--delete", action="store_true", help="forget the value instead")
+
+
+def run(command: str, args: argparse.Namespace) -> int:
+    """Ask for values and store them, or forget them."""
+    from mcphost.cli.command_runner import run_command
+    from mcphost.cli.parser import build_options
+
+    options = build_options(args)
+
+    async def work() -> int:
+        return await _set_inputs(options, args.name, args.input, is_delete=args.delete)
+
+    return run_command(options, work)
+
+
+async def _set_inputs(options: "Options", name: str, input_id: str, *, is_delete: bool) -> int:
+    from mcphost.cli.command_runner import require_server
+    from mcphost.cli.edit_servers import open_server_editor
+    from mcphost.cli.output import print_text
+    from mcphost.cli.terminal_frontend import TerminalInput, is_interactive
+
+    async with open_server_editor(options) as (editor, config):
+        require_server(config, name)
+        server = next(server for server in config.servers if server.name == name)
+        chosen = [one for one in server.inputs if input_id in ("", one.id)]
+        if not chosen:
+            known = ", ".join(one.id for one in server.inputs)
+            raise UsageError(
+                f"{name!r} refers to no input {input_id!r}." if input_id else f"{name!r} refers to no input.",
+                f"There are: {known}." if known else "An entry refers to one as ${input:ID}.",
+            )
+        reader = TerminalInput() if is_interactive() else None
+        if reader is None and len(chosen) > 1 and not is_delete:
+            raise UsageError("Which input?", f"mcphost servers input {quote(name)} {quote(chosen[0].id)}")
+        for one in chosen:
+            value = None if is_delete else await _ask(server, one, reader)
+            for other, definition in _sharing_servers(config.servers, server, one):
+                await editor.set_input(other, definition, value)
+            where = "the keyring" if one.password else str(editor.inputs_file)
+            print_text(f"{one.id} was removed from {where}" if is_delete else f"{one.id} is stored in {where}")
+    return 0
+
+
+def _sharing_servers(
+    servers: "tuple[ServerConfig, ...]", server: "ServerConfig", one: "ServerInput"
+) -> "list[tuple[ServerConfig, ServerInput]]":
+    """Return the servers that use the same input of their file: those of a project are asked for separately."""
+    from mcphost.serialization import replace
+
+    if not one.is_shared or server.source == "project":
+        return [(server, one)]
+    plain = replace(one, keyring_entry="", stored_value=None)
+    return [
+        (other, definition)
+        for other in servers
+        for definition in other.inputs
+        if (other.file, other.source) == (server.file, server.source)
+        and replace(definition, keyring_entry="", stored_value=None) == plain
+    ]
+
+
+async def _ask(server: "ServerConfig", one: "ServerInput", reader: "TerminalInput | None") -> str:
+    """Return the value from the terminal, or from standard input. Raises UsageError if there is none."""
+    from mcphost.cli.input_prompts import ask_value
+
+    if reader is not None:
+        return await ask_value(server, one, reader)
+    value = sys.stdin.buffer.read(_MAX_TYPED_BYTES).decode(errors="replace").removesuffix("\n").removesuffix("\r")
+    if not value:
+        raise UsageError(f"{one.id} has no value.", "Write it to standard input, or run the command at a terminal.")
+    return value
