@@ -12,10 +12,11 @@ from mcphost.errors import ConsentDenied, McpHostError, RegistryError, SignInReq
 
 if TYPE_CHECKING:
     from mcphost.cli.parser import CommandParser, Options
+    from mcphost.cli.plan_source import PlanSource
     from mcphost.cli.terminal_frontend import Confirmation, TerminalInput
     from mcphost.config.schema import HostConfig, ServerConfig
     from mcphost.config.server_files import Scope
-    from mcphost.host.servers.server_editor import SavedServer
+    from mcphost.host.servers.server_editor import SavedServer, ServerEditor
     from mcphost.registry.entries import RegistryEntry
     from mcphost.registry.plan import InstallOption, PlannedEntry
     from mcphost.registry.plan_inputs import PlanInput
@@ -75,43 +76,74 @@ class _Installation:
         """Show, ask, write and try; return the exit code."""
         from mcphost.cli.edit_servers import open_server_editor, print_saved
         from mcphost.cli.output import print_json
-        from mcphost.config.server_files import plan_set, scope_file
-        from mcphost.registry.plan import choose_option, plan_entry, suggest_name
+        from mcphost.cli.plan_source import describe_download, open_source, show_download
+        from mcphost.registry.plan import choose_option, suggest_name
 
         args = self._args
         server, place = await self._find()
         option = choose_option(server, args.kind, installed_programs())
         name = args.name or suggest_name(server)
-        scope: Scope = args.scope
         async with open_server_editor(self._options) as (editor, config):
             self._check_name(name, config)
-            others = [one.name for one in config.servers]
-            warnings = show_server(self._review, server, option, name, others)
-            values = await read_values(args.values, self._terminal)
-            if not (args.yes or args.dry_run):
-                await ask_missing(option.inputs, values, self._terminal)
-            planned = plan_entry(option, values, show_missing=args.dry_run)
-            entry = with_registry(planned, option, server, place, values)
-            edit = plan_set(scope_file(scope, editor.config_dir, editor.folder), name, entry)
-            plan = describe_plan(edit.server, planned, option, warnings)
-            self._review.show("\n".join([*plan.lines, f"  file: {edit.file.path}, as {name}"]))
-            if args.dry_run:
+            warnings = show_server(self._review, server, option, name, [one.name for one in config.servers])
+            if args.dry_run and option.kind == "mcpb":
+                show_download(self._review, option)
+                self._review.show("  Its command is known when the bundle was downloaded and opened.")
                 if args.json:
-                    print_json(plan_json(server, option, planned, name, str(edit.file.path), plan))
+                    about = {"server": server.name, "version": server.version, "name": name, "from": option.kind}
+                    print_json({**about, "download": describe_download(option), "warnings": warnings})
                 return 0
-            check_program(option)
-            await self._review.confirm_with(self._terminal, f"Install and approve {name}?", "Nothing was installed.")
-            saved = await editor.add(name, entry, scope, secret_keys=planned.secret_keys)
+            source = await open_source(editor, option, name, self._review, self._terminal)
+            try:
+                report, saved = await self._write(editor, source, server, place, name, warnings)
+            except BaseException:
+                source.discard()
+                raise
+        if saved is None:
+            return 0
         if not args.json:
             print_saved(saved, "Installed")
         error = await try_server(self._options, name, as_json=args.json) if saved.is_approved else None
         if args.json:
-            print_json({
-                **plan_json(server, option, planned, name, str(edit.file.path), plan),
-                "installed": True, "ok": error is None, "error": "" if error is None else error.message,
-            })  # fmt: skip
+            print_json({**report, "installed": True, "ok": error is None, "error": error.message if error else ""})
         terminal = None if args.yes else self._terminal
-        return await offer_undo(self._options, self._review, saved, error, terminal, "installation")
+        code, is_undone = await offer_undo(self._options, self._review, saved, error, terminal, "installation")
+        if is_undone:
+            source.discard()
+        return code
+
+    async def _write(
+        self,
+        editor: "ServerEditor",
+        source: "PlanSource",
+        server: "RegistryEntry",
+        place: str,
+        name: str,
+        warnings: tuple[str, ...],
+    ) -> "tuple[dict[str, Any], SavedServer | None]":
+        """Show the plan and write it after a question; return it as JSON data, and what was written if anything was."""
+        from mcphost.cli.output import print_json
+        from mcphost.cli.plan_source import check_programs
+        from mcphost.config.server_files import plan_set, scope_file
+
+        args, option = self._args, source.option
+        scope: Scope = args.scope
+        values = await read_values(args.values, self._terminal)
+        if not (args.yes or args.dry_run):
+            await ask_missing(option.inputs, values, self._terminal)
+        planned = source.plan(values, show_missing=args.dry_run)
+        entry = with_registry(planned, option, server, place, values)
+        edit = plan_set(scope_file(scope, editor.config_dir, editor.folder), name, entry)
+        plan = describe_plan(edit.server, planned, option, warnings)
+        self._review.show("\n".join([*plan.lines, f"  file: {edit.file.path}, as {name}"]))
+        report = plan_json(server, option, planned, name, str(edit.file.path), plan)
+        if args.dry_run:
+            if args.json:
+                print_json(report)
+            return report, None
+        check_programs(option, entry)
+        await self._review.confirm_with(self._terminal, f"Install and approve {name}?", "Nothing was installed.")
+        return report, await editor.add(name, entry, scope, secret_keys=planned.secret_keys)
 
     async def _find(self) -> "tuple[RegistryEntry, str]":
         """Return the entry and the place of its registry. Raises RegistryError or UsageError."""
@@ -149,32 +181,32 @@ async def offer_undo(
     error: McpHostError | None,
     terminal: "TerminalInput | None",
     what: str,
-) -> int:
-    """Report that a new or changed server does not work, and offer to undo the change; return the exit code.
+) -> tuple[int, bool]:
+    """Report that a new or changed server does not work, and offer to undo the change.
 
-    Nothing is asked if *terminal* is None.
+    Return the exit code, and whether it was undone. Nothing is asked if *terminal* is None.
     """
     from mcphost.cli.edit_servers import open_server_editor
     from mcphost.cli.output import print_error, print_note
 
     if error is None:
-        return 0
+        return 0, False
     name = saved.edit.name
     print_error(error)
     if isinstance(error, SignInRequired):
-        return error.exit_code
+        return error.exit_code, False
     if terminal is None or not sys.stdin.isatty():
         print_note(f"The {what} stays. To remove the server: mcphost servers remove {quote(name)}")
-        return error.exit_code
+        return error.exit_code, False
     try:
         await review.confirm_with(terminal, f"Undo the {what} of {name}?", f"The {what} stays.")
     except ConsentDenied as declined:
         print_note(declined.message)
-        return error.exit_code
+        return error.exit_code, False
     async with open_server_editor(options) as (editor, _):
         await editor.undo(saved)
     print_note(f"Undone: the {what} of {name}.")
-    return error.exit_code
+    return error.exit_code, True
 
 
 def absolute_place(place: str) -> str:
@@ -188,16 +220,6 @@ def installed_programs() -> dict[str, str]:
 
     found = {runner.program: shutil.which(runner.program) for runner in RUNNERS.values()}
     return {name: path for name, path in found.items() if path}
-
-
-def check_program(option: "InstallOption") -> None:
-    """Raise RegistryError if the program that runs the package is not installed."""
-    from mcphost.registry.package_grammar import RUNNERS
-
-    if option.program and option.program not in installed_programs():
-        raise RegistryError(
-            f"{option.program} is not installed; nothing was changed.", RUNNERS[option.kind].install_hint
-        )
 
 
 def show_server(

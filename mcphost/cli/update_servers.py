@@ -7,11 +7,12 @@ from mcphost.errors import McpHostError, RegistryError, UsageError
 
 if TYPE_CHECKING:
     from mcphost.cli.parser import CommandParser, Options
+    from mcphost.cli.plan_source import PlanSource
     from mcphost.cli.terminal_frontend import TerminalInput
     from mcphost.config.schema import HostConfig, ServerConfig
-    from mcphost.host.servers.server_editor import ServerEditor
+    from mcphost.host.servers.server_editor import SavedServer, ServerEditor
     from mcphost.registry.entries import RegistryEntry
-    from mcphost.registry.plan import InstallOption, PlannedEntry
+    from mcphost.registry.plan import PlannedEntry
     from mcphost.registry.updates import InstalledServer
 
 
@@ -140,52 +141,79 @@ class _Update:
     async def _change(self, latest: "RegistryEntry") -> dict[str, Any]:
         """Show the difference, ask, write and try the new version."""
         from mcphost.cli.edit_servers import open_server_editor, print_saved
-        from mcphost.cli.install_servers import check_program, installed_programs, offer_undo, show_server, try_server
+        from mcphost.cli.install_servers import installed_programs, offer_undo, show_server, try_server
+        from mcphost.cli.plan_source import describe_download, open_source, show_download
         from mcphost.registry.plan import choose_option
 
         args, name = self._args, self._record.name
         option = choose_option(latest, self._record.kind, installed_programs())
         async with open_server_editor(self._options) as (editor, config):
             show_server(self._review, latest, option, name, [one.name for one in config.servers if one.name != name])
-            old_entry = editor.read_entry(self._server)
-            entry, planned = await self._plan(option, latest, old_entry)
-            changes, warnings = self._compare(editor, entry, planned)
-            self._review.show("\n".join(
-                [f"  version: {self._record.version} -> {latest.version}", *(f"  {line}" for line in changes),
-                 *(f"  Warning: {warning}" for warning in warnings)]
-            ))  # fmt: skip
-            report = {"changes": list(changes), "warnings": list(warnings), "missing": list(planned.missing)}
-            if args.dry_run:
-                return report
-            check_program(option)
-            await self._review.confirm_with(self._terminal, f"Update and approve {name}?", "Nothing was changed.")
-            saved = await editor.change(self._server, entry, secret_keys=planned.secret_keys)
+            if args.dry_run and option.kind == "mcpb":
+                show_download(self._review, option)
+                return {"changes": [], "download": describe_download(option)}
+            source = await open_source(editor, option, name, self._review, self._terminal)
+            try:
+                report, saved = await self._write(editor, source, latest)
+            except BaseException:
+                source.discard()
+                raise
+        if saved is None:
+            return report
         if not args.json:
             print_saved(saved, "Updated")
         error: McpHostError | None = None
         if saved.is_approved and not self._server.disabled:
             error = await try_server(self._options, name, as_json=args.json)
         terminal = None if args.yes else self._terminal
-        code = await offer_undo(self._options, self._review, saved, error, terminal, "update")
+        code, is_undone = await offer_undo(self._options, self._review, saved, error, terminal, "update")
+        if is_undone:
+            source.discard()
         return {**report, "updated": True, "ok": error is None, "error": error.message if error else "", "exit": code}
 
-    async def _plan(
-        self, option: "InstallOption", latest: "RegistryEntry", old_entry: dict[str, Any]
-    ) -> "tuple[dict[str, Any], PlannedEntry]":
-        from mcphost.cli.install_servers import absolute_place, ask_missing, read_values, with_registry
-        from mcphost.registry.updates import plan_update
+    async def _write(
+        self, editor: "ServerEditor", source: "PlanSource", latest: "RegistryEntry"
+    ) -> "tuple[dict[str, Any], SavedServer | None]":
+        """Show what changes and write it after a question; return a report, and what was written if anything was."""
+        from mcphost.cli.plan_source import check_programs
 
-        args = self._args
+        entry, planned = await self._plan(source, latest, editor.read_entry(self._server))
+        changes, warnings = self._compare(editor, entry, planned)
+        self._review.show("\n".join(
+            [f"  version: {self._record.version} -> {latest.version}", *(f"  {line}" for line in changes),
+             *(f"  Warning: {warning}" for warning in warnings)]
+        ))  # fmt: skip
+        report = {"changes": list(changes), "warnings": list(warnings), "missing": list(planned.missing)}
+        if self._args.dry_run:
+            return report, None
+        check_programs(source.option, entry)
+        question = f"Update and approve {self._record.name}?"
+        await self._review.confirm_with(self._terminal, question, "Nothing was changed.")
+        return report, await editor.change(self._server, entry, secret_keys=planned.secret_keys)
+
+    async def _plan(
+        self, source: "PlanSource", latest: "RegistryEntry", old_entry: dict[str, Any]
+    ) -> "tuple[dict[str, Any], PlannedEntry]":
+        """Return the new entry and its plan, after asking for new required values."""
+        from mcphost.cli.install_servers import absolute_place, ask_missing, read_values, with_registry
+        from mcphost.registry.updates import merge_update
+
+        args, option = self._args, source.option
         typed = await read_values(args.values, self._terminal)
         values = {**self._record.values_for(option), **typed}
-        entry, planned = plan_update(option, values, old_entry, set(typed))
+
+        def merge(given: set[str]) -> "tuple[dict[str, Any], PlannedEntry]":
+            planned = source.plan(values, show_missing=True)
+            return merge_update(planned, option.inputs, source.asked_names(), old_entry, given)
+
+        entry, planned = merge(set(typed))
         if planned.missing and not args.dry_run:
             wanted = tuple(one for one in option.inputs if one.name in planned.missing)
             if not args.yes:
                 await ask_missing(wanted, values, self._terminal)
             if absent := next((one.name for one in wanted if one.name not in values), ""):
                 raise UsageError(f"{absent} needs a value in {latest.version}.", f"Give one: --set {absent}=VALUE")
-            entry, planned = plan_update(option, values, old_entry, {*typed, *planned.missing})
+            entry, planned = merge({*typed, *planned.missing})
         record = with_registry(planned, option, latest, absolute_place(self._place), values)["mcphost"]
         return {**entry, "mcphost": {**entry.get("mcphost", {}), **record}}, planned
 

@@ -117,7 +117,7 @@ def _package_option(package: RegistryPackage) -> InstallOption:
         _check_secrets(inputs)
         option = replace(option, inputs=inputs)
         # With placeholders for what only the user knows, every word of the command is checked now.
-        _plan_package(option, package, _Values(inputs, {}, show_missing=True))
+        _plan_package(option, package, _Values(inputs, check_values(inputs, {}), show_missing=True))
     except (RegistryError, UsageError) as error:
         return replace(option, problem=error.message)
     return option
@@ -171,7 +171,7 @@ def _remote_option(remote: RegistryTransport) -> InstallOption:
         ))  # fmt: skip
         _check_secrets(inputs)
         option = replace(option, inputs=inputs)
-        _plan_remote(remote, _Values(inputs, {}, show_missing=True))
+        _plan_remote(remote, _Values(inputs, check_values(inputs, {}), show_missing=True))
     except (RegistryError, UsageError) as error:
         return replace(option, problem=error.message)
     return option

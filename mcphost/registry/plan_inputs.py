@@ -199,7 +199,11 @@ class ValueSource:
             if not found:
                 return None
             parts[name] = found[0]
-        return _TEMPLATE.sub(lambda match: parts.get(match[1], match[0]), template)
+        filled = _TEMPLATE.sub(lambda match: parts.get(match[1], match[0]), template)
+        # Only a value of the user may have a reference, and no two parts may make one together.
+        if filled.count("${") != sum(parts.get(name, "").count("${") for name in _TEMPLATE.findall(template)):
+            raise RegistryError(f"The value {_show(template)} has a reference, which could read your secrets.")
+        return filled
 
     def _missing(self, name: str) -> tuple[str, ...]:
         one = self._inputs.get(name)

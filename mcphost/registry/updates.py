@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence, Set
 from typing import Any, cast
 
-from mcphost.registry.entries import RegistryInput
-from mcphost.registry.plan import InstallOption, PlannedEntry, plan_entry
-from mcphost.registry.plan_inputs import list_inputs
+from mcphost.registry.plan import InstallOption, PlannedEntry
+from mcphost.registry.plan_inputs import PlanInput, list_inputs
 from mcphost.serialization import Struct, replace
 
 _REPLACED_KEYS = frozenset({"command", "args", "url", "type", "transport", "env", "headers"})
@@ -54,40 +53,40 @@ def read_record(entry: Mapping[str, Any], name: str) -> InstalledServer | None:
     )
 
 
-def plan_update(
-    option: InstallOption, values: Mapping[str, Sequence[str]], old: Mapping[str, Any], given: Set[str]
+def merge_update(
+    planned: PlannedEntry,
+    inputs: Sequence[PlanInput],
+    asked: Mapping[str, Mapping[str, Set[str]]],
+    old: Mapping[str, Any],
+    given: Set[str],
 ) -> tuple[dict[str, Any], PlannedEntry]:
     """Return the new entry of an installed server, and its plan.
 
     Settings of the user stay, and so do the values of variables and headers that the entry asks for, which may be
-    references to secrets; only inputs in *given* get new ones. `missing` has the inputs that still need a value.
+    references to secrets; only inputs in *given* get new ones. *asked* has the inputs of each variable and header.
+    `missing` has the inputs that still need a value.
     """
-    planned = plan_entry(option, values, show_missing=True)
     kept: set[str] = set()
     entry = {key: value for key, value in old.items() if key not in _REPLACED_KEYS} | planned.entry
-    for section, inputs in _sections(option).items():
+    for section, names_by_key in asked.items():
         before = old.get(section)
         known = cast("dict[str, str]", before) if isinstance(before, dict) else {}
-        asked = {one.name: {wanted.name for wanted in list_inputs("environment", [one])} for one in inputs}
         new: dict[str, str] = {**known, **planned.entry.get(section, {})}
-        for key, names in asked.items():
+        for key, names in names_by_key.items():
             if key in known and names and names.isdisjoint(given):
                 new[key] = known[key]
                 kept |= names
         if new:
             entry[section] = new
-    needed = _names_in_words(option)
-    missing = tuple(name for name in planned.missing if name not in kept or name in needed)
+    in_words = {one.name for one in inputs if one.place in ("argument", "address")}
+    missing = tuple(name for name in planned.missing if name not in kept or name in in_words)
     secret_keys = tuple(keys for keys in planned.secret_keys if keys[1] in entry.get(keys[0], {}))
     return entry, replace(planned, missing=missing, secret_keys=secret_keys)
 
 
-def _sections(option: InstallOption) -> dict[str, tuple[RegistryInput, ...]]:
+def asked_names(option: InstallOption) -> dict[str, dict[str, set[str]]]:
+    """Return the inputs of each variable and header of an option, by section and name."""
+    section, ones = "env", option.package.environment_variables if option.package is not None else ()
     if option.remote is not None:
-        return {"headers": option.remote.headers}
-    return {"env": option.package.environment_variables if option.package is not None else ()}
-
-
-def _names_in_words(option: InstallOption) -> set[str]:
-    """Return the inputs that become part of the command or of the address."""
-    return {one.name for one in option.inputs if one.place in ("argument", "address")}
+        section, ones = "headers", option.remote.headers
+    return {section: {one.name: {wanted.name for wanted in list_inputs("environment", [one])} for one in ones}}

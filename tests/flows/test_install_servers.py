@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.bundles import bundle, sha256_of
 from tests.fakes.registry_entries import DATABASE, ENTRIES, package, server
 from tests.fakes.registry_server import RegistryServer, published, registry_server
 from tests.flows.package_runners import PackageRunners, configured
@@ -179,3 +180,41 @@ def test_a_remote_server_is_reached_at_the_address_of_its_template(program: Prog
     assert plan["url"] == "http://127.0.0.1:1/mcp"
     assert done.returncode == 4
     assert configured(program, "local")["url"] == "http://127.0.0.1:1/mcp"
+
+
+def bundle_entry(url: str, content: bytes, version: str = "1.0.0") -> dict[str, Any]:
+    parts = [package("mcpb", f"{url}/{version}/notes.mcpb", "", fileSha256=sha256_of(content))]
+    return published(server("io.github.ada/notes", version, packages=parts))
+
+
+def test_a_bundle_is_downloaded_opened_started_and_updated(program: Program) -> None:
+    runners = PackageRunners(program, "python3")
+    contents = {"1.0.0": bundle(), "2.0.0": bundle({"new.txt": "new"})}
+    with registry_server([]) as registry:
+        registry.entries.append(bundle_entry(registry.url, contents["1.0.0"]))
+        registry.override = lambda path: (200, {}, contents[path.split("/")[1]]) if "mcpb" in path else None
+        plan = json.loads(install(program, registry, "io.github.ada/notes", "--dry-run", "--json"))
+        assert plan["download"]["sha256"] == sha256_of(contents["1.0.0"])
+        assert not (program.home / "data" / "bundles").exists()
+        said = install(program, registry, "io.github.ada/notes", "--yes", "--set", "folders=/tmp/notes")
+        folder = Path(configured(program, "notes")["cwd"])
+        assert folder.parent == program.home / "data" / "bundles"
+        assert f"runs: python3 {folder}/server/main.py --dir /tmp/notes" in said
+        assert runners.started == [["python3", f"{folder}/server/main.py", "--dir", "/tmp/notes"]]
+        assert "downloaded" in program.text("audit", "--server", "notes")
+        registry.entries.append(bundle_entry(registry.url, contents["2.0.0"], "2.0.0"))
+        assert "Updated notes" in program.text("servers", "update", "notes", "--yes")
+    newer = configured(program, "notes")
+    assert (Path(newer["cwd"]) / "new.txt").exists()
+    assert newer["args"] == [f"{newer['cwd']}/server/main.py", "--dir", "/tmp/notes"]
+
+
+def test_a_bundle_with_another_digest_leaves_nothing(program: Program) -> None:
+    PackageRunners(program, "python3")
+    with registry_server([]) as registry:
+        registry.entries.append(bundle_entry(registry.url, bundle()))
+        registry.override = lambda path: (200, {}, bundle({"evil.txt": "x"})) if "mcpb" in path else None
+        said = program.error("servers", "install", "io.github.ada/notes", "--registry", registry.url, "--yes", code=4)
+    assert "not the file that was published" in said
+    assert list((program.home / "data" / "bundles").iterdir()) == []
+    assert not config_exists(program)

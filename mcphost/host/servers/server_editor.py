@@ -185,6 +185,11 @@ class ServerEditor:
         except McpHostError as error:
             raise ConfigError(f"The input {definition.id} cannot be stored. {error.message}", error.hint) from error
 
+    async def record_download(self, name: str, url: str, sha256: str) -> None:
+        """Record that a bundle for a server is downloaded and opened, before it is. Raises ConsentDenied."""
+        subject = AuditSubject(kind="file", server=name, name=url, definition=sha256)
+        await self._audit.record_event(subject, "downloaded", decision="always", who="person")
+
     def _file_of(self, server: ServerConfig) -> ServerFile:
         return file_of(server, self.config_dir, self.folder)
 

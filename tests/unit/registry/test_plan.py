@@ -179,6 +179,11 @@ def test_a_container_never_gets_the_machine(name: str, value: str | None) -> Non
         {"environmentVariables": [{"name": "TOKEN", "value": "${keyring:github}"}]},
         {"environmentVariables": [{"name": "TOKEN", "default": "${env:AWS_SECRET_ACCESS_KEY}"}]},
         {"environmentVariables": [{"name": "T", "value": "${{a}}", "variables": {"a": {"value": "HOME"}}}]},
+        {
+            "environmentVariables": [
+                {"name": "T", "value": "{a}{b}", "variables": {"a": {"value": "$"}, "b": {"default": "{env:HOME}"}}}
+            ]
+        },
         {"environmentVariables": [{"name": "A=B", "value": "x"}]},
         {"environmentVariables": [{"name": "NODE_OPTIONS", "value": "--require=/tmp/evil.js"}]},
         {"environmentVariables": [{"name": "LD_PRELOAD", "value": "/tmp/evil.so"}]},

@@ -1,0 +1,295 @@
+"""The manifest of an MCPB bundle (versions 0.1 to 0.4): the command that it starts, and what it asks the user for."""
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from mcphost.config.risky_variables import classify_variable
+from mcphost.errors import MalformedMessage, RegistryError, UsageError
+from mcphost.registry.package_grammar import check_variable_name
+from mcphost.registry.plan import PlannedEntry
+from mcphost.registry.plan_inputs import InputValues, PlanInput, check_values
+from mcphost.sanitize import sanitize
+from mcphost.serialization import Struct, convert, loads
+
+MANIFEST_FILE = "manifest.json"
+MAX_MANIFEST_BYTES = 1024 * 1024
+_MAX_ITEMS = 200
+_MAX_TEXT = 8_192
+_VARIABLE = re.compile(r"\$\{([^${}]{1,200})\}")
+_INTERPRETERS = {"node": ("node",), "python": ("python", "python3"), "uv": ("uv",), "binary": ()}
+"""Programs of this machine that each type of server may be started with; others must be in the bundle."""
+_FORMATS = {"string": "string", "number": "number", "boolean": "boolean", "directory": "filepath", "file": "filepath"}
+_PLATFORM = "darwin" if sys.platform == "darwin" else "linux"
+
+
+class BundleCommand(Struct, frozen=True):
+    """`mcp_config` of a manifest: what is started."""
+
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}  # noqa: RUF012
+    platform_overrides: dict[str, dict[str, Any]] = {}  # noqa: RUF012
+
+
+class BundleServer(Struct, frozen=True):
+    """`server` of a manifest."""
+
+    type: str
+    entry_point: str = ""
+    mcp_config: BundleCommand = BundleCommand()
+
+
+class BundleSetting(Struct, frozen=True):
+    """A value of `user_config` to ask the user for."""
+
+    type: str = "string"
+    title: str = ""
+    description: str = ""
+    required: bool = False
+    default: Any = None
+    multiple: bool = False
+    sensitive: bool = False
+
+
+class BundleCompatibility(Struct, frozen=True):
+    """`compatibility` of a manifest."""
+
+    platforms: tuple[str, ...] = ()
+
+
+class BundleManifest(Struct, frozen=True):
+    """A manifest as far as it decides what is started."""
+
+    name: str
+    version: str
+    server: BundleServer
+    user_config: dict[str, BundleSetting] = {}  # noqa: RUF012
+    compatibility: BundleCompatibility = BundleCompatibility()
+
+    def inputs(self) -> tuple[PlanInput, ...]:
+        """Return the settings that the user is asked for; those of the environment may be secrets."""
+        words = " ".join(_command_of(self).args)
+        return tuple(
+            PlanInput(
+                name=name,
+                place="argument" if f"user_config.{name}}}" in words else "environment",
+                description=setting.description or setting.title,
+                is_required=setting.required,
+                is_secret=setting.sensitive,
+                is_repeated=setting.multiple,
+                format=_FORMATS.get(setting.type, "string"),
+                default=_default_of(setting),
+            )
+            for name, setting in self.user_config.items()
+        )
+
+    def asked_names(self) -> dict[str, set[str]]:
+        """Return the settings that each variable of the environment is made of, by its name."""
+        prefix = "user_config."
+        return {
+            name: {one.removeprefix(prefix) for one in _VARIABLE.findall(text) if one.startswith(prefix)}
+            for name, text in _command_of(self).env.items()
+        }
+
+
+def decode_manifest(raw: bytes) -> BundleManifest:
+    """Decode a manifest. Raises RegistryError if it is not one, or asks for something that mcphost does not start."""
+    if len(raw) > MAX_MANIFEST_BYTES:
+        raise RegistryError(f"The manifest of the bundle has more than {MAX_MANIFEST_BYTES // 1024} KB.")
+    try:
+        value = loads(raw, "manifest")
+        manifest = convert(_without_nulls(value), BundleManifest, "manifest")
+    except MalformedMessage as error:
+        raise RegistryError(f"The bundle cannot be used: {error.message[:300]}") from error
+    _check_manifest(manifest)
+    return manifest
+
+
+def _without_nulls(value: Any, depth: int = 0) -> Any:
+    if depth < 8 and isinstance(value, dict):
+        members = cast("dict[str, Any]", value)
+        return {key: _without_nulls(member, depth + 1) for key, member in members.items() if member is not None}
+    return value
+
+
+def _check_manifest(manifest: BundleManifest) -> None:
+    server, command = manifest.server, _command_of(manifest)
+    platforms = manifest.compatibility.platforms
+    if server.type not in _INTERPRETERS:
+        raise RegistryError(f"The bundle has a server of the unknown type {_show(server.type)}.")
+    if platforms and _PLATFORM not in platforms:
+        raise RegistryError(f"The bundle is for {_show(', '.join(platforms))}, not for {_PLATFORM}.")
+    if len(manifest.user_config) > _MAX_ITEMS or len(command.args) > _MAX_ITEMS or len(command.env) > _MAX_ITEMS:
+        raise RegistryError(f"The bundle has more than {_MAX_ITEMS} arguments, variables or settings.")
+    for text in (command.command, server.entry_point, *command.args, *command.env.values(), *manifest.user_config):
+        if len(text) > _MAX_TEXT or not text.isprintable():
+            raise RegistryError(f"The bundle has a text that is too long or invisible: {_show(text)}.")
+    for one in manifest.inputs():
+        if one.is_secret and one.is_required and one.place == "argument":
+            raise RegistryError(f"It wants the secret {one.name} in an argument, which every program here can read.")
+
+
+def _command_of(manifest: BundleManifest) -> BundleCommand:
+    """Return the command for this platform. Raises RegistryError if its override is not valid."""
+    config = manifest.server.mcp_config
+    override = config.platform_overrides.get(_PLATFORM)
+    if override is None:
+        return config
+    try:
+        changed = convert(override, BundleCommand, "manifest")
+    except MalformedMessage as error:
+        raise RegistryError(f"The bundle cannot be used: {error.message[:300]}") from error
+    return BundleCommand(changed.command or config.command, changed.args or config.args, {**config.env, **changed.env})
+
+
+def _default_of(setting: BundleSetting) -> str | None:
+    """Return the default as text; a list of several values has none."""
+    value = cast("object", setting.default)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        listed = cast("list[object]", value)
+        value = listed[0] if len(listed) == 1 else None
+    if isinstance(value, str | int | float):
+        text = _VARIABLE.sub(lambda match: _places().get(match[1], match[0]), str(value))
+        return None if "${" in text else text
+    return None
+
+
+def _places() -> dict[str, str]:
+    home = os.path.expanduser("~")
+    folders = {name.upper(): os.path.join(home, name) for name in ("Desktop", "Documents", "Downloads")}
+    return {"HOME": home, **folders, "pathSeparator": os.sep, "/": os.sep}
+
+
+def plan_bundle(
+    manifest: BundleManifest, folder: Path, given: InputValues, *, show_missing: bool = False
+) -> PlannedEntry:
+    """Return the entry of an extracted bundle with the user's values; see `plan.plan_entry`."""
+    inputs = manifest.inputs()
+    values = check_values(inputs, given)
+    if unknown := next((name for name in given if name not in manifest.user_config), ""):
+        raise UsageError(
+            f"There is no input {_show(unknown)}.", f"Inputs: {', '.join(manifest.user_config) or 'none'}."
+        )
+    missing = tuple(one.name for one in inputs if one.is_required and one.name not in values)
+    if missing and not show_missing:
+        raise UsageError(f"{missing[0]} needs a value.", f"Give one: --set {missing[0]}=VALUE")
+    source = _BundleValues(str(folder), {**values, **{name: (f"<{name}>",) for name in missing}})
+    command = _command_of(manifest)
+    args = source.arguments(command.args)
+    if manifest.server.type == "uv" and not command.command:
+        args = ("run", "--directory", str(folder), _inside(folder, manifest.server.entry_point))
+    entry: dict[str, Any] = {
+        "command": _program(manifest, command, folder, source), "args": list(args), "cwd": str(folder),
+    }  # fmt: skip
+    env, secret_names = source.environment(command.env, {one.name for one in inputs if one.is_secret})
+    if env:
+        entry["env"] = env
+    notes = (
+        ("uv installs its dependencies when it starts; no digest pins them.",) if manifest.server.type == "uv" else ()
+    )
+    return PlannedEntry(
+        entry=entry, secret_keys=tuple(("env", name) for name in secret_names), missing=missing, notes=notes
+    )
+
+
+def _program(manifest: BundleManifest, command: BundleCommand, folder: Path, source: "_BundleValues") -> str:
+    """Return the program: an interpreter of this machine, or a file of the bundle. Raises RegistryError."""
+    allowed = _INTERPRETERS[manifest.server.type]
+    text = command.command or (allowed[0] if allowed else manifest.server.entry_point)
+    if text in allowed:
+        return next((name for name in (text, *allowed) if shutil.which(name)), text)
+    return _inside(folder, source.fill(text))
+
+
+def _inside(folder: Path, text: str) -> str:
+    """Return the absolute path of a file of the bundle. Raises RegistryError for a program outside of it."""
+    path = os.path.normpath(os.path.join(folder, text))
+    if not path.startswith(f"{folder}{os.sep}") or not os.path.isfile(path):
+        raise RegistryError(
+            f"The bundle would start {_show(text)}, which is not a part of it.",
+            "Add the server by hand if you trust it: mcphost servers add NAME -- COMMAND",
+        )
+    return path
+
+
+class _BundleValues:
+    """Fills `${__dirname}`, `${HOME}` and `${user_config.NAME}` in texts of a manifest."""
+
+    def __init__(self, folder: str, values: Mapping[str, Sequence[str]]) -> None:
+        self._folder = folder
+        self._values = values
+        self._fixed = {"__dirname": folder, **_places()}
+
+    def fill(self, text: str) -> str:
+        """Return a text with its variables; several values are joined with commas. Raises RegistryError."""
+        parts: list[str] = []
+
+        def replace(match: re.Match[str]) -> str:
+            name = match[1]
+            if name in self._fixed:
+                parts.append(self._fixed[name])
+            elif name.startswith("user_config."):
+                parts.append(",".join(self._values.get(name.removeprefix("user_config."), ())))
+            else:
+                raise RegistryError(f"The bundle has the reference {_show(match[0])}, which could read your secrets.")
+            return parts[-1]
+
+        filled = _VARIABLE.sub(replace, text)
+        # Only a value of the user may have a reference, and no two parts may make one together.
+        if filled.count("${") != sum(part.count("${") for part in parts):
+            raise RegistryError(f"The bundle has the reference {_show(text)}, which could read your secrets.")
+        return filled
+
+    def arguments(self, texts: Sequence[str]) -> tuple[str, ...]:
+        """Return the arguments; one that is only a value becomes one for each value, or none.
+
+        Raises UsageError for a value of the user that a program would read as an option.
+        """
+        words: list[str] = []
+        for text in texts:
+            name = text.removeprefix("${user_config.").removesuffix("}")
+            if text != f"${{user_config.{name}}}":
+                words.append(self.fill(text))
+                continue
+            for value in self._values.get(name, ()):
+                if value.startswith("-"):
+                    raise UsageError(
+                        f"The value of {name} begins with a dash, so it would be read as an option.",
+                        "Give another one.",
+                    )
+                words.append(value)
+        return tuple(words)
+
+    def environment(self, texts: Mapping[str, str], secrets: set[str]) -> tuple[dict[str, str], list[str]]:
+        """Return the variables, and the names of those with a secret. Raises RegistryError."""
+        env: dict[str, str] = {}
+        secret_names: list[str] = []
+        for name, text in texts.items():
+            check_variable_name(name)
+            used = [
+                one.removeprefix("user_config.") for one in _VARIABLE.findall(text) if one.startswith("user_config.")
+            ]
+            if used and not any(one in self._values for one in used):
+                continue
+            env[name] = self.fill(text)
+            if classify_variable(name) in ("code", "packages") and not self._is_within(env[name]):
+                raise RegistryError(f"The bundle sets {name} to {_show(text)}, which decides which code programs load.")
+            if not secrets.isdisjoint(used):
+                secret_names.append(name)
+        return env, secret_names
+
+    def _is_within(self, text: str) -> bool:
+        """Return whether a text is a list of paths inside of the bundle."""
+        paths = [os.path.normpath(os.path.join(self._folder, part)) for part in text.split(os.pathsep)]
+        return all(path == self._folder or path.startswith(f"{self._folder}{os.sep}") for path in paths)
+
+
+def _show(text: str) -> str:
+    return repr(sanitize(text[:200], keep_newlines=False))

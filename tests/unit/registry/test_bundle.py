@@ -1,0 +1,203 @@
+"""MCPB bundles: only the published file is opened, only plain files are written, only its own command is planned."""
+
+import struct
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcphost.errors import McpHostError, RegistryError, UsageError
+from mcphost.registry import bundle as bundle_module
+from mcphost.registry.bundle import MAX_FILES, extract, fetch_bundle
+from mcphost.registry.bundle_manifest import BundleManifest, decode_manifest, plan_bundle
+from mcphost.registry.entries import RegistryPackage
+from mcphost.serialization import encode
+from tests.fakes.bundles import SERVER_FILE, bundle, linked_bundle, manifest, sha256_of
+from tests.fakes.registry_server import registry_server
+
+pytestmark = pytest.mark.anyio
+
+
+def opened(tmp_path: Path, content: bytes) -> BundleManifest:
+    (tmp_path / "x.mcpb").write_bytes(content)
+    return extract(tmp_path / "x.mcpb", tmp_path / "target")
+
+
+def test_files_are_written_for_the_user_only_and_the_manifest_is_read(tmp_path: Path) -> None:
+    about = opened(tmp_path, bundle({"server/lib/x.py": "x = 1", "folder/": b""}))
+    assert about.name == "notes"
+    assert (tmp_path / "target" / SERVER_FILE).stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "target").stat().st_mode & 0o777 == 0o700
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["target", "x.mcpb"]
+
+
+def test_a_bundle_replaces_what_was_extracted_before(tmp_path: Path) -> None:
+    opened(tmp_path, bundle({"old.txt": "old"}))
+    opened(tmp_path, bundle({"new.txt": "new"}))
+    assert not (tmp_path / "target" / "old.txt").exists()
+    assert (tmp_path / "target" / "new.txt").read_text() == "new"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../evil", "a/../../evil", "/etc/evil", "a\\..\\evil", "C:/evil", "a//b", "./a", "a/./b", "a\x1bb", "a\u202eb",
+     "x" * 300, "/".join("a" * 60), "server/MAIN.py"],
+)  # fmt: skip
+def test_a_file_with_an_unsafe_name_is_refused_and_nothing_stays(tmp_path: Path, name: str) -> None:
+    with pytest.raises(RegistryError):
+        opened(tmp_path, bundle({name: "x"}))
+    assert [path.name for path in tmp_path.iterdir()] == ["x.mcpb"]
+
+
+@pytest.mark.parametrize("target", ["/etc/passwd", "main.py"])
+def test_a_link_is_refused(tmp_path: Path, target: str) -> None:
+    with pytest.raises(RegistryError, match="link"):
+        opened(tmp_path, linked_bundle(target))
+    assert not (tmp_path / "target").exists()
+
+
+def test_a_bundle_that_grows_too_much_is_refused_before_it_is_written(tmp_path: Path) -> None:
+    with pytest.raises(RegistryError, match="too much for its size"):
+        opened(tmp_path, bundle({"zeros": b"\0" * 40_000_000}))
+
+
+def test_a_file_that_lies_about_its_size_is_refused(tmp_path: Path) -> None:
+    content = bytearray(bundle({"zeros": b"\0" * 100_000}))
+    for mark, offset in ((b"PK\x01\x02", 24), (b"PK\x03\x04", 22)):
+        at = content.rfind(mark)
+        content[at + offset : at + offset + 4] = struct.pack("<L", 10)
+    with pytest.raises(RegistryError):
+        opened(tmp_path, bytes(content))
+    assert not (tmp_path / "target").exists()
+
+
+def test_too_many_files_are_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "x.mcpb", "w") as archive:
+        for number in range(MAX_FILES + 1):
+            archive.writestr(f"{number}", b"")
+    with pytest.raises(RegistryError, match="files"):
+        extract(tmp_path / "x.mcpb", tmp_path / "target")
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", b"PK\x05\x06", b"x" * 1_000, bundle()[:200], bundle()[:-30]])
+def test_another_file_is_no_bundle(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(RegistryError):
+        opened(tmp_path, content)
+
+
+def package(url: str, sha256: str) -> RegistryPackage:
+    return RegistryPackage("mcpb", f"{url}/x.mcpb", file_sha256=sha256)
+
+
+async def test_a_download_follows_redirects_and_must_have_the_published_digest(tmp_path: Path) -> None:
+    content = bundle()
+    with registry_server([]) as first, registry_server([]) as second:
+        first.override = lambda _: (302, {"location": f"{second.url}/real.mcpb"}, b"")
+        second.override = lambda _: (200, {}, content)
+        found = await fetch_bundle(package(first.url, sha256_of(content)), tmp_path / "b", "notes")
+        with pytest.raises(RegistryError, match="not the file that was published"):
+            await fetch_bundle(package(first.url, "0" * 64), tmp_path / "b", "other")
+    assert found.is_new
+    assert [path.name for path in (tmp_path / "b").iterdir()] == [found.folder.name]
+    found.discard()
+    assert list((tmp_path / "b").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "said"),
+    [
+        (302, {"location": "http://bundles.example/x.mcpb"}, "plain http"),
+        (302, {"location": "https://169.254.169.254/x.mcpb"}, "link-local"),
+        (302, {"location": "https://10.0.0.1/x.mcpb"}, "private"),
+        (302, {"location": "file:///etc/passwd"}, "not downloaded"),
+        (302, {"location": "/again"}, "redirects more than"),
+        (404, {}, "HTTP 404"),
+    ],
+)
+async def test_a_download_from_an_unsafe_address_is_refused(
+    tmp_path: Path, status: int, headers: dict[str, str], said: str
+) -> None:
+    with registry_server([]) as server:
+        server.override = lambda _: (status, headers, b"")
+        with pytest.raises(RegistryError, match=said):
+            await fetch_bundle(package(server.url, "0" * 64), tmp_path / "b", "notes")
+    assert list((tmp_path / "b").iterdir()) == []
+
+
+async def test_a_download_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bundle_module, "MAX_BUNDLE_BYTES", 1_000)
+    with registry_server([]) as server:
+        server.override = lambda _: (200, {}, b"x" * 2_000)
+        with pytest.raises(RegistryError, match="more than"):
+            await fetch_bundle(package(server.url, "0" * 64), tmp_path / "b", "notes")
+    assert list((tmp_path / "b").iterdir()) == []
+
+
+def planned(tmp_path: Path, about: dict[str, Any], **values: str | list[str]) -> dict[str, Any]:
+    folder = tmp_path / "bundle"
+    (folder / "server").mkdir(parents=True, exist_ok=True)
+    (folder / SERVER_FILE).write_text("")
+    given = {name: [value] if isinstance(value, str) else value for name, value in values.items()}
+    return plan_bundle(decode_manifest(encode(about)), folder, given).entry
+
+
+def test_the_command_of_the_manifest_is_planned_with_the_values(tmp_path: Path) -> None:
+    entry = planned(tmp_path, manifest(), folders=["/a", "/b"], api_key="k")
+    folder = tmp_path / "bundle"
+    assert entry["args"] == [f"{folder}/server/main.py", "--dir", "/a", "/b"]
+    assert entry["env"] == {"PYTHONPATH": f"{folder}/server/lib", "API_KEY": "k"}
+    assert entry["cwd"] == str(folder)
+    assert "API_KEY" not in planned(tmp_path, manifest(), folders="/a")["env"]
+    with pytest.raises(UsageError, match="folders needs a value"):
+        planned(tmp_path, manifest())
+
+
+def test_the_settings_that_are_asked_for_are_inputs(tmp_path: Path) -> None:
+    folders, key = decode_manifest(encode(manifest())).inputs()
+    assert (folders.place, folders.is_repeated, folders.format, folders.is_required) == (
+        "argument", True, "filepath", True
+    )  # fmt: skip
+    assert (key.place, key.is_secret, key.is_required) == ("environment", True, False)
+
+
+def config(**more: Any) -> dict[str, Any]:
+    return {"type": "python", "entry_point": SERVER_FILE, "mcp_config": {"command": "python3", "args": [], **more}}
+
+
+def own(**more: Any) -> dict[str, Any]:
+    return manifest(server=config(**more), user_config={})
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        own(command="bash"),
+        own(command="npx"),
+        own(command="/bin/sh"),
+        own(command="../../bin/sh"),
+        own(args=["${env:AWS_SECRET_ACCESS_KEY}"]),
+        own(env={"TOKEN": "${keyring:github}"}),
+        manifest(server=config(env={"T": "$${user_config.a}"}), user_config={"a": {"default": "{env:X}"}}),
+        own(env={"LD_PRELOAD": "/tmp/evil.so"}),
+        own(env={"PYTHONPATH": "${__dirname}/../evil"}),
+        own(env={"A=B": "x"}),
+        manifest(server={**config(), "type": "docker"}),
+        own(args=["a\x1b[2J"]),
+        manifest(compatibility={"platforms": ["win32"]}),
+        manifest(
+            server=config(args=["${user_config.a}"]),
+            user_config={"a": {"type": "string", "sensitive": True, "required": True}},
+        ),
+        {"name": "x"},
+    ],
+)
+def test_a_manifest_that_reaches_out_of_its_bundle_is_refused(tmp_path: Path, about: dict[str, Any]) -> None:
+    with pytest.raises(RegistryError):
+        planned(tmp_path, about)
+
+
+def test_a_value_never_becomes_an_option(tmp_path: Path) -> None:
+    about = manifest(server=config(args=["${user_config.q}"]), user_config={"q": {"type": "string"}})
+    with pytest.raises(McpHostError, match="begins with a dash"):
+        planned(tmp_path, about, q="--evil")
