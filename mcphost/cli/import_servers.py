@@ -139,6 +139,8 @@ def _describe_state(candidate: "ImportCandidate") -> str:
         parts.append("disabled there")
     if candidate.secrets:
         parts.append(f"secrets to the keyring: {', '.join(candidate.secrets)}")
+    if candidate.server is not None and candidate.server.inputs:
+        parts.append(f"asks for: {', '.join(one.id for one in candidate.server.inputs)}")
     return "; ".join(parts)
 
 
@@ -176,6 +178,7 @@ def _candidate_json(candidate: "ImportCandidate") -> dict[str, Any]:
         "file": candidate.found.file,
         **target,
         "secrets": list(candidate.secrets),
+        "inputs": [] if server is None else [one.id for one in server.inputs],
         "notes": list(candidate.found.notes),
     }
 

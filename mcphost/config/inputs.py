@@ -7,7 +7,7 @@ A value belongs to one server of one file, so that no other entry can refer to i
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -98,7 +98,7 @@ def carry_inputs(entry: dict[str, Any], definitions: Any) -> dict[str, Any]:
 
     Definitions that are not valid, or that the entry has already, are left out.
     """
-    ids = referenced_inputs(_entry_texts(entry))
+    ids = referenced_inputs(entry_texts(entry))
     own = entry.get("mcphost", {})
     if not ids or not isinstance(definitions, list) or not isinstance(own, dict) or "inputs" in own:
         return entry
@@ -112,7 +112,8 @@ def carry_inputs(entry: dict[str, Any], definitions: Any) -> dict[str, Any]:
     return {**entry, "mcphost": {**cast("dict[str, Any]", own), "inputs": known}} if known else entry
 
 
-def _entry_texts(entry: dict[str, Any]) -> list[str]:
+def entry_texts(entry: Mapping[str, Any]) -> list[str]:
+    """Return the texts of an entry that may have references; those of a wrong type are left out."""
     values: list[Any] = [entry.get(key) for key in ("command", "url", "cwd", "envFile")]
     for key in ("args", "env", "headers"):
         members = entry.get(key)

@@ -114,3 +114,23 @@ def test_an_export_has_no_secret_and_can_be_imported_again(program: Program) -> 
 def test_an_unknown_host_or_file_is_refused_with_the_known_ones(program: Program) -> None:
     assert "claude-code" in program.error("servers", "import", "nosuch", code=2)
     assert "does not exist" in program.error("servers", "import", "./none.json", code=3)
+
+
+def test_references_of_vs_code_are_imported_as_written_with_their_inputs(program: Program) -> None:
+    token = {"id": "token", "type": "promptString", "description": "Your token", "password": True}
+    entry = {
+        **DEMO,
+        "env": {"API_TOKEN": "${input:token}", "MODE": "${env:MODE}", "PICK": "${command:pick}"},
+        "envFile": "${workspaceFolder}/.env",
+    }
+    (program.work / ".env").write_text("A=b\n")
+    path = program.home / ".config" / "Code" / "User" / "mcp.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"servers": {"demo": {"type": "stdio", **entry}}, "inputs": [token]}))
+    done = program.run("servers", "import", "vscode", "--yes")
+    told = done.stdout.decode() + done.stderr.decode()
+    assert done.returncode == 0, told
+    assert "asks for: token" in " ".join(told.split())
+    assert "mcphost does not fill in ${command:pick}." in told
+    assert "mcphost servers input demo token" in told
+    assert configured(program)["demo"] == {**entry, "mcphost": {"inputs": [token]}}

@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
 
+from mcphost.config.inputs import entry_texts
+from mcphost.config.references import find_references
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
 
@@ -37,7 +39,8 @@ BRACED = VariableSyntax(re.compile(rf"\{{env:({_NAME})\}}"))
 NONE = VariableSyntax(re.compile(r"(?!)"))
 """No references: Claude Desktop, Cline, Zed, goose, Codex."""
 
-_UNFILLED = re.compile(r"\$\{(?!env:|keyring:)[^}]{0,200}\}|\{file:[^}]{0,200}\}")
+_FILE_REFERENCE = re.compile(r"\{file:[^}]{0,200}\}")
+_MAX_NAMED_REFERENCES = 20
 
 
 class ForeignServer(Struct, frozen=True, kw_only=True):
@@ -64,12 +67,18 @@ Convert = Callable[[Mapping[str, Any], VariableSyntax], dict[str, Any]]
 def convert_common(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
     """Convert an entry with the keys most hosts use: `command`, `args`, `env`, `cwd`, `url`, `headers`, `type`.
 
-    Also reads `serverUrl` (Windsurf), `httpUrl` (Gemini CLI) and `disabled`. Raises UnusableEntry.
+    Also reads `envFile` with an absolute path (VS Code, Cursor), `serverUrl` (Windsurf), `httpUrl` (Gemini CLI) and
+    `disabled`. Raises UnusableEntry.
     """
     http_url = _text(entry, "httpUrl") or _text(entry, "serverUrl")
     url = http_url or _text(entry, "url")
     if command := _text(entry, "command"):
-        return _stdio(command, _texts(entry, "args"), _pairs(entry, "env"), _text(entry, "cwd"), syntax)
+        converted = _stdio(command, _texts(entry, "args"), _pairs(entry, "env"), _text(entry, "cwd"), syntax)
+        env_file = _text(entry, "envFile")
+        # A relative path is relative to another folder in each host.
+        if env_file.startswith(("/", "~", "$")):
+            converted["envFile"] = _convert_references(env_file, syntax)
+        return converted
     if not url:
         raise UnusableEntry("It has neither a command nor a URL.")
     transport = _text(entry, "type") or _text(entry, "transport")
@@ -141,12 +150,32 @@ def is_entry_disabled(entry: Mapping[str, Any]) -> bool:
 
 
 def unfilled_references(entry: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the references in a converted entry that mcphost does not expand, such as `${input:NAME}`."""
-    texts = [str(entry.get("command", "")), str(entry.get("url", "")), *cast("list[str]", entry.get("args", []))]
-    for key in ("env", "headers"):
-        texts += cast("dict[str, str]", entry.get(key, {})).values()
-    found = (match.group() for text in texts for match in _UNFILLED.finditer(text))
-    return tuple(dict.fromkeys(sanitize(reference, keep_newlines=False) for reference in found))
+    """Return the references in a converted entry that mcphost does not expand, such as `${command:NAME}`.
+
+    An input counts if its definition is not in the entry.
+    """
+    own = cast("dict[str, Any]", entry.get("mcphost", {}))
+    defined = {definition["id"] for definition in own.get("inputs", ())}
+    texts = entry_texts(entry)
+    found = [
+        reference.text
+        for text in texts
+        for reference in find_references(text)
+        if reference.kind == "unknown" or (reference.kind == "input" and reference.name not in defined)
+    ]
+    found += [match.group() for text in texts for match in _FILE_REFERENCE.finditer(text)]
+    return _shown(found)
+
+
+def newly_filled_references(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the references `${NAME}` of a converted entry, which its host passes on as they are."""
+    references = [reference for text in entry_texts(entry) for reference in find_references(text)]
+    return _shown([one.text for one in references if one.kind == "variable" and not one.text.startswith("${env:")])
+
+
+def _shown(references: list[str]) -> tuple[str, ...]:
+    distinct = tuple(dict.fromkeys(references))[:_MAX_NAMED_REFERENCES]
+    return tuple(sanitize(reference[:200], keep_newlines=False) for reference in distinct)
 
 
 def _stdio(command: str, args: list[str], env: dict[str, str], cwd: str, syntax: VariableSyntax) -> dict[str, Any]:

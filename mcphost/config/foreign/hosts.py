@@ -28,8 +28,10 @@ from mcphost.config.foreign.entries import (
     convert_opencode,
     convert_zed,
     is_entry_disabled,
+    newly_filled_references,
     unfilled_references,
 )
+from mcphost.config.inputs import carry_inputs
 from mcphost.config.json_files import decode_text, parse_json, read_bytes
 from mcphost.errors import ConfigError
 from mcphost.sanitize import sanitize
@@ -211,8 +213,9 @@ def read_host_file(host: HostFormat, file: Path, places: Places) -> Iterator[For
     candidates = (_get(document, keys) for keys in host.keys)
     common = next((cast("dict[str, Any]", found) for found in candidates if isinstance(found, dict)), entries)
     entries = {**common, **entries}
+    inputs = _get(document, ("inputs",)) or _get(document, ("mcp", "inputs"))
     for name, entry in list(entries.items())[:MAX_SERVERS_OF_FILE]:
-        yield _convert(host, str(file), name, entry)
+        yield _convert(host, str(file), name, entry, inputs)
 
 
 def guess_host(file: Path, document: Any) -> HostFormat:
@@ -242,18 +245,23 @@ def read_named_file(file: Path, places: Places) -> tuple[ForeignServer, ...]:
     return servers
 
 
-def _convert(host: HostFormat, file: str, name: str, entry: Any) -> ForeignServer:
+def _convert(host: HostFormat, file: str, name: str, entry: Any, inputs: Any) -> ForeignServer:
+    """Convert one entry; *inputs* are the definitions of the file for `${input:ID}`."""
     shown = sanitize(name[:_MAX_NAME_LENGTH], keep_newlines=False)
     try:
         if not isinstance(entry, dict):
             raise UnusableEntry("Its entry is not an object.")
         members = cast("dict[str, Any]", entry)
-        converted = host.convert(members, host.syntax)
+        converted = carry_inputs(host.convert(members, host.syntax), inputs)
     except UnusableEntry as reason:
         return ForeignServer(name=shown, host=host.title, file=file, problem=str(reason))
     notes = [f"mcphost does not fill in {reference}." for reference in unfilled_references(converted)]
-    if members.get("envFile"):
-        notes.append("Its variables are in a file (envFile), which is not read.")
+    notes += [
+        f"mcphost fills in {reference}; {host.title} passes it on as it is."
+        for reference in newly_filled_references(converted)
+    ]
+    if members.get("envFile") and "envFile" not in converted:
+        notes.append("Its envFile was left out: the path is relative, or the server is no program.")
     return ForeignServer(
         name=shown, host=host.title, file=file, entry=converted, notes=tuple(notes),
         is_disabled=is_entry_disabled(members),

@@ -252,10 +252,31 @@ def test_a_server_that_the_other_host_does_not_start_is_marked(places: Places) -
     assert one(places, {"mcpServers": {"a": {**STDIO, "disabled": True}}}).is_disabled
 
 
-def test_references_that_mcphost_does_not_fill_in_are_named(places: Places) -> None:
-    server = one(places, {"mcpServers": {"a": {**STDIO, "env": {"K": "${input:key}"}, "envFile": ".env"}}})
-    assert any("${input:key}" in note for note in server.notes)
-    assert any("envFile" in note for note in server.notes)
+def test_what_cannot_be_carried_over_is_named(places: Places) -> None:
+    env = {"K": "${input:key}", "C": "${command:pick}", "F": "{file:x}", "B": "${BARE}"}
+    server = one(places, {"mcpServers": {"a": {**STDIO, "env": env, "envFile": ".env"}}})
+    assert server.notes == (
+        "mcphost does not fill in ${input:key}.",
+        "mcphost does not fill in ${command:pick}.",
+        "mcphost does not fill in {file:x}.",
+        "mcphost fills in ${BARE}; Cursor passes it on as it is.",
+        "Its envFile was left out: the path is relative, or the server is no program.",
+    )
+
+
+def test_references_inputs_and_the_environment_file_of_vs_code_are_carried_over_as_written(places: Places) -> None:
+    token = {"id": "token", "type": "promptString", "password": True}
+    entry = {
+        "command": "${userHome}/bin/run",
+        "args": ["${workspaceFolder}/a", "${env:REGION}"],
+        "env": {"TOKEN": "${input:token}"},
+        "envFile": "${workspaceFolder}/.env",
+    }
+    document = {"servers": {"a": entry, "b": STDIO}, "inputs": [token, {"id": "unused", "type": "promptString"}]}
+    write(Path(places.home), ".config/Code/User/mcp.json", document)
+    first, second = find_foreign_servers(places)
+    assert first.entry == {**entry, "mcphost": {"inputs": [token]}}
+    assert (first.notes, second.entry) == ((), STDIO)
 
 
 def test_yaml_with_aliases_is_not_expanded(places: Places) -> None:
