@@ -172,3 +172,11 @@ async def test_a_favourite_is_marked_in_the_list(run: Run) -> None:
         await driver.until(lambda: "★ ollama_chat/two" in driver.text(), "the mark")
         await driver.pilot.press("ctrl+t")
         await driver.until(lambda: "★" not in driver.text(), "no mark")
+
+
+async def test_arrow_keys_move_in_the_list_while_the_search_line_has_the_focus(run: Run) -> None:
+    setup = FakeModels()
+    async with run(size=(80, 24), setup=setup) as driver:
+        await open_page(driver)
+        await driver.pilot.press(*"context", "down", "up", "down", "enter")
+        await driver.until(lambda: "Key for xAI" in driver.text(), "the second of two matches")

@@ -48,6 +48,9 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", show=False),
         Binding("ctrl+f", "search", show=False),
+        # From the search line; the list has its own.
+        Binding("down", "move_cursor('down')", show=False),
+        Binding("up", "move_cursor('up')", show=False),
     ]
     DEFAULT_CSS = """
     ListScreen { background: $background; color: $text; layout: vertical; }
@@ -220,6 +223,11 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
     def action_search(self) -> None:
         """Focus the search line."""
         self.query_one("#search").focus()
+
+    def action_move_cursor(self, direction: str) -> None:
+        """Move the cursor of the list "up" or "down" while the search line has the focus."""
+        entries = self.query_one("#entries", OptionList)
+        (entries.action_cursor_down if direction == "down" else entries.action_cursor_up)()
 
     def action_leave(self) -> None:
         """Return to the chat."""

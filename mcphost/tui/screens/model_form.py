@@ -64,7 +64,7 @@ class ModelForm(FormScreen[ModelChoice]):
 
     def key_hints(self) -> str:
         """Return the line that explains the keys."""
-        return "enter next line · tab headers · ^S use and save · esc back"
+        return "enter next line · tab next field · ^S use and save · esc back"
 
     def on_mount(self) -> None:
         """Fill in the present settings."""
