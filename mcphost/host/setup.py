@@ -12,14 +12,15 @@ from mcphost.config.remembered_models import RememberedModels
 from mcphost.config.schema import ModelConfig, ServerConfig
 from mcphost.config.secrets import find_plaintext_secrets, keyring_entry_name, replace_in_config
 from mcphost.config.settings_edits import save_model
-from mcphost.errors import McpHostError, UsageError
+from mcphost.errors import McpHostError, ModelError, UsageError
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.servers.approval import server_warnings
 from mcphost.host.servers.import_plan import ImportCandidate, plan_import
 from mcphost.host.servers.server_editor import SecretEntries, ServerEditor
 from mcphost.host.servers.servers import Servers
-from mcphost.llm.default_models import FoundKey, recognize_provider
+from mcphost.llm.default_models import PROVIDER_TITLES, FoundKey, recognize_provider
 from mcphost.llm.model_finder import AvailableModel, ModelFinder, proposed_model
+from mcphost.llm.provider_models import check_key
 from mcphost.llm.providers import key_variables, parse_provider
 from mcphost.paths import SetupPlaces, make_private_directory
 from mcphost.redact import register_secret
@@ -130,6 +131,10 @@ class Setup:
         """Return all models: favourites, recent ones, those that can be used now, the others. May be cancelled."""
         return await self._finder.list_all(await anyio.to_thread.run_sync(self._remembered.load))
 
+    async def add_listed_models(self, models: Sequence[AvailableModel]) -> tuple[AvailableModel, ...]:
+        """Return the models with those that only their providers' own lists have. May be cancelled."""
+        return await self._finder.add_listed(models)
+
     async def toggle_favorite(self, model: ModelConfig) -> bool:
         """Add a model to the favourites or remove it; return whether it is one now. Raises McpHostError."""
         try:
@@ -167,8 +172,9 @@ class Setup:
     async def store_key(self, key: str, provider: str = "") -> AvailableModel | None:
         """Store a provider's key in the keyring; return the proposed model of that provider, if there is one.
 
-        Raises UsageError if no *provider* is given and it cannot be told from the key, and McpHostError if the keyring
-        is not usable.
+        The key is tried first; without an answer of the provider it is stored untried. Raises UsageError if no
+        *provider* is given and it cannot be told from the key, ModelError if the provider rejects the key, and
+        McpHostError if the keyring is not usable.
         """
         key = key.strip()
         provider = provider or recognize_provider(key)
@@ -179,6 +185,12 @@ class Setup:
             )
         register_secret(key)
         variable = key_variables(ModelConfig(name=f"{provider}/"))[0]
+        if await check_key(provider, key, self._places.environ) == "rejected":
+            raise ModelError(
+                f"{PROVIDER_TITLES.get(provider, provider)} rejects this key; it was not stored.",
+                "Copy it again, complete and without quotes.",
+                model_kind="auth",
+            )
         try:
             await self._secrets.set(variable, key)
         except McpHostError as error:

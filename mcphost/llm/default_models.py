@@ -1,6 +1,6 @@
 """The model that is proposed for each provider with a key; every one is in litellm's list and supports tools."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from mcphost.errors import McpHostError
 from mcphost.llm.providers import KEY_VARIABLES, KeyLookup
@@ -37,6 +37,7 @@ PROVIDER_TITLES: dict[str, str] = {
     "dashscope": "Alibaba Cloud",
     "sambanova": "SambaNova",
     "minimax": "MiniMax",
+    "openrouter": "OpenRouter",
 }
 """Display name by provider."""
 
@@ -76,13 +77,16 @@ class FoundKey(Struct, frozen=True):
         return DEFAULT_MODELS[self.provider]
 
 
-async def find_keys(environ: Mapping[str, str], keyring: KeyLookup | None = None) -> tuple[FoundKey, ...]:
-    """Return the providers with a key and a proposed model; the environment counts before the keyring.
+async def find_keys(
+    environ: Mapping[str, str], keyring: KeyLookup | None = None, providers: Iterable[str] = DEFAULT_MODELS
+) -> tuple[FoundKey, ...]:
+    """Return which *providers* have a key; the environment counts before the keyring.
 
-    A keyring that is locked or does not answer has no keys. May be cancelled.
+    By default, those with a proposed model are looked up. A keyring that is locked or does not answer has no keys. May
+    be cancelled.
     """
     found: list[FoundKey] = []
-    for provider in DEFAULT_MODELS:
+    for provider in providers:
         variables = KEY_VARIABLES[provider]
         set_variable = next((name for name in variables if environ.get(name, "").strip()), "")
         if set_variable:

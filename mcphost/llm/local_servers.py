@@ -7,21 +7,14 @@ OpenAI-compatible server (`/version`, `/v1/models`).
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 import anyio
-import anyio.to_thread
 
 from mcphost.config.schema import ModelConfig
-from mcphost.errors import MalformedMessage
+from mcphost.llm.json_requests import JsonClient, list_objects, parse_count, valid_names
 from mcphost.llm.providers import is_loopback
-from mcphost.sanitize import is_sanitized
-from mcphost.serialization import Struct, loads, replace
-
-if TYPE_CHECKING:
-    import httpx
+from mcphost.serialization import Struct, replace
 
 LocalServerKind = Literal["ollama", "lm_studio", "llama_cpp", "vllm", "openai_compatible"]
 
@@ -33,9 +26,6 @@ DETAILS_SECONDS = 2.0
 
 MAX_MODELS = 200
 MAX_DETAILED_MODELS = 50
-_MAX_BODY_BYTES = 1_000_000
-_MAX_NAME_LENGTH = 200
-_MAX_CONTEXT_WINDOW = 10**9
 _EMBEDDING_TYPES = frozenset({"embeddings", "embedding"})
 
 TITLES: dict[LocalServerKind, str] = {
@@ -139,8 +129,7 @@ async def find_local_servers(
     Addresses that refuse, are slow or answer something else are left out.
     """
     found: dict[LocalAddress, LocalModelServer] = {}
-    await anyio.to_thread.run_sync(import_module, "httpx")  # takes about 0.1 s
-    async with _open_client() as client:
+    async with JsonClient(uses_proxies=False, timeout=DETAILS_SECONDS) as client:
 
         async def probe(address: LocalAddress) -> None:
             for identify in _identification_order(address.kind):
@@ -164,11 +153,10 @@ async def load_model_details(server: LocalModelServer, *, seconds: float = DETAI
     if server.kind != "ollama":
         return server
     details: dict[str, LocalModel] = {}
-    await anyio.to_thread.run_sync(import_module, "httpx")
-    async with _open_client() as client:
+    async with JsonClient(uses_proxies=False, timeout=DETAILS_SECONDS) as client:
 
         async def load(model: LocalModel) -> None:
-            answer = await _request_json(client, "POST", f"{server.url}/api/show", {"model": model.id})
+            answer = (await client.request("POST", f"{server.url}/api/show", {"model": model.id})).body
             if answer is not None:
                 details[model.id] = _parse_ollama_details(model, answer)
 
@@ -179,7 +167,7 @@ async def load_model_details(server: LocalModelServer, *, seconds: float = DETAI
     return replace(server, models=tuple(details.get(model.id, model) for model in server.models))
 
 
-_Identify = Callable[["httpx.AsyncClient", str], Awaitable[LocalModelServer | None]]
+_Identify = Callable[[JsonClient, str], Awaitable[LocalModelServer | None]]
 
 
 def _identification_order(kind: LocalServerKind) -> tuple[_Identify, ...]:
@@ -194,29 +182,29 @@ def _identification_order(kind: LocalServerKind) -> tuple[_Identify, ...]:
     return (*([first] if first else []), *checks.values(), _identify_openai_compatible)
 
 
-async def _identify_ollama(client: "httpx.AsyncClient", url: str) -> LocalModelServer | None:
-    version = await _request_json(client, "GET", f"{url}/api/version")
+async def _identify_ollama(client: JsonClient, url: str) -> LocalModelServer | None:
+    version = (await client.request("GET", f"{url}/api/version")).body
     if version is None or not isinstance(version.get("version"), str):
         return None
-    tags = await _request_json(client, "GET", f"{url}/api/tags")
-    names = [entry.get("model") or entry.get("name") for entry in _list_objects(tags, "models")]
-    return LocalModelServer("ollama", url, tuple(LocalModel(id=name) for name in _valid_names(names)))
+    tags = (await client.request("GET", f"{url}/api/tags")).body
+    names = [entry.get("model") or entry.get("name") for entry in list_objects(tags, "models", MAX_MODELS)]
+    return LocalModelServer("ollama", url, tuple(LocalModel(id=name) for name in valid_names(names)))
 
 
-async def _identify_lm_studio(client: "httpx.AsyncClient", url: str) -> LocalModelServer | None:
-    entries = _list_objects(await _request_json(client, "GET", f"{url}/api/v0/models"), "data")
+async def _identify_lm_studio(client: JsonClient, url: str) -> LocalModelServer | None:
+    entries = list_objects((await client.request("GET", f"{url}/api/v0/models")).body, "data", MAX_MODELS)
     if not any("max_context_length" in entry or "state" in entry for entry in entries):
         return None
     models: list[LocalModel] = []
     for entry in entries:
-        if entry.get("type") in _EMBEDDING_TYPES or not _valid_names([entry.get("id")]):
+        if entry.get("type") in _EMBEDDING_TYPES or not valid_names([entry.get("id")]):
             continue
         abilities = entry.get("capabilities")
         models.append(
             LocalModel(
                 id=entry["id"],
-                context_window=_parse_count(entry.get("loaded_context_length"))
-                or _parse_count(entry.get("max_context_length")),
+                context_window=parse_count(entry.get("loaded_context_length"))
+                or parse_count(entry.get("max_context_length")),
                 supports_tools="tool_use" in abilities if isinstance(abilities, list) else None,
                 supports_images=entry.get("type") == "vlm",
             )
@@ -224,15 +212,15 @@ async def _identify_lm_studio(client: "httpx.AsyncClient", url: str) -> LocalMod
     return LocalModelServer("lm_studio", url, tuple(models[:MAX_MODELS]))
 
 
-async def _identify_llama_cpp(client: "httpx.AsyncClient", url: str) -> LocalModelServer | None:
-    props = await _request_json(client, "GET", f"{url}/props")
+async def _identify_llama_cpp(client: JsonClient, url: str) -> LocalModelServer | None:
+    props = (await client.request("GET", f"{url}/props")).body
     generation = None if props is None else props.get("default_generation_settings")
     if props is None or not isinstance(generation, dict):
         return None
-    served = _parse_count(cast("dict[str, Any]", generation).get("n_ctx"))
+    served = parse_count(cast("dict[str, Any]", generation).get("n_ctx"))
     template = props.get("chat_template")
     abilities = props.get("modalities")
-    entries = _list_objects(await _request_json(client, "GET", f"{url}/v1/models"), "data")
+    entries = list_objects((await client.request("GET", f"{url}/v1/models")).body, "data", MAX_MODELS)
     return LocalModelServer(
         "llama_cpp",
         url,
@@ -245,28 +233,26 @@ async def _identify_llama_cpp(client: "httpx.AsyncClient", url: str) -> LocalMod
                 if isinstance(abilities, dict)
                 else None,
             )
-            for name in _valid_names([entry.get("id") for entry in entries])
+            for name in valid_names([entry.get("id") for entry in entries])
         ),
     )
 
 
-async def _identify_vllm(client: "httpx.AsyncClient", url: str) -> LocalModelServer | None:
+async def _identify_vllm(client: JsonClient, url: str) -> LocalModelServer | None:
     server = await _identify_openai_compatible(client, url, owner="vllm")
     return None if server is None else replace(server, kind="vllm")
 
 
-async def _identify_openai_compatible(
-    client: "httpx.AsyncClient", url: str, owner: str = ""
-) -> LocalModelServer | None:
+async def _identify_openai_compatible(client: JsonClient, url: str, owner: str = "") -> LocalModelServer | None:
     """Return a server that lists models in OpenAI's form; with *owner*, only if the first one is owned by it."""
-    answer = await _request_json(client, "GET", f"{url}/v1/models")
-    entries = _list_objects(answer, "data")
+    answer = (await client.request("GET", f"{url}/v1/models")).body
+    entries = list_objects(answer, "data", MAX_MODELS)
     if answer is None or answer.get("object") != "list" or not entries or entries[0].get("owned_by", "") != owner != "":
         return None
     models = [
-        LocalModel(id=entry["id"], context_window=_parse_count(entry.get("max_model_len")))
+        LocalModel(id=entry["id"], context_window=parse_count(entry.get("max_model_len")))
         for entry in entries
-        if _valid_names([entry.get("id")])
+        if valid_names([entry.get("id")])
     ]
     return LocalModelServer("openai_compatible", url, tuple(models[:MAX_MODELS]))
 
@@ -276,7 +262,7 @@ def _parse_ollama_details(model: LocalModel, answer: Mapping[str, Any]) -> Local
     window = 0
     if isinstance(info, dict):
         members = cast("dict[str, Any]", info)
-        window = _parse_count(members.get(f"{members.get('general.architecture')}.context_length"))
+        window = parse_count(members.get(f"{members.get('general.architecture')}.context_length"))
     abilities = answer.get("capabilities")
     if not isinstance(abilities, list):
         return replace(model, context_window=window)
@@ -287,52 +273,3 @@ def _parse_ollama_details(model: LocalModel, answer: Mapping[str, Any]) -> Local
         supports_images="vision" in abilities,
         supports_reasoning="thinking" in abilities,
     )
-
-
-def _list_objects(answer: Mapping[str, Any] | None, key: str) -> list[dict[str, Any]]:
-    entries = None if answer is None else answer.get(key)
-    if not isinstance(entries, list):
-        return []
-    listed = cast("list[Any]", entries)[:MAX_MODELS]
-    return [cast("dict[str, Any]", entry) for entry in listed if isinstance(entry, dict)]
-
-
-def _valid_names(names: Iterable[object]) -> list[str]:
-    """Return the names that can be shown and configured as they are."""
-    return [
-        name
-        for name in names
-        if isinstance(name, str) and 0 < len(name) <= _MAX_NAME_LENGTH and name.isprintable() and is_sanitized(name)
-    ]
-
-
-def _parse_count(value: object) -> int:
-    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _MAX_CONTEXT_WINDOW
-    return cast("int", value) if is_count else 0
-
-
-def _open_client() -> "httpx.AsyncClient":
-    import httpx
-
-    # Without the environment: a proxy must not be asked for an address of this machine.
-    return httpx.AsyncClient(trust_env=False, follow_redirects=False, timeout=DETAILS_SECONDS)
-
-
-async def _request_json(
-    client: "httpx.AsyncClient", method: str, url: str, body: dict[str, str] | None = None
-) -> Mapping[str, Any] | None:
-    """Return the JSON object of a successful answer of at most _MAX_BODY_BYTES, or None."""
-    import httpx
-
-    with suppress(httpx.HTTPError, httpx.InvalidURL, MalformedMessage, ValueError):
-        async with client.stream(method, url, json=body, headers={"accept-encoding": "identity"}) as response:
-            if response.status_code != 200 or "content-encoding" in response.headers:
-                return None
-            content = bytearray()
-            async for chunk in response.aiter_raw():
-                content += chunk
-                if len(content) > _MAX_BODY_BYTES:
-                    return None
-        answer = loads(bytes(content), "answer of a local server")
-        return cast("dict[str, Any]", answer) if isinstance(answer, dict) else None
-    return None

@@ -16,6 +16,7 @@ from mcphost.llm.local_servers import (
     load_model_details,
 )
 from mcphost.llm.model_catalog import CatalogModel, load_catalog
+from mcphost.llm.provider_models import LISTING_PROVIDERS, ListedModel, list_provider_models
 from mcphost.llm.providers import KeyLookup, key_variables, parse_provider
 from mcphost.serialization import Struct, replace
 
@@ -95,6 +96,27 @@ class ModelFinder:
             for item in remembered
         ]
         return (*first, *(model for model in found if (model.config.name, model.config.api_base) in by_key))
+
+    async def add_listed(self, models: Sequence[AvailableModel]) -> tuple[AvailableModel, ...]:
+        """Ask the providers whose key was found for their models; return *models* with those that were missing.
+
+        A model that its provider does not list stays, since a list may be cut. May be cancelled.
+        """
+        keys: tuple[FoundKey, ...] = await find_keys(self._environ, None, LISTING_PROVIDERS)
+        with anyio.move_on_after(KEYRING_SECONDS):
+            keys = await find_keys(self._environ, self._keyring, LISTING_PROVIDERS)
+        secrets = {key.provider: await self._read_key(key) for key in keys}
+        origins = {key.provider: describe_key(key) for key in keys}
+        known = {model.config.name for model in models}
+        listed = await list_provider_models(secrets, self._environ)
+        added = [_from_list(model, origins[model.provider]) for model in listed if model.name not in known]
+        first = max((at for at, model in enumerate(models, 1) if model.is_usable), default=0)
+        return (*models[:first], *added, *models[first:])
+
+    async def _read_key(self, key: FoundKey) -> str:
+        if not key.is_in_keyring or self._keyring is None:
+            return self._environ[key.variable].strip()
+        return (await self._keyring(key.variable) or "").strip()
 
     def _make_unlisted(self, config: ModelConfig, origins: Mapping[str, str]) -> AvailableModel:
         """Return a remembered model that is in no list; the one at an address of its own is taken to be there."""
@@ -179,6 +201,21 @@ def _from_catalog(model: CatalogModel, origin: str) -> AvailableModel:
         supports_reasoning=model.supports_reasoning,
         input_price=model.input_price,
         output_price=model.output_price,
+    )
+
+
+def _from_list(model: ListedModel, origin: str) -> AvailableModel:
+    config = ModelConfig(name=model.name, context_window=model.context_window)
+    return AvailableModel(
+        config=config,
+        provider=model.provider,
+        provider_title=PROVIDER_TITLES.get(model.provider, model.provider),
+        origin=origin,
+        key_variable=next(iter(key_variables(config)), ""),
+        context_window=model.context_window,
+        supports_tools=model.supports_tools,
+        supports_images=model.supports_images,
+        supports_reasoning=model.supports_reasoning,
     )
 
 

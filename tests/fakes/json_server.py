@@ -17,7 +17,8 @@ class RecordedRequest(tuple[str, str, Any, dict[str, str]]):
 class JsonServer(ThreadingHTTPServer):
     """Answers each `METHOD /path` with its prepared value: JSON data, raw bytes, or a status without a body.
 
-    A function as the value is called with the request's JSON body and returns such a value.
+    A tuple of a status and an address redirects there. A function as the value is called with the request's JSON body
+    and returns such a value.
     """
 
     daemon_threads = True
@@ -50,13 +51,19 @@ class _Handler(BaseHTTPRequestHandler):
         answer = self.server.answers.get(f"{self.command} {self.path}", 404)
         if callable(answer):
             answer = answer(body)
-        status = answer if isinstance(answer, int) else 200
+        status, location = answer if isinstance(answer, tuple) else (answer if isinstance(answer, int) else 200, "")
         content = (
-            answer if isinstance(answer, bytes) else b"" if isinstance(answer, int) else json.dumps(answer).encode()
+            answer
+            if isinstance(answer, bytes)
+            else b""
+            if isinstance(answer, int | tuple)
+            else json.dumps(answer).encode()
         )
         self.send_response(status)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(content)))
+        if location:
+            self.send_header("location", location)
         self.end_headers()
         self.wfile.write(content)
 

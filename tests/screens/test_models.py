@@ -41,6 +41,9 @@ class FakeModels:
     async def list_models(self) -> tuple[AvailableModel, ...]:
         return USABLE, LOCAL, KEYLESS
 
+    async def add_listed_models(self, models: tuple[AvailableModel, ...]) -> tuple[AvailableModel, ...]:
+        return models
+
     async def use_model(self, model: ModelConfig, *, is_default: bool) -> None:
         if model.name == "ollama_chat/two" and is_default:
             raise McpHostError("It cannot be saved.", "Write it yourself.")

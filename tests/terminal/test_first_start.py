@@ -46,6 +46,7 @@ def answer_chat(request: dict[str, Any]) -> bytes:
 NOTHING = {
     "OLLAMA_HOST": "127.0.0.1:9",
     "ANTHROPIC_API_KEY": "",
+    "XAI_API_BASE": "http://127.0.0.1:9",
     "OPENAI_API_KEY": "",
     "DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent",
 }

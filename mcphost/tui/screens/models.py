@@ -89,7 +89,6 @@ class ModelsScreen(ListScreen):
         self._setup = setup
         self._current = current
         self._models: tuple[AvailableModel, ...] = ()
-        self._has_loaded = False
         self.add_class("bare")
 
     def on_mount(self) -> None:
@@ -98,9 +97,10 @@ class ModelsScreen(ListScreen):
 
     async def _load_models(self) -> None:
         self._models = await self._setup.list_models()
-        self._has_loaded = True
         self.reload()
         self.query_one("#search").focus()
+        self._models = await self._setup.add_listed_models(self._models)
+        self.reload()
 
     def load(self) -> Sequence[ListRow]:
         """Return favourites and recent models, those that work now, then the others."""

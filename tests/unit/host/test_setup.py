@@ -13,7 +13,7 @@ from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.config.loader import load_config
 from mcphost.config.schema import HostConfig, Limits, ModelConfig
-from mcphost.errors import McpHostError, UsageError
+from mcphost.errors import McpHostError, ModelError, UsageError
 from mcphost.host.bootstrap import SetupParts, build_host
 from mcphost.host.host import Host
 from mcphost.host.setup import Setup
@@ -41,11 +41,12 @@ class FailingBackend(MemoryBackend):
 async def open_setup(
     home: Path, environ: dict[str, str] | None = None, backend: MemoryBackend | None = None
 ) -> AsyncIterator[tuple[Host, Setup]]:
-    """Open a host without models and servers; local model servers are looked for at closed ports only."""
+    """Open a host without models and servers; model servers and Anthropic are looked for at closed ports only."""
     folder = home / "project"
     folder.mkdir(exist_ok=True)
     config_dir, state_dir = home / "config", home / "state"
-    places = SetupPlaces(config_dir, state_dir, home, folder, {"OLLAMA_HOST": "127.0.0.1:9", **(environ or {})})
+    closed = {"OLLAMA_HOST": "127.0.0.1:9", "ANTHROPIC_API_BASE": "http://127.0.0.1:9"}
+    places = SetupPlaces(config_dir, state_dir, home, folder, {**closed, **(environ or {})})
     database = Database(home / "store.db")
     limits = Limits()
     host = build_host(
@@ -187,3 +188,30 @@ async def test_a_secret_in_a_models_header_goes_to_the_keyring(tmp_path: Path) -
     assert reference.startswith("Bearer ${keyring:model-openai")
     assert await backend.get(reference[len("Bearer ${keyring:") : -1]) == SECRET
     assert (safe.headers["X-Team"], safe.headers["X-Key"]) == ("research", "${env:KEY}")
+
+
+async def test_a_key_that_its_provider_rejects_is_not_stored(tmp_path: Path) -> None:
+    backend = MemoryBackend()
+    with json_server({"GET /v1/models?limit=1000": 401}) as server:
+        async with open_setup(tmp_path, {"ANTHROPIC_API_BASE": server.url}, backend) as (_, setup):
+            with pytest.raises(ModelError, match="Anthropic rejects this key") as exc_info:
+                await setup.store_key(SECRET)
+        assert server.requests[0][3]["x-api-key"] == SECRET
+    assert SECRET not in str(exc_info.value)
+    assert await backend.get("ANTHROPIC_API_KEY") is None
+
+
+async def test_models_that_only_the_provider_lists_are_added_among_the_usable_ones(tmp_path: Path) -> None:
+    answer = {"data": [{"id": "claude-new"}, {"id": "claude-sonnet-4-5"}]}
+    with json_server({"GET /v1/models?limit=1000": answer}) as server:
+        environ = {"ANTHROPIC_API_KEY": SECRET, "ANTHROPIC_API_BASE": server.url}
+        async with open_setup(tmp_path, environ) as (_, setup):
+            before = await setup.list_models()
+            after = await setup.add_listed_models(before)
+    added = [model for model in after if model not in before]
+    assert [(model.config.name, model.origin) for model in added] == [
+        ("anthropic/claude-new", "ANTHROPIC_API_KEY is set")
+    ]
+    at = after.index(added[0])
+    assert after[at - 1].is_usable
+    assert not after[at + 1].is_usable

@@ -1,0 +1,107 @@
+"""JSON of model servers and providers over HTTP: bounded requests, and values that are safe to use."""
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import anyio.to_thread
+
+from mcphost.errors import MalformedMessage
+from mcphost.sanitize import is_sanitized
+from mcphost.serialization import Struct, loads
+
+if TYPE_CHECKING:
+    import httpx
+
+MAX_BODY_BYTES = 1_000_000
+_MAX_NAME_LENGTH = 200
+_MAX_COUNT = 10**9
+
+
+class JsonAnswer(Struct, frozen=True):
+    """An HTTP status, 0 without an answer, and the JSON object of an answer with status 200."""
+
+    status: int = 0
+    body: dict[str, Any] | None = None
+
+
+class JsonClient:
+    """An HTTP client for small JSON answers; use it in an `async with` block. Redirects are not followed.
+
+    *uses_proxies* allows the proxies of the environment, which must not be asked for an address of this machine.
+    *timeout* is in seconds, for connecting and for each wait.
+    """
+
+    def __init__(self, *, uses_proxies: bool, timeout: float) -> None:
+        self._uses_proxies = uses_proxies
+        self._timeout = timeout
+        self._client: httpx.AsyncClient | None = None
+
+    async def __aenter__(self) -> Self:
+        await anyio.to_thread.run_sync(import_module, "httpx")  # takes about 0.1 s
+        import httpx
+
+        self._client = httpx.AsyncClient(trust_env=self._uses_proxies, follow_redirects=False, timeout=self._timeout)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._client is not None:
+            await self._client.aclose()
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        body: Mapping[str, str] | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        limit: int = MAX_BODY_BYTES,
+    ) -> JsonAnswer:
+        """Send a request and return the answer; a body of over *limit* bytes or one that is no object is dropped.
+
+        Never raises for a failed request. May be cancelled.
+        """
+        import httpx
+
+        if self._client is None:
+            raise RuntimeError("the client is not open")
+        status = 0
+        with suppress(httpx.HTTPError, httpx.InvalidURL, MalformedMessage, ValueError):
+            own = {"accept-encoding": "identity", **(headers or {})}
+            async with self._client.stream(method, url, json=body, headers=own) as response:
+                status = response.status_code
+                if status != 200 or "content-encoding" in response.headers:
+                    return JsonAnswer(status)
+                content = bytearray()
+                async for chunk in response.aiter_raw():
+                    content += chunk
+                    if len(content) > limit:
+                        return JsonAnswer(status)
+            answer = loads(bytes(content), "answer of a model server")
+            return JsonAnswer(status, cast("dict[str, Any]", answer) if isinstance(answer, dict) else None)
+        return JsonAnswer(status)
+
+
+def list_objects(answer: Mapping[str, Any] | None, key: str, limit: int) -> list[dict[str, Any]]:
+    """Return the objects among the first *limit* items of a member that should be a list."""
+    entries = None if answer is None else answer.get(key)
+    if not isinstance(entries, list):
+        return []
+    listed = cast("list[Any]", entries)[:limit]
+    return [cast("dict[str, Any]", entry) for entry in listed if isinstance(entry, dict)]
+
+
+def valid_names(names: Iterable[object]) -> list[str]:
+    """Return the names that can be shown and configured as they are."""
+    return [
+        name
+        for name in names
+        if isinstance(name, str) and 0 < len(name) <= _MAX_NAME_LENGTH and name.isprintable() and is_sanitized(name)
+    ]
+
+
+def parse_count(value: object) -> int:
+    """Return a positive whole number of a plausible size, 0 for anything else."""
+    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _MAX_COUNT
+    return cast("int", value) if is_count else 0

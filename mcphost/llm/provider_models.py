@@ -1,0 +1,167 @@
+"""Models as their providers list them, and trying a key: one GET request to the provider's documented address.
+
+Sources: the API references of Anthropic (`GET /v1/models`), OpenAI (`GET /v1/models`), Google (`GET /v1beta/models`),
+Mistral, Groq, DeepSeek, xAI, Cerebras, Moonshot and OpenRouter (OpenAI's form with members of their own).
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Literal, cast
+
+import anyio
+
+from mcphost.llm.json_requests import JsonAnswer, JsonClient, list_objects, parse_count, valid_names
+from mcphost.llm.providers import is_loopback
+from mcphost.serialization import Struct
+
+LIST_SECONDS = 5.0
+"""Time limit of asking all providers, which happens at the same time."""
+
+MAX_LISTED_MODELS = 1_000
+_MAX_LIST_BYTES = 4_000_000
+_ADDRESSES: dict[str, str] = {
+    "anthropic": "https://api.anthropic.com",
+    "openai": "https://api.openai.com/v1",
+    "gemini": "https://generativelanguage.googleapis.com/v1beta",
+    "mistral": "https://api.mistral.ai/v1",
+    "groq": "https://api.groq.com/openai/v1",
+    "deepseek": "https://api.deepseek.com",
+    "xai": "https://api.x.ai/v1",
+    "cerebras": "https://api.cerebras.ai/v1",
+    "moonshot": "https://api.moonshot.ai/v1",
+    "openrouter": "https://openrouter.ai/api/v1",
+}
+"""The address by provider; `PROVIDER_API_BASE` or `PROVIDER_BASE_URL` in the environment replaces it, as in litellm."""
+
+LISTING_PROVIDERS = tuple(_ADDRESSES)
+"""The providers that can be asked."""
+
+_NO_CHAT = re.compile(
+    r"embed|whisper|tts|dall-e|moderation|transcri|realtime|image|audio|sora|davinci|babbage|rerank|guard|aqa|veo|imagen",
+    re.IGNORECASE,
+)
+"""Names of models that do not chat; OpenAI's list says nothing about what a model is for."""
+
+
+_CONTEXT_KEYS = ("context_length", "context_window", "max_context_length", "inputTokenLimit")
+
+
+class ListedModel(Struct, frozen=True, kw_only=True):
+    """A model in its provider's list; 0 and None mean that the list does not say."""
+
+    name: str
+    """`provider/model`."""
+
+    provider: str
+    context_window: int = 0
+    supports_tools: bool | None = None
+    supports_images: bool | None = None
+    supports_reasoning: bool | None = None
+
+
+KeyVerdict = Literal["accepted", "rejected", "unknown"]
+
+
+async def list_provider_models(
+    keys: Mapping[str, str], environ: Mapping[str, str], *, seconds: float = LIST_SECONDS
+) -> tuple[ListedModel, ...]:
+    """Ask each provider for its models with its key; *keys* has the key by provider.
+
+    A provider that does not answer in time, or not as documented, has no models. May be cancelled.
+    """
+    found: dict[str, tuple[ListedModel, ...]] = {}
+
+    async def ask(provider: str, key: str) -> None:
+        answer = await _request_models(provider, key, environ)
+        found[provider] = _parse_models(provider, answer.body)
+
+    with anyio.move_on_after(seconds):
+        async with anyio.create_task_group() as tasks:
+            for provider, key in keys.items():
+                if provider in _ADDRESSES:
+                    tasks.start_soon(ask, provider, key)
+    return tuple(model for provider in keys for model in found.get(provider, ()))
+
+
+async def check_key(provider: str, key: str, environ: Mapping[str, str]) -> KeyVerdict:
+    """Return whether the provider accepts a key; "unknown" if it cannot be asked. May be cancelled."""
+    status = 0
+    if provider in _ADDRESSES:
+        with anyio.move_on_after(LIST_SECONDS):
+            status = (await _request_models(provider, key, environ)).status
+    # Google answers 400 (API_KEY_INVALID) to a key that does not exist.
+    if status in (401, 403) or (status == 400 and provider == "gemini"):
+        return "rejected"
+    return "accepted" if status == 200 else "unknown"
+
+
+async def _request_models(provider: str, key: str, environ: Mapping[str, str]) -> JsonAnswer:
+    base = _find_address(provider, environ)
+    if not base or not key.isascii() or not key.isprintable():
+        return JsonAnswer()
+    url, headers = f"{base}/models", {"authorization": f"Bearer {key}"}
+    if provider == "anthropic":
+        url = f"{base.removesuffix('/v1')}/v1/models?limit=1000"
+        headers = {"x-api-key": key, "anthropic-version": "2023-06-01"}
+    elif provider == "gemini":
+        url, headers = f"{base}/models?pageSize=1000", {"x-goog-api-key": key}
+    # A redirect is not followed: the key is for this address only.
+    async with JsonClient(uses_proxies=not is_loopback(base), timeout=LIST_SECONDS) as client:
+        return await client.request("GET", url, headers=headers, limit=_MAX_LIST_BYTES)
+
+
+def _find_address(provider: str, environ: Mapping[str, str]) -> str:
+    """Return the address of a provider's API, "" if the environment names one without encryption."""
+    prefix = provider.upper()
+    own = environ.get(f"{prefix}_API_BASE", "") or environ.get(f"{prefix}_BASE_URL", "")
+    base = (own or _ADDRESSES[provider]).strip().rstrip("/")
+    return base if base.startswith("https://") or is_loopback(base) else ""
+
+
+def _parse_models(provider: str, answer: Mapping[str, Any] | None) -> tuple[ListedModel, ...]:
+    """Return the chat models of a list in its order."""
+    entries = list_objects(answer, "models" if provider == "gemini" else "data", MAX_LISTED_MODELS)
+    return tuple(
+        _parse_model(provider, name.removeprefix("models/"), entry)
+        for entry in entries
+        for name in valid_names([entry.get("name" if provider == "gemini" else "id")])
+        if not _NO_CHAT.search(name) and _can_chat(entry)
+    )
+
+
+def _can_chat(entry: Mapping[str, Any]) -> bool:
+    """Return False if the entry says that the model is for something else or switched off (Google, Mistral, Groq)."""
+    methods, abilities = entry.get("supportedGenerationMethods"), entry.get("capabilities")
+    if isinstance(methods, list) and "generateContent" not in methods:
+        return False
+    if isinstance(abilities, dict) and cast("dict[str, Any]", abilities).get("completion_chat") is False:
+        return False
+    return entry.get("active") is not False
+
+
+def _parse_model(provider: str, name: str, entry: Mapping[str, Any]) -> ListedModel:
+    abilities = _members(entry.get("capabilities"))
+    inputs = _members(entry.get("architecture")).get("input_modalities")
+    tools = abilities.get("function_calling", _contains(entry.get("supported_parameters"), "tools"))
+    images = abilities.get("vision", _contains(inputs, "image"))
+    sizes = [parse_count(entry.get(key)) for key in _CONTEXT_KEYS]
+    return ListedModel(
+        name=f"{provider}/{name}",
+        provider=provider,
+        context_window=max(sizes),
+        supports_tools=_truth(tools),
+        supports_images=_truth(images),
+        supports_reasoning=_truth(entry.get("thinking")),
+    )
+
+
+def _members(value: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _contains(value: object, item: str) -> bool | None:
+    return item in cast("list[Any]", value) if isinstance(value, list) else None
+
+
+def _truth(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None

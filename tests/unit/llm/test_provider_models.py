@@ -1,0 +1,123 @@
+"""Lists of models from providers and trying keys, against real HTTP on loopback in the providers' documented forms."""
+
+from typing import Any
+
+import pytest
+
+from mcphost.llm.provider_models import ListedModel, check_key, list_provider_models
+from tests.fakes.json_server import json_server
+
+pytestmark = pytest.mark.anyio
+
+KEY = "sk-test-0123456789abcdefghij"
+OPENAI_LIST = {
+    "object": "list",
+    "data": [
+        {"id": "gpt-5", "object": "model", "created": 1, "owned_by": "openai"},
+        {"id": "text-embedding-3-large", "object": "model"},
+        {"id": "gpt-5", "object": "model"} | {"id": "bad\x1b[2Jname"},
+        {"id": 7},
+        "not an object",
+    ],
+}
+ANTHROPIC_LIST = {"data": [{"type": "model", "id": "claude-x", "display_name": "Claude X"}], "has_more": False}
+GEMINI_LIST = {
+    "models": [
+        {
+            "name": "models/gemini-x",
+            "inputTokenLimit": 1_000_000,
+            "supportedGenerationMethods": ["generateContent", "countTokens"],
+            "thinking": True,
+        },
+        {"name": "models/text-x", "supportedGenerationMethods": ["predict"]},
+    ]
+}
+MISTRAL_LIST = {
+    "data": [
+        {
+            "id": "mistral-x",
+            "max_context_length": 131_072,
+            "capabilities": {"completion_chat": True, "function_calling": True, "vision": False},
+        },
+        {"id": "ocr-x", "capabilities": {"completion_chat": False}},
+    ]
+}
+
+
+async def list_one(provider: str, path: str, answer: Any) -> tuple[tuple[ListedModel, ...], dict[str, str]]:
+    """Ask one provider; return its models and the headers it got."""
+    with json_server({f"GET {path}": answer}) as server:
+        environ = {f"{provider.upper()}_API_BASE": server.url}
+        models = await list_provider_models({provider: KEY}, environ)
+        assert server.paths == [f"GET {path}"]
+        return models, server.requests[0][3]
+
+
+async def test_each_provider_is_asked_in_its_own_form_with_its_key() -> None:
+    models, headers = await list_one("openai", "/models", OPENAI_LIST)
+    assert models == (ListedModel(name="openai/gpt-5", provider="openai"),)
+    assert headers["authorization"] == f"Bearer {KEY}"
+    models, headers = await list_one("anthropic", "/v1/models?limit=1000", ANTHROPIC_LIST)
+    assert [model.name for model in models] == ["anthropic/claude-x"]
+    assert (headers["x-api-key"], "authorization" in headers) == (KEY, False)
+    models, headers = await list_one("gemini", "/models?pageSize=1000", GEMINI_LIST)
+    assert models == (
+        ListedModel(name="gemini/gemini-x", provider="gemini", context_window=1_000_000, supports_reasoning=True),
+    )
+    assert headers["x-goog-api-key"] == KEY
+    models, _headers = await list_one("mistral", "/models", MISTRAL_LIST)
+    assert models == (
+        ListedModel(
+            name="mistral/mistral-x",
+            provider="mistral",
+            context_window=131_072,
+            supports_tools=True,
+            supports_images=False,
+        ),
+    )
+
+
+@pytest.mark.parametrize("answer", [500, 401, b"<html>", b"[]", {"data": 3}, {"models": []}, b"x" * 5_000_000])
+async def test_an_answer_in_another_form_lists_nothing(answer: Any) -> None:
+    models, _headers = await list_one("openai", "/models", answer)
+    assert models == ()
+
+
+async def test_a_silent_provider_does_not_delay_the_others_beyond_the_limit() -> None:
+    with json_server({"GET /models": OPENAI_LIST}) as server:
+        environ = {"OPENAI_API_BASE": server.url, "XAI_API_BASE": "http://127.0.0.1:9"}
+        models = await list_provider_models({"xai": KEY, "openai": KEY, "unheard-of": KEY}, environ)
+    assert [model.name for model in models] == ["openai/gpt-5"]
+
+
+async def test_a_key_is_never_sent_without_encryption_or_after_a_redirect() -> None:
+    assert await list_provider_models({"openai": KEY}, {"OPENAI_API_BASE": "http://models.example.com/v1"}) == ()
+    with json_server({"GET /models": OPENAI_LIST}) as other:
+        models, _headers = await list_one("openai", "/models", (302, f"{other.url}/models"))
+        assert (models, other.paths) == ((), [])
+
+
+@pytest.mark.parametrize(
+    ("provider", "status", "verdict"),
+    [
+        ("openai", 200, "accepted"),
+        ("openai", 401, "rejected"),
+        ("anthropic", 403, "rejected"),
+        ("gemini", 400, "rejected"),
+        ("openai", 400, "unknown"),
+        ("openai", 500, "unknown"),
+        ("openai", 429, "unknown"),
+    ],
+)
+async def test_a_key_is_judged_by_the_status_of_the_list(provider: str, status: int, verdict: str) -> None:
+    answer: Any = {"data": []} if status == 200 else status
+    paths = ("/models", "/v1/models?limit=1000", "/models?pageSize=1000")
+    with json_server({f"GET {path}": answer for path in paths}) as server:
+        assert await check_key(provider, KEY, {f"{provider.upper()}_API_BASE": server.url}) == verdict
+        assert len(server.requests) == 1
+
+
+async def test_a_key_cannot_be_judged_without_an_answer_or_a_known_address() -> None:
+    assert await check_key("openai", KEY, {"OPENAI_API_BASE": "http://127.0.0.1:9"}) == "unknown"
+    assert await check_key("unheard-of", KEY, {}) == "unknown"
+    assert await check_key("openai", "bad\nkey", {"OPENAI_API_BASE": "http://127.0.0.1:9"}) == "unknown"
