@@ -1,1 +1,1 @@
-"""Screens: the chat and everything that opens over it."""
+"""Screens: the chat, and the list screens and forms that open over it."""

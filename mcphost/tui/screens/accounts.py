@@ -1,4 +1,4 @@
-"""The screen of all stored accounts: sign in, sign out, and select the account of a server."""
+"""Accounts screen: sign in, sign out, and choose which account each server uses."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -37,9 +37,9 @@ _NAME_FORM_ABOUT = (
 
 
 class AccountNameForm(FormScreen[str]):
-    """A form that returns the name of an additional account, or None.
+    """Form that asks for the name of an additional account; its result is the name, or None if canceled.
 
-    Signing in again with one of *existing_names* replaces that account.
+    The user may enter one of *existing_names*: the form warns that this signs in to that account again.
     """
 
     DEFAULT_CSS = """
@@ -52,20 +52,20 @@ class AccountNameForm(FormScreen[str]):
         self.server, self.existing_names = server, existing_names
 
     def headline(self) -> str:
-        """Return the title."""
+        """Return the title of the form."""
         return f"Sign in to {self.server} under another name"
 
     def body(self) -> ComposeResult:
-        """Yield the explanation and the field."""
+        """Yield the explanation and the input for the account name."""
         yield Static(Content.styled(_NAME_FORM_ABOUT, "$muted"), markup=False)
         yield OrderedInput(placeholder="work", id="name", max_length=MAX_NAME, compact=True)
 
     def key_hints(self) -> str:
-        """Return the keys of the form."""
+        """Return the line that explains the keys of the form."""
         return "enter signs in · esc back"
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Show what is wrong with the name, or what it means."""
+        """Show an error if the name is invalid, or a warning if an account has this name already."""
         event.stop()
         self.query_one("#fault", Static).update(self._name_message(event.value))
 
@@ -78,7 +78,7 @@ class AccountNameForm(FormScreen[str]):
         return Content.styled(clean_line(note, 120), "$warning")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Return the name if it is valid."""
+        """Close the form with the name; do nothing if the name is empty or invalid."""
         event.stop()
         try:
             name = parse_account_name(event.value)
@@ -92,7 +92,7 @@ NOT_SIGNED_IN = "not signed in"
 
 
 def describe_state(stored_account: StoredAccount) -> tuple[str, str, str]:
-    """Return the mark, the style, and whether the account is in use."""
+    """Return a symbol, its color, and a text that says whether the account is in use and has expired."""
     ended = validity(stored_account.account) == "ended"
     if stored_account.used_by:
         return ("▲", "$warning", "in use, but expired: sign in again") if ended else ("●", "$success", "in use")
@@ -102,7 +102,7 @@ def describe_state(stored_account: StoredAccount) -> tuple[str, str, str]:
 
 
 def describe_scopes(stored_account: StoredAccount) -> str:
-    """Return what the account allows, with descriptions of known scopes."""
+    """Return the OAuth scopes of the account, separated by commas; known scopes are described."""
     described = [(describe_scope(scope), scope) for scope in stored_account.account.scopes]
     return ", ".join(f"{text} ({scope})" if text else scope for text, scope in described)
 
@@ -116,7 +116,10 @@ def _row_identity(row: ListRow) -> tuple[str, ...]:
 
 
 class AccountsScreen(ListScreen):
-    """All accounts by server, or those of *server*; also servers that require a sign-in and have none."""
+    """List of the stored accounts, and of the servers that need a sign-in and have no account.
+
+    If *server* is given, the list is limited to that server.
+    """
 
     TITLE_TEXT: ClassVar[str] = "Accounts"
     EMPTY_TEXT: ClassVar[str] = (
@@ -152,7 +155,7 @@ class AccountsScreen(ListScreen):
         self._request_accounts()
 
     def handle_server_change(self) -> None:
-        """Reload after a server was connected, or an account was signed in or out."""
+        """Reload the accounts after a server was connected, or the user signed in or out."""
         self._request_accounts()
 
     def _request_accounts(self) -> None:
@@ -174,19 +177,19 @@ class AccountsScreen(ListScreen):
             self._restore_cursor(row)
 
     def render_row(self, row: ListRow) -> Content:
-        """Render a row; the server name is shortened, so that the account remains visible."""
+        """Render a row of the list; truncate server names to 20 columns so that the account name stays visible."""
         if isinstance(row.value, StoredAccount):
             row = row._replace(title=f"{clean_line(_server_names(row.value), 20)} · {row.value.account.name}")
         return super().render_row(row)
 
     def _restore_cursor(self, row: ListRow) -> None:
-        """Keep the cursor on the same account after a reload."""
+        """Move the cursor back to the account or server of *row* after a reload, if it is still listed."""
         for number, other in enumerate(self.visible_rows):
             if _row_identity(other) == _row_identity(row):
                 self.query_one("#entries", OptionList).highlighted = number
 
     def load(self) -> Sequence[ListRow]:
-        """Return the accounts, and the servers that require a sign-in."""
+        """Return one row for each account, then one for each server that needs a sign-in."""
         rows: list[ListRow] = []
         for stored in self._stored_accounts:
             mark, style, word = describe_state(stored)
@@ -204,7 +207,7 @@ class AccountsScreen(ListScreen):
         return rows
 
     def show_details(self, row: ListRow) -> None:
-        """Show the details of an account, or the state of a server without one."""
+        """Show the details of an account, or the state of a server that has no account."""
         self._sign_out_candidate = None
         if isinstance(row.value, ServerView):
             view = row.value
@@ -235,7 +238,7 @@ class AccountsScreen(ListScreen):
         )
 
     def _sign_in_progress(self, servers: tuple[str, ...]) -> str:
-        """Return the status of a running sign-in to one of the servers."""
+        """Return the status text of a sign-in that is running for one of *servers*, or "" if none is."""
         return next(
             (view.sign_in_status for view in self.host.servers.views() if view.name in servers and view.sign_in_status),
             "",
@@ -251,14 +254,14 @@ class AccountsScreen(ListScreen):
     # -- actions
 
     def open_row(self, row: ListRow) -> None:
-        """Use the account."""
+        """Switch to the account of the row, or sign in if the row is a server without an account."""
         if isinstance(row.value, ServerView):
             self.action_sign_in()
         else:
             self.action_use()
 
     def action_use(self) -> None:
-        """Connect the server with this account, now and in later runs."""
+        """Use the selected account for its servers, now and in later runs, and reconnect them."""
         row = self.current_row()
         if row is None or isinstance(row.value, ServerView):
             return
@@ -285,7 +288,7 @@ class AccountsScreen(ListScreen):
             self._request_accounts()
 
     def action_add_account(self) -> None:
-        """Sign in to the server under another name."""
+        """Ask for a name, then sign in to the selected server with an additional account of that name."""
         if not (server := self._current_server()):
             self.notify("Its server is no longer configured.", markup=False, timeout=4)
             return
@@ -298,7 +301,7 @@ class AccountsScreen(ListScreen):
         self.app.push_screen(AccountNameForm(server, existing), on_name)  # pyright: ignore[reportUnknownMemberType]
 
     def action_sign_in(self) -> None:
-        """Sign in again with this account."""
+        """Sign in to the selected server or account; cancel the sign-in if one is already running."""
         row = self.current_row()
         if row is None:
             self._sign_in(self.server, None) if self.server else None
@@ -328,7 +331,7 @@ class AccountsScreen(ListScreen):
         )
 
     def action_sign_out(self) -> None:
-        """Sign out; pressed twice."""
+        """Sign out of the selected account when pressed twice; the first press asks for the second."""
         row = self.current_row()
         if row is None or isinstance(row.value, ServerView):
             return

@@ -1,4 +1,4 @@
-"""Audit screen (F10): the newest rows first, details, verification, revoking a grant."""
+"""Audit screen (F10): browse and verify the audit log, newest rows first, and revoke grants."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -27,7 +27,7 @@ _FAILED_DECISIONS = frozenset({"failed", "error", "lost", "not opened"})
 
 
 class AuditScreen(ListScreen):
-    """The audit log, a page at a time; the search covers all of it."""
+    """List of the rows of the audit log, 200 to a page; the search covers the whole log."""
 
     TITLE_TEXT: ClassVar[str] = "Audit"
     EMPTY_TEXT: ClassVar[str] = (
@@ -58,7 +58,7 @@ class AuditScreen(ListScreen):
         self._is_closing = False
 
     def on_mount(self) -> None:
-        """Create the widgets."""
+        """Load the first page."""
         super().on_mount()
         self._request_page()
 
@@ -67,7 +67,7 @@ class AuditScreen(ListScreen):
         self._is_closing = True
 
     def handle_server_change(self) -> None:
-        """Ignore server changes: rows do not depend on them."""
+        """Do nothing: the rows of the audit log do not depend on the servers."""
 
     def load(self) -> Sequence[ListRow]:
         """Return the rows of the current page."""
@@ -75,7 +75,7 @@ class AuditScreen(ListScreen):
 
     # -- pages
     def filter(self, text: str) -> None:
-        """Query the audit log for *text*; more rows may match than are loaded."""
+        """Search the whole audit log for *text*, not only the loaded page, and show the first page of matches."""
         if text != self._search_text:
             self._search_text, self._page_starts = text, [0]
             self._request_page()
@@ -98,26 +98,26 @@ class AuditScreen(ListScreen):
         self.query_one("#head", Static).update(Content.assemble((self.TITLE_TEXT, "bold $accent"), (which, "$faint")))
 
     def action_older(self) -> None:
-        """Show the older page."""
+        """Show the next page of older rows, if there is one."""
         if len(self._audit_rows) == PAGE_SIZE:
             self._page_starts.append(self._audit_rows[-1].seq)
             self._request_page()
 
     def action_newer(self) -> None:
-        """Show the newer page."""
+        """Go back to the page of newer rows, unless this is the first page."""
         if len(self._page_starts) > 1:
             self._page_starts.pop()
             self._request_page()
 
     # -- one row
     def show_details(self, row: ListRow) -> None:
-        """Show all fields of a row."""
+        """Show the fields and the recorded details of a row."""
         self._revoke_candidate = ""
         self.show_about(clean_pairs(_detail_pairs(row.value)))
         self.query_one(LongText).show(_format_detail(row.value.detail))
 
     def action_undo(self) -> None:
-        """Revoke the grant that this row gave or used, on the second press."""
+        """Revoke the grant that the selected row created or used, when pressed twice."""
         row = self.current_row()
         grant: str = row.value.grant if row is not None else ""
         if not grant or "/" in grant:
@@ -141,7 +141,7 @@ class AuditScreen(ListScreen):
 
     # -- the check
     def action_verify(self) -> None:
-        """Verify every row and report progress."""
+        """Verify the hash of every row of the log; show the progress and then the result."""
         self.run_worker(self._verify, group="verify", exclusive=True)
 
     async def _verify(self) -> None:
@@ -149,7 +149,7 @@ class AuditScreen(ListScreen):
         app = cast("App[Any]", self.app)  # pyright: ignore[reportUnknownMemberType]
 
         def progress(done: int, total: int) -> bool:
-            """Report progress from the thread; return whether to continue."""
+            """Show the progress, called from a thread; return False to cancel because the screen is closing."""
             if not self._is_closing and done < total:
                 app.call_from_thread(self._show_verify_progress, done, total)
             return not self._is_closing
@@ -183,7 +183,7 @@ def _list_row(row: Written) -> ListRow:
 
 
 def _detail_pairs(row: Written) -> list[tuple[str, str]]:
-    """Return the fields of a row, the most important first: small screens cut the last ones."""
+    """Return the fields of a row as name-value pairs, most important first: small screens cut the end."""
     took = f"{row.duration:,} ms" if row.duration else ""
     result = f"{row.size:,} bytes" if row.size else ""
     return [

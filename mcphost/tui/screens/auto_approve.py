@@ -1,4 +1,4 @@
-"""Form that starts auto-approve (F9): which read-only tools, and within which budget."""
+"""Form that starts auto-approve (F9): select read-only tools and set limits for their use."""
 
 from typing import TYPE_CHECKING, ClassVar
 
@@ -28,7 +28,10 @@ _MAX_TOOLS = 500
 
 
 class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
-    """Form that ends with the started auto-approval, or None; no tool is selected at first."""
+    """Form whose result is the status of the started auto-approval, or None if the user leaves.
+
+    No tool is selected at first.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "start", show=False)]
     DEFAULT_CSS = """
@@ -54,11 +57,11 @@ class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
             self.tools[title if title not in self.tools else f"{title}  ({len(self.tools)})"] = server, tool
 
     def headline(self) -> str:
-        """Return the title."""
+        """Return the title of the form."""
         return "Auto-approve"
 
     def body(self) -> ComposeResult:
-        """Yield the tools and the budget fields."""
+        """Yield the list of tools, and inputs for the limits: calls, minutes and tokens."""
         default = AutoApprovalBudget()
         yield Static(Content.styled(_ABOUT if self.tools else _NO_TOOLS, "$text"), markup=False)
         if self.tools:
@@ -76,7 +79,7 @@ class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
                     yield OrderedInput(value, id=input_id, compact=True, type="number")
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
-        """Return the action and label of each button."""
+        """Return the action and the label of each button; "Start" is missing if there is no tool."""
         return (("leave", "Back"), ("start", "Start"))[: 2 if self.tools else 1]
 
     def key_hints(self) -> str:
@@ -84,16 +87,16 @@ class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
         return "↑ ↓ · space selects · tab next · ctrl+s start · esc back" if self.tools else "esc back"
 
     def on_mount(self) -> None:
-        """Focus the list of tools."""
+        """Focus the list of tools, or the Back button if there is no tool."""
         (self.tool_choice if self.tools else self.query_one("#leave")).focus()
 
     def on_focus_move_requested(self, message: FocusMoveRequested) -> None:
-        """Focus the next or previous input."""
+        """Focus the next widget, or the previous one if the direction is negative."""
         message.stop()
         self.focus_next() if message.direction > 0 else self.focus_previous()
 
     def action_start(self) -> None:
-        """Start with the selected tools; errors are shown and keep the input."""
+        """Start auto-approval of the selected tools and close the form; on invalid input, show the error instead."""
         if not self.tools:
             return
         try:

@@ -1,4 +1,4 @@
-"""Base class of the small forms over the chat: title, fields, error, buttons and keys."""
+"""Base class of the small forms over the chat: title, fields, error line, buttons and key hints."""
 
 from time import monotonic
 from typing import ClassVar, Generic, TypeVar
@@ -18,7 +18,10 @@ _MAX_FAULT_LENGTH = 4_096
 
 
 class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
-    """A form that ends with a value, or None; a button runs the action of its id."""
+    """Modal form whose result is a value, or None if the user leaves.
+
+    Each button runs the action that its id names.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", show=False)]
     DEFAULT_CSS = """
@@ -37,34 +40,37 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
     _shown_at: float | None = None
 
     def on_mount(self) -> None:
-        """Record when the form was first shown."""
+        """Record the time at which the form is first visible."""
         self.call_after_refresh(self._mark_shown)
 
     def _mark_shown(self) -> None:
         self._shown_at = monotonic()
 
     def was_hidden(self, seconds_ago: float) -> bool:
-        """Return whether the form was hidden *seconds_ago* seconds ago: a key from then must not confirm it."""
+        """Return whether the form was not yet visible *seconds_ago* seconds ago.
+
+        A key that was pressed before the form was visible must not confirm it.
+        """
         return self._shown_at is None or monotonic() - seconds_ago < self._shown_at
 
     def headline(self) -> str:
-        """Return the title; it may contain text of a server."""
+        """Return the title of the form. It is sanitized afterwards, so it may contain text from a server."""
         raise NotImplementedError
 
     def body(self) -> ComposeResult:
-        """Yield the fields."""
+        """Yield the widgets between the title and the error line."""
         raise NotImplementedError
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
-        """Return the action and label of each button."""
+        """Return an (action, label) pair for each button."""
         return ()
 
     def key_hints(self) -> str:
-        """Return the line that explains the keys."""
+        """Return the line at the bottom that explains the keys."""
         raise NotImplementedError
 
     def compose(self) -> ComposeResult:
-        """Create the widgets."""
+        """Create the box with the title, body, error line, buttons and key hints."""
         with Vertical(id="box") as box:
             box.border_title = Content(clean_line(self.headline(), 80))
             yield from self.body()
@@ -76,11 +82,11 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
             yield Static(self.key_hints(), id="keys", markup=False)
 
     def show_fault(self, text: str) -> None:
-        """Show an error; "" removes it."""
+        """Show an error below the body; an empty string removes the last one."""
         self.query_one("#fault", Static).update(Content(clean_line(text, _MAX_FAULT_LENGTH)))
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
-        """Run the action of the button's id."""
+        """Run the action that the id of the button names."""
         event.stop()
         self.call_later(self.run_action, str(event.button.id))
 

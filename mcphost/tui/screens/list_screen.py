@@ -1,4 +1,4 @@
-"""Base class of the list screens: search line, list, preview and key bar."""
+"""Base class of the list screens: search line, list, details pane and key bar."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -27,7 +27,7 @@ ICON_ROWS = 4
 
 
 class ListRow(NamedTuple):
-    """One entry of a list screen: its value and how it is displayed."""
+    """Entry of a list screen: the value it stands for, and its title, detail line and colored symbol."""
 
     value: Any
     title: str
@@ -37,7 +37,7 @@ class ListRow(NamedTuple):
 
 
 class ListScreen(ScreenLifecycle, Screen[Any]):
-    """A searchable list with the details of the selected entry beside it, below it on a narrow screen."""
+    """Searchable list with the details of the selected entry beside it, or below it on a narrow screen."""
 
     TITLE_TEXT: ClassVar[str] = ""
     EMPTY_TEXT: ClassVar[str] = "Nothing here yet."
@@ -89,19 +89,19 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
     # -- for subclasses
 
     def load(self) -> Sequence[ListRow]:
-        """Return all current entries."""
+        """Return all entries, before the search is applied."""
         return ()
 
     def open_row(self, row: ListRow) -> None:
-        """Open an entry: Enter or a click."""
+        """Open the entry on which the user pressed Enter or clicked. Does nothing by default."""
 
     def show_details(self, row: ListRow) -> None:
-        """Show the details of the entry under the cursor."""
+        """Show the details of the entry under the cursor. Does nothing by default."""
 
     # -- frame
 
     def compose(self) -> ComposeResult:
-        """Create the widgets."""
+        """Create the title, the search line, the list, the details pane and the key bar."""
         yield Static(Content.assemble((self.TITLE_TEXT, "bold $accent")), id="head", markup=False)
         yield OrderedInput(placeholder="Search", id="search", compact=True)
         with Horizontal(id="halves"):
@@ -114,7 +114,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         yield KeyBar(self._key_bar_items(), rows=2)
 
     def _key_bar_items(self) -> tuple[tuple[str, str, str], ...]:
-        """Return the keys that work now."""
+        """Return (key, label, action) for each key that works in the present state of the list."""
         back = ("esc", "back", "screen.leave")
         searched = any(line.value for line in self.query("#search").results(Input))
         if not self.entries and not searched:
@@ -127,7 +127,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.query_one("#entries").focus()
 
     def on_resize(self) -> None:
-        """Put the panes side by side where there is space."""
+        """Put the details beside the list if the screen has at least 100 columns, otherwise below it."""
         narrow = self.size.width < 100
         self.set_class(narrow, "narrow")
         # An entry has two rows; never show half of one.
@@ -135,19 +135,19 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.call_after_refresh(lambda: self.show_about(self._about_content))
 
     def reload(self) -> None:
-        """Load the entries again."""
+        """Load the entries again and apply the search."""
         self.entries = list(self.load())
         self.filter(self.query_one("#search", Input).value)
 
     def handle_server_change(self) -> None:
-        """Update after a server connected, disconnected or changed its lists."""
+        """Reload after a server was connected, was disconnected or changed its tools, prompts or resources."""
         self.reload()
 
     def handle_resource_change(self, server: str, uri: str) -> None:
-        """Update after a subscribed resource changed."""
+        """Update the screen after a subscribed resource changed. Does nothing by default."""
 
     def filter(self, text: str) -> None:
-        """Show the entries that contain every word of *text*."""
+        """Show the first 500 entries that contain every word of *text*, ignoring case."""
         words = text.lower().split()
         found = [row for row in self.entries if all(word in f"{row.title} {row.detail}".lower() for word in words)]
         self.visible_rows = found[:_MAX_SHOWN]
@@ -170,17 +170,17 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         entries.highlighted = min(keep, len(self.visible_rows) - 1)
 
     def render_row(self, row: ListRow) -> Content:
-        """Return how an entry looks in the list."""
+        """Render an entry as one or two lines of the list: symbol and title, then the detail."""
         first = Content.assemble((f" {row.mark or ' '} ", row.mark_style), clean_line(row.title, 120))
         return Content.assemble(first, ("\n   " + clean_line(row.detail, 160), "$muted")) if row.detail else first
 
     def show_icon(self, icons: tuple[Icon, ...]) -> None:
-        """Show the icon of the entry if it has one that can be drawn."""
+        """Show the first icon that the terminal can display and that suits the theme, or none."""
         theme = self.app.current_theme  # pyright: ignore[reportUnknownMemberType]
         self.query_one("#icon", ImageView).show_image(find_drawable(icons, dark=theme.dark))
 
     def show_about(self, content: Content | list[tuple[str, str]]) -> None:
-        """Show what is known about the entry: text, or a list of pairs as aligned names and values."""
+        """Show the facts about the entry: styled text, or name-value pairs that are aligned in two columns."""
         self._about_content = content
         pane = self.query_one("#about", Static)
         wide = pane.content_size.width or self.size.width
@@ -189,22 +189,22 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.call_after_refresh(self._update_facts_focus)
 
     def _update_facts_focus(self) -> None:
-        """Make facts focusable when they do not fit."""
+        """Make the facts pane focusable only while its content is too long and must be scrolled."""
         for pane in self.query("#facts"):
             pane.can_focus = pane.max_scroll_y > 0
 
     def current_row(self) -> ListRow | None:
-        """Return the entry under the cursor."""
+        """Return the entry under the cursor, or None if the list shows no entry."""
         number = self.query_one("#entries", OptionList).highlighted
         return self.visible_rows[number] if number is not None and 0 <= number < len(self.visible_rows) else None
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filter while the user types."""
+        """Filter the list while the user types in the search line."""
         if event.input.id == "search":
             self.filter(event.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Move from the search line to the list."""
+        """Move the focus from the search line to the list when the user presses Enter."""
         if event.input.id == "search":
             self.query_one("#entries").focus()
 
@@ -235,11 +235,14 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
 
 
 def describe_error(error: McpHostError) -> str:
-    """Return the error and its hint, with the key that resolves it on this screen first."""
+    """Return the message of the error, the key that resolves it on this screen, and its hint."""
     key = "Press s to sign in." if isinstance(error, SignInRequired) else ""
     return " ".join(filter(None, (error.message, key, error.hint)))
 
 
 def clean_pairs(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return sanitized name-value pairs for the details pane; servers may have chosen both."""
+    """Sanitize and truncate name-value pairs for the details pane, and drop pairs without a value.
+
+    Names and values may come from a server.
+    """
     return [(clean_line(name, 40), clean_line(value, 600)) for name, value in pairs if value]
