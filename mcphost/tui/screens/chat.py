@@ -1,4 +1,4 @@
-"""Main screen: transcript, composer, server list and status line."""
+"""Main screen: the top bar, the transcript with the server list, the composer and the key bar."""
 
 import asyncio
 from collections.abc import Sequence
@@ -69,13 +69,13 @@ TRANSCRIPT_KEYS = (
 
 
 class ChatBody(Horizontal):
-    """The transcript and the server list side by side."""
+    """Container that puts the transcript and the server list side by side."""
 
     BLANK = True
 
 
 class ChatScreen(Screen[None]):
-    """The screen that shows the conversation and takes the user's messages."""
+    """Main screen: shows the conversation and sends the messages, commands and tool calls the user enters."""
 
     AUTO_FOCUS = "#prompt"
     BLANK = True  # Its widgets cover it, so it needs no strips of its own.
@@ -107,9 +107,8 @@ class ChatScreen(Screen[None]):
         self._reported_failures: dict[str, str] = {}
 
     def compose(self) -> ComposeResult:
+        """Create the widgets."""
         # Set before the first layout, so that the first frame is drawn once.
-        """Create the widgets."""
-        """Create the widgets."""
         self._update_sidebar(self.app.size.width)  # pyright: ignore[reportUnknownMemberType]
         yield TopBar()
         yield AutoApprovalBar()
@@ -121,25 +120,28 @@ class ChatScreen(Screen[None]):
         yield KeyBar()
 
     def on_mount(self) -> None:
-        """Set up what needs no host."""
+        """Connect the composer to this screen and fill the top bar; no host is needed yet."""
         composer = self.query_one(Composer)
         composer.completion_source, composer.submit_handler = self.list_completions, self.submit
         self.query_one(TopBar).status = TopBarStatus(demo=self.demo, model_state="")
 
     @property
     def host(self) -> "Host":
-        """The host; raises before it is attached."""
+        """The attached host. Raises RuntimeError while mcphost is still starting."""
         if self._host is None:
             raise RuntimeError("mcphost is still starting.")
         return self._host
 
     @property
     def composer_input(self) -> ComposerInput:
-        """The text input of the composer."""
+        """The text area in which the user writes a message."""
         return self.query_one(ComposerInput)
 
     def attach_host(self, host: "Host") -> None:
-        """Attach the running host: show the conversation and a greeting, submit what was entered before."""
+        """Connect the screen to the running host.
+
+        Shows the conversation or a greeting, then submits the drafts that the user entered during the start.
+        """
         from mcphost.tui.screens.status_model import StatusModel
         from mcphost.tui.transcript.presenter import TranscriptPresenter
 
@@ -164,7 +166,7 @@ class ChatScreen(Screen[None]):
                 self.presenter.add_notice("info", WELCOME)
 
     def _submit_early_drafts(self) -> None:
-        """Submit drafts entered before the host was attached; those that cannot be sent yet return to the composer."""
+        """Submit the first draft that was entered during the start; put the others back into the composer."""
         early, self._early_drafts = self._early_drafts, []
         pending, self._pending_messages = self._pending_messages, []
         transcript = self.query_one(Transcript)
@@ -181,13 +183,13 @@ class ChatScreen(Screen[None]):
                 transcript.add(pending[0])
 
     def _remove_pending_messages(self) -> None:
-        """Remove placeholders of messages that are now sent or back in the composer."""
+        """Remove the placeholders of messages that were sent or went back to the composer."""
         for words in self._pending_messages:
             self.query_one(Transcript).remove_block(words)
         self._pending_messages.clear()
 
     def load_conversation(self) -> None:
-        """Show the open conversation."""
+        """Replace the transcript, the status and the composer's history with the current conversation."""
         messages = self.host.conversation.messages
         self.presenter.load(messages)
         self.status_model.load_messages(messages)
@@ -197,7 +199,7 @@ class ChatScreen(Screen[None]):
     # -- host events
 
     def add_event_handlers(self, dispatcher: "EventDispatcher") -> None:
-        """Add the handlers of events that the chat shows."""
+        """Register handlers for the host events that change the chat; call `attach_host` first."""
         from mcphost.host import events
 
         dispatcher.add(self._handle_turn_started, events.TurnStarted)
@@ -231,7 +233,10 @@ class ChatScreen(Screen[None]):
         self.refresh_status()
 
     def _report_server_state(self, event: "ServerState") -> None:
-        """Report a server's failure once, until it works again or is restarted."""
+        """Add a notice when a server fails or needs a sign-in.
+
+        The same problem is not reported again until the server is ready or waiting.
+        """
         if event.state in ("ready", "waiting"):
             self._reported_failures.pop(event.server, None)
         elif event.state in ("failed", "sign_in"):
@@ -243,7 +248,7 @@ class ChatScreen(Screen[None]):
                 self.presenter.add_notice("error", named, " ".join(filter(None, (key, event.hint))))
 
     def show_pending_questions(self, questions: "tuple[Question[Any], ...]") -> None:
-        """Show which calls wait for the user."""
+        """Mark the tool calls in the transcript that wait for the user's answer, and update the status."""
         from mcphost.host.questions.questions import ApproveTool, ReviewResult
 
         self.pending_question_count = len(questions)
@@ -253,7 +258,7 @@ class ChatScreen(Screen[None]):
         self.refresh_status()
 
     def refresh_status(self) -> None:
-        """Schedule one update of the status line and the server list; requests until then are merged."""
+        """Schedule one update of the top bar and the server list in 30 ms; calls until then are merged."""
         if not self._is_status_stale:
             self._is_status_stale = True
             self.set_timer(0.03, self._show_status)
@@ -277,9 +282,10 @@ class ChatScreen(Screen[None]):
     # -- user input
 
     def submit(self, draft: Draft) -> None:
-        """Send a message, run a command or call a tool; the text stays in the composer if that fails.
+        """Send the draft as a message, run it as a command, or call a tool; if that fails, keep it in the composer.
 
-        Only typed text is a command or a call: text from a server, a paste or the history is sent as a message.
+        Only text that the user typed can be a command or a tool call. Text from the clipboard, a server or the history is
+        sent as a message. Before the host is attached, drafts are queued.
         """
         if self._host is None:
             self._early_drafts.append(draft)
@@ -331,7 +337,7 @@ class ChatScreen(Screen[None]):
         self.refresh_status()
 
     async def apply_setup(self, choice: "SetupChoice") -> None:
-        """Put the chosen model and servers to use, and say what was done."""
+        """Save and select the chosen model, add the chosen servers, and report the result in the transcript."""
         setup = self.host.setup
         if setup is None:
             return
@@ -345,7 +351,7 @@ class ChatScreen(Screen[None]):
         self.refresh_status()
 
     async def use_model(self, choice: "ModelChoice") -> None:
-        """Switch to another model, for this run or for good."""
+        """Switch to the chosen model, for this run or as the default; refuse while an answer is being generated."""
         setup = self.host.setup
         if setup is None:
             return
@@ -362,7 +368,7 @@ class ChatScreen(Screen[None]):
         self.refresh_status()
 
     def continue_turn(self) -> None:
-        """Continue a truncated answer, or ask the model again."""
+        """Ask the model to continue an answer that was cut off, or to answer the last message again."""
         if self.host.conversation.is_busy:
             self.notify("Still answering. Press Esc to stop.", markup=False, timeout=4)
         else:
@@ -391,7 +397,7 @@ class ChatScreen(Screen[None]):
         self.run_worker(partial(self._run_manual_call, card), group="hand")
 
     def stop_manual_calls(self) -> bool:
-        """Stop the running manual calls; return False if there are none."""
+        """Cancel all tool calls that the user started by hand; return False if none was running."""
         running = self._manual_call_count > 0
         self.workers.cancel_group(self, "hand")  # pyright: ignore[reportUnknownMemberType]
         return running
@@ -409,18 +415,18 @@ class ChatScreen(Screen[None]):
             self._manual_call_count -= 1
 
     def on_scroll_requested(self, message: ScrollRequested) -> None:
-        """Scroll the transcript while a message is being written."""
+        """Scroll the transcript by the requested number of pages; the focus stays in the composer."""
         message.stop()
         transcript = self.query_one(Transcript)
         transcript.scroll_relative(y=message.pages * max(1, transcript.size.height - 1), animate=False)
 
     def on_attach_requested(self, message: AttachRequested) -> None:
-        """Attach the resource chosen with @."""
+        """Attach the resource that the user chose with @ in the composer."""
         message.stop()
         self.attach_resource(message.server, message.uri)
 
     def attach_resource(self, server: str, uri: str) -> None:
-        """Read a resource and attach it to the next message."""
+        """Read a resource from a server in the background and attach its contents to the next message."""
         self.run_worker(partial(self._read_attachment, server, uri), group="attach")
 
     async def _read_attachment(self, server: str, uri: str) -> None:
@@ -437,7 +443,7 @@ class ChatScreen(Screen[None]):
         self._show_attachments()
 
     def on_detach_requested(self, message: DetachRequested) -> None:
-        """Remove the newest attachment."""
+        """Remove the attachment that was added last."""
         message.stop()
         if self.attachments:
             self.attachments.pop()
@@ -449,7 +455,7 @@ class ChatScreen(Screen[None]):
         )
 
     def on_prompt_requested(self, message: PromptRequested) -> None:
-        """Fill in the prompt chosen with /."""
+        """Open the arguments form for the MCP prompt that the user chose with / in the composer."""
         message.stop()
         for view in self.host.servers.views():
             for prompt in view.catalog.prompts:
@@ -458,40 +464,43 @@ class ChatScreen(Screen[None]):
                     return
 
     def fill_prompt(self, server: str, prompt: Any) -> None:
-        """Ask for the prompt's arguments and put its text into the composer."""
+        """Open a form for the arguments of an MCP prompt, then insert the resulting text into the composer."""
         from mcphost.tui.screens.prompts import PromptArgumentsForm
 
         form = PromptArgumentsForm(self.host, server, prompt)
 
         def filled(text: str | None) -> None:
-            """Insert the text, unless the form was cancelled."""
+            """Insert the text of the prompt; None means that the user canceled the form."""
             self.insert_prompt_text(server, text)
 
         self.app.push_screen(form, filled)  # pyright: ignore[reportUnknownMemberType]
 
     def insert_prompt_text(self, server: str, text: str | None) -> None:
-        """Insert text of a server into the composer."""
+        """Insert the text of a server's prompt into the composer and focus it; None or "" inserts nothing."""
         composer = self.query_one(Composer)
         if text:
             composer.insert_prompt_text(server, text)
         composer.composer_input.focus()
 
     def on_link_clicked(self, message: LinkClicked) -> None:
-        """Show and copy the target of a link; links are never opened."""
+        """Copy the URL of the clicked link and show it in a notification; links are never opened."""
         message.stop()
         self.post_message(CopyRequested(message.url))
         self.notify(clean_line(message.url, 600), title="Link, not opened", markup=False, timeout=8)
 
     def list_completions(self, kind: str) -> list[CompletionItem]:
-        """Return the completions for the composer's popup."""
+        """Return the completions for *kind*, the character the user typed: "/", "@" or "!".
+
+        "/" completes commands and prompts, "@" resources, "!" tools. Before the host is attached, there are only commands.
+        """
         return build_completions(kind, self._host.servers.views() if self._host is not None else ())
 
     def on_descendant_focus(self, event: ui.DescendantFocus) -> None:
-        """Show the keys of the focused widget."""
+        """Show the keys of the transcript in the key bar while it has the focus, otherwise the usual keys."""
         self.query_one(KeyBar).show(TRANSCRIPT_KEYS if isinstance(event.widget, Transcript) else FOOTER_KEYS)
 
     def on_key(self, event: ui.Key) -> None:
-        """Start a message with a letter that has no meaning in the transcript."""
+        """Move a printable key from the transcript to the composer if no binding uses it."""
         known = event.key in self.active_bindings
         if self.query_one("#transcript").has_focus and event.is_printable and event.character and not known:
             event.stop()
@@ -502,7 +511,7 @@ class ChatScreen(Screen[None]):
     # -- layout
 
     def on_resize(self, event: ui.Resize) -> None:
-        """Show the sidebar where there is space, or where the user wants it."""
+        """Show the server list if the screen has at least 100 columns, unless the user has toggled it."""
         self._update_sidebar(event.size.width)
 
     def _update_sidebar(self, width: int) -> None:
@@ -511,13 +520,13 @@ class ChatScreen(Screen[None]):
         )
 
     def toggle_sidebar(self) -> None:
-        """Show or hide the server list."""
+        """Show or hide the server list, whatever the width of the screen."""
         self.sidebar_preference = not self.has_class("sidebar")
         self.set_class(self.sidebar_preference, "sidebar")
 
 
 def _preload_markdown() -> None:
-    """Import what rendering an answer needs, outside of key handling."""
+    """Import the Markdown modules in a thread, so that the first answer does not delay key presses."""
     from mcphost.tui.transcript.markdown import warm_up
 
     warm_up()

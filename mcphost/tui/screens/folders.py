@@ -1,4 +1,4 @@
-"""Shared folders (Ctrl+O): the origin of each, which servers know it; add, name or remove one."""
+"""Shared folders screen (Ctrl+O): list, add, name and remove folders, and show which servers know them."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -45,7 +45,7 @@ _MAX_PATH = 4_096
 
 
 def describe_origin(folder: RootFolder) -> str:
-    """Return where the folder comes from, and the user's change to it."""
+    """Describe where the folder was configured, and for how long the user added or removed it."""
     holds = _SCOPE_PHRASES[folder.scope]
     if folder.state == "out":
         return f"removed {holds} · {folder.origin}"
@@ -53,7 +53,7 @@ def describe_origin(folder: RootFolder) -> str:
 
 
 def describe_known_roots(known: KnownRoots) -> str:
-    """Return what a server knows about the folders."""
+    """Describe which folders a server was sent, whether the user refused, and whether updates need a question."""
     if known.roots is None:
         return "you refused" if known.is_refused else "has not asked"
     told = f"received {pluralize(len(known.roots), 'folder')}" if known.roots else "received none"
@@ -63,7 +63,7 @@ def describe_known_roots(known: KnownRoots) -> str:
 
 
 def describe_folder_sharing(folder: RootFolder, view: ServerView) -> str:
-    """Return whether this server knows this folder."""
+    """Describe whether the server was sent this folder, and if not, what it was sent instead."""
     roots = view.known_roots.roots
     if roots is None or folder.state == "gone":
         return describe_known_roots(view.known_roots)
@@ -75,7 +75,7 @@ def describe_folder_sharing(folder: RootFolder, view: ServerView) -> str:
 
 
 class FoldersScreen(ListScreen):
-    """Every folder of the list, also those that are unavailable or removed."""
+    """List of all folders that can be shared, including folders that are missing or were removed by the user."""
 
     TITLE_TEXT: ClassVar[str] = "Shared folders"
     EMPTY_TEXT: ClassVar[str] = "No folders are shared.\n\nPress a to add one, or see docs/consent.md."
@@ -98,12 +98,12 @@ class FoldersScreen(ListScreen):
         self._selected_path = ""
 
     def on_mount(self) -> None:
-        """Create the widgets."""
+        """Load the folders."""
         super().on_mount()
         self.handle_server_change()
 
     def handle_server_change(self) -> None:
-        """Update after a folder or the knowledge of a server changed."""
+        """Reload after a folder changed, or after a server was sent other folders."""
         self.run_worker(self._load_folders, group="folders", exclusive=True)
 
     async def _load_folders(self) -> None:
@@ -120,7 +120,7 @@ class FoldersScreen(ListScreen):
             self.query_one("#entries", OptionList).highlighted = at
 
     def load(self) -> Sequence[ListRow]:
-        """Return the folders."""
+        """Return a row for each folder."""
         return [self._list_row(one) for one in self._folders.folders]
 
     def _list_row(self, one: RootFolder) -> ListRow:
@@ -131,7 +131,7 @@ class FoldersScreen(ListScreen):
         return ListRow(one, one.path, " · ".join(filter(None, about)), mark, style)
 
     def show_details(self, row: ListRow) -> None:
-        """Show the origin of a folder and which servers know it."""
+        """Show where the folder was configured, any warning, and which servers know it."""
         one: RootFolder = row.value
         told = {"there": "with servers that ask, if you agree", "gone": f"no: {one.why}", "out": "no: removed by you"}
         self.show_about(
@@ -155,7 +155,10 @@ class FoldersScreen(ListScreen):
         self.query_one(LongText).show("\n".join(lines))
 
     def action_change(self, what: str) -> None:
-        """Add a folder, or change the one under the cursor."""
+        """Open a form for *what*: "add" a folder, or "name" or "out" (remove) for the selected one.
+
+        "out" restores the folder if it was removed before.
+        """
         row = self.current_row()
         if what == "add":
             self._open_form(FolderForm(self.host.roots, "add"))
@@ -169,7 +172,7 @@ class FoldersScreen(ListScreen):
 
     def _open_form(self, form: "FolderForm") -> None:
         def done(changed: tuple[str, str] | None) -> None:
-            """Report the change and load the list again."""
+            """Show a notification about the change, if any, and reload the list."""
             if changed is not None:
                 self._selected_path, said = changed
                 self.notify(said, markup=False, timeout=6)
@@ -182,7 +185,7 @@ _SCOPE_LABELS: dict[RootScope, str] = {"run": "this run", "project": "this proje
 
 
 def describe_root_scope(scope: RootScope, project: str) -> str:
-    """Return which file is written, and how long the change applies."""
+    """Describe how long a change with this scope applies, and where it is stored."""
     match scope:
         case "run":
             return "Until mcphost ends. Nothing is stored."
@@ -194,7 +197,7 @@ def describe_root_scope(scope: RootScope, project: str) -> str:
 
 
 class ScopeChoice(Static, can_focus=True):
-    """Selector of a scope, changed with the left and right arrow keys or the space bar."""
+    """Selector for the scope of a change; the left and right arrow keys, Space or a click change it."""
 
     DEFAULT_CSS = "ScopeChoice { height: 1; background: $surface; padding: 0 1; }"
 
@@ -204,7 +207,7 @@ class ScopeChoice(Static, can_focus=True):
         self.choices = choices
 
     def render(self) -> Content:
-        """Return all scopes side by side, the current one marked."""
+        """Render the scopes side by side, with a filled circle before the selected one."""
         return Content("   ").join(
             Content.styled(f"● {_SCOPE_LABELS[one]}", "bold $accent" if self.has_focus else "$text")
             if one == self.scope
@@ -213,14 +216,14 @@ class ScopeChoice(Static, can_focus=True):
         )
 
     def on_key(self, event: events.Key) -> None:
-        """Change the scope."""
+        """Select the previous scope with the left arrow key, the next with the right arrow key or Space."""
         by = {"left": -1, "right": 1, "space": 1}.get(event.key)
         if by is not None:
             event.stop()
             self._select(self.choices[(self.choices.index(self.scope) + by) % len(self.choices)])
 
     def on_click(self, event: events.Click) -> None:
-        """Select the scope under the pointer."""
+        """Select the scope that was clicked."""
         at = 1
         for one in self.choices:
             at += len(_SCOPE_LABELS[one]) + 5
@@ -236,7 +239,10 @@ class ScopeChoice(Static, can_focus=True):
 
 
 class FolderForm(FormScreen[tuple[str, str]]):
-    """Form that ends with the folder and a sentence about the change, or None; only the button or Ctrl+S applies it."""
+    """Form that adds, names, removes or restores a folder; only Ctrl+S or the button applies the change.
+
+    Its result is the path of the folder and a sentence that describes the change, or None if the user leaves.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "apply", show=False)]
     DEFAULT_CSS = """
@@ -252,7 +258,7 @@ class FolderForm(FormScreen[tuple[str, str]]):
     """
 
     def __init__(self, roots: "Roots", change: FolderChange, folder: RootFolder | None = None) -> None:
-        """Create the form for *folder*; without it the user enters a path."""
+        """Create a form that changes *folder*; if it is None, the user enters a path."""
         super().__init__()
         self.roots, self.change, self.folder = roots, change, folder
         self._lookup_timer: Timer | None = None
@@ -264,11 +270,11 @@ class FolderForm(FormScreen[tuple[str, str]]):
         return self.folder is None
 
     def headline(self) -> str:
-        """Return the title."""
+        """Return the title, which names the change."""
         return _TITLES[self.change]
 
     def body(self) -> ComposeResult:
-        """Yield the fields."""
+        """Yield the inputs for the path, the name and the scope, as far as the change needs them."""
         choices: tuple[RootScope, ...] = ROOT_SCOPES if self.roots.project else ("run", "user")
         wanted = self.folder.scope if self.folder else ""
         keep: RootScope = wanted if wanted in choices and wanted else "run"
@@ -284,16 +290,16 @@ class FolderForm(FormScreen[tuple[str, str]]):
         yield Static("", id="holds", markup=False)
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
-        """Return the action and label of each button."""
+        """Return the action and the label of each button."""
         return (("leave", "Back"), ("apply", _CHANGE_LABELS[self.change]))
 
     def key_hints(self) -> str:
-        """Return the key hints."""
+        """Return the line that explains the keys."""
         hint = f"{SuggestionInput.HINT}enter next" if self._has_path_input else "tab next · ← → scope"
         return f"{hint} · ctrl+s {_CHANGE_LABELS[self.change].lower()} · esc back"
 
     def on_mount(self) -> None:
-        """Focus the first field."""
+        """Show the folder and the scope, and focus the first widget the change needs."""
         self.show_scope()
         if self.folder is not None:
             self._show_folder(self.folder)
@@ -301,14 +307,14 @@ class FolderForm(FormScreen[tuple[str, str]]):
         self.query_one(first).focus()
 
     def show_scope(self) -> None:
-        """Show what is written for the selected scope."""
+        """Describe how long the change applies with the selected scope, and where it is stored."""
         self.query_one("#holds", Static).update(
             describe_root_scope(self.query_one(ScopeChoice).scope, self.roots.project)
         )
 
     # -- where the path leads
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Check the path when typing pauses."""
+        """Check the path when the user has not typed for 0.15 seconds."""
         if event.input.id == "path":
             self.show_fault("")
             if self._lookup_timer is not None:
@@ -337,12 +343,12 @@ class FolderForm(FormScreen[tuple[str, str]]):
 
     # -- applying
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Focus the next field."""
+        """Focus the next widget when the user presses Enter in an input."""
         event.stop()
         self.focus_next()
 
     def action_apply(self) -> None:
-        """Apply the change; errors are shown and keep the input."""
+        """Apply the change and close the form; on an error, show it and keep the form open."""
         if not self._is_busy:
             self._is_busy = True
             self.run_worker(self._apply, group="do")

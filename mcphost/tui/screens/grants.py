@@ -1,4 +1,4 @@
-"""Permissions (F7): every grant, its status and use; revoke one."""
+"""Permissions screen (F7): list all grants with their status and usage, and revoke them."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -20,13 +20,13 @@ _MAX_TOOLS = 20
 
 
 def describe_usage(one: GrantStatus) -> str:
-    """Return how often the grant was used."""
+    """Return how many times the grant was used, for example "used once"."""
     uses = one.grant.uses
     return "not used yet" if not uses else "used once" if uses == 1 else f"used {uses:,} times"
 
 
 def describe_grant_scope(one: GrantStatus) -> str:
-    """Return the scope of the grant."""
+    """Describe where the grant applies, such as a folder or a conversation, and whether it ends with mcphost."""
     grant = one.grant
     if grant.session and grant.rule.scope == "everywhere":
         return "until mcphost ends"
@@ -35,9 +35,9 @@ def describe_grant_scope(one: GrantStatus) -> str:
 
 
 class GrantsScreen(ListScreen):
-    """All grants, those of this session first, then stored answers about folders.
+    """List of grants: those of this session, then stored ones, then stored answers about folders.
 
-    *server* limits the list to one server.
+    If *server* is given, the list is limited to that server.
     """
 
     TITLE_TEXT: ClassVar[str] = "Permissions"
@@ -59,7 +59,7 @@ class GrantsScreen(ListScreen):
         self.add_class("bare")
 
     def on_mount(self) -> None:
-        """Create the widgets."""
+        """Load the grants."""
         super().on_mount()
         self.run_worker(self._load_grants)
 
@@ -73,7 +73,7 @@ class GrantsScreen(ListScreen):
         self.reload()
 
     def load(self) -> Sequence[ListRow]:
-        """Return the grants and folder answers."""
+        """Return a row for each grant, then for each stored answer about a folder."""
         return [
             ListRow(
                 one,
@@ -88,7 +88,7 @@ class GrantsScreen(ListScreen):
         ]
 
     def show_details(self, row: ListRow) -> None:
-        """Show a grant: rule, scope, status, use."""
+        """Show the rule, scope, status and usage of a grant, or a stored answer about a folder."""
         self._revoke_candidate = ""
         if isinstance(row.value, FolderAnswerStatus):
             self._show_folder_details(row.value)
@@ -132,7 +132,7 @@ class GrantsScreen(ListScreen):
         )
 
     def action_revoke(self) -> None:
-        """Revoke the selected grant, on the second press."""
+        """Revoke the selected grant or folder answer when pressed twice; the first press asks for the second."""
         row = self.current_row()
         if row is None:
             return

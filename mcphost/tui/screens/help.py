@@ -1,4 +1,4 @@
-"""Help (F1): keys from the key map, commands, and the meaning of marks."""
+"""Help screen (F1): all keys and commands, and the meaning of the marks on tool calls."""
 
 from typing import Any, ClassVar
 
@@ -16,7 +16,7 @@ from mcphost.tui.widgets.status_bars import KeyBar
 
 
 def render_help(width: int = 100) -> Content:
-    """Return the whole page, wrapped to *width* columns."""
+    """Return the whole help text, wrapped to *width* columns."""
     lines: list[Content] = [Content.styled("Everywhere", "bold $accent")]
     for action in ACTIONS:
         slash = f"/{action.slash}" if action.slash else ""
@@ -46,7 +46,7 @@ def _layout_help_row(lead: Content, words: str, width: int) -> list[Content]:
 
 
 class HelpScreen(ScreenLifecycle, Screen[Any]):
-    """Keys and commands."""
+    """Screen that lists the keys, the commands and the marks on tool calls."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,f1", "leave", show=False)]
     DEFAULT_CSS = """
@@ -62,7 +62,7 @@ class HelpScreen(ScreenLifecycle, Screen[Any]):
         yield KeyBar((("↑↓", "scroll", ""), ("esc", "back", "screen.leave")))
 
     def on_resize(self) -> None:
-        """Render again for the new width."""
+        """Wrap the help text to the new width."""
         self.query_one("#page", Static).update(render_help(self.size.width - 5))
 
     def action_leave(self) -> None:

@@ -1,4 +1,4 @@
-"""History (F6): find and reopen an earlier conversation."""
+"""History screen (F6): find and reopen an earlier conversation."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def format_time(seconds: float) -> str:
-    """Return a time in local time."""
+    """Format a Unix time in seconds as local date and time, to the minute; 0 becomes ""."""
     return f"{datetime.fromtimestamp(seconds).astimezone():%Y-%m-%d %H:%M}" if seconds else ""
 
 
@@ -23,7 +23,7 @@ def _describe(info: ConversationInfo) -> str:
 
 
 class HistoryScreen(ListScreen):
-    """Stored conversations, newest first; ends with an id."""
+    """List of stored conversations, newest first; its result is the id of the one to open, or None."""
 
     TITLE_TEXT: ClassVar[str] = "History"
     EMPTY_TEXT: ClassVar[str] = "No conversations yet. They are saved here as you go."
@@ -36,7 +36,7 @@ class HistoryScreen(ListScreen):
         self.add_class("bare")  # an entry has no text beyond its details
 
     def on_mount(self) -> None:
-        """Create the widgets."""
+        """Load the stored conversations."""
         super().on_mount()
         self.run_worker(self._load_conversations)
 
@@ -48,7 +48,7 @@ class HistoryScreen(ListScreen):
         self.reload()
 
     def load(self) -> Sequence[ListRow]:
-        """Return the stored conversations."""
+        """Return a row for each stored conversation."""
         return [
             ListRow(
                 info,
@@ -59,7 +59,7 @@ class HistoryScreen(ListScreen):
         ]
 
     def show_details(self, row: ListRow) -> None:
-        """Show title, model and times of a conversation."""
+        """Show the title, model, times and number of messages of a conversation."""
         info: ConversationInfo = row.value
         self.show_about(
             clean_pairs(
@@ -80,5 +80,5 @@ class HistoryScreen(ListScreen):
             self.open_row(row)
 
     def open_row(self, row: ListRow) -> None:
-        """Open a conversation."""
+        """Close the screen with the id of the conversation to open."""
         self.dismiss(row.value.id)

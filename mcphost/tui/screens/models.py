@@ -1,4 +1,4 @@
-"""Models page: every model that can be used, those that work now first, with search, facts and key entry."""
+"""Models screen: search all models, usable ones first, choose one and enter its provider's API key."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 
 class ProviderKeyForm(FormScreen[ModelConfig]):
-    """Form for a provider's key, which goes to the keyring; it ends with the model to use, or None."""
+    """Form that asks for a provider's API key and stores it in the keyring.
+
+    Its result is the configuration of the model to use, or None if the user leaves.
+    """
 
     DEFAULT_CSS = """
     ProviderKeyForm Input { height: 1; border: none; padding: 0 1; margin: 1 0; background: $surface; }
@@ -35,11 +38,11 @@ class ProviderKeyForm(FormScreen[ModelConfig]):
         self._entry = entry
 
     def headline(self) -> str:
-        """Return the title."""
+        """Return the title, which names the provider."""
         return f"Key for {self._entry.provider_title}"
 
     def body(self) -> ComposeResult:
-        """Yield the field."""
+        """Yield the explanation and the input for the key."""
         yield Static(f"{self._entry.config.name} needs a key. It is stored in the keyring.", markup=False)
         yield OrderedInput(password=True, id="key", compact=True, placeholder=self._entry.key_variable)
 
@@ -48,7 +51,7 @@ class ProviderKeyForm(FormScreen[ModelConfig]):
         return "enter store and use · esc back"
 
     async def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Store the key and end; an error is shown and keeps the input."""
+        """Store the key and close the form with the model; on an error, show it and keep the form open."""
         event.stop()
         key = event.value.strip()
         if not key:
@@ -63,7 +66,7 @@ class ProviderKeyForm(FormScreen[ModelConfig]):
 
 
 class ModelsScreen(ListScreen):
-    """All models; it ends with a ModelChoice, or None."""
+    """List of all models; its result is a ModelChoice, or None if the user leaves."""
 
     TITLE_TEXT: ClassVar[str] = "Models"
     EMPTY_TEXT: ClassVar[str] = "Searching…"
@@ -84,7 +87,7 @@ class ModelsScreen(ListScreen):
     ]
 
     def __init__(self, setup: "Setup", current: str) -> None:
-        """Create the page; *current* is the name of the selected model, "" for none."""
+        """Create the screen; *current* is the name of the model in use, or ""."""
         super().__init__()
         self._setup = setup
         self._current = current
@@ -92,7 +95,7 @@ class ModelsScreen(ListScreen):
         self.add_class("bare")
 
     def on_mount(self) -> None:
-        """Search for models in the background."""
+        """Start searching for models in the background."""
         self.run_worker(self._load_models)
 
     async def _load_models(self) -> None:
@@ -103,7 +106,7 @@ class ModelsScreen(ListScreen):
         self.reload()
 
     def load(self) -> Sequence[ListRow]:
-        """Return favourites and recent models, those that work now, then the others."""
+        """Return a row for each model: favourites, recently used ones, usable ones, then the rest."""
         return [
             ListRow(
                 model,
@@ -116,7 +119,7 @@ class ModelsScreen(ListScreen):
         ]
 
     def show_details(self, row: ListRow) -> None:
-        """Show what is known about a model."""
+        """Show the provider, context size, abilities and price of a model."""
         model: AvailableModel = row.value
         self.show_about(
             clean_pairs(
@@ -136,11 +139,11 @@ class ModelsScreen(ListScreen):
         )
 
     def open_row(self, row: ListRow) -> None:
-        """Use the model from now on, in this run."""
+        """Use the model in this run, without saving it as the default."""
         self._use(row.value, is_default=False)
 
     def action_choose(self) -> None:
-        """Use the selected model in this run."""
+        """Use the selected model in this run, without saving it as the default."""
         if row := self.current_row():
             self.open_row(row)
 
@@ -150,7 +153,7 @@ class ModelsScreen(ListScreen):
             self._use(row.value, is_default=True)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Use the model under the cursor: Enter in the search line."""
+        """Use the selected model when the user presses Enter in the search line."""
         event.stop()
         self.action_choose()
 
@@ -199,7 +202,7 @@ class ModelsScreen(ListScreen):
 
 
 def describe_model(model: "AvailableModel") -> str:
-    """Return a line with provider, context size, abilities and prices."""
+    """Return one line with the provider, context size, abilities and prices of a model."""
     abilities = [
         name
         for name, is_supported in (

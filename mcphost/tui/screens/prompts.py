@@ -1,4 +1,4 @@
-"""Prompts (F5): browse the servers' prompts, fill one in, insert its text into the composer."""
+"""Prompts screen (F5): browse the prompts of all servers, enter arguments and insert the text."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def render_prompt_result(result: GetPromptResult) -> str:
-    """Return a prompt's messages as text for the composer, where the user reads it before sending.
+    """Return the messages of a prompt as one sanitized text, for the user to review in the composer.
 
-    Several messages are labelled with their roles, embedded resources with their URI.
+    If there are several messages, each begins with its role; embedded resources begin with their URI.
     """
     out: list[str] = []
     for message in result.messages:
@@ -37,7 +37,7 @@ def render_prompt_result(result: GetPromptResult) -> str:
 
 
 class PromptArgumentsForm(FormScreen[str]):
-    """Form for the arguments of one prompt; ends with its text, or None."""
+    """Form for the arguments of a prompt; its result is the text of the prompt, or None if the user leaves."""
 
     DEFAULT_CSS = """
     PromptArgumentsForm #box { border-title-style: none; padding: 1 2; }
@@ -51,11 +51,11 @@ class PromptArgumentsForm(FormScreen[str]):
         self.host, self.server, self.prompt = host, server, prompt
 
     def headline(self) -> str:
-        """Return the title."""
+        """Return the title: the server and the name of the prompt."""
         return f"{self.server} · {self.prompt.name}"
 
     def body(self) -> ComposeResult:
-        """Yield a field for each argument."""
+        """Yield the description of the prompt and a labeled input for each argument."""
         if self.prompt.description:
             yield Static(Content.styled(f"{clean(self.prompt.description)}\n", "$muted"), markup=False)
         with VerticalScroll(id="fields", can_focus=False):
@@ -74,28 +74,28 @@ class PromptArgumentsForm(FormScreen[str]):
                 )
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
-        """Return the action and label of each button."""
+        """Return the action and the label of the Insert button."""
         return (("insert", "Insert"),)
 
     def key_hints(self) -> str:
-        """Create the widgets."""
+        """Return the line that explains the keys; it mentions suggestions if the server supports completion."""
         completes = bool(self.prompt.arguments) and self.host.features.can_complete(self.server)
         return f"{SuggestionInput.HINT if completes else ''}enter next · enter on Insert inserts · esc back"
 
     def on_mount(self) -> None:
-        """Focus the first field."""
+        """Focus the first input, or the Insert button if the prompt has no arguments."""
         self.query(Input).first().focus() if self.prompt.arguments else self.query_one("#insert").focus()
 
     def on_input_submitted(self) -> None:
-        """Focus the next field."""
+        """Focus the next input, or the Insert button after the last one."""
         self.focus_next("SuggestionLine, Button")
 
     def action_insert(self) -> None:
-        """Request the prompt's text from the server."""
+        """Request the text of the prompt from the server, if all required arguments are entered."""
         self.run_worker(self._get_prompt, exclusive=True)
 
     def values(self) -> dict[str, str]:
-        """Return the arguments; an empty field is not sent."""
+        """Return the entered arguments by name, without empty ones."""
         given = {
             argument.name: self.query_one(f"#argument-{number}", Input).value
             for number, argument in enumerate(self.prompt.arguments)
@@ -123,7 +123,7 @@ class PromptArgumentsForm(FormScreen[str]):
 
 
 class PromptsScreen(ListScreen):
-    """Every prompt of the servers; ends with (server, Prompt)."""
+    """List of the prompts of all servers; its result is (server name, Prompt), or None."""
 
     TITLE_TEXT: ClassVar[str] = "Prompts"
     EMPTY_TEXT: ClassVar[str] = "No server offers prompts. They appear here as soon as one does (F3 shows the servers)."
@@ -135,7 +135,7 @@ class PromptsScreen(ListScreen):
         self.add_class("bare")  # an entry has no text beyond its details
 
     def load(self) -> Sequence[ListRow]:
-        """Return the prompts of all ready servers."""
+        """Return a row for each prompt of each server."""
         return [
             ListRow((view.name, item), item.title or item.name, f"{view.name} · {item.name}  {item.description or ''}")
             for view in self.host.servers.views()
@@ -143,7 +143,7 @@ class PromptsScreen(ListScreen):
         ]
 
     def show_details(self, row: ListRow) -> None:
-        """Show description and arguments of a prompt."""
+        """Show the icon, description and arguments of a prompt."""
         server, prompt = row.value
         given = [
             (argument.name, f"{'required' if argument.required else 'optional'}  {argument.description or ''}")
@@ -155,10 +155,10 @@ class PromptsScreen(ListScreen):
         )
 
     def action_choose(self) -> None:
-        """Fill in the selected prompt."""
+        """Close the screen with the selected prompt."""
         if row := self.current_row():
             self.open_row(row)
 
     def open_row(self, row: ListRow) -> None:
-        """Choose a prompt."""
+        """Close the screen with the prompt of the row."""
         self.dismiss(row.value)

@@ -1,7 +1,8 @@
-"""Screen with the QR code of a URL, for another device: black on white with its quiet zone, whatever the theme.
+"""Screen that shows a URL as a QR code, for scanning with another device: black on white in every theme.
 
-Painted with background colours, because fonts leave gaps between block characters, which confuse scanners. A half block
-is drawn only where the halves of a cell differ, on the side where a gap does less harm.
+Modules (the squares of the code) are background colors: fonts leave gaps between block characters, which confuse
+scanners. A half-block character is used only where the two halves of a cell differ, on the side where a gap matters
+less.
 """
 
 from itertools import groupby
@@ -27,7 +28,10 @@ _MAX_LENGTH = 2_000
 
 
 def build_matrix(text: str) -> list[list[int]]:
-    """Return the modules, 1 for dark, with the quiet zone; [] for a text that is too long."""
+    """Return the modules of a QR code by row, including its white margin; 1 is dark, 0 is light.
+
+    Return [] if the text is empty or has more than 2,000 characters.
+    """
     import segno
 
     if not text or len(text) > _MAX_LENGTH:
@@ -41,12 +45,12 @@ QrCell = tuple[str, int, int]
 
 
 def render_large(modules: list[list[int]]) -> list[list[QrCell]]:
-    """Return rows of cells, two for each module, independent of the font."""
+    """Return rows of cells with two cells for each module; they need no block characters."""
     return [[(" ", 1 - module, module) for module in row for _ in range(2)] for row in modules]
 
 
 def render_small(modules: list[list[int]]) -> list[list[QrCell]]:
-    """Return rows of cells, each with two modules above each other."""
+    """Return rows of cells, each of which shows two modules, one above the other."""
     light = [0] * len(modules[0])
     padded = [light, *modules, *([light] * (1 + len(modules) % 2))]
     return [
@@ -64,7 +68,7 @@ def _render_cell(above: int, upper: int, lower: int, below: int) -> QrCell:
 
 
 def render_cells(rows: list[list[QrCell]]) -> Content:
-    """Return the cells as drawn."""
+    """Convert rows of cells to styled text."""
     lines = [
         Content.assemble(
             *(
@@ -78,7 +82,7 @@ def render_cells(rows: list[list[QrCell]]) -> Content:
 
 
 class QrCode(Static):
-    """Widget that draws the code if it fits, and says so if it does not."""
+    """Widget that shows *text* as a QR code, or a message if the widget is too small or the text too long."""
 
     DEFAULT_CSS = "QrCode { width: 1fr; height: 1fr; content-align: center middle; text-align: center; }"
 
@@ -87,7 +91,7 @@ class QrCode(Static):
         self.modules = build_matrix(text)
 
     def on_resize(self) -> None:
-        """Draw all of it or nothing: a part could not be scanned."""
+        """Render the QR code in the largest size that fits; part of a code could not be scanned."""
         if not self.modules:
             self.update(Content.styled("This is too long for a QR code.", "$warning"))
             return
@@ -103,7 +107,7 @@ class QrCode(Static):
 
 
 class QrScreen(ScreenLifecycle, Screen[Any]):
-    """A caption, the QR code, and the key to return."""
+    """Screen with a title and the QR code of a text."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter", "leave", show=False)]
     DEFAULT_CSS = """
