@@ -284,8 +284,8 @@ class ChatScreen(Screen[None]):
     def submit(self, draft: Draft) -> None:
         """Send the draft as a message, run it as a command, or call a tool; if that fails, keep it in the composer.
 
-        Only text that the user typed can be a command or a tool call. Text from the clipboard, a server or the history is
-        sent as a message. Before the host is attached, drafts are queued.
+        Only text that the user typed can be a command or a tool call. Text from the clipboard, a server or the history
+        is sent as a message. Before the host is attached, drafts are queued.
         """
         if self._host is None:
             self._early_drafts.append(draft)
@@ -491,7 +491,7 @@ class ChatScreen(Screen[None]):
     def list_completions(self, kind: str) -> list[CompletionItem]:
         """Return the completions for *kind*, the character the user typed: "/", "@" or "!".
 
-        "/" completes commands and prompts, "@" resources, "!" tools. Before the host is attached, there are only commands.
+        "/" completes commands and prompts, "@" resources, "!" tools. Before the host is attached, only commands exist.
         """
         return build_completions(kind, self._host.servers.views() if self._host is not None else ())
 

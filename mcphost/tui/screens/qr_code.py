@@ -19,7 +19,7 @@ from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
 
 QUIET_ZONE = 4
-"""White modules around the code (ISO/IEC 18004), which scanners need."""
+"""Width of the white margin around the code in modules (ISO/IEC 18004); scanners need it."""
 _COLOURS = ("#ffffff", "#000000")
 _STYLES = {
     (front, behind): Style.parse(f"{_COLOURS[front]} on {_COLOURS[behind]}") for front in (0, 1) for behind in (0, 1)
@@ -41,7 +41,7 @@ def build_matrix(text: str) -> list[list[int]]:
 
 
 QrCell = tuple[str, int, int]
-"""A character, its colour and its background; 1 is dark."""
+"""A character, its color and its background color; 1 is dark, 0 is light."""
 
 
 def render_large(modules: list[list[int]]) -> list[list[QrCell]]:

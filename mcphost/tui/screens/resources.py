@@ -1,4 +1,4 @@
-"""Resources (F4): browse by server, preview, attach one to the message."""
+"""Resources screen (F4): browse the resources of all servers, preview them, attach one to the message."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 
 MAX_AUTO_PREVIEW_BYTES = 1_000_000
-"""Resources of this size in bytes are read on request only, not when selected."""
+"""Resources larger than this are read only when the user asks for a preview."""
 
 
 def render_read_result(result: ReadResourceResult) -> str:
-    """Return the contents of a resource as text; binary contents are named with their size."""
+    """Render the contents of a resource as text; binary contents are replaced by their type and size."""
     parts: list[str] = []
     for entry in result.contents:
         head = f"── {entry.uri}\n" if len(result.contents) > 1 else ""
@@ -48,7 +48,7 @@ def render_read_result(result: ReadResourceResult) -> str:
 
 
 def format_text(text: str, mime_type: str) -> str:
-    """Return the text, indented if it is JSON of moderate size."""
+    """Indent the text if it is valid JSON of less than 200,000 characters; otherwise return it unchanged."""
     if "json" in mime_type and len(text) < 200_000:
         from mcphost.serialization import dumps, loads
 
@@ -60,17 +60,20 @@ def format_text(text: str, mime_type: str) -> str:
 
 
 def is_large(item: Resource) -> bool:
-    """Return whether the server's size is so large that only the user should start reading."""
+    """Return whether the declared size exceeds 1 MB, so that it is not read without a request by the user."""
     return (item.size or 0) > MAX_AUTO_PREVIEW_BYTES
 
 
 def describe_type(item: Resource) -> str:
-    """Return the media type; directories in words."""
+    """Return the media type of a resource, "" if unknown; a directory is called so."""
     return "directory (inode/directory)" if item.mime_type == "inode/directory" else item.mime_type or ""
 
 
 def describe_annotations(item: Resource | ResourceTemplate, server_url: str) -> list[tuple[str, str]]:
-    """Return the server's annotations: audience, priority, last modification; unknown ones are left out."""
+    """Return the audience, priority, date and number of unfetched icons as name-value pairs.
+
+    The value is "" if the server did not specify it.
+    """
     said = item.annotations or Annotations()
     fetched = sum(not icon.src.lower().startswith("data:") for icon in allowed_icons(item.icons, server_url))
     return [
@@ -82,7 +85,7 @@ def describe_annotations(item: Resource | ResourceTemplate, server_url: str) -> 
 
 
 class ResourcesScreen(ListScreen):
-    """Every resource of the servers."""
+    """List of the resources and templates of all servers; its result is (server name, URI), or None."""
 
     TITLE_TEXT: ClassVar[str] = "Resources"
     EMPTY_TEXT: ClassVar[str] = (
@@ -106,12 +109,12 @@ class ResourcesScreen(ListScreen):
         self._image_view = ImageView(rows=30, id="picture")
 
     def on_mount(self) -> None:
-        """Put the icon above the description."""
+        """Add the image preview above the text preview, then load the list."""
         self.query_one("#side").mount(self._image_view, before="LongText")
         super().on_mount()
 
     def load(self) -> Sequence[ListRow]:
-        """Return the resources and templates of all ready servers."""
+        """Return a row for each resource and each template of each server; subscribed resources are marked."""
         out: list[ListRow] = []
         for view in self.host.servers.views():
             watched = set(self.host.features.subscribed_uris(view.name))
@@ -136,7 +139,7 @@ class ResourcesScreen(ListScreen):
         return out
 
     def show_details(self, row: ListRow) -> None:
-        """Show a resource: details and a preview."""
+        """Show the details of a resource or template, and load the preview of a resource unless it is large."""
         server, item = row.value
         # A preview requested for another entry must not appear here.
         self.workers.cancel_group(self, "preview")  # pyright: ignore[reportUnknownMemberType]
@@ -186,7 +189,7 @@ class ResourcesScreen(ListScreen):
         )
 
     def action_preview(self) -> None:
-        """Focus the preview to scroll and select; a large resource is read now."""
+        """Focus the preview so that the user can scroll and select text; load it first if the resource is large."""
         row = self.current_row()
         if row is not None and isinstance(row.value[1], Resource) and is_large(row.value[1]):
             self._start_preview(*row.value)
@@ -196,7 +199,7 @@ class ResourcesScreen(ListScreen):
         return item.uri in self.host.features.subscribed_uris(server)
 
     def action_watch(self) -> None:
-        """Subscribe to the selected resource, or unsubscribe."""
+        """Subscribe to changes of the selected resource, or unsubscribe."""
         row = self.current_row()
         if row is not None and isinstance(row.value[1], Resource):
             self.run_worker(partial(self._toggle_subscription, *row.value), exclusive=True, group="watch")
@@ -213,7 +216,7 @@ class ResourcesScreen(ListScreen):
         self.reload()
 
     def handle_resource_change(self, server: str, uri: str) -> None:
-        """Read the previewed resource again if it changed."""
+        """Reload the preview if the changed URI is the selected resource or begins with its URI."""
         row = self.current_row()
         if row is not None and row.value[0] == server and isinstance(row.value[1], Resource):
             item = row.value[1]
@@ -221,19 +224,19 @@ class ResourcesScreen(ListScreen):
                 self._start_preview(server, item)
 
     def action_attach(self) -> None:
-        """Attach the selected resource."""
+        """Attach the selected resource, or fill in the selected template first."""
         if row := self.current_row():
             self.open_row(row)
 
     def open_row(self, row: ListRow) -> None:
-        """Attach a resource, or ask for the variables of a template."""
+        """Close the screen with the resource to attach; for a template, ask for its variables first."""
         server, item = row.value
         if isinstance(item, Resource):
             self.dismiss((server, item.uri))
             return
 
         def given(address: str | None) -> None:
-            """Attach the resource at the expanded URI."""
+            """Close the screen with the expanded URI, unless the user left the form."""
             if address is not None:
                 self.dismiss((server, address))
 
@@ -241,7 +244,10 @@ class ResourcesScreen(ListScreen):
 
 
 class ResourceTemplateForm(FormScreen[str]):
-    """A field for each variable; ends with the URI, or None. An invalid template is edited as text."""
+    """Form for the variables of a resource template; its result is the expanded URI, or None.
+
+    A template without variables, or with invalid syntax, is edited as one line of text instead.
+    """
 
     DEFAULT_CSS = """
     ResourceTemplateForm #box { border-title-style: none; padding: 1 2; }
@@ -265,11 +271,11 @@ class ResourceTemplateForm(FormScreen[str]):
         return bool(self.variables) and self.host.features.can_complete(self.server)
 
     def headline(self) -> str:
-        """Return the title."""
+        """Return the title: the server and the name of the template."""
         return f"{self.server} · {self.template.title or self.template.name or self.template.uri_template}"
 
     def body(self) -> ComposeResult:
-        """Yield a field for each variable and the resulting URI."""
+        """Yield the description, an input for each variable, and the expanded URI."""
         about = clean(self.template.description or "")
         if about:
             yield Static(Content.styled(about[:2000], "$muted"), id="about", markup=False)
@@ -286,12 +292,12 @@ class ResourceTemplateForm(FormScreen[str]):
             yield OrderedInput(clean_line(self.template.uri_template, 2000), id="address", compact=True)
 
     def key_hints(self) -> str:
-        """Create the widgets."""
+        """Return the line that explains the keys; it mentions suggestions if the server supports completion."""
         keys = "enter next, and attaches at the end · esc back" if self.variables else "enter attaches · esc back"
         return SuggestionInput.HINT + keys if self._has_completion else keys
 
     def on_mount(self) -> None:
-        """Focus the first field."""
+        """Focus the first input and show the expanded URI."""
         self.query(Input).first().focus()
         self._show_address()
 
@@ -301,12 +307,12 @@ class ResourceTemplateForm(FormScreen[str]):
         return await self.host.features.complete(self.server, ref, name, value, others)
 
     def values(self) -> dict[str, str]:
-        """Return the values; an empty field is an undefined variable."""
+        """Return the entered values by variable name; a variable with an empty input is undefined."""
         given = {name: self.query_one(f"#value-{number}", Input).value for number, name in enumerate(self.variables)}
         return {name: value for name, value in given.items() if value}
 
     def on_input_changed(self) -> None:
-        """Show the resulting URI."""
+        """Show the URI expanded with the current values."""
         if self.variables:
             self._show_address()
 
@@ -325,7 +331,10 @@ class ResourceTemplateForm(FormScreen[str]):
             return error
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Focus the next field, or end the form when all are filled in."""
+        """Focus the next input, or close the form with the URI after the last one.
+
+        If a required variable is empty, show an error and focus its input.
+        """
         event.stop()
         if not self.variables:
             if event.value.strip():

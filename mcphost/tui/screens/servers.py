@@ -1,4 +1,4 @@
-"""Servers (F3): state, revision, capabilities, account, lists, tools and log; restart, sign in and out."""
+"""Servers screen (F3): status, account, tools and log of each server; restart it, sign in or out."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -36,7 +36,7 @@ NO_SERVERS = (
 
 
 def describe_capabilities(view: ServerView) -> str:
-    """Return the server's capabilities as text."""
+    """Return the names of the server's capabilities, separated by commas; "" before it has connected."""
     if view.facts is None:
         return ""
     given = view.facts.capabilities
@@ -54,7 +54,7 @@ def describe_capabilities(view: ServerView) -> str:
 
 
 def describe_offers(view: ServerView) -> str:
-    """Return tools, instructions, errors and the log of a server, after its sign-in details."""
+    """Return the text below the facts: sign-in details, tools, instructions, ignored items and the log."""
     lines: list[str] = []
     if view.account is not None and (found := describe_discovery(view.account)):
         lines += ["Sign-in details:", *(f"    {name:<15}  {value}" for name, value in found), ""]
@@ -78,7 +78,7 @@ def describe_offers(view: ServerView) -> str:
 
 
 def describe_account(view: ServerView) -> list[tuple[str, str]]:
-    """Return account, scopes, validity and storage of a sign-in."""
+    """Return name-value pairs for the account: its name, issuer, scopes and storage; [] if not signed in."""
     account = view.account
     if account is None:
         return []
@@ -93,14 +93,14 @@ def describe_account(view: ServerView) -> list[tuple[str, str]]:
 
 
 def _deprecation_note(view: ServerView) -> str:
-    """Return a note about deprecated features in use (specification 2026-07-28, deprecated features)."""
+    """Return a note if the server asked for folders in revision 2026-07-28, which deprecates that; else ""."""
     asked = view.known_roots.roots is not None or view.known_roots.is_refused
     old = asked and view.facts is not None and view.facts.revision is Revision.V2026_07_28
     return "; asking for folders is deprecated in its revision" if old else ""
 
 
 class ServersScreen(ListScreen):
-    """All configured servers."""
+    """List of all configured servers; *initial_server* is selected first."""
 
     TITLE_TEXT: ClassVar[str] = "Servers"
     EMPTY_TEXT: ClassVar[str] = NO_SERVERS
@@ -132,7 +132,7 @@ class ServersScreen(ListScreen):
         self._sign_out_candidate = ""
 
     def on_mount(self) -> None:
-        """Create the widgets."""
+        """Load the list, select the initial server, and update starting times every second."""
         super().on_mount()
         names = [row.title for row in self.visible_rows]
         if self.initial_server in names:
@@ -141,7 +141,7 @@ class ServersScreen(ListScreen):
         self.set_interval(1.0, self._update_starting_times)
 
     def _update_starting_times(self) -> None:
-        """Update how long servers have been starting; keep the details pane."""
+        """Update the elapsed seconds of servers that are starting, without reloading the details pane."""
         entries = self.query_one("#entries", OptionList)
         now = {row.value: row for row in self.load()}
         for at, before in enumerate(self.visible_rows):
@@ -151,7 +151,7 @@ class ServersScreen(ListScreen):
                 entries.replace_option_prompt_at_index(at, self.render_row(row))
 
     def load(self) -> Sequence[ListRow]:
-        """Return the servers."""
+        """Return a row for each server with its state and number of tools."""
         out: list[ListRow] = []
         for view in self.host.servers.views():
             mark, word, style = STATES.get(view.state, STATES["waiting"])
@@ -163,7 +163,7 @@ class ServersScreen(ListScreen):
         return out
 
     def show_details(self, row: ListRow) -> None:
-        """Show the details of a server."""
+        """Show the status, account, capabilities, tools and log of a server."""
         view = self.host.servers.view(row.value)
         known = view.facts
         config = view.config
@@ -209,7 +209,7 @@ class ServersScreen(ListScreen):
         self.query_one(LongText).show(describe_offers(view))
 
     def action_sign_in(self) -> None:
-        """Sign in again with the dialog over this screen, or stop a running sign-in."""
+        """Sign in to the selected server, or cancel a sign-in that is running."""
         if (row := self.current_row()) and not (
             self.host.servers.view(row.value).sign_in_status and self.host.accounts.cancel_sign_in(row.value)
         ):
@@ -218,7 +218,7 @@ class ServersScreen(ListScreen):
             )
 
     def action_sign_out(self) -> None:
-        """Delete the sign-in here and revoke it at the server, on the second press."""
+        """Delete the stored tokens and revoke them at the server, when pressed twice; the first press asks."""
         row = self.current_row()
         if row is None:
             return
@@ -242,38 +242,38 @@ class ServersScreen(ListScreen):
             self.notify(f"Signed out: {said}.", markup=False, timeout=4)
 
     def action_tools(self) -> None:
-        """Show the tools of the server, to inspect and toggle."""
+        """Open the list of the server's tools, where each can be turned on or off."""
         if row := self.current_row():
             self.app.push_screen(ToolsScreen(self.host, row.value))  # pyright: ignore[reportUnknownMemberType]
 
     def action_restart(self) -> None:
-        """Restart the connection."""
+        """Reconnect the selected server, which restarts the process of a local one."""
         if row := self.current_row():
             self.host.servers.restart(row.value)
             self.show_about(Content(f"Restarting {row.title}…"))
 
     def action_grants(self) -> None:
-        """Show the permissions of the server."""
+        """Open the permissions screen for the selected server."""
         from mcphost.tui.screens.grants import GrantsScreen
 
         if row := self.current_row():
             self.app.push_screen(GrantsScreen(self.host, row.value))  # pyright: ignore[reportUnknownMemberType]
 
     def action_accounts(self) -> None:
-        """Show the accounts of the server."""
+        """Open the accounts screen for the selected server."""
         from mcphost.tui.screens.accounts import AccountsScreen
 
         if row := self.current_row():
             self.app.push_screen(AccountsScreen(self.host, row.value))  # pyright: ignore[reportUnknownMemberType]
 
     def action_changes(self) -> None:
-        """Ask again about quarantined tools."""
+        """Ask the user again about the quarantined tools of the selected server."""
         if (row := self.current_row()) and not self.host.quarantine.ask_again(row.value):
             self.show_about(Content(f"No tool of {row.title} is quarantined."))
 
 
 def describe_annotations(tool: Tool) -> str:
-    """Return the server's annotations of a tool as text."""
+    """Return the server's unverified claims about a tool, such as "read-only"; "" if there are none."""
     said = tool.annotations
     if said is None:
         return ""
@@ -286,7 +286,7 @@ def describe_annotations(tool: Tool) -> str:
 
 
 class ToolsScreen(ListScreen):
-    """All tools of the server; disabled ones are marked."""
+    """List of the tools of one server, with disabled and quarantined ones marked."""
 
     TITLE_TEXT: ClassVar[str] = "Tools"
     EMPTY_TEXT: ClassVar[str] = (
@@ -305,7 +305,7 @@ class ToolsScreen(ListScreen):
         return self.host.servers.view(self.server)
 
     def load(self) -> Sequence[ListRow]:
-        """Return the tools."""
+        """Return a row for each tool, with its first line of description."""
         view = self._server_view
         out: list[ListRow] = []
         for tool in view.catalog.tools:
@@ -327,7 +327,7 @@ class ToolsScreen(ListScreen):
         return "no: quarantined after a change" if tool.name in view.quarantined else "yes"
 
     def show_details(self, row: ListRow) -> None:
-        """Show description, annotations and schema of a tool."""
+        """Show the description, annotations and input schema of a tool."""
         tool: Tool = row.value
         known = [
             ("tool", tool.name),
@@ -342,11 +342,11 @@ class ToolsScreen(ListScreen):
         self.query_one(LongText).show(f"{tool.description or ''}\n\narguments:\n{schema}".strip())
 
     def open_row(self, row: ListRow) -> None:
-        """Toggle the tool."""
+        """Turn the tool on or off."""
         self.action_toggle_tool()
 
     def action_toggle_tool(self) -> None:
-        """Toggle the selected tool, also for later runs."""
+        """Turn the selected tool on or off; the setting is stored for later runs."""
         if row := self.current_row():
             self.run_worker(partial(self._toggle_tool, row.value.name), group="switch")
 

@@ -1,4 +1,4 @@
-"""Start card: the models and servers that are on this machine already, to be ticked and put to use."""
+"""Setup screen: choose among the models and the servers of other hosts that were found on this machine."""
 
 from functools import partial
 from shlex import join
@@ -46,7 +46,10 @@ _KEY_LABEL = "API key (Anthropic, OpenAI, Gemini, Groq, xAI, Cerebras); it goes 
 
 
 class SetupChoice(Struct, frozen=True):
-    """The chosen model, None for none, and the ticked servers; or the text that the user typed instead of choosing."""
+    """Result of the setup screen: a model, None for none, and the servers to add.
+
+    `typed` is the text that the user typed instead of choosing; then nothing else is set.
+    """
 
     model: "ModelConfig | None" = None
     servers: "tuple[ImportCandidate, ...]" = ()
@@ -57,10 +60,10 @@ class SetupChoice(Struct, frozen=True):
 
 
 class SetupScreen(FormScreen[SetupChoice]):
-    """The start card; it ends with a SetupChoice, or None if the user skips it.
+    """Setup screen; its result is a SetupChoice, or None if the user skips it.
 
-    If it opened by itself, nothing can be chosen before the user entered it with Tab, an arrow key, Ctrl+A or a click,
-    and typing closes it: the text was meant for the message.
+    If mcphost opens it by itself, typing closes it and goes to the composer. The user can choose only after pressing
+    Tab, an arrow key or Ctrl+A, or after a click.
     """
 
     AUTO_FOCUS = ""
@@ -92,11 +95,11 @@ class SetupScreen(FormScreen[SetupChoice]):
         self._seen: set[int] = set()
 
     def headline(self) -> str:
-        """Return the title."""
+        """Return the title of the screen."""
         return "Set up mcphost"
 
     def body(self) -> ComposeResult:
-        """Yield the models, the servers, and a line for a key if there is no model."""
+        """Yield the lists of models and servers; without a model, also an input for an API key."""
         has_anything = bool(self._models or self._servers)
         yield Static(_ABOUT if has_anything else _NOTHING, markup=False)
         yield Static("Model", classes="heading", markup=False)
@@ -111,11 +114,11 @@ class SetupScreen(FormScreen[SetupChoice]):
             yield Static("", id="target", markup=False)
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
-        """Return the action and label of each button."""
+        """Return the action and the label of each button."""
         return (("leave", "Skip"), ("start", "Start"))
 
     def key_hints(self) -> str:
-        """Return the line that explains the keys."""
+        """Return the line that explains the keys; it changes once the user may choose."""
         if not self._is_entered:
             every = " · ctrl+a all servers" if self._servers else ""
             return f"tab choose{every} · esc skip, or just type your message"
@@ -124,12 +127,12 @@ class SetupScreen(FormScreen[SetupChoice]):
         return f"{lists}{every}enter start · esc skip"
 
     def on_mount(self) -> None:
-        """Focus the first part that needs a choice, unless the card opened by itself."""
+        """Focus the first list or input, unless mcphost opened the screen by itself."""
         if self._is_entered:
             self._focus_first()
 
     def on_resize(self) -> None:
-        """Give the lists the height that the rest of the card leaves."""
+        """Divide the height that is left between the lists of models and servers."""
         is_small = self.size.height < _ROOMY_HEIGHT
         self.set_class(is_small, "small")
         free = self.size.height - (_SMALL_FIXED_ROWS if is_small else _FIXED_ROWS)
@@ -144,17 +147,17 @@ class SetupScreen(FormScreen[SetupChoice]):
         self.query_one("#models" if self._models else "#servers" if self._servers else "#key").focus()
 
     def on_descendant_focus(self) -> None:
-        """Enter the card with a click."""
+        """Let the user choose from now on, because a click moved the focus here."""
         self._enter()
 
     def _enter(self) -> None:
-        """From now on, keys choose."""
+        """Let the user choose from now on; typing no longer closes the screen."""
         if not self._is_entered:
             self._is_entered = True
             self.query_one("#keys", Static).update(Content(self.key_hints()))
 
     def on_paste(self, event: events.Paste) -> None:
-        """Put a key that is pasted into its field."""
+        """Put text that is pasted before the user may choose into the input for the API key, if there is one."""
         if not self._is_entered and not self._models:
             event.stop()
             field = self.query_one("#key", Input)
@@ -186,18 +189,21 @@ class SetupScreen(FormScreen[SetupChoice]):
         return lines
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Choose the model, or tick the server, that was clicked."""
+        """Choose the clicked model, or select or deselect the clicked server."""
         event.stop()
         self._choose(event.option_list, event.option_index)
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
-        """Show the whole command line of the server under the cursor."""
+        """Show the whole command line or URL of the server under the cursor."""
         event.stop()
         if event.option_list.id == "servers":
             self._show_target(event.option_index)
 
     def on_key(self, event: events.Key) -> None:
-        """Choose the line under the cursor with the space bar; close a card that was not entered on typing."""
+        """Choose the line under the cursor with Space.
+
+        If mcphost opened the screen by itself, Tab or an arrow key lets the user choose, and typing closes it.
+        """
         if self._is_entered:
             if event.key == "space" and isinstance(self.focused, OptionList) and self.focused.highlighted is not None:
                 self._choose(self.focused, self.focused.highlighted)
@@ -215,7 +221,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         self.dismiss(SetupChoice(typed=self._typed))
 
     def _choose(self, lines: OptionList, index: int) -> None:
-        """Choose a model, or tick or untick a server."""
+        """Choose the model at this index, or select or deselect the server."""
         if lines.id == "models":
             self._model_index = index
         else:
@@ -234,7 +240,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         self.query_one("#target", Static).update(Content(shown))
 
     def action_tick_all(self) -> None:
-        """Tick every server, or none if all are ticked."""
+        """Select all servers, or deselect them if all are selected."""
         self._enter()
         for servers in self.query("#servers").results(OptionList):
             every = set(range(len(self._servers)))
@@ -243,7 +249,10 @@ class SetupScreen(FormScreen[SetupChoice]):
             self._redraw(servers, servers.highlighted)
 
     def action_start(self) -> None:
-        """End with what is chosen; a pasted key is stored first. On the button Skip, skip."""
+        """Close the screen with the choices, after storing a pasted API key.
+
+        If the Skip button has the focus, close the screen with None.
+        """
         if not self._is_entered:
             return
         if isinstance(self.focused, Input):
@@ -259,7 +268,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         self._finish(model)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Start with the pasted key, or without a model if there is none."""
+        """Store the entered API key and close the screen; without a key, close it without a model."""
         event.stop()
         if event.value.strip():
             self.run_worker(partial(self._start_with_key, event.value.strip()), exclusive=True)
@@ -280,7 +289,7 @@ class SetupScreen(FormScreen[SetupChoice]):
 
 
 def _describe_target(candidate: "ImportCandidate") -> str:
-    """Return what an entry starts or reaches, with the names of its variables or headers."""
+    """Return the sanitized command line or URL of a server, with the names of its variables or headers."""
     server = candidate.server
     if server is None:
         return ""

@@ -1,4 +1,4 @@
-"""Figures of the status line and the server list, collected from events and the host's state."""
+"""State of the top bar and the rows of the server list, computed from events and the host."""
 
 from collections.abc import Callable, Iterable
 from time import monotonic
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class StatusModel:
-    """What only events report: tokens and cost, the start of the turn, the state of the model."""
+    """Values that only events report: token usage, cost, the start of the turn and the state of the model."""
 
     def __init__(self) -> None:
         self.model_state = "none"
@@ -31,7 +31,7 @@ class StatusModel:
         """The handler for each type of event with a figure."""
 
     def load_messages(self, messages: Iterable[Message]) -> None:
-        """Restart from the usage in the stored messages of a conversation."""
+        """Reset the usage to the sum of the usage of these messages."""
         self._usage, self._context_tokens = Usage(), 0
         for message in messages:
             if message.usage is not None:
@@ -53,7 +53,10 @@ class StatusModel:
     def build_status(
         self, host: "Host", views: tuple[ServerView, ...], *, phase: str, pending_questions: int, demo: bool
     ) -> TopBarStatus:
-        """Return the status line; *phase* is what the turn is doing, *pending_questions* how many wait."""
+        """Return the values for the top bar.
+
+        *phase* describes the current activity, *pending_questions* is the number of questions for the user.
+        """
         model = host.model_selection.model
         window = model.facts.context_window if model is not None else 0
         elapsed = monotonic() - self._turn_started_at
@@ -76,7 +79,7 @@ class StatusModel:
 
 
 def build_server_row(view: ServerView) -> ServerRow:
-    """Return a server's row in the server list."""
+    """Convert a view of a server to its row in the server list."""
     return ServerRow(
         view.name,
         view.state,
@@ -91,7 +94,7 @@ def build_server_row(view: ServerView) -> ServerRow:
 
 
 def has_expiring_sign_in(view: ServerView) -> bool:
-    """Return whether the sign-in expires without an event."""
+    """Return whether the sign-in expires at a known time and cannot be renewed; no event reports that."""
     return bool(view.account and view.account.expires and not view.account.is_renewable)
 
 

@@ -1,4 +1,4 @@
-"""Full-screen viewer of a long text: a large result, a log, a message."""
+"""Full-screen viewer for a long text, such as a tool result, a log or a message."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -21,7 +21,7 @@ from mcphost.tui.widgets.status_bars import KeyBar
 
 
 class TextViewerScreen(ScreenLifecycle, Screen[Any]):
-    """Viewer with scrolling, search and copy; Escape closes it."""
+    """Text viewer with scrolling, search and copy; Escape closes it."""
 
     AUTO_FOCUS = "LongText"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -45,9 +45,10 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
         load_full_text: Callable[[], Awaitable[str]] | None = None,
         sections: Sequence[Section] = (),
     ) -> None:
-        """Create the viewer; *on_end_shown* is called once, when the last row was visible.
+        """Create the viewer for *text*, or for *sections* if given.
 
-        *load_full_text* returns the full text if *text* is only its beginning. *sections* are shown in place of *text*.
+        *on_end_shown* is called once, when the last row becomes visible. If *text* is truncated, *load_full_text*
+        returns the full text, or raises StoreError.
         """
         super().__init__()
         self._full_text_loader = load_full_text
@@ -58,7 +59,7 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
         self._search_text = ""
 
     def compose(self) -> ComposeResult:
-        """Create the widgets."""
+        """Create the title, the text, the hidden search line and the key bar."""
         yield Static(self._headline(), id="head", markup=False)
         yield LongText("" if self._sections else self.text)
         yield OrderedInput(placeholder="Find", compact=True)
@@ -86,7 +87,7 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
         self.query_one(LongText).show(self.text)
 
     def on_mount(self) -> None:
-        """Focus the text."""
+        """Load the full text if needed, focus the text, and watch for its end to become visible."""
         if self._sections:
             self.query_one(LongText).show("", self._sections)
         if self._full_text_loader is not None:
@@ -98,7 +99,7 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
         self.call_after_refresh(self.check_end_shown)
 
     def check_end_shown(self) -> None:
-        """Call the callback once the end of the text is visible."""
+        """Call `on_end_shown` once when the last row is visible."""
         if not self.is_open:
             return
         text = self.query_one(LongText)
@@ -112,20 +113,20 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
             self.call_after_refresh(seen)
 
     def action_search(self) -> None:
-        """Open the search line."""
+        """Open the search line and focus it."""
         line = self.query_one(Input)
         line.add_class("shown")
         line.focus()
 
     async def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Find the text."""
+        """Close the search line and show the first match."""
         self._search_text, self._match_offset = event.value, -1
         self.query_one(Input).remove_class("shown")
         self.query_one(LongText).focus()
         await self.action_find_next()
 
     async def action_find_next(self) -> None:
-        """Show the next match."""
+        """Scroll to the next match, starting again at the top after the last one; notify if there is none."""
         if not self._search_text:
             return
         text = self.query_one(LongText)
@@ -137,12 +138,12 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
             text.scroll_to(y=max(0, row - 2), animate=False, force=True)
 
     def action_copy(self) -> None:
-        """Copy the selection, or the text up to a limit for terminals."""
+        """Copy the selected text, or the whole text up to 1,000,000 characters."""
         chosen = self.get_selected_text()
         self.post_message(CopyRequested(chosen or self.text[:1_000_000]))
 
     def action_leave(self) -> None:
-        """Close the viewer."""
+        """Close the search line if it has the focus, otherwise the viewer."""
         if self.query_one(Input).has_focus:
             self.query_one(Input).remove_class("shown")
             self.query_one(LongText).focus()
