@@ -1,4 +1,4 @@
-"""Composer: a multi-line input with history, and popups for commands, prompts, resources and tools."""
+"""Composer: multi-line message input with history and completion of commands, prompts, resources and tools."""
 
 from collections.abc import Callable
 from time import monotonic
@@ -22,14 +22,17 @@ if TYPE_CHECKING:
 
 
 TextOrigin = Literal["typed", "mixed", "inserted"]
-"""`typed`: every character was typed here. `mixed`: typed text followed by other text.
+"""`typed`: the user typed every character. `mixed`: the text begins with typed text, other text follows.
 
-`inserted`: text of a paste, a server's prompt or an earlier message comes first.
+`inserted`: the text begins with pasted text, a server's prompt or an earlier message.
 """
 
 
 class Draft(NamedTuple):
-    """A text before it is sent; `source` is the server whose prompt it contains."""
+    """Text in the composer that is not sent yet, and how it was entered.
+
+    `source` is the server whose prompt the text contains, or "".
+    """
 
     text: str
     origin: TextOrigin = "inserted"
@@ -37,17 +40,20 @@ class Draft(NamedTuple):
 
     @property
     def is_call(self) -> bool:
-        """Return whether it is written as a manual call; a leading space makes it a message."""
+        """Whether the text has the form of a tool call, with "!" as its first character."""
         return self.text.startswith("!")
 
     @property
     def is_command(self) -> bool:
-        """Return whether it is written as a slash command; a leading space makes it a message."""
+        """Whether the text has the form of a known command, with "/" as its first character."""
         return self.text.startswith("/") and find_slash_command(self.text[1:].rstrip()) is not None
 
 
 def describe_origin(draft: Draft, lines: int) -> str:
-    """Return what Enter does with text that was not typed; "" if that is obvious."""
+    """Return a hint about what Enter does with text that was not typed; "" if no hint is needed.
+
+    *lines* is the number of lines of the whole text; the draft may hold only its beginning.
+    """
     if draft.origin == "typed":
         return ""
     what = "call" if draft.is_call else "command" if draft.is_command else ""
@@ -62,7 +68,7 @@ def describe_origin(draft: Draft, lines: int) -> str:
 
 
 def join_drafts(*drafts: Draft) -> Draft:
-    """Return the drafts joined by line breaks; typed only if all of them are."""
+    """Join drafts with line breaks; the result counts as typed only if all non-empty drafts do."""
     kept = [draft for draft in drafts if draft.text]
     origin: TextOrigin = "typed" if all(draft.origin == "typed" for draft in kept) else "inserted"
     source = next((draft.source for draft in kept if draft.source), "")
@@ -73,14 +79,14 @@ PLACEHOLDER = "Type a message     @ attach a resource    / command or prompt    
 SHORT_PLACEHOLDER = "Message     @ attach    / command    ! call a tool"
 ROOMY_HEIGHT = 30  # rows of the terminal from which the composer has a margin
 HORIZONTAL_MARGIN = 2
-"""Columns of the screen that are the composer's margin."""
+"""Columns of the margins to the left and right of the composer, in total."""
 _WIDE_WIDTH = 92
 _MAX_HISTORY = 200
 _MAX_SHOWN = 50
 
 
 class CompletionItem(NamedTuple):
-    """One row of a popup: its value and its label."""
+    """Row of the completion popup: the value to insert or act on, its server, and the texts to show."""
 
     kind: Literal["action", "prompt", "resource", "text"]
     value: str
@@ -95,23 +101,23 @@ PASTE_GUARD_HINT = "Text was just inserted: check it, then press Enter again."
 
 
 def no_completions(kind: str) -> list[CompletionItem]:
-    """Return no completions; the default before the chat sets its own."""
+    """Return an empty list: the completion source of a composer that is not connected to a chat."""
     del kind
     return []
 
 
 def no_submit(draft: Draft) -> None:
-    """Do nothing; the default before the chat sets its own."""
+    """Do nothing: the submit handler of a composer that is not connected to a chat."""
     del draft
 
 
 def select_placeholder(width: int) -> str:
-    """Return the placeholder for a composer of this width."""
+    """Return the long placeholder if the composer has at least 92 columns, otherwise the short one."""
     return PLACEHOLDER if width >= _WIDE_WIDTH else SHORT_PLACEHOLDER
 
 
 class ComposerInput(OrderedTextArea):
-    """The text area of the composer, with the meaning of each key."""
+    """Text area of the composer; handles Enter, history, completion and scrolling keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         # TextArea binds these itself; ours take precedence.
@@ -140,34 +146,34 @@ class ComposerInput(OrderedTextArea):
             event.prevent_default()
 
     def _on_paste(self, event: events.Paste) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Record that pasted text is inserted; Textual then calls its own method, which inserts it."""
+        """Record that text is being pasted; Textual then calls its own handler, which inserts the text."""
         del event
         self.composer.mark_inserted(at=min(self.selection))
 
     def action_paste(self) -> None:
-        """Paste, and record that the text was not typed."""
+        """Paste from the clipboard and record that the text was not typed."""
         self.composer.mark_inserted(at=min(self.selection))
         super().action_paste()
 
     def edit(self, edit: "Edit") -> "EditResult":
-        """Apply an edit and record whether its text was typed."""
+        """Apply an edit; if the text is empty afterwards, it counts as typed again."""
         result = super().edit(edit)
         self.composer.reset_origin_if_empty()
         return result
 
     def undo(self) -> None:
-        """Undo the last edit."""
+        """Undo the last edit; if this restores pasted text, the text does not count as typed."""
         super().undo()
         self.composer.mark_restored()
 
     def redo(self) -> None:
-        """Redo the last undone edit."""
+        """Redo the last undone edit; if this restores pasted text, the text does not count as typed."""
         super().redo()
         self.composer.mark_restored()
 
     @property
     def is_blank(self) -> bool:
-        """Return whether the text is blank; cheap for a text of any length."""
+        """Whether the text is empty; does not build the whole text to find out."""
         return self.document.line_count == 1 and not self.document.get_line(0)
 
     def _process_own_key(self, key: str) -> bool:
@@ -190,12 +196,12 @@ class ComposerInput(OrderedTextArea):
 
     @property
     def is_on_first_row(self) -> bool:
-        """Return whether the cursor is on the first row of its wrapped line."""
+        """Whether the cursor is on the first row of the wrapped text."""
         return self.wrapped_document.location_to_offset(self.cursor_location).y == 0
 
 
 class Composer(Vertical):
-    """Popup, attachments and input."""
+    """Message input with a completion popup, a list of attachments and a hint about pasted text."""
 
     DEFAULT_CSS = """
     Composer { height: auto; max-height: 60%; background: $panel; padding: 0 1; margin: 0 1; }
@@ -220,7 +226,10 @@ class Composer(Vertical):
     """
 
     def __init__(self, *, roomy: bool = False, width: int = _WIDE_WIDTH) -> None:
-        """Create a composer; *width* is its expected width, so that the first frame has the final placeholder."""
+        """Create a composer; *width* is the expected width in columns, which selects the first placeholder.
+
+        A *roomy* composer has a blank row above and below the text.
+        """
         super().__init__(id="composer", classes="roomy" if roomy else "")
         self._placeholder = select_placeholder(width)
         self.completion_source: CompletionSource = no_completions
@@ -238,28 +247,28 @@ class Composer(Vertical):
         self._is_popup_suppressed = False
 
     def compose(self) -> ComposeResult:
-        """Create the widgets."""
+        """Create the list of attachments and the text area; the other widgets are created when needed."""
         yield Static("", id="attached", markup=False)
         yield ComposerInput(self, self._placeholder)
 
     @property
     def composer_input(self) -> ComposerInput:
-        """Return the text area."""
+        """The text area in which the user types."""
         return self.query_one(ComposerInput)
 
     # -- text
 
     def submit(self) -> None:
-        """Pass the text to the chat, which calls `mark_sent` if it accepts it.
+        """Pass the draft to the submit handler, which calls `mark_sent` if it accepts the draft.
 
-        A direct call, not a message: letters typed right after Enter must stay in the composer.
+        A direct call, not a message: letters that are typed right after Enter must stay in the composer.
         """
         draft = self.draft
         if draft.text.strip():
             self.submit_handler(draft)
 
     def mark_sent(self) -> None:
-        """Remember the accepted text in the history and clear the composer."""
+        """Add the text to the history and clear the composer."""
         draft = self.draft
         if draft.text.strip() and (not self._history or self._history[-1] != draft):
             self._history = [*self._history[-_MAX_HISTORY:], draft]
@@ -267,21 +276,21 @@ class Composer(Vertical):
         self.set_text("")
 
     def load_history(self, texts: list[str]) -> None:
-        """Set the history for the arrow keys: earlier messages, oldest first."""
+        """Replace the history with the last 200 of these messages, oldest first; the arrow keys recall them."""
         self._history = [Draft(text) for text in texts[-_MAX_HISTORY:]]
         self._history_index = len(self._history)
 
     @property
     def draft(self) -> Draft:
-        """Return the text and its origin."""
+        """The current text with its origin."""
         return Draft(self.composer_input.text, self._origin, self._source)
 
     def set_text(self, text: str, origin: TextOrigin = "inserted", source: str = "") -> None:
-        """Replace the text; inserted text is never a call or a command."""
+        """Replace the text. By default it counts as inserted, so it can only be sent as a message."""
         self.set_draft(Draft(text, origin, source))
 
     def set_draft(self, draft: Draft) -> None:
-        """Replace the text and its origin."""
+        """Replace the text, its origin and its source; move the cursor to the end and close the popup."""
         self._is_popup_suppressed = True
         self.composer_input.text = draft.text  # this clears the undo history, too
         self._origin, self._source = (draft.origin, draft.source) if draft.text else ("typed", "")
@@ -291,14 +300,20 @@ class Composer(Vertical):
         self._show_origin()
 
     def insert_prompt_text(self, source: str, text: str) -> None:
-        """Append the text of a server's prompt, which is always sent as a message."""
+        """Append the text of a prompt from the server *source*; the result can only be sent as a message.
+
+        Enter is blocked for a moment, so that the user can check the text first.
+        """
         self._start_guard()
         written = self.draft
         origin: TextOrigin = "mixed" if written.text.strip() and written.origin != "inserted" else "inserted"
         self.set_text(f"{written.text}{text}", origin, source)
 
     def recall_history(self, by: int) -> bool:
-        """Move through the history; return False at its end."""
+        """Show the entry *by* steps later in the history, earlier if negative; return False if there is none.
+
+        The current draft is saved and follows the newest entry.
+        """
         place = self._history_index + by
         if not 0 <= place <= len(self._history):
             return False
@@ -311,7 +326,10 @@ class Composer(Vertical):
     # -- origin of the text
 
     def mark_inserted(self, at: tuple[int, int]) -> None:
-        """Record that text which was not typed is inserted here."""
+        """Record that text which was not typed is inserted at this (row, column).
+
+        Enter is blocked for a moment, so that the user can check the text first.
+        """
         self._start_guard()
         if self._origin == "typed":
             self._origin = "inserted" if self.composer_input.is_blank or at == (0, 0) else "mixed"
@@ -320,20 +338,20 @@ class Composer(Vertical):
         self._show_origin()
 
     def mark_restored(self) -> None:
-        """Record that undo or redo may have restored text that was not typed."""
+        """Record that undo or redo may have restored inserted text, so that the text does not count as typed."""
         if self._can_restore_insertion and self._origin == "typed" and not self.composer_input.is_blank:
             self._origin = "inserted"
 
     def reset_origin_if_empty(self) -> None:
-        """Reset the origin of an empty message."""
+        """Count the text as typed again if it is empty."""
         if self._origin != "typed" and self.composer_input.is_blank:
             self._origin, self._source = "typed", ""
 
     def is_too_soon(self, key: str, ago: float) -> bool:
-        """Return whether Enter follows an insertion too soon, or has been held down since then.
+        """Return whether Enter must be ignored because it follows an insertion too soon or is held down since.
 
-        Some terminals let pasted text end the paste early: keys that follow without a pause are part of it, even if
-        they first clear the message.
+        *ago* is the number of seconds since the key was pressed. Some terminals let pasted text end the paste early:
+        keys that follow without a pause count as pasted, even if they first clear the message.
         """
         if self._insert_guard is None:
             return False
@@ -367,7 +385,7 @@ class Composer(Vertical):
             line.update(said)
 
     def show_attachments(self, names: tuple[str, ...]) -> None:
-        """Show the names of the attachments."""
+        """Show the names of the attached resources above the text area, or hide the list if there are none."""
         self.attachment_names = names
         line = self.query_one("#attached", Static)
         line.set_class(bool(names), "shown")
@@ -376,7 +394,7 @@ class Composer(Vertical):
         line.update(Content("\n").join(rows))
 
     def on_resize(self, event: events.Resize) -> None:
-        """Choose the placeholder for the new width."""
+        """Adapt the padding and the placeholder to the new size."""
         self.set_class(self.screen.size.height >= ROOMY_HEIGHT, "roomy")
         wanted = select_placeholder(event.size.width)
         if self.composer_input.placeholder != wanted:
@@ -385,7 +403,7 @@ class Composer(Vertical):
     # -- popup
 
     def on_text_area_changed(self) -> None:
-        """Open the popup for a typed slash at the start, or a typed @ before the cursor."""
+        """Update the hint about pasted text and the completion popup, unless the text was set by the program."""
         self._show_origin()
         if self._is_popup_suppressed:
             self._is_popup_suppressed = False
@@ -393,7 +411,7 @@ class Composer(Vertical):
         self._update_popup()
 
     def _update_popup(self) -> None:
-        """Update the popup for the current text."""
+        """Show the completions for the word before the cursor, or close the popup if there is nothing to complete."""
         word = self._completion_word()
         if word is None:
             self.close_popup()
@@ -442,7 +460,7 @@ class Composer(Vertical):
         popup.highlighted = 0 if offers else None
 
     def close_popup(self) -> None:
-        """Close the popup and keep the text."""
+        """Close the completion popup and leave the text unchanged."""
         self._popup_items = []
         from textual.widgets import OptionList
 
@@ -450,7 +468,7 @@ class Composer(Vertical):
             popup.remove()
 
     def process_popup_key(self, key: str) -> bool:
-        """Handle a key of the open popup; return whether it was one."""
+        """Handle a key for the open popup; return False if the popup is closed or does not use the key."""
         if self._popup_items and key in {"tab", "enter"} and self._completion_word() != self._popup_word:
             # A change notification may still be pending: update the popup before choosing from it.
             self._update_popup()
@@ -480,7 +498,7 @@ class Composer(Vertical):
         return offer.kind == "text" and self._completion_word() == offer.value
 
     def on_option_list_option_selected(self, event: events.Event) -> None:
-        """Choose the clicked row."""
+        """Apply the clicked completion."""
         event.stop()
         index = getattr(event, "option_index", 0)
         if 0 <= index < len(self._popup_items):

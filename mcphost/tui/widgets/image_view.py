@@ -1,4 +1,4 @@
-"""Image as a widget, as large as its space allows; without space where images cannot be drawn."""
+"""Widget that shows an image as large as its space allows; hidden where the terminal cannot show images."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -18,11 +18,11 @@ from mcphost.tui.screen_text import clean_line
 from mcphost.tui.transcript.image_block import MAX_COLUMNS, MAX_ROWS, detect_image, render_half_blocks
 
 MAX_IMAGES = 4
-"""Images drawn below each other in a question."""
+"""Largest number of images shown below each other in a question."""
 
 
 class ImageView(Widget):
-    """Widget for one image, at most `rows` high; blank until it is decoded."""
+    """Widget for one image of at most *rows* by *columns* cells; blank until the image is decoded."""
 
     DEFAULT_CSS = "ImageView { width: 1fr; height: auto; }"
 
@@ -40,7 +40,7 @@ class ImageView(Widget):
         self._reset_image(part)
 
     def show_image(self, part: ImagePart | None) -> None:
-        """Show another image, or none; the same one is kept."""
+        """Show another image, or none; do nothing if it is the image that is shown already."""
         if part != self.part:
             self._reset_image(part)
 
@@ -52,7 +52,7 @@ class ImageView(Widget):
         self._repaint()
 
     def on_mount(self) -> None:
-        """Reserve space only where images can be drawn."""
+        """Hide the widget if there is no image or the terminal cannot show images."""
         self._repaint()
 
     def _repaint(self) -> None:
@@ -64,7 +64,10 @@ class ImageView(Widget):
             self.call_after_refresh(self._request_drawing)
 
     def on_resize(self) -> None:
-        """Decode for the new size. Not requested while drawing: messages posted then get lost."""
+        """Request the image in the new size.
+
+        This is not done in `render_line`, because messages posted while rendering get lost.
+        """
         self._request_drawing()
 
     def _cell_size(self, width: int, height: int) -> tuple[int, int]:
@@ -76,11 +79,11 @@ class ImageView(Widget):
         return across, -(-pixels // 2)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return the height, known before decoding, so that nothing moves."""
+        """Return the number of rows the image will take, even before it is decoded, so that the layout stays."""
         return self._cell_size(width, container.height or self._max_cells[1])[1]
 
     def render_line(self, y: int) -> Strip:
-        """Return one row."""
+        """Render one row of the image, or the reason why it cannot be shown."""
         width = self.size.width
         style = self.visual_style.rich_style
         if self.failure_reason and y == 0:
@@ -92,7 +95,7 @@ class ImageView(Widget):
         return row.adjust_cell_length(width, style)
 
     def notify_style_update(self) -> None:
-        """Draw again: the background may have changed."""
+        """Render again, because the background color may have changed."""
         super().notify_style_update()
         self._strips = []
 
@@ -109,7 +112,7 @@ class ImageView(Widget):
         self._requested_size = sides
 
         def answered(answer: DecodedImage | str) -> None:
-            """Show the decoded image, or nothing."""
+            """Show the decoded image or an error, unless another image or size was requested since."""
             if self.part is not part or self._requested_size != sides:
                 return
             if isinstance(answer, str):
@@ -123,5 +126,5 @@ class ImageView(Widget):
 
 
 def create_image_views(pictures: Iterable[str]) -> list[ImageView]:
-    """Return views of the first images (base64), where all of them are listed by name."""
+    """Create widgets for the first 4 images; *pictures* holds their base64 data."""
     return [ImageView(ImagePart("", data)) for data in islice(pictures, MAX_IMAGES)]

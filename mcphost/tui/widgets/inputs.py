@@ -1,4 +1,4 @@
-"""Text inputs whose keys act in the order they were pressed, however busy the screen is, single or labelled."""
+"""Text inputs that handle keys in the order they were pressed, even on a busy screen, and labeled inputs."""
 
 import asyncio
 from contextlib import suppress
@@ -16,10 +16,10 @@ from textual.widgets import Input, Static, TextArea
 
 
 async def run_key_binding(widget: Input | TextArea, event: events.Key) -> None:
-    """Run the widget's own binding of a key when the key arrives.
+    """Run the widget's binding for a key when the widget receives the key.
 
-    Textual inserts letters at once but runs bindings such as backspace after the key reached the app: on a busy screen
-    backspace removed what was typed after it.
+    Textual inserts letters when the widget receives them, but runs bindings such as backspace only after the key has
+    bubbled up to the app. On a busy screen, backspace would delete letters typed after it.
     """
     for binding in () if event.is_printable else widget._bindings.key_to_bindings.get(event.key, ()):  # pyright: ignore[reportPrivateUsage]
         if not binding.priority and await widget.app.run_action(binding.action, widget):  # pyright: ignore[reportUnknownMemberType]
@@ -39,20 +39,20 @@ async def wait_for_typed_text(*fields: Widget) -> None:
 
 
 class OrderedInput(Input):
-    """Input with ordered editing keys."""
+    """Input that runs editing keys such as backspace in the order they were pressed."""
 
     async def _on_key(self, event: events.Key) -> None:
         await run_key_binding(self, event)
 
 
 class OrderedTextArea(TextArea):
-    """TextArea with ordered editing keys."""
+    """TextArea that runs editing keys such as backspace in the order they were pressed."""
 
     def scroll_cursor_visible(self, center: bool = False, animate: bool = False) -> Offset:
-        """Scroll the cursor into view unless its line was just removed by an undo.
+        """Scroll to the cursor unless its line was just removed by an undo.
 
-        Textual 8.2.8 moves the cursor after it changed the text: if a scrollbar appears in between, it looks for a line
-        that is gone (ValueError). It scrolls again when the cursor has moved.
+        Textual 8.2.8 moves the cursor only after changing the text. If a scrollbar appears in between, it looks up a
+        line that no longer exists (ValueError). It scrolls again when the cursor has moved.
         """
         if self.cursor_location[0] >= self.document.line_count:
             return Offset()
@@ -63,7 +63,10 @@ class OrderedTextArea(TextArea):
 
 
 class LabeledInput(Horizontal):
-    """Input with a label; *name* is ours, *widget_id* the id of the Input; *hidden* text is drawn as dots."""
+    """One-line input with a label to its left.
+
+    *name* is the label, *widget_id* the id of the Input inside; *hidden* masks the text, for passwords.
+    """
 
     DEFAULT_CSS: ClassVar[str] = """
     LabeledInput { height: 1; margin-bottom: 1; }
@@ -77,22 +80,25 @@ class LabeledInput(Horizontal):
         self._input = OrderedInput(placeholder=placeholder, id=widget_id, password=hidden, compact=True)
 
     def compose(self) -> ComposeResult:
-        """Create the widgets."""
+        """Create the label and the input."""
         yield Static(self._label, markup=False)
         yield self._input
 
 
 class LabeledInputGroup(Vertical):
-    """Inputs filled in one after the other: Enter moves to the next; in the last one it posts Submitted.
+    """Column of labeled inputs: Enter focuses the next one and posts `Submitted`.
 
-    The focus moves at once, before any later key is handled; values are read after all earlier keys arrived.
+    The focus moves before later keys are handled; the values are read after earlier keys have arrived.
     """
 
     DEFAULT_CSS: ClassVar[str] = "LabeledInputGroup { height: auto; }"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "next_input", show=False, priority=True)]
 
     class Submitted(Message):
-        """Posted when Enter was pressed in line `at`, counted from 0; `values` are those of all lines then."""
+        """Message posted when the user presses Enter.
+
+        `index` is the position of the focused input, starting at 0; `values` are the texts of all inputs.
+        """
 
         def __init__(self, index: int, values: tuple[str, ...]) -> None:
             super().__init__()
@@ -104,15 +110,15 @@ class LabeledInputGroup(Vertical):
 
     @property
     def inputs(self) -> list[Input]:
-        """Return the inputs."""
+        """The inputs, from top to bottom."""
         return list(self.query(Input))
 
     def focus_input(self, index: int = 0) -> None:
-        """Focus this line; text typed from now on belongs to it."""
+        """Focus the input at this position, starting at 0."""
         self.screen.set_focus(self.inputs[index])
 
     def action_next_input(self) -> None:
-        """Focus the next line."""
+        """Focus the next input, then post `Submitted` with the values of all inputs."""
         boxes = self.inputs
         at = next((number for number, box in enumerate(boxes) if box is self.screen.focused), 0)
         if at + 1 < len(boxes):
@@ -120,7 +126,7 @@ class LabeledInputGroup(Vertical):
         values: dict[int, str] = {}
 
         def arrived(number: int) -> None:
-            """Post Submitted once earlier keys have arrived."""
+            """Record the value of an input after its earlier keys; post `Submitted` after the last input."""
             values[number] = boxes[number].value
             if len(values) == len(boxes):
                 self.post_message(self.Submitted(at, tuple(values[one] for one in range(len(boxes)))))

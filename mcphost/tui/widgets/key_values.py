@@ -1,4 +1,4 @@
-"""Name-value pairs and quoted text, aligned so that neither can imitate another pair or heading."""
+"""Name-value pairs and quoted text, aligned so that a value cannot imitate another pair or a heading."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -18,12 +18,15 @@ _MIN_VALUE_WIDTH = 16
 
 
 PairStyles = Mapping[int, tuple[str, str]]
-"""Styles of names and values, by position."""
+"""Styles of the name and the value of a pair, by the position of the pair."""
 _NO_STYLES: PairStyles = {}
 
 
 def wrap_content(content: Content, width: int) -> list[Content]:
-    """Return the rows of a text, each at most *width* cells wide in any terminal."""
+    """Wrap a text into rows of at most *width* cells.
+
+    Characters that some terminals draw wider than others count with their largest width.
+    """
     if has_stable_width(content.plain):
         return content.wrap(width)
     lines = (line.expand_tabs(TAB_WIDTH) for line in content.split("\n", allow_blank=True))
@@ -37,9 +40,10 @@ def layout_pairs(
     styles: PairStyles = _NO_STYLES,
     gap: int = 2,
 ) -> Content:
-    """Return all pairs at this width. Both texts are sanitized; values keep their styles.
+    """Lay out name-value pairs in two columns within *width* cells, *gap* cells apart.
 
-    A name that is too long for its column has rows of its own.
+    Names and values must be sanitized. *style* applies to values that are plain strings; *styles* sets other styles
+    for single pairs. A name that is too long for its column gets rows of its own.
     """
     names = [Content(name).cell_length for name, _ in pairs]
     column = min(_MAX_KEY_WIDTH, max(0, width - _MIN_VALUE_WIDTH), max(names, default=0))
@@ -80,7 +84,7 @@ class KeyValueList(Static):
 
     @property
     def plain(self) -> str:
-        """Return names and values as text."""
+        """The pairs as plain text, one to a line."""
         return "\n".join(f"{name}  {value}" for name, value in self.pairs)
 
     def _layout_at_width(self, width: int) -> Content:
@@ -89,12 +93,12 @@ class KeyValueList(Static):
         return self._cached_layout[1]
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return the number of rows."""
+        """Return the number of rows of the pairs at this width."""
         del container, viewport
         return self._layout_at_width(width).plain.count("\n") + 1 if width and self.pairs else 0
 
     def render(self) -> Content:
-        """Return the rows; the first frame already has the final width."""
+        """Return the pairs, laid out at the current width."""
         return self._layout_at_width(self.content_size.width)
 
 
@@ -102,7 +106,10 @@ _DIFF_STYLES = {"+": "$success", "-": "$error"}
 
 
 def render_diff_lines(lines: Sequence[str], *, id: str | None = None) -> KeyValueList:  # noqa: A002 - Textual's own name
-    """Return diff lines ("+ ", "- " or two spaces first) with the sign in a column that no text wraps into."""
+    """Create a widget for the lines of a diff; each line begins with "+ ", "- " or two spaces.
+
+    The signs have a column of their own, into which no text wraps.
+    """
     pairs = [(line[:1].strip() or " ", line[2:]) for line in lines]
     looks = [_DIFF_STYLES.get(mark, "$muted") for mark, _ in pairs]
     styles = {at: (look, look) for at, look in enumerate(looks)}
@@ -114,7 +121,7 @@ _MARGIN = len(BAR)
 
 
 class QuotedPart(NamedTuple):
-    """A sanitized text in one style; headings start at the margin, continuation rows have their own mark."""
+    """Sanitized text in one style, quoted behind a bar; a heading has no bar."""
 
     text: str
     style: str = ""
@@ -122,7 +129,7 @@ class QuotedPart(NamedTuple):
 
 
 class QuotedRow(NamedTuple):
-    """One row as drawn."""
+    """Row of quoted text: its prefix (a bar, or "" for a heading), its text and its style."""
 
     prefix: str
     text: str
@@ -130,7 +137,7 @@ class QuotedRow(NamedTuple):
 
 
 def layout_parts(parts: Iterable[QuotedPart], width: int) -> Iterator[QuotedRow]:
-    """Return the rows of the parts, each at most *width* cells wide in any terminal."""
+    """Wrap quoted parts into rows of at most *width* cells, including the prefix."""
     room = max(1, width - _MARGIN)
     for text, style, is_heading in parts:
         first, more = ("", CONTINUATION_BAR) if is_heading else (BAR, BAR)
@@ -145,7 +152,7 @@ def layout_parts(parts: Iterable[QuotedPart], width: int) -> Iterator[QuotedRow]
 
 
 class QuotedText(Widget):
-    """Widget that draws the visible rows of headings and parts."""
+    """Widget that shows headings and quoted parts, wrapped to its width."""
 
     DEFAULT_CSS = """
     QuotedText { height: auto; }
@@ -158,7 +165,7 @@ class QuotedText(Widget):
 
     @property
     def plain(self) -> str:
-        """Return headings and parts as text."""
+        """The headings and parts as plain text."""
         return "\n".join(part.text for part in self.parts)
 
     def _layout_rows(self, width: int) -> list[QuotedRow]:
@@ -167,12 +174,12 @@ class QuotedText(Widget):
         return self._cached_layout[1]
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return the number of rows."""
+        """Return the number of rows of the text at this width."""
         del container, viewport
         return len(self._layout_rows(width)) if width else 0
 
     def render_line(self, y: int) -> Strip:
-        """Return one row."""
+        """Render one row with its prefix and selection."""
         width = self.size.width
         rows = self._layout_rows(width)
         if not 0 <= y < len(rows):
@@ -187,10 +194,10 @@ class QuotedText(Widget):
         return strips[0].apply_offsets(0, y)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Return the selected rows as drawn."""
+        """Return the selected text, including the bars before its rows, and a line feed as separator."""
         return selection.extract("\n".join(lead + text for lead, text, _ in self._layout_rows(self.size.width))), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:
-        """Draw the selection."""
+        """Render again after the selection changed."""
         del selection
         self.refresh()
