@@ -1,1 +1,1 @@
-"""Widgets: draw what they are given and post what the user did; no I/O, no Host."""
+"""Widgets: they show the values passed to them and post messages about user input; no I/O, no Host."""

@@ -1,4 +1,4 @@
-"""Read-only view of a text of any size: only visible rows are sanitized and drawn."""
+"""Read-only view of a text of any size: only the visible rows are sanitized and rendered."""
 
 import asyncio
 from array import array
@@ -29,58 +29,58 @@ _MAX_CACHED_CHUNKS = 16
 _WIDEST_MARK = 9
 _JOINERS = ("\u200c", "\u200d")
 _CONTEXT_DEPENDENT = (*_JOINERS, "\ufe0e", "\ufe0f")
-"""Characters whose mark depends on their neighbours; every other invisible character always has one."""
+"""Invisible characters that get a mark only next to certain characters; all others always get one."""
 _JOINERS_AT_BOTH_ENDS = 16
 _MAX_BACKTRACK = 8
 
 
 class RowIndex:
-    """Offsets at which the rows of a text begin.
+    """Index of the offsets at which the rows of a wrapped text begin.
 
-    A row ends after an LF, after the last space in its second half, or else after *width* cells. No character is left
-    out: the space stays at the end of its row. ASCII lines and sanitized text wrap exactly; other lines wrap early,
-    because each character counts as the widest it could be.
+    A row ends after a line feed, after the last space in its second half, or else after *width* cells. No character is
+    left out: the space stays at the end of its row. ASCII lines and sanitized text wrap exactly; other lines wrap
+    early, because each character counts as the widest it could be.
 
-    The text is read in chunks of about 16,000 characters, each of which begins a row. Only the first row and offset of
-    each chunk are kept; its rows are laid out again on request.
+    The text is read in chunks of about 16,000 characters, each of which begins a row. The index stores the first row
+    and offset of each chunk; the rows in a chunk are computed when they are needed, and cached for 16 chunks.
     """
 
     def __init__(self, text: str, width: int, *, is_cleaned: bool) -> None:
         self._text = text
         self._width = width
         self._is_cleaned = is_cleaned
-        self._chunk_offsets = array("q", [0])  # of each piece, and where the next one begins
+        self._chunk_offsets = array("q", [0])  # of each chunk, and where the next one begins
         self._first_rows = array("q", [0])
         self._row_start_cache: OrderedDict[int, array[int]] = OrderedDict()
         self.is_complete = False
 
     @property
     def rows(self) -> int:
-        """Return how many rows are counted so far."""
+        """The number of rows that are counted already."""
         return self._first_rows[-1]
 
     def advance(self) -> bool:
-        """Count rows for a few milliseconds; return whether all are counted."""
+        """Count rows for about 8 milliseconds; return True once all rows are counted."""
         until = perf_counter() + SLICE_SECONDS
         while not self.is_complete and perf_counter() < until:
             self._count_chunk()
         return self.is_complete
 
     async def advance_to(self, offset: int) -> None:
-        """Count rows up to an offset, yielding to other tasks."""
+        """Count rows until the row at this offset is counted; other tasks run in between."""
         while not self.is_complete and self._chunk_offsets[-1] <= offset:
             self.advance()
             await asyncio.sleep(0)
 
     def span(self, row: int) -> tuple[int, int]:
-        """Return the offsets of the first character of a counted row and of the first one after it."""
+        """Return the offsets at which this row begins and ends; the row must be counted already."""
         piece = bisect_right(self._first_rows, row) - 1
         starts = self._get_row_starts(piece)
         at = row - self._first_rows[piece]
         return starts[at], (starts[at + 1] if at + 1 < len(starts) else self._chunk_offsets[piece + 1])
 
     def find_row(self, offset: int) -> int:
-        """Return the counted row that contains the character at an offset."""
+        """Return the number of the row that contains this offset; the row must be counted already."""
         piece = min(bisect_right(self._chunk_offsets, offset), len(self._chunk_offsets) - 1) - 1
         return self._first_rows[piece] + bisect_right(self._get_row_starts(piece), offset) - 1
 
@@ -95,7 +95,10 @@ class RowIndex:
         self._first_rows.append(self._first_rows[-1] + rows)
 
     def _measure_next_chunk(self, position: int) -> tuple[int, int]:
-        """Return the end of the chunk that starts at *position*, after a line or a row, and its number of rows."""
+        """Return the end of the chunk that starts at *position*, and the number of rows in the chunk.
+
+        A chunk ends where a line or a row ends.
+        """
         size, length = len(self._text), _CHUNK_CHARACTERS
         while position + length < size:
             piece = self._text[position : position + length]
@@ -125,14 +128,14 @@ class RowIndex:
 
 
 def _max_unwrapped_length(text: str, width: int, *, is_cleaned: bool) -> int:
-    """Return a length up to which every line of the text fits in one row."""
+    """Return the length in characters up to which any line of the text surely fits in one row."""
     if not text.isascii():
         return width // _WIDEST_MARK
     return width if is_cleaned or "\t" not in text else width // TAB_WIDTH
 
 
 def _count_rows(text: str, width: int, *, is_cleaned: bool) -> int:
-    """Return the number of rows of a chunk; lines that never wrap are counted without a look at each."""
+    """Return the number of rows of a chunk; short lines are counted by their line feeds, without wrapping."""
     short = _max_unwrapped_length(text, width, is_cleaned=is_cleaned)
     position, size, rows = 0, len(text), 0
     while position < size:
@@ -150,7 +153,7 @@ def _count_rows(text: str, width: int, *, is_cleaned: bool) -> int:
 
 
 def _find_row_starts(text: str, offset: int, width: int, *, is_cleaned: bool) -> "array[int]":
-    """Return the offsets of the rows of a chunk that starts at *offset*."""
+    """Return the offset of each row in a chunk, from the start of the text; *offset* is that of the chunk."""
     starts = array("q")
     short = width // _WIDEST_MARK
     position, size = 0, len(text)
@@ -166,14 +169,14 @@ def _find_row_starts(text: str, offset: int, width: int, *, is_cleaned: bool) ->
 
 
 def _iter_row_breaks(line: str, width: int, *, is_cleaned: bool) -> Iterator[int]:
-    """Yield the offsets of the rows of a line, except the first."""
+    """Yield the offset of each row of a wrapped line, except the first."""
     if is_cleaned and not line.isascii():
         return iter(find_row_breaks(line, width))
     return _iter_fixed_breaks(line, width if is_cleaned else _fixed_row_length(line, width))
 
 
 def _fixed_row_length(line: str, width: int) -> int:
-    """Return how many characters of a line that is sanitized row by row fit into any row."""
+    """Return how many characters of a line surely fit in a row, if each row is sanitized separately."""
     if line.isascii():
         return width if "\t" not in line else max(1, width // TAB_WIDTH)
     if not is_clean(line) or "\t" in line:
@@ -185,7 +188,7 @@ def _fixed_row_length(line: str, width: int) -> int:
 
 
 def _iter_fixed_breaks(line: str, step: int) -> Iterator[int]:
-    """Yield the row offsets of a line in which every character has the same width."""
+    """Yield the offset of each row except the first, if a row holds at most *step* characters."""
     at, size = 0, len(line)
     plain = line.isascii()
     while at + step < size:
@@ -196,7 +199,10 @@ def _iter_fixed_breaks(line: str, step: int) -> Iterator[int]:
 
 
 def _avoid_splitting_marks(line: str, least: int, at: int, *, plain: bool) -> int:
-    """Return the start of the character that *at* would separate from its combining marks, unless it is far back."""
+    """Move a row break at *at* back so that it does not separate a character from its combining marks.
+
+    The break moves back by at most 8 characters and not before *least*; if that is not enough, it stays.
+    """
     if plain or not _are_joined(line[at - 1 : at + 1]):
         return at
     for back in range(at - 1, max(least, at - _MAX_BACKTRACK) - 1, -1):
@@ -207,7 +213,7 @@ def _avoid_splitting_marks(line: str, least: int, at: int, *, plain: bool) -> in
 
 @lru_cache(4096)
 def _are_joined(pair: str) -> bool:
-    """Return whether the second of two characters combines with the first."""
+    """Return whether the second of two characters combines with the first, such as an accent."""
     if pair[0] in _JOINERS:
         return True
     return measure_character(pair[1])[1] and (is_sanitized(pair[1]) or pair[1] in _CONTEXT_DEPENDENT)
@@ -221,7 +227,10 @@ _MARGIN = len(_BAR)
 
 
 class LongText(ScrollView, can_focus=True):
-    """Read-only text, wrapped between words where possible; opening costs one pass over the text."""
+    """Scrollable read-only text of any size, wrapped between words where possible.
+
+    Rows of a long text are counted in the background.
+    """
 
     ALLOW_SELECT = True
     DEFAULT_CSS = """
@@ -245,12 +254,12 @@ class LongText(ScrollView, can_focus=True):
 
     @property
     def rows(self) -> int:
-        """The number of rows at the current width; of a very long text, those counted so far."""
+        """The number of rows at the current width; while `is_counted` is False, only rows counted already."""
         return self._row_index.rows
 
     @property
     def is_counted(self) -> bool:
-        """Whether all rows are counted."""
+        """Whether all rows at the current width are counted."""
         return self._row_index.is_complete
 
     def _set_text(self, text: str) -> None:
@@ -260,7 +269,10 @@ class LongText(ScrollView, can_focus=True):
         )
 
     def show(self, text: str, sections: Sequence[Section] = ()) -> None:
-        """Show a text from its beginning; sections have headings, and a bar before all other rows."""
+        """Show a text, or *sections* in its place, and scroll to the beginning.
+
+        A section is shown as a heading, followed by its text with a bar before each row.
+        """
         self._sections = sections
         self._set_text(join_sections(sections) if sections else text)
         self._wrap_width = self._previous_rows = 0
@@ -268,13 +280,13 @@ class LongText(ScrollView, can_focus=True):
         self.scroll_to(y=0, animate=False, force=True)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Count the rows for the new width."""
+        """Wrap the text to the new width."""
         del event
         self._layout_rows()
 
     @property
     def _text_width(self) -> int:
-        """The columns of a row; the scrollbar covers the last ones and is always there."""
+        """The width of a row in columns, without the scrollbar, which is always visible."""
         return max(0, self.size.width - self.scrollbar_size_vertical)
 
     def _layout_rows(self) -> None:
@@ -288,7 +300,10 @@ class LongText(ScrollView, can_focus=True):
         self.refresh()
 
     def _count_rows(self) -> bool:
-        """Count more rows; until all are counted, keep at least the height of the last width."""
+        """Count rows for a few milliseconds and update the height; return True once all rows are counted.
+
+        Until then, the height does not become less than it was at the previous width.
+        """
         is_complete = self._row_index.advance()
         if is_complete:
             self._previous_rows = self._row_index.rows
@@ -307,14 +322,17 @@ class LongText(ScrollView, can_focus=True):
         return prepare_row(self._display_text[start:end], is_cleaned=self._is_cleaned)
 
     def _row_prefix(self, number: int) -> str:
-        """Return the prefix of a row: none for a heading, a bar for other rows of sections."""
+        """Return the prefix of a row: "" without sections or for a heading, otherwise a bar.
+
+        Continuation rows of a wrapped line have a dashed bar.
+        """
         start = self._row_index.span(number)[0]
         if not self._sections or start in self._headings:
             return ""
         return _BAR if not start or self._display_text[start - 1] == "\n" else _CONTINUATION_BAR
 
     def render_line(self, y: int) -> Strip:
-        """Return one row, sanitized; all of it fits."""
+        """Sanitize and render one row, with the selection; no row is wider than the widget."""
         number = y + self.scroll_offset.y
         style = self.visual_style.rich_style
         width = self._text_width
@@ -337,7 +355,7 @@ class LongText(ScrollView, can_focus=True):
         return Strip([Segment(lead, style), *segments], len(lead) + cell_len(text)).adjust_cell_length(width, style)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Return the selected rows, joined as in the text."""
+        """Return the selected text with the line breaks of the original, without those added by wrapping."""
         first = selection.start.y if selection.start else 0
         last = min(selection.end.y if selection.end else self.rows - 1, self.rows - 1)
         out: list[str] = []
@@ -353,25 +371,29 @@ class LongText(ScrollView, can_focus=True):
         return "".join(out), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:
-        """Draw the selection."""
+        """Render again after the selection changed."""
         del selection
         self.refresh()
 
     async def find_row(self, offset: int) -> int:
-        """Return the row that contains the character at an offset that `find` returned."""
+        """Return the number of the row at an offset that `find` returned, after counting rows up to it."""
         await self._row_index.advance_to(offset)
         return self._row_index.find_row(offset)
 
     def find(self, needle: str, after: int = -1) -> int:
-        """Return the offset of the next match, wrapping around at the end; -1 if there is none."""
+        """Return the offset of the first match after *after*, or else of the first match in the text.
+
+        Return -1 if there is no match. The search is case-sensitive.
+        """
         found = self._display_text.find(needle, after + 1)
         return found if found >= 0 else self._display_text.find(needle)
 
 
 def prepare_text(text: str) -> tuple[str, bool]:
-    """Return the text to lay out and whether it is sanitized; a text that is or becomes long is sanitized row by row.
+    """Sanitize a text unless it is too long; return the text and whether it was sanitized.
 
-    Marks depend on neighbouring characters, so rows are exact only if sanitizing comes before wrapping.
+    A text with too many characters, or too many to replace, is returned unchanged and must be sanitized row by row. Its
+    rows may be shorter than necessary, because the marks that replace characters depend on their neighbors.
     """
     if len(text) <= MAX_CLEANED_WHOLE and count_unsafe(text, _MAX_ODD_CHARACTERS) < _MAX_ODD_CHARACTERS:
         cleaned = clean(text).replace("\t", " " * TAB_WIDTH)
@@ -381,7 +403,10 @@ def prepare_text(text: str) -> tuple[str, bool]:
 
 
 def _frame_sections(sections: Sequence[Section]) -> tuple[str, bool, frozenset[int]]:
-    """Return what `prepare_text` returns, and the offsets of lines that belong to no section."""
+    """Join sections into one text; return it, whether it is sanitized, and the offsets of its headings.
+
+    The offsets include those of the blank lines between sections.
+    """
     is_cleaned = prepare_text(join_sections(sections))[1]
     lines: list[str] = []
     headings: list[int] = []
@@ -401,7 +426,7 @@ def _frame_sections(sections: Sequence[Section]) -> tuple[str, bool, frozenset[i
 
 
 def prepare_row(row: str, *, is_cleaned: bool) -> str:
-    """Return one row without its line end."""
+    """Return a row without its line end, sanitized if the text is not yet."""
     if is_cleaned:
         return row.removesuffix("\n")
     if row.endswith("\n"):

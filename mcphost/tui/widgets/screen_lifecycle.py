@@ -1,4 +1,4 @@
-"""Screen base class that drops deferred work when the screen is closed."""
+"""Base class for screens that ignores callbacks and results which arrive after the screen was closed."""
 
 from collections.abc import Callable
 from inspect import isawaitable
@@ -10,25 +10,28 @@ from textual.worker import Worker
 
 
 class ScreenLifecycle:
-    """Drop deferred callbacks and results of a screen that is being removed.
+    """Mixin for screens that drops deferred callbacks, and errors of workers, once the screen is closed.
 
-    Precedes Screen among the bases. It is no DOMNode: Textual takes default CSS from the first base that is one, and a
-    screen without Screen's CSS has no background.
+    List it before Screen among the base classes. It is not a DOMNode: Textual takes the default CSS from the first base
+    class that is one, and without the CSS of Screen a screen has no background.
     """
 
     @property
     def is_open(self) -> bool:
-        """Whether the screen stays open: False while it is being removed and afterwards."""
+        """Whether the screen is open: False while it is being removed and afterwards."""
         screen = cast("Any", self)
         return screen.is_attached and screen.display  # Textual does not display what is being removed
 
     def dismiss(self, result: Any = None) -> AwaitComplete:
-        """Close the screen if it is on top: a second key press would close the screen below, or end the program."""
+        """Close the screen with a result if it is on top; otherwise do nothing.
+
+        A second key press would otherwise close the screen below, or end the program.
+        """
         leaves, app = cast("Any", super()).dismiss, cast("Any", self).app
         return leaves(result) if app.screen is self else AwaitComplete()
 
     def call_after_refresh(self, callback: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
-        """Call after a refresh, unless the screen is closed by then."""
+        """Call *callback* after the next refresh, unless the screen is closed by then."""
 
         def late() -> Any:
             """Run the callback if the screen is still open."""
@@ -37,10 +40,10 @@ class ScreenLifecycle:
         return cast("Any", super()).call_after_refresh(late)
 
     def run_worker(self, work: Any, *args: Any, **kwargs: Any) -> Worker[Any]:
-        """Run a worker on the event loop; a missing widget of a closed screen is no error."""
+        """Run *work* in a worker on the event loop; ignore missing widgets once the screen is closed."""
 
         async def present() -> Any:
-            """Run the work; ignore missing widgets of a closed screen."""
+            """Run the work; suppress NoMatches if the screen is closed."""
             try:
                 done = work() if callable(work) else work
                 return await done if isawaitable(done) else done

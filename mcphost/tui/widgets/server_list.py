@@ -1,4 +1,4 @@
-"""Server list in the sidebar: state, counts, and a click for details."""
+"""Sidebar that lists the servers with their states and counts; a click opens the matching screen."""
 
 from typing import NamedTuple
 
@@ -27,7 +27,7 @@ STATES: dict[str, tuple[str, str, str]] = {
 
 
 def describe_starting(state: str, seconds: float) -> str:
-    """Return the word for a server's state, with the elapsed seconds of a slow start."""
+    """Return a label for the state of a server; a start of at least 1 second shows the elapsed seconds."""
     word = STATES.get(state, STATES["waiting"])[1]
     return f"starting · {int(seconds)} s" if state == "connecting" and seconds >= 1 else word
 
@@ -40,7 +40,7 @@ _EXTRA_ROWS = 9
 
 
 class ServerRow(NamedTuple):
-    """One server in the list."""
+    """Values that the server list shows for one server; tools, resources and prompts are counts."""
 
     name: str
     state: str
@@ -54,7 +54,7 @@ class ServerRow(NamedTuple):
 
 
 class ServerList(Widget):
-    """The sidebar."""
+    """Sidebar with a row for each server, and the number of resources and prompts of all servers."""
 
     DEFAULT_CSS = "ServerList { width: 24; height: 1fr; background: $surface; padding: 1 1; }"
 
@@ -63,17 +63,17 @@ class ServerList(Widget):
         self.rows: tuple[ServerRow, ...] = ()
 
     def show(self, rows: tuple[ServerRow, ...]) -> None:
-        """Draw these servers."""
+        """Show these servers; do nothing if they are unchanged."""
         if rows != self.rows:
             self.rows = rows
             self.refresh()
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Return rows of the panel; those below its text share one strip, because each strip has seven caches."""
+        """Render the rows in *crop*; blank rows at the end share one strip, because strips have large caches."""
         return render_with_blank_rows(super().render_lines, crop, _EXTRA_ROWS + len(self.rows))
 
     def render(self) -> Content:
-        """Return the servers and their common counts."""
+        """Return the heading, a row for each server, and the number of resources and prompts."""
         width = max(8, self.size.width)
         lines = [Content.styled("Servers", "bold $muted"), Content("")]
         if not self.rows:
@@ -115,14 +115,14 @@ class ServerList(Widget):
         return line.stylize(Style.from_meta({"server": row.name}))
 
     def _render_summary(self, row: ServerRow, width: int) -> Content:
-        """Return the account, if there is space, and the number of tools."""
+        """Return the account, if there is space for it, and the number of tools."""
         room = width - len(row.name) - len(str(row.tools)) - 6
         who = clean_line(row.account, 40)
         shown = Content(who).truncate(room, ellipsis=True) if room >= 4 and who else Content("")
         return Content.assemble((shown.plain, "$muted"), " " if shown.plain else "", (str(row.tools), "$faint"))
 
     def on_click(self, event: events.Click) -> None:
-        """Open the server's screen, or the list of resources or prompts."""
+        """Open the screen of the clicked server, or the list of resources or prompts."""
         if server := event.style.meta.get("server"):
             self.post_message(ServerSelected(str(server)))
         elif action := event.style.meta.get("run"):

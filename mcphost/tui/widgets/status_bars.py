@@ -1,4 +1,4 @@
-"""Status line at the top (model, servers, cost) and key bar at the bottom."""
+"""Top bar (model, servers, cost), key bar at the bottom, and warning bar of auto-approve."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 
 class TopBarStatus(NamedTuple):
-    """What the status line shows; `context` is 0 to 1, negative if unknown; `cost` is None if unknown."""
+    """Values that the top bar shows.
+
+    `cost` is in US dollars, None if unknown; `context` is the used part of the context window from 0 to 1, negative if
+    unknown.
+    """
 
     model: str = ""
     model_state: str = "none"
@@ -39,15 +43,15 @@ _MODEL_STATE_LABELS = {"loading": "loading…", "failed": "not working", "none":
 
 
 class TopBar(Widget):
-    """Model, servers, tools, tokens, cost, context; the least important are dropped if they do not fit."""
+    """Line with model, activity, tokens, cost, context and servers; values that do not fit are left out."""
 
     DEFAULT_CSS = "TopBar { height: 1; background: $surface; color: $text; padding: 0 1; }"
     status: reactive[TopBarStatus] = reactive(TopBarStatus())
     _model_end = 0
-    """Columns from the left that a click opens the models page in."""
+    """Number of columns from the left in which a click opens the models screen."""
 
     def render(self) -> Content:
-        """Return the line for the current width."""
+        """Return the line, shortened to the current width; the least important values are left out first."""
         status = self.status
         width = self.size.width
         left: list[Content] = [Content.styled("mcphost", "bold $accent")]
@@ -72,7 +76,7 @@ class TopBar(Widget):
         return Content.assemble(line, " " * max(1, width - line.cell_length - tail.cell_length), tail)
 
     def on_click(self, event: events.Click) -> None:
-        """Open the models page with a click on the model's name."""
+        """Open the models screen after a click on the name of the model."""
         if event.x < self._model_end:
             event.stop()
             self.post_message(ActionRequested("model"))
@@ -134,7 +138,10 @@ def _split_into_rows(keys: Sequence[tuple[str, str, str]], width: int) -> list[l
 
 
 class KeyBar(Widget):
-    """Footer with clickable keys, as many as fit into *rows* rows."""
+    """Bar of clickable keys in at most *rows* rows; keys that do not fit are left out.
+
+    *keys* are (key, label, action) tuples, by default the keys of the chat.
+    """
 
     DEFAULT_CSS = "KeyBar { height: auto; background: $background; padding: 0 1; }"
 
@@ -144,13 +151,13 @@ class KeyBar(Widget):
         self.keys = keys or FOOTER_KEYS
 
     def show(self, keys: tuple[tuple[str, str, str], ...]) -> None:
-        """Show these keys."""
+        """Show these (key, label, action) tuples; do nothing if they are unchanged."""
         if keys != self.keys:
             self.keys = keys
             self.refresh(layout=True)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return the number of rows."""
+        """Return the number of rows that the keys take at this width."""
         del container, viewport
         return len(self._fit_rows(width))
 
@@ -162,7 +169,7 @@ class KeyBar(Widget):
         return rows
 
     def render(self) -> Content:
-        """Return the keys and their labels."""
+        """Return the keys that fit, with their labels."""
         rows = [
             Content("  ").join(
                 Content.assemble((shown, "$accent"), (f" {label}", "$muted")).stylize(Style.from_meta({"run": name}))
@@ -179,7 +186,7 @@ class KeyBar(Widget):
 
 
 class AutoApprovalBar(Widget):
-    """Bar that is visible only while `state` is set."""
+    """Warning bar that is visible only while auto-approve is on, which is while `state` is not None."""
 
     DEFAULT_CSS = """
     AutoApprovalBar { height: 1; display: none; padding: 0 1; }
@@ -189,11 +196,11 @@ class AutoApprovalBar(Widget):
     state: "reactive[AutoApprovalStatus | None]" = reactive(None)
 
     def watch_state(self, state: "AutoApprovalStatus | None") -> None:
-        """Show the bar only while there is a state."""
+        """Show or hide the bar after `state` changed."""
         self.set_class(state is not None, "on")
 
     def render(self) -> Content:
-        """Return what fits; the stop key always."""
+        """Return the remaining limits as far as they fit; the key that stops auto-approve is always shown."""
         state = self.state
         if state is None:
             return Content("")
