@@ -37,9 +37,9 @@ _NAME_FORM_ABOUT = (
 
 
 class AccountNameForm(FormScreen[str]):
-    """Form that asks for the name of an additional account; its result is the name, or None if canceled.
+    """Form that asks for the name of an additional account; its result is the name, or None.
 
-    The user may enter one of *existing_names*: the form warns that this signs in to that account again.
+    If the user enters one of *existing_names*, the form warns that this signs in to that account again.
     """
 
     DEFAULT_CSS = """
@@ -92,7 +92,7 @@ NOT_SIGNED_IN = "not signed in"
 
 
 def describe_state(stored_account: StoredAccount) -> tuple[str, str, str]:
-    """Return a symbol, its color, and a text that says whether the account is in use and has expired."""
+    """Return a symbol, its color, and a label such as "in use" or "not in use, expired"."""
     ended = validity(stored_account.account) == "ended"
     if stored_account.used_by:
         return ("▲", "$warning", "in use, but expired: sign in again") if ended else ("●", "$success", "in use")
@@ -102,7 +102,7 @@ def describe_state(stored_account: StoredAccount) -> tuple[str, str, str]:
 
 
 def describe_scopes(stored_account: StoredAccount) -> str:
-    """Return the OAuth scopes of the account, separated by commas; known scopes are described."""
+    """Return the OAuth scopes of the account, separated by commas, with descriptions of known scopes."""
     described = [(describe_scope(scope), scope) for scope in stored_account.account.scopes]
     return ", ".join(f"{text} ({scope})" if text else scope for text, scope in described)
 
@@ -177,7 +177,7 @@ class AccountsScreen(ListScreen):
             self._restore_cursor(row)
 
     def render_row(self, row: ListRow) -> Content:
-        """Render a row of the list; truncate server names to 20 columns so that the account name stays visible."""
+        """Render a row; server names are truncated to 20 characters so that the account name stays visible."""
         if isinstance(row.value, StoredAccount):
             row = row._replace(title=f"{clean_line(_server_names(row.value), 20)} · {row.value.account.name}")
         return super().render_row(row)
@@ -238,7 +238,7 @@ class AccountsScreen(ListScreen):
         )
 
     def _sign_in_progress(self, servers: tuple[str, ...]) -> str:
-        """Return the status text of a sign-in that is running for one of *servers*, or "" if none is."""
+        """Return the status of the sign-in that is in progress for one of *servers*, or "" if there is none."""
         return next(
             (view.sign_in_status for view in self.host.servers.views() if view.name in servers and view.sign_in_status),
             "",
@@ -301,7 +301,7 @@ class AccountsScreen(ListScreen):
         self.app.push_screen(AccountNameForm(server, existing), on_name)  # pyright: ignore[reportUnknownMemberType]
 
     def action_sign_in(self) -> None:
-        """Sign in to the selected server or account; cancel the sign-in if one is already running."""
+        """Sign in to the selected server or account, or cancel the sign-in that is in progress."""
         row = self.current_row()
         if row is None:
             self._sign_in(self.server, None) if self.server else None
@@ -331,7 +331,7 @@ class AccountsScreen(ListScreen):
         )
 
     def action_sign_out(self) -> None:
-        """Sign out of the selected account when pressed twice; the first press asks for the second."""
+        """Sign out of the selected account on the second key press; the first asks for confirmation."""
         row = self.current_row()
         if row is None or isinstance(row.value, ServerView):
             return

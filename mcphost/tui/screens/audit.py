@@ -27,7 +27,7 @@ _FAILED_DECISIONS = frozenset({"failed", "error", "lost", "not opened"})
 
 
 class AuditScreen(ListScreen):
-    """List of the rows of the audit log, 200 to a page; the search covers the whole log."""
+    """Paged list of the audit log, 200 rows to a page; the search covers the whole log."""
 
     TITLE_TEXT: ClassVar[str] = "Audit"
     EMPTY_TEXT: ClassVar[str] = (
@@ -75,7 +75,7 @@ class AuditScreen(ListScreen):
 
     # -- pages
     def filter(self, text: str) -> None:
-        """Search the whole audit log for *text*, not only the loaded page, and show the first page of matches."""
+        """Search the whole audit log for *text* and show the first page of matches."""
         if text != self._search_text:
             self._search_text, self._page_starts = text, [0]
             self._request_page()
@@ -117,7 +117,7 @@ class AuditScreen(ListScreen):
         self.query_one(LongText).show(_format_detail(row.value.detail))
 
     def action_undo(self) -> None:
-        """Revoke the grant that the selected row created or used, when pressed twice."""
+        """Revoke the grant that the selected row created or used, on the second key press."""
         row = self.current_row()
         grant: str = row.value.grant if row is not None else ""
         if not grant or "/" in grant:
@@ -141,7 +141,7 @@ class AuditScreen(ListScreen):
 
     # -- the check
     def action_verify(self) -> None:
-        """Verify the hash of every row of the log; show the progress and then the result."""
+        """Verify that no row of the audit log was changed; show the progress, then the result."""
         self.run_worker(self._verify, group="verify", exclusive=True)
 
     async def _verify(self) -> None:
@@ -149,7 +149,7 @@ class AuditScreen(ListScreen):
         app = cast("App[Any]", self.app)  # pyright: ignore[reportUnknownMemberType]
 
         def progress(done: int, total: int) -> bool:
-            """Show the progress, called from a thread; return False to cancel because the screen is closing."""
+            """Show the progress, from another thread; return False to cancel if the screen is closing."""
             if not self._is_closing and done < total:
                 app.call_from_thread(self._show_verify_progress, done, total)
             return not self._is_closing

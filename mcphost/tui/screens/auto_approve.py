@@ -91,12 +91,12 @@ class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
         (self.tool_choice if self.tools else self.query_one("#leave")).focus()
 
     def on_focus_move_requested(self, message: FocusMoveRequested) -> None:
-        """Focus the next widget, or the previous one if the direction is negative."""
+        """Move the focus to the next widget, or to the previous one if the requested direction is negative."""
         message.stop()
         self.focus_next() if message.direction > 0 else self.focus_previous()
 
     def action_start(self) -> None:
-        """Start auto-approval of the selected tools and close the form; on invalid input, show the error instead."""
+        """Start auto-approval of the selected tools and close the form; if the input is invalid, show why."""
         if not self.tools:
             return
         try:

@@ -75,7 +75,7 @@ class ChatBody(Horizontal):
 
 
 class ChatScreen(Screen[None]):
-    """Main screen: shows the conversation and sends the messages, commands and tool calls the user enters."""
+    """Main screen: shows the conversation and handles the messages, commands and calls the user enters."""
 
     AUTO_FOCUS = "#prompt"
     BLANK = True  # Its widgets cover it, so it needs no strips of its own.
@@ -189,7 +189,7 @@ class ChatScreen(Screen[None]):
         self._pending_messages.clear()
 
     def load_conversation(self) -> None:
-        """Replace the transcript, the status and the composer's history with the current conversation."""
+        """Show the current conversation: reload the transcript, the token usage and the composer's history."""
         messages = self.host.conversation.messages
         self.presenter.load(messages)
         self.status_model.load_messages(messages)
@@ -282,10 +282,10 @@ class ChatScreen(Screen[None]):
     # -- user input
 
     def submit(self, draft: Draft) -> None:
-        """Send the draft as a message, run it as a command, or call a tool; if that fails, keep it in the composer.
+        """Send the draft as a message, or run it as a command or tool call; on failure, keep its text.
 
-        Only text that the user typed can be a command or a tool call. Text from the clipboard, a server or the history
-        is sent as a message. Before the host is attached, drafts are queued.
+        Only typed text can be a command or a tool call; other text, such as pasted text or a server's prompt, is sent
+        as a message. Before the host is attached, drafts are queued.
         """
         if self._host is None:
             self._early_drafts.append(draft)
@@ -351,7 +351,7 @@ class ChatScreen(Screen[None]):
         self.refresh_status()
 
     async def use_model(self, choice: "ModelChoice") -> None:
-        """Switch to the chosen model, for this run or as the default; refuse while an answer is being generated."""
+        """Use the chosen model in this run, or save it as the default too; refuse during an answer."""
         setup = self.host.setup
         if setup is None:
             return
@@ -368,7 +368,7 @@ class ChatScreen(Screen[None]):
         self.refresh_status()
 
     def continue_turn(self) -> None:
-        """Ask the model to continue an answer that was cut off, or to answer the last message again."""
+        """Ask the model to continue an answer that was cut off, or to answer an unanswered message."""
         if self.host.conversation.is_busy:
             self.notify("Still answering. Press Esc to stop.", markup=False, timeout=4)
         else:
@@ -397,7 +397,7 @@ class ChatScreen(Screen[None]):
         self.run_worker(partial(self._run_manual_call, card), group="hand")
 
     def stop_manual_calls(self) -> bool:
-        """Cancel all tool calls that the user started by hand; return False if none was running."""
+        """Cancel all running tool calls that the user started with "!"; return False if there are none."""
         running = self._manual_call_count > 0
         self.workers.cancel_group(self, "hand")  # pyright: ignore[reportUnknownMemberType]
         return running
@@ -470,7 +470,7 @@ class ChatScreen(Screen[None]):
         form = PromptArgumentsForm(self.host, server, prompt)
 
         def filled(text: str | None) -> None:
-            """Insert the text of the prompt; None means that the user canceled the form."""
+            """Insert the text of the prompt, unless it is None because the user left the form."""
             self.insert_prompt_text(server, text)
 
         self.app.push_screen(form, filled)  # pyright: ignore[reportUnknownMemberType]
@@ -496,11 +496,11 @@ class ChatScreen(Screen[None]):
         return build_completions(kind, self._host.servers.views() if self._host is not None else ())
 
     def on_descendant_focus(self, event: ui.DescendantFocus) -> None:
-        """Show the keys of the transcript in the key bar while it has the focus, otherwise the usual keys."""
+        """Update the key bar: keys of the transcript while it has the focus, otherwise the usual keys."""
         self.query_one(KeyBar).show(TRANSCRIPT_KEYS if isinstance(event.widget, Transcript) else FOOTER_KEYS)
 
     def on_key(self, event: ui.Key) -> None:
-        """Move a printable key from the transcript to the composer if no binding uses it."""
+        """If the user types in the transcript, focus the composer and insert the character there."""
         known = event.key in self.active_bindings
         if self.query_one("#transcript").has_focus and event.is_printable and event.character and not known:
             event.stop()
@@ -520,7 +520,7 @@ class ChatScreen(Screen[None]):
         )
 
     def toggle_sidebar(self) -> None:
-        """Show or hide the server list, whatever the width of the screen."""
+        """Show or hide the server list; from then on, the width of the screen does not matter."""
         self.sidebar_preference = not self.has_class("sidebar")
         self.set_class(self.sidebar_preference, "sidebar")
 

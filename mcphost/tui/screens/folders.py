@@ -45,7 +45,7 @@ _MAX_PATH = 4_096
 
 
 def describe_origin(folder: RootFolder) -> str:
-    """Describe where the folder was configured, and for how long the user added or removed it."""
+    """Describe where the folder was configured, and whether the user added or removed it."""
     holds = _SCOPE_PHRASES[folder.scope]
     if folder.state == "out":
         return f"removed {holds} · {folder.origin}"
@@ -53,7 +53,7 @@ def describe_origin(folder: RootFolder) -> str:
 
 
 def describe_known_roots(known: KnownRoots) -> str:
-    """Describe which folders a server was sent, whether the user refused, and whether updates need a question."""
+    """Describe how many folders a server was sent, and whether the user refused to send more."""
     if known.roots is None:
         return "you refused" if known.is_refused else "has not asked"
     told = f"received {pluralize(len(known.roots), 'folder')}" if known.roots else "received none"
@@ -63,7 +63,7 @@ def describe_known_roots(known: KnownRoots) -> str:
 
 
 def describe_folder_sharing(folder: RootFolder, view: ServerView) -> str:
-    """Describe whether the server was sent this folder, and if not, what it was sent instead."""
+    """Describe whether the server was sent this folder, or how many other folders it was sent."""
     roots = view.known_roots.roots
     if roots is None or folder.state == "gone":
         return describe_known_roots(view.known_roots)
@@ -75,7 +75,7 @@ def describe_folder_sharing(folder: RootFolder, view: ServerView) -> str:
 
 
 class FoldersScreen(ListScreen):
-    """List of all folders that can be shared, including folders that are missing or were removed by the user."""
+    """List of the folders to share with servers, including those that are missing or were removed."""
 
     TITLE_TEXT: ClassVar[str] = "Shared folders"
     EMPTY_TEXT: ClassVar[str] = "No folders are shared.\n\nPress a to add one, or see docs/consent.md."
@@ -172,7 +172,7 @@ class FoldersScreen(ListScreen):
 
     def _open_form(self, form: "FolderForm") -> None:
         def done(changed: tuple[str, str] | None) -> None:
-            """Show a notification about the change, if any, and reload the list."""
+            """Notify the user of the change, if there was one, and reload the list."""
             if changed is not None:
                 self._selected_path, said = changed
                 self.notify(said, markup=False, timeout=6)
@@ -274,7 +274,7 @@ class FolderForm(FormScreen[tuple[str, str]]):
         return _TITLES[self.change]
 
     def body(self) -> ComposeResult:
-        """Yield the inputs for the path, the name and the scope, as far as the change needs them."""
+        """Yield the inputs that the change needs: for the path, the name and the scope."""
         choices: tuple[RootScope, ...] = ROOT_SCOPES if self.roots.project else ("run", "user")
         wanted = self.folder.scope if self.folder else ""
         keep: RootScope = wanted if wanted in choices and wanted else "run"
@@ -299,7 +299,7 @@ class FolderForm(FormScreen[tuple[str, str]]):
         return f"{hint} · ctrl+s {_CHANGE_LABELS[self.change].lower()} · esc back"
 
     def on_mount(self) -> None:
-        """Show the folder and the scope, and focus the first widget the change needs."""
+        """Show the folder and the scope, and focus the first input that the change needs."""
         self.show_scope()
         if self.folder is not None:
             self._show_folder(self.folder)

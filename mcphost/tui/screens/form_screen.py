@@ -54,7 +54,7 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
         return self._shown_at is None or monotonic() - seconds_ago < self._shown_at
 
     def headline(self) -> str:
-        """Return the title of the form. It is sanitized afterwards, so it may contain text from a server."""
+        """Return the title of the form; `compose` sanitizes it, so it may contain text from a server."""
         raise NotImplementedError
 
     def body(self) -> ComposeResult:

@@ -26,7 +26,7 @@ def describe_usage(one: GrantStatus) -> str:
 
 
 def describe_grant_scope(one: GrantStatus) -> str:
-    """Describe where the grant applies, such as a folder or a conversation, and whether it ends with mcphost."""
+    """Describe where and how long the grant applies, for example "everywhere, until mcphost ends"."""
     grant = one.grant
     if grant.session and grant.rule.scope == "everywhere":
         return "until mcphost ends"
@@ -35,7 +35,7 @@ def describe_grant_scope(one: GrantStatus) -> str:
 
 
 class GrantsScreen(ListScreen):
-    """List of grants: those of this session, then stored ones, then stored answers about folders.
+    """List of grants: those for this session, stored ones, then stored answers about sharing folders.
 
     If *server* is given, the list is limited to that server.
     """
@@ -132,7 +132,7 @@ class GrantsScreen(ListScreen):
         )
 
     def action_revoke(self) -> None:
-        """Revoke the selected grant or folder answer when pressed twice; the first press asks for the second."""
+        """Revoke the selected grant or folder answer on the second key press; the first asks to confirm."""
         row = self.current_row()
         if row is None:
             return

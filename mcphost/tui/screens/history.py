@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def format_time(seconds: float) -> str:
-    """Format a Unix time in seconds as local date and time, to the minute; 0 becomes ""."""
+    """Format a Unix timestamp in seconds as local date and time, to the minute; return "" for 0."""
     return f"{datetime.fromtimestamp(seconds).astimezone():%Y-%m-%d %H:%M}" if seconds else ""
 
 

@@ -175,12 +175,12 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         return Content.assemble(first, ("\n   " + clean_line(row.detail, 160), "$muted")) if row.detail else first
 
     def show_icon(self, icons: tuple[Icon, ...]) -> None:
-        """Show the first icon that the terminal can display and that suits the theme, or none."""
+        """Show the icon that suits the theme best and is embedded as an image we can show, or none."""
         theme = self.app.current_theme  # pyright: ignore[reportUnknownMemberType]
         self.query_one("#icon", ImageView).show_image(find_drawable(icons, dark=theme.dark))
 
     def show_about(self, content: Content | list[tuple[str, str]]) -> None:
-        """Show the facts about the entry: styled text, or name-value pairs that are aligned in two columns."""
+        """Show facts about the selected entry: styled text, or name-value pairs laid out in two columns."""
         self._about_content = content
         pane = self.query_one("#about", Static)
         wide = pane.content_size.width or self.size.width
@@ -189,7 +189,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.call_after_refresh(self._update_facts_focus)
 
     def _update_facts_focus(self) -> None:
-        """Make the facts pane focusable only while its content is too long and must be scrolled."""
+        """Make the facts pane focusable only while its content does not fit and can be scrolled."""
         for pane in self.query("#facts"):
             pane.can_focus = pane.max_scroll_y > 0
 
@@ -235,7 +235,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
 
 
 def describe_error(error: McpHostError) -> str:
-    """Return the message of the error, the key that resolves it on this screen, and its hint."""
+    """Return the message and the hint of an error; if a sign-in is required, also the key for it."""
     key = "Press s to sign in." if isinstance(error, SignInRequired) else ""
     return " ".join(filter(None, (error.message, key, error.hint)))
 

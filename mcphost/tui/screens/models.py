@@ -202,7 +202,7 @@ class ModelsScreen(ListScreen):
 
 
 def describe_model(model: "AvailableModel") -> str:
-    """Return one line with the provider, context size, abilities and prices of a model."""
+    """Return one line with the origin, context size, abilities and prices of a model."""
     abilities = [
         name
         for name, is_supported in (

@@ -91,11 +91,11 @@ class PromptArgumentsForm(FormScreen[str]):
         self.focus_next("SuggestionLine, Button")
 
     def action_insert(self) -> None:
-        """Request the text of the prompt from the server, if all required arguments are entered."""
+        """Request the text of the prompt from the server; show an error if a required argument is missing."""
         self.run_worker(self._get_prompt, exclusive=True)
 
     def values(self) -> dict[str, str]:
-        """Return the entered arguments by name, without empty ones."""
+        """Return the entered values by argument name; empty ones are left out."""
         given = {
             argument.name: self.query_one(f"#argument-{number}", Input).value
             for number, argument in enumerate(self.prompt.arguments)

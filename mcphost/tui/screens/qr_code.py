@@ -1,8 +1,8 @@
-"""Screen that shows a URL as a QR code, for scanning with another device: black on white in every theme.
+"""Screen that shows a URL as a QR code for another device, black on white in every theme.
 
-Modules (the squares of the code) are background colors: fonts leave gaps between block characters, which confuse
-scanners. A half-block character is used only where the two halves of a cell differ, on the side where a gap matters
-less.
+The modules (squares) of the code are rendered with background colors, because fonts leave gaps between block
+characters, which confuse scanners. A half-block character is used only where the two halves of a cell differ, on the
+side where a gap matters less.
 """
 
 from itertools import groupby
@@ -45,12 +45,12 @@ QrCell = tuple[str, int, int]
 
 
 def render_large(modules: list[list[int]]) -> list[list[QrCell]]:
-    """Return rows of cells with two cells for each module; they need no block characters."""
+    """Return rows of cells, with two blank cells for each module."""
     return [[(" ", 1 - module, module) for module in row for _ in range(2)] for row in modules]
 
 
 def render_small(modules: list[list[int]]) -> list[list[QrCell]]:
-    """Return rows of cells, each of which shows two modules, one above the other."""
+    """Return rows of cells; each cell shows two modules, one above the other."""
     light = [0] * len(modules[0])
     padded = [light, *modules, *([light] * (1 + len(modules) % 2))]
     return [
@@ -82,7 +82,7 @@ def render_cells(rows: list[list[QrCell]]) -> Content:
 
 
 class QrCode(Static):
-    """Widget that shows *text* as a QR code, or a message if the widget is too small or the text too long."""
+    """Widget that shows *text* as a QR code, or a message if it is too small or the text too long."""
 
     DEFAULT_CSS = "QrCode { width: 1fr; height: 1fr; content-align: center middle; text-align: center; }"
 
@@ -91,7 +91,7 @@ class QrCode(Static):
         self.modules = build_matrix(text)
 
     def on_resize(self) -> None:
-        """Render the QR code in the largest size that fits; part of a code could not be scanned."""
+        """Render the QR code in the largest of two sizes that fits, or a message if none does."""
         if not self.modules:
             self.update(Content.styled("This is too long for a QR code.", "$warning"))
             return

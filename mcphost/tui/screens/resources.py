@@ -60,19 +60,19 @@ def format_text(text: str, mime_type: str) -> str:
 
 
 def is_large(item: Resource) -> bool:
-    """Return whether the declared size exceeds 1 MB, so that it is not read without a request by the user."""
+    """Return whether the declared size exceeds 1 MB; larger resources are read only on request."""
     return (item.size or 0) > MAX_AUTO_PREVIEW_BYTES
 
 
 def describe_type(item: Resource) -> str:
-    """Return the media type of a resource, "" if unknown; a directory is called so."""
+    """Return the media type of a resource; "" if unknown, "directory (inode/directory)" for a directory."""
     return "directory (inode/directory)" if item.mime_type == "inode/directory" else item.mime_type or ""
 
 
 def describe_annotations(item: Resource | ResourceTemplate, server_url: str) -> list[tuple[str, str]]:
     """Return the audience, priority, date and number of unfetched icons as name-value pairs.
 
-    The value is "" if the server did not specify it.
+    A value is "" if the server did not specify it.
     """
     said = item.annotations or Annotations()
     fetched = sum(not icon.src.lower().startswith("data:") for icon in allowed_icons(item.icons, server_url))
@@ -189,7 +189,7 @@ class ResourcesScreen(ListScreen):
         )
 
     def action_preview(self) -> None:
-        """Focus the preview so that the user can scroll and select text; load it first if the resource is large."""
+        """Focus the preview, to scroll and select text; if the resource is large, load it now."""
         row = self.current_row()
         if row is not None and isinstance(row.value[1], Resource) and is_large(row.value[1]):
             self._start_preview(*row.value)

@@ -54,7 +54,7 @@ def describe_capabilities(view: ServerView) -> str:
 
 
 def describe_offers(view: ServerView) -> str:
-    """Return the text below the facts: sign-in details, tools, instructions, ignored items and the log."""
+    """Return a multi-line text with the tools, instructions, ignored items, log and sign-in details."""
     lines: list[str] = []
     if view.account is not None and (found := describe_discovery(view.account)):
         lines += ["Sign-in details:", *(f"    {name:<15}  {value}" for name, value in found), ""]
@@ -93,7 +93,7 @@ def describe_account(view: ServerView) -> list[tuple[str, str]]:
 
 
 def _deprecation_note(view: ServerView) -> str:
-    """Return a note if the server asked for folders in revision 2026-07-28, which deprecates that; else ""."""
+    """Return a note if the server uses roots, which revision 2026-07-28 deprecates; otherwise ""."""
     asked = view.known_roots.roots is not None or view.known_roots.is_refused
     old = asked and view.facts is not None and view.facts.revision is Revision.V2026_07_28
     return "; asking for folders is deprecated in its revision" if old else ""
@@ -209,7 +209,7 @@ class ServersScreen(ListScreen):
         self.query_one(LongText).show(describe_offers(view))
 
     def action_sign_in(self) -> None:
-        """Sign in to the selected server, or cancel a sign-in that is running."""
+        """Sign in to the selected server, or cancel the sign-in that is in progress."""
         if (row := self.current_row()) and not (
             self.host.servers.view(row.value).sign_in_status and self.host.accounts.cancel_sign_in(row.value)
         ):
@@ -218,7 +218,7 @@ class ServersScreen(ListScreen):
             )
 
     def action_sign_out(self) -> None:
-        """Delete the stored tokens and revoke them at the server, when pressed twice; the first press asks."""
+        """Revoke and delete the stored tokens on the second key press; the first asks for confirmation."""
         row = self.current_row()
         if row is None:
             return
@@ -247,7 +247,7 @@ class ServersScreen(ListScreen):
             self.app.push_screen(ToolsScreen(self.host, row.value))  # pyright: ignore[reportUnknownMemberType]
 
     def action_restart(self) -> None:
-        """Reconnect the selected server, which restarts the process of a local one."""
+        """Restart the connection to the selected server, including the process of a local server."""
         if row := self.current_row():
             self.host.servers.restart(row.value)
             self.show_about(Content(f"Restarting {row.title}…"))
@@ -305,7 +305,7 @@ class ToolsScreen(ListScreen):
         return self.host.servers.view(self.server)
 
     def load(self) -> Sequence[ListRow]:
-        """Return a row for each tool, with its first line of description."""
+        """Return a row for each tool, with the first line of its description."""
         view = self._server_view
         out: list[ListRow] = []
         for tool in view.catalog.tools:

@@ -1,4 +1,4 @@
-"""Setup screen: choose among the models and the servers of other hosts that were found on this machine."""
+"""Setup screen: choose a model, and servers of other MCP hosts, among those found on this machine."""
 
 from functools import partial
 from shlex import join
@@ -118,7 +118,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         return (("leave", "Skip"), ("start", "Start"))
 
     def key_hints(self) -> str:
-        """Return the line that explains the keys; it changes once the user may choose."""
+        """Return the line that explains the keys; it changes when the screen accepts choices."""
         if not self._is_entered:
             every = " · ctrl+a all servers" if self._servers else ""
             return f"tab choose{every} · esc skip, or just type your message"
@@ -132,7 +132,7 @@ class SetupScreen(FormScreen[SetupChoice]):
             self._focus_first()
 
     def on_resize(self) -> None:
-        """Divide the height that is left between the lists of models and servers."""
+        """Divide the available height between the lists of models and servers."""
         is_small = self.size.height < _ROOMY_HEIGHT
         self.set_class(is_small, "small")
         free = self.size.height - (_SMALL_FIXED_ROWS if is_small else _FIXED_ROWS)
@@ -147,17 +147,17 @@ class SetupScreen(FormScreen[SetupChoice]):
         self.query_one("#models" if self._models else "#servers" if self._servers else "#key").focus()
 
     def on_descendant_focus(self) -> None:
-        """Let the user choose from now on, because a click moved the focus here."""
+        """Accept choices from now on, because a click moved the focus into the screen."""
         self._enter()
 
     def _enter(self) -> None:
-        """Let the user choose from now on; typing no longer closes the screen."""
+        """Accept choices from now on; typing no longer closes the screen."""
         if not self._is_entered:
             self._is_entered = True
             self.query_one("#keys", Static).update(Content(self.key_hints()))
 
     def on_paste(self, event: events.Paste) -> None:
-        """Put text that is pasted before the user may choose into the input for the API key, if there is one."""
+        """Insert a pasted API key into its input, if there is one and nothing has the focus yet."""
         if not self._is_entered and not self._models:
             event.stop()
             field = self.query_one("#key", Input)

@@ -1,4 +1,4 @@
-"""State of the top bar and the rows of the server list, computed from events and the host."""
+"""Data for the top bar and the server list, computed from events and the state of the host."""
 
 from collections.abc import Callable, Iterable
 from time import monotonic
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class StatusModel:
-    """Values that only events report: token usage, cost, the start of the turn and the state of the model."""
+    """Values known only from events: token usage, cost, the start of the turn and the model's state."""
 
     def __init__(self) -> None:
         self.model_state = "none"
@@ -31,7 +31,7 @@ class StatusModel:
         """The handler for each type of event with a figure."""
 
     def load_messages(self, messages: Iterable[Message]) -> None:
-        """Reset the usage to the sum of the usage of these messages."""
+        """Replace the token usage and the cost with the totals for these messages."""
         self._usage, self._context_tokens = Usage(), 0
         for message in messages:
             if message.usage is not None:
@@ -94,7 +94,7 @@ def build_server_row(view: ServerView) -> ServerRow:
 
 
 def has_expiring_sign_in(view: ServerView) -> bool:
-    """Return whether the sign-in expires at a known time and cannot be renewed; no event reports that."""
+    """Return whether the sign-in expires at a known time without an event, as it cannot be renewed."""
     return bool(view.account and view.account.expires and not view.account.is_renewable)
 
 

@@ -99,7 +99,7 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
         self.call_after_refresh(self.check_end_shown)
 
     def check_end_shown(self) -> None:
-        """Call `on_end_shown` once when the last row is visible."""
+        """Call the `on_end_shown` callback when the last row is visible, at most once."""
         if not self.is_open:
             return
         text = self.query_one(LongText)

@@ -1,1 +1,1 @@
-"""Widgets: they show the values passed to them and post messages about user input; no I/O, no Host."""
+"""Widgets, which show the values passed to them and post messages about user input; no I/O, no Host."""

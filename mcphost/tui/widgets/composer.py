@@ -1,4 +1,4 @@
-"""Composer: multi-line message input with history and completion of commands, prompts, resources and tools."""
+"""Multi-line message input with history, and completion of commands, prompts, resources and tools."""
 
 from collections.abc import Callable
 from time import monotonic
@@ -68,7 +68,7 @@ def describe_origin(draft: Draft, lines: int) -> str:
 
 
 def join_drafts(*drafts: Draft) -> Draft:
-    """Join drafts with line breaks; the result counts as typed only if all non-empty drafts do."""
+    """Join non-empty drafts with line breaks; the result counts as typed only if all of them do."""
     kept = [draft for draft in drafts if draft.text]
     origin: TextOrigin = "typed" if all(draft.origin == "typed" for draft in kept) else "inserted"
     source = next((draft.source for draft in kept if draft.source), "")
@@ -86,7 +86,7 @@ _MAX_SHOWN = 50
 
 
 class CompletionItem(NamedTuple):
-    """Row of the completion popup: the value to insert or act on, its server, and the texts to show."""
+    """Item of the completion popup: the value to insert or to open, its server, and the texts to show."""
 
     kind: Literal["action", "prompt", "resource", "text"]
     value: str
@@ -173,7 +173,7 @@ class ComposerInput(OrderedTextArea):
 
     @property
     def is_blank(self) -> bool:
-        """Whether the text is empty; does not build the whole text to find out."""
+        """Whether the text is empty; fast even if the text is long."""
         return self.document.line_count == 1 and not self.document.get_line(0)
 
     def _process_own_key(self, key: str) -> bool:
@@ -310,9 +310,9 @@ class Composer(Vertical):
         self.set_text(f"{written.text}{text}", origin, source)
 
     def recall_history(self, by: int) -> bool:
-        """Show the entry *by* steps later in the history, earlier if negative; return False if there is none.
+        """Show the next history entry if *by* is 1, the previous if -1; return False if there is none.
 
-        The current draft is saved and follows the newest entry.
+        The unsent draft is saved and comes after the newest entry.
         """
         place = self._history_index + by
         if not 0 <= place <= len(self._history):
@@ -343,12 +343,12 @@ class Composer(Vertical):
             self._origin = "inserted"
 
     def reset_origin_if_empty(self) -> None:
-        """Count the text as typed again if it is empty."""
+        """If the text is empty, count what follows as typed again."""
         if self._origin != "typed" and self.composer_input.is_blank:
             self._origin, self._source = "typed", ""
 
     def is_too_soon(self, key: str, ago: float) -> bool:
-        """Return whether Enter must be ignored because it follows an insertion too soon or is held down since.
+        """Return whether Enter must be ignored: too soon after an insertion, or held down since then.
 
         *ago* is the number of seconds since the key was pressed. Some terminals let pasted text end the paste early:
         keys that follow without a pause count as pasted, even if they first clear the message.
@@ -403,7 +403,7 @@ class Composer(Vertical):
     # -- popup
 
     def on_text_area_changed(self) -> None:
-        """Update the hint about pasted text and the completion popup, unless the text was set by the program."""
+        """Update the hint about pasted text; if the user typed the change, also the completion popup."""
         self._show_origin()
         if self._is_popup_suppressed:
             self._is_popup_suppressed = False
@@ -411,7 +411,7 @@ class Composer(Vertical):
         self._update_popup()
 
     def _update_popup(self) -> None:
-        """Show the completions for the word before the cursor, or close the popup if there is nothing to complete."""
+        """Show the completions for the word before the cursor, or close the popup if it has none."""
         word = self._completion_word()
         if word is None:
             self.close_popup()

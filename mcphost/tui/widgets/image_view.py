@@ -1,4 +1,4 @@
-"""Widget that shows an image as large as its space allows; hidden where the terminal cannot show images."""
+"""Widget that shows an image as large as fits; hidden if the terminal cannot show images."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -40,7 +40,7 @@ class ImageView(Widget):
         self._reset_image(part)
 
     def show_image(self, part: ImagePart | None) -> None:
-        """Show another image, or none; do nothing if it is the image that is shown already."""
+        """Show another image, or none; do nothing if this image is already shown."""
         if part != self.part:
             self._reset_image(part)
 
@@ -64,7 +64,7 @@ class ImageView(Widget):
             self.call_after_refresh(self._request_drawing)
 
     def on_resize(self) -> None:
-        """Request the image in the new size.
+        """Request the image, decoded for the new size.
 
         This is not done in `render_line`, because messages posted while rendering get lost.
         """
@@ -79,7 +79,7 @@ class ImageView(Widget):
         return across, -(-pixels // 2)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return the number of rows the image will take, even before it is decoded, so that the layout stays."""
+        """Return the height of the image in rows, even before it is decoded, to keep the layout stable."""
         return self._cell_size(width, container.height or self._max_cells[1])[1]
 
     def render_line(self, y: int) -> Strip:

@@ -1,4 +1,4 @@
-"""Text inputs that handle keys in the order they were pressed, even on a busy screen, and labeled inputs."""
+"""Text inputs that handle keys in the order they were pressed, single or as a labeled group."""
 
 import asyncio
 from contextlib import suppress
@@ -86,7 +86,7 @@ class LabeledInput(Horizontal):
 
 
 class LabeledInputGroup(Vertical):
-    """Column of labeled inputs: Enter focuses the next one and posts `Submitted`.
+    """Column of labeled inputs: Enter focuses the next input and posts `Submitted`.
 
     The focus moves before later keys are handled; the values are read after earlier keys have arrived.
     """
@@ -126,7 +126,7 @@ class LabeledInputGroup(Vertical):
         values: dict[int, str] = {}
 
         def arrived(number: int) -> None:
-            """Record the value of an input after its earlier keys; post `Submitted` after the last input."""
+            """Record the value of an input whose earlier keys were handled; after the last, post `Submitted`."""
             values[number] = boxes[number].value
             if len(values) == len(boxes):
                 self.post_message(self.Submitted(at, tuple(values[one] for one in range(len(boxes)))))

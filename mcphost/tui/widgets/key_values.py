@@ -179,7 +179,7 @@ class QuotedText(Widget):
         return len(self._layout_rows(width)) if width else 0
 
     def render_line(self, y: int) -> Strip:
-        """Render one row with its prefix and selection."""
+        """Render one row with its prefix, and highlight the selection."""
         width = self.size.width
         rows = self._layout_rows(width)
         if not 0 <= y < len(rows):
@@ -194,7 +194,7 @@ class QuotedText(Widget):
         return strips[0].apply_offsets(0, y)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Return the selected text, including the bars before its rows, and a line feed as separator."""
+        """Return the selected text, including the bars before its rows, and the separator, a line feed."""
         return selection.extract("\n".join(lead + text for lead, text, _ in self._layout_rows(self.size.width))), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:

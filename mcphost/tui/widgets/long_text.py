@@ -67,7 +67,7 @@ class RowIndex:
         return self.is_complete
 
     async def advance_to(self, offset: int) -> None:
-        """Count rows until the row at this offset is counted; other tasks run in between."""
+        """Count rows until the row at this offset is counted, yielding to other tasks in between."""
         while not self.is_complete and self._chunk_offsets[-1] <= offset:
             self.advance()
             await asyncio.sleep(0)
@@ -128,14 +128,14 @@ class RowIndex:
 
 
 def _max_unwrapped_length(text: str, width: int, *, is_cleaned: bool) -> int:
-    """Return the length in characters up to which any line of the text surely fits in one row."""
+    """Return the number of characters up to which a line of the text always fits in one row."""
     if not text.isascii():
         return width // _WIDEST_MARK
     return width if is_cleaned or "\t" not in text else width // TAB_WIDTH
 
 
 def _count_rows(text: str, width: int, *, is_cleaned: bool) -> int:
-    """Return the number of rows of a chunk; short lines are counted by their line feeds, without wrapping."""
+    """Return the number of rows in a chunk; lines too short to wrap are counted by their line feeds."""
     short = _max_unwrapped_length(text, width, is_cleaned=is_cleaned)
     position, size, rows = 0, len(text), 0
     while position < size:
@@ -153,7 +153,7 @@ def _count_rows(text: str, width: int, *, is_cleaned: bool) -> int:
 
 
 def _find_row_starts(text: str, offset: int, width: int, *, is_cleaned: bool) -> "array[int]":
-    """Return the offset of each row in a chunk, from the start of the text; *offset* is that of the chunk."""
+    """Return the offset of each row in a chunk; the chunk begins at *offset* in the whole text."""
     starts = array("q")
     short = width // _WIDEST_MARK
     position, size = 0, len(text)
@@ -176,7 +176,7 @@ def _iter_row_breaks(line: str, width: int, *, is_cleaned: bool) -> Iterator[int
 
 
 def _fixed_row_length(line: str, width: int) -> int:
-    """Return how many characters of a line surely fit in a row, if each row is sanitized separately."""
+    """Return how many characters of a line always fit in a row, if each row is sanitized separately."""
     if line.isascii():
         return width if "\t" not in line else max(1, width // TAB_WIDTH)
     if not is_clean(line) or "\t" in line:
@@ -213,7 +213,7 @@ def _avoid_splitting_marks(line: str, least: int, at: int, *, plain: bool) -> in
 
 @lru_cache(4096)
 def _are_joined(pair: str) -> bool:
-    """Return whether the second of two characters combines with the first, such as an accent."""
+    """Return whether the second of two characters, such as an accent, combines with the first."""
     if pair[0] in _JOINERS:
         return True
     return measure_character(pair[1])[1] and (is_sanitized(pair[1]) or pair[1] in _CONTEXT_DEPENDENT)
@@ -332,7 +332,7 @@ class LongText(ScrollView, can_focus=True):
         return _BAR if not start or self._display_text[start - 1] == "\n" else _CONTINUATION_BAR
 
     def render_line(self, y: int) -> Strip:
-        """Sanitize and render one row, with the selection; no row is wider than the widget."""
+        """Sanitize and render one row, and highlight the selection; no row is wider than the widget."""
         number = y + self.scroll_offset.y
         style = self.visual_style.rich_style
         width = self._text_width
@@ -376,12 +376,12 @@ class LongText(ScrollView, can_focus=True):
         self.refresh()
 
     async def find_row(self, offset: int) -> int:
-        """Return the number of the row at an offset that `find` returned, after counting rows up to it."""
+        """Count rows up to an offset that `find` returned, and return the number of its row."""
         await self._row_index.advance_to(offset)
         return self._row_index.find_row(offset)
 
     def find(self, needle: str, after: int = -1) -> int:
-        """Return the offset of the first match after *after*, or else of the first match in the text.
+        """Return the offset of the next match after *after*, starting again at the top if there is none.
 
         Return -1 if there is no match. The search is case-sensitive.
         """
@@ -426,7 +426,7 @@ def _frame_sections(sections: Sequence[Section]) -> tuple[str, bool, frozenset[i
 
 
 def prepare_row(row: str, *, is_cleaned: bool) -> str:
-    """Return a row without its line end, sanitized if the text is not yet."""
+    """Return a row without its line end; sanitize it unless *is_cleaned*."""
     if is_cleaned:
         return row.removesuffix("\n")
     if row.endswith("\n"):

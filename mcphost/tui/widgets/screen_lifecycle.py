@@ -1,4 +1,4 @@
-"""Base class for screens that ignores callbacks and results which arrive after the screen was closed."""
+"""Mixin that makes screens ignore callbacks and errors that arrive after the screen was closed."""
 
 from collections.abc import Callable
 from inspect import isawaitable

@@ -69,7 +69,7 @@ class ServerList(Widget):
             self.refresh()
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Render the rows in *crop*; blank rows at the end share one strip, because strips have large caches."""
+        """Render the rows in *crop*; blank rows at the end share one strip to save memory."""
         return render_with_blank_rows(super().render_lines, crop, _EXTRA_ROWS + len(self.rows))
 
     def render(self) -> Content:

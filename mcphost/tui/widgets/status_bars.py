@@ -43,7 +43,7 @@ _MODEL_STATE_LABELS = {"loading": "loading…", "failed": "not working", "none":
 
 
 class TopBar(Widget):
-    """Line with model, activity, tokens, cost, context and servers; values that do not fit are left out."""
+    """Bar with model, activity, tokens, cost, context and servers; values that do not fit are left out."""
 
     DEFAULT_CSS = "TopBar { height: 1; background: $surface; color: $text; padding: 0 1; }"
     status: reactive[TopBarStatus] = reactive(TopBarStatus())
@@ -186,7 +186,7 @@ class KeyBar(Widget):
 
 
 class AutoApprovalBar(Widget):
-    """Warning bar that is visible only while auto-approve is on, which is while `state` is not None."""
+    """Warning bar that is visible while auto-approve is on; `state` is None while it is off."""
 
     DEFAULT_CSS = """
     AutoApprovalBar { height: 1; display: none; padding: 0 1; }
@@ -200,7 +200,7 @@ class AutoApprovalBar(Widget):
         self.set_class(state is not None, "on")
 
     def render(self) -> Content:
-        """Return the remaining limits as far as they fit; the key that stops auto-approve is always shown."""
+        """Return the tools and remaining limits that fit, and always the key that stops auto-approve."""
         state = self.state
         if state is None:
             return Content("")
