@@ -109,7 +109,7 @@ class AuditScreen(ListScreen):
             self._page_starts.pop()
             self._request_page()
 
-    # -- one row
+    # -- row details
     def show_details(self, row: ListRow) -> None:
         """Show the fields and the recorded details of a row."""
         self._revoke_candidate = ""
@@ -139,7 +139,7 @@ class AuditScreen(ListScreen):
             return
         self.show_about(Content.styled(f"The grant {grant} is revoked.", "$success"))
 
-    # -- the check
+    # -- verification
     def action_verify(self) -> None:
         """Verify that no row of the audit log was changed; show the progress, then the result."""
         self.run_worker(self._verify, group="verify", exclusive=True)

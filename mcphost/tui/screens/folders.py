@@ -1,4 +1,4 @@
-"""Shared folders screen (Ctrl+O): list, add, name and remove folders, and show which servers know them."""
+"""Shared folders screen (Ctrl+O): add, name and remove folders; show which servers know them."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -312,7 +312,7 @@ class FolderForm(FormScreen[tuple[str, str]]):
             describe_root_scope(self.query_one(ScopeChoice).scope, self.roots.project)
         )
 
-    # -- where the path leads
+    # -- path
     def on_input_changed(self, event: Input.Changed) -> None:
         """Check the path when the user has not typed for 0.15 seconds."""
         if event.input.id == "path":

@@ -98,7 +98,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
     def show_details(self, row: ListRow) -> None:
         """Show the details of the entry under the cursor. Does nothing by default."""
 
-    # -- frame
+    # -- layout and events
 
     def compose(self) -> ComposeResult:
         """Create the title, the search line, the list, the details pane and the key bar."""

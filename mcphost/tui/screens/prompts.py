@@ -37,7 +37,7 @@ def render_prompt_result(result: GetPromptResult) -> str:
 
 
 class PromptArgumentsForm(FormScreen[str]):
-    """Form for the arguments of a prompt; its result is the text of the prompt, or None if the user leaves."""
+    """Form for the arguments of a prompt; its result is the prompt's text, or None if the user leaves."""
 
     DEFAULT_CSS = """
     PromptArgumentsForm #box { border-title-style: none; padding: 1 2; }

@@ -62,7 +62,7 @@ def render_small(modules: list[list[int]]) -> list[list[QrCell]]:
 def _render_cell(above: int, upper: int, lower: int, below: int) -> QrCell:
     if upper == lower:
         return " ", 1 - upper, upper
-    # A gap at the edge of a block shows the background, which is invisible where the neighbour has another one anyway.
+    # A gap at the edge of a block shows the background; it is invisible where the next cell has another color anyway.
     from_below = lower != below or upper == above
     return ("▄", lower, upper) if from_below else ("▀", upper, lower)
 

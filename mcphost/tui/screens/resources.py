@@ -288,7 +288,7 @@ class ResourceTemplateForm(FormScreen[str]):
                     )
             yield Static("", id="made", markup=False)
         else:
-            # A URI is one line of visible characters; what is shown is what is requested.
+            # A URI is one line of visible characters: the user sees exactly what is requested.
             yield OrderedInput(clean_line(self.template.uri_template, 2000), id="address", compact=True)
 
     def key_hints(self) -> str:

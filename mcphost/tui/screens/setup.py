@@ -1,4 +1,4 @@
-"""Setup screen: choose a model, and servers of other MCP hosts, among those found on this machine."""
+"""Setup screen: choose among the models that were found and the servers of other MCP hosts."""
 
 from functools import partial
 from shlex import join
