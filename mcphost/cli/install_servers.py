@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from mcphost.registry.plan import InstallOption, PlannedEntry
     from mcphost.registry.plan_inputs import PlanInput
 
+_MAX_DESCRIPTION = 300
+"""Characters of a description; longer ones could look like questions of mcphost."""
 REGISTRY_KEY = "registry"
 """Key under `mcphost` in an entry that says which server of which registry it is."""
 
@@ -239,7 +241,7 @@ def show_server(
         f"from: {option.label}",
     ]
     if server.description:
-        lines.insert(0, server.description)
+        lines.insert(0, server.description[:_MAX_DESCRIPTION])
     warnings = find_warnings(server, option, name, others)
     if server.status != "active":
         warnings = (f"It is {server.status}. {server.status_message}".rstrip(), *warnings)

@@ -4,6 +4,7 @@ import argparse
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from datetime import date
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,19 @@ def add_arguments(action: str, parser: "CommandParser") -> None:
 
     parser.add_argument("text", nargs="?", default="", metavar="WORD|NAME", help="a part of the name, or a whole name")
     parser.add_argument("--limit", type=count, default=30, metavar="N", help="at most this many servers (30)")
+    parser.add_argument(
+        "--since", type=_start_of_day, default="", metavar="DATE", help="only what changed since, such as 2026-01-31"
+    )
     add_registry_flags(parser)
     parser.add_argument("--json", action="store_true", help="one JSON document")
+
+
+def _start_of_day(text: str) -> str:
+    """Parse a date to the time of RFC 3339 at which it begins in UTC."""
+    try:
+        return f"{date.fromisoformat(text).isoformat()}T00:00:00Z" if text else ""
+    except ValueError as error:
+        raise argparse.ArgumentTypeError("not a date such as 2026-01-31") from error
 
 
 def add_registry_flags(parser: argparse.ArgumentParser) -> None:
@@ -68,7 +80,7 @@ async def _search(registry: "ServerRegistry", args: argparse.Namespace, *, quiet
     from mcphost.cli.output import print_json, print_note, print_table, show_status
 
     with show_status("Asking the registry…", quiet=quiet):
-        answer = await registry.search(args.text, args.limit)
+        answer = await registry.search(args.text, args.limit, args.since)
         exact = next((entry for entry in answer.entries if entry.name == args.text), None)
         versions = await registry.list_versions(exact.name) if exact is not None else None
     if args.json:

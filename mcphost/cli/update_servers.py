@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 def add_arguments(action: str, parser: "CommandParser") -> None:
     """Add the arguments of `servers update`."""
+    from mcphost.registry.plan import KINDS
+
     parser.add_argument("name", nargs="?", default="", metavar="NAME", help="one server; else all from a registry")
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", dest="values",
@@ -26,6 +28,7 @@ def add_arguments(action: str, parser: "CommandParser") -> None:
     parser.add_argument(
         "--registry", default="", metavar="URL|FILE", help="another registry than it was installed from"
     )
+    parser.add_argument("--from", dest="kind", default="", choices=KINDS, help="another kind of package than before")
     parser.add_argument("--dry-run", action="store_true", help="only show what would change")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument("--json", action="store_true", help="one JSON document")
@@ -39,8 +42,8 @@ def run(command: str, args: argparse.Namespace) -> int:
     options = build_options(args)
     if options.mcp_config:
         raise UsageError("--mcp-config names files that mcphost only reads.", "Leave it out.")
-    if args.values and not args.name:
-        raise UsageError("--set belongs to one server.", "Name it: mcphost servers update NAME --set NAME=VALUE")
+    if (args.values or args.kind) and not args.name:
+        raise UsageError("--set and --from belong to one server.", "Name it: mcphost servers update NAME …")
 
     async def work() -> int:
         return await _update_all(options, args)
@@ -146,9 +149,11 @@ class _Update:
         from mcphost.registry.plan import choose_option
 
         args, name = self._args, self._record.name
-        option = choose_option(latest, self._record.kind, installed_programs())
+        option = choose_option(latest, args.kind or self._record.kind, installed_programs())
         async with open_server_editor(self._options) as (editor, config):
             show_server(self._review, latest, option, name, [one.name for one in config.servers if one.name != name])
+            if self._place != config.registry.url:
+                self._review.show(f"  registry: {self._place}")
             if args.dry_run and option.kind == "mcpb":
                 show_download(self._review, option)
                 return {"changes": [], "download": describe_download(option)}

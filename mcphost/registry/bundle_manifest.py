@@ -12,7 +12,7 @@ from mcphost.config.risky_variables import classify_variable
 from mcphost.errors import MalformedMessage, RegistryError, UsageError
 from mcphost.registry.package_grammar import check_variable_name
 from mcphost.registry.plan import PlannedEntry
-from mcphost.registry.plan_inputs import InputValues, PlanInput, check_values
+from mcphost.registry.plan_inputs import InputValues, PlanInput, check_values, exposure_notes
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, convert, loads
 
@@ -195,7 +195,10 @@ def plan_bundle(
         ("uv installs its dependencies when it starts; no digest pins them.",) if manifest.server.type == "uv" else ()
     )
     return PlannedEntry(
-        entry=entry, secret_keys=tuple(("env", name) for name in secret_names), missing=missing, notes=notes
+        entry=entry,
+        secret_keys=tuple(("env", name) for name in secret_names),
+        missing=missing,
+        notes=(*notes, *exposure_notes(inputs, values)),
     )
 
 

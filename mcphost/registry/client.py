@@ -58,8 +58,11 @@ class RegistryAnswer(Struct, frozen=True, kw_only=True):
 class ServerRegistry(Protocol):
     """Something that servers are searched in; methods raise RegistryError."""
 
-    async def search(self, text: str, limit: int) -> RegistryAnswer:
-        """Return the latest version of at most *limit* servers whose name, title or description has *text*."""
+    async def search(self, text: str, limit: int, updated_since: str = "") -> RegistryAnswer:
+        """Return the latest version of at most *limit* servers whose name, title or description has *text*.
+
+        *updated_since* is a time of RFC 3339 in UTC; entries that were deleted since are then among the answers.
+        """
         ...
 
     async def list_versions(self, name: str) -> RegistryAnswer:
@@ -107,19 +110,20 @@ class HttpRegistry:
         self._prefixes = ("",) if base.endswith(_API_VERSIONS) else _API_VERSIONS
         self._host = split_url(base).netloc
 
-    async def search(self, text: str, limit: int) -> RegistryAnswer:
+    async def search(self, text: str, limit: int, updated_since: str = "") -> RegistryAnswer:
         """See ServerRegistry."""
         try:
             with anyio.fail_after(SEARCH_TIMEOUT):
-                return await self._search_pages(text, limit)
+                return await self._search_pages(text, limit, updated_since)
         except TimeoutError:
             reason = f"{self._host} did not answer within {SEARCH_TIMEOUT:g} s."
         except RegistryUnreachable as error:
             reason = error.message
-        return await self._search_cache(text, limit, reason)
+        return await self._search_cache(text, limit, updated_since, reason)
 
-    async def _search_pages(self, text: str, limit: int) -> RegistryAnswer:
-        query = {"version": "latest", "limit": str(min(limit, _PAGE_SIZE))} | ({"search": text} if text else {})
+    async def _search_pages(self, text: str, limit: int, updated_since: str) -> RegistryAnswer:
+        query = {"version": "latest", "limit": str(min(limit, _PAGE_SIZE))}
+        query |= {name: value for name, value in (("search", text), ("updated_since", updated_since)) if value}
         entries: list[RegistryEntry] = []
         problems: list[str] = []
         fetched = time.time()
@@ -131,7 +135,7 @@ class HttpRegistry:
             if stored is None:
                 raise RegistryError(f"{self._host} has no /v0.1/servers.", "Is it the address of a registry?")
             page = decode_page(stored.body, self._host)
-            entries += (entry for entry in page.entries if text.lower() in _searched_text(entry))
+            entries += (entry for entry in page.entries if _matches(entry, text, updated_since))
             problems += page.problems
             fetched = min(fetched, stored.fetched)
             cursor = page.next_cursor
@@ -146,9 +150,9 @@ class HttpRegistry:
             entries=found[:limit], problems=_shorten(problems), fetched=fetched, is_cut=is_cut or len(found) > limit
         )
 
-    async def _search_cache(self, text: str, limit: int, reason: str) -> RegistryAnswer:
+    async def _search_cache(self, text: str, limit: int, updated_since: str, reason: str) -> RegistryAnswer:
         entries, fetched = await anyio.to_thread.run_sync(self._read_cache)
-        found = latest_entries(entry for entry in entries if text.lower() in _searched_text(entry))
+        found = latest_entries(entry for entry in entries if _matches(entry, text, updated_since))
         if not entries:
             raise RegistryUnreachable(reason, "Check the network, then try again. Nothing is in the cache.")
         return RegistryAnswer(entries=found[:limit], fetched=fetched, offline_reason=reason, is_cut=len(found) > limit)
@@ -258,10 +262,10 @@ class FileRegistry:
     def __init__(self, path: str) -> None:
         self._path = Path(path).expanduser()
 
-    async def search(self, text: str, limit: int) -> RegistryAnswer:
+    async def search(self, text: str, limit: int, updated_since: str = "") -> RegistryAnswer:
         """See ServerRegistry."""
         page, fetched = await anyio.to_thread.run_sync(self._read)
-        found = latest_entries(entry for entry in page.entries if text.lower() in _searched_text(entry))
+        found = latest_entries(entry for entry in page.entries if _matches(entry, text, updated_since))
         return RegistryAnswer(
             entries=found[:limit], problems=_shorten(page.problems), fetched=fetched, is_cut=len(found) > limit
         )
@@ -305,8 +309,10 @@ def _decode_single(body: bytes) -> tuple[RegistryEntry, ...]:
         return ()
 
 
-def _searched_text(entry: RegistryEntry) -> str:
-    return f"{entry.name} {entry.title} {entry.description}".lower()
+def _matches(entry: RegistryEntry, text: str, updated_since: str) -> bool:
+    """Return whether an entry fits a search; times of RFC 3339 in UTC are ordered as texts."""
+    searched = f"{entry.name} {entry.title} {entry.description}".lower()
+    return text.lower() in searched and (not entry.updated_at or entry.updated_at >= updated_since)
 
 
 def _shorten(problems: Iterable[str]) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 Each grammar excludes a leading dash, white space, quotes and everything else that a program or a shell would interpret.
 """
 
+import posixpath
 import re
 from collections.abc import Sequence
 
@@ -12,7 +13,7 @@ from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
 from mcphost.unicode_forms import split_url
 
-_NPM_NAME = re.compile(r"(?:@[A-Za-z0-9~][A-Za-z0-9._~-]{0,100}/)?[A-Za-z0-9~][A-Za-z0-9._~-]{0,200}")
+_NPM_NAME = re.compile(r"(?:@[A-Za-z0-9][A-Za-z0-9._~-]{0,100}/)?[A-Za-z0-9][A-Za-z0-9._~-]{0,200}")
 _NPM_VERSION = re.compile(r"[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}(?:-[0-9A-Za-z.-]{1,100})?(?:\+[0-9A-Za-z.-]{1,100})?")
 # The name and the version specifiers of Python packages (PEP 508 and PEP 440), the version without its rarer spellings.
 _PYPI_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
@@ -20,6 +21,7 @@ _PYPI_VERSION = re.compile(
     r"(?:[0-9]{1,9}!)?[0-9]{1,9}(?:\.[0-9]{1,9}){0,9}(?:[._-]?(?:alpha|beta|a|b|c|rc|pre|preview)[._-]?[0-9]{0,9})?"
     r"(?:[._-]?post[._-]?[0-9]{0,9})?(?:[._-]?dev[._-]?[0-9]{0,9})?(?:\+[A-Za-z0-9.]{1,60})?"
 )
+_INTERPRETER = re.compile(r"(?:c?python|pypy|graalpy|pyodide)[0-9.]{0,10}")
 _NUGET_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _NUGET_VERSION = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9}){1,3}(?:-[0-9A-Za-z.-]{1,100})?(?:\+[0-9A-Za-z.-]{1,100})?")
 # A reference of the OCI distribution specification, with a tag or a digest.
@@ -83,6 +85,8 @@ def package_words(package: RegistryPackage) -> PackageWords:
             return PackageWords(("npx", "-y"), (f"{name}@{version}",), notes=notes)
         case "pypi":
             _check(name, _PYPI_NAME, version.lower(), _PYPI_VERSION)
+            if _INTERPRETER.fullmatch(name.lower()):
+                raise RegistryError(f"uvx runs an interpreter instead of the package {name}.")
             return PackageWords(("uvx",), (f"{name}@{version}",), notes=notes)
         case "nuget":
             _check(name, _NUGET_NAME, version, _NUGET_VERSION)
@@ -164,7 +168,7 @@ _OPTIONS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
 """Options of each runner that an entry may use: those without a value, and those with one."""
 _IMPLIED = frozenset({"-y", "--yes", "-i", "--interactive", "--rm"})
 _MOUNT_OPTIONS = frozenset({"-v", "--volume", "--mount"})
-_MACHINE_PATHS = ("/var/run/docker.sock", "/run/docker.sock", "/proc", "/sys", "/dev", "/etc", "/root", "/boot")
+_MACHINE_PATHS = ("/var/run", "/run", "/var/lib", "/proc", "/sys", "/dev", "/etc", "/root", "/boot")
 
 
 def runtime_words(kind: str, words: Sequence[str]) -> tuple[str, ...]:
@@ -200,15 +204,18 @@ def runtime_words(kind: str, words: Sequence[str]) -> tuple[str, ...]:
 
 def _check_option_value(option: str, value: str) -> None:
     if option in _MOUNT_OPTIONS:
-        paths = [part.rpartition("=")[2] for part in value.replace(":", ",").split(",")]
-        risky = next((path for path in paths if path == "/" or f"{path}/".startswith(_MACHINE_PREFIXES)), "")
-        if risky:
-            raise RegistryError(f"The runtime argument {option} {_show(value)} gives the container {risky}.")
+        for part in value.replace(":", ",").split(","):
+            path = part.rpartition("=")[2]
+            if path.startswith("/") and _is_machine_path(posixpath.normpath("/" + path.lstrip("/"))):
+                raise RegistryError(f"The runtime argument {option} {_show(value)} gives the container {_show(path)}.")
     if option == "--network" and value == "host":
         raise RegistryError("The runtime argument --network host gives the container every service of this machine.")
 
 
-_MACHINE_PREFIXES = tuple(f"{path}/" for path in _MACHINE_PATHS)
+def _is_machine_path(path: str) -> bool:
+    """Return whether a path is one of the system, in one, or has one in it."""
+    below = f"{path.rstrip('/')}/"
+    return any(below.startswith(f"{machine}/") or machine.startswith(below) for machine in _MACHINE_PATHS)
 
 
 def _show(text: str) -> str:

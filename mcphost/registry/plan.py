@@ -25,6 +25,7 @@ from mcphost.registry.plan_inputs import (
     check_text,
     check_texts,
     check_values,
+    exposure_notes,
     list_inputs,
     list_variables,
     merge_inputs,
@@ -200,7 +201,7 @@ def plan_entry(option: InstallOption, given: InputValues, *, show_missing: bool 
         planned = _plan_package(option, option.package, values)
     else:
         raise RegistryError("A bundle is planned after it was downloaded.")
-    return replace(planned, missing=missing)
+    return replace(planned, missing=missing, notes=(*planned.notes, *exposure_notes(option.inputs, checked)))
 
 
 class _Values(ValueSource):

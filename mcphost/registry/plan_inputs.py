@@ -7,6 +7,7 @@ from typing import Literal
 
 from mcphost.config.risky_variables import classify_variable
 from mcphost.errors import RegistryError, UsageError
+from mcphost.redact import is_secret_name
 from mcphost.registry.entries import InputVariable, RegistryInput
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, replace
@@ -43,7 +44,8 @@ def input_name(one: RegistryInput, number: int) -> str:
 
 def is_bare_flag(one: RegistryInput) -> bool:
     """Return whether a named argument is a flag that is always given and has no value."""
-    asks = one.default is not None or one.is_required or one.choices or one.description or one.placeholder
+    asks = one.default is not None or one.is_required or one.is_secret or one.format != "string"
+    asks = asks or bool(one.choices or one.description or one.placeholder)
     return one.type == "named" and (one.value == "" or (one.value is None and not asks))
 
 
@@ -165,11 +167,23 @@ def check_values(inputs: Sequence[PlanInput], given: InputValues) -> dict[str, t
         texts = given.get(one.name)
         if texts is None:
             texts = () if one.default is None else (one.default,)
+        elif one.is_secret and one.place in ("argument", "address"):
+            raise UsageError(
+                f"{one.name} is a secret that becomes part of the {one.place}, which others can read.",
+                "Leave it out, or add the server by hand if you trust it: mcphost servers add NAME -- COMMAND",
+            )
         if len(texts) > (_MAX_VALUES if one.is_repeated else 1):
             raise UsageError(f"{one.name} has {len(texts)} values.", "Give fewer of them.")
         if texts:
             values[one.name] = tuple(check_value(one, text) for text in texts)
     return values
+
+
+def exposure_notes(inputs: Iterable[PlanInput], values: InputValues) -> tuple[str, ...]:
+    """Return a note for each value in a command or an address that is not declared as a secret but looks like one."""
+    names = [one.name for one in inputs if one.place in ("argument", "address") and one.name in values]
+    return tuple(f"{name} looks like a secret, and others can read it in the command." for name in names
+                 if is_secret_name(name))  # fmt: skip
 
 
 class ValueSource:

@@ -65,7 +65,9 @@ class RegistryServer(ThreadingHTTPServer):
         if "search" in query:
             found = [entry for entry in found if query["search"].lower() in _name(entry).lower()]
         if query.get("version") == "latest":
-            latest = [one for name in dict.fromkeys(map(_name, found)) for one in self.versions(name)[:1]]
+            deleted = "updated_since" in query
+            names = dict.fromkeys(map(_name, found))
+            latest = [one for name in names for one in self.versions(name, deleted=deleted)[:1]]
             found = [entry for entry in found if _name(entry) == "" or any(entry is one for one in latest)]
         start = int(query.get("cursor", "0"))
         size = min(int(query.get("limit", "30")), self.page_size)

@@ -42,6 +42,19 @@ async def test_a_search_for_a_word_asks_the_registry_for_it(tmp_path: Path) -> N
     assert "/v0.1/servers/io.github.ada%2Fweather/versions/0.9.0" in registry.paths
 
 
+async def test_a_search_can_be_limited_to_what_changed(tmp_path: Path) -> None:
+    old = published(server("a.b/old"), updatedAt="2025-01-01T00:00:00Z")
+    deleted = published(server("a.b/deleted"), updatedAt="2025-12-01T00:00:00Z", status="deleted")
+    with registry_server([old, published(server("a.b/new"), updatedAt="2025-12-01T00:00:00Z"), deleted]) as registry:
+        async with open_registry(registry.url, tmp_path) as opened:
+            answer = await opened.search("a.b", 10, "2025-06-01T00:00:00Z")
+    assert [(entry.name, entry.status) for entry in answer.entries] == [
+        ("a.b/new", "active"),
+        ("a.b/deleted", "deleted"),
+    ]
+    assert "updated_since=2025-06-01T00%3A00%3A00Z" in registry.paths[0]
+
+
 async def test_an_older_registry_is_reached_at_v0(tmp_path: Path) -> None:
     with registry_server(ENTRIES, api="/v0") as registry:
         async with open_registry(registry.url, tmp_path) as opened:

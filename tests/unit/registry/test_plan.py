@@ -113,7 +113,9 @@ def test_a_server_gets_a_short_name(name: str, short: str) -> None:
         package("npm", "x", registryBaseUrl="https://evil.example"),
         package("npm", "x", registryBaseUrl=f"https://{NPM_HOST}.evil.example"),
         package("npm", "x", registryBaseUrl=f"http://{NPM_HOST}"),
+        package("npm", "~evil"),
         package("pypi", "-r"),
+        package("pypi", "python", "3.12"),
         package("pypi", "x[extra]"),
         package("pypi", "x @ https://evil.example"),
         package("pypi", "x", ">=1"),
@@ -160,6 +162,10 @@ def test_a_runtime_argument_that_could_run_something_else_is_refused(kind: str, 
         ("--pid", "host"),
         ("--network", "host"),
         ("-v", "/:/host"),
+        ("-v", "//etc:/x"),
+        ("-v", "/tmp/../etc:/x"),
+        ("--mount", "type=bind,source=/var/run,target=/x"),
+        ("--mount", "type=bind,src=/var,dst=/x"),
         ("-v", "/var/run/docker.sock:/s"),
         ("--mount", "type=bind,src=/etc,dst=/x"),
         ("--volume", "/root/.ssh:/x"),
@@ -251,6 +257,19 @@ def test_a_value_of_the_user_never_becomes_an_option() -> None:
     document = npm(packageArguments=[{"type": "positional", "valueHint": "query", "isRequired": True}])
     with pytest.raises(McpHostError, match="begins with a dash"):
         planned(document, query="--eval=x")
+
+
+def test_a_secret_is_never_put_into_the_command() -> None:
+    document = npm(packageArguments=[{"type": "named", "name": "--token", "isSecret": True}])
+    assert planned(document)["args"] == ["-y", "x@1.0.0"]
+    with pytest.raises(UsageError, match="others can read"):
+        planned(document, token="abc")
+
+
+def test_a_value_that_looks_like_a_secret_is_pointed_out() -> None:
+    document = npm(packageArguments=[{"type": "named", "name": "--api-key", "isRequired": True}])
+    option = choose_option(entry_of(document), "", ALL)
+    assert "api-key looks like a secret" in plan_entry(option, {"api-key": ["abc"]}).notes[0]
 
 
 def test_a_path_becomes_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
