@@ -96,20 +96,24 @@ def _is_plain(text: str) -> bool:
 def carry_inputs(entry: dict[str, Any], definitions: Any) -> dict[str, Any]:
     """Return a copy of an entry that has the definitions of its inputs in it, from the list of another file.
 
-    Definitions that are not valid, or that the entry has already, are left out.
+    Definitions that are not valid, or that the entry has already, are left out, and so are defaults of passwords.
     """
     ids = referenced_inputs(entry_texts(entry))
     own = entry.get("mcphost", {})
     if not ids or not isinstance(definitions, list) or not isinstance(own, dict) or "inputs" in own:
         return entry
     known = [
-        {key: members[key] for key in _DEFINITION_KEYS if key in members}
+        {key: members[key] for key in _DEFINITION_KEYS if key in members and not _is_secret_default(members, key)}
         for item in cast("list[Any]", definitions)[:MAX_INPUTS]
         if isinstance(item, dict)
         and (members := cast("dict[str, Any]", item)).get("id") in ids
         and not isinstance(_parse_input(members, is_shared=False), str)
     ]
     return {**entry, "mcphost": {**cast("dict[str, Any]", own), "inputs": known}} if known else entry
+
+
+def _is_secret_default(definition: dict[str, Any], key: str) -> bool:
+    return key == "default" and bool(definition.get("password"))
 
 
 def entry_texts(entry: Mapping[str, Any]) -> list[str]:

@@ -502,6 +502,8 @@ class _ServerEntry:
         for reference in find_references(content):
             if reference.kind == "unknown":
                 self._report_unknown(f"{key}.{name}", reference)
+            if reference.default and is_probable_secret(name, reference.default):
+                self._warn_about_secret(f"{key}.{name}", f"{reference.short_text} without a default")
         if is_probable_secret(name, content):
             self._warn_about_secret(f"{key}.{name}", f"${{env:{_variable_name(name)}}} or ${{keyring:NAME}}")
 

@@ -252,15 +252,21 @@ class ReferenceValue(Struct, frozen=True):
 
 
 def target_values(server: ServerConfig) -> tuple[ReferenceValue, ...]:
-    """Return what each reference in `target_texts` stands for now, and a leading `~`; each of them once."""
+    """Return what each reference in `target_texts` stands for now, and a leading `~`; each of them once.
+
+    References to a variable that is set differ only in defaults that are not used; they count as one.
+    """
     values: dict[str, ReferenceValue] = {}
     for place, _, text in target_texts(server):
         if place != "address" and expand_home(text) != text:
             values["~"] = ReferenceValue("~", "~", os.path.expanduser("~"))
         for reference in find_references(text):
-            if reference.kind in ("variable", "place", "input") and reference.text not in values:
-                value = _current_value(server, reference)
-                values[reference.text] = ReferenceValue(reference.text, reference.name, value)
+            if reference.kind not in ("variable", "place", "input"):
+                continue
+            is_default = reference.kind == "variable" and reference.name not in os.environ
+            shown = reference.text if is_default else reference.short_text
+            if shown not in values:
+                values[shown] = ReferenceValue(shown, reference.name, _current_value(server, reference))
     return tuple(values.values())
 
 
@@ -293,9 +299,7 @@ def has_target_references(server: ServerConfig) -> bool:
     return any("${" in text or text[:1] == "~" for _, _, text in target_texts(server))
 
 
-def expand_target(
-    server: ServerConfig, environ: Mapping[str, str], *, text_limit: int = MAX_EXPANDED_TEXT
-) -> ServerConfig:
+def expand_target(server: ServerConfig, environ: Mapping[str, str]) -> ServerConfig:
     """Return the server with the references in its command, arguments, folder and address expanded.
 
     A leading `~` is expanded in all of them but the address. The expanded address is checked like a written one.
@@ -304,37 +308,50 @@ def expand_target(
     if not has_target_references(server):
         return server
     location = entry_location(server)
-    expander = ReferenceExpander(environ, server=server, text_limit=text_limit)
-
-    def expand(key: str, text: str) -> str:
-        where = f'{location}: "{key}"'
-        # Before references: the value of a variable is not expanded again.
-        expanded = expander.expand(text if key == "url" else expand_home(text), where)
-        if "\0" in expanded:
-            raise ConfigError(f"{where} has a NUL character in it.", "Check the values of its variables.")
-        return expanded
-
+    expander = ReferenceExpander(environ, server=server)
+    target = _replace_target(server, lambda key, text: _expand_text(expander, key, text, location))
     if not server.is_stdio:
-        url = expand("url", server.url).strip()
-        check_address(url, location)
-        return replace(server, url=url)
-    command = expand("command", server.command)
-    if not command.strip():
+        check_address(target.url, location)
+    elif not target.command.strip():
         raise ConfigError(f'{location}: "command" is empty with its references filled in.', "Check its variables.")
-    args = tuple(expand(f"args[{number}]", text) for number, text in enumerate(server.args))
-    cwd = resolve_folder(server.file, expand("cwd", server.cwd)) if server.cwd_has_references else server.cwd
-    return replace(server, command=command, args=args, cwd=cwd, cwd_has_references=False)
+    return target
 
 
 def resolve_target(server: ServerConfig) -> ServerConfig:
-    """Return the server as `expand_target` does with the variables of this process, or unchanged if that fails.
+    """Return the server as `expand_target` does with the variables of this process, for comparing and showing it.
 
-    For comparing and showing it; a long expansion counts as failed.
+    A text that cannot be expanded, or is long then, stays as it is written.
     """
-    try:
-        return expand_target(server, os.environ, text_limit=_MAX_RESOLVED_TEXT)
-    except ConfigError:
+    if not has_target_references(server):
         return server
+    expander = ReferenceExpander(os.environ, server=server, text_limit=_MAX_RESOLVED_TEXT)
+
+    def expand(key: str, text: str) -> str:
+        try:
+            return _expand_text(expander, key, text, "")
+        except ConfigError:
+            return text
+
+    target = _replace_target(server, expand)
+    return target if target.is_stdio == server.is_stdio else server
+
+
+def _replace_target(server: ServerConfig, expand: Callable[[str, str], str]) -> ServerConfig:
+    """Return the server with *expand* applied to the key and the text of what it starts or reaches."""
+    if not server.is_stdio:
+        return replace(server, url=expand("url", server.url).strip())
+    args = tuple(expand(f"args[{number}]", text) for number, text in enumerate(server.args))
+    cwd = resolve_folder(server.file, expand("cwd", server.cwd)) if server.cwd_has_references else server.cwd
+    return replace(server, command=expand("command", server.command), args=args, cwd=cwd, cwd_has_references=False)
+
+
+def _expand_text(expander: ReferenceExpander, key: str, text: str, location: str) -> str:
+    where = f'{location}: "{key}"'
+    # The home folder before the references: a value is not expanded again.
+    expanded = expander.expand(text if key == "url" else expand_home(text), where)
+    if "\0" in expanded:
+        raise ConfigError(f"{where} has a NUL character in it.", "Check the values of its variables.")
+    return expanded
 
 
 def resolve_folder(file: str, path: str) -> str:

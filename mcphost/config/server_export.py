@@ -3,9 +3,10 @@
 import re
 from typing import Any, cast
 
+from mcphost.config.references import find_references
 from mcphost.config.schema import ServerConfig
 from mcphost.config.secrets import find_plaintext_secrets
-from mcphost.redact import redact_command, redact_patterns
+from mcphost.redact import is_probable_secret, redact_command, redact_patterns
 
 _KEYRING = re.compile(r"\$\{keyring:[^}]{0,200}\}")
 
@@ -22,6 +23,7 @@ def export_entry(server: ServerConfig, entry: dict[str, Any]) -> dict[str, Any]:
         for key in parents:
             place = place[key]
         place[last] = f"{secret.prefix}${{env:{_variable(last)}}}"
+    _remove_secret_defaults(exported)
     _replace_keyring_references(exported, "")
     for key in ("command", "url"):
         if isinstance(exported.get(key), str):
@@ -29,6 +31,21 @@ def export_entry(server: ServerConfig, entry: dict[str, Any]) -> dict[str, Any]:
     if isinstance(exported.get("args"), list):
         exported["args"] = [redact_command(str(argument)) for argument in exported["args"]]
     return exported
+
+
+def _remove_secret_defaults(entry: dict[str, Any]) -> None:
+    """Remove the defaults of references, and those of inputs that are passwords, if they are secrets."""
+    for key in ("env", "headers"):
+        pairs = entry.get(key)
+        for name, text in list(cast("dict[str, Any]", pairs).items()) if isinstance(pairs, dict) else ():
+            for reference in find_references(text) if isinstance(text, str) else ():
+                if reference.default and is_probable_secret(name, reference.default):
+                    entry[key][name] = entry[key][name].replace(reference.text, reference.short_text)
+    own = entry.get("mcphost")
+    listed: Any = cast("dict[str, Any]", own).get("inputs") if isinstance(own, dict) else None
+    for definition in cast("list[Any]", listed) if isinstance(listed, list) else ():
+        if isinstance(definition, dict) and cast("dict[str, Any]", definition).get("password"):
+            cast("dict[str, Any]", definition).pop("default", None)
 
 
 def _copy(value: Any) -> Any:

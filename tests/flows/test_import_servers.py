@@ -10,6 +10,8 @@ from tests.flows.secret_service import secret_service
 
 DEMO = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
 
+FALLBACK = "hunter2-as-a-default"
+
 
 def write_host(program: Program, path: str, **servers: Any) -> Path:
     """Write a file of another host below the home folder."""
@@ -94,10 +96,16 @@ def test_an_export_has_no_secret_and_can_be_imported_again(program: Program) -> 
             "headers": {"Authorization": f"Bearer {token}"},
             "mcphost": {"timeout": 5},
         },
-        run={"command": "run", "args": ["--token", token], "env": {"PASSWORD": CANARY, "MODE": "x"}},
+        run={
+            "command": "run",
+            "args": ["--token", token],
+            "env": {"PASSWORD": CANARY, "MODE": "x", "API_KEY": f"${{API_KEY:-{FALLBACK}}}"},
+            "mcphost": {"inputs": [{"id": "a", "type": "promptString", "password": True, "default": FALLBACK}]},
+        },
     )
     text = program.text("servers", "export")
     assert token not in text
+    assert FALLBACK not in text
     assert CANARY not in text
     servers = json.loads(text)["mcpServers"]
     assert servers["web"] == {
@@ -105,7 +113,7 @@ def test_an_export_has_no_secret_and_can_be_imported_again(program: Program) -> 
         "headers": {"Authorization": "Bearer ${env:AUTHORIZATION}"},
         "mcphost": {"timeout": 5},
     }
-    assert servers["run"]["env"] == {"PASSWORD": "${env:PASSWORD}", "MODE": "x"}
+    assert servers["run"]["env"] == {"PASSWORD": "${env:PASSWORD}", "MODE": "x", "API_KEY": "${API_KEY}"}
     (program.home / "config" / "mcp.json").unlink()
     program.text("servers", "add", "--json", text, "--yes")
     assert set(configured(program)) == {"web", "run"}

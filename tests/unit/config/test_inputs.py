@@ -176,4 +176,4 @@ def test_an_entry_keeps_the_definitions_that_it_has(tmp_path: Path) -> None:
     own = {**ENTRY, "mcphost": {"inputs": [REGION]}}
     assert carry_inputs(own, [TOKEN]) == own
     assert carry_inputs(ENTRY, None) == ENTRY
-    assert carry_inputs(ENTRY, [{**TOKEN, "more": 1}])["mcphost"] == {"inputs": [TOKEN]}
+    assert carry_inputs(ENTRY, [{**TOKEN, "more": 1, "default": "s3cret"}])["mcphost"] == {"inputs": [TOKEN]}

@@ -191,10 +191,18 @@ def test_a_command_that_becomes_empty_is_refused(value: str) -> None:
 def test_the_current_values_are_listed_and_a_missing_one_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BIN", "/opt")
     monkeypatch.delenv("GONE", raising=False)
-    server = replace(STDIO, command="${BIN}/a", args=("~/x", "${GONE}", "${GONE:-y}", "${1}"))
+    server = replace(STDIO, command="${BIN:-b}/a", args=("~/x", "${GONE}", "${GONE:-y}", "${1}"))
     home = os.path.expanduser("~")
     listed = [(value.text, value.value) for value in target_values(server)]
     assert listed == [("${BIN}", "/opt"), ("~", home), ("${GONE}", None), ("${GONE:-y}", "y")]
-    assert resolve_target(server) == server
+    assert resolve_target(server).args == (f"{home}/x", "${GONE}", "y", "${1}")
     monkeypatch.setenv("GONE", "z")
     assert resolve_target(server).argv == ("/opt/a", f"{home}/x", "z", "z", "${1}")
+    assert [value.text for value in target_values(server)] == ["${BIN}", "~", "${GONE}"]
+
+
+def test_a_text_that_cannot_be_expanded_hides_no_other_from_a_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LONG", "x" * 5_000)
+    monkeypatch.delenv("GONE", raising=False)
+    server = replace(STDIO, command="${GONE:-npx}", args=("${LONG}${LONG}", "${GONE}", "${GONE:-a}"))
+    assert resolve_target(server).argv == ("npx", "${LONG}${LONG}", "${GONE}", "a")
