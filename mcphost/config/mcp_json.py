@@ -10,6 +10,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any, Literal, cast
 
+from mcphost.config.entry_limits import MAX_REFERENCES, ProjectBudget, count_references
 from mcphost.config.inputs import attach_inputs, parse_inputs, referenced_inputs
 from mcphost.config.json_files import DuplicateKeyDict, describe_type
 from mcphost.config.references import (
@@ -128,10 +129,10 @@ _MAX_SERVERS = 1000
 _MAX_DISABLED_TOOLS = 1000
 _MAX_PAIRS = 500
 """Variables or headers of one server."""
-_MAX_PROJECT_ARGUMENTS = 1_000
-"""Arguments of all servers of a project's file; each may be a path that is resolved."""
 OWN_KEY = "mcphost"
 _MAX_SHOWN_REFERENCE = 200
+_MAX_UNDEFINED_INPUTS = 20
+"""Undefined inputs of one server that are named."""
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 ProblemCallback = Callable[[str], None]
@@ -176,17 +177,13 @@ def parse_servers(document: Any, file: str, source: Source, on_problem: ProblemC
         on_problem(f"{file}: it has {len(servers):,} servers; only the first {_MAX_SERVERS:,} are read.")
     definitions = parse_inputs(members.get("inputs"), file, on_problem, is_shared=True)
     configs: list[ServerConfig] = []
-    arguments = 0
+    budget = ProjectBudget(source)
     for name, entry in servers[:_MAX_SERVERS]:
+        location = _entry_location(file, name)
         try:
+            budget.spend_references(entry, location)
             config = _ServerEntry(name, entry, file, source, on_problem, definitions).build()
-            if source == "project" and arguments + len(config.args) > _MAX_PROJECT_ARGUMENTS:
-                what = (
-                    f"{_entry_location(file, name)}: the servers of the file have more than "
-                    f"{_MAX_PROJECT_ARGUMENTS:,} arguments."
-                )
-                raise ConfigError(what, "It is left out; move it into your own mcp.json.")
-            arguments += len(config.args)
+            budget.spend_arguments(config, location)
             configs.append(config)
         except ConfigError as error:
             on_problem(str(error))
@@ -233,6 +230,8 @@ class _ServerEntry:
                 f"{self.location} is {describe_type(entry)}, not an object.", 'Give it a "command" or a "url".'
             )
         self.entry = cast("dict[str, Any]", entry)
+        if count_references(entry) > MAX_REFERENCES:
+            raise ConfigError(f"{self.location} has more than {MAX_REFERENCES:,} references.", "Remove some.")
 
     def build(self) -> ServerConfig:
         """Validate the entry and convert it to a ServerConfig. Raises ConfigError."""
@@ -407,10 +406,9 @@ class _ServerEntry:
     def _find_inputs(self, texts: Iterable[str]) -> tuple[ServerInput, ...]:
         """Return the inputs that texts of the entry refer to, and report those that are not defined."""
         ids = referenced_inputs(texts)
-        for input_id in ids:
-            if input_id not in self.definitions:
-                shown = sanitize(input_id, keep_newlines=False)
-                self.on_problem(f"{self.location} has ${{input:{shown}}}, and no such input is defined. {INPUT_HINT}")
+        for input_id in [one for one in ids if one not in self.definitions][:_MAX_UNDEFINED_INPUTS]:
+            shown = sanitize(input_id, keep_newlines=False)
+            self.on_problem(f"{self.location} has ${{input:{shown}}}, and no such input is defined. {INPUT_HINT}")
         return tuple(attach_inputs(self.definitions, self.file, self.name, ids))
 
     def _parse_env_file(self, url: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcphost.config.approval_digest import describe_server, server_digest
-from mcphost.config.loader import load_config
+from mcphost.config.loader import load_config, read_project_file
 from mcphost.config.references import resolve_target
 from mcphost.config.restrictions import has_same_target
 from mcphost.config.schema import HostConfig, ServerConfig, Source
@@ -79,6 +79,16 @@ def test_variables_of_other_hosts_are_reported_and_forms_of_shells_are_not(tmp_p
     assert len(config.problems) == 1
     assert '"args[2]" has ${command:pick}, which is passed on unchanged' in config.problems[0]
     assert config.servers[0].args[2] == "${command:pick}"
+
+
+def test_an_entry_and_a_projects_file_with_too_many_references_are_refused(tmp_path: Path) -> None:
+    for entry in ({"command": "x", "args": ["${A:-b}" * 1_001]}, {"url": "https://h", "headers": {"A": "${" * 1_001}}):
+        assert "has more than 1,000 references" in load_entry(tmp_path, **entry).problems[0]
+    servers = {f"s{number}": {"url": "https://h/" + "${A:-b}" * 900} for number in range(7)}
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    config = load_config(tmp_path / "config", project=read_project_file(tmp_path))
+    assert len(config.servers) == 5
+    assert 'server "s5": the servers of the file have more than 5,000 references' in config.problems[0]
 
 
 @pytest.mark.parametrize("entry", [{"command": "${PWD}/x"}, {"command": "x", "args": ["${workspaceFolder}"]}])
