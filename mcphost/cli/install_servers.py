@@ -29,7 +29,7 @@ REGISTRY_KEY = "registry"
 
 def add_arguments(action: str, parser: "CommandParser") -> None:
     """Add the arguments of `servers install`."""
-    from mcphost.cli.search_servers import add_registry_flags
+    from mcphost.cli.search_servers import add_registry_flag
     from mcphost.registry.plan import KINDS
 
     parser.add_argument("server", metavar="NAME[@VERSION]", help="a server of the registry; its latest version")
@@ -44,7 +44,7 @@ def add_arguments(action: str, parser: "CommandParser") -> None:
         help="the value of an input; NAME alone asks for it without showing it; repeatable",
     )  # fmt: skip
     parser.add_argument("--dry-run", action="store_true", help="only show the plan")
-    add_registry_flags(parser)
+    add_registry_flag(parser)
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument("--json", action="store_true", help="one JSON document")
 
@@ -339,9 +339,18 @@ def describe_plan(
         path = installed_programs().get(option.program)
         needs = (f"needs: {option.program} ({path or 'not installed'})",)
     summary = (f"runs: {join(masked.argv)}",) if masked.is_stdio else ()
+    if option.inputs:
+        summary = (*summary, f"inputs: {', '.join(map(describe_input, option.inputs))}")
     notes = tuple(f"{note[0].upper()}{note[1:]}" for note in planned.notes)
     risks = (*notes, *server_warnings(masked))
     return PlanDescription(masked, (*needs, *summary, *describe_server(masked)), risks, earlier)
+
+
+def describe_input(one: "PlanInput") -> str:
+    """Return the name of an input, whether it is needed or a secret, and its choices."""
+    about = ["needed"] * one.is_required + ["secret"] * one.is_secret
+    about += [" or ".join(one.choices)[:200]] if one.choices else []
+    return f"{one.name} ({', '.join(about)})" if about else one.name
 
 
 def mask_server(server: "ServerConfig", planned: "PlannedEntry") -> "ServerConfig":
@@ -394,9 +403,12 @@ async def try_server(options: "Options", name: str, *, as_json: bool) -> McpHost
     from mcphost.cli.output import print_text, show_status
     from mcphost.host.views import summarize_catalog
 
-    with show_status(f"Starting {name}…", quiet=options.quiet):
-        async with open_host_for_server(options, name) as host:
-            result = (await connect_servers(host, [name]))[0]
+    try:
+        with show_status(f"Starting {name}…", quiet=options.quiet):
+            async with open_host_for_server(options, name) as host:
+                result = (await connect_servers(host, [name]))[0]
+    except McpHostError as error:
+        return error
     if result.error is not None:
         return result.error
     if not as_json:

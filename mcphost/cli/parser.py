@@ -24,7 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "prompt": ("call", "get one prompt"),
     "skill": ("call", "show a skill, or one file of it, checked against what its server listed"),
     "complete": ("call", "suggestions for an argument of a prompt or a resource template"),
-    "servers": ("servers", "list, add, edit, remove, approve or check servers"),
+    "servers": ("servers", "list, add, install, edit, remove, approve or check servers"),
     "login": ("accounts", "sign in to a server"),
     "logout": ("accounts", "sign out of a server"),
     "accounts": ("accounts", "list all sign-ins, or select the account of a server"),

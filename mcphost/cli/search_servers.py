@@ -25,7 +25,8 @@ def add_arguments(action: str, parser: "CommandParser") -> None:
     parser.add_argument(
         "--since", type=_start_of_day, default="", metavar="DATE", help="only what changed since, such as 2026-01-31"
     )
-    add_registry_flags(parser)
+    add_registry_flag(parser)
+    parser.add_argument("--refresh", action="store_true", help="ask the registry again instead of using recent answers")
     parser.add_argument("--json", action="store_true", help="one JSON document")
 
 
@@ -37,17 +38,16 @@ def _start_of_day(text: str) -> str:
         raise argparse.ArgumentTypeError("not a date such as 2026-01-31") from error
 
 
-def add_registry_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that name the registry and say whether its cached answers are good enough."""
+def add_registry_flag(parser: argparse.ArgumentParser) -> None:
+    """Add the flag that names the registry."""
     parser.add_argument(
         "--registry", default="", metavar="URL|FILE", help="another registry, or a JSON file; else that of config.toml"
     )
-    parser.add_argument("--refresh", action="store_true", help="ask the registry again instead of using recent answers")
 
 
 @asynccontextmanager
 async def open_configured_registry(
-    options: "Options", args: argparse.Namespace, *, refresh: bool = False
+    options: "Options", args: argparse.Namespace, *, refresh: bool
 ) -> "AsyncGenerator[tuple[ServerRegistry, str]]":
     """Open the registry of `--registry` or config.toml; the second value is its place."""
     from mcphost import paths
@@ -58,7 +58,7 @@ async def open_configured_registry(
     if not place:
         async with open_grants() as grants:
             place = (await load_configuration(options, grants)).registry.url
-    async with open_registry(place, paths.cache_dir() / "registry", refresh=refresh or args.refresh) as registry:
+    async with open_registry(place, paths.cache_dir() / "registry", refresh=refresh) as registry:
         yield registry, place
 
 
@@ -70,7 +70,7 @@ def run(command: str, args: argparse.Namespace) -> int:
     options = build_options(args)
 
     async def work() -> int:
-        async with open_configured_registry(options, args) as (registry, _):
+        async with open_configured_registry(options, args, refresh=args.refresh) as (registry, _):
             return await _search(registry, args, quiet=options.quiet)
 
     return run_command(options, work)

@@ -69,6 +69,7 @@ def test_an_older_version_can_be_named_and_its_status_is_shown(program: Program)
         said = install(program, registry, "io.github.ada/weather@0.9.0", "--dry-run")
     assert "Warning: It is deprecated. Use 1.0" in said
     assert "@ada/weather-mcp@0.9.0" in said
+    assert "inputs: units (metric or imperial), cache_dir (needed), WEATHER_API_KEY (needed, secret), LOG_LEVEL" in said
 
 
 def test_a_dry_run_shows_the_plan_with_what_is_missing_and_changes_nothing(program: Program) -> None:

@@ -66,6 +66,23 @@ def test_a_new_required_value_is_asked_for(program: Program) -> None:
     assert configured(program, "notes")["env"] == {"NOTES_DIR": "/tmp/notes"}
 
 
+def test_an_update_can_change_the_kind_of_package_and_the_registry(program: Program, tmp_path: Path) -> None:
+    PackageRunners(program, "uvx", "npx")
+    entries = [published(server("io.github.ada/notes", packages=[package("npm", "notes")]))]
+    moved = published(server("io.github.ada/notes", "2.0.0", packages=[package("pypi", "notes", "2.0.0")]))
+    with registry_server(entries) as registry:
+        program.text("servers", "install", "io.github.ada/notes", "--registry", registry.url, "--yes")
+        registry.entries.append(moved)
+        assert "There are: pypi." in program.error("servers", "update", "notes", "--yes", code=2)
+    (tmp_path / "registry.json").write_text(json.dumps([*entries, moved]))
+    said = program.text(
+        "servers", "update", "notes", "--yes", "--from", "pypi", "--registry", str(tmp_path / "registry.json")
+    )
+    assert f"registry: {tmp_path / 'registry.json'}" in said
+    assert configured(program, "notes")["command"] == "uvx"
+    assert configured(program, "notes")["mcphost"]["registry"]["url"] == str(tmp_path / "registry.json")
+
+
 def test_without_a_newer_version_nothing_changes(program: Program) -> None:
     PackageRunners(program, "uvx")
     with registry_server(ENTRIES) as registry:
