@@ -94,7 +94,10 @@ async def open_registry(place: str, cache_folder: Path, *, refresh: bool = False
         raise RegistryError(error.message, "Correct it in [registry] of config.toml, or in --registry.") from error
     if "?" in base:
         raise RegistryError(f"The address of the registry {base[:200]!r} has a query.", "Name its base URL.")
-    client = create_client(split_url(base).hostname or "", base, {}, warn=_log.warning)
+    try:
+        client = create_client(split_url(base).hostname or "", base, {}, warn=_log.warning)
+    except McpHostError as error:
+        raise RegistryError(error.message, "Correct the address of the registry or the proxy.") from error
     try:
         yield HttpRegistry(base, client, PageCache(cache_folder, base), refresh=refresh)
     finally:

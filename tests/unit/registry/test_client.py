@@ -167,6 +167,13 @@ async def test_an_address_that_is_not_https_is_refused(tmp_path: Path, url: str)
             pass
 
 
+async def test_a_proxy_that_cannot_be_used_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("https_proxy", "socks5://127.0.0.1:1")
+    with pytest.raises(RegistryError, match="proxy"):
+        async with open_registry("https://registry.example", tmp_path):
+            pass
+
+
 @pytest.mark.parametrize("wrap", [lambda entries: {"servers": entries}, lambda entries: entries])
 async def test_a_file_is_a_registry_too(tmp_path: Path, wrap: "type[dict[str, object]]") -> None:
     path = tmp_path / "servers.json"
