@@ -7,7 +7,7 @@ from mcphost.config.inputs import entry_texts
 from mcphost.config.schema import ServerConfig, Source
 from mcphost.errors import ConfigError
 
-MAX_REFERENCES = 1_000
+_MAX_REFERENCES = 1_000
 """References of one server."""
 _MAX_PROJECT_REFERENCES = 5_000
 """References of all servers of a project's file; each is looked up when the file is compared with the user's."""
@@ -15,7 +15,7 @@ _MAX_PROJECT_ARGUMENTS = 1_000
 """Arguments of all servers of a project's file; each may be a path that is resolved."""
 
 
-def count_references(entry: Any) -> int:
+def _count_references(entry: Any) -> int:
     """Return how many references an entry may have, without reading them."""
     texts = entry_texts(cast("Mapping[str, Any]", entry)) if isinstance(entry, dict) else ()
     return sum(text.count("${") for text in texts)
@@ -28,10 +28,14 @@ class ProjectBudget:
         self._is_limited = source == "project"
         self._references = self._arguments = 0
 
-    def spend_references(self, entry: Any, location: str) -> None:
-        """Count the references of an entry that is about to be read. Raises ConfigError if it has too many."""
-        self._references += count_references(entry)
+    def spend_references(self, entry: Any, location: str) -> int:
+        """Count the references of an entry that is about to be read. Raises ConfigError if there are too many."""
+        count = _count_references(entry)
+        if count > _MAX_REFERENCES:
+            raise ConfigError(f"{location} has more than {_MAX_REFERENCES:,} references.", "Remove some.")
+        self._references += count
         self._check(self._references, _MAX_PROJECT_REFERENCES, "references", location)
+        return count
 
     def spend_arguments(self, server: ServerConfig, location: str) -> None:
         """Count the arguments of a server. Raises ConfigError if it has too many, which are then not counted."""

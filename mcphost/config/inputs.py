@@ -117,12 +117,15 @@ def _is_secret_default(definition: dict[str, Any], key: str) -> bool:
 
 
 def entry_texts(entry: Mapping[str, Any]) -> list[str]:
-    """Return the texts of an entry that may have references; those of a wrong type are left out."""
+    """Return the texts of an entry that may have references; values of a wrong type are left out."""
     values: list[Any] = [entry.get(key) for key in ("command", "url", "cwd", "envFile")]
     for key in ("args", "env", "headers"):
         members = entry.get(key)
         values += cast("list[Any]", members) if isinstance(members, list) else []
         values += cast("dict[str, Any]", members).values() if isinstance(members, dict) else []
+    own = entry.get("mcphost")
+    oauth = cast("dict[str, Any]", own).get("oauth") if isinstance(own, dict) else None
+    values += cast("dict[str, Any]", oauth).values() if isinstance(oauth, dict) else []
     return [value for value in values if isinstance(value, str)]
 
 

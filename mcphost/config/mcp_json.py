@@ -10,7 +10,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any, Literal, cast
 
-from mcphost.config.entry_limits import MAX_REFERENCES, ProjectBudget, count_references
+from mcphost.config.entry_limits import ProjectBudget
 from mcphost.config.inputs import attach_inputs, parse_inputs, referenced_inputs
 from mcphost.config.json_files import DuplicateKeyDict, describe_type
 from mcphost.config.references import (
@@ -181,8 +181,10 @@ def parse_servers(document: Any, file: str, source: Source, on_problem: ProblemC
     for name, entry in servers[:_MAX_SERVERS]:
         location = _entry_location(file, name)
         try:
-            budget.spend_references(entry, location)
-            config = _ServerEntry(name, entry, file, source, on_problem, definitions).build()
+            has_references = budget.spend_references(entry, location) > 0
+            config = _ServerEntry(
+                name, entry, file, source, on_problem, definitions if has_references else None
+            ).build()
             budget.spend_arguments(config, location)
             configs.append(config)
         except ConfigError as error:
@@ -218,11 +220,12 @@ class _ServerEntry:
         file: str,
         source: Source,
         on_problem: ProblemCallback,
-        definitions: dict[str, ServerInput],
+        definitions: dict[str, ServerInput] | None,
     ) -> None:
-        """*definitions* are the inputs of the file by id."""
+        """*definitions* are the inputs of the file by id; None says that the entry has no references."""
         self.name, self.file, self.on_problem = name, file, on_problem
-        self.definitions = definitions
+        self.definitions = definitions or {}
+        self.has_references = definitions is not None
         self.source: Source = source
         self.location = _entry_location(file, name)
         if not isinstance(entry, dict):
@@ -230,8 +233,6 @@ class _ServerEntry:
                 f"{self.location} is {describe_type(entry)}, not an object.", 'Give it a "command" or a "url".'
             )
         self.entry = cast("dict[str, Any]", entry)
-        if count_references(entry) > MAX_REFERENCES:
-            raise ConfigError(f"{self.location} has more than {MAX_REFERENCES:,} references.", "Remove some.")
 
     def build(self) -> ServerConfig:
         """Validate the entry and convert it to a ServerConfig. Raises ConfigError."""
@@ -247,18 +248,19 @@ class _ServerEntry:
             check_address(url, self.location)
         cwd = self._get_text("cwd")
         env_file = self._parse_env_file(url)
-        for key, text in (("command", command), ("url", url), ("cwd", cwd), ("envFile", env_file)):
-            self._check_target(key, text)
         oauth = self._parse_oauth(own)
         for key in (key for key, field in FIELD_BY_KEY.items() if field in SECRET_FIELDS):
             if (secret := str(getattr(oauth, FIELD_BY_KEY[key]))) and "${" not in secret:
                 self._warn_about_secret(f"mcphost.oauth.{key}", "${env:NAME} or ${keyring:NAME}")
         args, env = self._get_texts("args"), self._get_pairs("env")
         headers = self._parse_headers()
-        for number, text in enumerate(args):
-            self._check_target(f"args[{number}]", text)
-        secrets = (str(getattr(oauth, field)) for field in SECRET_FIELDS)
-        texts = (command, *args, cwd, env_file, url, *env.values(), *headers.values(), *secrets)
+        texts: tuple[str, ...] = ()
+        if self.has_references:
+            keys = ("command", "url", "cwd", "envFile", *(f"args[{number}]" for number in range(len(args))))
+            for key, text in zip(keys, (command, url, cwd, env_file, *args), strict=True):
+                self._check_target(key, text)
+            secrets = (str(getattr(oauth, field)) for field in SECRET_FIELDS)
+            texts = (command, *args, cwd, env_file, url, *env.values(), *headers.values(), *secrets)
         return ServerConfig(
             name=self.name,
             command=expand_home(command),
@@ -266,7 +268,7 @@ class _ServerEntry:
             env=env,
             env_file=env_file,
             cwd=self._resolve_cwd(cwd) if command else expand_home(cwd),
-            cwd_has_references=bool(command) and _is_open(cwd),
+            cwd_has_references=self.has_references and bool(command) and _is_open(cwd),
             startup_folder=os.getcwd() if command and uses_workspace(texts) else "",
             url=url,
             transport=self._parse_transport(url),
