@@ -1,5 +1,6 @@
 """Prompts of commands at the terminal, left by ctrl+c: exit code 130, the terminal restored, nothing half stored."""
 
+import json
 import sys
 from functools import partial
 from pathlib import Path
@@ -105,3 +106,35 @@ async def test_ctrl_c_at_any_prompt_of_a_sign_in_restores_the_terminal_and_store
         config = Program(tmp_path).servers(tracker={"url": peer.url})
         await anyio.to_thread.run_sync(drive, config)
     assert {form["client_secret"] for form in peer.forms} == {"the-client-secret-7"}
+
+
+async def test_inputs_of_a_server_are_asked_for_once_and_a_password_is_not_shown(tmp_path: Path) -> None:
+    inputs = [
+        {"id": "region", "type": "pickString", "description": "Which region", "options": ["eu", "us"], "default": "eu"},
+        {"id": "name", "type": "promptString", "default": "ada"},
+        {"id": "token", "type": "promptString", "description": "Your token", "password": True},
+    ]
+    entry = {"command": "x", "args": ["${input:region}", "${input:name}"], "env": {"TOKEN": "${input:token}"}}
+    pasted = tmp_path / "pasted.json"
+    pasted.write_text(json.dumps({"servers": {"its": entry}, "inputs": inputs}))
+
+    def drive() -> None:
+        nowhere = {"DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
+        with Terminal(tmp_path, environment=nowhere) as terminal:
+            shell = ShellTerminal(terminal)
+            shell.clear()
+            terminal.run("sh", "-c", f'exec {MCPHOST_PATH} servers add --json "$(cat {pasted})"')
+            shell.answer("Add and approve it?", "y")
+            shell.answer("Which region (for its) [eu]:", "2")
+            shell.answer("name (for its) [ada]:", "")
+            shell.answer("Your token (for its), not shown:", "typed-in-secret")
+            shown = terminal.wait_for_shell()
+            assert "The input token cannot be stored" in shown
+            assert "typed-in-secret" not in shown
+            shell.start("servers", "input", "its", "token")
+            shell.interrupt("Your token (for its), not shown:", "half-a-secret")
+            assert "half-a" not in terminal.wait_for("code 130", "=echo=")
+
+    await anyio.to_thread.run_sync(drive)
+    stored = json.loads((tmp_path / "config" / "inputs.json").read_text())
+    assert stored == {str(tmp_path / "config" / "mcp.json"): {"its": {"region": "us", "name": "ada"}}}
