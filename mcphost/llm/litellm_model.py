@@ -242,6 +242,7 @@ class LiteLlmModel:
             supports_images=self._facts.supports_images is not False,
             supports_result_images=responses or provider in providers.RESULT_IMAGE_PROVIDERS,
             replays_thinking=provider in providers.THINKING_REPLAY_PROVIDERS,
+            marks_cache=providers.marks_cache(config.name),
             has_tools=bool(request.tools),
         )
         return worker_protocol.CompletionRequest(

@@ -9,12 +9,16 @@ Outcome = Literal["ok", "error", "failed", "declined", "stopped"]
 
 
 class Usage(Struct, frozen=True, kw_only=True):
-    """Tokens and cost of one round; `cost` is in US dollars, or None if unknown."""
+    """Tokens and cost of one round; `cost` is in US dollars, or None if unknown.
+
+    `cached_tokens` of the input tokens were read from the provider's cache, which saved `saved` US dollars.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
     cost: float | None = None
+    saved: float = 0
 
     def __add__(self, other: "Usage") -> "Usage":
         costs = [cost for cost in (self.cost, other.cost) if cost is not None]
@@ -23,6 +27,7 @@ class Usage(Struct, frozen=True, kw_only=True):
             output_tokens=self.output_tokens + other.output_tokens,
             cached_tokens=self.cached_tokens + other.cached_tokens,
             cost=sum(costs) if costs else None,
+            saved=self.saved + other.saved,
         )
 
 

@@ -59,6 +59,12 @@ THINKING_REPLAY_PROVIDERS = frozenset({"anthropic"})
 """Providers that accept their own reasoning blocks back (measured)."""
 
 
+def marks_cache(model: str) -> bool:
+    """Return whether a model's prompt is cached only up to explicit marks: Claude's, at Anthropic and at clouds."""
+    provider = parse_provider(model)
+    return provider == "anthropic" or (provider in ("bedrock", "vertex_ai") and "claude" in model.lower())
+
+
 class ProviderKey(Struct, frozen=True):
     """The key to send, empty for none, and the environment variable that a user would set."""
 

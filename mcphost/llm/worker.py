@@ -225,7 +225,9 @@ class LiteLlmWorker:
                     await close()
         if scope.cancel_called:
             return
-        self._writer.send(summary.to_event(self._compute_cost(request, summary)))
+        uses_cache = summary.cached_tokens or summary.cache_write_tokens
+        uncached_cost = self._compute_cost(request, summary, is_cached=False) if uses_cache else None
+        self._writer.send(summary.to_event(self._compute_cost(request, summary), uncached_cost))
 
     @staticmethod
     def _is_truncated(request: worker_protocol.CompletionRequest, stream: Any, summary: "StreamSummary") -> bool:
@@ -294,8 +296,13 @@ class LiteLlmWorker:
         inner = getattr(stream, "completion_stream", stream)
         return any("responses" in kind.__module__ or "Responses" in kind.__name__ for kind in type(inner).__mro__)
 
-    def _compute_cost(self, request: worker_protocol.CompletionRequest, summary: "StreamSummary") -> float | None:
-        """Return the cost in US dollars by the bundled price list, or None for unlisted models."""
+    def _compute_cost(
+        self, request: worker_protocol.CompletionRequest, summary: "StreamSummary", *, is_cached: bool = True
+    ) -> float | None:
+        """Return the cost in US dollars by the bundled price list, or None for unlisted models.
+
+        Without *is_cached*, the cost if nothing were read from or written to the provider's cache.
+        """
         if not (summary.input_tokens or summary.output_tokens):
             return None
         try:
@@ -305,7 +312,8 @@ class LiteLlmWorker:
                 custom_llm_provider=provider,
                 prompt_tokens=summary.input_tokens,
                 completion_tokens=summary.output_tokens,
-                cache_read_input_tokens=summary.cached_tokens,
+                cache_read_input_tokens=summary.cached_tokens if is_cached else 0,
+                cache_creation_input_tokens=summary.cache_write_tokens if is_cached else 0,
             )
         except Exception:  # noqa: BLE001 - an unknown price is not an error
             return None
@@ -345,6 +353,7 @@ class StreamSummary:
         self.input_tokens = 0
         self.output_tokens = 0
         self.cached_tokens = 0
+        self.cache_write_tokens = 0
         self.char_count = 0
         self.is_estimated = False
         """Whether litellm's own count of the tokens is incomplete."""
@@ -355,9 +364,13 @@ class StreamSummary:
         self.output_tokens = parse_token_count(getattr(usage, "completion_tokens", 0))
         details = getattr(usage, "prompt_tokens_details", None)
         self.cached_tokens = parse_token_count(getattr(details, "cached_tokens", 0))
+        self.cache_write_tokens = parse_token_count(getattr(details, "cache_creation_tokens", 0))
 
-    def to_event(self, cost: float | None) -> worker_protocol.WorkerFinished:
-        """Return the event that ends the call, with its token counts and *cost* in US dollars."""
+    def to_event(self, cost: float | None, uncached_cost: float | None = None) -> worker_protocol.WorkerFinished:
+        """Return the event that ends the call, with its token counts and *cost* in US dollars.
+
+        *uncached_cost* is what it would have cost without the provider's cache.
+        """
         return worker_protocol.WorkerFinished(
             call_id=self.call_id,
             reason=self.reason,
@@ -366,6 +379,7 @@ class StreamSummary:
             input_tokens=self.input_tokens,
             output_tokens=max(self.output_tokens, self.char_count // 6) if self.is_estimated else self.output_tokens,
             cached_tokens=self.cached_tokens,
+            saved=max(0.0, uncached_cost - cost) if cost is not None and uncached_cost is not None else 0,
         )
 
 

@@ -87,7 +87,10 @@ class WorkerToolCallDelta(Struct, frozen=True, tag="tool"):
 
 
 class WorkerFinished(Struct, frozen=True, tag="done", kw_only=True):
-    """The stream ended normally; `cost` is in US dollars, or None if unknown."""
+    """The stream ended normally; `cost` is in US dollars, or None if unknown.
+
+    `cached_tokens` of the input tokens were read from the provider's cache, which saved `saved` US dollars.
+    """
 
     call_id: int
     reason: str = ""
@@ -95,6 +98,7 @@ class WorkerFinished(Struct, frozen=True, tag="done", kw_only=True):
     output_tokens: int = 0
     cached_tokens: int = 0
     cost: float | None = None
+    saved: float = 0
     api_route: str = ""
 
 

@@ -66,6 +66,8 @@ class ModelRequestBuilder:
         self._model_selection = model_selection
         self._events = events
         self._reported_left_out = 0
+        self._ordered_conversation = ""
+        self._tool_order: dict[str, int] = {}
 
     def build(self, conversation: Conversation) -> ModelRequest:
         """Build the request of the next round.
@@ -76,9 +78,20 @@ class ModelRequestBuilder:
         return ModelRequest(
             messages=tuple(conversation.messages),
             system=system_prompt(self._system_prompt, self._servers),
-            tools=self._tool_specs(),
+            tools=self._keep_order(conversation.id, self._tool_specs()),
             max_output_tokens=self._model_selection.config.max_output_tokens,
         )
+
+    def _keep_order(self, conversation: str, specs: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
+        """Return the tools in the order of the conversation's earlier requests, new ones last.
+
+        Providers cache the beginning of a request, where the tools are.
+        """
+        if self._ordered_conversation != conversation:
+            self._ordered_conversation, self._tool_order = conversation, {}
+        for spec in specs:
+            self._tool_order.setdefault(spec.name, len(self._tool_order))
+        return tuple(sorted(specs, key=lambda spec: self._tool_order[spec.name]))
 
     def _tool_specs(self) -> tuple[ToolSpec, ...]:
         limit = self._max_tools

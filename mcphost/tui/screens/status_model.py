@@ -71,6 +71,7 @@ class StatusModel:
             tools=sum(len(view.catalog.tools) - len(view.disabled_tools) for view in views if view.state == "ready"),
             tokens=self._usage.input_tokens + self._usage.output_tokens,
             cost=self._usage.cost,
+            saved=self._usage.saved,
             context=self._context_tokens / window if window and self._context_tokens else -1,
             pending_questions=pending_questions,
             activity=activity,

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class TopBarStatus(NamedTuple):
     """Values that the top bar shows.
 
-    `cost` is in US dollars, None if unknown; `context` is the used part of the context window from 0 to 1, negative if
-    unknown.
+    `cost` is in US dollars, None if unknown; `saved` is what the provider's cache saved. `context` is the used part of
+    the context window from 0 to 1, negative if unknown.
     """
 
     model: str = ""
@@ -33,6 +33,7 @@ class TopBarStatus(NamedTuple):
     tools: int = 0
     tokens: int = 0
     cost: float | None = None
+    saved: float = 0
     context: float = -1
     pending_questions: int = 0
     activity: str = ""
@@ -86,9 +87,9 @@ class TopBar(Widget):
         if status.tokens:
             parts.append(Content.styled(f"{_format_count(status.tokens)} tokens", "$faint"))
         if status.cost is not None:
-            parts.append(
-                Content.styled(f"${status.cost:.2f}" if status.cost >= 0.01 or not status.cost else "<$0.01", "$muted")
-            )
+            parts.append(Content.styled(_format_dollars(status.cost), "$muted"))
+            if status.saved >= 0.01:
+                parts.insert(0, Content.styled(f"cache saved {_format_dollars(status.saved)}", "$faint"))
         if status.context >= 0:
             filled = round(min(1.0, status.context) * 6)
             style = "$warning" if status.context > 0.8 else "$muted"
@@ -110,6 +111,10 @@ class TopBar(Widget):
         if status.pending_questions:
             parts.append(Content.styled(f"◆ {status.pending_questions} waiting for you: F8", "bold $warning"))
         return parts
+
+
+def _format_dollars(amount: float) -> str:
+    return f"${amount:.2f}" if amount >= 0.01 or not amount else "<$0.01"
 
 
 def _format_count(number: int) -> str:

@@ -10,7 +10,7 @@ from mcphost.llm.messages import Message, TextPart, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ToolsRefused
 from mcphost.llm.worker_client import WorkerProcess
 from tests.fakes.model import user_message
-from tests.peers.models.model_requests import KEY, ask_model
+from tests.peers.models.model_requests import API_ROUTES, KEY, ask_model, create_model
 from tests.peers.models.raw_provider import RawProvider
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer]
@@ -114,3 +114,76 @@ async def test_earlier_calls_and_results_are_sent_as_text_to_a_model_without_too
     assert "fs__read" in text
     assert "a.txt" in text
     assert "content of a" in text
+
+
+def anthropic_stream(**usage: int) -> list[dict[str, Any]]:
+    """Return the events of an answer of Anthropic's with these input token counts."""
+    message = {"id": "m", "type": "message", "role": "assistant", "content": [], "model": "x", "stop_reason": None}
+    return [
+        {"type": "message_start", "message": {**message, "usage": {"input_tokens": 10, "output_tokens": 1, **usage}}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hello."}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 5}},
+        {"type": "message_stop"},
+    ]
+
+
+MARK = {"type": "ephemeral"}
+CALL = ToolUsePart("toolu_1", "fs__read", {"path": "a.txt"})
+LONG_CONVERSATION = (
+    user_message("read it"),
+    Message(role="assistant", parts=(TextPart("I will."), CALL)),
+    Message(role="tool", parts=(ToolReturnPart("toolu_1", "fs__read", "content of a"),)),
+)
+
+
+async def test_the_prompt_and_the_conversation_are_marked_for_anthropics_cache(
+    worker: WorkerProcess, brief_provider: tuple[RawProvider, str]
+) -> None:
+    ours, base = brief_provider
+    ours.script = anthropic_stream(cache_read_input_tokens=90_000, cache_creation_input_tokens=1_000)
+    reply = await ask_model(create_model("anthropic", base, worker), *LONG_CONVERSATION)
+    (body,) = ours.bodies
+    assert body["system"][-1]["cache_control"] == MARK
+    marks = [[part.get("cache_control") for part in message["content"]] for message in body["messages"]]
+    assert marks == [[MARK], [None, None], [MARK]]
+    usage = reply.finished.usage
+    assert (usage.input_tokens, usage.cached_tokens) == (91_010, 90_000)
+    assert usage.cost is not None
+    # Sonnet 4.5 (dollars for a million tokens): input 3, read from the cache 0.30, written to it 3.75.
+    assert usage.saved == pytest.approx(90_000 * 2.7e-6 - 1_000 * 0.75e-6)
+    assert usage.cost == pytest.approx(10 * 3e-6 + 90_000 * 0.3e-6 + 1_000 * 3.75e-6 + 5 * 15e-6)
+
+
+@pytest.mark.parametrize("api_route", ["openai", "responses", "gemini"])
+async def test_other_providers_get_no_cache_marks(
+    api_route: str, worker: WorkerProcess, brief_provider: tuple[RawProvider, str]
+) -> None:
+    ours, base = brief_provider
+    await ask_model(create_model(api_route, base, worker), *LONG_CONVERSATION)
+    assert "cache_control" not in str(ours.bodies[0])
+
+
+@pytest.mark.parametrize("api_route", list(API_ROUTES))
+async def test_a_later_request_begins_with_the_same_tools_and_messages(
+    api_route: str, worker: WorkerProcess, brief_provider: tuple[RawProvider, str]
+) -> None:
+    ours, base = brief_provider
+    model = create_model(api_route, base, worker)
+    await ask_model(model, *LONG_CONVERSATION)
+    await ask_model(model, *LONG_CONVERSATION, Message(role="assistant", parts=(TextPart("It is a."),)), "and b?")
+    first, second = map(without_mark, ours.bodies)
+    for key in ("tools", "system", "systemInstruction", "instructions"):
+        assert first.get(key) == second.get(key)
+    lists = [next(body[key] for key in ("messages", "input", "contents") if key in body) for body in (first, second)]
+    earlier, later = lists
+    assert later[: len(earlier)] == earlier
+    assert len(later) > len(earlier)
+
+
+def without_mark(value: Any) -> Any:
+    """Return JSON without its cache marks."""
+    if isinstance(value, dict):
+        return {key: without_mark(item) for key, item in value.items() if key != "cache_control"}
+    return [without_mark(item) for item in value] if isinstance(value, list) else value

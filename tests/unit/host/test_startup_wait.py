@@ -84,6 +84,21 @@ async def test_a_turn_begins_without_a_server_that_is_slow_and_its_tools_join_th
     assert kinds.index(TurnStarted) < kinds.index(NoticeEvent) < kinds.index(RoundStarted)
 
 
+async def test_tools_that_join_later_are_last_so_that_the_beginning_of_requests_stays_the_same(tmp_path: Path) -> None:
+    late = HeldPeer("slow")
+    peers = {"late": late, "here": create_peer(tools__list=tools_result(tool_definition("it")))}
+    model = ScriptedModel(text_round("ok"), text_round("again"))
+    limits = Limits(server_wait=0.05)
+    async with open_host_with(tmp_path, peers, model, wait=lambda name: name == "here", limits=limits) as host:
+        host.start()
+        await host.conversation.send("go")
+        late.release()
+        await host.servers.ensure_ready("late")
+        await host.conversation.send("go on")
+    names = [[spec.name for spec in request.tools if "__" in spec.name] for request in model.requests]
+    assert names == [["here__it"], ["here__it", "late__slow"]]
+
+
 async def test_a_server_that_starts_in_time_is_there_in_the_first_round(tmp_path: Path) -> None:
     late = HeldPeer("slow")
     model = ScriptedModel(text_round("ok"))
