@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mcphost.config.env_file import UNREADABLE, describe_env_file, with_env_file
 from mcphost.config.json_files import read_bytes
 from mcphost.config.mcp_json import list_configured
-from mcphost.config.references import ReferenceValue, target_values
+from mcphost.config.references import ReferenceValue, resolve_target, target_values
 from mcphost.config.schema import ServerConfig
 from mcphost.config.secrets import HIDDEN, REFERENCE, fingerprint, list_references, mask_secrets
 from mcphost.errors import ConfigError
@@ -100,6 +100,8 @@ def server_digest(server: ServerConfig) -> str:
         facts |= _restriction_facts(server)
         if values := target_values(server):
             facts["references"] = {value.text: _bound_reference(value, len(values)) for value in values}
+        if server.cwd_has_references:
+            facts["folder"] = resolve_target(server).cwd
         if server.ca_file:
             facts["ca_content"] = _ca_content_digest(server)
     canonical = json.dumps(facts, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
@@ -133,9 +135,22 @@ def describe_expansion(server: ServerConfig) -> tuple[str, ...]:
 
 
 def masked_expansion(server: ServerConfig) -> dict[str, str]:
-    """Return what the references in the command, arguments, directory and URL stand for, with secrets masked."""
+    """Return what the references in the command, arguments, directory and URL stand for, with secrets masked.
+
+    The directory itself, with its links resolved, is the value of "folder".
+    """
     values = target_values(server)
-    return {value.text: _display_reference(server, value, len(values)) for value in values}
+    shown = {value.text: _display_reference(server, value, len(values)) for value in values}
+    folder = {"folder": hide_secret_values(server, resolve_target(server).cwd)} if server.cwd_has_references else {}
+    return shown | folder
+
+
+def hide_secret_values(server: ServerConfig, text: str) -> str:
+    """Return *text*, which may have references filled in, with `[hidden]` in place of their secret values."""
+    for value in target_values(server):
+        if value.value and mask_secrets(value.name, value.value) != value.value:
+            text = text.replace(value.value, HIDDEN)
+    return text
 
 
 def _bound_reference(value: ReferenceValue, count: int) -> list[str]:

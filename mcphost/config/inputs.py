@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from mcphost.config.file_edits import read_snapshot, replace_if_unchanged
 from mcphost.config.json_edits import remove_member, set_member
-from mcphost.config.json_files import decode_text, describe_type, parse_json, read_bytes
+from mcphost.config.json_files import MAX_FILE_BYTES, decode_text, describe_type, parse_json, read_bytes
 from mcphost.config.references import find_references
 from mcphost.config.schema import ServerConfig, ServerInput
 from mcphost.errors import ConfigError
@@ -211,6 +211,8 @@ def save_input_value(directory: Path, server: ServerConfig, input_id: str, value
         edited = remove_member(text, str(path), keys)
     else:
         return
+    if len(edited.encode()) > MAX_FILE_BYTES:
+        raise ConfigError(f"{path} would be over {MAX_FILE_BYTES // 1_000} kB.", "Remove values that you do not need.")
     try:
         make_private_directory(directory)
     except OSError as error:

@@ -503,7 +503,7 @@ class _ServerEntry:
             if reference.kind == "unknown":
                 self._report_unknown(f"{key}.{name}", reference)
             if reference.default and is_probable_secret(name, reference.default):
-                self._warn_about_secret(f"{key}.{name}", f"{reference.short_text} without a default")
+                self._warn_about_secret(f"{key}.{name}", "a reference without a default", can_move=False)
         if is_probable_secret(name, content):
             self._warn_about_secret(f"{key}.{name}", f"${{env:{_variable_name(name)}}} or ${{keyring:NAME}}")
 
@@ -514,8 +514,9 @@ class _ServerEntry:
             "Only ${NAME}, ${env:NAME}, ${keyring:NAME}, ${input:ID}, ${workspaceFolder} and ${userHome} are filled in."
         )
 
-    def _warn_about_secret(self, where: str, instead: str) -> None:
-        move = f" To move it to the keyring: mcphost servers secure {quote(self.name)}" if self.source == "user" else ""
+    def _warn_about_secret(self, where: str, instead: str, *, can_move: bool = True) -> None:
+        command = f"mcphost servers secure {quote(self.name)}"
+        move = f" To move it to the keyring: {command}" if can_move and self.source == "user" else ""
         self.on_problem(
             f'{self.location}: "{where}" looks like a secret in plain text{self._describe_mode()}. '
             f"It works; {instead} keeps it out of the file.{move}"

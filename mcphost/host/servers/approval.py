@@ -12,6 +12,7 @@ from mcphost.config.approval_digest import (
     describe_restrictions,
     describe_server,
     diff_lines,
+    hide_secret_values,
     masked_environment,
     masked_expansion,
     masked_headers,
@@ -75,7 +76,7 @@ def server_warnings(server: ServerConfig) -> tuple[str, ...]:
         risks = address_risks(target.url)
     name_risks = [danger] if (danger := describe_name_risk(server.name)) else []
     risks = (*name_risks, *risks, *reference_risks(server), *project_file_risks(server))
-    return tuple(f"It {danger}" for danger in risks)
+    return tuple(f"It {hide_secret_values(server, danger)}" for danger in risks)
 
 
 class ServerApprovals:

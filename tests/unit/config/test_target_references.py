@@ -13,6 +13,7 @@ from mcphost.config.references import resolve_target
 from mcphost.config.restrictions import has_same_target
 from mcphost.config.schema import HostConfig, ServerConfig, Source
 from mcphost.host.servers.approval import make_question
+from mcphost.serialization import replace
 
 SECRET = "hunter2-of-the-variable-9"
 
@@ -79,6 +80,12 @@ def test_variables_of_other_hosts_are_reported_and_forms_of_shells_are_not(tmp_p
     assert len(config.problems) == 1
     assert '"args[2]" has ${command:pick}, which is passed on unchanged' in config.problems[0]
     assert config.servers[0].args[2] == "${command:pick}"
+
+
+def test_a_secret_as_the_default_of_a_reference_is_reported_and_not_quoted(tmp_path: Path) -> None:
+    config = load_entry(tmp_path, command="x", env={"API_TOKEN": f"${{API_TOKEN:-{SECRET}}}"})
+    assert '"env.API_TOKEN" looks like a secret in plain text' in config.problems[0]
+    assert SECRET not in config.problems[0] + repr(make_question(config.servers[0], None))
 
 
 def test_an_entry_and_a_projects_file_with_too_many_references_are_refused(tmp_path: Path) -> None:
@@ -173,3 +180,22 @@ def test_warnings_are_about_what_the_references_stand_for(monkeypatch: pytest.Mo
     warned = make_question(make_server(url="http://${TARGET}/mcp?t=${MY_TOKEN}"), None).warnings
     assert any("without encryption" in warning for warning in warned)
     assert "It sends your ${MY_TOKEN} to h.example (address), and its owner can keep it." in warned
+    asked = make_question(make_server(url="https://${MY_TOKEN}.evil.example/mcp"), None)
+    assert "It sends your ${MY_TOKEN} to [hidden].evil.example (address), and its owner can keep it." in asked.warnings
+    assert SECRET not in repr(asked)
+
+
+def test_a_link_in_the_folder_of_a_projects_server_that_points_elsewhere_asks_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLACE", "link")
+    (tmp_path / "link").symlink_to("good")
+    server = replace(
+        make_server(command="x", cwd="${PLACE}", cwd_has_references=True), file=str(tmp_path / ".mcp.json")
+    )
+    before, lines = server_digest(server), describe_server(server)
+    assert f"value of folder: {tmp_path}/good" in lines
+    (tmp_path / "link").unlink()
+    (tmp_path / "link").symlink_to("evil")
+    assert server_digest(server) != before
+    assert describe_server(server) != lines
