@@ -177,3 +177,28 @@ def test_an_entry_keeps_the_definitions_that_it_has(tmp_path: Path) -> None:
     assert carry_inputs(own, [TOKEN]) == own
     assert carry_inputs(ENTRY, None) == ENTRY
     assert carry_inputs(ENTRY, [{**TOKEN, "more": 1, "default": "s3cret"}])["mcphost"] == {"inputs": [TOKEN]}
+
+
+def test_servers_of_single_folders_have_values_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folders = {name: str(tmp_path / name) for name in ("one", "two")}
+    part = {"inputs": [TOKEN, REGION], "mcpServers": {"x": ENTRY}}
+    (tmp_path / "local.json").write_text(json.dumps({"folders": dict.fromkeys(folders.values(), part)}))
+    entries: set[str] = set()
+    for name, folder in folders.items():
+        Path(folder).mkdir()
+        monkeypatch.chdir(folder)
+        (server,) = load_config(tmp_path).servers
+        assert server.inputs[0].stored_value is None
+        save_input_value(tmp_path, server, "region", {"one": "eu", "two": "us"}[name])
+        entries.add(server.inputs[1].keyring_entry)
+    assert load_config(tmp_path).servers[0].inputs[0].stored_value == "us"
+    assert len(entries) == 2
+
+
+def test_the_file_of_values_does_not_outgrow_what_is_read(tmp_path: Path) -> None:
+    server = only_server(tmp_path)
+    for number in range(28):
+        save_input_value(tmp_path, server, f"a{number}", "x" * 9_000)
+    with pytest.raises(ConfigError, match="would be over 256 kB"):
+        save_input_value(tmp_path, server, "one more", "x" * 9_000)
+    assert load_file(tmp_path, {"x": ENTRY}).problems == ()
