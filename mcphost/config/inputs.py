@@ -83,6 +83,20 @@ def _parse_input(item: Any, *, is_shared: bool) -> ServerInput | str:
     )
 
 
+def format_input(one: ServerInput) -> dict[str, Any]:
+    """Return the definition of an input in the form of VS Code, without its value."""
+    definition: dict[str, Any] = {"id": one.id, "type": "pickString" if one.options else "promptString"}
+    if one.description:
+        definition["description"] = one.description
+    if one.options:
+        definition["options"] = list(one.options)
+    if one.password:
+        definition["password"] = True
+    elif one.default:
+        definition["default"] = one.default
+    return definition
+
+
 def _option_value(option: Any) -> str:
     """Return the value of an option, a text or an object with a label; "" if it is not valid."""
     value = cast("dict[str, Any]", option).get("value") if isinstance(option, dict) else option

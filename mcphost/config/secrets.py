@@ -184,8 +184,16 @@ def mask_secrets(name: str, value: str, *, is_foreign: bool = False) -> str:
     if is_foreign and _can_be_code(literal):
         return "".join(_URL_CREDENTIALS.sub(HIDDEN, part) if at % 2 == 0 else part for at, part in enumerate(parts))
     whole = is_secret_name(name) and not _is_no_secret(name, literal)
+
+    def hide(part: str) -> str:
+        return _hide_secret(part) if whole else _hide_patterns(part, hide_random_words=risk is None)
+
     for at in range(0, len(parts), 2):
-        parts[at] = _hide_secret(parts[at]) if whole else _hide_patterns(parts[at], hide_random_words=risk is None)
+        if at and parts[at - 1].endswith(":-"):  # a default, and what is behind it
+            default, brace, rest = parts[at].partition("}")
+            parts[at] = f"{hide(default)}{brace}{hide(rest)}"
+        else:
+            parts[at] = hide(parts[at])
     return "".join(parts)
 
 

@@ -3,6 +3,7 @@
 import re
 from typing import Any, cast
 
+from mcphost.config.inputs import format_input
 from mcphost.config.references import find_references
 from mcphost.config.schema import ServerConfig
 from mcphost.config.secrets import find_plaintext_secrets
@@ -14,9 +15,12 @@ _KEYRING = re.compile(r"\$\{keyring:[^}]{0,200}\}")
 def export_entry(server: ServerConfig, entry: dict[str, Any]) -> dict[str, Any]:
     """Return a copy of *entry* with `${env:NAME}` in place of each secret and each reference to the keyring.
 
-    Secrets in arguments and in the URL become `[redacted]`.
+    Secrets in arguments and in the URL become `[redacted]`. Inputs of the whole file are defined in the entry.
     """
     exported = _copy(entry)
+    if shared := [format_input(one) for one in server.inputs if one.is_shared]:
+        own = exported.setdefault("mcphost", {})
+        own["inputs"] = [*own.get("inputs", []), *shared]
     for secret in find_plaintext_secrets(server):
         *parents, last = secret.keys
         place = exported

@@ -13,6 +13,7 @@ from mcphost.config.pasted_servers import parse_pasted_servers
 from mcphost.config.references import expand_target
 from mcphost.config.schema import HostConfig, ServerConfig, ServerInput
 from mcphost.config.secrets import expand_server, list_references
+from mcphost.config.server_export import export_entry
 from mcphost.errors import ConfigError
 from mcphost.host.servers.approval import make_question
 from mcphost.redact import redact
@@ -170,6 +171,15 @@ def test_pasted_files_of_vs_code_bring_the_definitions_of_their_inputs(wrap: Any
     document = wrap({"inputs": [TOKEN, {**REGION, "id": "unused"}, "odd"], "servers": {"x": ENTRY, "y": plain}})
     entries = parse_pasted_servers(json.dumps(document))
     assert entries == {"x": {**ENTRY, "mcphost": {"inputs": [TOKEN]}}, "y": plain}
+
+
+def test_an_export_has_the_definitions_of_the_file_and_no_value(tmp_path: Path) -> None:
+    save_input_value(tmp_path, only_server(tmp_path), "region", "us")
+    exported = export_entry(only_server(tmp_path), ENTRY)
+    region = {**REGION, "options": ["eu", "us"]}
+    assert exported == {**ENTRY, "mcphost": {"inputs": [region, TOKEN]}}
+    own = {**ENTRY, "mcphost": {"inputs": [TOKEN, REGION]}}
+    assert export_entry(only_server(tmp_path, own), own) == own
 
 
 def test_an_entry_keeps_the_definitions_that_it_has(tmp_path: Path) -> None:
