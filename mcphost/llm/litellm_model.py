@@ -5,7 +5,7 @@ model = LiteLlmModel(config, worker, environ=os.environ, keyring=keyring.get)
 """
 
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -14,15 +14,28 @@ import anyio
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import ModelError
 from mcphost.llm import providers, worker_protocol
-from mcphost.llm.model import ModelEvent, ModelFacts, ModelRequest, RetryScheduled, ToolsRefused
+from mcphost.llm.model import (
+    ModelEvent,
+    ModelFacts,
+    ModelRequest,
+    RetryScheduled,
+    ToolQuarantined,
+    ToolSpec,
+    ToolsRefused,
+)
 from mcphost.llm.response_limits import MAX_ANSWER_LENGTH, MAX_ANSWER_SECONDS
 from mcphost.llm.worker_client import WorkerProcess
-from mcphost.serialization import Struct, replace
+from mcphost.serialization import Raw, Struct, replace
 
 if TYPE_CHECKING:
     from mcphost.llm.errors import ErrorContext
+    from mcphost.llm.refused_tools import RefusedTool
 
 MAX_ATTEMPTS = 3
+_PROBE_MESSAGES = Raw(b'[{"role":"user","content":"hi"}]')
+_PROBE_TOKENS = 16
+"""The fewest output tokens that OpenAI's Responses API accepts as a limit."""
+
 MAX_RETRY_DELAY = 60.0
 """Seconds; if a provider asks for a longer delay, the call fails and the user decides."""
 
@@ -60,6 +73,7 @@ class LiteLlmModel:
         self._facts = ModelFacts(context_window=config.context_window)
         self._has_loaded_facts = False
         self._has_reported_tools = False
+        self._quarantined: set[tuple[str, str, bytes]] = set()
 
     @property
     def name(self) -> str:
@@ -107,6 +121,8 @@ class LiteLlmModel:
                 if not self._has_reported_tools:
                     self._has_reported_tools = True
                     yield ToolsRefused(reason)
+            offered = tuple(spec for spec in request.tools if _key(spec) not in self._quarantined)
+            request = replace(request, tools=offered)
             completion = self._make_completion_request(request, key, headers)
             try:
                 async with aclosing(self._attempt(completion, context, deadline)) as events:
@@ -116,6 +132,14 @@ class LiteLlmModel:
             except _ToolsRefusedError as refused:
                 self._facts = replace(self._facts, supports_tools=False)
                 reason = refused.reason
+                continue
+            except _DefinitionRefusedError as refused:
+                found = await self._find_refused_tools(request, completion, context, refused.reason)
+                if not found:
+                    raise refused.error from None
+                for tool in found:
+                    self._quarantined.add(_key(tool.spec))
+                    yield ToolQuarantined(tool.spec.name, tool.reason)
                 continue
             except _RetryableError as retryable:
                 error = retryable.error
@@ -134,7 +158,7 @@ class LiteLlmModel:
         """Run one attempt until *deadline*, a time of the event loop.
 
         Raises _RetryableError if nothing was received and another attempt makes sense, _ToolsRefusedError if one
-        without tools does, else ModelError.
+        without tools does, _DefinitionRefusedError if one without some of them may, else ModelError.
         """
         from mcphost.llm.chat_completions import AnswerAssembler
         from mcphost.llm.errors import answer_too_long_error, is_retryable, make_model_error
@@ -154,9 +178,9 @@ class LiteLlmModel:
                         raise self._deadline_error()
                     raise self._idle_error(limit, started=assembler.char_count > 0)
                 if isinstance(event, worker_protocol.WorkerFailed):
-                    if assembler.char_count == 0:
-                        self._check_tools_refused(request, event.failure)
                     error = make_model_error(event.failure, context)
+                    if assembler.char_count == 0:
+                        self._check_tools_refused(request, event.failure, error)
                     if assembler.char_count == 0 and is_retryable(event.failure):
                         raise _RetryableError(error)
                     raise error
@@ -175,13 +199,58 @@ class LiteLlmModel:
             call.stop()
 
     def _check_tools_refused(
-        self, request: worker_protocol.CompletionRequest, failure: worker_protocol.CallFailure
+        self, request: worker_protocol.CompletionRequest, failure: worker_protocol.CallFailure, error: ModelError
     ) -> None:
-        """Raise _ToolsRefusedError if the request failed because of its tools, unless they are always to be sent."""
-        from mcphost.llm.errors import extract_provider_message, refuses_tools, remove_keys
+        """Raise _ToolsRefusedError or _DefinitionRefusedError if the request failed because of its tools.
 
-        if self._config.tools == "auto" and bytes(request.tools) != b"[]" and refuses_tools(failure):
-            raise _ToolsRefusedError(remove_keys(extract_provider_message(failure.message), request.api_key))
+        *error* is what the user gets if no attempt with fewer tools succeeds.
+        """
+        from mcphost.llm.errors import extract_provider_message, refuses_tools, remove_keys
+        from mcphost.llm.refused_tools import refuses_definition
+
+        if bytes(request.tools) == b"[]":
+            return
+        reason = remove_keys(extract_provider_message(failure.message), request.api_key)
+        if self._config.tools == "auto" and refuses_tools(failure):
+            raise _ToolsRefusedError(reason)
+        if refuses_definition(failure):
+            raise _DefinitionRefusedError(reason, error)
+
+    async def _find_refused_tools(
+        self,
+        request: ModelRequest,
+        completion: worker_protocol.CompletionRequest,
+        context: "ErrorContext",
+        reason: str,
+    ) -> "tuple[RefusedTool, ...]":
+        """Find the tools that the provider refuses with small requests. Raises ModelError if one of those fails."""
+        from mcphost.llm.chat_completions import encode_tools
+        from mcphost.llm.refused_tools import find_refused_tools
+
+        small = replace(
+            completion,
+            messages=_PROBE_MESSAGES,
+            max_tokens=_PROBE_TOKENS,
+            tool_choice="",
+            temperature=None,
+            top_p=None,
+            reasoning_effort="",
+        )
+
+        async def probe(tools: Sequence[ToolSpec]) -> str:
+            deadline = anyio.current_time() + self._deadlines.first_token
+            attempt = self._attempt(replace(small, tools=encode_tools(tools)), context, deadline)
+            try:
+                async with aclosing(attempt) as events:
+                    async for _event in events:
+                        break  # it accepts them
+            except _DefinitionRefusedError as refused:
+                return refused.reason
+            except (_RetryableError, _ToolsRefusedError):
+                return ""
+            return ""
+
+        return await find_refused_tools(request.tools, reason, probe)
 
     async def _expand_headers(self) -> dict[str, str]:
         """Return the configured headers with references expanded. Raises ModelError if one is missing."""
@@ -319,6 +388,20 @@ class _ToolsRefusedError(Exception):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class _DefinitionRefusedError(Exception):
+    """The provider does not accept the definition of one of the tools; `error` is the request's failure."""
+
+    def __init__(self, reason: str, error: ModelError) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.error = error
+
+
+def _key(spec: ToolSpec) -> tuple[str, str, bytes]:
+    """Return what identifies a definition: a changed one is tried again."""
+    return spec.name, spec.description, bytes(spec.schema)
 
 
 class _RetryableError(Exception):

@@ -81,6 +81,13 @@ class ToolsRefused(Struct, frozen=True):
     reason: str = ""
 
 
+class ToolQuarantined(Struct, frozen=True):
+    """The provider refused the definition of a tool, which this request and later ones are sent without."""
+
+    name: str
+    reason: str
+
+
 class StreamFinished(Struct, frozen=True):
     """The end of the stream. `reason` is only a hint; the turn continues if tools were called."""
 
@@ -97,6 +104,7 @@ ModelEvent = (
     | ToolUseReady
     | RetryScheduled
     | ToolsRefused
+    | ToolQuarantined
     | StreamFinished
 )
 

@@ -31,7 +31,7 @@ from mcphost.host.questions.questions import (
     ReviewToolChanges,
 )
 from mcphost.llm.messages import ToolReturnPart, ToolUsePart
-from mcphost.llm.model import StreamFinished, ToolsRefused, ToolUseReady
+from mcphost.llm.model import StreamFinished, ToolQuarantined, ToolsRefused, ToolUseReady
 from mcphost.llm.model import TextDelta as Text
 from mcphost.tui.screens.status_model import StatusModel
 from mcphost.tui.transcript.presenter import build_blocks
@@ -352,6 +352,17 @@ async def test_a_manual_call_asks_nothing_and_is_reported_as_the_users_own(open_
     assert "42" in outcome.text
     assert frontend.asked == []
     assert [event.by for event in events if isinstance(event, ToolStarted)] == ["user"]
+
+
+async def test_a_tool_that_a_provider_refuses_is_named_in_a_notice(open_host: OpenHost) -> None:
+    model = ScriptedModel([ToolQuarantined("demo__add", "bad\x1b schema"), *text_round("Hello.")])
+    async with open_host(model, ScriptedFrontend()) as host:
+        feed = host.events.subscribe()
+        assert (await host.conversation.send("hi")).text == "Hello."
+        (notice,) = [event for event in feed.drain() if isinstance(event, NoticeEvent)]
+    assert "refuses the definition of the tool demo__add" in notice.text
+    assert "schema" in notice.text
+    assert "\x1b" not in notice.text
 
 
 async def test_a_model_that_refuses_tools_is_named_in_a_notice_that_shows_control_characters(

@@ -307,6 +307,8 @@ class Turn:
                         self._events.publish(ModelRetrying(self._number, event.seconds, event.reason, event.attempt))
                     case llm.ToolsRefused():
                         self._events.notify("warning", *_describe_tools_refused(self._model.name, event.reason))
+                    case llm.ToolQuarantined():
+                        self._events.notify("warning", *_describe_quarantine(self._model.name, event))
                     case llm.StreamFinished():
                         answer.finish = event
                     case _:
@@ -358,6 +360,16 @@ class Turn:
         """Build the result of a stopped call for the model; it tells whether the call had already run."""
         text = STOPPED_AFTER_RUN if self._reviewer.pop_interrupted(use.id) else STOPPED_TEXT
         return ToolReturnPart(use.id, use.name, text, is_error=True, outcome="stopped")
+
+
+def _describe_quarantine(model: str, tool: llm.ToolQuarantined) -> tuple[str, str]:
+    """Return the notice and the hint for a tool whose definition the provider refuses."""
+    name, reason = (sanitize(text[:300], keep_newlines=False) for text in (tool.name, tool.reason))
+    return (
+        f"{model} refuses the definition of the tool {name}, which it is not offered from now on. "
+        f"The provider said: {reason}",
+        "Report it to the server's author; other models may accept it.",
+    )
 
 
 def _describe_tools_refused(model: str, reason: str) -> tuple[str, str]:

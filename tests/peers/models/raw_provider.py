@@ -8,16 +8,34 @@ from typing import Any
 import anyio
 from anyio.abc import SocketStream
 
+COMPLETED: dict[str, Any] = {
+    "type": "response.completed",
+    "sequence_number": 9,
+    "response": {
+        "id": "resp_1",
+        "object": "response",
+        "created_at": 1,
+        "model": "gpt-5",
+        "status": "completed",
+        "output": [],
+        "parallel_tool_calls": True,
+        "tools": [],
+        "tool_choice": "auto",
+        "usage": {"input_tokens": 3, "output_tokens": 2, "total_tokens": 5},
+    },
+}
+"""The event that ends an answer of the Responses API."""
 CHUNKED = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 
 
 class RawProvider:
     """A provider that answers every request with words, one each `pause` seconds, in the format of the request's path.
 
-    `words` limits how many come before `ending`: "close" cuts the connection, "silence" sends nothing more and waits,
-    "polite" ends the HTTP response correctly, "middle" does so in the middle of a line, "no choices" answers with an
-    OpenAI stream that has tokens and no choice.
-    With `refuses_tools`, a request with tools gets status 400 and this message.
+    `words` limits how many come before `ending`: "close" cuts the connection, "silence" sends nothing more and
+    waits, "polite" ends the HTTP response correctly, "complete" also an answer of the Responses API, "middle" does
+    so in the middle of a line, "no choices" answers with an OpenAI stream that has tokens and no choice.
+    With `refuses_tools`, a request with tools gets status 400 and this message. `bad_tools` has such a message by the
+    name of a tool; `{name}` and `{at}` in it are the first such tool's name and its position.
     The events in `script` are sent instead, of any API; or the header lines and the body in `raw`.
     """
 
@@ -27,6 +45,7 @@ class RawProvider:
         self.ending = "close"
         self.status = 0
         self.refuses_tools = ""
+        self.bad_tools: dict[str, str] = {}
         self.headers = b""
         self.script: list[dict[str, Any]] = []
         self.raw: tuple[bytes, bytes] | None = None
@@ -54,11 +73,11 @@ class RawProvider:
 
     async def _answer(self, stream: SocketStream) -> None:
         path, body = await self._request(stream)
-        is_refused = bool(self.refuses_tools and "tools" in body)
-        if self.status or is_refused:
-            message = self.refuses_tools if is_refused else "told to fail"
+        refusal = self._refuse_tools(body)
+        if self.status or refusal:
+            message = refusal or "told to fail"
             reply = json.dumps({"error": {"message": message}}).encode()
-            status = 400 if is_refused else self.status
+            status = 400 if refusal else self.status
             head = f"HTTP/1.1 {status} no\r\ncontent-type: application/json\r\ncontent-length: {len(reply)}\r\n"
             await stream.send(head.encode() + self.headers + b"connection: close\r\n\r\n" + reply)
             return
@@ -84,18 +103,30 @@ class RawProvider:
             for number in range(self.words):
                 await self._event(stream, say(f"w{number} "))
                 await anyio.sleep(self.pause)
-            if self.ending == "silence":
-                await anyio.sleep(30)
-            if self.ending == "middle":
-                await self._chunk(stream, b'data: {"id": "c", "choices": [{"index": 0, "del')
-            if self.ending == "no choices":
-                usage = {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
-                empty = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": []}
-                await self._event(stream, ("", {**empty, "usage": usage}))
-                await self._chunk(stream, b"data: [DONE]\n\n")
-            if self.ending in ("polite", "middle", "no choices"):
-                await self._chunk(stream, b"")
+            await self._end(stream, path)
             group.cancel_scope.cancel()
+
+    async def _end(self, stream: SocketStream, path: str) -> None:
+        if self.ending == "silence":
+            await anyio.sleep(30)
+        if self.ending == "middle":
+            await self._chunk(stream, b'data: {"id": "c", "choices": [{"index": 0, "del')
+        if self.ending == "no choices":
+            usage = {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
+            empty = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": []}
+            await self._event(stream, ("", {**empty, "usage": usage}))
+            await self._chunk(stream, b"data: [DONE]\n\n")
+        if self.ending == "complete" and path.endswith("/responses"):
+            await self._event(stream, ("response.completed", COMPLETED))
+        if self.ending in ("complete", "polite", "middle", "no choices"):
+            await self._chunk(stream, b"")
+
+    def _refuse_tools(self, body: dict[str, Any]) -> str:
+        """Return the message that refuses the request's tools, "" if there is none."""
+        for at, name in enumerate(tool_names(body)):
+            if name in self.bad_tools:
+                return self.bad_tools[name].format(name=name, at=at)
+        return self.refuses_tools if "tools" in body else ""
 
     async def _watch(self, stream: SocketStream, scope: anyio.CancelScope) -> None:
         try:
@@ -125,6 +156,14 @@ class RawProvider:
 
     async def _chunk(self, stream: SocketStream, data: bytes) -> None:
         await stream.send(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+
+
+def tool_names(body: dict[str, Any]) -> list[str]:
+    """Return the names of the tools in a request of any API."""
+    tools = body.get("tools") or []
+    if tools and "function_declarations" in tools[0]:
+        tools = tools[0]["function_declarations"]
+    return [tool.get("name") or tool["function"]["name"] for tool in tools]
 
 
 WordEventFn = Callable[[str], tuple[str, dict[str, Any]]]

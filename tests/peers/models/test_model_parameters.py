@@ -7,11 +7,11 @@ import pytest
 from mcphost.config.schema import ModelConfig
 from mcphost.llm.litellm_model import LiteLlmModel, ModelDeadlines
 from mcphost.llm.messages import Message, TextPart, ToolReturnPart, ToolUsePart
-from mcphost.llm.model import ToolsRefused
+from mcphost.llm.model import ToolQuarantined, ToolsRefused
 from mcphost.llm.worker_client import WorkerProcess
 from tests.fakes.model import user_message
-from tests.peers.models.model_requests import API_ROUTES, KEY, ask_model, create_model
-from tests.peers.models.raw_provider import RawProvider
+from tests.peers.models.model_requests import API_ROUTES, KEY, TOOLS, ask_model, create_model
+from tests.peers.models.raw_provider import RawProvider, tool_names
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer]
 REFUSALS = {
@@ -33,7 +33,7 @@ def create_unknown_model(base: str, worker: WorkerProcess, **settings: Any) -> L
 def brief_provider(raw_provider: tuple[RawProvider, str]) -> tuple[RawProvider, str]:
     """A provider that answers with two words."""
     ours, base = raw_provider
-    ours.words, ours.ending, ours.pause = 2, "polite", 0
+    ours.words, ours.ending, ours.pause = 2, "complete", 0
     return ours, base
 
 
@@ -187,3 +187,46 @@ def without_mark(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: without_mark(item) for key, item in value.items() if key != "cache_control"}
     return [without_mark(item) for item in value] if isinstance(value, list) else value
+
+
+REFUSED_DEFINITIONS = {
+    "openai": "Invalid schema for function '{name}': schema must be a JSON Schema of 'type: \"object\"'.",
+    "responses": "Invalid schema for function '{name}': array schema missing items.",
+    "anthropic": "tools.{at}.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12",
+    "gemini": "* GenerateContentRequest.tools[0].function_declarations[{at}].parameters: schema is not valid",
+}
+
+
+@pytest.mark.parametrize("api_route", list(REFUSED_DEFINITIONS))
+async def test_a_tool_whose_definition_is_refused_is_quarantined_and_the_answer_goes_on(
+    api_route: str, worker: WorkerProcess, brief_provider: tuple[RawProvider, str]
+) -> None:
+    ours, base = brief_provider
+    ours.bad_tools = {"web__get": REFUSED_DEFINITIONS[api_route]}
+    model = create_model(api_route, base, worker)
+    reply = await ask_model(model, "hi")
+    assert reply.error is None
+    assert reply.text == "w0 w1 "
+    (quarantined,) = reply.events_of(ToolQuarantined)
+    assert quarantined.name == "web__get"
+    assert "schema" in quarantined.reason.lower()
+    assert tool_names(ours.bodies[-1]) == ["fs__read"]
+    count = len(ours.bodies)
+    again = await ask_model(model, "again")
+    assert not again.events_of(ToolQuarantined)
+    assert [tool_names(body) for body in ours.bodies[count:]] == [["fs__read"]]
+
+
+async def test_a_refused_definition_that_no_single_tool_causes_is_an_error(
+    worker: WorkerProcess, brief_provider: tuple[RawProvider, str]
+) -> None:
+    ours, base = brief_provider
+    ours.bad_tools = dict.fromkeys(("fs__read",), "tools[9]: schema of {name} is invalid")
+    model = create_unknown_model(base, worker)
+    reply = await ask_model(model, "hi", tools=TOOLS[:1])
+    assert reply.events_of(ToolQuarantined)
+    ours.bad_tools = {}
+    ours.status = 400
+    reply = await ask_model(create_unknown_model(base, worker), "hi")
+    assert reply.error is not None
+    assert not reply.events_of(ToolQuarantined)
