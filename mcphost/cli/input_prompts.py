@@ -46,16 +46,14 @@ async def ask_missing_inputs(
     host. A value that is not given, or cannot be stored, is reported.
     """
     from mcphost.cli.output import format_error, print_note
+    from mcphost.host.servers.server_editor import describe_missing_input
     from mcphost.serialization import replace
 
     for one in server.inputs:
         if await editor.has_input(one):
             continue
         if reader is None:
-            print_note(
-                f"{server.name} needs the input {one.id}. Set it: "
-                f"mcphost servers input {quote(server.name)} {quote(one.id)}"
-            )
+            print_note(describe_missing_input(server, one))
             continue
         key = origin, replace(one, keyring_entry="")
         try:

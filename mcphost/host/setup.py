@@ -16,7 +16,7 @@ from mcphost.errors import McpHostError, ModelError, UsageError
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.servers.approval import server_warnings
 from mcphost.host.servers.import_plan import ImportCandidate, plan_import
-from mcphost.host.servers.server_editor import SecretEntries, ServerEditor
+from mcphost.host.servers.server_editor import SecretEntries, ServerEditor, describe_missing_input
 from mcphost.host.servers.servers import Servers
 from mcphost.llm.default_models import PROVIDER_TITLES, FoundKey, recognize_provider
 from mcphost.llm.model_finder import AvailableModel, ModelFinder, proposed_model
@@ -118,6 +118,7 @@ class Setup:
             if saved.server is not None:
                 self._servers.add(saved.server)
                 added.append(candidate.name)
+                problems += await self._describe_missing_inputs(saved.server)
         if model is not None:
             try:
                 self._model_selection.select(model)
@@ -126,6 +127,9 @@ class Setup:
             except McpHostError as error:
                 problems.append(f"{model.name} is used until mcphost ends, and was not saved. {error}")
         return SetupResult(model.name if model is not None else "", tuple(added), tuple(problems))
+
+    async def _describe_missing_inputs(self, server: ServerConfig) -> list[str]:
+        return [describe_missing_input(server, one) for one in server.inputs if not await self._editor.has_input(one)]
 
     async def list_models(self) -> tuple[AvailableModel, ...]:
         """Return all models: favourites, recent ones, those that can be used now, the others. May be cancelled."""
@@ -207,4 +211,6 @@ class Setup:
 
 
 def _has_risks(candidate: ImportCandidate) -> bool:
-    return candidate.server is None or bool(server_warnings(candidate.server))
+    server = candidate.server
+    # The names in an environment file are shown only by the approval question.
+    return server is None or bool(server.env_file) or bool(server_warnings(server))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any, NamedTuple, Protocol
 
 import anyio
@@ -68,6 +69,14 @@ class _EditRequest(NamedTuple):
     what: str
     replace: bool
     secret_keys: tuple[tuple[str, str], ...]
+
+
+def describe_missing_input(server: ServerConfig, definition: ServerInput) -> str:
+    """Return a sentence about an input without a value, with the command that sets it."""
+    return (
+        f"{server.name} needs the input {definition.id}. Set it: "
+        f"mcphost servers input {quote(server.name)} {quote(definition.id)}"
+    )
 
 
 class ServerEditor:

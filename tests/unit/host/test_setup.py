@@ -113,12 +113,14 @@ async def test_what_was_chosen_is_saved_approved_and_running(tmp_path: Path) -> 
 
 async def test_a_server_whose_command_was_not_seen_or_has_a_risk_is_not_approved(tmp_path: Path) -> None:
     risky = {"command": sys.executable, "args": ["-c", "x"], "env": {"LD_PRELOAD": "/x.so"}}
-    write_claude_code(tmp_path, unseen=DEMO_ENTRY, risky=risky)
+    (tmp_path / ".env").write_text("A=b")
+    from_file = {**DEMO_ENTRY, "args": ["x"], "envFile": str(tmp_path / ".env")}
+    write_claude_code(tmp_path, unseen=DEMO_ENTRY, risky=risky, from_file=from_file)
     async with open_setup(tmp_path) as (host, setup):
         offers = await setup.find()
-        await setup.apply(None, offers.servers, {"risky"})
-        assert not await host.servers.is_approved("unseen")
-        assert not await host.servers.is_approved("risky")
+        await setup.apply(None, offers.servers, {"risky", "from_file"})
+        for name in ("unseen", "risky", "from_file"):
+            assert not await host.servers.is_approved(name)
 
 
 async def test_a_part_that_fails_is_told_and_the_rest_is_done(tmp_path: Path) -> None:
@@ -129,6 +131,19 @@ async def test_a_part_that_fails_is_told_and_the_rest_is_done(tmp_path: Path) ->
         assert result.servers == ("demo",)
         assert "secret was not added" in result.problems[0]
         assert [view.name for view in host.servers.views()] == ["demo"]
+
+
+async def test_a_server_that_needs_an_input_is_added_and_the_command_for_it_is_named(tmp_path: Path) -> None:
+    path = tmp_path / ".config" / "Code" / "User" / "mcp.json"
+    path.parent.mkdir(parents=True)
+    entry = {**DEMO_ENTRY, "env": {"A": "${input:token}"}}
+    inputs = [{"id": "token", "type": "promptString", "password": True}]
+    path.write_text(json.dumps({"servers": {"demo": entry}, "inputs": inputs}))
+    async with open_setup(tmp_path) as (_, setup):
+        offers = await setup.find()
+        result = await setup.apply(None, offers.servers)
+    assert result.servers == ("demo",)
+    assert result.problems == ("demo needs the input token. Set it: mcphost servers input demo token",)
 
 
 async def test_a_pasted_key_is_stored_under_its_variable_and_found_again(tmp_path: Path) -> None:
