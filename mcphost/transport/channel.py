@@ -1,4 +1,4 @@
-"""The two interfaces of a transport: Channel (exchange, send, unsolicited) and Connector.
+"""Interfaces that every transport implements: Channel, a connection to a server, and Connector, which opens it.
 
 To add a transport, implement both; `multiplexer` turns any duplex pipe of messages into a Channel.
 """
@@ -28,11 +28,11 @@ class Channel(Protocol):
     def exchange(
         self, request: JsonRpcRequest, *, headers: Mapping[str, str] = NO_HEADERS
     ) -> AbstractAsyncContextManager[AsyncIterator[JsonRpcMessage]]:
-        """Send a request; the iterator yields its messages and ends after the response.
+        """Send a request and iterate over the messages that belong to it, up to and including the response.
 
-        The response is a JsonRpcResponse or JsonRpcErrorResponse. On a pipe, notifications are routed here by progress
-        token. Leaving the block before the response cancels the request: with `notifications/cancelled` on a pipe and
-        in the handshake era, by closing the stream in the stateless era.
+        The response is a JsonRpcResponse or JsonRpcErrorResponse. On a pipe, notifications are matched by their
+        progress token. Leaving the block before the response cancels the request: with `notifications/cancelled` on a
+        pipe and in the handshake era, by closing the stream in the stateless era.
         """
         ...
 
@@ -41,31 +41,37 @@ class Channel(Protocol):
         ...
 
     def unsolicited(self) -> AsyncIterator[JsonRpcMessage]:
-        """Iterate over messages that belong to no exchange; one reader only."""
+        """Iterate over messages that do not belong to a request, such as list changes.
+
+        Only one task may iterate.
+        """
         ...
 
     @property
     def anomaly_counts(self) -> Mapping[str, int]:
-        """How often messages were dropped, by kind; counts may be zero."""
+        """Numbers of dropped messages by reason, such as malformed ones; a number may be zero."""
         ...
 
     @property
     def is_drained(self) -> bool:
-        """Whether the peer has read everything that was sent, as far as known; always True over HTTP."""
+        """Whether the server has read everything that was sent to it, as far as the system can tell.
+
+        Always True over HTTP.
+        """
         ...
 
     @property
     def is_closed(self) -> bool:
-        """Whether the channel is known to be unusable: nothing would be sent."""
+        """Whether the connection is known to be lost, so that further messages would not be sent."""
         ...
 
     def set_revision(self, revision: Revision) -> None:
-        """Set the negotiated revision; it changes the rules over HTTP, pipes ignore it."""
+        """Set the negotiated protocol revision, which changes the rules of HTTP transports; pipes ignore it."""
         ...
 
 
 class Connector(Protocol):
-    """Connects to one server; may connect again after a channel ended."""
+    """Factory of connections to one server; it may connect again after a connection has ended."""
 
     def connect(self) -> AbstractAsyncContextManager[Channel]:
         """Start the process or connect to the URL; leaving the block closes it. Raises StartupError."""
@@ -73,23 +79,23 @@ class Connector(Protocol):
 
 
 class Authorizer(Protocol):
-    """Credentials of HTTP requests."""
+    """Source of credentials for HTTP requests."""
 
     async def headers(self, verb: str, url: str) -> Mapping[str, str]:
         """Return the headers for a request to this server, with lowercase names. Raises SignInRequired."""
         ...
 
     def current_headers(self, verb: str, url: str) -> Mapping[str, str]:
-        """Return the headers of `headers` that are available without renewing or waiting."""
+        """Return the headers that `headers` would return if it must neither refresh a token nor wait."""
         ...
 
     async def recover(self, refusal: AuthChallenge) -> bool:
-        """Handle a 401 or 403 without the user; return True if the same request may be sent once more."""
+        """React to a 401 or 403 without asking the user; return True if the request may be repeated once."""
         ...
 
 
 class Unauthorized(SignInRequired):
-    """The server requires a sign-in by the user; `challenge` holds its response."""
+    """The server requires that the user signs in; `challenge` has its 401 response."""
 
     def __init__(self, message: str, hint: str, *, server: str, challenge: AuthChallenge) -> None:
         super().__init__(message, hint, server=server)
@@ -97,7 +103,7 @@ class Unauthorized(SignInRequired):
 
 
 class HttpStatusError(RequestRefused):
-    """An HTTP response with an error status, without a JSON-RPC message. The session continues."""
+    """An HTTP error status without a JSON-RPC message in the body. The session stays usable."""
 
     def __init__(self, message: str, hint: str = "", *, status: int = 0, retry_after: float | None = None) -> None:
         super().__init__(message, hint)
@@ -108,11 +114,14 @@ class HttpStatusError(RequestRefused):
 
 
 class ResponseInterrupted(ConnectionLost):
-    """A response broke off; the request may have had its effect, and the channel stays usable."""
+    """A response that ended too early.
+
+    The server may have executed the request, and the channel stays usable.
+    """
 
 
 class SessionExpired(RequestNotSent):
-    """The server forgot the session (HTTP 404 with a session id); the request did not run."""
+    """The server no longer knows the session (HTTP 404 with a session id); it did not execute the request."""
 
 
 def mismatched_id_error(name: str, request: JsonRpcRequest) -> MalformedMessage:

@@ -10,7 +10,7 @@ _JOIN_THRESHOLD = 256
 
 
 class ServerSentEvent(Struct, frozen=True):
-    """One dispatched event; `data` is its lines joined with LF, as bytes."""
+    """One server-sent event; `data` is its data lines joined with LF, as bytes."""
 
     event: str
     data: bytes
@@ -18,10 +18,11 @@ class ServerSentEvent(Struct, frozen=True):
 
 
 class EventDecoder:
-    """Decodes chunks, split anywhere, into complete events; raises MalformedMessage over a limit.
+    """Incremental decoder of server-sent events from chunks of any size.
 
-    Linear time: an unfinished line is kept as a list of chunks and joined once. Limits: the bytes of an event,
-    including line ends and field names, and the number of lines: one for each 8 bytes, and 10,000 more.
+    Raises MalformedMessage over a limit. Takes linear time: an unfinished line is kept as a list of chunks and joined
+    once. Limited are the bytes of an event, including line ends and field names, and the number of lines: one for each
+    8 bytes, and 10,000 more.
     """
 
     def __init__(self, limit: int = EVENT_LIMIT) -> None:
@@ -39,7 +40,7 @@ class EventDecoder:
         self.retry: float | None = None
 
     def feed(self, chunk: bytes) -> list[ServerSentEvent]:
-        """Return the events that *chunk* completes."""
+        """Add bytes of the stream, and return the events that are now complete."""
         if self._after_cr and chunk:
             self._after_cr = False
             if chunk.startswith(b"\n"):

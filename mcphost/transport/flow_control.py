@@ -1,4 +1,4 @@
-"""Flow control: cooperative processing of floods, a bounded queue with one reader, and its wakeup."""
+"""Flow control: handling floods of messages without blocking other tasks, a bounded queue, and its wakeup."""
 
 import asyncio
 from collections import deque
@@ -11,7 +11,10 @@ from mcphost.protocol.jsonrpc import JsonRpcMessage, JsonRpcNotification, JsonRp
 
 
 class WakeupFuture:
-    """A wakeup for one task at a time. Without a waiter it has no effect: check the state, then wait."""
+    """A wakeup for at most one waiting task.
+
+    If no task waits, it is lost: check the condition before waiting.
+    """
 
     __slots__ = ("_waiter",)
 
@@ -38,9 +41,10 @@ MESSAGE_OVERHEAD = 500
 
 
 class BoundedQueue(WakeupFuture):
-    """Messages in order; iteration ends by raising the ConnectionLost that closed the queue.
+    """Bounded queue of messages for one reader.
 
-    Futures and a deque cost half as much for each message as a memory stream.
+    After `close`, iteration raises the error that was passed to it. Futures and a deque cost half as much for each
+    message as a memory stream.
     """
 
     __slots__ = ("_bytes", "_error", "_items", "_limit")
@@ -54,7 +58,7 @@ class BoundedQueue(WakeupFuture):
 
     @property
     def is_full(self) -> bool:
-        """Whether the queue accepts no more messages, not even small ones."""
+        """Whether the queue rejects every further message, also a small one."""
         return len(self._items) >= self._limit
 
     def put(self, message: JsonRpcMessage) -> bool:
@@ -69,7 +73,10 @@ class BoundedQueue(WakeupFuture):
         return True
 
     def put_error(self, error: ConnectionLost) -> None:
-        """Queue an error that the reader gets once, in order; it may read on afterwards."""
+        """Queue an error that is raised in the reader once, in its order among the messages.
+
+        The queue stays open.
+        """
         self._items.append((error, 0))
         self._wake()
 
@@ -110,7 +117,10 @@ T = TypeVar("T")
 
 
 class Throttle:
-    """Await `yield_control()` when `is_due`, after each small item that a task handles without waiting."""
+    """Reminder to let other tasks run while many small items are handled without waiting.
+
+    After each item, await `yield_control()` if `is_due`.
+    """
 
     __slots__ = ("_until",)
 
@@ -119,7 +129,7 @@ class Throttle:
 
     @property
     def is_due(self) -> bool:
-        """Whether other tasks should run; never after only a few items."""
+        """Whether it is time to let other tasks run."""
         if not self._until:
             self._until = perf_counter() + TIME_SLICE
         return perf_counter() > self._until

@@ -50,7 +50,7 @@ _UNKNOWN_SESSION_WORDS = (b"session", b"not initialized")
 
 
 class HttpConnector:
-    """Connects to one URL; *headers* are the configured ones, already expanded."""
+    """Connector of Streamable HTTP for one URL; references in *headers* must already be expanded."""
 
     def __init__(
         self,
@@ -75,7 +75,10 @@ class HttpConnector:
 
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[Channel]:
-        """Return a channel to the URL; nothing is sent before the first exchange. Raises StartupError."""
+        """Return a channel to the URL without sending anything; the first exchange connects.
+
+        Raises StartupError.
+        """
         async with CancellingTaskGroup() as tasks:
             client = self._create_client()
             channel = HttpChannel(client, tasks, self._message_limit)
@@ -173,7 +176,7 @@ class HttpChannel:
 
     @property
     def is_closed(self) -> bool:
-        """See Channel; a server that is unreachable now may be reachable later."""
+        """Always False before `close`: a server that cannot be reached now may be reachable later."""
         return self._is_closed
 
     def set_revision(self, revision: Revision) -> None:
@@ -199,9 +202,9 @@ class HttpChannel:
                 await self._send_on_close("DELETE", b"")
 
     async def _send_on_close(self, verb: str, body: bytes) -> None:
-        """Send a request and ignore the response.
+        """Send a last request and ignore the response.
 
-        405 means that the server ends sessions itself; a refusal changes nothing.
+        Status 405 means that the server ends sessions itself; no other refusal matters either.
         """
         try:
             answer = await self._client.request_without_recovery(verb, body, self._common_headers())
@@ -226,7 +229,7 @@ class HttpChannel:
         return headers
 
     def on_opened(self, request: JsonRpcRequest, answer: HttpResponse) -> None:
-        """Handle the head of a successful response."""
+        """Handle the status and headers of a successful response, before its body is read."""
         if request.method != "initialize":
             self._confirmed_session_id = self._session_id
             if self._is_stream_unauthorized and self._stream_reopen_count < _MAX_SILENT_STREAMS:
@@ -245,10 +248,10 @@ class HttpChannel:
         self._session_id = session_id
 
     def is_unknown_session(self, status: int, session: str, body: bytes) -> bool:
-        """Return whether a refusal means that the server forgot the session.
+        """Return whether an error response means that the server no longer knows the session.
 
         The specification requires 404. Common servers send 400 with "No valid session ID", or with "Server not
-        initialized" after a restart: that counts for a session that was valid before.
+        initialized" after a restart: the latter counts only for a session that was valid before.
         """
         refusal = body[:4096].lower()
         is_named = (
@@ -259,10 +262,10 @@ class HttpChannel:
         return bool(session) and (status == 404 or is_named)
 
     def expire_session(self, session: str) -> SessionExpired:
-        """Return the error for a forgotten session; the caller may open the next one on this channel.
+        """Return the error for a session that the server no longer knows.
 
-        Until then requests still carry the old id: without an id they would be refused for another reason, which would
-        hide that the session expired.
+        The caller may open a new one on this channel. Until then requests still carry the old id: without an id they
+        would be refused for another reason, which would hide that the session expired.
         """
         self._expired_session_id = session
         return SessionExpired(
@@ -270,31 +273,35 @@ class HttpChannel:
         )
 
     async def resume(self, last_id: str) -> HttpResponse | None:
-        """Send a GET for the events after *last_id*; return None in the stateless era."""
+        """Request the events after *last_id* by GET.
+
+        Return None in the stateless era, which has no resumption.
+        """
         if self._is_stateless or not (last_id.isascii() and last_id.isprintable()):
             return None
         return await self._client.request("GET", b"", self._common_headers() | {"Last-Event-ID": last_id})
 
     def on_abandoned(self, request: JsonRpcRequest) -> None:
-        """Handle an exchange that was left before its response."""
+        """Handle an exchange whose block was left before the response arrived."""
         if request.id in self._in_flight and not self._is_closed:
             self._tasks.start_soon(self._cancel, request)
 
     def on_answered(self, request: JsonRpcRequest) -> None:
-        """Handle an exchange that received its response."""
+        """Handle an exchange whose response has arrived."""
         self._in_flight.pop(request.id, None)
         if self._request_done is not None:
             self._request_done.set()
 
     async def parse_event(self, event: ServerSentEvent) -> list[JsonRpcMessage]:
-        """Return the messages in one event; events of unknown types have none."""
+        """Return the JSON-RPC messages of a server-sent event; an event of an unknown type has none."""
         return await self.parse_body(event.data) if event.event == "message" else []
 
     async def parse_body(self, data: bytes) -> list[JsonRpcMessage]:
-        """Return the messages in one body; malformed ones are counted, reported once and dropped.
+        """Return the JSON-RPC messages of a body.
 
-        While a long body is parsed, other tasks run in between. Raises JsonLimitExceeded for a body that is
-        too large, and MalformedMessage after 10,000 malformed messages.
+        Malformed ones are counted and dropped, and the first is reported. While a long body is parsed, other tasks run
+        in between. Raises JsonLimitExceeded for a body that is too large, and MalformedMessage after 10,000 malformed
+        messages.
         """
         members: list[bytes | Raw] = [data]
         if data[:1] == b"[" and self._revision is not None and self._revision.has_batches:
@@ -352,7 +359,7 @@ class HttpChannel:
         return headers
 
     def _queue_unsolicited(self, message: JsonRpcMessage) -> None:
-        """Queue a message that belongs to no request of ours."""
+        """Queue a message that does not belong to any of our requests."""
         if not self._unsolicited.put(message):
             self._dropped_count += 1
             self._warn_once("flood", f"The server {self.name!r} sends messages faster than they can be handled.")
@@ -374,14 +381,17 @@ class HttpChannel:
             answer.close()
 
     async def _cancel(self, request: JsonRpcRequest) -> None:
-        """Notify the server, unless the channel is closing: `close` does it then."""
+        """Send `notifications/cancelled` for a request, unless the channel is closing: `close` does it then."""
         with anyio.move_on_after(_CANCEL_TIMEOUT):
             with suppress(ServerError):  # the outcome makes no difference
                 await self.send(_cancellation(request))
         self._in_flight.pop(request.id, None)
 
     async def _run_get_stream(self, scope: anyio.CancelScope) -> None:
-        """Read the GET stream; reopen a dropped one with increasing delays, unless the server has none."""
+        """Read the GET stream and reopen it after it ended, with increasing delays.
+
+        End if the server has none.
+        """
         silent, decoder = 0, EventDecoder(self.message_limit)
         with scope:
             while silent < _MAX_SILENT_STREAMS:
@@ -410,7 +420,7 @@ class HttpChannel:
             )
 
     async def _read_get_stream(self, decoder: EventDecoder) -> bool | None:
-        """Read one GET stream to its end and return whether it brought a message.
+        """Read one GET stream to its end and return whether it had any message.
 
         Return None if the server has no GET stream. Raises SessionExpired if the server had one before.
         """
@@ -436,7 +446,10 @@ class HttpChannel:
         return self._received_count > count
 
     async def _is_get_stream(self, answer: HttpResponse, session: str) -> bool:
-        """Return whether the response is a GET stream. Raises SessionExpired if *session* had one before."""
+        """Return whether the response to a GET is an event stream.
+
+        Raises SessionExpired if *session* had one before.
+        """
         body = b"" if answer.status == 200 else await answer.read_error_body()
         # Servers without that stream send 405, and some 404, which then does not concern the session.
         if session == self._streaming_session_id and self.is_unknown_session(answer.status, session, body):
@@ -466,7 +479,10 @@ class HttpChannel:
 
 
 def _is_cancellable(request: JsonRpcRequest) -> bool:
-    """Return whether a notification may cancel *request*; tasks need a request (2025-11-25, tasks)."""
+    """Return whether *request* can be cancelled by a notification.
+
+    Tasks need a request (2025-11-25, tasks).
+    """
     members = decode(request.params, dict[str, Raw]) if memoryview(request.params).nbytes else {}
     return request.method != CancelTask.METHOD and "task" not in members
 

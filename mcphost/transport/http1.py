@@ -1,7 +1,7 @@
-"""One HTTP/1.1 connection: framing, streamed bodies and hard limits; `http_pool` opens and keeps them.
+"""HTTP/1.1 connection: framing of messages, streamed bodies and hard limits.
 
-Why not a library: docs/decisions/0008 (httpx) and 0020 (h11). The grammar is that of RFC 9110 and RFC 9112 without
-their leniency for old peers; `tests/fuzz` compares it with h11.
+`http_pool` opens and keeps connections. Why not a library: docs/decisions/0008 (httpx) and 0020 (h11). The grammar is
+that of RFC 9110 and RFC 9112 without their leniency for old peers; `tests/fuzz` compares it with h11.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,8})(?:;[\t\x20-\x7e\x80-\xff]*|[ \t]*
 
 
 class StaleConnection(ConnectionLost):
-    """A reused connection was closed before any byte of a response arrived."""
+    """A kept-alive connection was closed before any byte of the response arrived, so the request may be repeated."""
 
 
 class HttpConnection(WakeupFuture, asyncio.Protocol):
-    """One connection with one response at a time; unexpected bytes close it."""
+    """HTTP/1.1 connection that handles one request and response at a time; unexpected bytes close it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,12 +101,12 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
     # -- requests
     @property
     def transport(self) -> asyncio.Transport | None:
-        """The transport of the connection; None before it is connected."""
+        """The asyncio transport; None before the connection is established."""
         return self._transport
 
     @property
     def is_usable(self) -> bool:
-        """Whether another request may be sent on it."""
+        """Whether another request may be sent on this connection."""
         closing = self._transport is None or self._transport.is_closing()
         return (
             self.is_keep_alive
@@ -117,7 +117,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
         )
 
     def send_request(self, data: bytes, *, tunnel: bool = False) -> None:
-        """Send one request; *tunnel* is for CONNECT, whose 2xx response has no body (RFC 9110, 9.3.6)."""
+        """Send one request. Set *tunnel* for CONNECT, whose 2xx response has no body (RFC 9110, section 9.3.6)."""
         self._is_expecting_response = True
         self._has_just_read = False  # the response has to arrive first
         self._is_in_body = self.is_complete = False
@@ -128,12 +128,12 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
             self._transport.write(data)
 
     async def read_head(self) -> None:
-        """Wait for status and headers. Raises ConnectionLost, MalformedMessage."""
+        """Wait for the status line and the headers. Raises ConnectionLost or MalformedMessage."""
         while not self._is_in_body and not self.is_complete:
             await self._wait()
 
     async def read_chunk(self) -> bytes | None:
-        """Return the next piece of the body; None at its end. Raises ConnectionLost, MalformedMessage."""
+        """Return the next piece of the body, or None at its end. Raises ConnectionLost or MalformedMessage."""
         if not self._queue:
             self._has_just_read = False
         while not self._queue:
@@ -150,7 +150,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
         return data
 
     def _take_piece(self) -> bytes:
-        """Return queued data, joined into pieces that can be processed in milliseconds."""
+        """Join queued data to a piece that takes only milliseconds to process, and return it."""
         data = self._queue.popleft()
         if self._queue and len(data) < _MAX_PIECE:
             pieces = [data]
@@ -163,13 +163,13 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
         return data
 
     def abort(self) -> None:
-        """Drop the connection, which shows the server that the response is not read."""
+        """Close the connection immediately, so that the server notices that its response is not read."""
         self.is_keep_alive = False
         if self._transport is not None:
             self._transport.abort()
 
     def set_tls_transport(self, transport: asyncio.BaseTransport | None) -> None:
-        """Switch to the TLS transport that was negotiated inside the tunnel."""
+        """Replace the transport by the TLS transport that was negotiated inside the proxy's tunnel."""
         self._transport = cast("asyncio.Transport | None", transport)
         self.is_keep_alive, self.is_complete, self._is_tunnel = True, False, False
 
@@ -219,7 +219,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
             self._feed_body(data)
 
     def _parse_head(self, head: bytes) -> tuple[str, dict[str, str]]:
-        """Set the status and return the version and the headers."""
+        """Parse a response head: store the status, and return the HTTP version and the headers."""
         line, *lines = head.decode("latin-1").split("\r\n")
         match = _STATUS_LINE.fullmatch(line)
         if match is None or match[2] < "100":
@@ -262,7 +262,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
             self.abort()
 
     def _feed_chunked(self, data: bytes) -> bytes:
-        """Parse chunked data and return what follows the end of the body.
+        """Parse data in chunked transfer coding; return the bytes that follow the end of the body.
 
         Limits: one chunk for each 16 bytes, and a thousand more in a row.
         """
@@ -346,7 +346,7 @@ def _parse_header(line: str) -> tuple[str, str]:
 
 
 def _parse_content_length(headers: dict[str, str]) -> int | None:
-    """Return the length of the body; a value that is repeated counts once (RFC 9112, section 6.3)."""
+    """Return the length of the body; equal repeated values count once (RFC 9112, section 6.3)."""
     text = headers.get("content-length")
     if text is None:
         return None

@@ -32,7 +32,7 @@ MAY_HAVE_RUN_HINT: Final = "If a tool was running, it may have done its work."
 
 
 class HttpResponse:
-    """A response whose head was read; the caller must `close` it."""
+    """HTTP response whose status and headers were read; the caller must call `close`."""
 
     __slots__ = (
         "_compressed_bytes",
@@ -57,7 +57,7 @@ class HttpResponse:
         self.content_type = self._headers.get("content-type", "").partition(";")[0].strip().lower()
 
     def header(self, name: str) -> str:
-        """Return one header, or ""."""
+        """Return the value of a header, or ""."""
         return self._headers.get(name.lower(), "")
 
     async def read_chunk(self) -> bytes | None:
@@ -135,13 +135,16 @@ class HttpResponse:
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     def close(self) -> None:
-        """Return the connection; one whose body was not read to its end is closed, which notifies the server."""
+        """Return the connection to the pool.
+
+        If the body was not read to its end, close it so that the server notices.
+        """
         connection, self._connection = self._connection, None
         if connection is not None:
             self._pool.release(connection)
 
     async def read_error_body(self) -> bytes:
-        """Return the start of a refusal's body, limited in size; never raise."""
+        """Return the first bytes of an error response's body. Never raises."""
         chunks: list[bytes] = []
         size = 0
         try:
@@ -155,12 +158,15 @@ class HttpResponse:
         return b"".join(chunks)[:MAX_ERROR_BODY]
 
     async def drain(self) -> None:
-        """Read a short body and ignore it, so that the connection can be reused; never raise."""
+        """Read and discard a short body, so that the connection can be reused. Never raises."""
         if self.header("content-length"):
             await self.read_error_body()
 
     def parse_error(self, body: bytes) -> JsonRpcErrorResponse | None:
-        """Return the JSON-RPC error in a refusal's body, whatever its id: servers send null or a fixed text."""
+        """Return the JSON-RPC error in the body of an error response.
+
+        Its id is not checked: servers send null or a fixed text.
+        """
         if self.content_type != "application/json":
             return None
         try:
@@ -170,7 +176,7 @@ class HttpResponse:
         return message if isinstance(message, JsonRpcErrorResponse) else None
 
     def status_error(self, body: bytes, method: str) -> HttpStatusError:
-        """Return the error that describes the response."""
+        """Return an error that describes the status, with the message in *body* if there is one."""
         shown = " ".join(body[: SHOWN_BODY_LENGTH * 4].decode(errors="replace").split())[:SHOWN_BODY_LENGTH]
         what = f"HTTP {self.status} ({self.content_type or 'no content type'})"
         error = HttpStatusError(
@@ -190,7 +196,10 @@ def _status_hint(status: int) -> str:
 
 
 def _parse_retry_after(after: str) -> float | None:
-    """Return the delay of a Retry-After in seconds: a number, or until a date (RFC 9110, 10.2.3)."""
+    """Return the delay of a Retry-After header in seconds.
+
+    The header has a number or a date (RFC 9110, 10.2.3).
+    """
     if after.isascii() and after.isdigit():
         return float(after) if len(after) < 10 else None
     try:
@@ -203,7 +212,10 @@ _SCHEMES = frozenset({"http", "https"})
 
 
 def proxy_for(url: str) -> str:
-    """Return the proxy for *url*, or "". Raises MalformedMessage for an invalid one."""
+    """Return the URL of the environment's proxy for *url*, or "".
+
+    Raises MalformedMessage if that URL is not valid.
+    """
     parts = split_url(url)
     host = parts.hostname or ""
     if is_loopback(host) or proxy_bypass(host):
@@ -227,7 +239,7 @@ EVENT_STREAM = "text/event-stream"
 
 
 class HttpClient:
-    """Sends requests to one URL; *headers* are the configured ones, already expanded."""
+    """HTTP client for one URL; references in *headers* must already be expanded."""
 
     def __init__(
         self,
@@ -284,7 +296,7 @@ class HttpClient:
                 )
 
     async def request_without_recovery(self, verb: str, body: bytes, headers: Mapping[str, str]) -> HttpResponse:
-        """Send a final request like `request`, with the current credentials, without refresh and recovery."""
+        """Send a request like `request`, but do not refresh a token and do not repeat it after 401 or 403."""
         identity = NO_HEADERS if self._authorizer is None else self._authorizer.current_headers(verb, self.url)
         return await self._follow_redirects(verb, body, {**headers, **identity})
 
@@ -367,7 +379,7 @@ def create_client(
     ca_file: str = "",
     ca_digest: str = "",
 ) -> HttpClient:
-    """Return a client for *url*, through a proxy if the environment has one. Raises StartupError."""
+    """Return a client for *url*, which uses the environment's proxy if there is one. Raises StartupError."""
     try:
         scheme, host, _ = parse_origin(url)  # report an invalid URL before anything starts
         for header, value in headers.items():

@@ -1,4 +1,4 @@
-"""The exchange of an HTTP channel: one POST and its response, JSON or event stream."""
+"""Request and response over HTTP: one POST, answered with JSON or an event stream."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ MAX_RESUME_DELAY = 60.0
 
 
 class PostChannel(Protocol):
-    """The part of a channel that an exchange uses."""
+    """Interface of the HTTP channel as an HttpExchange uses it."""
 
     name: str
     message_limit: int
@@ -44,31 +44,31 @@ class PostChannel(Protocol):
         ...
 
     async def parse_body(self, data: bytes) -> list[JsonRpcMessage]:
-        """Return the messages in a body."""
+        """Return the JSON-RPC messages of a body."""
         ...
 
     async def parse_event(self, event: ServerSentEvent) -> list[JsonRpcMessage]:
-        """Return the messages in an event."""
+        """Return the JSON-RPC messages of a server-sent event."""
         ...
 
     def on_opened(self, request: JsonRpcRequest, answer: HttpResponse) -> None:
-        """Handle the head of a successful response."""
+        """Handle the status and headers of a successful response, before its body is read."""
         ...
 
     def on_abandoned(self, request: JsonRpcRequest) -> None:
-        """Handle an exchange that was left before its response."""
+        """Handle an exchange whose block was left before the response arrived."""
         ...
 
     def on_answered(self, request: JsonRpcRequest) -> None:
-        """Handle an exchange that received its response."""
+        """Handle an exchange whose response has arrived."""
         ...
 
     def is_unknown_session(self, status: int, session: str, body: bytes) -> bool:
-        """Return whether a refusal means that the session expired."""
+        """Return whether an error response means that the server no longer knows the session."""
         ...
 
     def expire_session(self, session: str) -> SessionExpired:
-        """Return the error for a session that the server forgot."""
+        """Return the error for a session that the server no longer knows."""
         ...
 
     async def resume(self, last_id: str) -> HttpResponse | None:
@@ -77,7 +77,11 @@ class PostChannel(Protocol):
 
 
 class HttpExchange:
-    """An exchange; leaving early closes the stream and, in the handshake era, notifies the server."""
+    """One request over HTTP and the iterator of its messages.
+
+    Leaving the block before the response closes the stream and, in the handshake era, cancels the request on the
+    server.
+    """
 
     __slots__ = (
         "_channel",
@@ -156,7 +160,7 @@ class HttpExchange:
             ) from error
 
     async def _resume(self, error: ConnectionLost) -> None:
-        """Resume a stream that ended early, always by GET; raise *error* if that is not possible.
+        """Request the rest of a stream that ended early, by GET. Raises *error* if that is not possible.
 
         Specification 2025-11-25, basic/transports: a server may close the stream after an event with an id, and the
         client reconnects after `retry` milliseconds.

@@ -1,4 +1,4 @@
-"""Connections to one origin, direct or through a proxy, kept alive, with verified TLS."""
+"""Pool of kept-alive connections to one origin, direct or through a proxy, with verified TLS."""
 
 import asyncio
 import base64
@@ -28,7 +28,7 @@ _KEEPALIVE_OPTIONS = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT
 
 
 class HttpConnectionPool:
-    """Connections to one scheme, host and port; no redirects, no cookies."""
+    """Pool of connections to one scheme, host and port; it follows no redirects and has no cookies."""
 
     def __init__(self, url: str, *, proxy: str = "", ca_file: str = "", ca_digest: str = "") -> None:
         """Create a pool; *proxy* is a proxy's URL, and *ca_file* adds certificate authorities to the system's.
@@ -47,11 +47,11 @@ class HttpConnectionPool:
         self._closed = False
 
     async def request(self, verb: str, url: str, headers: Iterable[tuple[str, str]], body: bytes) -> HttpConnection:
-        """Send a request and wait for the head of the response; pass the connection to `release` afterwards.
+        """Send a request and wait for the status and headers of the response.
 
-        A reused connection that proves closed before any byte of a response is replaced once: the server had closed it
-        while it was idle. A connection that closes later may have delivered the request. Raises RequestNotSent,
-        ConnectionLost, MalformedMessage.
+        The caller must call `release` afterwards. If a kept-alive connection turns out to be closed before any byte of
+        a response, the request is sent once more on a new one. A connection that closes later may have delivered the
+        request. Raises RequestNotSent, ConnectionLost or MalformedMessage.
         """
         data = self._build_request(verb, url, headers, body)
         connection = self._take_idle()
@@ -76,7 +76,7 @@ class HttpConnectionPool:
         return connection
 
     def release(self, connection: HttpConnection) -> None:
-        """Return a connection to the pool: kept if its body was read to the end, closed otherwise."""
+        """Keep the connection for the next request if its body was read to the end, else close it."""
         self._busy.discard(connection)
         if (
             connection.is_complete

@@ -1,4 +1,4 @@
-"""An in-process pair of pipes with a multiplexer, for tests and in-process servers."""
+"""In-process connection between a client and a server, for tests and servers in the same process."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -11,11 +11,11 @@ from mcphost.transport.multiplexer import Multiplexer
 
 
 def _ignore_warning(text: str) -> None:
-    """Ignore a warning."""
+    """Discard a warning."""
 
 
 class InMemoryChannel:
-    """Both ends: `channel` for the client; `requests`, `send` and `send_raw` for the server."""
+    """In-process connection: the client uses `channel`, the server `requests`, `send` and `send_raw`."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class InMemoryChannel:
 
     @property
     def channel(self) -> Channel:
-        """The client's end."""
+        """Channel of the client."""
         return self.multiplexer
 
     def _receive(self, line: bytes) -> None:
@@ -39,7 +39,7 @@ class InMemoryChannel:
         self.multiplexer.receive_line(serialize_message(message))
 
     def send_raw(self, raw: bytes) -> None:
-        """Send raw bytes to the client, which may be malformed."""
+        """Send bytes to the client as they are, so that a test can send malformed messages."""
         self.multiplexer.receive_line(raw)
 
     def disconnect(self, why: str = "The server left.") -> None:
@@ -49,7 +49,7 @@ class InMemoryChannel:
 
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[Channel]:
-        """Return this channel as a Connector does."""
+        """Yield the client's channel, like Connector.connect."""
         try:
             yield self.multiplexer
         finally:

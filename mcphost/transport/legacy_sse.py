@@ -1,4 +1,4 @@
-"""The HTTP+SSE transport of 2024-11-05: an event stream for input, a POST for each outgoing message.
+"""HTTP+SSE transport of 2024-11-05: the client receives an event stream and sends each message by POST.
 
 The server sends the URL for POSTs in its first event; it must be on the same origin (specification 2024-11-05,
 basic/transports). Deprecated since 2025-03-26, but still common.
@@ -28,11 +28,11 @@ MAX_QUEUED_BYTES = 64 * 1024 * 1024
 
 
 class SseConnector(HttpConnector):
-    """Connects to one URL, as HttpConnector does."""
+    """Connector of HTTP+SSE for one URL."""
 
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[Channel]:
-        """Open the stream and read the URL for POSTs. Raises StartupError, SignInRequired."""
+        """Open the event stream and wait for the URL for POSTs. Raises StartupError or SignInRequired."""
         async with CancellingTaskGroup() as tasks:
             client = self._create_client()
             try:
@@ -71,7 +71,7 @@ class SseConnector(HttpConnector):
         raise StartupError(answer.status_error(body, "the GET of an event stream").message, server=self._name)
 
     async def _wait_for_endpoint(self, answer: HttpResponse, decoder: EventDecoder) -> tuple[str, list[bytes]]:
-        """Return the URL for POSTs, and messages that followed in the same chunk."""
+        """Return the URL for POSTs, and the messages that arrived in the same chunk after it."""
         early_messages: list[bytes] | None = None
         endpoint = ""
         with anyio.move_on_after(ENDPOINT_TIMEOUT):
@@ -135,9 +135,9 @@ class SseConnector(HttpConnector):
 
 
 class _MessagePoster:
-    """Posts outgoing messages.
+    """Queue that posts outgoing messages.
 
-    Requests are posted concurrently; notifications and responses are delivered before anything after them.
+    Requests are posted concurrently; a notification or response is delivered before anything that was queued after it.
     """
 
     def __init__(self, client: HttpClient, tasks: TaskGroup, warn: Callable[[str], None]) -> None:
@@ -189,7 +189,10 @@ class _MessagePoster:
             self._warn(error.message)
 
     async def _post(self, line: bytes) -> None:
-        """Post one message, with a time limit so that the server cannot block later ones. Raises ServerError."""
+        """Post one message, with a time limit so that a slow server does not block later messages.
+
+        Raises ServerError.
+        """
         try:
             with anyio.fail_after(SEND_TIMEOUT):
                 answer = await self._client.request("POST", line, {})

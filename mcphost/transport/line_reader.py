@@ -1,4 +1,4 @@
-"""Lines of a byte stream: split in linear time and bounded memory, and handled without blocking the event loop."""
+"""Reading of newline-delimited messages in linear time and bounded memory, without blocking the event loop."""
 
 import asyncio
 import re
@@ -16,7 +16,7 @@ _EMPTY_LINES = re.compile(rb"\n{16,}")
 
 
 class LineSplitter:
-    """Splits chunks into complete lines; raises MalformedMessage if a line is too long, complete or not.
+    """Splitter of chunks into complete lines; raises MalformedMessage if a line is too long.
 
     Chunks of an unfinished line are kept in a list and joined once: scanning or joining the whole buffer for every
     chunk takes quadratic time for a 50 MB line.
@@ -30,7 +30,10 @@ class LineSplitter:
         self._limit = limit
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Return the lines that *data* completes, without line ends; consecutive empty lines count as one."""
+        """Add bytes, and return the lines that are now complete, without line ends.
+
+        Consecutive empty lines count as one.
+        """
         if b"\n" not in data:  # most chunks of a long line: splitting would copy them
             self._size += len(data)
             self._check(self._size)
@@ -53,7 +56,7 @@ class LineSplitter:
         return lines
 
     def flush(self) -> bytes:
-        """Return the data after the last line end and clear the buffer."""
+        """Return the unfinished last line and clear the buffer."""
         rest = b"".join(self._chunks)
         self._chunks = []
         self._size = 0
@@ -67,9 +70,10 @@ class LineSplitter:
 
 
 class LineBacklog:
-    """Passes lines to a callback: a few immediately; more of them in slices of time, with the input paused.
+    """Queue of lines for a callback that must not block the event loop for long.
 
-    A line over 64 KB is handled in several steps, between which other tasks run.
+    A few lines are handled immediately. More are handled in short time slices, and input is paused meanwhile. A line
+    over 64 KB is handled in several steps, between which other tasks run.
     """
 
     def __init__(
@@ -88,7 +92,7 @@ class LineBacklog:
         self._callbacks: list[Callable[[], None]] = []
 
     def add(self, lines: list[bytes]) -> None:
-        """Handle lines now or soon."""
+        """Handle lines: a few immediately, more of them in the following iterations of the event loop."""
         if (
             not self._is_busy
             and len(lines) <= _MAX_IMMEDIATE_LINES
@@ -107,7 +111,7 @@ class LineBacklog:
         return self._steps is not None or bool(self._lines)
 
     def call_when_empty(self, callback: Callable[[], None]) -> None:
-        """Call *callback* when every line was handled; immediately if none are queued."""
+        """Call *callback* as soon as no line is queued, which may be immediately."""
         if self._is_busy:
             self._callbacks.append(callback)
         else:
@@ -148,7 +152,7 @@ class LineBacklog:
 
 
 class LineReader(LineBacklog):
-    """A backlog that is fed with the bytes of a stream."""
+    """Reader that splits the bytes of a stream into lines and passes them to a callback."""
 
     def __init__(
         self,
@@ -161,14 +165,14 @@ class LineReader(LineBacklog):
         filter_lines: Callable[[list[bytes]], list[bytes]],
         on_malformed: Callable[[MalformedMessage], None],
     ) -> None:
-        """*on_malformed* is called, and the bytes are dropped, when a line is longer than *limit* bytes."""
+        """Create a reader. When a line is longer than *limit* bytes, it is dropped and *on_malformed* is called."""
         super().__init__(handle_line, pause, resume, handle_line_in_steps)
         self._splitter = LineSplitter(limit)
         self._filter_lines = filter_lines
         self._on_malformed = on_malformed
 
     def feed(self, data: bytes) -> None:
-        """Handle the lines that *data* completes, now or soon."""
+        """Add bytes and handle the lines that are now complete, immediately or soon."""
         try:
             lines = self._splitter.feed(data)
         except MalformedMessage as error:

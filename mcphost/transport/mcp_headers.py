@@ -15,10 +15,10 @@ _MAX_SAFE_INTEGER = 2**53 - 1
 
 
 def encode_header_value(value: str | int | bool) -> str:
-    """Return *value* encoded for a header.
+    """Encode *value* for an HTTP header.
 
-    Anything but visible ASCII and inner spaces is wrapped in base64, and so is text that looks wrapped. Raises
-    MalformedMessage for a number that JavaScript cannot represent.
+    Text with other characters than visible ASCII and inner spaces is wrapped in base64, and so is text that looks as if
+    it were wrapped. Raises MalformedMessage for a number that JavaScript cannot represent.
     """
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -34,9 +34,9 @@ def encode_header_value(value: str | int | bool) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host name or address is this machine.
+    """Return whether a host name or address means this machine.
 
-    Names below `localhost` do not count: many resolvers query the network for them.
+    Names that end with `.localhost` do not count: many resolvers query the network for them.
     """
     if host == "localhost":
         return True
@@ -47,7 +47,7 @@ def is_loopback(host: str) -> bool:
 
 
 def parse_origin(url: str) -> tuple[str, str, int]:
-    """Return scheme, host and port of a URL. Raises MalformedMessage if there are none."""
+    """Return the scheme, host and port of a URL. Raises MalformedMessage if it has no host."""
     try:
         parts = split_url(url)
         port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)

@@ -1,4 +1,4 @@
-"""A Channel over one duplex pipe of messages: correlation, progress, cancellation, malformed lines."""
+"""Channel over a duplex pipe of JSON-RPC lines: it matches responses to requests and handles malformed lines."""
 
 import asyncio
 import re
@@ -48,7 +48,10 @@ _OWN_LINE_ID = re.compile(rb'"id"\s?:\s?(\d{1,18}),?$')
 
 
 def _is_possible_message(line: bytes) -> bool:
-    """Return whether a line of a flood may be a response, a request or a notification of MCP."""
+    """Return whether a line may be a response, a request or a notification of MCP.
+
+    Used while a server floods us.
+    """
     return b'"id"' in line or b"notifications/" in line or b"\\" in line
 
 
@@ -74,10 +77,10 @@ class _MessageKeys(WireStruct, frozen=True):
 
 
 class Multiplexer:
-    """A Channel over a line-based transport; `receive_line` takes its input.
+    """Channel over a line-based transport, which passes each received line to `receive_line`.
 
-    *write* must not block; *wait_writable* returns an awaitable while the peer accepts no more, so that a full pipe
-    delays only its own callers. *is_drained* returns whether the peer has read everything that was written. *write_now*
+    *write* must not block; *wait_writable* returns an awaitable while the pipe to the server is full, so that a full pipe
+    delays only its own callers. *is_drained* returns whether the server has read everything that was written. *write_now*
     is used for a request without others in flight, where batching gains nothing.
     """
 
@@ -152,7 +155,7 @@ class Multiplexer:
         return self._connection_error is not None
 
     def set_revision(self, revision: Revision) -> None:
-        """See Channel; it only decides whether JSON arrays are read."""
+        """Set the protocol revision; only 2025-03-26 allows JSON arrays of messages."""
         self._revision = revision
 
     # -- exchanges
@@ -164,7 +167,7 @@ class Multiplexer:
         return self._loop
 
     async def open(self, request: JsonRpcRequest, exchange: PipeExchange) -> None:
-        """Register and write a request."""
+        """Register an exchange and write its request."""
         self._check_connected()
         room = None if self._wait_writable is None else self._wait_writable()
         if room is not None:
@@ -185,7 +188,7 @@ class Multiplexer:
         self._responses_since_send = 0
 
     def abandon(self, request: JsonRpcRequest) -> None:
-        """Cancel a request and notify the peer."""
+        """Cancel a request and send `notifications/cancelled`."""
         self._pending.pop(request.id, None)
         if self._connection_error is None and request.method not in _NEVER_CANCELLED:
             params = Raw(encode({"requestId": request.id}))
@@ -193,7 +196,7 @@ class Multiplexer:
 
     # -- input
     def receive_line(self, line: bytes) -> None:
-        """Handle one line from the peer; never raise for its content."""
+        """Handle one line from the server. Never raises, whatever the line contains."""
         if len(line) > LONG_MESSAGE:
             run_steps(self.receive_line_in_steps(line))
             return
@@ -221,7 +224,7 @@ class Multiplexer:
             self._dispatch(message)
 
     def filter_flood(self, lines: list[bytes]) -> list[bytes]:
-        """Return the lines that may be messages during a flood: checking a line costs more than sending it.
+        """Return the lines that may be messages while a server floods us: checking a line costs more than sending it.
 
         Without a flood, return all of them, so that problems are reported.
         """
@@ -279,7 +282,7 @@ class Multiplexer:
         self._warn_once("utf8", "sent text that is not UTF-8; the broken characters were replaced.")
 
     def connection_lost(self, error: ConnectionLost) -> None:
-        """Handle the loss of the peer; every exchange and the inbox end with *error*."""
+        """Handle the loss of the connection: every exchange, and the iteration of `unsolicited`, ends with *error*."""
         if self._connection_error is not None:
             return
         self._connection_error = error
@@ -317,7 +320,7 @@ class Multiplexer:
             self._handle_overflow(message)
 
     def _handle_unmatched(self, message: JsonRpcResponse | JsonRpcErrorResponse) -> None:
-        """Count a response without an exchange; report it if it shows a fault."""
+        """Count a response to no known request, and report it if it shows a fault of the server."""
         self.unmatched_count += 1
         if message.id is None:
             what = f"{message.error.code}: {message.error.message[:200]}"
@@ -342,7 +345,7 @@ class Multiplexer:
         )
 
     def _has_exchange_key(self, line: bytes) -> bool:
-        """Return whether a notification may have a key that identifies an exchange; others need no decoding."""
+        """Return whether a notification may belong to a request; if not, it need not be decoded to be routed."""
         if b"progressToken" in line or _SUBSCRIPTION_ID in line or b"\\" in line:
             return True
         return b"requestId" in line and self._revision is not None and self._revision.era == "stateless"
@@ -445,7 +448,7 @@ class Multiplexer:
         return True
 
     def _fail_broken_response(self, line: bytes, error: MalformedMessage) -> bool:
-        """Fail the call of a malformed response at once instead of at its deadline."""
+        """Fail the request that a malformed response belongs to, so that its caller does not wait for the deadline."""
         if b":" not in line:
             return False
         message_id: int | str | float | None

@@ -1,4 +1,4 @@
-"""One request on a pipe, its messages and its deadline."""
+"""Request and response over a pipe, with a deadline."""
 
 import asyncio
 import math
@@ -20,18 +20,18 @@ MISMATCH_GRACE_SECONDS = 1.0
 
 
 class PipeChannel(Protocol):
-    """The part of a channel that an exchange uses."""
+    """Interface of the pipe's channel as a PipeExchange uses it."""
 
     name: str
     deadline_timer: "DeadlineTimer"
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop, known once a request was written."""
+        """The event loop; available after the first request was written."""
         ...
 
     async def open(self, request: JsonRpcRequest, exchange: "PipeExchange") -> None:
-        """Register and write a request."""
+        """Register an exchange and write its request."""
         ...
 
     def abandon(self, request: JsonRpcRequest) -> None:
@@ -44,23 +44,29 @@ class ExchangeTimeout(Exception):
 
 
 class DeadlineTimer:
-    """One timer for the deadlines of all exchanges of a pipe; separate timers cost a sixth of a call."""
+    """Timer for the deadlines of all exchanges of a pipe.
+
+    A timer for each of them costs a sixth of a call.
+    """
 
     __slots__ = ("_next_deadline", "_pending", "_timer")
 
     def __init__(self, pending: Mapping[RequestId, "PipeExchange"]) -> None:
-        """Create the timer; *pending* are the unanswered exchanges, owned by the pipe."""
+        """Create the timer for *pending*, the unanswered exchanges, which the pipe adds and removes."""
         self._pending = pending
         self._timer: asyncio.TimerHandle | None = None
         self._next_deadline = math.inf
 
     def schedule(self, exchange: "PipeExchange") -> None:
-        """Expire *exchange* at its deadline; call again if that moved to an earlier time."""
+        """Make sure that *exchange* expires at its deadline.
+
+        Call this again if the deadline was moved to an earlier time.
+        """
         if exchange.deadline < self._next_deadline:
             self._reschedule(exchange.deadline)
 
     def stop(self) -> None:
-        """Stop the timer after the pipe was lost."""
+        """Stop the timer, after the connection was lost."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -83,10 +89,10 @@ class DeadlineTimer:
 
 
 class PipeExchange(WakeupFuture):
-    """One request and its messages; the context manager and iterator of `Channel.exchange`.
+    """One request over a pipe; the context manager and iterator that `Channel.exchange` returns.
 
-    Waiting past `deadline`, on the event loop's clock, raises ExchangeTimeout. It is handled here because a cancel
-    scope around each call costs as much CPU time as the rest of the call.
+    Waiting beyond `deadline`, on the event loop's clock, raises ExchangeTimeout. The deadline is handled here because a
+    cancel scope around each call costs as much CPU time as the rest of the call.
     """
 
     __slots__ = (
@@ -118,7 +124,7 @@ class PipeExchange(WakeupFuture):
 
     @property
     def deadline(self) -> float:
-        """The time at which waiting ends; infinite by default."""
+        """Time of the event loop at which waiting ends; infinite by default."""
         return self._deadline
 
     @deadline.setter
@@ -127,7 +133,7 @@ class PipeExchange(WakeupFuture):
         self._channel.deadline_timer.schedule(self)
 
     def expire(self) -> None:
-        """End the exchange because its deadline passed."""
+        """End the exchange with ExchangeTimeout."""
         if not self._done:
             self._error = ExchangeTimeout()
             self._wake()
@@ -176,7 +182,7 @@ class PipeExchange(WakeupFuture):
                 self._waiter = None
 
     def put(self, message: JsonRpcMessage, *, last: bool) -> None:
-        """Add a message; *last* ends the iteration after it."""
+        """Queue a message for the iterator; after one with *last*, the iteration ends."""
         if last:
             self._done = True
             self._response = message
@@ -191,7 +197,7 @@ class PipeExchange(WakeupFuture):
         self._wake()
 
     def fail(self, error: ServerError) -> None:
-        """End the iteration with an error, after the queued messages."""
+        """End the iteration with an error after the messages that are already queued."""
         self._done = True
         self._error = error
         self._wake()
@@ -200,13 +206,13 @@ class PipeExchange(WakeupFuture):
 
     @property
     def error(self) -> ServerError | ExchangeTimeout | None:
-        """The error that ended the exchange, if any."""
+        """The error that ended the exchange, or None."""
         return self._error
 
     def fail_later(self, error: ServerError | None = None) -> None:
-        """End the exchange shortly, because an invalid response arrived and no other will follow.
+        """End the exchange after a short delay, because its response was invalid and no other is to be expected.
 
-        Without *error*, it was a response whose id has another type.
+        Without *error*, the response had the right id as the wrong JSON type.
         """
         if self._failure_timer is None and not self._done:
             error = error or mismatched_id_error(self._channel.name, self._request)

@@ -1,4 +1,4 @@
-"""A server process in its own process group, with an allow-listed environment."""
+"""Server process in a process group of its own, with an environment of permitted variables."""
 
 import asyncio
 import fcntl
@@ -54,8 +54,8 @@ def build_environment(extra: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a server: a few harmless variables, network settings, and *extra*.
 
     API keys are never included. Relative folders in PATH and relative paths of certificates are dropped: they would
-    mean another place for each working folder. A proxy's password is passed on, because nothing could be installed
-    behind the proxy otherwise; it is removed from logs and output.
+    mean another place in each working folder. A proxy's password is passed on, because nothing could be installed
+    behind the proxy otherwise; it is redacted in logs and output.
     """
     # Names first: reading a value decodes it, and most of them are not inherited.
     named = ((name, os.environ[name]) for name in os.environ if _is_inherited(name))
@@ -74,7 +74,7 @@ def _is_inherited(name: str) -> bool:
 
 
 def _register_password(proxy: str) -> None:
-    """Register the password of a proxy's URL for redaction, in its encoded and decoded form."""
+    """Register the password in a proxy's URL for redaction, as written and percent-decoded."""
     userinfo, mark, _ = proxy.rpartition("@")
     password = userinfo.rpartition("/")[2].partition(":")[2]
     if mark and password:
@@ -83,9 +83,9 @@ def _register_password(proxy: str) -> None:
 
 
 def find_command(command: str, environment: Mapping[str, str], folder: str) -> str:
-    """Return the executable's path. Raises StartupError with the missing name.
+    """Return the path of the executable. Raises StartupError with the name if there is none.
 
-    Relative folders of a configured PATH are resolved against *folder*, as they are for the running program.
+    Relative folders in PATH are resolved against *folder*, as they would be by the running server.
     """
     if folder and not Path(folder).is_dir():
         raise StartupError(f"The folder {folder!r} does not exist.", "Correct `cwd` in mcp.json.")
@@ -102,10 +102,10 @@ def find_command(command: str, environment: Mapping[str, str], folder: str) -> s
 
 
 class _StdoutProtocol(asyncio.Protocol):
-    """Passes on the bytes of a process's output as soon as they are read.
+    """Reader of a process's standard output that passes on bytes as soon as they are read.
 
     asyncio's own protocol for the pipe passes each piece on in the next iteration of the event loop, which costs a
-    fifth of a call. It still sees the end of the pipe, because asyncio waits for that.
+    fifth of a call. It still receives the end of the pipe, because asyncio waits for that.
     """
 
     def __init__(self, pipe: asyncio.BaseTransport, take: Callable[[bytes], None]) -> None:
@@ -132,8 +132,8 @@ class _StdoutProtocol(asyncio.Protocol):
 class ServerProcess(asyncio.SubprocessProtocol):
     """A running server process. Its callbacks run on the event loop and must not block.
 
-    `on_end` is called once with a description, at most a second after the leader exited or its output closed. It is
-    also called for a process that does not read its input; `is_input_unread` is True then.
+    `on_end` is called once with a description, at most a second after the process exited or closed its output. It is
+    also called for a process that does not read its input; then `is_input_unread` is True.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
     async def start(
         cls, argv: Sequence[str], environment: Mapping[str, str], folder: str, child: "ServerProcess"
     ) -> "ServerProcess":
-        """Start *argv*. Raises StartupError."""
+        """Start the command *argv*. Raises StartupError."""
         program = find_command(argv[0], environment, folder)
         loop = asyncio.get_running_loop()
         install_pidfd_watcher()
@@ -206,7 +206,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
             self._stdout = _StdoutProtocol(output, self.on_output)
 
     def _enlarge_stdout_pipe(self) -> None:
-        """Enlarge the output pipe: a message of 1 MB then causes four wakeups instead of sixteen."""
+        """Enlarge the buffer of the output pipe, so that a message of 1 MB causes four wakeups instead of sixteen."""
         pipe = self._transport.get_pipe_transport(1)
         stream = None if pipe is None else pipe.get_extra_info("pipe")
         size = getattr(fcntl, "F_SETPIPE_SZ", None)  # Linux only
@@ -219,7 +219,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
 
     @property
     def _received_bytes(self) -> int:
-        """Bytes of output and error output so far."""
+        """Number of bytes received from standard output and standard error so far."""
         return self._piped_bytes + (0 if self._stdout is None else self._stdout.received_bytes)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
@@ -235,7 +235,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         self._stderr_backlog.add(self._limit_stderr_lines(lines, len(data)))
 
     def _limit_stderr_lines(self, lines: list[bytes], size: int) -> list[bytes]:
-        """Return the kept lines of a chunk of error output: one for each 14 bytes, and 10,000 more."""
+        """Drop lines of a chunk of error output beyond the limit: one for each 14 bytes, and 10,000 more."""
         self._stderr_lines_left = min(_SHORT_LINE_ALLOWANCE, self._stderr_lines_left + 8 + size // _BYTES_PER_LINE)
         left_out = len(lines) - self._stderr_lines_left
         if left_out > 0:
@@ -286,28 +286,28 @@ class ServerProcess(asyncio.SubprocessProtocol):
     # -- input and output
     @property
     def pid(self) -> int:
-        """The leader's process id, which is also its group id."""
+        """Id of the process and of its group."""
         return self._pid
 
     def write(self, line: bytes) -> None:
-        """Queue one line; lines of one loop iteration leave in one write."""
+        """Queue a line; all lines of one iteration of the event loop are written together."""
         if not self._unsent_lines:
             self._loop.call_soon(self._flush)
         self._unsent_lines.append(line)
 
     def write_now(self, line: bytes) -> None:
-        """Write one line after the queued ones; waiting for a loop iteration costs a fifth of a call."""
+        """Write a line and the queued ones immediately: waiting for the next iteration costs a fifth of a call."""
         self._unsent_lines.append(line)
         self._flush()
 
     def wait_writable(self) -> Awaitable[None] | None:
-        """Return an awaitable for room in the pipe; None if there is room."""
+        """Return an awaitable that ends when the input pipe has room, or None if it has room now."""
         return None if self._writable is None else asyncio.shield(self._writable)
 
     def is_drained(self) -> bool:
         """Return whether the process has read everything that was written to it.
 
-        If the system cannot tell: whether it has printed anything or has run for PRESUMED_STARTUP_SECONDS.
+        If the system cannot tell, return whether it has printed anything or has run for PRESUMED_STARTUP_SECONDS.
         """
         pipe = cast("asyncio.WriteTransport | None", self._transport.get_pipe_transport(0))
         if pipe is None or pipe.is_closing():
@@ -320,11 +320,11 @@ class ServerProcess(asyncio.SubprocessProtocol):
         return unread == 0
 
     def pause_output(self) -> None:
-        """Stop reading its output; the process blocks when the pipe is full."""
+        """Stop reading the output; the process blocks when the pipe is full."""
         self._set_reading(1, False)
 
     def resume_output(self) -> None:
-        """Resume reading."""
+        """Read the output again."""
         self._set_reading(1, True)
 
     def _set_reading(self, fd: int, on: bool) -> None:
@@ -340,7 +340,10 @@ class ServerProcess(asyncio.SubprocessProtocol):
             pipe.pause_reading()
 
     async def stop(self) -> None:
-        """Close its input, wait, SIGTERM, wait, SIGKILL, for the whole group; takes about 4 s at most."""
+        """Close the input, then send SIGTERM and SIGKILL to the whole group, with a wait after each.
+
+        Takes about 4 s at most.
+        """
         self._is_stopping = True
         if self._unread_timer is not None:
             self._unread_timer.cancel()
@@ -362,7 +365,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
             await anyio.lowlevel.checkpoint()
 
     def kill(self) -> None:
-        """Kill the whole group at once."""
+        """Send SIGKILL to the whole group."""
         self._signal_group(signal.SIGKILL)
 
     def describe_end(self) -> str:
@@ -442,7 +445,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
 
 
 def _unread_bytes(pipe: Any) -> int | None:
-    """Return the unread bytes of a pipe or socket pair; None if the system cannot tell."""
+    """Return the number of unread bytes in a pipe or socket pair, or None if the system cannot tell."""
     if sys.platform != "linux":
         return None  # elsewhere the writing end reports its own, empty buffer
     try:

@@ -1,4 +1,4 @@
-"""The stdio transport: newline-delimited JSON on a process's standard streams."""
+"""The stdio transport: newline-delimited JSON on the standard streams of a process."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -13,7 +13,10 @@ from mcphost.transport.watchdog import Watchdog
 
 
 class StdioConnector:
-    """Starts *argv* for each connection; *environment* is added to the inherited allow-list."""
+    """Connector that starts the command *argv*.
+
+    *environment* is added to the permitted inherited variables.
+    """
 
     def __init__(
         self,

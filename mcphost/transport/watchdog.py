@@ -1,6 +1,6 @@
-"""A small process that ends the servers' process groups if mcphost is killed.
+"""Watchdog: a small process that ends the process groups of servers if mcphost is killed.
 
-It reads the groups from a pipe that only mcphost holds open; when the pipe closes, it ends the remaining groups, with
+It reads the groups from a pipe that only mcphost keeps open; when the pipe closes, it ends the remaining groups, with
 SIGTERM first and SIGKILL two seconds later. A parent-death signal would miss processes started by servers (as npx does)
 and fires when a thread ends. Most servers exit at the end of their input; this is for the others.
 """
@@ -29,7 +29,10 @@ _PROC = Path("/proc")
 
 
 class ProcessGroupFile:
-    """The groups of this process; every method may block for some milliseconds and raise OSError."""
+    """File with the process groups that this process started.
+
+    Methods may block for some milliseconds and raise OSError.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -37,7 +40,7 @@ class ProcessGroupFile:
         self._fd = -1
 
     def add(self, group: int) -> None:
-        """Record a group; the file is created with the first one."""
+        """Add a group to the file, which is created with the first one."""
         started = process_start_time(group)
         if not started:
             return
@@ -46,7 +49,7 @@ class ProcessGroupFile:
         os.write(self._fd, f"+ {group} {started}\n".encode())
 
     def remove(self, group: int) -> None:
-        """Remove a group that is gone."""
+        """Remove a group whose processes have ended."""
         if self._path is not None:
             os.write(self._fd, f"- {group}\n".encode())
 
@@ -69,7 +72,10 @@ class ProcessGroupFile:
 
 
 def stop_stale_groups(folder: Path) -> int:
-    """End the groups of dead instances and return how many; never raise. Takes about 2 s at most."""
+    """End the process groups that killed instances left behind; return how many.
+
+    Never raises; takes about 2 s at most.
+    """
     stale: dict[int, str] = {}
     try:
         files = sorted(path for path in folder.iterdir() if path.suffix == GROUP_FILE_SUFFIX)[:MAX_FILES]
@@ -90,7 +96,10 @@ def stop_stale_groups(folder: Path) -> int:
 
 
 def _take_stale_groups(path: Path) -> dict[int, str]:
-    """Return the groups in a file and delete it; return nothing if its process is alive."""
+    """Return the groups in a file, with the start time of each, and delete the file.
+
+    {} if its mcphost is still running.
+    """
     fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         if os.fstat(fd).st_uid != os.getuid():
@@ -121,7 +130,7 @@ def _signal_groups(groups: dict[int, str], number: signal.Signals) -> None:
 
 
 def _is_same_process(group: int, started: str) -> bool:
-    """Return whether the leader of a group is still the recorded process."""
+    """Return whether the process with the id *group* is the recorded one, and not a later one with the same id."""
     try:
         return os.getpgid(group) == group and process_start_time(group) == started
     except (ProcessLookupError, PermissionError):
@@ -129,7 +138,7 @@ def _is_same_process(group: int, started: str) -> bool:
 
 
 def process_start_time(pid: int) -> str:
-    """Return a text that identifies when a process started; "" if it is gone."""
+    """Return a text that identifies when a process started, or "" if it has ended."""
     if _PROC.joinpath("self/stat").exists():
         try:
             boot = _PROC.joinpath("sys/kernel/random/boot_id").read_text().strip()
@@ -190,9 +199,9 @@ _GROUP_LIMIT = 2**31
 
 
 class Watchdog:
-    """The watchdog process, started with the first group; it exits when closed, or when mcphost is gone.
+    """Watchdog process, started with the first group; it exits when it is closed or mcphost ends.
 
-    With *folder*, groups are also recorded there, and those left by an earlier mcphost are ended first.
+    With *folder*, groups are also recorded in a file there, and those left by a killed mcphost are ended first.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -204,7 +213,7 @@ class Watchdog:
         self._unrecorded_groups: list[int] = []
 
     async def watch(self, group: int) -> None:
-        """End *group* when mcphost ends. If the watchdog cannot be started, do nothing."""
+        """Make the watchdog end *group* when mcphost ends. Does nothing if the watchdog cannot be started."""
         folder: Path | None = None
         if self._group_file is not None:
             self._unrecorded_groups.append(group)
@@ -231,7 +240,7 @@ class Watchdog:
                 _log.warning("the group %d cannot be written down", group, exc_info=True)
 
     def unwatch(self, group: int) -> None:
-        """Stop watching a group that is gone; its id may soon be reused."""
+        """Stop watching a group whose processes have ended; its id may soon be reused."""
         self._send_command(b"-", group)
         if group in self._unrecorded_groups:
             self._unrecorded_groups.remove(group)
@@ -240,7 +249,7 @@ class Watchdog:
                 self._group_file.remove(group)
 
     async def close(self) -> None:
-        """End the watchdog and the groups that are still watched. Idempotent."""
+        """End the watchdog, and the groups that are still watched. Idempotent."""
         if self._group_file is not None:
             with contextlib.suppress(OSError):
                 self._group_file.close()
@@ -252,7 +261,7 @@ class Watchdog:
 
     @property
     def pid(self) -> int | None:
-        """Its process id while it runs."""
+        """Id of the watchdog process, or None if it does not run."""
         return None if self._process is None else self._process.pid
 
     def _send_command(self, sign: bytes, group: int) -> None:
