@@ -1,4 +1,4 @@
-"""Base types of messages: ClientRequest[R] (a request as data), Notification, and pages."""
+"""Base types of messages: ClientRequest[R], a request whose result is an R, Notification, and pages of lists."""
 
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
@@ -8,7 +8,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class ClientRequest(WireStruct, Generic[R_co], frozen=True):
-    """A request to a server; its fields are the params, and the response decodes to `RESULT`."""
+    """A request to a server. Its fields are the params; its result is decoded to the type `RESULT`."""
 
     METHOD: ClassVar[str]
     RESULT: ClassVar[type[Any]]
@@ -21,20 +21,20 @@ class Notification(WireStruct, frozen=True):
 
 
 class Result(WireStruct, frozen=True):
-    """Members of every result. `result_type` is empty in the handshake era, which means complete."""
+    """Members that every result may have. `result_type` is "" in the handshake era, which means complete."""
 
     result_type: str = ""
 
 
 class CacheableResult(Result, frozen=True):
-    """A result of the stateless era with its lifetime in milliseconds; 0 means immediately stale."""
+    """A result of the stateless era that may be cached for a number of milliseconds; 0 means not at all."""
 
     ttl_ms: float = 0
     cache_scope: str = ""
 
 
 class PaginatedResult(CacheableResult, frozen=True):
-    """One page of a list; an absent or null cursor ends it, an empty one does not."""
+    """One page of a list. There is a next page if it has a cursor, also an empty one."""
 
     next_cursor: str | None = None
 
@@ -49,7 +49,10 @@ class Annotations(
     rename={"raw_audience": "audience", "raw_priority": "priority", "raw_last_modified": "lastModified"},
     kw_only=True,
 ):
-    """Hints about the audience of content; untrusted claims of the server. Invalid values are ignored."""
+    """Hints of the server on who should see a content block.
+
+    They are not trusted; invalid values are ignored.
+    """
 
     raw_audience: Any = None
     raw_priority: Any = None
@@ -57,19 +60,19 @@ class Annotations(
 
     @property
     def audience(self) -> tuple[str, ...]:
-        """`user`, `assistant`, both or none."""
+        """Intended readers: `user`, `assistant`, both or none."""
         audience = cast("list[Any]", self.raw_audience) if isinstance(self.raw_audience, list | tuple) else []
         return tuple(role for role in audience if role in ("user", "assistant"))
 
     @property
     def priority(self) -> float | None:
-        """From 0, entirely optional, to 1, effectively required."""
+        """Importance from 0 (optional) to 1 (required), or None."""
         is_number = isinstance(self.raw_priority, int | float) and not isinstance(self.raw_priority, bool)
         return float(self.raw_priority) if is_number and 0 <= self.raw_priority <= 1 else None
 
     @property
     def last_modified(self) -> str | None:
-        """An ISO 8601 time, unchecked."""
+        """Time of the last change in ISO 8601 form, not validated; None if absent."""
         return (
             self.raw_last_modified
             if isinstance(self.raw_last_modified, str) and len(self.raw_last_modified) <= 64
@@ -78,7 +81,7 @@ class Annotations(
 
 
 class Icon(WireStruct, frozen=True):
-    """An icon of a server; never fetched without a rule that allows it."""
+    """Icon of a server or one of its features; downloaded only if a rule of the user allows it."""
 
     src: str
     mime_type: str | None = None
@@ -87,5 +90,5 @@ class Icon(WireStruct, frozen=True):
 
 
 def is_set(raw: Raw) -> bool:
-    """Return whether a raw member is present and not null."""
+    """Return whether an optional member is present and not null."""
     return bytes(raw) not in (b"", b"null")

@@ -1,4 +1,4 @@
-"""Content blocks of results, prompts and sampling; an unknown type becomes UnknownContent."""
+"""Content blocks of results, prompts and sampling. A block of an unknown type becomes UnknownContent."""
 
 from typing import Any, cast
 
@@ -13,11 +13,11 @@ TEXT_LIMIT = 500
 
 
 class AnnotatedContent(WireStruct, frozen=True):
-    """A block with optional annotations; invalid ones do not invalidate the block."""
+    """Base class of blocks with annotations; invalid annotations do not make the block invalid."""
 
     @property
     def annotations(self) -> Annotations | None:
-        """The annotations; None if there are none or they are invalid."""
+        """The annotations, or None if they are absent or invalid."""
         raw: Raw = getattr(self, "raw_annotations", Raw())
         if not 0 < len(bytes(raw)) <= ANNOTATIONS_LIMIT:
             return None
@@ -35,7 +35,7 @@ class TextContent(AnnotatedContent, frozen=True, tag="text"):
 
 
 class ImageContent(AnnotatedContent, frozen=True, tag="image"):
-    """An image; `data` is unchecked base64."""
+    """An image; `data` is base64 that was not validated."""
 
     data: str
     mime_type: str
@@ -43,7 +43,7 @@ class ImageContent(AnnotatedContent, frozen=True, tag="image"):
 
 
 class AudioContent(AnnotatedContent, frozen=True, tag="audio"):
-    """Audio; `data` is unchecked base64."""
+    """Audio; `data` is base64 that was not validated."""
 
     data: str
     mime_type: str
@@ -51,7 +51,7 @@ class AudioContent(AnnotatedContent, frozen=True, tag="audio"):
 
 
 class ResourceLink(AnnotatedContent, frozen=True, tag="resource_link"):
-    """A link to a resource, which the server may not list."""
+    """A link to a resource, which need not be in the server's list of resources."""
 
     uri: str
     name: str = ""
@@ -79,7 +79,7 @@ class EmbeddedResource(AnnotatedContent, frozen=True, tag="resource"):
 
 
 class UnknownContent(WireStruct, frozen=True):
-    """A block of an unknown type, or one that is invalid for its type; kept unchanged."""
+    """A block of an unknown type, or one that is invalid for its type, as raw JSON."""
 
     type: str
     raw: Raw
@@ -106,7 +106,7 @@ class _ContentType(WireStruct, frozen=True):
 
 
 def parse_content_block(raw: Raw) -> ContentBlock:
-    """Return one decoded block; never raise for its content."""
+    """Decode a content block. Never raises: an invalid block becomes UnknownContent."""
     try:
         return _decode_known(raw)  # one pass over what may be megabytes
     except MalformedMessage:
@@ -125,12 +125,12 @@ def parse_content_block(raw: Raw) -> ContentBlock:
 
 
 def parse_content_blocks(raws: tuple[Raw, ...]) -> tuple[ContentBlock, ...]:
-    """Return all blocks in order."""
+    """Decode content blocks, in order."""
     return tuple(map(parse_content_block, raws))
 
 
 def decode_known_blocks(raw: bytes) -> tuple[ContentBlock, ...] | None:
-    """Return the blocks of a JSON array, decoded in one pass; None if one is unknown or invalid."""
+    """Decode a JSON array of content blocks in one pass; return None if one of them is unknown or invalid."""
     try:
         return _decode_all_known(raw)
     except MalformedMessage:

@@ -1,4 +1,4 @@
-"""Input rounds of the stateless era (`input_required` results), and subscriptions/listen."""
+"""Results of the stateless era that ask for input (`input_required`), and subscriptions/listen."""
 
 from collections.abc import Generator
 from typing import Any, ClassVar
@@ -14,21 +14,24 @@ MAX_INPUT_VALUES = 50_000
 
 
 class InputRequest(WireStruct, frozen=True):
-    """One request of the server within a round."""
+    """One request for input in an `input_required` result."""
 
     method: str
     params: Raw = Raw()
 
 
 class InputRequiredResult(Result, frozen=True):
-    """A result that asks for input; `request_state` is returned unchanged if it was present."""
+    """A result that asks for input; the client returns `request_state` unchanged if it is present."""
 
     input_requests: Raw = Raw()
     request_state: Raw = Raw()
 
 
 def parse_input_requests(raw: Raw) -> Generator[None, None, dict[str, InputRequest]]:
-    """Parse `inputRequests`; absent or null means none. Yield every few milliseconds. Raises MalformedMessage."""
+    """Parse `inputRequests`, yielding every few milliseconds; absent or null means none.
+
+    Raises MalformedMessage.
+    """
     if not is_set(raw):
         return {}
     try:
@@ -40,7 +43,7 @@ def parse_input_requests(raw: Raw) -> Generator[None, None, dict[str, InputReque
 
 
 class SubscriptionFilter(WireStruct, frozen=True):
-    """The changes that a subscription covers."""
+    """The kinds of changes that a subscription reports."""
 
     tools_list_changed: bool = False
     prompts_list_changed: bool = False
@@ -51,7 +54,7 @@ class SubscriptionFilter(WireStruct, frozen=True):
 
 
 class ListenSubscriptions(ClientRequest[EmptyResult], frozen=True):
-    """subscriptions/listen; the response comes when the subscription ends."""
+    """subscriptions/listen. Its response arrives when the subscription ends."""
 
     METHOD: ClassVar[str] = "subscriptions/listen"
     RESULT: ClassVar[type[Any]] = EmptyResult
@@ -59,7 +62,10 @@ class ListenSubscriptions(ClientRequest[EmptyResult], frozen=True):
 
 
 class SubscriptionsAcknowledgedNotification(Notification, frozen=True):
-    """notifications/subscriptions/acknowledged: the accepted part of the filter; None if absent."""
+    """notifications/subscriptions/acknowledged, with the part of the filter that the server accepts.
+
+    None if absent.
+    """
 
     METHOD: ClassVar[str] = "notifications/subscriptions/acknowledged"
     notifications: SubscriptionFilter | None = None

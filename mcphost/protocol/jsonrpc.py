@@ -42,7 +42,7 @@ STATELESS_ERRORS = frozenset({HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILIT
 
 
 class ErrorData(WireStruct, frozen=True):
-    """The `error` member; `data` is decoded on demand."""
+    """The `error` member of a response; `data` stays raw until it is needed."""
 
     code: int = 0
     message: str = ""
@@ -50,7 +50,7 @@ class ErrorData(WireStruct, frozen=True):
 
 
 class JsonRpcRequest(Struct, frozen=True):
-    """A request; ids are strings or integers, never null."""
+    """A JSON-RPC request; its id is a string or an integer, never null."""
 
     id: RequestId
     method: str
@@ -58,21 +58,21 @@ class JsonRpcRequest(Struct, frozen=True):
 
 
 class JsonRpcNotification(Struct, frozen=True):
-    """A notification."""
+    """A JSON-RPC notification."""
 
     method: str
     params: Raw = Raw()
 
 
 class JsonRpcResponse(Struct, frozen=True):
-    """A successful response."""
+    """A successful JSON-RPC response."""
 
     id: RequestId
     result: Raw
 
 
 class JsonRpcErrorResponse(Struct, frozen=True):
-    """An error response; the id is None if the peer could not read the request's id."""
+    """A JSON-RPC error response; its id is None if the server could not read the id of the request."""
 
     id: RequestId | None
     error: ErrorData
@@ -120,10 +120,10 @@ class _RequestEnvelope(WireStruct, frozen=True, omit_defaults=False):
 
 
 def parse_message(line: bytes | bytearray | memoryview | Raw) -> JsonRpcMessage:
-    """Parse one message. Raises MalformedMessage.
+    """Parse a JSON-RPC message. Raises MalformedMessage.
 
     A lone surrogate (from a server that cuts text within an emoji) becomes U+FFFD. Errors inside a large result may
-    appear only when it is decoded.
+    appear only when the result is decoded.
     """
     if len(line) > _LARGE_MESSAGE:
         return run_steps(parse_message_in_steps(bytes(line)))
@@ -139,7 +139,7 @@ def parse_message(line: bytes | bytearray | memoryview | Raw) -> JsonRpcMessage:
 
 
 def parse_message_in_steps(line: bytes) -> Generator[None, None, JsonRpcMessage]:
-    """Parse one message as `parse_message` does; yield every few milliseconds. Raises MalformedMessage."""
+    """Parse a message like `parse_message`, yielding every few milliseconds. Raises MalformedMessage."""
     yield from check_message(line)
     answer = _parse_large_response(line)
     if answer is not None:
@@ -158,7 +158,10 @@ def parse_message_in_steps(line: bytes) -> Generator[None, None, JsonRpcMessage]
 
 
 def _replace_lone_surrogates(line: bytes) -> Generator[None, None, bytes | None]:
-    """Replace lone surrogates by U+FFFD; None if there are none. Raises MalformedMessage for too many."""
+    """Replace lone surrogates by U+FFFD; return None if there are none.
+
+    Raises MalformedMessage if there are too many.
+    """
     if b"\\u" not in line or b"\0" in line:
         return None
     parts: list[bytes] = []
@@ -186,10 +189,10 @@ def _replace_lone_surrogates(line: bytes) -> Generator[None, None, bytes | None]
 
 
 def _parse_large_response(line: bytes) -> JsonRpcResponse | None:
-    """Return a large response with a common form of envelope; None if it has to be parsed.
+    """Split off the result of a large response without decoding it.
 
-    Scanning a megabyte to find its end costs as much as decoding it. The part that is cut out is decoded as one value
-    later, so an invalid line raises the same error there.
+    Return None if the envelope is unusual. Scanning a megabyte to find its end costs as much as decoding it. The result
+    is decoded as one value later, so that an invalid line raises the same error then.
     """
     if (head := _RESPONSE_HEAD.match(line)) is not None:
         tail = _RESPONSE_END.search(line, len(line) - 8)
@@ -205,7 +208,7 @@ def _parse_large_response(line: bytes) -> JsonRpcResponse | None:
 
 
 def split_batch(line: bytes | bytearray | memoryview | Raw, limit: int = BATCH_LIMIT) -> list[Raw]:
-    """Return the undecoded members of a JSON array. Raises MalformedMessage, also for an empty array."""
+    """Return the members of a JSON array as raw JSON. Raises MalformedMessage, also for an empty array."""
     members = decode(line, list[Raw], "JSON-RPC batch")
     if not members:
         raise MalformedMessage("The batch is empty.")
@@ -215,7 +218,7 @@ def split_batch(line: bytes | bytearray | memoryview | Raw, limit: int = BATCH_L
 
 
 def _detach(raw: Raw, size: int) -> Raw:
-    """Copy a raw value much smaller than its line of *size* bytes, which it would keep in memory."""
+    """Copy a raw value if it is much smaller than its line of *size* bytes, which it would otherwise keep in memory."""
     return raw.copy() if size > _COPY_THRESHOLD and size > 2 * len(raw) else raw
 
 
@@ -253,7 +256,7 @@ def _message_of(envelope: _Envelope, size: int) -> JsonRpcMessage:
 
 
 def serialize_message(message: JsonRpcMessage) -> bytes:
-    """Return a message as one line of JSON without its line end."""
+    """Encode a message as one line of JSON, without a line end."""
     if (
         isinstance(message, JsonRpcRequest) and memoryview(message.params).nbytes
     ):  # the most common case, in half the time

@@ -13,7 +13,7 @@ ICONS_LIMIT = 1024 * 1024
 
 
 class Implementation(WireStruct, frozen=True):
-    """The name and version of a peer; for display only, never a reason to trust."""
+    """The name and version that a client or server claims to have; for display only."""
 
     name: str = ""
     version: str = ""
@@ -24,7 +24,7 @@ class Implementation(WireStruct, frozen=True):
 
 
 def parse_implementation(raw: Raw) -> Implementation:
-    """Return the peer's `Implementation`, shortened for display; empty if it is invalid."""
+    """Parse an `Implementation` and shorten its texts for display; an invalid one becomes an empty one."""
     try:
         info = decode(raw, Implementation, "serverInfo")
     except MalformedMessage:
@@ -41,14 +41,14 @@ def parse_implementation(raw: Raw) -> Implementation:
 
 
 class ListCapability(WireStruct, frozen=True):
-    """A feature with lists that may change and, for resources, be subscribed to."""
+    """Capability of tools, prompts or resources: whether the list may change, and whether resources can be subscribed to."""
 
     list_changed: bool = False
     subscribe: bool = False
 
 
 class ServerCapabilities(WireStruct, frozen=True):
-    """The capabilities of a server; an absent member means that it is not offered."""
+    """Capabilities of a server; a missing member means that the server does not have it."""
 
     tools: ListCapability | None = None
     resources: ListCapability | None = None
@@ -61,7 +61,7 @@ class ServerCapabilities(WireStruct, frozen=True):
 
 
 class InitializeResult(Result, frozen=True):
-    """The server's response to initialize."""
+    """Result of initialize."""
 
     protocol_version: str = ""
     capabilities: ServerCapabilities = ServerCapabilities()
@@ -70,7 +70,7 @@ class InitializeResult(Result, frozen=True):
 
 
 class Initialize(ClientRequest[InitializeResult], frozen=True):
-    """initialize; `capabilities` is a plain object because its form differs by revision."""
+    """initialize; `capabilities` is a plain object because its members depend on the revision."""
 
     METHOD: ClassVar[str] = "initialize"
     RESULT: ClassVar[type[Any]] = InitializeResult
@@ -86,7 +86,7 @@ class InitializedNotification(Notification, frozen=True):
 
 
 class DiscoverResult(CacheableResult, frozen=True):
-    """The facts of a server in the stateless era."""
+    """Result of server/discover: revisions, capabilities and instructions of a stateless server."""
 
     supported_versions: tuple[str, ...] = ()
     capabilities: ServerCapabilities = ServerCapabilities()
@@ -98,13 +98,13 @@ class _ServerMeta(WireStruct, frozen=True, rename={"info": "io.modelcontextproto
 
 
 class DiscoverMeta(WireStruct, frozen=True, rename={"meta": "_meta"}):
-    """The `_meta` member of a discover result with the server's `Implementation`."""
+    """The `_meta` member of a discover result, which contains the server's `Implementation`."""
 
     meta: Raw = Raw()
 
     @property
     def info(self) -> Implementation:
-        """The server's `Implementation`."""
+        """The server's `Implementation`, empty if it is absent or invalid."""
         try:
             return parse_implementation(decode(self.meta, _ServerMeta, "_meta").info)
         except MalformedMessage:
@@ -119,7 +119,7 @@ class Discover(ClientRequest[DiscoverResult], frozen=True):
 
 
 class Ping(ClientRequest[EmptyResult], frozen=True):
-    """ping (handshake era, both directions)."""
+    """ping, which in the handshake era both sides may send."""
 
     METHOD: ClassVar[str] = "ping"
     RESULT: ClassVar[type[Any]] = EmptyResult
@@ -134,5 +134,5 @@ SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 
 
 def build_request_meta(revision: Revision, client: Implementation, capabilities: dict[str, Any]) -> dict[str, Any]:
-    """Return the `_meta` members that identify the client to a stateless server."""
+    """Return the `_meta` members with which a client introduces itself in each request to a stateless server."""
     return {PROTOCOL_VERSION: revision.value, CLIENT_INFO: client, CLIENT_CAPABILITIES: capabilities}

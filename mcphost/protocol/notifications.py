@@ -8,7 +8,7 @@ from mcphost.serialization import Raw, decode_or_none
 
 
 class ProgressNotification(Notification, frozen=True):
-    """notifications/progress; numbers may be fractional, `total` may be absent."""
+    """notifications/progress. Numbers may be fractions, and `total` may be missing."""
 
     METHOD: ClassVar[str] = "notifications/progress"
     progress_token: int | str
@@ -73,7 +73,7 @@ class RootsListChangedNotification(Notification, frozen=True):
 
 
 class UnknownNotification(Notification, frozen=True):
-    """An unknown notification, kept for display."""
+    """A notification with an unknown method, kept for display."""
 
     METHOD: ClassVar[str] = ""
     method: str
@@ -96,7 +96,7 @@ _NOTIFICATION_TYPES: dict[str, type[Any]] = {
 
 
 def parse_notification(method: str, params: Raw) -> Notification | None:
-    """Return the notification for *method*; None if its params are invalid."""
+    """Decode the params of a notification by its method; return None if they are invalid."""
     kind = _NOTIFICATION_TYPES.get(method)
     if kind is None:
         return UnknownNotification(method, params)
@@ -116,5 +116,5 @@ class SetLevel(ClientRequest[EmptyResult], frozen=True):
 
 
 def severity(level: str) -> int:
-    """Return the index in LEVELS; an unknown level counts as info."""
+    """Return the position of a log level in LEVELS; an unknown level counts as info."""
     return LEVELS.index(level) if level in LEVELS else LEVELS.index("info")

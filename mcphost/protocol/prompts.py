@@ -10,7 +10,7 @@ MAX_MESSAGES = 10_000
 
 
 class PromptArgument(WireStruct, frozen=True):
-    """One argument of a prompt; its value is always text."""
+    """An argument of a prompt; values are always text."""
 
     name: str
     title: str | None = None
@@ -29,7 +29,7 @@ class Prompt(WireStruct, frozen=True):
 
 
 class ListPromptsResult(PaginatedResult, frozen=True):
-    """One page with undecoded entries."""
+    """One page of prompts; each entry is raw JSON."""
 
     prompts: tuple[Raw, ...] = ()
 
@@ -49,18 +49,18 @@ class PromptMessage(WireStruct, frozen=True):
     content: Raw
 
     def parse_content(self) -> ContentBlock:
-        """Return the decoded content, which may be of an unknown type."""
+        """Decode the content, which may be UnknownContent."""
         return parse_content_block(self.content)
 
 
 class GetPromptResult(Result, frozen=True):
-    """A prompt with its arguments filled in."""
+    """Result of prompts/get: the messages of a prompt with its arguments filled in."""
 
     description: str | None = None
     messages: tuple[PromptMessage, ...] = ()
 
     def __post_init__(self) -> None:
-        """Limit the number of messages; the ValueError becomes MalformedMessage when decoding."""
+        """Raise ValueError if there are too many messages; decoding turns it into MalformedMessage."""
         if len(self.messages) > MAX_MESSAGES:
             raise ValueError(f"a prompt of more than {MAX_MESSAGES:,} messages")
 
@@ -79,13 +79,13 @@ MAX_VALUES = 100
 
 
 class PromptReference(WireStruct, frozen=True, tag="ref/prompt", tag_field="type"):
-    """A reference to a prompt by name."""
+    """The prompt, given by its name, whose argument is to be completed."""
 
     name: str
 
 
 class ResourceTemplateReference(WireStruct, frozen=True, tag="ref/resource", tag_field="type"):
-    """A reference to a resource template by its text, with variables."""
+    """The resource template, given by its URI template, whose variable is to be completed."""
 
     uri: str
 
@@ -101,13 +101,16 @@ class CompletionArgument(WireStruct, frozen=True, omit_defaults=False):
 
 
 class CompletionContext(WireStruct, frozen=True):
-    """The arguments that are already filled in."""
+    """The values of arguments that the user has already filled in."""
 
     arguments: dict[str, str]
 
 
 class Completion(WireStruct, frozen=True):
-    """Suggestions, best first; `total` may be larger, or unknown if only `has_more` is set."""
+    """Suggested values, best first.
+
+    `total` may exceed their number; if only `has_more` is set, it is unknown.
+    """
 
     values: tuple[str, ...] = ()
     total: float | None = None
@@ -115,13 +118,13 @@ class Completion(WireStruct, frozen=True):
 
 
 class CompleteResult(Result, frozen=True):
-    """The response to a completion request."""
+    """Result of completion/complete."""
 
     completion: Completion = Completion()
 
 
 class Complete(ClientRequest[CompleteResult], frozen=True):
-    """completion/complete; `context` is None before 2025-06-18 and without filled-in arguments."""
+    """completion/complete. `context` is None before 2025-06-18, and if no argument has been filled in."""
 
     METHOD: ClassVar[str] = "completion/complete"
     RESULT: ClassVar[type[Any]] = CompleteResult

@@ -23,7 +23,7 @@ class Resource(WireStruct, frozen=True):
 
 
 class ResourceTemplate(WireStruct, frozen=True):
-    """A family of resources, as an RFC 6570 template."""
+    """A set of resources whose URIs are given by an RFC 6570 template."""
 
     uri_template: str
     name: str = ""
@@ -35,7 +35,7 @@ class ResourceTemplate(WireStruct, frozen=True):
 
 
 class ListResourcesResult(PaginatedResult, frozen=True):
-    """One page with undecoded entries."""
+    """One page of resources; each entry is raw JSON."""
 
     resources: tuple[Raw, ...] = ()
 
@@ -49,7 +49,7 @@ class ListResources(ClientRequest[ListResourcesResult], frozen=True):
 
 
 class ListResourceTemplatesResult(PaginatedResult, frozen=True):
-    """One page with undecoded entries."""
+    """One page of resource templates; each entry is raw JSON."""
 
     resource_templates: tuple[Raw, ...] = ()
 
@@ -63,12 +63,12 @@ class ListResourceTemplates(ClientRequest[ListResourceTemplatesResult], frozen=T
 
 
 class ReadResourceResult(CacheableResult, frozen=True):
-    """The contents of a resource; a directory may have several entries."""
+    """Result of resources/read; for a directory it may have several entries."""
 
     contents: tuple[ResourceContents, ...] = ()
 
     def __post_init__(self) -> None:
-        """Limit the number of entries; the ValueError becomes MalformedMessage when decoding."""
+        """Raise ValueError if there are too many entries; decoding turns it into MalformedMessage."""
         if len(self.contents) > MAX_CONTENTS:
             raise ValueError(f"a resource of more than {MAX_CONTENTS:,} entries")
 

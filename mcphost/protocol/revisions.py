@@ -9,7 +9,7 @@ ServerEras = Literal["handshake", "stateless", "dual"]
 
 
 class Revision(StrEnum):
-    """A protocol revision; members compare and sort by date."""
+    """A protocol revision. Revisions compare and sort by date."""
 
     V2024_11_05 = "2024-11-05"
     V2025_03_26 = "2025-03-26"
@@ -19,27 +19,27 @@ class Revision(StrEnum):
 
     @property
     def era(self) -> Era:
-        """`handshake` up to 2025-11-25, `stateless` from 2026-07-28."""
+        """The era: "handshake" up to 2025-11-25, "stateless" from 2026-07-28 on."""
         return "stateless" if self >= Revision.V2026_07_28 else "handshake"
 
     @property
     def has_version_header(self) -> bool:
-        """Whether HTTP requests carry MCP-Protocol-Version, from 2025-06-18 on."""
+        """Whether HTTP requests have the header MCP-Protocol-Version (from 2025-06-18 on)."""
         return self >= Revision.V2025_06_18
 
     @property
     def has_output_schemas(self) -> bool:
-        """Whether tools may declare structured output, from 2025-06-18 on."""
+        """Whether tools may declare an output schema (from 2025-06-18 on)."""
         return self >= Revision.V2025_06_18
 
     @property
     def has_non_object_output(self) -> bool:
-        """Whether structured output may be any JSON value, from 2026-07-28 on, instead of an object."""
+        """Whether structured output may be any JSON value (from 2026-07-28 on), not only an object."""
         return self >= Revision.V2026_07_28
 
     @property
     def has_batches(self) -> bool:
-        """Whether JSON-RPC batches exist, in 2025-03-26 only."""
+        """Whether JSON-RPC batches are allowed (in 2025-03-26 only)."""
         return self is Revision.V2025_03_26
 
 
@@ -50,7 +50,7 @@ LATEST_STATELESS = STATELESS_REVISIONS[-1]
 
 
 def parse_revision(text: str) -> Revision | None:
-    """Return the revision with that date, or None if it is not supported."""
+    """Return the revision with this date, or None if it is not supported."""
     try:
         return Revision(text)
     except ValueError:

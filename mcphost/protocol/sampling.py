@@ -1,4 +1,4 @@
-"""Messages of sampling: content blocks, allowed roles, and the balance of tool uses and results.
+"""Messages of sampling requests: content blocks, roles, and matching of tool uses and results.
 
 Specification: client/sampling (messages, tool result messages, tool use and result balance).
 """
@@ -24,7 +24,10 @@ MAX_TOOLS = 128
 
 
 class ToolUseContent(WireStruct, frozen=True, tag="tool_use"):
-    """A call of one of the request's tools by the model; the server runs it. `meta` is returned unchanged."""
+    """A call that the model makes of a tool in the sampling request; the server runs it.
+
+    `meta` is returned unchanged.
+    """
 
     id: str
     name: str
@@ -33,7 +36,7 @@ class ToolUseContent(WireStruct, frozen=True, tag="tool_use"):
 
 
 class ToolResultContent(WireStruct, frozen=True, tag="tool_result"):
-    """The result of one tool use, from the server."""
+    """The result that the server sends for a tool use."""
 
     tool_use_id: str
     content: tuple[Raw, ...] = ()
@@ -41,12 +44,12 @@ class ToolResultContent(WireStruct, frozen=True, tag="tool_result"):
     is_error: bool = False
 
     def parse_blocks(self) -> tuple[ContentBlock, ...]:
-        """Return the decoded content, which may have blocks of unknown types."""
+        """Decode the content, which may have blocks of unknown types."""
         return tuple(parse_content_block(raw) for raw in self.content)
 
 
 class ToolChoice(WireStruct, frozen=True):
-    """The model's freedom to use tools."""
+    """The `toolChoice` of a sampling request: whether the model may or must use tools."""
 
     mode: str = "auto"
 
@@ -61,7 +64,7 @@ class _RawMessage(WireStruct, frozen=True):
 
 
 class SamplingMessage(Struct, frozen=True):
-    """One message, with its content always as a sequence."""
+    """A message of a sampling request; `content` is always a sequence of blocks."""
 
     role: Literal["user", "assistant"]
     blocks: tuple[SamplingContentBlock, ...]
@@ -78,7 +81,7 @@ class SamplingMessage(Struct, frozen=True):
 
 
 def parse_sampling_messages(raws: tuple[Raw, ...]) -> tuple[SamplingMessage, ...]:
-    """Return the decoded messages. Raises MalformedMessage that names the invalid one."""
+    """Decode the messages of a sampling request. Raises MalformedMessage that names the invalid message."""
     if not raws:
         raise MalformedMessage("A sampling request needs at least one message.")
     if len(raws) > MAX_MESSAGES:
@@ -89,7 +92,7 @@ def parse_sampling_messages(raws: tuple[Raw, ...]) -> tuple[SamplingMessage, ...
 
 
 def parse_sampling_content(raw: Raw, where: str) -> tuple[SamplingContentBlock, ...]:
-    """Return the decoded blocks of a block or an array. Raises MalformedMessage."""
+    """Decode content that is one block or an array of blocks. Raises MalformedMessage."""
     body = bytes(raw).lstrip()
     parts = decode(body, tuple[Raw, ...], where) if body[:1] == b"[" else (Raw(body),)
     if not 0 < len(parts) <= MAX_BLOCKS:
@@ -126,9 +129,9 @@ def _parse_block(raw: Raw, where: str) -> SamplingContentBlock:
 
 
 def _check_tool_results(messages: tuple[SamplingMessage, ...]) -> None:
-    """Check that each message with tool uses is followed by one with exactly their results.
+    """Check that each message with tool uses is followed by a message with exactly their results.
 
-    Results are not allowed elsewhere.
+    Results anywhere else are not allowed. Raises MalformedMessage.
     """
     for number, message in enumerate(messages, 1):
         before = messages[number - 2].tool_uses if number > 1 else ()
@@ -143,7 +146,7 @@ def _check_tool_results(messages: tuple[SamplingMessage, ...]) -> None:
 
 
 def parse_tool_choice(raw: Raw) -> Literal["auto", "required", "none"]:
-    """Return the mode of a toolChoice; auto if absent. Raises MalformedMessage."""
+    """Return the mode of a `toolChoice`, "auto" if it is absent. Raises MalformedMessage."""
     match decode(raw, ToolChoice, "toolChoice").mode if is_set(raw) else "auto":
         case "auto" | "required" | "none" as mode:
             return mode

@@ -1,4 +1,4 @@
-"""Requests of a server in either era: sampling, elicitation, roots; and the replies.
+"""Requests that a server sends to the client (sampling, elicitation, roots) and the replies to them.
 
 The request handler in `host.server_requests` decides which of them are supported.
 """
@@ -14,7 +14,7 @@ MAX_VALUES = 100_000
 
 
 class CreateMessage(WireStruct, frozen=True):
-    """sampling/createMessage, with its params unchanged."""
+    """sampling/createMessage; its params stay raw JSON."""
 
     METHOD: ClassVar[str] = "sampling/createMessage"
     messages: tuple[Raw, ...] = ()
@@ -30,7 +30,7 @@ class CreateMessage(WireStruct, frozen=True):
 
 
 class Elicit(WireStruct, frozen=True):
-    """elicitation/create; without `mode` it is a form."""
+    """elicitation/create; without `mode` it asks for a form."""
 
     METHOD: ClassVar[str] = "elicitation/create"
     message: str = ""
@@ -41,7 +41,10 @@ class Elicit(WireStruct, frozen=True):
 
 
 class UrlElicitationRequired(WireStruct, frozen=True):
-    """The data of error -32042 of a call (2025-11-25); accept means that the call may be repeated."""
+    """The data of error -32042, with which a call asks the user to visit URLs (2025-11-25).
+
+    If the user accepts, the call may be repeated.
+    """
 
     METHOD: ClassVar[str] = "elicitation/create"
     elicitations: tuple[Elicit, ...] = ()
@@ -61,7 +64,7 @@ class Root(WireStruct, frozen=True):
 
 
 class CreateMessageResult(WireStruct, frozen=True):
-    """The model's answer for the server; `content` is one block or a list of them, as JSON."""
+    """The model's answer for the server; `content` is raw JSON, one block or an array of blocks."""
 
     role: str
     content: Raw
@@ -70,20 +73,20 @@ class CreateMessageResult(WireStruct, frozen=True):
 
 
 class ElicitResult(WireStruct, frozen=True):
-    """accept with content, decline, or cancel."""
+    """The user's reply to an elicitation: accept with content, decline, or cancel."""
 
     action: str
     content: dict[str, Any] | None = None
 
 
 class ListRootsResult(WireStruct, frozen=True):
-    """The roots."""
+    """Result of roots/list: the folders that the user shares."""
 
     roots: tuple[Root, ...]
 
 
 class ServerRequestRejection(WireStruct, frozen=True):
-    """A rejection: an error with this code in the handshake era, the end of the call in the stateless era."""
+    """Rejection of a server's request, which is sent as an error in the handshake era and ends the call in the stateless era."""
 
     message: str
     code: int = -1
@@ -96,7 +99,10 @@ _REQUEST_TYPES: dict[str, type[Any]] = {kind.METHOD: kind for kind in (CreateMes
 
 
 def parse_server_request(method: str, params: Raw) -> Generator[None, None, ServerRequest]:
-    """Parse a server's request; yield every few milliseconds. Raises MalformedMessage if it is unknown or invalid."""
+    """Parse a server's request, yielding every few milliseconds.
+
+    Raises MalformedMessage if it is unknown or invalid.
+    """
     kind = _REQUEST_TYPES.get(method)
     if kind is None:
         raise MalformedMessage(f"The server asked for {method!r}, which is not known.")

@@ -28,9 +28,9 @@ class SkillFile(WireStruct, frozen=True):
 
 
 class Skill(WireStruct, frozen=True):
-    """A skill as listed: the URI of its SKILL.md, that file's front matter as JSON, and its files.
+    """An entry of skills/list: the URI of the SKILL.md, its front matter as JSON, and the skill's files.
 
-    `resources` stays raw: a list of SkillFile, or the word "dynamic" for content without digests.
+    `resources` is raw JSON: a list of SkillFile, or the word "dynamic" for content without digests.
     """
 
     uri: str
@@ -39,28 +39,28 @@ class Skill(WireStruct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name in the front matter; a label, not unique."""
+        """The name in the front matter, which need not be unique."""
         return str(self.frontmatter.get("name", ""))
 
     @property
     def description(self) -> str:
-        """The server's description of the skill."""
+        """The description in the front matter."""
         return str(self.frontmatter.get("description", ""))
 
     @property
     def root(self) -> str:
-        """The URI of its directory, without the trailing slash."""
+        """The URI of the skill's directory, without a trailing slash."""
         return self.uri.removesuffix("/SKILL.md")
 
 
 class ListSkillsResult(PaginatedResult, frozen=True):
-    """One page with undecoded skills."""
+    """One page of skills; each entry is raw JSON."""
 
     skills: tuple[Raw, ...] = ()
 
 
 class ListSkills(ClientRequest[ListSkillsResult], frozen=True):
-    """skills/list; only for a server that declared the extension."""
+    """skills/list; sent only to a server that declares the extension."""
 
     METHOD: ClassVar[str] = "skills/list"
     RESULT: ClassVar[type[Any]] = ListSkillsResult
@@ -68,13 +68,13 @@ class ListSkills(ClientRequest[ListSkillsResult], frozen=True):
 
 
 class GetSkillResult(CacheableResult, frozen=True):
-    """One skill."""
+    """Result of skills/get."""
 
     skill: Raw = Raw()
 
 
 class GetSkill(ClientRequest[GetSkillResult], frozen=True):
-    """skills/get; also returns skills that are not listed."""
+    """skills/get, which also returns skills that are not listed."""
 
     METHOD: ClassVar[str] = "skills/get"
     RESULT: ClassVar[type[Any]] = GetSkillResult
@@ -86,7 +86,7 @@ class _Extensions(WireStruct, frozen=True, rename={"skills": EXTENSION}):
 
 
 def has_skills(capabilities: ServerCapabilities) -> bool:
-    """Return whether a server declared skills; otherwise no skill is requested."""
+    """Return whether a server declares the skills extension; only then is it asked for skills."""
     if EXTENSION.encode() not in bytes(capabilities.extensions):
         return False
     try:
@@ -106,7 +106,7 @@ def parse_skill_files(skill: Skill) -> tuple[SkillFile, ...]:
 
 
 def find_skill_problem(skill: Skill) -> str:
-    """Return what is wrong with an entry, as half a sentence; "" if the skill can be loaded."""
+    """Return what is wrong with a listed skill, as half a sentence, or "" if the skill can be loaded."""
     name, description = skill.frontmatter.get("name"), skill.frontmatter.get("description")
     if not isinstance(name, str) or len(name) > NAME_LIMIT or not _NAME.fullmatch(name):
         return "its name is not one of lower-case letters, digits and single hyphens"
@@ -143,15 +143,15 @@ def _find_file_problem(skill: Skill, listed: tuple[SkillFile, ...]) -> str:
 
 
 def contents_digest(skill: Skill) -> str:
-    """Return one digest over every file's URI and digest; an approval of the skill is bound to it."""
+    """Return one digest of all files' URIs and digests; the user's approval of the skill is bound to it."""
     pairs = sorted((file.uri, file.digest) for file in parse_skill_files(skill))
     return sha256(encode(pairs)).hexdigest()
 
 
 def find_file_mismatch(skill: Skill, file: SkillFile, content: bytes) -> str:
-    """Return why *content* is not the listed file, as half a sentence; "" if it is.
+    """Return why *content* is not the file that was listed, as half a sentence, or "" if it is.
 
-    Checks size and SHA-256 of every file; for SKILL.md also the front matter, field by field.
+    Compares the size and SHA-256 of each file; for SKILL.md also the front matter, field by field.
     """
     if len(content) != file.size:
         return f"it has {len(content):,} bytes and not {file.size:,}"

@@ -26,9 +26,9 @@ ID_LIMIT = 1_000
 
 
 class Task(Result, frozen=True):
-    """A task as sent by either side; times in milliseconds, with the members of both forms.
+    """A task of a server or the client, with the members of both forms; times are in milliseconds.
 
-    `result`, `error` and `input_requests` exist in the extension only, each with its status.
+    `result`, `error` and `input_requests` exist in the extension only, each for its own status.
     """
 
     task_id: str = ""
@@ -46,30 +46,30 @@ class Task(Result, frozen=True):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether the status is terminal: it never changes again."""
+        """Whether the task has ended: its status never changes again."""
         return self.status in TERMINAL_STATUSES
 
     @property
     def ttl_seconds(self) -> float | None:
-        """Seconds from its creation until the other side may delete it; None without a limit."""
+        """Seconds after its creation when the owner may delete the task, or None for no limit."""
         value = self.ttl_ms if self.ttl_ms is not None else self.ttl
         return value / 1000 if value is not None and value > 0 else None
 
     @property
     def poll_seconds(self) -> float | None:
-        """The requested seconds between two polls; None if unspecified."""
+        """Seconds to wait between two polls as the server asks, or None if it does not say."""
         value = self.poll_interval_ms if self.poll_interval_ms is not None else self.poll_interval
         return value / 1000 if value is not None and value > 0 else None
 
 
 class CreateTaskResult(Result, frozen=True):
-    """CreateTaskResult of 2025-11-25: the task without the result of the request."""
+    """Result of a request that became a task (2025-11-25): the task, without the result of the request itself."""
 
     task: Raw = Raw()
 
 
 class TaskStatusNotification(Notification, frozen=True):
-    """Reports a changed task to the caller of the call; `task` is its current state."""
+    """A changed state of a task, reported to the caller of the tool; `task` is the new state."""
 
     METHOD: ClassVar[str] = STATUS_NOTIFICATION
     task: Task
@@ -84,9 +84,9 @@ class GetTask(ClientRequest[Task], frozen=True):
 
 
 class ResumeTask(ClientRequest[CallToolResult], frozen=True):
-    """The result of a task that an earlier call of `tool` created, polled with tasks/get.
+    """The result of a task that an earlier call of the tool `tool` created, polled with tasks/get.
 
-    Cancelling this request does not cancel the task; only the call that created it does.
+    Cancelling this request does not cancel the task; only cancelling the call that created it does.
     """
 
     METHOD: ClassVar[str] = "tasks/get"
@@ -96,7 +96,7 @@ class ResumeTask(ClientRequest[CallToolResult], frozen=True):
 
 
 class GetTaskResult(ClientRequest[Raw], frozen=True):
-    """tasks/result (2025-11-25): returns the result of the original request when the task ends."""
+    """tasks/result (2025-11-25): waits for the end of the task and returns the result of the original request."""
 
     METHOD: ClassVar[str] = "tasks/result"
     RESULT: ClassVar[type[Any]] = Raw
@@ -104,7 +104,7 @@ class GetTaskResult(ClientRequest[Raw], frozen=True):
 
 
 class CancelTask(ClientRequest[EmptyResult], frozen=True):
-    """tasks/cancel; the result is the task in 2025-11-25 and empty in the extension."""
+    """tasks/cancel. Its result is the task in 2025-11-25, and empty in the extension."""
 
     METHOD: ClassVar[str] = "tasks/cancel"
     RESULT: ClassVar[type[Any]] = EmptyResult
@@ -112,7 +112,7 @@ class CancelTask(ClientRequest[EmptyResult], frozen=True):
 
 
 class UpdateTask(ClientRequest[EmptyResult], frozen=True, omit_defaults=False):
-    """tasks/update (extension): responses to the task's input requests, by their keys."""
+    """tasks/update (extension): replies to the task's requests for input, by their keys."""
 
     METHOD: ClassVar[str] = "tasks/update"
     RESULT: ClassVar[type[Any]] = EmptyResult
@@ -121,7 +121,7 @@ class UpdateTask(ClientRequest[EmptyResult], frozen=True, omit_defaults=False):
 
 
 class ListTasksResult(PaginatedResult, frozen=True):
-    """One page with undecoded tasks: a malformed entry must not hide the others."""
+    """One page of tasks; each entry is raw JSON, so that a malformed one does not hide the others."""
 
     tasks: tuple[Raw, ...] = ()
 
@@ -173,17 +173,17 @@ class TasksCapability(WireStruct, frozen=True):
 
     @property
     def has_any(self) -> bool:
-        """Whether any request may become a task."""
+        """Whether any kind of request may become a task."""
         return self.can_list or self.can_cancel or self.can_run_tools
 
 
 def has_tasks_extension(declared: Raw) -> bool:
-    """Return whether a stateless server declared the tasks extension."""
+    """Return whether a stateless server declares the tasks extension."""
     return is_set(declared) and EXTENSION.encode() in bytes(declared)
 
 
 def parse_tasks_capability(declared: Raw) -> TasksCapability:
-    """Return the `tasks` capability; an invalid one declares nothing."""
+    """Parse a `tasks` capability; an invalid one counts as empty."""
     if not is_set(declared):
         return TasksCapability()
     try:
@@ -194,7 +194,10 @@ def parse_tasks_capability(declared: Raw) -> TasksCapability:
 
 
 def read_task_support(definition: Raw) -> tuple[str, str]:
-    """Return name and `execution.taskSupport` of a tool definition, "" if unspecified."""
+    """Return the name and the `execution.taskSupport` of a tool definition.
+
+    The latter is "" if it is absent.
+    """
     try:
         tool = decode(definition, Tool, "tool")
     except MalformedMessage:
@@ -203,7 +206,7 @@ def read_task_support(definition: Raw) -> tuple[str, str]:
 
 
 def read_related_task(params: Raw) -> str:
-    """Return the task id in a message's `_meta`, "" if there is none."""
+    """Return the id of the task that a message belongs to, from its `_meta`, or ""."""
     raw = bytes(params)
     if RELATED_TASK.encode() not in raw:
         return ""
@@ -214,7 +217,7 @@ def read_related_task(params: Raw) -> str:
 
 
 def add_related_task(result: Raw, task_id: str) -> Raw:
-    """Return a non-empty result of ours with `_meta` that links it to a task."""
+    """Add `_meta` that names a task to a result of the client, and return the result."""
     if not task_id:
         return result
     meta = encode({RELATED_TASK: {"taskId": task_id}})
@@ -222,7 +225,7 @@ def add_related_task(result: Raw, task_id: str) -> Raw:
 
 
 def read_task_metadata(params: Raw) -> Raw:
-    """Return the `task` member of a request; empty if there is none."""
+    """Return the `task` member of a request's params, or empty JSON if there is none."""
     raw = bytes(params)
     if b'"task"' not in raw:
         return Raw()
@@ -234,7 +237,7 @@ def read_task_metadata(params: Raw) -> Raw:
 
 
 def check_task(task: Task, expected_id: str = "") -> Task:
-    """Return the task if its id is valid and equals *expected_id*. Raises MalformedMessage otherwise."""
+    """Return the task. Raises MalformedMessage if its id is invalid or not *expected_id*."""
     if not task.task_id or len(task.task_id) > ID_LIMIT:
         raise MalformedMessage(f"The server created a task whose id has {len(task.task_id)} characters.")
     if expected_id and task.task_id != expected_id:

@@ -13,7 +13,10 @@ _SMALL_CONTENT = 16 * 1024
 
 
 class ToolAnnotations(WireStruct, frozen=True):
-    """Claims of the server about a tool; never checked, and never a reason to run it."""
+    """What a server claims about a tool.
+
+    The claims are not verified, and are never a reason to run the tool.
+    """
 
     title: str | None = None
     read_only_hint: bool | None = None
@@ -23,7 +26,7 @@ class ToolAnnotations(WireStruct, frozen=True):
 
     @property
     def effective(self) -> "ToolAnnotations":
-        """The annotations with the specification's defaults: writes, destructive, open world."""
+        """Return the annotations with the specification's defaults in place of missing ones: writes, destructive, open world."""
         return ToolAnnotations(
             title=self.title,
             read_only_hint=bool(self.read_only_hint),
@@ -34,13 +37,13 @@ class ToolAnnotations(WireStruct, frozen=True):
 
 
 class ToolExecution(WireStruct, frozen=True):
-    """A tool's execution (2025-11-25): `task_support` is required, optional or forbidden (also if "")."""
+    """Whether a tool can run as a task (2025-11-25): `task_support` is required, optional, or forbidden, which "" also means."""
 
     task_support: str = ""
 
 
 class Tool(WireStruct, frozen=True):
-    """A tool definition; schemas stay raw until a form or a model needs them."""
+    """A tool definition; its schemas stay raw JSON until a form or a model needs them."""
 
     name: str
     title: str | None = None
@@ -53,12 +56,12 @@ class Tool(WireStruct, frozen=True):
 
     @property
     def display_name(self) -> str:
-        """The displayed name: `title`, else the title of the annotations, else the name; calls use the name."""
+        """Name for display: `title`, else the title in the annotations, else `name`. Calls always use `name`."""
         return self.title or (self.annotations.title if self.annotations else None) or self.name
 
 
 class ListToolsResult(PaginatedResult, frozen=True):
-    """One page with undecoded definitions: a malformed entry must not hide the others."""
+    """One page of tool definitions; each is raw JSON, so that a malformed one does not hide the others."""
 
     tools: tuple[Raw, ...] = ()
 
@@ -72,7 +75,7 @@ class ListTools(ClientRequest[ListToolsResult], frozen=True):
 
 
 class CallToolResult(Result, frozen=True):
-    """The result of a tool call; the content stays raw until `parse_blocks()`."""
+    """Result of a tool call; its content stays raw JSON until `parse_blocks()`."""
 
     raw_content: Raw = field(default=Raw(b"[]"), name="content")
     structured_content: Raw = Raw()
@@ -86,16 +89,16 @@ class CallToolResult(Result, frozen=True):
             raise ValueError("its content is not an array")
 
     def split_content(self) -> tuple[tuple[Raw, ...], int]:
-        """Return the content blocks up to the limit, and how many more there are at least."""
+        """Return the content blocks up to the limit, and the number of further ones, which may be more."""
         return decode_array(self.raw_content, MAX_BLOCKS, "content")
 
     @property
     def content(self) -> tuple[Raw, ...]:
-        """The undecoded blocks that are read."""
+        """The content blocks up to the limit, as raw JSON."""
         return self.split_content()[0]
 
     def parse_blocks(self) -> tuple[ContentBlock, ...]:
-        """Return the decoded blocks, which may be of unknown types."""
+        """Decode the content blocks, which may be UnknownContent."""
         raw = self.raw_content
         known = (
             decode_known_blocks(bytes(raw)) if len(raw) <= _SMALL_CONTENT else None
@@ -103,13 +106,16 @@ class CallToolResult(Result, frozen=True):
         return parse_content_blocks(self.content) if known is None else known
 
     def parse_structured_content(self, *, allow_null: bool) -> Raw | None:
-        """Return the structured content, or None. Null is a value since 2026-07-28, and absence before."""
+        """Return the structured content, or None.
+
+        Null counts as a value from 2026-07-28 on, and as absent before.
+        """
         raw = self.structured_content
         return raw if is_set(raw) or (allow_null and bytes(raw) == b"null") else None
 
 
 class CallTool(ClientRequest[CallToolResult], frozen=True, omit_defaults=False):
-    """tools/call; empty arguments are sent too, since there are servers that fail without the member."""
+    """tools/call. Empty arguments are sent too, because some servers fail without the member."""
 
     METHOD: ClassVar[str] = "tools/call"
     RESULT: ClassVar[type[Any]] = CallToolResult

@@ -1,7 +1,4 @@
-"""Interfaces that every transport implements: Channel, a connection to a server, and Connector, which opens it.
-
-To add a transport, implement both; `multiplexer` turns any duplex pipe of messages into a Channel.
-"""
+"""Interfaces of a transport: Channel, a connection to a server, and Connector, which opens it."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager

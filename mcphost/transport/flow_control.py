@@ -1,4 +1,4 @@
-"""Flow control: handling floods of messages without blocking other tasks, a bounded queue, and its wakeup."""
+"""Flow control: floods of messages are handled without blocking other tasks; a bounded queue."""
 
 import asyncio
 from collections import deque

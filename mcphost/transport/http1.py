@@ -30,7 +30,7 @@ _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,8})(?:;[\t\x20-\x7e\x80-\xff]*|[ \t]*
 
 
 class StaleConnection(ConnectionLost):
-    """A kept-alive connection was closed before any byte of the response arrived, so the request may be repeated."""
+    """A kept-alive connection was closed before any byte of the response; the request may be repeated."""
 
 
 class HttpConnection(WakeupFuture, asyncio.Protocol):
@@ -117,7 +117,10 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
         )
 
     def send_request(self, data: bytes, *, tunnel: bool = False) -> None:
-        """Send one request. Set *tunnel* for CONNECT, whose 2xx response has no body (RFC 9110, section 9.3.6)."""
+        """Send one request.
+
+        Set *tunnel* for CONNECT, whose 2xx response has no body (RFC 9110, section 9.3.6).
+        """
         self._is_expecting_response = True
         self._has_just_read = False  # the response has to arrive first
         self._is_in_body = self.is_complete = False

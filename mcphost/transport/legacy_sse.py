@@ -1,8 +1,4 @@
-"""HTTP+SSE transport of 2024-11-05: the client receives an event stream and sends each message by POST.
-
-The server sends the URL for POSTs in its first event; it must be on the same origin (specification 2024-11-05,
-basic/transports). Deprecated since 2025-03-26, but still common.
-"""
+"""HTTP+SSE transport of 2024-11-05: the client receives an event stream and posts its messages."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager

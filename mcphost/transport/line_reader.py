@@ -1,4 +1,4 @@
-"""Reading of newline-delimited messages in linear time and bounded memory, without blocking the event loop."""
+"""Reader of newline-delimited messages in linear time and bounded memory."""
 
 import asyncio
 import re
@@ -165,7 +165,10 @@ class LineReader(LineBacklog):
         filter_lines: Callable[[list[bytes]], list[bytes]],
         on_malformed: Callable[[MalformedMessage], None],
     ) -> None:
-        """Create a reader. When a line is longer than *limit* bytes, it is dropped and *on_malformed* is called."""
+        """Create a reader.
+
+        When a line is longer than *limit* bytes, it is dropped and *on_malformed* is called.
+        """
         super().__init__(handle_line, pause, resume, handle_line_in_steps)
         self._splitter = LineSplitter(limit)
         self._filter_lines = filter_lines

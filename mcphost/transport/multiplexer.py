@@ -1,4 +1,4 @@
-"""Channel over a duplex pipe of JSON-RPC lines: it matches responses to requests and handles malformed lines."""
+"""Channel over a duplex pipe of JSON-RPC lines, which matches responses to requests."""
 
 import asyncio
 import re
@@ -79,9 +79,9 @@ class _MessageKeys(WireStruct, frozen=True):
 class Multiplexer:
     """Channel over a line-based transport, which passes each received line to `receive_line`.
 
-    *write* must not block; *wait_writable* returns an awaitable while the pipe to the server is full, so that a full pipe
-    delays only its own callers. *is_drained* returns whether the server has read everything that was written. *write_now*
-    is used for a request without others in flight, where batching gains nothing.
+    *write* must not block; *wait_writable* returns an awaitable while the pipe to the server is full, so that a full
+    pipe delays only its own callers. *is_drained* returns whether the server has read everything that was written.
+    *write_now* is used for a request without others in flight, where batching gains nothing.
     """
 
     def __init__(
@@ -224,9 +224,10 @@ class Multiplexer:
             self._dispatch(message)
 
     def filter_flood(self, lines: list[bytes]) -> list[bytes]:
-        """Return the lines that may be messages while a server floods us: checking a line costs more than sending it.
+        """Return the lines that may be messages while a server floods us.
 
-        Without a flood, return all of them, so that problems are reported.
+        Checking a line costs more than sending it. Without a flood, all lines are returned, so that problems are
+        reported.
         """
         if self._malformed_streak <= FLOOD_THRESHOLD and len(lines) <= FLOOD_THRESHOLD:
             return lines
@@ -282,7 +283,10 @@ class Multiplexer:
         self._warn_once("utf8", "sent text that is not UTF-8; the broken characters were replaced.")
 
     def connection_lost(self, error: ConnectionLost) -> None:
-        """Handle the loss of the connection: every exchange, and the iteration of `unsolicited`, ends with *error*."""
+        """Handle the loss of the connection.
+
+        Every exchange, and the iteration of `unsolicited`, ends with *error*.
+        """
         if self._connection_error is not None:
             return
         self._connection_error = error
@@ -448,7 +452,7 @@ class Multiplexer:
         return True
 
     def _fail_broken_response(self, line: bytes, error: MalformedMessage) -> bool:
-        """Fail the request that a malformed response belongs to, so that its caller does not wait for the deadline."""
+        """Fail the request that a malformed response belongs to, before its deadline."""
         if b":" not in line:
             return False
         message_id: int | str | float | None

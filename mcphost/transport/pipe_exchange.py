@@ -210,7 +210,7 @@ class PipeExchange(WakeupFuture):
         return self._error
 
     def fail_later(self, error: ServerError | None = None) -> None:
-        """End the exchange after a short delay, because its response was invalid and no other is to be expected.
+        """End the exchange shortly, because its response was invalid and no other will follow.
 
         Without *error*, the response had the right id as the wrong JSON type.
         """

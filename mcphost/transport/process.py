@@ -206,7 +206,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
             self._stdout = _StdoutProtocol(output, self.on_output)
 
     def _enlarge_stdout_pipe(self) -> None:
-        """Enlarge the buffer of the output pipe, so that a message of 1 MB causes four wakeups instead of sixteen."""
+        """Enlarge the buffer of the output pipe: 1 MB then causes four wakeups instead of sixteen."""
         pipe = self._transport.get_pipe_transport(1)
         stream = None if pipe is None else pipe.get_extra_info("pipe")
         size = getattr(fcntl, "F_SETPIPE_SZ", None)  # Linux only
@@ -296,7 +296,10 @@ class ServerProcess(asyncio.SubprocessProtocol):
         self._unsent_lines.append(line)
 
     def write_now(self, line: bytes) -> None:
-        """Write a line and the queued ones immediately: waiting for the next iteration costs a fifth of a call."""
+        """Write a line, and the queued ones before it, without waiting for the next iteration.
+
+        Waiting costs a fifth of a call.
+        """
         self._unsent_lines.append(line)
         self._flush()
 

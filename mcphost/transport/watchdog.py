@@ -130,7 +130,7 @@ def _signal_groups(groups: dict[int, str], number: signal.Signals) -> None:
 
 
 def _is_same_process(group: int, started: str) -> bool:
-    """Return whether the process with the id *group* is the recorded one, and not a later one with the same id."""
+    """Return whether the process *group* is the recorded one, and no later one with the same id."""
     try:
         return os.getpgid(group) == group and process_start_time(group) == started
     except (ProcessLookupError, PermissionError):
