@@ -1,1 +1,1 @@
-"""The command line: composes everything, parses arguments, turns errors into exit codes."""
+"""The command line: it parses arguments, builds the parts of the program, and turns errors into exit codes."""

@@ -51,7 +51,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Run one of the commands."""
+    """Run `login`, `logout` or `accounts`."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 
@@ -121,7 +121,7 @@ async def _login(options: "Options", args: argparse.Namespace) -> int:
 
 
 async def _logout(options: "Options", args: argparse.Namespace) -> int:
-    """Sign out, also of a server that is no longer configured: the stored sign-in names the revocation endpoint."""
+    """Sign out of a server, also of one that is no longer configured: the stored sign-in has the revocation endpoint."""
     from mcphost.auth.accounts import account_key
     from mcphost.cli.bootstrap import create_oauth_registry
     from mcphost.cli.command_runner import require_server
@@ -188,7 +188,7 @@ def _print_sign_out(server: str, *, signed_out: bool, revoked: bool) -> None:
 
 
 async def _selected_account(token_store: "TokenStore", accounts: "list[Account]", server: "ServerConfig | None") -> str:
-    """Return the account chosen for a server, also for one that is no longer configured; "" for none."""
+    """Return the name of the account that is selected for a server, configured or not; "" for none."""
     from mcphost.auth.oauth_registry import make_target
     from mcphost.config.references import resolve_target
 
@@ -220,7 +220,10 @@ async def _approved_or_none(server: "ServerConfig | None") -> "ServerConfig | No
 
 
 async def _forget_client(registry: "OAuthRegistry", server: "ServerConfig", *, approved: bool) -> bool:
-    """Delete the client registration at the server's issuer; return whether there was one. Raises ConsentDenied."""
+    """Delete the client registration at the server's issuer; return whether there was one.
+
+    Raises ConsentDenied.
+    """
     from mcphost.cli.output import print_note
     from mcphost.config.references import resolve_target
     from mcphost.transport.http_client import proxy_for
@@ -240,7 +243,10 @@ def _not_approved_error(server: "ServerConfig") -> ConsentDenied:
 async def _create_oauth_provider(
     options: "Options", args: argparse.Namespace, frontend: "Frontend"
 ) -> "tuple[OAuthProvider, ServerConfig]":
-    """Return the OAuth provider for the named server, and the server. Raises UsageError, ConfigError, ConsentDenied."""
+    """Return the OAuth provider for the named server, and the server.
+
+    Raises UsageError, ConfigError, ConsentDenied.
+    """
     import anyio.to_thread
 
     from mcphost.cli.bootstrap import create_oauth_registry, load_configuration, open_grants

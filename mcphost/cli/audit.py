@@ -60,7 +60,10 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 def parse_since(text: str, now: dt.datetime | None = None) -> int:
-    """Return a date, time or age as microseconds since 1970; 0 for empty text. Raises UsageError."""
+    """Parse a date, a time or an age such as `2h`, as microseconds since 1970; 0 for empty text.
+
+    Raises UsageError.
+    """
     if not text:
         return 0
     now = now or dt.datetime.now().astimezone()
@@ -95,7 +98,7 @@ def _table_cells(row: "AuditRow") -> tuple[str, ...]:
 
 
 def format_time(at: int) -> str:
-    """Return microseconds since 1970 as local time, or as the number if it is out of range."""
+    """Format microseconds since 1970 as local time; a number that is out of range stays a number."""
     try:
         return dt.datetime.fromtimestamp(at / 1_000_000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     except (ValueError, OverflowError, OSError):
@@ -183,11 +186,11 @@ def write_rows(reader: "AuditReader", query: "AuditFilter", out: TextIO, file_fo
 
 
 def _csv_cell(value: object) -> object:
-    """Return a cell on one line, with marks for invisible characters, that no spreadsheet takes for a formula.
+    """Convert a value to a CSV cell that no spreadsheet runs as a formula, with marks for invisible characters.
 
-    CSV has no escapes; the JSON lines keep every character. Spreadsheets run text that begins like a formula,
-    also after blanks and in full width; a leading apostrophe makes it text. Where the comma is no separator, a
-    semicolon would begin a cell, quoted or not, so it is replaced by the full-width one.
+    CSV has no escapes; the JSON lines keep every character. Spreadsheets run text that begins like a formula, also
+    after blanks and in full width; a leading apostrophe makes it text. Where the comma is no separator, a semicolon
+    would begin a cell, quoted or not, so it is replaced by the full-width one.
     """
     from mcphost.sanitize import sanitize
 

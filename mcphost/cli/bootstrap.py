@@ -65,10 +65,10 @@ async def open_host(
     adjust_config: Callable[[HostConfig], HostConfig] = lambda config: config,
     open_url: OpenUrl | None = None,
 ) -> AsyncGenerator[Host]:
-    """Open a Host that is entered and not started; leaving stops everything it started and closes the store.
+    """Build a Host and enter it, without starting its servers.
 
-    `adjust_config` may narrow the configuration (one server, no model). `open_url` opens a URL in a browser; with None
-    the user of the front end does. Raises ConfigError.
+    Leaving stops everything and closes the store. `adjust_config` may narrow the configuration (one server, no model).
+    `open_url` opens a URL in a browser; with None the user of the front end does. Raises ConfigError.
     """
     events = EventBus()
     report_store_error = partial(events.notify, "error")
@@ -116,7 +116,7 @@ def _setup_parts(options: Options, config: HostConfig) -> SetupParts:
 
 
 class LazySecrets:
-    """The keyring for secrets of servers, or the plain file if the user chose it; opened on first use."""
+    """Place of the secrets of servers and providers, opened on first use: the keyring, or a plain file if the user chose it."""
 
     def __init__(self, store: SecretStore) -> None:
         self._store = store
@@ -126,20 +126,20 @@ class LazySecrets:
         return open_secret_backend(self._store)
 
     async def get(self, name: str) -> str | None:
-        """Return the secret, or None. Raises McpHostError."""
+        """Return a secret, or None. Raises McpHostError."""
         return await self._backend.get(name)
 
     async def set(self, name: str, secret: str) -> None:
-        """Store or replace the secret. Raises McpHostError."""
+        """Store or replace a secret. Raises McpHostError."""
         await self._backend.set(name, secret)
 
     async def delete(self, name: str) -> None:
-        """Remove the secret. Raises McpHostError."""
+        """Delete a secret. Raises McpHostError."""
         await self._backend.delete(name)
 
 
 def open_secret_backend(store: str) -> "SecretBackend":
-    """Return the keyring, or the plain file if the user chose it for sign-ins."""
+    """Open the keyring, or the plain file if the user chose it for sign-ins."""
     from mcphost.auth.file_backend import PLAIN_FILE, FileBackend
     from mcphost.auth.keyring_backend import KeyringBackend
 
@@ -147,7 +147,7 @@ def open_secret_backend(store: str) -> "SecretBackend":
 
 
 def open_audit_store(database: Database, on_error: Callable[[str, str], None]) -> AuditStore:
-    """Return the audit store; a new one begins with the grants that are older than the audit log."""
+    """Open the audit store; a new one begins with the grants that are older than the audit log."""
 
     async def load_initial() -> tuple[AuditRecord, ...]:
         from mcphost.store.audit_store import load_legacy_records  # for the first audit log of an installation
@@ -185,10 +185,10 @@ async def load_configuration(options: Options, grants: GrantStore) -> HostConfig
 
 
 class ModelFactory:
-    """Creates models; those that need litellm share one worker process, which starts when the first one prepares."""
+    """Factory of models. Those that need litellm share one worker process, which starts when the first one is prepared."""
 
     def __init__(self, timeout: float | None = None) -> None:
-        """Limit each answer to `timeout` seconds; None keeps the default limits."""
+        """Create a factory whose models answer within `timeout` seconds; None keeps the default limits."""
         self._worker: WorkerProcess | None = None
         self._timeout = timeout
         self.secrets = LazySecrets("")
@@ -209,7 +209,7 @@ class ModelFactory:
         return LiteLlmModel(config, self._worker, environ=os.environ, keyring=self.secrets.get, deadlines=deadlines)
 
     async def close(self) -> None:
-        """Stop the worker."""
+        """Stop the worker process, if it runs."""
         if self._worker is not None:
             await self._worker.close()
 
@@ -221,10 +221,10 @@ def create_oauth_registry(
     open_url: OpenUrl | None = None,
     on_progress: "Callable[[SignInProgress], None] | None" = None,
 ) -> "OAuthRegistry":
-    """Return the OAuth registry for HTTP servers, with tokens in `storage` and their index next to the database.
+    """Create the OAuth registry for HTTP servers, with tokens in `storage` and their index next to the database.
 
-    Without a front end that can ask, there is no interactive sign-in, and a passphrase is asked for at the terminal.
-    `on_progress` receives each step of a sign-in.
+    If the front end cannot ask the user, there is no interactive sign-in, and a passphrase is asked for at the
+    terminal. `on_progress` receives each step of a sign-in.
     """
     from mcphost.auth.browser import can_open_browser
     from mcphost.auth.keyring_backend import KeyringBackend
@@ -259,7 +259,7 @@ def create_oauth_registry(
 
 
 def _secret_storage_prompts(frontend: Frontend) -> SecretStoragePrompts | None:
-    """Return prompts for a passphrase: those of the front end, else the terminal's, else None."""
+    """Return the front end's prompts for a passphrase, else the terminal's, or None if there is no terminal."""
     from mcphost.cli.terminal_frontend import TerminalFrontend, is_interactive
 
     if UnlockSecrets.KIND in frontend.kinds:
@@ -269,7 +269,7 @@ def _secret_storage_prompts(frontend: Frontend) -> SecretStoragePrompts | None:
 
 @asynccontextmanager
 async def open_grants() -> AsyncGenerator[GrantStore]:
-    """Open the user's approvals and grants; store errors are printed on stderr."""
+    """Open the user's approvals and grants; errors of the store are printed on standard error."""
     async with open_grants_and_audit() as (grants, _):
         yield grants
 

@@ -48,7 +48,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Connect to the named server only, and send the request."""
+    """Connect to one server, send the request, and print its result."""
     from mcphost.cli.command_runner import open_host_for_server, run_command
     from mcphost.cli.parser import build_options
 
@@ -75,7 +75,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 def _print_refused_requests(host: "Host", server: str) -> None:
-    """Print the server's requests that were refused because a command cannot ask the user."""
+    """Print the requests of the server that were refused because a command cannot ask the user."""
     from mcphost.cli.output import print_note
     from mcphost.client.capabilities import NO_USER_HINT
 
@@ -179,7 +179,7 @@ async def _skill(host: "Host", args: argparse.Namespace) -> int:
 
 
 def _split_front_matter(text: str) -> tuple[str, str]:
-    """Split a Markdown file into its YAML front matter, with the `---` lines, and the text after it."""
+    """Split a Markdown file into its YAML front matter, including the `---` lines, and the rest."""
     head, mark, body = text.partition("\n---\n")
     return (head + mark, body) if mark and text.startswith("---\n") else ("", text)
 
@@ -299,7 +299,7 @@ def _read_json_object(source: str) -> dict[str, Any]:
 
 
 def _property_types(schema: Raw) -> dict[str, set[str]]:
-    """Return the JSON types that each property may have, without the properties that declare none."""
+    """Return the JSON types of each property of a schema; properties without a type are left out."""
     try:
         whole = loads(schema)
     except MalformedMessage:
@@ -336,7 +336,7 @@ def _schema_types(rule: Any) -> set[str]:
 
 
 def _convert_value(key: str, text: str, types: set[str] | None) -> Any:
-    """Convert one value: text if the schema wants text, JSON if it wants something else or does not say."""
+    """Convert the text of an argument: to text if the schema wants text, else by parsing it as JSON."""
     if types == {"string"}:
         return text
     try:

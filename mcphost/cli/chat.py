@@ -53,7 +53,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Show the screen until the user leaves."""
+    """Run the terminal UI until the user quits."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("The chat needs a terminal.", "Without one use: mcphost run PROMPT, or mcphost pipe.")
     if command == "demo":
@@ -88,7 +88,7 @@ def _print_note(text: str) -> None:
 
 
 async def _run_app(options: "Options", conversation_ids: list[str]) -> None:
-    """Show an empty conversation screen at once, while the host is imported and opened in the background."""
+    """Show an empty conversation immediately, and import and open the host in the background."""
     from mcphost.tui.app import McpHostApp
 
     # Until the log is set up, nothing may write a warning over the screen.
@@ -122,7 +122,7 @@ async def _run_host(
     failures: list[Exception],
     conversation_ids: list[str],
 ) -> None:
-    """Open the host after the first frame and close it when the user has left; a failure ends the app."""
+    """Open the host after the first frame, and close it when the user has quit; a failure ends the app."""
     try:
         await app.first_frame_drawn.wait()
         # On a thread: the import takes as long as the first frame, and the user may be typing.
@@ -200,7 +200,7 @@ async def _open_url(url: str) -> bool:
 
 
 def _install_signal_handlers(app: "McpHostApp") -> None:
-    """Quit on a termination signal or a lost terminal: restore it, save the conversation, close the servers."""
+    """Quit on a termination signal or a lost terminal, so that the conversation is saved and the servers stop."""
 
     def request_quit(number: int) -> None:
         # While an external editor runs, ctrl+c belongs to it.
@@ -219,7 +219,10 @@ def _collect_garbage() -> None:
 
 @contextmanager
 def temporary_directories() -> Generator[None]:
-    """Use temporary directories for everything that is written; a crash leaves the log."""
+    """Let the program write only to temporary directories, which are deleted at the end.
+
+    After a crash the log stays.
+    """
     import shutil
     import tempfile
 

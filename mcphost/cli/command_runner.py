@@ -1,4 +1,4 @@
-"""Running one command: log, signals, the host for one server, connections to several servers."""
+"""Helpers to run a command: log, signals, a host for one server, connections to several servers."""
 
 import logging
 import signal
@@ -23,7 +23,10 @@ from mcphost.serialization import replace
 
 
 def run_command(options: Options, work: Callable[[], Awaitable[int]]) -> int:
-    """Run *work* and return its exit code; SIGINT, SIGTERM and SIGHUP cancel it; it is then 130."""
+    """Run *work* and return its exit code.
+
+    SIGINT, SIGTERM and SIGHUP cancel it; the exit code is then 130.
+    """
     log.configure_logging(options.log_level)
     logging.getLogger("mcphost").info("mcphost starts")
 
@@ -49,7 +52,7 @@ def run_command(options: Options, work: Callable[[], Awaitable[int]]) -> int:
 
 @asynccontextmanager
 async def open_host_for_server(options: Options, name: str, frontend: Frontend | None = None) -> AsyncGenerator[Host]:
-    """Open a Host for a command about one server; no other server starts.
+    """Build a Host for a command about one server; no other server is started.
 
     Raises ConfigError if the server's entry or its file is invalid, UsageError if there is none.
     """
@@ -101,7 +104,7 @@ ROUND_TRIP_TIMEOUT = 10
 
 
 class ServerConnectResult:
-    """The result of connecting one server: ready, or the error."""
+    """Result of connecting to one server: it is ready, or there is an error."""
 
     def __init__(self, view: ServerView, error: McpHostError | None, seconds: float) -> None:
         self.view, self.error, self.seconds = view, error, seconds
@@ -109,7 +112,7 @@ class ServerConnectResult:
         """Seconds of one round trip, once measured."""
 
     def error_data(self) -> dict[str, Any]:
-        """Return the error as JSON data; {} for none."""
+        """Return the error as JSON data, or {}."""
         error = self.error
         if error is None:
             return {}
@@ -122,9 +125,9 @@ async def connect_servers(
     names: list[str] | None = None,
     on_result: Callable[[ServerConnectResult], Awaitable[None]] | None = None,
 ) -> list[ServerConnectResult]:
-    """Connect the named servers, or all enabled ones, at the same time; return results in configuration order.
+    """Connect the named servers, or all enabled ones, at the same time.
 
-    `on_result` receives each result as soon as it is known.
+    Return results in configuration order. `on_result` receives each result as soon as it is known.
     """
     names = names or [view.name for view in host.servers.views() if not view.config.disabled]
     results: dict[str, ServerConnectResult] = {}
@@ -146,7 +149,7 @@ async def connect_servers(
 
 
 async def measure_latency(host: Host, result: ServerConnectResult) -> None:
-    """Measure one round trip to a server that is ready."""
+    """Measure the time of one round trip to a ready server."""
     if result.error is None:
         with suppress(McpHostError), anyio.move_on_after(ROUND_TRIP_TIMEOUT):
             result.latency = await host.features.measure_round_trip(result.view.name)

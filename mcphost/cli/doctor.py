@@ -24,7 +24,7 @@ Status = Literal["ok", "warning", "failed"]
 
 
 class Check(Struct, frozen=True):
-    """The result of one check; `exit_code` is for a failure."""
+    """Result of one check. If it failed, `exit_code` is the exit code of the command."""
 
     name: str
     status: Status
@@ -237,7 +237,7 @@ LINE_WIDTH = 110
 
 
 class RevisionSupport(Struct, frozen=True):
-    """One revision: its methods in each direction, and the capabilities declared with an interactive front end."""
+    """A protocol revision, its methods in both directions, and the capabilities that an interactive client declares."""
 
     revision: str
     era: str
@@ -250,7 +250,7 @@ class RevisionSupport(Struct, frozen=True):
 
 
 class Limit(Struct, frozen=True):
-    """A bound on the resources that a server can use."""
+    """A limit on the resources that a server can use."""
 
     name: str
     value: float
@@ -258,7 +258,7 @@ class Limit(Struct, frozen=True):
 
 
 class ConformanceReport(Struct, frozen=True):
-    """What this build supports of MCP; revisions newest first."""
+    """What this build supports of MCP, the newest revision first."""
 
     version: str
     revisions: tuple[RevisionSupport, ...]
@@ -268,7 +268,7 @@ class ConformanceReport(Struct, frozen=True):
 
 
 def collect_report() -> ConformanceReport:
-    """Collect the report; starts nothing and reads no file."""
+    """Collect what this build supports, without starting a server or reading a file."""
     from mcphost import __version__
     from mcphost.client.capabilities import capabilities_for
     from mcphost.protocol.revisions import Revision

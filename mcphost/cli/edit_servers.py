@@ -240,14 +240,17 @@ def _find(config: "HostConfig", name: str) -> "ServerConfig":
 
 
 def _make_entry(target: list[str]) -> dict[str, Any]:
-    """Return the entry for a URL, or for a program and its arguments."""
+    """Make an entry for mcp.json from a URL, or from a program and its arguments."""
     if len(target) == 1 and "://" in target[0]:
         return {"url": target[0]}
     return {"command": target[0], "args": target[1:]} if len(target) > 1 else {"command": target[0]}
 
 
 async def _apply_flags(entry: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
-    """Return the entry with variables, headers, working directory and transport of the flags. Raises UsageError."""
+    """Add the variables, headers, working directory and transport given by flags to an entry.
+
+    Raises UsageError.
+    """
     entry = dict(entry)
     is_url = "url" in entry
     for values, key, separator in ((args.env, "env", "="), (args.header, "headers", ":")):
@@ -267,7 +270,10 @@ async def _apply_flags(entry: dict[str, Any], args: argparse.Namespace) -> dict[
 
 
 async def _split_pair(text: str, separator: str) -> tuple[str, str]:
-    """Return name and value of `NAME=VALUE`; a value that is not given is typed without echo. Raises UsageError."""
+    """Split `NAME=VALUE`. If the value is missing, it is typed at the terminal without echo.
+
+    Raises UsageError.
+    """
     from mcphost.cli.terminal_frontend import TerminalInput, is_interactive
 
     name, found, value = text.partition(separator)

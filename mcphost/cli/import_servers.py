@@ -1,4 +1,4 @@
-"""Commands `servers import` and `servers export`: servers from other hosts' files, and our own without secrets."""
+"""Commands `servers import`, from the files of other hosts, and `servers export`, without secrets."""
 
 import argparse
 import os
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(action: str, parser: "CommandParser") -> None:
-    """Add the arguments of one action."""
+    """Add the arguments of `import` or `export`."""
     if action == "import":
         parser.add_argument(
             "source", nargs="?", metavar="HOST|FILE", help="one host, such as cursor, or a file; else all"
@@ -145,7 +145,7 @@ def _describe_state(candidate: "ImportCandidate") -> str:
 
 
 def _ask_which(candidates: "list[ImportCandidate]") -> "list[ImportCandidate]":
-    """Ask which servers to import; the answer has names or numbers, "all", or nothing for none. Raises UsageError."""
+    """Ask which servers to import. Names, numbers, "all" or nothing can be typed. Raises UsageError."""
     if not sys.stdin.isatty():
         raise UsageError(
             "Nothing was imported. There is no way to ask: standard input is not a terminal.",

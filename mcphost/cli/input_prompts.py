@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 async def ask_value(server: "ServerConfig", one: "ServerInput", reader: "TerminalInput") -> str:
-    """Ask for a value at the terminal; a password is typed without echo. Raises UsageError if none is given."""
+    """Ask for the value of an input; a password is typed without echo.
+
+    Raises UsageError if nothing is typed.
+    """
     from mcphost.sanitize import sanitize
 
     what = f"{one.description or one.id} (for {server.name})"
@@ -40,10 +43,10 @@ async def ask_missing_inputs(
     answers: "dict[tuple[str, ServerInput], str]",
     origin: str,
 ) -> None:
-    """Ask for the values that a new server lacks, or name the command for each if *reader* is None.
+    """Ask for the missing inputs of a new server; if *reader* is None, print the command that sets each.
 
-    *answers* has those given before, which count for the same input of the same *origin*, such as a file of another
-    host. A value that is not given, or cannot be stored, is reported.
+    *answers* has the values typed so far, which are reused for the same input of the same *origin*, such as a file of
+    another host. A value that is not typed, or cannot be stored, is reported.
     """
     from mcphost.cli.output import format_error, print_note
     from mcphost.host.servers.server_editor import describe_missing_input

@@ -1,4 +1,4 @@
-"""Command `servers install`: shows the plan for a server of a registry, asks, writes it, and tries it."""
+"""Command `servers install`: shows what installing a server of a registry would do, asks, writes it, and tries it."""
 
 import argparse
 import os
@@ -65,7 +65,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 class _Installation:
-    """One installation: the entry of the registry, the chosen option, and the questions about it."""
+    """One run of `servers install`: the registry's entry, the chosen way to run it, and the questions to the user."""
 
     def __init__(self, options: "Options", args: argparse.Namespace) -> None:
         from mcphost.cli.terminal_frontend import Confirmation, TerminalInput
@@ -75,7 +75,7 @@ class _Installation:
         self._review = Confirmation(yes=args.yes or args.dry_run, as_json=args.json)
 
     async def run(self) -> int:
-        """Show, ask, write and try; return the exit code."""
+        """Show the plan, ask, write the entry and try the server; return the exit code."""
         from mcphost.cli.edit_servers import open_server_editor, print_saved
         from mcphost.cli.output import print_json
         from mcphost.cli.plan_source import describe_download, open_source, show_download
@@ -123,7 +123,10 @@ class _Installation:
         name: str,
         warnings: tuple[str, ...],
     ) -> "tuple[dict[str, Any], SavedServer | None]":
-        """Show the plan and write it after a question; return it as JSON data, and what was written if anything was."""
+        """Show the plan, ask, and write it.
+
+        Return the plan as JSON data, and what was saved, None if nothing was.
+        """
         from mcphost.cli.output import print_json
         from mcphost.cli.plan_source import check_programs
         from mcphost.config.server_files import plan_set, scope_file
@@ -148,7 +151,10 @@ class _Installation:
         return report, await editor.add(name, entry, scope, secret_keys=planned.secret_keys)
 
     async def _find(self) -> "tuple[RegistryEntry, str]":
-        """Return the entry and the place of its registry. Raises RegistryError or UsageError."""
+        """Find the server; return its entry and the address or file of the registry.
+
+        Raises RegistryError or UsageError.
+        """
         from mcphost.cli.search_servers import open_configured_registry, report_answer
 
         name, _, version = self._args.server.partition("@")
@@ -186,7 +192,7 @@ async def offer_undo(
 ) -> tuple[int, bool]:
     """Report that a new or changed server does not work, and offer to undo the change.
 
-    Return the exit code, and whether it was undone. Nothing is asked if *terminal* is None.
+    Returns the exit code and whether the change was undone. If *terminal* is None, nothing is asked.
     """
     from mcphost.cli.edit_servers import open_server_editor
     from mcphost.cli.output import print_error, print_note
@@ -212,12 +218,12 @@ async def offer_undo(
 
 
 def absolute_place(place: str) -> str:
-    """Return the address of a registry, or the absolute path of its file, to be used from any folder."""
+    """Return the address of a registry, or the absolute path of its file, which is valid in any folder."""
     return place if "://" in place else os.path.abspath(os.path.expanduser(place))
 
 
 def installed_programs() -> dict[str, str]:
-    """Return the paths of the programs that run packages, by name."""
+    """Find the programs that run packages, such as npx and uvx; return their paths by name."""
     from mcphost.registry.package_grammar import RUNNERS
 
     found = {runner.program: shutil.which(runner.program) for runner in RUNNERS.values()}
@@ -227,9 +233,9 @@ def installed_programs() -> dict[str, str]:
 def show_server(
     review: "Confirmation", server: "RegistryEntry", option: "InstallOption", name: str, others: list[str]
 ) -> tuple[str, ...]:
-    """Show whose server it is before any value is typed, and return the warnings about it.
+    """Show who publishes a server, before the user types any value; return the warnings about it.
 
-    *name* is its name here, and *others* are the names of the other servers.
+    *name* is the name it gets in mcp.json, and *others* are the names of the other servers.
     """
     from mcphost.registry.entries import describe_publisher
     from mcphost.registry.lookalikes import find_warnings
@@ -252,7 +258,10 @@ def show_server(
 
 
 async def read_values(texts: list[str], terminal: "TerminalInput") -> dict[str, list[str]]:
-    """Return the values of `--set` by name; one without a value is typed without echo. Raises UsageError."""
+    """Return the values of `--set` by name; one without a value is typed at the terminal.
+
+    Raises UsageError.
+    """
     from mcphost.cli.terminal_frontend import is_interactive
 
     values: dict[str, list[str]] = {}
@@ -267,7 +276,7 @@ async def read_values(texts: list[str], terminal: "TerminalInput") -> dict[str, 
 
 
 async def ask_missing(inputs: "tuple[PlanInput, ...]", values: dict[str, list[str]], terminal: "TerminalInput") -> None:
-    """Ask for each required value that was not given; nothing is asked without a terminal."""
+    """Ask for each required value that `--set` does not give; nothing is asked without a terminal."""
     from mcphost.cli.output import print_note
     from mcphost.cli.terminal_frontend import is_interactive
     from mcphost.registry.plan_inputs import check_value
@@ -297,7 +306,7 @@ async def ask_missing(inputs: "tuple[PlanInput, ...]", values: dict[str, list[st
 def with_registry(
     planned: "PlannedEntry", option: "InstallOption", server: "RegistryEntry", place: str, values: dict[str, list[str]]
 ) -> dict[str, Any]:
-    """Return the entry with what `servers update` needs: the server, its version, and the values of arguments.
+    """Add what `servers update` needs to an entry: the server's name and version, and the values of its arguments.
 
     Values of variables and headers are in the entry already, as references if they are secrets.
     """
@@ -311,9 +320,9 @@ def with_registry(
 
 
 class PlanDescription:
-    """What a plan looks like: a line for each part of the command, and for each risk.
+    """Text of a plan: a line for each part of the command and for each risk.
 
-    `warnings` has those about the publisher too, which are shown earlier and are not repeated in `lines`.
+    `warnings` includes those about the publisher, which are shown earlier and are not in `lines`.
     """
 
     def __init__(
@@ -327,7 +336,7 @@ class PlanDescription:
 def describe_plan(
     server: "ServerConfig | None", planned: "PlannedEntry", option: "InstallOption", earlier: Sequence[str]
 ) -> PlanDescription:
-    """Return what would be started or reached, with secrets masked, and what is risky about it."""
+    """Describe what would be started or reached, with secrets masked, and the risks."""
     from mcphost.config.approval_digest import describe_server
     from mcphost.host.servers.approval import server_warnings
 
@@ -347,14 +356,14 @@ def describe_plan(
 
 
 def describe_input(one: "PlanInput") -> str:
-    """Return the name of an input, whether it is needed or a secret, and its choices."""
+    """Describe an input: its name, whether it is required or secret, and its choices."""
     about = ["needed"] * one.is_required + ["secret"] * one.is_secret
     about += [" or ".join(one.choices)[:200]] if one.choices else []
     return f"{one.name} ({', '.join(about)})" if about else one.name
 
 
 def mask_server(server: "ServerConfig", planned: "PlannedEntry") -> "ServerConfig":
-    """Return the server with a mark in place of each secret, whatever its name is."""
+    """Mask each value that the registry declares as secret, whatever its name is."""
     from mcphost.serialization import replace
 
     changes: dict[str, dict[str, str]] = {"env": dict(server.env), "headers": dict(server.headers)}
@@ -398,7 +407,7 @@ def plan_json(
 
 
 async def try_server(options: "Options", name: str, *, as_json: bool) -> McpHostError | None:
-    """Connect to a server and list what it has; return the error, or None if it works."""
+    """Connect to a server and list its features; return the error, or None if it works."""
     from mcphost.cli.command_runner import connect_servers, open_host_for_server
     from mcphost.cli.output import print_text, show_status
     from mcphost.host.views import summarize_catalog

@@ -8,7 +8,7 @@ _KEY_LABELS = {"tools": "Tool", "resources": "URI", "templates": "Template", "pr
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of a listing."""
+    """Add the arguments of a command that lists."""
     parser.add_argument("server", nargs="?", metavar="SERVER", help="only this server; all of them without it")
     parser.add_argument("--json", action="store_true", help="one JSON document")
 

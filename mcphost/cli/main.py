@@ -1,4 +1,4 @@
-"""The entry point: parses, imports and runs one command; prints every error and returns its exit code."""
+"""Entry point of the program: parses the command line, runs the command, and prints errors."""
 
 import errno
 import os
@@ -86,7 +86,7 @@ def _parse_server_edit(action: str, rest: list[str]) -> tuple[CommandFn, Namespa
 
 
 def _prepare_streams() -> None:
-    """Make text that cannot be encoded, and streams that were closed before the start, harmless."""
+    """Replace characters that a standard stream cannot encode, and replace streams that were closed before the start."""
     if None in (sys.stdin, sys.stdout, sys.stderr):
         while (null_device := os.open(os.devnull, os.O_RDWR)) <= 2:
             pass  # no other file may get the number of a standard stream
@@ -100,7 +100,7 @@ def _prepare_streams() -> None:
 
 
 def _discard_output() -> None:
-    """Discard buffered output, since its reader is gone."""
+    """Discard buffered output whose reader has gone, so that no error follows at exit."""
     null_device = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null_device, 1)
     os.close(null_device)

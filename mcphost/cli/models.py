@@ -1,4 +1,4 @@
-"""Command `models`: what can be used now, and what each model can do."""
+"""Command `models`: the models that can be used now, and what each can do."""
 
 import argparse
 import os

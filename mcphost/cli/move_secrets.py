@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
 
 async def move_secrets(options: "Options", name: str, *, yes: bool, as_json: bool) -> int:
-    """Move each secret into the keyring, then out of the file. Raises ConfigError, UsageError, ConsentDenied.
+    """Move each plaintext secret of mcp.json into the keyring.
 
-    Only the user's own mcp.json is changed, after confirmation or with `yes`.
+    Raises ConfigError, UsageError or ConsentDenied. Only the user's own mcp.json is changed, after a confirmation or
+    with `yes`.
     """
     from mcphost.cli.bootstrap import load_configuration, open_grants_and_audit, open_secret_backend
     from mcphost.cli.command_runner import require_server
@@ -62,7 +63,7 @@ async def move_secrets(options: "Options", name: str, *, yes: bool, as_json: boo
 async def _move_secret(
     server: "ServerConfig", secret: "PlaintextSecret", backend: "SecretBackend", grants: "GrantStore", audit: "AuditLog"
 ) -> "tuple[ServerConfig, str, bool]":
-    """Move one secret; return the changed server, the reference, and whether the approval was carried over."""
+    """Move one secret; return the changed server, the reference, and whether the server is still approved."""
     import anyio
 
     # Once the secret is out of the file, the approval must follow.
@@ -75,7 +76,7 @@ async def _move_secret(
 async def _carry_approval(
     grants: "GrantStore", audit: "AuditLog", before: "ServerConfig", after: "ServerConfig"
 ) -> bool:
-    """Carry the approval over to the changed entry; return whether that worked."""
+    """Approve the changed entry if the old one was approved; return whether that worked."""
     from mcphost.cli.output import print_note
     from mcphost.host.servers.approval import carry_over
 
@@ -89,7 +90,7 @@ async def _carry_approval(
 async def _store_and_replace(
     server: "ServerConfig", secret: "PlaintextSecret", backend: "SecretBackend"
 ) -> "tuple[ServerConfig, str]":
-    """Store one secret and replace it in the file; a file that cannot be changed leaves nothing in the backend."""
+    """Store a secret and replace it in the file; if the file cannot be changed, delete the stored secret."""
     from pathlib import Path
 
     import anyio.to_thread

@@ -1,4 +1,4 @@
-"""Output of commands for people and programs; control characters from outside never reach a terminal."""
+"""Output of commands; control characters in it never reach a terminal."""
 
 import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -19,14 +19,14 @@ _status: "StatusLine | None" = None
 
 
 def print_text(text: str) -> None:
-    """Print text with a line end: cleaned on a terminal, unchanged for a file or a program."""
+    """Print text and a line end; on a terminal, control characters are made visible."""
     end_status()
     shown = sanitize(text) if sys.stdout.isatty() else text
     sys.stdout.write(shown if shown.endswith("\n") else shown + "\n")
 
 
 def print_markdown(text: str) -> None:
-    """Print Markdown: drawn on a terminal, unchanged elsewhere and under NO_COLOR."""
+    """Print Markdown: rendered on a terminal, unchanged elsewhere and under NO_COLOR."""
     end_status()
     if not uses_color(sys.stdout):
         print_text(text)
@@ -37,7 +37,7 @@ def print_markdown(text: str) -> None:
 
 
 def print_dim(text: str) -> None:
-    """Print a line that matters less than what follows."""
+    """Print a line in a faint colour."""
     end_status()
     if not uses_color(sys.stdout):
         print_text(text)
@@ -57,7 +57,7 @@ def print_json(value: Any) -> None:
 
 
 def print_table(rows: Iterable[Sequence[str]], headers: Sequence[str] = (), *, wrap: bool = False) -> None:
-    """Print aligned columns; the headers are for terminals.
+    """Print aligned columns, with headers on a terminal only.
 
     The last column is cut at the terminal's edge, or continues on the next line with *wrap*.
     """
@@ -77,7 +77,7 @@ def print_table(rows: Iterable[Sequence[str]], headers: Sequence[str] = (), *, w
 
 
 class GrowingTable:
-    """A table whose rows are printed as they become known; *widths* are those of all columns but the last."""
+    """Table that is printed row by row; *widths* are the widths of all columns but the last."""
 
     def __init__(self, headers: Sequence[str], widths: Sequence[int]) -> None:
         self._headers = headers
@@ -85,7 +85,7 @@ class GrowingTable:
         self._has_rows = False
 
     def print_row(self, cells: Sequence[str]) -> None:
-        """Print one row at once; a terminal gets the headers before the first."""
+        """Print a row immediately; on a terminal, the headers precede the first row."""
         with _paused_status():
             if sys.stdout.isatty():
                 from mcphost.cli.terminal_output import draw_row
@@ -107,13 +107,13 @@ def _plain_row(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def print_note(text: str) -> None:
-    """Print one line for people on standard error."""
+    """Print a line for the user on standard error."""
     with _paused_status():
         sys.stderr.write(f"mcphost: {sanitize(text, keep_newlines=False)}\n")
 
 
 def create_markdown_stream() -> "MarkdownStream | None":
-    """Return a printer of Markdown that arrives in pieces; None where output is plain."""
+    """Return a printer for Markdown that arrives in pieces, or None if output is plain text."""
     if not uses_color(sys.stdout):
         return None
     from mcphost.cli.terminal_output import MarkdownStream
@@ -123,7 +123,10 @@ def create_markdown_stream() -> "MarkdownStream | None":
 
 @contextmanager
 def show_status(text: str, *, quiet: bool = False) -> Generator[Callable[[str], None]]:
-    """Show a status line on a terminal until the first result is printed; the value changes its text."""
+    """Show a status line on a terminal until the first result is printed.
+
+    The yielded function changes its text.
+    """
     if not quiet and sys.stdout.isatty():
         set_status(text)
     try:
@@ -133,9 +136,9 @@ def show_status(text: str, *, quiet: bool = False) -> Generator[Callable[[str], 
 
 
 def set_status(text: str) -> bool:
-    """Show *text* in the status line; return False where standard error cannot have one.
+    """Show *text* in the status line; return False if standard error is no terminal.
 
-    The caller ends it with `end_status`.
+    The caller removes the line with `end_status`.
     """
     global _status  # noqa: PLW0603 - there is one terminal, and whatever prints must clear its last line
     if _status is not None:
@@ -157,7 +160,7 @@ def update_status(text: str) -> None:
 
 
 def end_status() -> None:
-    """Remove the status line for good: a result or a prompt follows."""
+    """Remove the status line, before a result or a prompt is printed."""
     global _status
     status, _status = _status, None
     if status is not None:
@@ -178,19 +181,22 @@ def _paused_status() -> Generator[None]:
 
 
 def format_error(error: McpHostError) -> str:
-    """Return the message and its hint; a message without a final punctuation mark gets a period before the hint."""
+    """Return the message and its hint.
+
+    A message without a final punctuation mark gets a period before the hint.
+    """
     message = error.message.rstrip()
     ended = not error.hint or message.endswith((".", "!", "?", ":", ";", "…"))
     return f"{message if ended else message + '.'} {error.hint}".strip()
 
 
 def print_error(error: McpHostError) -> None:
-    """Print one short paragraph on standard error: what failed, why, what to do."""
+    """Print an error on standard error as one short paragraph: what failed, why, and what to do."""
     print_note(format_error(error)[:4000])
 
 
 def first_line(text: str | None) -> str:
-    """Return the first line that is not blank, "" for none."""
+    """Return the first line that is not blank, or ""."""
     return next((line.strip() for line in (text or "").splitlines() if line.strip()), "")
 
 

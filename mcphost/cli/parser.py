@@ -1,4 +1,4 @@
-"""The command line: its options, global flags before and after the command, one short error for bad usage."""
+"""Parser of the command line: options, global flags before and after the command, and short errors."""
 
 import argparse
 from argparse import Namespace
@@ -62,7 +62,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def seconds(text: str) -> float:
-    """Parse a time in seconds."""
+    """Parse a number of seconds."""
     value = float(text)
     if not 0 < value <= 86_400:
         raise argparse.ArgumentTypeError("not between 0 and 86400 seconds")
@@ -70,7 +70,7 @@ def seconds(text: str) -> float:
 
 
 def count(text: str) -> int:
-    """Parse a positive count."""
+    """Parse a positive whole number."""
     value = int(text)
     if not 0 < value <= 1_000:
         raise argparse.ArgumentTypeError("not between 1 and 1000")
@@ -108,7 +108,10 @@ def add_model_flag(parser: argparse.ArgumentParser) -> None:
 
 
 def split_command(argv: list[str]) -> tuple[argparse.Namespace, str, list[str]]:
-    """Return the global flags before the command, the command, and the arguments after it. Raises UsageError."""
+    """Return the global flags before the command, the command, and the arguments after it.
+
+    Raises UsageError.
+    """
     from mcphost import __version__
 
     parser = CommandParser(
@@ -139,7 +142,7 @@ def split_command(argv: list[str]) -> tuple[argparse.Namespace, str, list[str]]:
 
 
 def command_parser(command: str, action: str = "") -> CommandParser:
-    """Return a parser for one command, or one of EDIT_ACTIONS, with the global flags and `--version`."""
+    """Return a parser for a command, or an action in EDIT_ACTIONS, with the global flags and `--version`."""
     from mcphost import __version__
 
     name, summary = (f"{command} {action}", EDIT_ACTIONS[action]) if action else (command, COMMANDS[command][1])
@@ -166,7 +169,7 @@ def _description() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """The flags that all commands share, and those that change how a Host is built.
+    """Flags that all commands share, and flags that change how a Host is built.
 
     Empty strings and None mean "not given": the environment decides, then the configuration.
     """

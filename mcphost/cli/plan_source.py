@@ -1,4 +1,4 @@
-"""Where the plan of an installation comes from: the entry of the registry, or a bundle that is downloaded first."""
+"""Source of a plan of installation: an entry of a registry, or a bundle that is downloaded first."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class PlanSource:
-    """An option with its inputs, and with its bundle once that is opened."""
+    """One way to run a server, with its inputs, and with its bundle once it is unpacked."""
 
     def __init__(self, option: "InstallOption", bundle: "OpenedBundle | None" = None) -> None:
         from mcphost.serialization import replace
@@ -22,7 +22,7 @@ class PlanSource:
         self._bundle = bundle
 
     def plan(self, values: Mapping[str, Sequence[str]], *, show_missing: bool) -> "PlannedEntry":
-        """Return the entry for these values. Raises UsageError or RegistryError."""
+        """Return the entry for mcp.json with these values. Raises UsageError or RegistryError."""
         from mcphost.registry.bundle_manifest import plan_bundle
         from mcphost.registry.plan import plan_entry
 
@@ -31,7 +31,7 @@ class PlanSource:
         return plan_bundle(self._bundle.manifest, self._bundle.folder, values, show_missing=show_missing)
 
     def asked_names(self) -> dict[str, dict[str, set[str]]]:
-        """Return the inputs of each variable and header, by section and name."""
+        """Return the names of the inputs in each variable and header, by section and name."""
         from mcphost.registry.updates import asked_names
 
         if self._bundle is None:
@@ -39,13 +39,13 @@ class PlanSource:
         return {"env": self._bundle.manifest.asked_names()}
 
     def discard(self) -> None:
-        """Remove a bundle that was opened just now."""
+        """Delete a bundle that was unpacked for this plan."""
         if self._bundle is not None:
             self._bundle.discard()
 
 
 def describe_download(option: "InstallOption") -> dict[str, Any]:
-    """Return what is known about a bundle before it is downloaded; {} for another option."""
+    """Return the facts about a bundle before it is downloaded, as JSON data; {} if there is no bundle."""
     package = option.package
     if option.kind != "mcpb" or package is None:
         return {}
@@ -55,7 +55,7 @@ def describe_download(option: "InstallOption") -> dict[str, Any]:
 async def open_source(
     editor: "ServerEditor", option: "InstallOption", name: str, review: "Confirmation", terminal: "TerminalInput"
 ) -> PlanSource:
-    """Return the source of a plan; a bundle is downloaded and opened after a question.
+    """Create the source of a plan; a bundle is downloaded and unpacked after a question.
 
     Raises RegistryError, ConsentDenied or UsageError.
     """

@@ -1,4 +1,4 @@
-"""Commands `run` and `pipe`: one turn without a screen, and the whole host for programs."""
+"""Commands `run`, one turn without a screen, and `pipe`, the host as a service for another program."""
 
 import argparse
 import sys
@@ -55,12 +55,12 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Run one turn, or serve a program on the pipe."""
+    """Run one turn, or serve another program."""
     return _run_pipe(args) if command == "pipe" else _run_turn(args)
 
 
 def _run_pipe(args: argparse.Namespace) -> int:
-    """Serve until `quit` or the end of the input."""
+    """Serve another program until it sends `quit` or closes the input."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 

@@ -208,7 +208,10 @@ def needs_expansion(server: ServerConfig) -> bool:
 
 
 def expand_references(server: ServerConfig) -> ServerConfig:
-    """Return the server with its references expanded, after importing what connecting needs; meant for a thread."""
+    """Return the server with its references expanded, after importing what connecting needs.
+
+    Meant for a thread.
+    """
     load_modules(server)
     from mcphost.config.env_file import read_env_file
     from mcphost.config.secrets import expand_oauth, expand_server

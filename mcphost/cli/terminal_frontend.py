@@ -40,7 +40,10 @@ def is_interactive() -> bool:
 
 
 class TerminalInput:
-    """Lines of standard input; one reader for all, since a second one would miss what the first has buffered."""
+    """Lines of standard input.
+
+    One reader for all, since a second one would miss what the first has buffered.
+    """
 
     def __init__(self) -> None:
         self._lines: AsyncGenerator[Any] | None = None
@@ -283,7 +286,10 @@ def format_polling(progress: "SignInProgress") -> str:
 
 
 class SignInProgressPrinter:
-    """Prints the steps of a sign-in on stderr; polling is redrawn on a terminal and printed once elsewhere."""
+    """Prints the steps of a sign-in on stderr.
+
+    Polling is redrawn on a terminal and printed once elsewhere.
+    """
 
     def __init__(self) -> None:
         self._last_text = ""

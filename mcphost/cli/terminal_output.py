@@ -1,4 +1,7 @@
-"""Tables, Markdown and status lines on a terminal, drawn with Rich; imported only when a terminal shows them."""
+"""Tables, Markdown and status lines on a terminal, drawn with Rich.
+
+Imported only when a terminal shows them.
+"""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -74,7 +77,10 @@ def create_console(stream: TextIO) -> Console:
 
 
 def draw_table(rows: Iterable[Sequence[str]], headers: Sequence[str] = (), *, wrap: bool = False) -> None:
-    """Print aligned columns; the last one ends at the terminal's edge, or continues on the next line with *wrap*."""
+    """Print aligned columns.
+
+    The last one ends at the terminal's edge, or continues on the next line with *wrap*.
+    """
     _draw_rows(rows, headers, widths=(), wrap=wrap)
 
 

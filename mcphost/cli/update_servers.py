@@ -179,7 +179,10 @@ class _Update:
     async def _write(
         self, editor: "ServerEditor", source: "PlanSource", latest: "RegistryEntry"
     ) -> "tuple[dict[str, Any], SavedServer | None]":
-        """Show what changes and write it after a question; return a report, and what was written if anything was."""
+        """Show what changes and write it after a question.
+
+        Return a report, and what was written if anything was.
+        """
         from mcphost.cli.plan_source import check_programs
 
         entry, planned = await self._plan(source, latest, editor.read_entry(self._server))

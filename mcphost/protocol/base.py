@@ -1,4 +1,4 @@
-"""Base types of messages: ClientRequest[R], a request whose result is an R, Notification, and pages of lists."""
+"""Base types of messages: ClientRequest[R] (a request whose result is an R), Notification, pages."""
 
 from typing import Any, ClassVar, Generic, TypeVar, cast
 

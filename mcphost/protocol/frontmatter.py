@@ -64,7 +64,7 @@ def parse_frontmatter(document: str) -> dict[str, Any]:
 
 
 def find_difference(parsed: Any, expected: Any, where: str = "") -> str:
-    """Return the path of the first field in which *parsed* differs from *expected*, or "" if they are equal.
+    """Return the path of the first field in which *parsed* differs from *expected*, or "".
 
     A plain scalar equals every value that some version of YAML would read it as.
     """

@@ -218,7 +218,7 @@ def split_batch(line: bytes | bytearray | memoryview | Raw, limit: int = BATCH_L
 
 
 def _detach(raw: Raw, size: int) -> Raw:
-    """Copy a raw value if it is much smaller than its line of *size* bytes, which it would otherwise keep in memory."""
+    """Copy a raw value if its line of *size* bytes is much larger: it would keep the line in memory."""
     return raw.copy() if size > _COPY_THRESHOLD and size > 2 * len(raw) else raw
 
 

@@ -41,7 +41,10 @@ def parse_implementation(raw: Raw) -> Implementation:
 
 
 class ListCapability(WireStruct, frozen=True):
-    """Capability of tools, prompts or resources: whether the list may change, and whether resources can be subscribed to."""
+    """Capability of tools, prompts or resources.
+
+    It says whether the list may change, and whether resources can be subscribed to.
+    """
 
     list_changed: bool = False
     subscribe: bool = False
@@ -134,5 +137,5 @@ SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 
 
 def build_request_meta(revision: Revision, client: Implementation, capabilities: dict[str, Any]) -> dict[str, Any]:
-    """Return the `_meta` members with which a client introduces itself in each request to a stateless server."""
+    """Return the `_meta` members that identify the client in each request to a stateless server."""
     return {PROTOCOL_VERSION: revision.value, CLIENT_INFO: client, CLIENT_CAPABILITIES: capabilities}

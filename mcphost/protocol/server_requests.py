@@ -86,7 +86,10 @@ class ListRootsResult(WireStruct, frozen=True):
 
 
 class ServerRequestRejection(WireStruct, frozen=True):
-    """Rejection of a server's request, which is sent as an error in the handshake era and ends the call in the stateless era."""
+    """Rejection of a server's request.
+
+    It is sent as an error in the handshake era, and ends the call in the stateless era.
+    """
 
     message: str
     code: int = -1

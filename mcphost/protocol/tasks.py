@@ -63,7 +63,7 @@ class Task(Result, frozen=True):
 
 
 class CreateTaskResult(Result, frozen=True):
-    """Result of a request that became a task (2025-11-25): the task, without the result of the request itself."""
+    """Response to a request that became a task (2025-11-25): the task, without the request's own result."""
 
     task: Raw = Raw()
 
@@ -96,7 +96,7 @@ class ResumeTask(ClientRequest[CallToolResult], frozen=True):
 
 
 class GetTaskResult(ClientRequest[Raw], frozen=True):
-    """tasks/result (2025-11-25): waits for the end of the task and returns the result of the original request."""
+    """tasks/result (2025-11-25), which waits for the task and returns the original request's result."""
 
     METHOD: ClassVar[str] = "tasks/result"
     RESULT: ClassVar[type[Any]] = Raw

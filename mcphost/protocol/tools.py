@@ -26,7 +26,10 @@ class ToolAnnotations(WireStruct, frozen=True):
 
     @property
     def effective(self) -> "ToolAnnotations":
-        """Return the annotations with the specification's defaults in place of missing ones: writes, destructive, open world."""
+        """Return the annotations with the specification's defaults for missing ones.
+
+        By default, a tool writes, is destructive, and reaches an open world.
+        """
         return ToolAnnotations(
             title=self.title,
             read_only_hint=bool(self.read_only_hint),
@@ -37,7 +40,10 @@ class ToolAnnotations(WireStruct, frozen=True):
 
 
 class ToolExecution(WireStruct, frozen=True):
-    """Whether a tool can run as a task (2025-11-25): `task_support` is required, optional, or forbidden, which "" also means."""
+    """Whether a tool can run as a task (2025-11-25).
+
+    `task_support` is "required", "optional" or "forbidden"; "" means forbidden.
+    """
 
     task_support: str = ""
 
