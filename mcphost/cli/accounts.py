@@ -121,7 +121,10 @@ async def _login(options: "Options", args: argparse.Namespace) -> int:
 
 
 async def _logout(options: "Options", args: argparse.Namespace) -> int:
-    """Sign out of a server, also of one that is no longer configured: the stored sign-in has the revocation endpoint."""
+    """Sign out of a server.
+
+    The server need not be configured any more: the stored sign-in has the revocation endpoint.
+    """
     from mcphost.auth.accounts import account_key
     from mcphost.cli.bootstrap import create_oauth_registry
     from mcphost.cli.command_runner import require_server

@@ -116,7 +116,10 @@ def _setup_parts(options: Options, config: HostConfig) -> SetupParts:
 
 
 class LazySecrets:
-    """Place of the secrets of servers and providers, opened on first use: the keyring, or a plain file if the user chose it."""
+    """The keyring, or a plain file if the user chose it, for secrets of servers and providers.
+
+    Opened on first use.
+    """
 
     def __init__(self, store: SecretStore) -> None:
         self._store = store
@@ -185,7 +188,7 @@ async def load_configuration(options: Options, grants: GrantStore) -> HostConfig
 
 
 class ModelFactory:
-    """Factory of models. Those that need litellm share one worker process, which starts when the first one is prepared."""
+    """Factory of models. Those that need litellm share one worker process, which starts with the first one."""
 
     def __init__(self, timeout: float | None = None) -> None:
         """Create a factory whose models answer within `timeout` seconds; None keeps the default limits."""

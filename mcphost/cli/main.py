@@ -86,7 +86,7 @@ def _parse_server_edit(action: str, rest: list[str]) -> tuple[CommandFn, Namespa
 
 
 def _prepare_streams() -> None:
-    """Replace characters that a standard stream cannot encode, and replace streams that were closed before the start."""
+    """Let no output fail: replace characters that a stream cannot encode, and streams that are closed."""
     if None in (sys.stdin, sys.stdout, sys.stderr):
         while (null_device := os.open(os.devnull, os.O_RDWR)) <= 2:
             pass  # no other file may get the number of a standard stream

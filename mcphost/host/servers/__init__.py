@@ -1,1 +1,1 @@
-"""Server connections: approval, state, lists, changes, skills, tasks and accounts."""
+"""Connections to servers: approval, state, lists and their changes, skills, tasks and accounts."""

@@ -1,4 +1,4 @@
-"""Accounts of servers: validity and storage in words, sign-in, selection and sign-out."""
+"""Accounts at servers: descriptions of their sign-ins; signing in, selecting and signing out."""
 
 import shlex
 from collections.abc import Callable, Sequence
@@ -40,7 +40,7 @@ _METADATA_LABELS = {
 
 
 def validity(account: Account, now: float | None = None) -> Validity:
-    """Return whether the sign-in is good, ends soon or has ended; *now* is in seconds since 1970.
+    """Classify a sign-in as good, ending soon or ended; *now* is in seconds since 1970.
 
     A sign-in that is renewed automatically or has no expiry is good.
     """
@@ -51,7 +51,7 @@ def validity(account: Account, now: float | None = None) -> Validity:
 
 
 def describe_validity(account: Account, now: float | None = None) -> str:
-    """Return the remaining validity as a phrase."""
+    """Describe how long the sign-in is still valid, as a phrase."""
     if account.is_renewable:
         return "renewed automatically"
     if not account.expires:
@@ -69,12 +69,12 @@ def describe_validity(account: Account, now: float | None = None) -> str:
 
 
 def describe_storage(account: Account) -> str:
-    """Return where the sign-in is stored, as a phrase."""
+    """Describe where the sign-in is stored, as a phrase."""
     return STORAGE_LABELS.get(account.place, account.place)
 
 
 def describe_client(account: Account) -> str:
-    """Return how mcphost is identified at the authorization server, as a phrase."""
+    """Describe how mcphost identifies itself at the authorization server, as a phrase."""
     return _CLIENT_LABELS.get(account.client_kind, account.client_kind)
 
 
@@ -103,9 +103,9 @@ def describe_discovery(account: Account) -> list[tuple[str, str]]:
 
 
 def parse_account_name(text: str) -> str:
-    """Return the normalized account name; "" is the unnamed account.
+    """Normalize the name of an account; "" is the unnamed account.
 
-    Raises UsageError when the name is too long or has invisible characters.
+    Raises UsageError if the name is too long or has invisible characters.
     """
     name = text.strip()
     if len(name) > MAX_NAME or sanitize(name, keep_newlines=False) != name:
@@ -114,7 +114,7 @@ def parse_account_name(text: str) -> str:
 
 
 def describe_other_accounts(server: str, names: Sequence[str]) -> tuple[str, str]:
-    """Return a message and a hint about the accounts that remain after a sign-out."""
+    """Return a message and a hint that name the accounts which remain after a sign-out."""
     command = shlex.join(("mcphost", "accounts", "use", server, names[0]))
     return (
         f"Still signed in to {server}: {', '.join(names)}. Choose an account to use it.",
@@ -128,7 +128,7 @@ class Accounts:
     def __init__(
         self, servers: Servers, opener: SessionOpener, audit: AuditLog, notify: Callable[[str, str], None]
     ) -> None:
-        """`notify` receives a message and its consequence."""
+        """Create the actions; `notify` is called with a message and its consequence."""
         self._servers = servers
         self._opener = opener
         self._audit = audit
@@ -136,10 +136,7 @@ class Accounts:
         self._sign_in_scopes: dict[str, anyio.CancelScope] = {}
 
     async def list_accounts(self) -> tuple[StoredAccount, ...]:
-        """Return all stored sign-ins by server and name.
-
-        Those of servers that are not configured come last.
-        """
+        """Return all stored sign-ins by server and name; those of servers that are not configured come last."""
         accounts = await self._opener.list_accounts(tuple(connection.config for connection in self._servers))
         order = {connection.config.name: number for number, connection in enumerate(self._servers)}
         return tuple(
@@ -203,11 +200,11 @@ class Accounts:
         return connection.view()
 
     async def sign_out(self, server: str, account: str | None = None) -> bool:
-        """Erase a sign-in here and revoke it at the server; return whether the server revoked it.
+        """Delete a sign-in here and revoke it at the server; return whether the server revoked it.
 
         Without a name, the selected account is signed out. The connection that uses it is closed. The server need not
-        be configured. Raises UsageError when there is no such sign-in, McpHostError when it could not be erased (it is
-        still stored then).
+        be configured. Raises UsageError if there is no such sign-in, and McpHostError if it could not be deleted; then
+        it is still stored.
         """
         matches = [
             item for item in await self.list_accounts() if server in item.servers or item.account.server == server
@@ -222,7 +219,7 @@ class Accounts:
         return await self.sign_out_account(matches[0])
 
     async def sign_out_account(self, stored_account: StoredAccount) -> bool:
-        """Sign out of an account returned by `list_accounts`, as `sign_out` does."""
+        """Sign out of an account that `list_accounts` returned; see `sign_out`."""
         subject = AuditSubject(kind="account", server=_server_name(stored_account), name=stored_account.account.name)
         span = await self._audit.start_span(subject, who="person")
         outcome = "not signed out"
@@ -237,7 +234,7 @@ class Accounts:
         return revoked
 
     async def unused_accounts(self, server: str) -> tuple[str, ...]:
-        """Return the names of the server's accounts if none of them is in use, else nothing."""
+        """Return the names of the server's accounts if no server uses one of them, else nothing."""
         accounts = [account for account in await self.list_accounts() if server in account.servers]
         return (
             ()
@@ -246,7 +243,7 @@ class Accounts:
         )
 
     def _replaceable_servers(self, stored_account: StoredAccount) -> list[str]:
-        """Return the servers that used this account and may use another one."""
+        """Return the servers that used this account and may now use another one."""
         return [name for name in stored_account.used_by if name not in stored_account.configured_by]
 
     async def _erase(self, stored_account: StoredAccount) -> bool:

@@ -1,4 +1,4 @@
-"""Approval of servers, bound to the digest of what is started or reached, never to a name."""
+"""Approval of servers, which is bound to a digest of what is started or reached, not to the server's name."""
 
 import os
 from collections.abc import AsyncGenerator
@@ -32,7 +32,7 @@ from mcphost.unicode_forms import describe_name_risk
 
 
 def make_question(server: ServerConfig, earlier: TrustedServer | None) -> TrustServer:
-    """Return the approval question: everything that is started or reached, without secret values."""
+    """Make the approval question, which shows everything that is started or reached, without secret values."""
     environment, headers = masked_environment(server), masked_headers(server)
     return TrustServer(
         server=server.name,
@@ -80,7 +80,7 @@ def server_warnings(server: ServerConfig) -> tuple[str, ...]:
 
 
 class ServerApprovals:
-    """Approvals of this run, backed by the stored ones."""
+    """Approvals of servers, for this run and stored ones."""
 
     def __init__(self, grants: GrantStore, frontend: Frontend, audit: AuditLog) -> None:
         self.audit = audit
@@ -89,7 +89,7 @@ class ServerApprovals:
         self._session_approvals: set[tuple[str, str]] = set()
 
     async def ask_approval(self, server: ServerConfig) -> bool:
-        """Return whether the server may be used now, asking the user if no approval covers it.
+        """Return whether the server may be used; the user is asked if there is no approval for it.
 
         Raises StoreError or ConfigError.
         """
@@ -111,9 +111,9 @@ class ServerApprovals:
         return True
 
     async def authorize(self, server: ServerConfig) -> ServerConfig | None:
-        """Return the approved server, bound to its certificates, or None; ask if no approval covers it.
+        """Return the approved server, bound to its certificate files, or None if the user refuses.
 
-        Raises StoreError or ConfigError.
+        The user is asked if there is no approval for it. Raises StoreError or ConfigError.
         """
         while await self.ask_approval(server):
             bound_server = with_file_digests(server)
@@ -122,7 +122,7 @@ class ServerApprovals:
         return None
 
     async def approved_config(self, server: ServerConfig) -> ServerConfig:
-        """Return the server as `authorize` does, without asking; unchanged if it is not approved.
+        """Return the server like `authorize`, but do not ask; without an approval it is returned unchanged.
 
         Raises StoreError.
         """
@@ -133,11 +133,14 @@ class ServerApprovals:
         return bound_server if await self.is_approved(bound_server) else server
 
     async def is_approved(self, server: ServerConfig) -> bool:
-        """Return whether an approval covers exactly this server; never ask. Raises StoreError."""
+        """Return whether exactly this server is approved, without asking. Raises StoreError."""
         return bool(await self.approval_source(server))
 
     async def approval_source(self, server: ServerConfig) -> str:
-        """Return what approves exactly this server, or "session". Raises StoreError."""
+        """Return where the approval of this server comes from: a flag, a stored answer, or "session".
+
+        Raises StoreError.
+        """
         return (
             "session"
             if (server.name, server_digest(server)) in self._session_approvals
@@ -146,7 +149,7 @@ class ServerApprovals:
 
     @asynccontextmanager
     async def record_connection(self, server: ServerConfig) -> AsyncGenerator[None]:
-        """Record a connection before a process starts or an address is reached, and when it ends.
+        """Record in the audit log that a connection begins, before anything is started or reached, and that it ended.
 
         Raises StoreError or ConsentDenied.
         """
@@ -168,7 +171,7 @@ class ServerApprovals:
 
 
 def is_approved_by_flag(server: ServerConfig) -> bool:
-    """Return whether --mcp-config with this server's file approves it for the run.
+    """Return whether `--mcp-config` with this server's file approves the server for this run.
 
     The folder where mcphost is started is not part of that file, so a server that runs there is not approved, unless
     the file itself is in that folder.
@@ -179,9 +182,9 @@ def is_approved_by_flag(server: ServerConfig) -> bool:
 
 
 async def approval_source(grants: GrantStore, server: ServerConfig) -> str:
-    """Return what approves exactly this server: "flag", "demo", "always"; empty for nothing.
+    """Return where the approval of exactly this server comes from: "flag", "demo" or "always".
 
-    Raises StoreError.
+    "" if there is none. Raises StoreError.
     """
     if server.source == "demo" or is_approved_by_flag(server):
         return server.source
@@ -202,7 +205,7 @@ async def approve(grants: GrantStore, audit: AuditLog, server: ServerConfig) -> 
 
 
 async def carry_over(grants: GrantStore, audit: AuditLog, before: ServerConfig, after: ServerConfig) -> bool:
-    """Carry the approval and grants of *before* over to *after*; return whether *before* was approved.
+    """Copy the approval and grants of *before* to *after*; return whether *before* was approved.
 
     For changes that mcphost makes to an entry on the user's request. Raises StoreError or ConsentDenied.
     """

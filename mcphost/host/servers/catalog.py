@@ -1,4 +1,4 @@
-"""Listings of one server: tools with fingerprints, resources, prompts, skills; and their differences."""
+"""Lists of one server (tools, resources, prompts, skills): fetching, validation, fingerprints and differences."""
 
 import hashlib
 import json
@@ -43,26 +43,26 @@ def _decode_tool(raw: bytes | Raw) -> Tool:
 
 
 class ToolDefinition(Struct, frozen=True):
-    """A valid tool definition of a server: the name and the raw bytes."""
+    """A valid tool definition: the tool's name and the raw JSON."""
 
     name: str
     raw: Raw
 
     @property
     def tool(self) -> Tool:
-        """The decoded tool; not cached, because all tools as objects double the memory."""
+        """The decoded definition; decoded on each access, because all tools as objects double the memory."""
         return _decode_tool(self.raw)
 
     @property
     def digest(self) -> str:
-        """The definition's digest; computed on access, because most tools are never called."""
+        """Digest of the definition; computed on access, because most tools are never called."""
         return fingerprint(self.raw)
 
 
 class ServerListing(Struct, frozen=True):
-    """What one server offers: the public catalog, its tools by name, and problems by list.
+    """Everything that one server lists: the public catalog, its tools by name, and the problems of each list.
 
-    `tools_ttl` is the server's time to live of the tools in seconds, 0 without one.
+    `tools_ttl` is how many seconds the list of tools stays valid according to the server, 0 if it does not say.
     """
 
     catalog: Catalog = Catalog()
@@ -138,7 +138,7 @@ async def fetch_listing(
 
 
 async def _run_concurrently(reads: Sequence[Callable[[], Awaitable[None]]]) -> None:
-    """Await all; the first error cancels the others and is raised itself, not in a group."""
+    """Await all; if one fails, cancel the others and raise its error itself, not in a group."""
     if len(reads) == 1:  # the common case
         await reads[0]()
         return
@@ -172,7 +172,7 @@ async def run_in_slices(steps: Generator[None, None, T]) -> T:
 
 
 def parse_tools(listing: Listing[Tool]) -> Generator[None, None, tuple[dict[str, ToolDefinition], list[str]]]:
-    """Return the valid tools by name and the faults of the others; yield after each tool."""
+    """Return the valid tools by name, and what is wrong with the others; yield after each tool."""
     named: dict[str, ToolDefinition] = {}
     left_out: list[str] = []
     for entry in listing.entries:
@@ -188,7 +188,7 @@ def parse_tools(listing: Listing[Tool]) -> Generator[None, None, tuple[dict[str,
 
 
 def _parse_skills(listing: Listing[Skill]) -> Generator[None, None, tuple[tuple[Skill, ...], tuple[str, ...]]]:
-    """Return the valid skills and the faults of the others; yield after each skill."""
+    """Return the valid skills, and what is wrong with the others; yield after each skill."""
     faults: dict[str, str] = {}
     for skill in listing.values:
         if fault := skills.find_skill_problem(skill):
@@ -245,7 +245,7 @@ def diff_tools(before: ServerListing, after: ServerListing) -> ToolListDiff:
 
 
 def fingerprint(definition: Raw | bytes) -> str:
-    """Return the hex SHA-256 of the canonical JSON (sorted keys), unknown fields included."""
+    """Return the SHA-256 in hex of the definition's canonical JSON (sorted keys), including unknown fields."""
     raw = bytes(definition)
     try:
         value = loads(raw)
@@ -257,7 +257,7 @@ def fingerprint(definition: Raw | bytes) -> str:
 
 
 def _is_fast_encodable(raw: bytes) -> bool:
-    """Return whether both encoders write the same: ASCII without escapes, only short integers.
+    """Return whether both encoders write the same text: it is ASCII without escapes and with short integers only.
 
     `encode_sorted` takes a tenth of the time.
     """

@@ -1,4 +1,4 @@
-"""Watcher of one session: change notifications, expired lists and subscribed resources."""
+"""Watcher of one session, which fetches lists again when they change or expire, and watches subscribed resources."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -54,7 +54,7 @@ _METHODS = {
 
 
 class ChangeWatcher:
-    """Watcher for the lifetime of one session; `run` is a task of its connection.
+    """Watcher of one session; its connection runs `run` as a task.
 
     The other methods may be called from any task. `on_listing` receives each new listing. `watched_uris` outlives the
     session, so that subscriptions are restored after a reconnect.
@@ -92,7 +92,7 @@ class ChangeWatcher:
         self._watch_lock = anyio.Lock()
 
     async def list_all(self) -> ServerListing:
-        """List everything, without a pause afterwards. Raises what `Session.request` raises for the tools."""
+        """Fetch all lists for the first time. Raises what `Session.request` raises for the tools."""
         await self._list(KINDS)
         # The server did not cause this listing, and its first answers may take a hundred times as long as later ones.
         self._idle_until = 0.0
@@ -120,12 +120,15 @@ class ChangeWatcher:
 
     # -- lists
     async def refresh(self, kinds: tuple[str, ...] = KINDS) -> None:
-        """List these kinds now, bypassing the cache; keep the previous list of a kind that cannot be read."""
+        """Fetch these kinds of lists from the server, not from the cache.
+
+        A list that cannot be read stays as it was.
+        """
         async with self._listing_lock:
             await self._refresh(kinds)
 
     async def _refresh(self, kinds: tuple[str, ...]) -> bool:
-        """Return whether the lists could be read."""
+        """Fetch these kinds of lists; return whether they could be read."""
         self._stale_kinds.difference_update(kinds)
         for kind in kinds:
             self._session.invalidate(_METHODS[kind])
@@ -145,7 +148,7 @@ class ChangeWatcher:
         return True
 
     async def refresh_if_stale(self) -> None:
-        """List the tools again before a call if they are stale; never raise.
+        """Fetch the tools again before a call if the list has expired. Never raises.
 
         The wait is bounded, except while the user signs in. Servers of the handshake era send no time to live: their
         lists are valid until a change notification.
@@ -165,9 +168,10 @@ class ChangeWatcher:
         return not self._has_unlisted_change
 
     async def wait_for_listing(self) -> None:
-        """Wait before a call until `is_listing_current`, listing the tools as often as the throttle allows.
+        """Wait before a call until `is_listing_current`.
 
-        Raises ServerError when they cannot be listed or keep changing for LISTING_TIMEOUT seconds. May be cancelled.
+        The tools are fetched as often as the throttle allows. Raises ServerError if they cannot be fetched or keep
+        changing for LISTING_TIMEOUT seconds. May be cancelled.
         """
         with time_limit(LISTING_TIMEOUT):
             while self._has_unlisted_change:
@@ -188,7 +192,7 @@ class ChangeWatcher:
             )
 
     async def relist(self) -> None:
-        """List the tools before a call is sent again to a server that may have changed; never raise."""
+        """Fetch the tools before a call is repeated, because the server may have changed. Never raises."""
         with time_limit(REFRESH_TIMEOUT), suppress(ConnectionLost):
             await self.refresh(("tools",))
 

@@ -88,7 +88,7 @@ def argument_risks(server: ServerConfig) -> tuple[str, ...]:
 
 
 def _is_secret_reference(server: ServerConfig, text: str) -> bool:
-    """Return whether a listed reference is one, and usually stands for a secret."""
+    """Return whether a text from `list_references` is a reference that usually stands for a secret."""
     for reference in find_references(text) if text.startswith("${") else ():
         definition = find_input(server, reference.name) if reference.kind == "input" else None
         if reference.kind == "keyring" or (definition is not None and definition.password):
@@ -115,7 +115,7 @@ def _display_host(url: str) -> str:
 
 
 def _is_loopback(host: str) -> bool:
-    """Return whether the host is this machine; names below `localhost` may resolve to any host."""
+    """Return whether the host is this machine; names that end with `.localhost` do not count."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
@@ -123,7 +123,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _join_names(names: Sequence[str]) -> str:
-    """Join names with "and"; for many, name the first ones and count the others."""
+    """Join names with "and"; of many names, only the first are listed and the others are counted."""
     shown = [sanitize(name[:100], keep_newlines=False) for name in names[:_MAX_NAMES]]
     if len(names) > _MAX_NAMES:
         return f"{', '.join(shown)} and {len(names) - _MAX_NAMES} more"
@@ -208,7 +208,7 @@ def _read_env_file(server: ServerConfig) -> dict[str, str]:
 
 
 def _find_program(command: str, folder: str, path: str | None) -> str:
-    """Return the program's path as found when the server starts, "" for none."""
+    """Return the path of the program that will be started, or "" if there is none."""
     if os.sep in command:
         return os.path.join(folder, command)
     folders = (os.environ.get("PATH", os.defpath) if path is None else path).split(os.pathsep)[:_MAX_PATHS]
@@ -230,7 +230,7 @@ def _find_paths(name: str, text: str, folder: str) -> Iterable[str]:
 
 
 def _is_inside(path: str, project: str) -> bool:
-    """Return whether a path is in the folder, with its links followed or by its own name."""
+    """Return whether a path is in the project's folder, before or after its links are followed."""
     return any(
         place == project or place.startswith(project.rstrip(os.sep) + os.sep)
         for place in (os.path.realpath(path), os.path.normpath(os.path.abspath(path)))

@@ -1,4 +1,4 @@
-"""The lifecycle of one server as one task: approve, connect, list, watch, reconnect, close.
+"""Connection to one server, run by one task: approve, connect, list, watch, reconnect, close.
 
 Only this task enters and leaves its contexts. Other code reads `view` and waits in `session()`.
 """
@@ -57,7 +57,7 @@ _PERMANENT_ERRORS = (SignInRequired, UnsupportedRevision, ConfigError)
 
 
 class ConnectionParts(NamedTuple):
-    """What all connections use."""
+    """Parts of the host that all connections share."""
 
     opener: SessionOpener
     approvals: ServerApprovals
@@ -68,7 +68,10 @@ class ConnectionParts(NamedTuple):
 
 
 class ServerConnection:
-    """One configured server. A single task calls `run`; every other method may be called from any task."""
+    """Connection to one configured server.
+
+    A single task calls `run`; every other method may be called from any task.
+    """
 
     def __init__(
         self,
@@ -103,7 +106,7 @@ class ServerConnection:
     # -- public state
     @property
     def digest(self) -> str:
-        """The digest of what is started or reached."""
+        """Digest of what is started or reached, to which an approval is bound."""
         return server_digest(self.config)
 
     @property
@@ -113,10 +116,7 @@ class ServerConnection:
 
     @property
     def identity(self) -> str:
-        """The digest and the account.
-
-        It keys data that one account of a server must not share with another.
-        """
+        """Digest and account, for data that one account of a server must not share with another."""
         return f"{self.digest} {self.account}".strip()
 
     @property
@@ -126,16 +126,16 @@ class ServerConnection:
 
     @property
     def is_ready(self) -> bool:
-        """Whether calls can be made right now."""
+        """Whether tools can be called now."""
         return self._session is not None
 
     @property
     def is_starting(self) -> bool:
-        """Whether the server may become ready without the user."""
+        """Whether the server may become ready without an action of the user."""
         return self.is_started and self._status.is_starting
 
     async def wait_for_start(self, seconds: float) -> None:
-        """Wait until the server is ready or needs the user, at most *seconds* from its start."""
+        """Wait until the server is ready or needs the user, at most until *seconds* after its start began."""
         began = self._status.starting_since
         if not self.is_starting or began is None:
             return
@@ -214,11 +214,13 @@ class ServerConnection:
         self.restart()
 
     async def is_approved(self) -> bool:
-        """Return whether it may be used without a question. Raises StoreError."""
+        """Return whether the server is approved, so that using it asks no question. Raises StoreError."""
         return await self._approvals.is_approved(self.config)
 
     async def sign_out(self, hint: str = "") -> bool:
-        """Erase the sign-in and close its connection; return whether it was revoked. Raises McpHostError.
+        """Delete the sign-in and close its connection; return whether the server revoked it.
+
+        Raises McpHostError.
 
         *hint* names what the user may do besides signing in again.
         """
@@ -243,17 +245,17 @@ class ServerConnection:
 
     # -- Observer
     def stderr(self, line: str) -> None:
-        """Log one line of error output."""
+        """Add a line of the server's error output to its log."""
         self._log.add("info", line, "stderr")
         if line.strip():
             self._last_errors.append(line)
 
     def log(self, message: LoggingMessageNotification, call: str = "") -> None:
-        """Log a message of the server; *call* is set when it belongs to a call."""
+        """Add a log message of the server to its log; *call* is the number of the call that it belongs to."""
         self._log.add_message(message, call)
 
     def warn(self, text: str) -> None:
-        """Log a problem that the session survived; repeated texts are logged once in ten minutes."""
+        """Log a problem that did not end the session; the same text is logged once in ten minutes."""
         self._log.add_once("warning", text, "client")
 
     def on_account_changed(self, account: Account | None) -> None:
@@ -261,7 +263,7 @@ class ServerConnection:
         self._status.set_account(account)
 
     def on_call_ended(self, number: int) -> None:
-        """Publish the end of a call whose requests to the client are still open."""
+        """Publish that a call has ended although requests of the server for it are still open."""
         self._events.publish(CallEnded(self.config.name, self.request_handler.call_number(number)))
 
     # -- the task
@@ -299,7 +301,7 @@ class ServerConnection:
             await self._restart.wait()
 
     async def _connect_and_serve(self) -> float:
-        """Connect and serve until the loss; return when it was ready (monotonic seconds), else 0."""
+        """Connect and serve until the connection is lost; return when it was ready (monotonic seconds), or 0."""
         ready_at = 0.0
         silence_timer: asyncio.TimerHandle | None = None
         ready_session: Session | None = None
@@ -347,12 +349,12 @@ class ServerConnection:
         return ready_at
 
     async def _prepare(self) -> None:
-        """Read what the first requests need from the store while the program starts. Raises StoreError."""
+        """Read from the store what the first requests need, while the server starts. Raises StoreError."""
         await self.request_handler.root_sharing.begin_connection()
         await self.tool_changes.load()
 
     def _log_last_errors(self) -> None:
-        """Write the newest error output to the log file; nothing else of it outlives a command."""
+        """Write the newest error output to the log file, because nothing else keeps it after the command."""
         lines = [line.text[:LOGGED_LINE_LENGTH] for line in self._log.lines() if line.source == "stderr"][
             -LOGGED_LINES:
         ]
@@ -360,13 +362,13 @@ class ServerConnection:
             _log.error("the server %r failed; its error output:\n%s", self.config.name, "\n".join(lines)[-LOGGED_SIZE:])
 
     def _add_last_errors(self, error: McpHostError) -> McpHostError:
-        """Add a local server's latest error output to a timeout: it usually has the cause."""
+        """Add a local server's newest error output to a timeout error: it usually names the cause."""
         if isinstance(error, RequestTimeout) and self.config.is_stdio and not self.is_ready:
             error.message = f"{error.message.rstrip('.')}{describe_stderr_tail(self._last_errors)}."
         return error
 
     def update_sign_in(self, event: SignInProgress) -> None:
-        """Update the progress of the sign-in."""
+        """Show a step of the sign-in."""
         self._status.update_sign_in(event)
 
     def cancel_sign_in(self) -> bool:
@@ -407,7 +409,7 @@ class ServerConnection:
                 await self.tool_changes.save()
 
     async def _on_listing(self, offers: ServerListing) -> None:
-        """Compare and publish a new listing."""
+        """Compare a new listing with the previous one, and publish it."""
         before = self.listing
         # Definitions may have megabytes; the listing and its quarantine must change without an await between.
         digests = await self.tool_changes.compute_digests(offers)
@@ -426,7 +428,7 @@ class ServerConnection:
 
     # -- change watching
     async def get_watcher(self) -> ChangeWatcher:
-        """Return the watcher of the ready session; wait and raise as `session` does."""
+        """Return the watcher of the ready session. Waits and raises like `session`."""
         while True:
             await self.session()
             if self._watcher is not None:
@@ -437,12 +439,12 @@ class ServerConnection:
         return tuple(self._watched_uris)
 
     def mark_stale(self) -> None:
-        """Mark the tools as stale after a refused call; see ChangeWatcher."""
+        """Mark the list of tools as outdated after a refused call; see ChangeWatcher."""
         if self._watcher is not None:
             self._watcher.mark_stale()
 
     async def refresh_if_stale(self) -> None:
-        """List stale tools again before a call; see ChangeWatcher."""
+        """Fetch an expired list of tools again before a call; see ChangeWatcher."""
         if self._watcher is not None:
             await self._watcher.refresh_if_stale()
 
@@ -452,17 +454,17 @@ class ServerConnection:
         return self._watcher is None or self._watcher.is_listing_current
 
     async def wait_for_listing(self) -> None:
-        """Wait before a call until the listing is current. Raises ServerError."""
+        """Wait before a call until the list of tools is current. Raises ServerError."""
         if self._watcher is not None:
             await self._watcher.wait_for_listing()
 
     async def relist(self) -> None:
-        """List the tools before a call is sent again; see ChangeWatcher."""
+        """Fetch the tools before a call is repeated; see ChangeWatcher."""
         if self._watcher is not None:
             await self._watcher.relist()
 
     async def set_log_level(self, level: str) -> None:
-        """Set the log level now and after each reconnect. Raises ServerError and keeps the level then."""
+        """Set the log level, now and after each reconnect. If it raises ServerError, the old level stays."""
         before, self._log.level = self._log.level, level
         try:
             await (await self.session()).set_log_level(level)
@@ -471,12 +473,15 @@ class ServerConnection:
             raise
 
     def event(self) -> ServerState:
-        """Return the state as an event."""
+        """Return the state as an event of the host."""
         return self._status.event()
 
 
 def _to_mcphost_error(caught: Exception) -> McpHostError:
-    """Return the first McpHostError of an exception or group; anything else is a bug and is logged."""
+    """Return the first McpHostError in an exception or group.
+
+    Any other exception is a bug, which is logged.
+    """
     inner = caught
     while isinstance(inner, ExceptionGroup):
         inner = cast("ExceptionGroup[Exception]", inner).exceptions[0]

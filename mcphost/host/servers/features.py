@@ -44,7 +44,7 @@ URI_LIMIT = 64 * 1024
 
 
 class ServerFeatures:
-    """Features of the servers, available as `host.features`; any task of the host may call it.
+    """Features of servers other than tools, available as `host.features`; any task may call the methods.
 
     Methods that need a server start it if necessary and raise ServerError, ConsentDenied or UsageError.
     """
@@ -59,13 +59,13 @@ class ServerFeatures:
         return await self._servers.start(server).session()
 
     async def refresh(self, server: str) -> None:
-        """Clear the server's cached results and list everything again."""
+        """Delete the server's cached results and fetch all lists again."""
         watching = await self._servers.start(server).get_watcher()
         (await self._session(server)).invalidate()
         await watching.refresh()
 
     async def measure_round_trip(self, server: str) -> float:
-        """Return the duration of the smallest request, in seconds."""
+        """Measure how long the smallest request takes, in seconds."""
         session = await self._session(server)
         began = time.monotonic()
         if session.facts.era == "handshake":
@@ -77,7 +77,7 @@ class ServerFeatures:
 
     # -- resources
     async def read_resource(self, server: str, uri: str, *, bypass_cache: bool = False) -> ReadResourceResult:
-        """Read one resource; the address is sent exactly as given.
+        """Read a resource; the URI is sent exactly as given.
 
         The server reads it whatever its scheme: mcphost opens and fetches nothing.
         """
@@ -98,15 +98,15 @@ class ServerFeatures:
         return template_variables(template)
 
     def required_variables(self, template: str) -> tuple[str, ...]:
-        """Return the variables that must not be empty. Raises UsageError."""
+        """Return the variables that need a value. Raises UsageError for an invalid template."""
         return required_variables(template)
 
     def expand_template(self, template: str, values: Mapping[str, str]) -> str:
-        """Return the address from a template and values (RFC 6570). Raises UsageError."""
+        """Fill values into a resource template and return the URI (RFC 6570). Raises UsageError."""
         return expand_template(template, values)
 
     async def subscribe(self, server: str, uri: str) -> None:
-        """Publish `ResourceChanged` events for one resource until `unsubscribe`, also after a reconnect."""
+        """Subscribe to a resource: publish `ResourceChanged` events until `unsubscribe`, also after a reconnect."""
         if not uri or len(uri) > URI_LIMIT:
             raise UsageError("The resource address is empty or too long.", "Use one that the server lists.")
         await (await self._servers.start(server).get_watcher()).watch(uri)
@@ -121,9 +121,9 @@ class ServerFeatures:
 
     # -- prompts
     async def get_prompt(self, server: str, name: str, arguments: Mapping[str, str]) -> GetPromptResult:
-        """Return item prompt with its arguments filled in.
+        """Return the messages of a prompt with its arguments filled in.
 
-        Raises UsageError without a request when a required argument is missing.
+        Raises UsageError, without a request, if a required argument is missing.
         """
         connection = self._servers.start(server)
         session = await connection.session()
@@ -187,7 +187,7 @@ class ServerFeatures:
 
     # -- logs
     async def set_log_level(self, server: str, level: str) -> None:
-        """Request log messages of this level and above, also after a reconnect; "" for none.
+        """Ask the server for log messages of this level and above, also after a reconnect; "" for none.
 
         They are added to the server's log and published as events. A server of the handshake era cannot stop sending
         them.
@@ -198,9 +198,9 @@ class ServerFeatures:
 
 
 def _not_found(error: RequestRefused, server: str, uri: str) -> RequestRefused:
-    """Return the refusal in words.
+    """Return an error for a resource that the server does not have.
 
-    Servers use two codes for a missing resource; -32602 may also mean an invalid address.
+    Servers use two codes for a missing resource; -32602 may also mean an invalid URI.
     """
     try:
         server_uri = convert(error.data, ResourceNotFoundData).uri if error.data is not None else ""
@@ -248,9 +248,10 @@ def required_variables(template: str) -> tuple[str, ...]:
 
 
 def expand_template(template: str, values: Mapping[str, str]) -> str:
-    """Return the address with percent-encoded values; omit variables without a value (RFC 6570).
+    """Fill values into a resource template, percent-encoded.
 
-    Raises UsageError for an invalid template, an unknown variable, and a value or address that is too long.
+    Variables without a value are left out (RFC 6570). Raises UsageError for an invalid template, an unknown variable,
+    and a value or URI that is too long.
     """
     from uritemplate import URITemplate
 

@@ -1,4 +1,4 @@
-"""Which servers of other hosts can be imported: under which name, and what speaks against it."""
+"""Plan of an import: which servers of other hosts can be imported, under which names, and what prevents it."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,7 +15,10 @@ ImportState = Literal["new", "configured", "unusable"]
 
 
 class ImportCandidate(Struct, frozen=True, kw_only=True):
-    """A server of other hosts. `name` is the one it would get here; `server` is None if it is unusable."""
+    """A server found in other hosts' files.
+
+    `name` is its name after the import; `server` is None if it is unusable.
+    """
 
     found: ForeignServer
     hosts: tuple[str, ...]
@@ -32,7 +35,7 @@ class ImportCandidate(Struct, frozen=True, kw_only=True):
 
     @property
     def entry(self) -> dict[str, Any]:
-        """The entry to be written."""
+        """The entry as it would be written."""
         return self.found.entry
 
 
@@ -88,7 +91,7 @@ def _is_same(one: ImportCandidate, other: ImportCandidate) -> bool:
 
 
 def _free_name(name: str, host: str, taken: set[str]) -> str:
-    """Return the name, with the host's appended if it is taken, and with a number if that is taken too."""
+    """Return a free name: the given one, with the host's name appended if it is taken, and a number if necessary."""
     if name not in taken:
         return name
     base = f"{name}-{host.lower().replace(' ', '-')}"

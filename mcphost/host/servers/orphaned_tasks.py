@@ -26,7 +26,7 @@ RESUME_SECONDS = 0.25
 
 
 class ProgressTracker:
-    """Converter from a call's notifications to progress events.
+    """Converter of a call's notifications to progress events.
 
     A task status has only a message, so the last numbers are kept.
     """
@@ -52,14 +52,14 @@ class ProgressTracker:
 
 
 class TrackedTask:
-    """The task behind one call, if the server creates one."""
+    """The task that a server creates for one call, if it creates one."""
 
     def __init__(self, registry: "OrphanedTasks", task: StoredTask) -> None:
         self._registry = registry
         self._task = task
 
     def update(self, task: Task) -> None:
-        """Store the task when it is first reported and when its lifetime changes."""
+        """Store the task when the server first reports it, and when its lifetime changes."""
         if task.is_terminal:
             return
         lifetime = task.ttl_seconds
@@ -71,7 +71,7 @@ class TrackedTask:
         self._registry.save(self._task)
 
     def finish(self, error: BaseException | None) -> None:
-        """End the call; a task that was only cut off continues at the server and stays stored."""
+        """End the call. If it was only cut off, its task continues on the server and stays stored."""
         if self._task.task_id:
             self._registry.release(self._task, forget=not isinstance(error, ConnectionLost))
 
@@ -98,24 +98,24 @@ class OrphanedTasks:
         """Whether this run shows the results; otherwise the tasks are left for a run that does."""
 
     def track(self, server: str, digest: str, tool: str) -> TrackedTask:
-        """Return the tracker of a call that is about to be sent."""
+        """Create the tracker of a call that is about to be sent."""
         return TrackedTask(self, StoredTask(server, digest, "", tool, self._conversation.id))
 
     def save(self, task: StoredTask) -> None:
-        """Store the task; return at once."""
+        """Store the task in the background."""
         self._active_tasks.add((task.server_digest, task.task_id))
         self._queue_write(task, task)
 
     def release(self, task: StoredTask, *, forget: bool) -> None:
-        """Stop following the task; return at once."""
+        """Stop following the task; with *forget*, delete it from the store in the background."""
         self._active_tasks.discard((task.server_digest, task.task_id))
         if forget:
             self._queue_write(task, None)
 
     async def resume(self, digest: str, session: Session) -> None:
-        """Follow the tasks claimed at this server, each until it or the session ends.
+        """Follow the stored tasks of this server, each until it or the session ends.
 
-        Raises only cancellation. The first read is delayed, so that the store is orphaned while other servers start.
+        Raises only cancellation. The first read is delayed, so that the store is free while other servers start.
         """
         if not self.is_resuming_enabled:
             return
@@ -164,7 +164,7 @@ class OrphanedTasks:
             self.release(task, forget=forget)
 
     def _queue_write(self, task: StoredTask, state: StoredTask | None) -> None:
-        """Queue the newest state of a task; a server may report thousands of changes a second."""
+        """Queue the newest state of a task for the store; a server may report thousands of changes a second."""
         self._pending_writes[(task.server_digest, task.task_id)] = state
         if not self._is_writing:
             self._is_writing = True

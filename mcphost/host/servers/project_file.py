@@ -10,7 +10,10 @@ from mcphost.store.grants import GrantStore, TrustedServer
 
 
 async def approve_project(grants: GrantStore, audit: AuditLog, project: ProjectFile) -> None:
-    """Record and store the approval of exactly this content of `.mcp.json`. Raises StoreError, ConsentDenied."""
+    """Record and store the approval of exactly this content of `.mcp.json`.
+
+    Raises StoreError, ConsentDenied.
+    """
     subject = AuditSubject(kind="file", name=replace_surrogates(project.path), definition=project.digest)
     await audit.record_event(subject, "kept", decision="always", who="person")
     await grants.save_trusted(

@@ -1,4 +1,7 @@
-"""Changes of the configured servers on the user's request: secrets to the keyring, approval, audit, undo."""
+"""Changes of configured servers that the user asks for: secrets go to the keyring.
+
+Approval, audit, undo.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -49,9 +52,9 @@ class SecretEntries(Protocol):
 
 
 class SavedServer(Struct, frozen=True, kw_only=True):
-    """A change that was written; `stored_secrets` are the keyring entries made for it.
+    """A change that was written; `stored_secrets` are the keyring entries that were made for it.
 
-    `server` is the server as it is loaded from now on; None if it is removed, or if another file hides it.
+    `server` is the server as it is loaded from now on; None if it was removed, or if another file hides it.
     """
 
     edit: ServerEdit
@@ -61,7 +64,7 @@ class SavedServer(Struct, frozen=True, kw_only=True):
 
 
 class _EditRequest(NamedTuple):
-    """An entry to be written; `what` is the word of the audit log, `secret_keys` are places of secrets."""
+    """An entry to write; `what` is the word for the audit log, `secret_keys` are known places of secrets."""
 
     file: ServerFile
     name: str
@@ -85,7 +88,10 @@ class ServerEditor:
     def __init__(
         self, config_dir: Path, folder: Path, grants: GrantStore, audit: AuditLog, secrets: SecretEntries
     ) -> None:
-        """*folder* is the one mcphost was started in; *secrets* receives plaintext secrets of new entries."""
+        """Create an editor. mcphost was started in *folder*.
+
+        *secrets* stores plaintext secrets of new entries.
+        """
         self.config_dir = config_dir
         self.folder = folder
         self._grants = grants
@@ -93,7 +99,7 @@ class ServerEditor:
         self._secrets = secrets
 
     def read_entry(self, server: ServerConfig) -> dict[str, Any]:
-        """Return the entry of a configured server as it stands in its file. Raises ConfigError or UsageError."""
+        """Return the entry of a configured server as written in its file. Raises ConfigError or UsageError."""
         return read_entry(self._file_of(server), server.name)
 
     async def add(
@@ -144,9 +150,9 @@ class ServerEditor:
         return await self._save(edit, "removed")
 
     async def undo(self, saved: SavedServer) -> None:
-        """Restore the file as it was, and delete the keyring entries that were made for the change.
+        """Restore the file, and delete the keyring entries that were made for the change.
 
-        Raises ConfigError if the file changed since.
+        Raises ConfigError if the file was changed in the meantime.
         """
         subject = AuditSubject(kind="file", server=saved.edit.name, name=str(saved.edit.file.path))
         await self._audit.record_event(subject, "undone", decision="always", who="person")
@@ -159,11 +165,11 @@ class ServerEditor:
 
     @property
     def inputs_file(self) -> Path:
-        """The file with the values of inputs that are no passwords."""
+        """The file with the values of inputs that are not passwords."""
         return self.config_dir / INPUTS_FILE
 
     async def has_input(self, definition: ServerInput) -> bool:
-        """Return whether an input has a value; False if the keyring is not usable."""
+        """Return whether an input has a value; also False if the keyring is not usable."""
         if not definition.password:
             return definition.stored_value is not None
         try:
@@ -195,7 +201,10 @@ class ServerEditor:
             raise ConfigError(f"The input {definition.id} cannot be stored. {error.message}", error.hint) from error
 
     async def record_download(self, name: str, url: str, sha256: str) -> None:
-        """Record that a bundle for a server is downloaded and opened, before it is. Raises ConsentDenied."""
+        """Record in the audit log that a bundle for a server will be downloaded and unpacked.
+
+        Raises ConsentDenied.
+        """
         subject = AuditSubject(kind="file", server=name, name=url, definition=sha256)
         await self._audit.record_event(subject, "downloaded", decision="always", who="person")
 
@@ -247,7 +256,10 @@ class ServerEditor:
     async def _save(
         self, edit: ServerEdit, what: str, stored: tuple[str, ...] = (), *, is_approved: bool = False
     ) -> SavedServer:
-        """Record the change, then write it; approve the server as it is loaded afterwards with *is_approved*."""
+        """Record the change in the audit log and write it.
+
+        With *is_approved*, approve the server as it is then loaded.
+        """
         if edit.server is not None and is_approved:
             await anyio.to_thread.run_sync(with_file_digests, edit.server)  # before anything is written
         digest = server_digest(edit.server) if edit.server is not None else ""
@@ -266,7 +278,7 @@ class ServerEditor:
         raise AssertionError("a shield stops nothing")
 
     async def _is_project_trusted(self, file: ServerFile) -> bool:
-        """Return whether the user approved the project's file as it is now, or there is none yet."""
+        """Return whether the user approved the present content of a project's file, or there is no file yet."""
         if file.source != "project":
             return False
         project, reason = await load_approved_project(self._grants, file.path.parent)
@@ -278,9 +290,9 @@ class ServerEditor:
             await approve_project(self._grants, self._audit, project)
 
     async def _load(self, edit: ServerEdit) -> ServerConfig | None:
-        """Return the server with the restrictions that apply to it, as the next start will load it.
+        """Return the server as the next start will load it, with the restrictions that apply to it.
 
-        None if another file has a server with this name that is used instead.
+        Returns None if another file has a server with this name that is used instead.
         """
         project, _ = await load_approved_project(self._grants, self.folder)
         config = await anyio.to_thread.run_sync(lambda: load_config(self.config_dir, project=project))

@@ -22,7 +22,7 @@ Source = Literal["server", "client", "stderr"]
 
 
 class ServerLogBuffer:
-    """The newest log lines of one server, oldest first; each is also published."""
+    """The newest log lines of one server, oldest first. Each added line is published as an event."""
 
     def __init__(self, server: str, events: EventBus) -> None:
         self.level = ""
@@ -48,16 +48,13 @@ class ServerLogBuffer:
         return tuple(self._lines)
 
     def add_message(self, message: LoggingMessageNotification, call: str = "") -> None:
-        """Add a log message of the server; *call* is set when it belongs to a call."""
+        """Add a log message of the server; *call* is the number of the call that it belongs to."""
         level = message.level if message.level in LEVELS else "info"
         if not self.level or severity(level) >= severity(self.level):
             self.add(level, _to_text(message.data), logger=(message.logger or "")[:100], call=call)
 
     def add_once(self, level: str, text: str, source: Source) -> None:
-        """Add a line, unless the same text was added within ten minutes.
-
-        Reconnects repeat their warnings.
-        """
+        """Add a line, unless the same text was added within ten minutes: reconnects repeat their warnings."""
         now = time.monotonic()
         # A digest, because a server's text may be as long as a message.
         digest = blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
@@ -69,7 +66,7 @@ class ServerLogBuffer:
         self.add(level, text, source)
 
     def add(self, level: str, text: str, source: Source = "server", *, logger: str = "", call: str = "") -> None:
-        """Add a line; return at once and never raise."""
+        """Add a line. Never blocks or raises."""
         now = time.monotonic()
         if now - self._second_started_at >= 1:
             self._second_started_at, self._count_in_second = now, 0
@@ -97,7 +94,7 @@ class ServerLogBuffer:
 
 
 def _to_text(data: Raw) -> str:
-    """Return a text as it is, anything else as truncated JSON."""
+    """Return a text unchanged, and anything else as JSON, truncated."""
     raw = bytes(data)
     if raw.startswith(b'"') and len(raw) <= 1_000_000:
         try:

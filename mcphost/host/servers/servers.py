@@ -1,4 +1,7 @@
-"""All server connections, started concurrently; the startup wait of a turn; quarantined tools."""
+"""All server connections, which start concurrently; the wait for them before a turn.
+
+Quarantined tools.
+"""
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 
@@ -37,7 +40,7 @@ class Servers:
         return iter(self._connections.values())
 
     def find(self, name: str) -> ServerConnection:
-        """Return one connection. Raises UsageError for an unknown name."""
+        """Return the connection to a server. Raises UsageError for an unknown name."""
         connection = self._connections.get(name)
         if connection is None:
             known = ", ".join(self._connections) or "none"
@@ -52,7 +55,7 @@ class Servers:
         self.start(config.name)
 
     def start(self, name: str) -> ServerConnection:
-        """Start one connection's task unless it is started, and return it. Raises UsageError."""
+        """Start the task of a connection if it does not run yet, and return the connection. Raises UsageError."""
         connection = self.find(name)
         if self._lifetime.is_open and not connection.is_started and not connection.config.disabled:
             connection.is_started = True
@@ -60,17 +63,17 @@ class Servers:
         return connection
 
     def start_all(self, only: Container[str] | None = None) -> None:
-        """Start every connection, or those with these names."""
+        """Start every connection, or only those with the given names."""
         for name in self._connections:
             if only is None or name in only:
                 self.start(name)
 
     def views(self) -> tuple[ServerView, ...]:
-        """Return all configured servers in order."""
+        """Return a snapshot of each configured server, in order."""
         return tuple(self._view(connection) for connection in self)
 
     def view(self, name: str) -> ServerView:
-        """Return one server. Raises UsageError for an unknown name."""
+        """Return a snapshot of a server. Raises UsageError for an unknown name."""
         return self._view(self.find(name))
 
     def _view(self, connection: ServerConnection) -> ServerView:
@@ -89,30 +92,33 @@ class Servers:
         return self._view(connection)
 
     def restart(self, name: str) -> None:
-        """Close the connection and open it again; also retries a failed server. Raises UsageError."""
+        """Close the connection and open it again, also if it has failed. Raises UsageError."""
         self.start(name).restart()
 
     def update_sign_in(self, event: SignInProgress) -> None:
-        """Update the progress of a sign-in."""
+        """Show a step of a sign-in."""
         self.find(event.server).update_sign_in(event)
 
     async def is_approved(self, name: str) -> bool:
-        """Return whether an approval covers the server as configured. Raises UsageError or StoreError."""
+        """Return whether the server is approved as it is configured now. Raises UsageError or StoreError."""
         return await self._approvals.is_approved(self.find(name).config)
 
     async def approve(self, name: str) -> None:
-        """Approve the server for the user until its command or address changes.
+        """Record that the user approves the server; the approval ends when its command or address changes.
 
         Raises UsageError or StoreError.
         """
         await self._approvals.approve(self.find(name).config)
 
     async def set_tool_enabled(self, name: str, tool: str, *, enabled: bool) -> None:
-        """Switch a tool on or off for the model, also in later runs. Raises UsageError or ConsentDenied."""
+        """Offer a tool to the model, or withhold it, now and in later runs.
+
+        Raises UsageError or ConsentDenied.
+        """
         await self._tool_toggles.set_enabled(self.find(name).config, tool, enabled=enabled)
 
     async def get_tool(self, server: str, tool: str) -> OfferedTool:
-        """Return a tool of a server, waiting until the server is ready.
+        """Return a tool of a server, after waiting until the server is ready.
 
         Raises ServerError, ConsentDenied or UsageError.
         """
@@ -126,13 +132,13 @@ class Servers:
 
 
 class Quarantine:
-    """The user's actions on quarantined tools, besides answering the automatic question."""
+    """What the user can do about quarantined tools, besides answering the question that appears by itself."""
 
     def __init__(self, servers: Servers) -> None:
         self._servers = servers
 
     async def list_changes(self, server: str) -> tuple[ToolChange, ...]:
-        """Return the quarantined tools of a server, waiting until it is ready.
+        """Return the quarantined tools of a server, after waiting until it is ready.
 
         Raises ServerError, ConsentDenied or UsageError.
         """
@@ -141,11 +147,11 @@ class Quarantine:
         return await connection.tool_changes.list_changes()
 
     def ask_again(self, server: str) -> bool:
-        """Ask again about the tools; return False if none is in quarantine. Raises UsageError."""
+        """Show the question about quarantined tools again; return False if there are none. Raises UsageError."""
         return self._servers.find(server).tool_changes.ask_again()
 
     async def accept(self, server: str, changes: Sequence[ToolChange]) -> tuple[str, ...]:
-        """Accept the changes that were shown; return the names of the tools that still match them.
+        """Accept the given changes; return the names of the tools whose definitions are still the same.
 
         Raises UsageError.
         """
@@ -153,17 +159,17 @@ class Quarantine:
 
 
 class ServerStartup:
-    """Startup wait: a turn begins without slow servers, and their tools join a later round."""
+    """Wait for starting servers before a turn. The tools of slower servers join a later round."""
 
     def __init__(self, servers: Iterable[ServerConnection], seconds: float, events: EventBus) -> None:
-        """*seconds* is the longest wait for one server from its start."""
+        """Create the wait; it lasts at most *seconds* after the start of a server."""
         self._servers = servers
         self._seconds = seconds
         self._events = events
         self._late_servers: set[str] = set()
 
     async def wait(self) -> None:
-        """Wait for starting servers and notify which ones the turn begins without. May be cancelled."""
+        """Wait for starting servers, and notify the user of those that are still missing. May be cancelled."""
         async with anyio.create_task_group() as tasks:
             for connection in self._servers:
                 tasks.start_soon(connection.wait_for_start, self._seconds)
@@ -178,7 +184,7 @@ class ServerStartup:
             )
 
     def announce_joined(self) -> None:
-        """Notify which late servers became ready; called before each round."""
+        """Notify the user of slow servers that have become ready since; called before each round."""
         ready = {connection.config.name for connection in self._servers if connection.is_ready}
         joined = sorted(self._late_servers & ready)
         starting = {connection.config.name for connection in self._servers if connection.is_starting}

@@ -1,4 +1,4 @@
-"""Skills of servers: found, loaded and read file by file, each file checked against the listing.
+"""Skills of servers, which are read file by file; each file is compared with the server's listing.
 
 Files are read only on request. A skill with a file that differs from its listing is refused, and nothing more of it is
 read until its server lists it differently (extension io.modelcontextprotocol/skills, integrity and verification).
@@ -21,7 +21,7 @@ _Key = tuple[str, str]
 
 
 class SkillContent(Struct, frozen=True):
-    """A verified file of a skill."""
+    """The content of a skill's file that matches the listing."""
 
     server: str
     skill: Skill
@@ -30,7 +30,7 @@ class SkillContent(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The file as text; a placeholder if it is not UTF-8."""
+        """The content as text, or a placeholder if it is not UTF-8."""
         try:
             return self.raw.decode()
         except UnicodeDecodeError:
@@ -54,7 +54,7 @@ class Skills:
         self._cache: dict[tuple[str, str, str], bytes] = {}
 
     def ready_skills(self) -> list[tuple[str, Skill]]:
-        """Return the skills of every ready server with the server's name."""
+        """Return the skills of all ready servers, each with its server's name."""
         return [
             (connection.config.name, skill)
             for connection in self._servers
@@ -63,7 +63,7 @@ class Skills:
         ]
 
     def find_listed(self, server: str, which: str) -> Skill:
-        """Return a skill that a ready server lists, by its address or unique name; send nothing.
+        """Return a listed skill of a ready server by its URI or unique name, without a request.
 
         Raises UsageError, which names only listed skills and their servers.
         """
@@ -75,7 +75,7 @@ class Skills:
         return _find_unique(server, which, here)
 
     def is_current(self, server: str, skill: Skill, account: str) -> bool:
-        """Return whether a ready server lists exactly these files and is used with this account."""
+        """Return whether a ready server lists a skill with exactly these files, and is used with this account."""
         connection = self._servers.find(server)
         digest = skills.contents_digest(skill)
         return (
@@ -88,23 +88,23 @@ class Skills:
         )
 
     def digest(self, server: str) -> str:
-        """Return the digest of what is started or reached, to which an approval is bound."""
+        """Return the digest of what is started or reached, to which the server's approval is bound."""
         return self._servers.find(server).digest
 
     def account(self, server: str) -> str:
-        """Return the account with which this server's skills are read."""
+        """Return the account that is used to read this server's skills."""
         return self._servers.find(server).account
 
     async def list_skills(self, server: str) -> tuple[Skill, ...]:
-        """Return the skills that a server lists; it may have more."""
+        """Return the skills in a server's list, which need not be complete."""
         connection = self._servers.start(server)
         await connection.session()
         return connection.listing.catalog.skills
 
     async def find(self, server: str, which: str) -> Skill:
-        """Return one skill for the user, by its address, listed or not, or by its unique name.
+        """Return a skill for the user, by its URI or its unique name.
 
-        An address that is not listed is requested from the server; the model uses `find_listed`.
+        A URI that is not listed is requested from the server; for the model, use `find_listed`.
         """
         listed = await self.list_skills(server)
         session = await self._servers.start(server).session()
@@ -118,7 +118,7 @@ class Skills:
         return skill
 
     def find_loaded(self, server: str, skill: Skill) -> Skill | None:
-        """Return the entry with which the model loaded exactly these files with the present account, or None."""
+        """Return the skill as the model loaded it, if it has exactly these files and the account is the same, else None."""
         key = server, skill.uri
         loaded = self._loaded.get(key)
         digest = skills.contents_digest(skill)
@@ -129,7 +129,7 @@ class Skills:
     async def load(
         self, server: str, skill: Skill, *, for_model: bool = False, before_send: BeforeSendFn | None = None
     ) -> SkillContent:
-        """Return the verified SKILL.md and load the skill, so that its files can be read.
+        """Read and verify the SKILL.md, and load the skill, so that its other files can be read.
 
         *for_model* notes that the user allowed the model to load it. *before_send* may refuse the request; see
         Session.request.
@@ -144,14 +144,14 @@ class Skills:
     async def read(
         self, server: str, skill: Skill, path: str, *, before_send: BeforeSendFn | None = None
     ) -> SkillContent:
-        """Return one verified file of a loaded skill, by its address or its path below SKILL.md's directory."""
+        """Read and verify a file of a loaded skill, by its URI or its path below the directory of SKILL.md."""
         if self._loaded.get((server, skill.uri)) != skill:
             raise UsageError(f"The skill {skill.name!r} of {server!r} is not loaded.", "Load it first.")
         uri = path if path.startswith(f"{skill.root}/") else f"{skill.root}/{path.removeprefix('./')}"
         return await self._get_file(server, skill, uri, before_send)
 
     def unload_all(self) -> None:
-        """Unload every skill, because their content left the conversation."""
+        """Unload all skills, because their content is no longer in the conversation."""
         self._loaded.clear()
         self._model_approvals.clear()
 
@@ -180,7 +180,7 @@ class Skills:
         return SkillContent(server, skill, uri, raw)
 
     async def _read_bytes(self, server: str, file: SkillFile, before_send: BeforeSendFn | None) -> tuple[bytes, str]:
-        """Return the bytes of a file and ""; or no bytes and the reason."""
+        """Read a file; return its bytes and "", or b"" and why it could not be read."""
         session = await self._servers.start(server).session()
         contents = (await session.request(ReadResource(file.uri), before_send=before_send)).contents
         if len(contents) != 1 or contents[0].uri != file.uri:
@@ -209,7 +209,7 @@ class Skills:
 
 
 def _find_unique(server: str, which: str, listed: Sequence[Skill]) -> Skill:
-    """Return the skill with this address or unique name. Raises UsageError."""
+    """Return the skill with this URI or unique name. Raises UsageError."""
     matches = [skill for skill in listed if which in (skill.uri, skill.name)]
     if len(matches) == 1:
         return matches[0]

@@ -1,4 +1,4 @@
-"""State of one server, in words, and its account; published with every change."""
+"""State of one server and the account that is signed in; each change is published as an event."""
 
 import time
 from collections.abc import Callable
@@ -21,7 +21,7 @@ StatusInputs = tuple[Catalog, int, ServerFacts | None]
 
 
 class ServerStatus:
-    """The state of one server; only its connection changes it, and every change is published."""
+    """State of one server; only its connection changes it."""
 
     def __init__(self, server: ServerConfig, events: EventBus, inputs: Callable[[], StatusInputs]) -> None:
         self._config = server
@@ -41,7 +41,7 @@ class ServerStatus:
 
     @property
     def account_name(self) -> str:
-        """The name of the signed-in account, "" without one."""
+        """Name of the account that is signed in, or ""."""
         return self.account.name if self.account else ""
 
     def set_state(self, state: ServerStateName, detail: str = "", hint: str = "") -> None:
@@ -61,24 +61,24 @@ class ServerStatus:
 
     @property
     def starting_seconds(self) -> float:
-        """Seconds since the start began, 0 unless it is starting."""
+        """Seconds since the start of the server began, 0 if it is not starting."""
         return 0.0 if self._connecting_since is None else time.monotonic() - self._connecting_since
 
     def set_failed(self, error: McpHostError) -> None:
-        """Set the failure, until a restart or a retry of the connection."""
+        """Set the state to failed, until the connection is restarted or tried again."""
         self.error = error
         state = "sign_in" if isinstance(error, SignInRequired) else "failed"
         self.set_state(state, error.message, error.hint or "Fix the cause and restart the server.")
 
     def update_sign_in(self, event: SignInProgress) -> None:
-        """Set the progress of the sign-in; until it is done, the server waits only for the user."""
+        """Show a step of the sign-in; until it is done, the server waits only for the user."""
         before, self.sign_in_status = self.sign_in_status, event.text
         if self.state in ("connecting", "silent") and event.text != before:
             self.set_state("connecting", f"Signing in: {event.text}." if event.text else "")
         self._events.publish(event)
 
     def set_silent(self, seconds: float) -> None:
-        """Note that the server has not answered, unless an installer may still be downloading."""
+        """Note that the server has not answered for *seconds*, unless an installer may still be downloading it."""
         if self.state != "connecting" or self.detail:
             return
         server = resolve_target(self._config)
@@ -99,7 +99,7 @@ class ServerStatus:
 
     @property
     def is_starting(self) -> bool:
-        """Whether the server may become ready without the user."""
+        """Whether the server may become ready without an action of the user."""
         return self.starting_since is not None and self.state in ("waiting", "connecting", "silent")
 
     def begin_start(self) -> None:
@@ -109,7 +109,7 @@ class ServerStatus:
     async def wait_for_change(self) -> None:
         """Wait for a change of the state. May be cancelled.
 
-        Raises ServerError, ConsentDenied or UsageError when only the user can change it.
+        Raises ServerError, ConsentDenied or UsageError if only the user can change it.
         """
         name = self._config.name
         match self.state:
@@ -127,7 +127,7 @@ class ServerStatus:
                 await self._changed.wait()
 
     def event(self) -> ServerState:
-        """Return the state as an event."""
+        """Return the state as an event of the host."""
         catalog, held, facts = self._inputs()
         event = ServerState(
             self._config.name,

@@ -1,6 +1,6 @@
-"""Changed tools: quarantined until the user has seen the difference and accepted it.
+"""Quarantine of changed tools, until the user has seen the difference and accepted it.
 
-A tool that changes back stays in quarantine: it was different in between, and the user who allowed it is told.
+A tool that changes back stays in quarantine: it was different in between, and the user who allowed it must know.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ MAX_DEPTH = 64
 
 
 def diff_definitions(before: bytes, after: bytes) -> tuple[str, ...]:
-    """Return the diff as lines: `- ` before, `+ ` after, two blanks for unchanged lines.
+    """Return the difference as lines that begin with `- ` (before), `+ ` (after), or two blanks (unchanged).
 
     Only the unchanged lines next to changes are included. An empty *before* means that the previous definition is
     unknown.
@@ -86,7 +86,7 @@ def _flatten(path: str, value: Any, depth: int = 0) -> Iterator[tuple[str, str]]
 
 
 def _wrap(text: str) -> Iterator[str]:
-    """Split at line ends, then after sentences, then anywhere, so that a changed word marks few lines."""
+    """Split a text at line ends, else after sentences, else anywhere, so that a changed word affects few lines."""
     for line in text.split("\n"):
         start = 0
         while len(line) - start > MAX_WIDTH:
@@ -112,7 +112,7 @@ MAX_QUESTION_TOOLS = 200
 
 
 class ToolDigests(Struct, frozen=True):
-    """Digests of the tools of one listing, by tool name: of the raw bytes, and where needed of the canonical form."""
+    """Digests of tools by name: of the raw JSON, and of the canonical form where it was needed."""
 
     raw: dict[str, str]
     canonical: dict[str, str]
@@ -129,9 +129,10 @@ class ToolChangeTrackerFactory:
         carry_over: CarryOver,
         audit: AuditLog,
     ) -> None:
-        """*on_store_error* receives failures of the store, whose data then lasts for this run only.
+        """Create a factory.
 
-        *carry_over* carries grants over.
+        *on_store_error* receives failures of the store, after which definitions are remembered for this run only.
+        *carry_over* copies grants from an old definition to the accepted one.
         """
         self.fingerprints = fingerprints
         self.frontend = frontend
@@ -140,15 +141,16 @@ class ToolChangeTrackerFactory:
         self.audit = audit
 
     def create(self, server: ServerConfig, on_accepted: Callable[[], None]) -> "ToolChangeTracker":
-        """Return a tracker; *on_accepted* is called when changes were accepted."""
+        """Create the tracker of a server; *on_accepted* is called when the user has accepted changes."""
         return ToolChangeTracker(server, self, on_accepted)
 
 
 class ToolChangeTracker:
-    """The remembered tool definitions of one server.
+    """The remembered tool definitions of one server, and its quarantine.
 
-    A definition is trusted when first seen, so that only changes ask. `compare_first` is awaited before the server is
-    ready, `compare` is called with every later listing; `run` lives as long as a session and asks.
+    A definition is trusted when it is first seen, so that only changes cause a question. `compare_first` is awaited
+    before the server is ready, `compare` is called with every later listing; `run` lives as long as a session and asks
+    the user.
     """
 
     def __init__(
@@ -182,15 +184,12 @@ class ToolChangeTracker:
         return frozenset(self._quarantined)
 
     async def compare_first(self, offers: ServerListing) -> None:
-        """Compare with what this or an earlier run has seen; `run` stores the result. Never raises."""
+        """Compare the tools with those of earlier runs; `run` stores the result. Never raises."""
         await self.load()
         self.compare(offers, await self.compute_digests(offers))
 
     async def load(self) -> None:
-        """Load what earlier runs have seen, once; may be called before the tools are listed.
-
-        Never raises.
-        """
+        """Load the definitions of earlier runs, once; may be called before the tools are listed. Never raises."""
         if self._known is None:
             self._known = {}
             try:
@@ -205,7 +204,7 @@ class ToolChangeTracker:
         return await anyio.to_thread.run_sync(partial(_compute_digests, offers.tools, dict(self._known or {})))
 
     def compare(self, offers: ServerListing, digests: ToolDigests | None = None) -> None:
-        """Remember new tools and quarantine changed ones at once; *digests* are those of *offers*."""
+        """Remember new tools, and quarantine changed ones immediately; *digests* are those of *offers*."""
         known = self._known if self._known is not None else {}
         digests = digests or _compute_digests(offers.tools, known)
         self._quarantined, self._quarantined_digests = {}, {}
@@ -228,7 +227,7 @@ class ToolChangeTracker:
         self._has_work.set()
 
     def _record_quarantine(self, tool: str, digest: str) -> None:
-        """Record the quarantine of this definition once."""
+        """Record in the audit log, once, that this definition is quarantined."""
         if self._audited.get(tool) == digest or self._audit_count > MAX_AUDITED_TOOLS:
             return
         self._audit_count += 1
@@ -262,7 +261,7 @@ class ToolChangeTracker:
                 tasks.cancel_scope.cancel()
 
     async def wait_for_decision(self, tool: str) -> bool:
-        """Wait for the user's decision about a tool; return True if it is not (or no longer) quarantined."""
+        """Wait for the user's decision about a tool; return True if it is not quarantined any more."""
         while tool in self._quarantined:
             if self._refused.get(tool) == self._quarantined_digests[tool] or not self._can_ask(tool):
                 return False
@@ -275,14 +274,17 @@ class ToolChangeTracker:
         return tuple([await self._describe_change(*change) for change in quarantined])
 
     def ask_again(self) -> bool:
-        """Ask again about tools that the user did not accept; return False if none is quarantined."""
+        """Show the question again about tools that the user did not accept.
+
+        Return False if none is quarantined.
+        """
         self._refused.clear()
         self._refuses_unknown = False
         self._has_work.set()
         return bool(self._quarantined)
 
     async def accept(self, tools: dict[str, str]) -> tuple[str, ...]:
-        """Accept tools by name and digest for the user; return the names of those that still match."""
+        """Accept tools by name and digest; return the names of those whose digests still match."""
         accepted: list[str] = []
         for name, digest in tools.items():
             if self._quarantined_digests.get(name) != digest or not self._make_room(name):
@@ -304,9 +306,9 @@ class ToolChangeTracker:
         return tuple(accepted)
 
     def _make_room(self, tool: str) -> bool:
-        """Forget the oldest unlisted tool if there is no room for *tool*; return whether there is room.
+        """Forget the oldest tool that is no longer listed if there is no room for *tool*.
 
-        The memory stays full, so a forgotten tool is asked about when it is listed again.
+        Return whether there is room. The memory stays full, so a forgotten tool is asked about when it is listed again.
         """
         known = self._known if self._known is not None else {}
         if tool in known or len(known) < MAX_REMEMBERED_TOOLS:
@@ -327,7 +329,7 @@ class ToolChangeTracker:
         return tool in self._known or not self._refuses_unknown
 
     def _undecided(self) -> dict[str, ToolDefinition]:
-        """Return the quarantined tools without a decision."""
+        """Return the quarantined tools about which the user has not decided."""
         return {
             name: listed
             for name, listed in self._quarantined.items()

@@ -1,4 +1,4 @@
-"""Registry of unique model-facing names for all tools of all ready servers."""
+"""Names under which the model knows the tools of all ready servers, each unique."""
 
 import hashlib
 import re
@@ -30,7 +30,7 @@ def _never_disabled(_server: ServerConfig, _tool: str) -> str:
 
 
 class OfferedTool(Struct, frozen=True):
-    """A tool as offered to the model."""
+    """A tool as it is offered to the model."""
 
     connection: ServerConnection
     definition: ToolDefinition
@@ -42,7 +42,7 @@ class OfferedTool(Struct, frozen=True):
 
     @property
     def is_current(self) -> bool:
-        """Whether the server still lists this definition and the tool is on."""
+        """Whether the server still lists this definition, and the tool is not switched off."""
         if self.is_disabled():
             return False
         listed = self.connection.tool(self.definition.name)
@@ -50,14 +50,14 @@ class OfferedTool(Struct, frozen=True):
 
 
 class ToolRegistry:
-    """The tools the model may call; names are stable for the lifetime of the host."""
+    """Registry of the tools that the model may call; their names do not change while the host runs."""
 
     def __init__(
         self,
         connections: Iterable[ServerConnection],
         disabled_by: Callable[[ServerConfig, str], str] = _never_disabled,
     ) -> None:
-        """*disabled_by* returns who switched a tool off, "" if it is on."""
+        """Create a registry; *disabled_by* returns who switched a tool off, or "" if it is on."""
         self._connections = connections
         self._disabled_by = disabled_by
         self._names: dict[tuple[str, str], str] = {}
@@ -102,7 +102,7 @@ class ToolRegistry:
         return OfferedTool(connection, listed, connection.account, lambda: bool(disabled_by()))
 
     def resolve(self, name: str) -> OfferedTool | None:
-        """Return the tool with this model-facing name, or None; quarantined and disabled tools included."""
+        """Return the tool with this model-facing name, also a quarantined or disabled one, or None."""
         key = self._tools_by_name.get(name)
         if key is None:
             return dict(self._iter_all()).get(name)
@@ -130,7 +130,7 @@ class ToolRegistry:
 
 
 def _clean_schema(schema: Raw) -> Raw:
-    """Return the schema without hidden text, unchanged if there is none.
+    """Remove hidden text from a schema; a schema without hidden text is returned unchanged.
 
     The model reads the descriptions of arguments, too. Names and values are cleaned as well; arguments that no longer
     fit are refused before anything is sent.

@@ -22,7 +22,7 @@ DisabledBy = Literal["", "file", "user"]
 
 
 class ToolToggles:
-    """The tools switched off in the host; `load` reads the stored ones."""
+    """The tools that are switched off; `load` reads those of earlier runs."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class ToolToggles:
         publish: Callable[[AnyEvent], None],
         on_store_error: Callable[[StoreError], None],
     ) -> None:
-        """*on_store_error* receives failures of the store; changes last for this run then."""
+        """Create the toggles; *on_store_error* receives failures of the store, after which changes last for this run only."""
         self._stored_toggles = stored_toggles
         self._audit = audit
         self._publish = publish
@@ -41,7 +41,7 @@ class ToolToggles:
         self._lock = anyio.Lock()
 
     async def load(self) -> None:
-        """Load the tools switched off in earlier runs. Raises nothing but cancellation."""
+        """Load the tools that were switched off in earlier runs. Raises nothing but cancellation."""
         async with self._lock:
             if self._is_loaded:
                 return
@@ -55,7 +55,7 @@ class ToolToggles:
             self._is_loaded = True
 
     def disabled_by(self, server: ServerConfig, tool: str) -> DisabledBy:
-        """Return who switched the tool off, "" if it is on."""
+        """Return who switched the tool off, or "" if it is on."""
         if any(fnmatchcase(tool, pattern) for pattern in server.disabled_tools):
             return "file"
         return (
@@ -65,16 +65,16 @@ class ToolToggles:
         )
 
     def disabled_tools(self, server: ServerConfig, tools: Iterable[Tool]) -> tuple[str, ...]:
-        """Return the names of the tools that are off."""
+        """Return the names of the tools that are switched off."""
         if not server.disabled_tools and not any(self._disabled.get(name) for name in _server_names(server)):
             return ()
         return tuple(tool.name for tool in tools if self.disabled_by(server, tool.name))
 
     async def set_enabled(self, server: ServerConfig, tool: str, *, enabled: bool) -> None:
-        """Switch a tool on or disabled for the user, also in later runs.
+        """Switch a tool on or off for the user, also in later runs.
 
-        Raises UsageError for a tool that a file switched disabled, ConsentDenied when the required audit row cannot be
-        written.
+        Raises UsageError for a tool that a configuration file switches off, and ConsentDenied if the required row of
+        the audit log cannot be written.
         """
         await self.load()
         if enabled and self.disabled_by(server, tool) == "file":
@@ -101,5 +101,5 @@ class ToolToggles:
 
 
 def _server_names(server: ServerConfig) -> tuple[str, ...]:
-    """Return the server's name and its other names, under which a tool may be switched off."""
+    """Return all names under which tools of this server may be switched off."""
     return (server.name, *server.matching_servers)
