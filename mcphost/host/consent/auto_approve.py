@@ -1,4 +1,4 @@
-"""Auto-approve: selected tools run without a question in one conversation, within a budget."""
+"""Auto-approval: within a budget, selected tools run without a question in one conversation."""
 
 import time
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ BUDGET_FIELDS = ("calls", "seconds", "tokens")
 
 
 class AutoApprovalBudget(Struct, frozen=True, kw_only=True):
-    """Limits before the user is asked again: tool calls, seconds and model tokens."""
+    """Limits after which auto-approval ends: tool calls, seconds and tokens of the model."""
 
     calls: int = 50
     seconds: float = 1_800
@@ -31,7 +31,7 @@ class AutoApprovalBudget(Struct, frozen=True, kw_only=True):
 
 
 class AutoApprovalStatus(Struct, frozen=True, kw_only=True):
-    """The active mode: the remaining budget, the number of tools and their servers."""
+    """State of auto-approval while it is on: the remaining budget, the number of tools and their servers."""
 
     remaining: AutoApprovalBudget = field(name="left")
     budget: AutoApprovalBudget = field(name="of")
@@ -43,10 +43,10 @@ _Key = tuple[str, str, str, str, str]
 
 
 class AutoApproval:
-    """Auto-approve mode for tools that their servers claim are read-only, as defined now.
+    """Auto-approval of tools that their servers claim to be read-only, for the definitions they have now.
 
     The claim alone is not enough: the user selects the tools. Other questions are asked as usual, and what the
-    configuration never allows stays forbidden. The mode ends with its budget, with the conversation, or by `stop`.
+    configuration never allows stays forbidden. Auto-approval ends with its budget, with the conversation, or by `stop`.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class AutoApproval:
 
     @property
     def status(self) -> AutoApprovalStatus | None:
-        """The active mode, None when it is off."""
+        """State of auto-approval, or None if it is off."""
         if self._scope is None:
             return None
         left = replace(self._remaining, seconds=max(0.0, self._seconds_left()))
@@ -78,13 +78,16 @@ class AutoApproval:
         return AutoApprovalStatus(remaining=left, budget=self._budget, tools=len(self._selected), servers=servers)
 
     def candidates(self) -> tuple[OfferedTool, ...]:
-        """Return the tools that can be selected: claimed read-only, and not quarantined."""
+        """Return the tools that can be selected: their servers claim that they only read, and they are not quarantined."""
         return tuple(
             tool for tool in self._tool_registry.available_tools().values() if has_read_only_hint(tool.definition.tool)
         )
 
     def start(self, tools: Iterable[tuple[str, str]], budget: AutoApprovalBudget) -> AutoApprovalStatus:
-        """Auto-approve these tools, by server and name. Raises UsageError, without any effect then."""
+        """Start to auto-approve these tools, given by server and name.
+
+        If it raises UsageError, nothing changes.
+        """
         _check_budget(budget)
         if not self._lifetime.is_open:
             raise UsageError("The host is not running.", "Enter it with `async with` first.")
@@ -115,7 +118,7 @@ class AutoApproval:
         return status
 
     def stop(self, why: str) -> bool:
-        """End the mode; return False when it is off. *why* is a short phrase for people."""
+        """End auto-approval; return False if it is off. *why* is a short phrase for the user."""
         scope, self._scope = self._scope, None
         if scope is None:
             return False
@@ -126,7 +129,7 @@ class AutoApproval:
         return True
 
     def approve(self, subject: ToolIdentity, arguments: dict[str, Any]) -> bool:
-        """Return whether this call is auto-approved, counting it in the budget."""
+        """Return whether this call is auto-approved; if it is, count it in the budget."""
         del arguments  # any arguments are allowed; never-rules were checked before
         if not self._is_active() or _key(subject) not in self._selected:
             return False
@@ -135,11 +138,11 @@ class AutoApproval:
         return True
 
     def can_continue(self) -> bool:
-        """Return whether the model may exceed its rounds without a question."""
+        """Return whether the model may go on after its limit of rounds without a question."""
         return self._is_active()
 
     def count_usage(self, usage: Usage) -> None:
-        """Count the model's usage in the open conversation."""
+        """Count the tokens that the model used in the open conversation."""
         if self._is_active():
             tokens = self._remaining.tokens - usage.input_tokens - usage.output_tokens
             self._remaining = replace(self._remaining, tokens=max(0, tokens))
@@ -163,7 +166,7 @@ class AutoApproval:
         return "its time is over" if self._seconds_left() <= 0 else ""
 
     def _seconds_left(self) -> float:
-        """Return the time left by the earlier clock: one stops during sleep, the other can be set back."""
+        """Return the remaining seconds by the clock that shows fewer: one stops during sleep, the other can be set back."""
         return min(self._deadline - time.monotonic(), self._wall_deadline - time.time())
 
     async def _expire(self, scope: anyio.CancelScope) -> None:

@@ -1,4 +1,4 @@
-"""Grants, stored and of this session, for the identity of a tool: match, list, search, revoke, preview of a rule."""
+"""Grants of the user for tools, stored or for this session: matching, listing, searching and revoking them."""
 
 import secrets
 import time
@@ -29,7 +29,7 @@ class ToolIdentity(Struct, frozen=True, kw_only=True):
     """A tool, and all tools that its server offered when the question was asked.
 
     A rule about several tools is bound to these: tools added while the question is open were not shown.
-    `is_read_only_trusted`: the server claims that the tool only reads, and the user trusts its claims.
+    `is_read_only_trusted` is True if the server claims that the tool only reads, and the user trusts its claims.
     """
 
     server: str
@@ -42,14 +42,14 @@ class ToolIdentity(Struct, frozen=True, kw_only=True):
     is_read_only_trusted: bool = False
 
     def to_rule_input(self, arguments: dict[str, Any]) -> RuleInput:
-        """Return a call of the tool for rules."""
+        """Return a call of the tool in the form that rules are matched with."""
         return RuleInput(
             server=self.server, tool=self.tool, arguments=arguments, account=self.account, folder=self.folder
         )
 
 
 def identify_tool(offered: OfferedTool) -> ToolIdentity:
-    """Return the present identity of a tool."""
+    """Return the identity that an offered tool has now."""
     connection, listed = offered.connection, offered.definition
     return ToolIdentity(
         server=connection.config.name,
@@ -70,7 +70,7 @@ def has_read_only_hint(tool: Tool) -> bool:
 
 
 def make_grant(identity: ToolIdentity, rule: Rule) -> Grant:
-    """Return the grant of this rule, bound to the tools it covers now."""
+    """Make a grant from a rule, bound to the tools that the rule covers now."""
     tools = {name: listed.digest for name, listed in identity.server_tools.items() if pattern_covers(rule.tool, name)}
     if pattern_covers(rule.tool, identity.tool):
         tools[identity.tool] = identity.digest
@@ -90,21 +90,21 @@ SERVER_CHANGED = "its server is started or reached in another way now"
 
 
 class ToolHistory(Struct, frozen=True):
-    """The history of a tool: never granted before, or granted to a different definition."""
+    """Whether a tool was granted before, and whether its definition was different then."""
 
     first_use: bool
     changed: bool
 
 
 class CoveringGrant(Struct, frozen=True):
-    """A grant that covers a call; `source` is "session" or "grant"."""
+    """A grant that allows a call; `source` is "session" or "grant"."""
 
     source: str
     id: str
 
 
 class ActiveGrants:
-    """The user's grants that are valid here and now."""
+    """The user's grants that are valid in this folder, conversation and session."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class ActiveGrants:
         conversation: ActiveConversation,
         on_store_error: Callable[[StoreError], None],
     ) -> None:
-        """*on_store_error* receives failures of the store; stored grants allow nothing then."""
+        """Create the grants; *on_store_error* receives failures of the store, during which stored grants allow nothing."""
         self._grants = grants
         self._matcher = matcher
         self.conversation = conversation
@@ -124,7 +124,7 @@ class ActiveGrants:
         self._revoked_ids: set[str] = set()
 
     def grant_session(self, grant: Grant) -> Grant:
-        """Add a grant for this session under a new id, replacing one for the same calls."""
+        """Add a grant for this session under a new id; it replaces a grant for the same calls."""
         # "s": the ids of stored grants are hexadecimal, so no prefix can mean one of each.
         stored = replace(grant, id=f"s{secrets.token_hex(4)}", created=time.time(), session=True)
         self._session_grants = [other for other in self._session_grants if _grant_key(other) != _grant_key(stored)]
@@ -136,9 +136,9 @@ class ActiveGrants:
         return tuple(self._session_grants)
 
     def revoke_session(self, id_prefix: str) -> Grant | None:
-        """Revoke the session grant with this id prefix; return it, or None if there is none.
+        """Revoke the session grant whose id begins with this prefix; return it, or None if there is none.
 
-        Raises UsageError when several match.
+        Raises UsageError if several match.
         """
         matches = [grant for grant in self._session_grants if id_prefix and grant.id.startswith(id_prefix)]
         if len(matches) > 1:
@@ -151,13 +151,13 @@ class ActiveGrants:
         self._revoked_ids.add(grant_id)
 
     def is_active(self, grant_id: str) -> bool:
-        """Return whether the grant was not revoked in this process; "" is no grant and active."""
+        """Return False if the grant was revoked by this process; True for "", which stands for no grant."""
         if grant_id.startswith("s"):
             return any(grant.id == grant_id for grant in self._session_grants)
         return grant_id not in self._revoked_ids
 
     async def grant_persistent(self, grant: Grant) -> Grant:
-        """Store a grant; if the store fails, grant for this session."""
+        """Store a grant; if that fails, add it for this session."""
         places = {"conversation": self.conversation.id, "project": self._project_folder}
         grant = replace(grant, place=places.get(grant.rule.scope, ""))
         try:
@@ -167,7 +167,7 @@ class ActiveGrants:
             return self.grant_session(grant)
 
     async def carry_over(self, server: str, server_digest: str, tool: str, before: str, after: str) -> None:
-        """Carry grants for exactly the previous definition over to the accepted one."""
+        """Copy the grants for exactly the previous definition of a tool to the accepted one."""
         self._session_grants = [
             replace(grant, tools={**grant.tools, tool: after})
             if (grant.server, grant.server_digest, grant.tools.get(tool)) == (server, server_digest, before)
@@ -182,7 +182,10 @@ class ActiveGrants:
     async def find_covering(
         self, identity: ToolIdentity, arguments: dict[str, Any]
     ) -> tuple[CoveringGrant | None, ToolHistory]:
-        """Return the grant that covers this call, counting its use, and the tool's history."""
+        """Return the grant that allows this call, or None, and the tool's history.
+
+        A use of the grant is counted.
+        """
         stored = await self._load_grants(identity.server)
         await self._suspend_outdated(identity, stored)
         for grant in (*self._session_grants, *stored):
@@ -193,7 +196,7 @@ class ActiveGrants:
         return None, _tool_history(identity, (*self._session_grants, *stored))
 
     async def covers(self, grant: Grant, identity: ToolIdentity, arguments: dict[str, Any]) -> bool:
-        """Return whether this grant alone would allow the call now."""
+        """Return whether this grant alone allows the call now."""
         return await self._covers(grant, identity, arguments, 0.0)
 
     async def tool_history(self, identity: ToolIdentity) -> ToolHistory:
@@ -201,7 +204,7 @@ class ActiveGrants:
         return _tool_history(identity, (*self._session_grants, *await self._grants.list_for_server(identity.server)))
 
     async def write_uses(self) -> None:
-        """Write the uses of grants with a delay, until cancelled."""
+        """Write the counted uses of grants to the store, with a delay, until cancelled."""
         try:
             while True:
                 await self._use_recorded.wait()
@@ -213,7 +216,7 @@ class ActiveGrants:
                 await self._write()
 
     def _count_use(self, grant: Grant) -> bool:
-        """Count one use; return False for a session grant that was revoked during the match."""
+        """Count one use of a grant; return False for a session grant that was revoked while it was matched."""
         if not grant.session:
             self._grants.count_use(grant.id)
             self._use_recorded.set()
@@ -240,7 +243,7 @@ class ActiveGrants:
             return ()
 
     async def _suspend_outdated(self, identity: ToolIdentity, stored: tuple[Grant, ...]) -> None:
-        """Suspend grants for another definition of the tool, and expired ones, permanently."""
+        """Suspend expired grants, and those for another definition of the tool, until they are granted again."""
         changed = [
             grant.id
             for grant in stored
@@ -276,7 +279,7 @@ class ActiveGrants:
 
 
 def project_folder() -> str:
-    """Return the project folder, in which mcphost was started; "" if it is gone."""
+    """Return the folder in which mcphost was started, or "" if it no longer exists."""
     try:
         return str(Path.cwd())
     except OSError:
@@ -288,12 +291,12 @@ def _grant_key(grant: Grant) -> tuple[object, ...]:
 
 
 def _last_event_time(stored: tuple[Grant, ...]) -> float:
-    """Return the time of the latest event of a grant; the present time cannot be earlier."""
+    """Return the time of a grant's latest event, before which the clock must not be."""
     return max((max(grant.created, grant.last_used or 0.0) for grant in stored), default=0.0)
 
 
 def _is_unexpired(grant: Grant, newest: float) -> bool:
-    """Return whether the grant is not expired; False if the clock was set back."""
+    """Return whether the grant has not expired; False also if the clock was set back."""
     expires, now = grant.rule.expires, time.time()
     return expires is None or newest - _CLOCK_SLACK <= now < expires
 
@@ -307,10 +310,10 @@ GrantState = Literal["counts", "elsewhere", "suspended"]
 
 
 class GrantStatus(Struct, frozen=True):
-    """A grant and whether it is valid here and now; `why` gives the reason if it is not.
+    """A grant, and whether it is valid now; if not, `why` has the reason.
 
-    "elsewhere": it is for another conversation, folder, account or server; "suspended": it is not valid until granted
-    again.
+    "elsewhere" means that it is for another conversation, folder, account or server, "suspended" that it is not valid
+    until it is granted again.
     """
 
     grant: Grant
@@ -319,7 +322,7 @@ class GrantStatus(Struct, frozen=True):
 
 
 class FolderAnswerStatus(Struct, frozen=True):
-    """A lasting answer about a folder and whether it is valid; see GrantStatus."""
+    """A lasting answer about sharing a folder, and whether it is valid; see GrantStatus."""
 
     answer: FolderAnswer
     state: GrantState
@@ -327,7 +330,7 @@ class FolderAnswerStatus(Struct, frozen=True):
 
 
 class PastCall(Struct, frozen=True):
-    """An earlier call by a model, and whether the rule covers it now."""
+    """An earlier call of a model, and whether a rule would cover it now."""
 
     conversation: str
     title: str
@@ -338,7 +341,10 @@ class PastCall(Struct, frozen=True):
 
 
 class GrantRegistry:
-    """The user's grants. Methods may take a moment and are not for drawing a screen."""
+    """All grants of the user.
+
+    Methods may take a moment, so they must not be called while a screen is drawn.
+    """
 
     def __init__(
         self,
@@ -350,7 +356,7 @@ class GrantRegistry:
         audit: AuditLog,
         folder_answers: FolderAnswerStore,
     ) -> None:
-        """*active_grants* has the session grants and knows the open conversation."""
+        """Create the registry; *active_grants* has the session grants and knows the open conversation."""
         self._audit = audit
         self._folder_answers = folder_answers
         self._active_grants = active_grants
@@ -360,15 +366,15 @@ class GrantRegistry:
         self._servers = servers
 
     async def list_grants(self, *, server: str = "", text: str = "") -> tuple[GrantStatus, ...]:
-        """Return the grants, newest first, optionally of one server or with a text.
+        """Return the grants, those of this session first, then the newest, optionally of one server or with a text.
 
-        Those of this session come first. Raises StoreError.
+        Raises StoreError.
         """
         stored = await self._grants.list_all()
         return (*self.list_session_grants(server=server, text=text), *self._search(stored, server, text))
 
     def list_session_grants(self, *, server: str = "", text: str = "") -> tuple[GrantStatus, ...]:
-        """Return only the grants of this session, newest first; this works even if the store fails."""
+        """Return the grants of this session, newest first; works also if the store fails."""
         return self._search(reversed(self._active_grants.session_grants()), server, text)
 
     def _search(self, grants: Iterable[Grant], server: str, text: str) -> tuple[GrantStatus, ...]:
@@ -392,9 +398,9 @@ class GrantRegistry:
         )
 
     async def revoke(self, id_prefix: str) -> Grant | FolderAnswer:
-        """Revoke the grant with this id prefix, in every running mcphost if stored.
+        """Revoke the grant whose id begins with this prefix, in every running mcphost if it is stored.
 
-        It may be a lasting answer about a folder: the server is then asked about again. It is recorded afterwards, as a
+        It may be a lasting answer about a folder: the user is then asked again. It is recorded afterwards, because a
         failing audit log must not prevent it. Raises UsageError or StoreError.
         """
         if id_prefix.startswith("r"):
@@ -417,7 +423,7 @@ class GrantRegistry:
         return grant
 
     async def preview(self, rule: Rule) -> tuple[PastCall, ...]:
-        """Return the newest calls that models made of the rule's server in stored conversations.
+        """Return earlier calls of the rule's server from stored conversations, and whether the rule would cover them.
 
         At most 200, newest first, as many as can be matched within seconds. Raises StoreError.
         """
@@ -428,7 +434,7 @@ class GrantRegistry:
         return tuple(calls)
 
     async def match(self, rule: Rule, tool: str, arguments: dict[str, Any]) -> RuleMatch:
-        """Return whether the rule covers this call now. Raises nothing but cancellation."""
+        """Return whether the rule covers a call with these arguments. Raises nothing but cancellation."""
         connection = self._find_connection(rule.server)
         rule_input = RuleInput(
             server=rule.server,

@@ -1,4 +1,4 @@
-"""Consent policy for tool calls: never-rules, grants and rules, then the question."""
+"""Consent policy for tool calls: never-rules first, then grants and rules, then a question to the user."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -22,10 +22,10 @@ RULE_MISMATCH = "The rule that was given with the answer does not cover this cal
 
 
 class Approval(Struct, frozen=True):
-    """Permission for a call with these arguments; `source` says what allowed it.
+    """Permission for a call with these arguments; `source` names what allowed it.
 
     "once", "session" and "always" are the user's answers, now or earlier; "rule" is a rule from the command line;
-    "grant" is a stored rule; "claim" is the server's claim that the tool only reads, where the user trusts it;
+    "grant" is a stored rule; "claim" is the server's claim that the tool only reads, if the user trusts it;
     "autonomy" is auto-approval. `grant_id` is the id of the grant.
     """
 
@@ -35,7 +35,7 @@ class Approval(Struct, frozen=True):
 
 
 class ConfigRules(Struct, frozen=True):
-    """Configured rules: `allow`, and `never`, which no rule, answer or mode overrides."""
+    """Rules of the configuration: `allow`, and `never`, which no rule, answer or mode overrides."""
 
     allow: tuple[Rule, ...] = ()
     never: tuple[Rule, ...] = ()
@@ -44,7 +44,7 @@ class ConfigRules(Struct, frozen=True):
 
 
 class _OpenQuestion:
-    """An open question."""
+    """A question that the user has not answered yet."""
 
     def __init__(self, subject: ToolIdentity, arguments: dict[str, Any]) -> None:
         self.identity, self.arguments = subject, arguments
@@ -58,7 +58,7 @@ AutoApprovalCheck = Callable[[ToolIdentity, dict[str, Any]], bool]
 
 
 class ConsentPolicy:
-    """The decision on tool calls; a new grant also answers open questions that it covers."""
+    """Policy that decides on tool calls; a new grant also answers open questions that it covers."""
 
     def __init__(
         self,
@@ -87,10 +87,10 @@ class ConsentPolicy:
         has_changed: bool = False,
         is_valid: ArgumentsCheck | None = None,
     ) -> Approval | Deny:
-        """Allow or deny one call; cancelling withdraws the question.
+        """Allow or deny one call. Cancelling withdraws the question.
 
-        *make_question* creates the question from the tool's history. *has_changed*: this call was already approved, for
-        a previous definition. *is_valid* checks edited arguments before a rule that came with them is stored.
+        *make_question* creates the question from the tool's history. *has_changed* means that this call was already approved
+        for a previous definition of the tool. *is_valid* checks edited arguments before a rule that came with them is stored.
         """
         subject = AuditSubject(kind="tool", server=identity.server, name=identity.tool, call=call, arguments=arguments,
                   definition=identity.digest)  # fmt: skip
@@ -137,7 +137,7 @@ class ConsentPolicy:
         verdict: AllowOnce | AllowRule,
         is_valid: ArgumentsCheck | None,
     ) -> Approval | Deny:
-        """Apply an answer that may have edited arguments, which are checked again."""
+        """Apply an answer; edited arguments in it are checked against the rules again."""
         arguments = question.arguments if verdict.arguments is None else verdict.arguments
         is_edited = arguments_digest(arguments) != arguments_digest(question.arguments)
         if is_edited and not question.editable:
@@ -156,7 +156,7 @@ class ConsentPolicy:
     async def _approve_with_rule(
         self, identity: ToolIdentity, arguments: dict[str, Any], rule: Rule
     ) -> Approval | Deny:
-        """Store the rule of an answer, unless it does not cover the call itself."""
+        """Store the rule in an answer, unless it does not cover the call that was asked about."""
         if await self._matcher.match(rule, identity.to_rule_input(arguments)) != "yes":
             return Deny(RULE_MISMATCH)
         # The digests of thousands of tools take a while.
@@ -170,7 +170,7 @@ class ConsentPolicy:
     async def _record_decision(
         self, subject: AuditSubject, verdict: Approval | Deny, who: str, grant: str
     ) -> Approval | Deny:
-        """Record a decision without a question and return it."""
+        """Record a decision that needed no question, and return it."""
         try:
             decision = "deny" if isinstance(verdict, Deny) else "allow"
             await self._audit.record_decision(subject, decision, who=who, grant=grant)
@@ -179,20 +179,23 @@ class ConsentPolicy:
         return verdict
 
     async def _record_grant(self, grant: Grant) -> None:
-        """Record a new grant and apply it to the open questions."""
+        """Record a new grant, and apply it to the open questions."""
         subject = AuditSubject(kind="grant", server=grant.server, name=grant.text, definition=grant.server_digest)
         scope = "session" if grant.session else grant.rule.scope
         self._audit.queue_event(subject, "given", grant=grant.id, detail={"scope": scope})
         await self._recheck_open_questions(grant)
 
     async def _recheck_open_questions(self, grant: Grant) -> None:
-        """Decide again about the open questions that the grant covers."""
+        """Decide the open questions that the grant covers."""
         for waiting in tuple(self._open_questions):
             if await self._active_grants.covers(grant, waiting.identity, waiting.arguments):
                 waiting.scope.cancel()
 
     async def check_manual_call(self, offered: OfferedTool, arguments: dict[str, Any]) -> None:
-        """Check the user's own call. Raises ConsentDenied if it is never allowed or the tool changed."""
+        """Check a call that the user makes.
+
+        Raises ConsentDenied if it is never allowed or the tool has changed.
+        """
         subject = identify_tool(offered)
         forbidden = await self._find_never_rule(subject, arguments)
         if forbidden is not None:
@@ -205,7 +208,7 @@ class ConsentPolicy:
             )
 
     async def _find_never_rule(self, identity: ToolIdentity, arguments: dict[str, Any]) -> Rule | None:
-        """Return the never-rule that covers the call or may cover it, or None."""
+        """Return a never-rule that covers the call or may cover it, or None."""
         rule_input = identity.to_rule_input(arguments)
         for rule in self._config_rules.never:
             if await self._matcher.match(rule, rule_input) != "no":
@@ -239,7 +242,10 @@ def _config_denial(rule: Rule) -> Deny:
 def tool_question(
     offered: OfferedTool, arguments: dict[str, Any], *, call: str, why: str, arguments_error: str = ""
 ) -> QuestionFactory:
-    """Return what makes the question about a call; *arguments_error* is the fault of arguments that were edited."""
+    """Return a factory of the question about a call.
+
+    *arguments_error* says what is wrong with edited arguments.
+    """
     tool = offered.definition.tool
 
     def make_question(history: ToolHistory) -> ApproveTool:

@@ -1,4 +1,4 @@
-"""Matching of rules and calls: yes, no, or unsure, in which case the user is asked.
+"""Matching of rules and calls. The result is yes, no, or unsure, and then the user is asked.
 
 An allow rule must never cover more than it says, so everything that a server may read differently is "unsure". A deny
 rule applies to "yes" and "unsure".
@@ -39,7 +39,7 @@ class _AmbiguousPath(Exception):
 
 
 def check_containment(value: str, folder: str, working_directory: str) -> Containment:
-    """Return whether *value*, read by a server in *working_directory*, is *folder* or inside it.
+    """Return whether *value*, a path that a server in *working_directory* reads, is *folder* or inside it.
 
     Links and `..` are resolved in both orders, because programs do either: `link/../x` is beside the link for one and
     beside its target for another. A path that does not exist is judged by its existing part. Reads the file system, so
@@ -72,7 +72,10 @@ def _all_or_any_inside(texts: list[str], top: str, working_directory: str) -> tu
 
 
 def _is_ambiguous(value: str, normalized: str) -> bool:
-    """Return whether servers may read it differently; *normalized* is the value in Unicode form NFKC."""
+    """Return whether servers may read the path differently.
+
+    *normalized* is the value in Unicode form NFKC.
+    """
     return (
         bool(_AMBIGUOUS.search(value) or _AMBIGUOUS.search(normalized))
         or sanitize(value, keep_newlines=False) != value
@@ -81,7 +84,7 @@ def _is_ambiguous(value: str, normalized: str) -> bool:
 
 
 def _split_paths(text: str) -> list[str]:
-    """Return the paths that may be joined in a text, each also from its first slash: `-I/etc` names `/etc`."""
+    """Return the paths that a text may contain, each also from its first slash: `-I/etc` contains `/etc`."""
     parts = [part for part in _SEPARATORS.split(text) if part]
     if len(parts) > _MAX_PARTS:
         raise _AmbiguousPath
@@ -89,7 +92,7 @@ def _split_paths(text: str) -> list[str]:
 
 
 def _interpretations(value: str, working_directory: str) -> list[str]:
-    """Return the texts that a server may read it as."""
+    """Return the paths as which a server may read the value."""
     texts = [value]
     if value.startswith("~"):
         # Most programs keep the "~", some expand it to the home folder.
@@ -102,7 +105,7 @@ def _expand_home(path: str) -> str:
 
 
 def _resolve(path: str, working_directory: str) -> str:
-    """Return the absolute path without links and `..`. Raises _AmbiguousPath or OSError."""
+    """Resolve a path to an absolute one without links and `..`. Raises _AmbiguousPath or OSError."""
     pending = [name for name in reversed(os.path.join(working_directory, path).split("/")) if name not in ("", ".")]
     current, links = "/", 0
     while pending:
@@ -132,7 +135,7 @@ def _resolve(path: str, working_directory: str) -> str:
 
 
 def _is_searchable(folder: str) -> bool:
-    """Return whether the content of this folder is visible; a missing folder has none."""
+    """Return whether the folder's content can be listed; a missing folder counts as empty."""
     return not os.path.isdir(folder) or os.access(folder, os.X_OK)
 
 
@@ -169,7 +172,10 @@ _BOOLEAN_WORDS: dict[str, str] = {**dict.fromkeys(["true", "yes", "on", "y", "t"
 
 
 class RuleInput(Struct, frozen=True, kw_only=True):
-    """A call as rules see it; `folder` is where its server runs, None if not on this machine."""
+    """A call in the form that rules are matched with.
+
+    `folder` is where its server runs, None for a remote server.
+    """
 
     server: str
     tool: str
@@ -179,13 +185,13 @@ class RuleInput(Struct, frozen=True, kw_only=True):
 
 
 class RuleMatcher:
-    """Matcher of rules and calls; patterns run in the validator's child process, which can be killed."""
+    """Matcher of rules and calls; patterns run in a child process, which is killed if they take too long."""
 
     def __init__(self, validator: SchemaValidator) -> None:
         self._validator = validator
 
     async def match(self, rule: Rule, call: RuleInput) -> RuleMatch:
-        """Return whether the rule covers the call, ignoring its scope and expiry.
+        """Return whether the rule covers the call, regardless of the rule's scope and expiry.
 
         Raises nothing but cancellation.
         """
@@ -225,7 +231,7 @@ class RuleMatcher:
 
 
 def _find_argument(arguments: dict[str, Any], path: tuple[str, ...]) -> tuple[bool, Any, bool]:
-    """Return whether the argument is there, its value, and whether a server may read something else as it."""
+    """Look up an argument: whether it exists, its value, and whether a server may read another value in its place."""
     if _has_similar_name(arguments, path, "".join(map(_normalize_name, path))):
         return False, None, True
     value: Any = arguments
@@ -267,7 +273,7 @@ def _has_similar_name(members: dict[str, Any], path: tuple[str, ...], wanted: st
 
 
 def _normalize_name(name: str) -> str:
-    """Return the letters and digits of a name without case, accents, invisible characters and index."""
+    """Reduce a name to its letters and digits, without case, accents, invisible characters and index."""
     folded = normalize("NFKD", normalize("NFKD", _LIST_INDEX.sub("", name)).casefold())
     return "".join(filter(str.isalnum, strip_unsafe(folded)))
 
@@ -287,7 +293,10 @@ def _value_kind(value: Any) -> str:
 
 
 def _compare(condition: Condition, value: Any) -> RuleMatch:
-    """Compare numbers with numbers and text with text; other kinds may be converted by the server."""
+    """Compare an argument with a condition: numbers with numbers, text with text.
+
+    Servers may convert other kinds.
+    """
     kind = _value_kind(value)
     kinds = {_value_kind(expected) for expected in condition.values}
     if not kind:
@@ -316,7 +325,7 @@ def _compare(condition: Condition, value: Any) -> RuleMatch:
 
 
 def _is_equivalent(value: Value, wanted: Value) -> bool:
-    """Return whether a server may treat both as equal: case, white space, quotes, or a number as text."""
+    """Return whether a server may treat both values as equal, ignoring case, white space and quotes, or a number as text."""
     try:
         left, right = _to_text(value), _to_text(wanted)
         return left == right or float(left) == float(right)

@@ -1,4 +1,4 @@
-"""Elicitation: a server's form or address is shown to the user, and the action is returned."""
+"""Elicitation: a form or URL of a server is shown to the user, and the user's reply is returned."""
 
 import ipaddress
 import re
@@ -41,7 +41,7 @@ _COMMON_SUFFIXES = frozenset({"com", "org", "net", "io", "dev", "gov", "edu", "a
 
 
 class InspectedUrl(Struct, frozen=True):
-    """An inspected address: `url` is complete as a browser gets it, `host` its host."""
+    """A checked URL: `url` is what a browser gets, `host` is its host."""
 
     url: str
     host: str
@@ -49,9 +49,10 @@ class InspectedUrl(Struct, frozen=True):
 
 
 def inspect_url(url: str) -> InspectedUrl:
-    """Return the inspected address. Raises MalformedMessage for one that a browser must not open.
+    """Check a URL and return it as a browser gets it.
 
-    Non-ASCII characters are converted as browsers do: punycode in the host, percent-encoding elsewhere.
+    Raises MalformedMessage if a browser must not open it. Non-ASCII characters are converted as browsers do: punycode
+    in the host, percent-encoding elsewhere.
     """
     if not url or len(url) > MAX_URL:
         raise MalformedMessage(f"The address is empty or longer than {MAX_URL:,} characters.")
@@ -145,7 +146,7 @@ Notify = Callable[[str, str], None]
 
 
 class ElicitationHandler:
-    """Handler of one server's elicitation; *notify* shows a message and a hint to the user."""
+    """Handler of one server's elicitation requests; *notify* shows a message and a hint to the user."""
 
     def __init__(self, server: str, frontend: Frontend, notify: Notify, open_url: OpenUrl | None = None) -> None:
         self._server = server
@@ -160,8 +161,8 @@ class ElicitationHandler:
     ) -> ElicitResult | ServerRequestRejection:
         """Ask the user and return accept, decline or cancel.
 
-        A form or address that violates the specification is not shown. The server gets -32602 where the revision has
-        errors, else a cancel.
+        A form or URL that violates the specification is not shown. The server then gets error -32602, or a cancel where
+        the revision has no such error.
         """
         if request.mode not in ("form", "url") or not self._is_declared(request.mode, context.revision):
             return ServerRequestRejection(
@@ -180,7 +181,7 @@ class ElicitationHandler:
             return ElicitResult("cancel")
 
     def _report_refusal(self, why: str) -> None:
-        """Tell the user why a request was refused, each reason once and at most 20 reasons."""
+        """Notify the user why a request was refused, each reason once and at most 20 reasons."""
         if why not in self._reported and len(self._reported) < MAX_NOTICES:
             self._reported.add(why)
             self._notify(f"Refused an invalid request of {self._server}: {why}", "")
@@ -223,7 +224,7 @@ class ElicitationHandler:
         return _make_reply(verdict)
 
     async def _ask_and_open(self, question: VisitUrl) -> UrlVerdict:
-        """Return the user's answer, or a cancel if no browser could be opened."""
+        """Ask the user and open the URL; return a cancel if no browser could be opened."""
         verdict = await self._frontend.ask(question)
         if isinstance(verdict, AcceptUrl) and self._open_url is not None and not await self._open_url(question.url):
             self._notify(f"No browser could be opened for {question.url}", "Open it elsewhere, or set $BROWSER.")
@@ -240,9 +241,9 @@ class ElicitationHandler:
     async def visit_required_urls(
         self, request: UrlElicitationRequired, why: str, context: ServerRequestContext
     ) -> ElicitResult | ServerRequestRejection:
-        """Ask the user to visit the addresses that a call needs; accept once all are complete.
+        """Ask the user to visit the URLs that a call needs; accept when all of them are done.
 
-        Either the user or the server reports completion.
+        Either the user or the server reports that a URL is done.
         """
         if not 0 < len(request.elicitations) <= MAX_URLS or not self._is_declared("url", context.revision):
             return ServerRequestRejection("The required addresses cannot be shown here.")
@@ -260,7 +261,10 @@ class ElicitationHandler:
         return ElicitResult("accept" if await self._wait_until_done(completions, questions, why) else "cancel")
 
     async def _wait_until_done(self, completions: list[anyio.Event], questions: list[VisitUrl], why: str) -> bool:
-        """Return whether to repeat the call: the user's answer, or True once the server reports completion."""
+        """Wait until the user answers or the server reports that the URLs are done.
+
+        Return whether to repeat the call.
+        """
         if RetryCall.KIND not in self._frontend.kinds:
             return True
         repeat = True
@@ -278,7 +282,10 @@ class ElicitationHandler:
         return repeat
 
     def _track_pending(self, elicitation_id: str) -> anyio.Event:
-        """Return the completion event of an elicitation; it is never set for one without an id."""
+        """Return the event that is set when the server reports an elicitation as done.
+
+        Never set for one without an id.
+        """
         event = anyio.Event()
         if elicitation_id:
             while len(self._pending) >= MAX_PENDING:

@@ -1,6 +1,6 @@
-"""Handler of the requests of one server, and the client capabilities declared to it.
+"""Handler of the requests that a server sends, and the client capabilities that are declared to it.
 
-A capability is declared only if the frontend can answer it (specification: basic/lifecycle, capability negotiation).
+A capability is declared only if the front end can answer it (specification: basic/lifecycle, capability negotiation).
 """
 
 import itertools
@@ -50,7 +50,7 @@ AUDIT_INTERVAL = 600.0
 
 
 class QuestionRateLimiter:
-    """A token bucket for one server's questions; only withdrawn ones cost a token."""
+    """Rate limiter for one server's questions (token bucket); only a question that is withdrawn counts."""
 
     def __init__(self, server: str, audit: AuditLog) -> None:
         self._server = server
@@ -62,7 +62,7 @@ class QuestionRateLimiter:
 
     @contextmanager
     def acquire(self) -> Generator[None]:
-        """Track one question. Raises TooManyQuestions after too many withdrawn ones."""
+        """Count one question while the block runs. Raises TooManyQuestions after too many withdrawn ones."""
         now = monotonic()
         self._tokens = min(BURST, self._tokens + (now - self._refilled_at) / SECONDS_PER_TOKEN)
         self._refilled_at = now
@@ -91,7 +91,7 @@ A = TypeVar("A")
 
 
 class ServerRequestHandlerFactory:
-    """Factory of the handlers of all servers, which share frontend, models and roots."""
+    """Factory of the request handlers of all servers, which share front end, models and roots."""
 
     def __init__(
         self,
@@ -104,9 +104,10 @@ class ServerRequestHandlerFactory:
         questions: QuestionBudget | None = None,
         folders: FolderAnswerStore | None = None,
     ) -> None:
-        """*questions* limits the open questions of all servers; *folders* stores lasting answers.
+        """Create a factory.
 
-        *open_url* opens an address that the user agreed to visit; without it, the frontend does.
+        *questions* limits the open questions of all servers together; *folders* stores lasting answers about folders.
+        *open_url* opens a URL that the user agreed to visit; without it, the front end does.
         """
         self.frontend = frontend
         self.open_url = open_url
@@ -124,7 +125,7 @@ class ServerRequestHandlerFactory:
         account: Callable[[], str] = lambda: "",
         digest: Callable[[], str] = lambda: "",
     ) -> "ServerRequestHandler":
-        """Return a handler that lives as long as the server's entry, across reconnects.
+        """Create the handler of a server, which outlives reconnects.
 
         *limits* overrides SamplingLimits for this server; *account* returns the account in use, *digest* the digest of
         what is started or reached.
@@ -139,20 +140,20 @@ _call_number: ContextVar[int] = ContextVar("number", default=0)
 
 
 class AttributingFrontend(FrontendWrapper):
-    """A frontend that adds the server's account and the call number to each question."""
+    """Front end that adds the server's account and the call number to each question."""
 
     def __init__(self, frontend: Frontend, account: Callable[[], str]) -> None:
         super().__init__(frontend)
         self._account = account
 
     async def ask(self, question: Question[A]) -> A:
-        """Return the user's answer; deadlines of calls pause meanwhile."""
+        """Ask the user; deadlines of calls are suspended until the answer."""
         with pause_call_deadlines():
             return await self._frontend.ask(replace(question, account=self._account(), number=_call_number.get()))
 
 
 class ServerRequestHandler:
-    """Handler of the requests of one server."""
+    """Handler of the requests that one server sends."""
 
     def __init__(
         self,
@@ -192,7 +193,7 @@ class ServerRequestHandler:
         return ElicitationHandler(self._server, self._frontend, self._factory.notify, self._factory.open_url)
 
     def call_number(self, call: int) -> int:
-        """Return the call's number in messages and output: 1 for the first call with a server request."""
+        """Return the number of a call for messages and output; the first call with a server request has 1."""
         if call and call not in self._call_numbers:
             self._call_numbers = dict(
                 [*self._call_numbers.items(), (call, next(self._next_number))][-MAX_CALL_NUMBERS:]
@@ -201,10 +202,11 @@ class ServerRequestHandler:
 
     @property
     def capabilities(self) -> dict[str, Any]:
-        """The declared capabilities in the shape of the newest revision; `client.client_info` converts them.
+        """Client capabilities in the form of the newest revision.
 
-        `sampling.context` is never declared: servers are not invited to request the conversation. Servers of revisions
-        without that capability may request it, and get it only if the user adds it to that request.
+        `client.client_info` converts them for older ones. `sampling.context` is never declared: servers are not invited
+        to request the conversation. Servers of revisions without that capability may request it, and get it only if the
+        user adds it to that request.
         """
         kinds = self._frontend.kinds
         declared: dict[str, Any] = {}
@@ -272,7 +274,7 @@ class ServerRequestHandler:
 
 
 def _deferred_reason(context: ServerRequestContext) -> str:
-    """Return the reason of a deferred question."""
+    """Return why a deferred question is asked now, as a short phrase."""
     name = sanitize(context.target[:200], keep_newlines=False)
     match context.method:
         case "resources/read":
@@ -284,7 +286,7 @@ def _deferred_reason(context: ServerRequestContext) -> str:
 
 
 def _reason(context: ServerRequestContext) -> str:
-    """Return the reason in one short phrase; the name is the server's, sanitized."""
+    """Return why the server asks, as a short phrase with the sanitized name of the tool."""
     name = sanitize(context.target[:200], keep_newlines=False)
     match context.method:
         case "tools/call":

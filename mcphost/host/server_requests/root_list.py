@@ -1,4 +1,4 @@
-"""The list of folders that servers may receive, with the user's edits, and the answers about sharing them."""
+"""List of the folders that may be shared with servers, as the user edited it, and answers about sharing them."""
 
 import os
 import time
@@ -40,11 +40,11 @@ EditLayers = tuple[tuple[RootScope, tuple[FolderEdit, ...]], ...]
 
 
 class RootFolder(Struct, frozen=True, kw_only=True):
-    """A folder as it was when inspected.
+    """A folder of the list, as it was when it was inspected.
 
-    `path` is the real folder, links followed; as configured if it cannot be shared. "out": the user removed it. `scope`
-    is the scope of the edit that decides, "" for none. `why` is why it is "gone", `warning` why sharing it is a risk;
-    each one sentence. `configured_path` is the configured path if it differs.
+    `path` is the real folder with links resolved, or the configured path if it cannot be shared. The state "out" means
+    that the user removed it, "gone" that it cannot be read, for the reason `why`. `scope` is the scope of the user's
+    edit, "" for none. `warning` says why sharing it is a risk. `configured_path` is the configured path if it differs.
     """
 
     path: str
@@ -59,12 +59,12 @@ class RootFolder(Struct, frozen=True, kw_only=True):
 
     @property
     def root(self) -> Root:
-        """The root as sent to servers."""
+        """The folder as a root for servers."""
         return Root(file_uri(Path(self.path)), replace_surrogates(self.name) or None)
 
     @property
     def origin(self) -> str:
-        """The source of the folder, as a phrase."""
+        """Where the folder in the list comes from, as a phrase."""
         match self.source:
             case "started":
                 return "where mcphost was started"
@@ -85,17 +85,17 @@ class RootFolders(Struct, frozen=True):
 
     @property
     def available(self) -> tuple[RootFolder, ...]:
-        """The distinct folders that servers may receive now."""
+        """The folders that may be shared now, each once."""
         return tuple([folder for folder in self.folders if folder.state == "there"][:MAX_ROOTS])
 
     @property
     def roots(self) -> tuple[Root, ...]:
-        """The available folders as roots."""
+        """The folders that may be shared now, as roots."""
         return tuple(folder.root for folder in self.available)
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The listed folders that cannot be read now."""
+        """Paths of listed folders that cannot be read now."""
         return tuple(folder.path for folder in self.folders if folder.state == "gone")
 
     def find(self, path: str) -> RootFolder | None:
@@ -105,10 +105,11 @@ class RootFolders(Struct, frozen=True):
 
 
 class KnownRoots(Struct, frozen=True):
-    """What a server knows of the user's folders.
+    """The folders that were shared with a server.
 
-    `roots` is what it was sent last, None for nothing yet; `is_refused` whether the user's last answer was a refusal;
-    `is_approved` whether the same is sent again without a question, in this run or, with `is_permanent`, also later.
+    `roots` is the last list that was sent, None if none was; `is_refused` means that the user last refused;
+    `is_approved` means that the same list is sent again without a question, in this run or, with `is_permanent`, also
+    in later runs.
     """
 
     roots: tuple[Root, ...] | None = None
@@ -118,7 +119,7 @@ class KnownRoots(Struct, frozen=True):
 
 
 def startup_roots() -> tuple[RootConfig, ...]:
-    """Return the folder in which mcphost was started, named after itself; nothing if it is gone."""
+    """Return the folder in which mcphost was started as the only root; nothing if it no longer exists."""
     try:
         here = Path.cwd()
     except OSError:
@@ -127,9 +128,9 @@ def startup_roots() -> tuple[RootConfig, ...]:
 
 
 def configured_roots(config: HostConfig) -> tuple[RootConfig, ...]:
-    """Return the configured folders: the user's, or the start folder, then those of trusted files.
+    """Return the configured folders: the user's, or else the start folder, and those of trusted files.
 
-    An empty list of the user's is not extended by a file.
+    If the user's list is empty, files add nothing to it.
     """
     if config.roots is None:
         return (*startup_roots(), *config.project_roots)
@@ -143,7 +144,10 @@ def configured_roots(config: HostConfig) -> tuple[RootConfig, ...]:
 
 
 def inspect_roots(configured: Iterable[RootConfig], layers: EditLayers = ()) -> RootFolders:
-    """Apply the edits and inspect each folder. May block on a file system; never raises."""
+    """Apply the user's edits to the configured folders, and inspect each.
+
+    May block on a file system; never raises.
+    """
     folders: dict[str, RootFolder] = {}
     for root in configured:
         folder = _inspect(root)
@@ -242,7 +246,7 @@ _VERDICTS: dict[str, RootsVerdict] = {
 
 
 class FolderRequest(Struct, frozen=True):
-    """One server's request: the undecided folders, and those that cannot be read now."""
+    """What a question about folders is about: undecided folders of one server, and those that cannot be read now."""
 
     server: str
     why: str
@@ -252,7 +256,7 @@ class FolderRequest(Struct, frozen=True):
 
 
 class WaitingServer(Protocol):
-    """The server's side of a folder question; see RootSharing."""
+    """Interface of a server's roots as FolderQuestions uses it; RootSharing implements it."""
 
     @property
     def server(self) -> str:
@@ -261,16 +265,16 @@ class WaitingServer(Protocol):
 
     @property
     def frontend(self) -> Frontend:
-        """The frontend that answers the server's questions."""
+        """Front end that answers the server's questions."""
         ...
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the server's request has no answer yet."""
+        """Whether a request of the server for roots waits for an answer."""
         ...
 
     async def pending_request(self, why: str) -> FolderRequest | None:
-        """Return the request to ask about now, or None."""
+        """Return what to ask the user about now, or None."""
         ...
 
     async def apply_verdict(self, request: FolderRequest, verdict: RootsVerdict) -> None:
@@ -279,7 +283,7 @@ class WaitingServer(Protocol):
 
 
 class FolderQuestions:
-    """Queue of folder questions; each covers every server that waits when it opens."""
+    """Queue of questions about folders; one question covers every server that waits when it opens."""
 
     def __init__(
         self,
@@ -287,9 +291,11 @@ class FolderQuestions:
         answers: FolderAnswerStore | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """*audit* records the choice for each of several servers; without *answers* none is stored.
+        """Create the queue. *audit* records the choice for each of several servers.
 
-        *clock* returns seconds and limits how long a refusal is repeated.
+        Without *answers* none is stored.
+
+        *clock* returns seconds, and limits for how long a refusal counts without a new question.
         """
         self._audit = audit
         self.answers = answers
@@ -298,13 +304,13 @@ class FolderQuestions:
         self._lock = anyio.Lock()
 
     def register(self, server: WaitingServer) -> None:
-        """Add a server whose questions may be combined with those of others."""
+        """Add a server, so that its questions can be combined with those of others."""
         self._servers.append(server)
 
     async def ask(self, server: WaitingServer, why: str) -> bool:
-        """Ask for this server if it still waits; return whether it did. Raises StoreError or ConsentDenied.
+        """Ask the user about this server's request if it still waits; return whether it did.
 
-        Cancelling withdraws the question; other waiting servers ask it again.
+        Raises StoreError or ConsentDenied. Cancelling withdraws the question; other waiting servers then ask it again.
         """
         if await server.pending_request(why) is None:
             return False
@@ -338,7 +344,10 @@ async def _pending_request(server: WaitingServer) -> FolderRequest | None:
 
 
 def _server_verdict(verdict: RootsVerdict, is_first: bool, server: str) -> RootsVerdict:
-    """Return the answer for one server; without a choice it is a refusal."""
+    """Return the part of an answer that is for one server.
+
+    A server about which nothing was chosen is refused.
+    """
     if isinstance(verdict, SharePerServer):
         return _VERDICTS.get(verdict.choices.get(server, "deny"), DoNotShare())
     return verdict if is_first and isinstance(verdict, tuple(map(type, _VERDICTS.values()))) else DoNotShare()

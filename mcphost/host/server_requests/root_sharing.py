@@ -1,4 +1,4 @@
-"""Roots requests of one server, answered with the listed folders that the user agreed to share.
+"""Roots of one server: its requests are answered with the listed folders that the user agreed to share.
 
 If a server asks while none of its calls, reads or prompts is running, the question is deferred to the first of these.
 """
@@ -56,7 +56,7 @@ MAX_HELD_REQUESTS = 5
 
 
 def _ignore_notice(text: str, hint: str) -> None:
-    """Ignore the notice."""
+    """Discard a notice."""
 
 
 def _empty_text() -> str:
@@ -64,7 +64,7 @@ def _empty_text() -> str:
 
 
 class _ServerFolders(Struct, frozen=True):
-    """The list as it applies to one server."""
+    """The list of folders with the user's decisions for one server."""
 
     folders: RootFolders
     version: int
@@ -74,12 +74,12 @@ class _ServerFolders(Struct, frozen=True):
 
     @property
     def undecided(self) -> tuple[RootFolder, ...]:
-        """The folders without a decision."""
+        """The folders about which the user has not decided."""
         return tuple(folder for folder in self.allowed if folder.path not in self.approved)
 
 
 class RootSharing:
-    """Roots of one server; it receives a folder only after the user agreed to share it.
+    """Roots of one server, which gets a folder only after the user agreed to share it.
 
     A lasting answer is stored with the server's name, its `digest` and the real folder. `notify` receives failures of
     the store; the answer is then valid for this run. `folder_questions` is shared by all servers.
@@ -136,7 +136,7 @@ class RootSharing:
 
     @property
     def known_roots(self) -> KnownRoots:
-        """What the server knows of the folders."""
+        """The folders that were shared with the server."""
         sent = self._sent_roots or ()
         is_permanent = bool(sent) and {root.uri for root in sent} <= self._permanent_uris
         is_approved = bool(self._session_roots) and {*sent} <= self._session_roots
@@ -144,17 +144,17 @@ class RootSharing:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a request of the server has no final answer yet."""
+        """Whether a request of the server still waits for its final answer."""
         return self.held_count > 0 or self._is_answer_pending or self._asking_count > 0
 
     async def begin_connection(self) -> None:
-        """Reset the state before the first request of a connection. Raises StoreError."""
+        """Forget the previous connection, before the first request of a new one. Raises StoreError."""
         self._is_answer_pending = self._needs_relisting = False
         if not self._can_ask:
             self.has_answers = bool((await self._inspect_folders()).approved)
 
     def mark_ready(self) -> None:
-        """Note that calls are possible; deferred requests are asked about with the first."""
+        """Note that tools can be called now; the first call asks deferred questions."""
         self._is_ready = True
 
     # -- answering
@@ -198,7 +198,7 @@ class RootSharing:
         return ShareRoots.KIND in self.frontend.kinds
 
     async def _ask_user(self, why: str) -> bool:
-        """Ask the user if possible; return whether they were asked. Raises StoreError or ConsentDenied."""
+        """Ask the user if possible; return whether a question was asked. Raises StoreError or ConsentDenied."""
         if not self._can_ask:
             return False
         self._asking_count += 1
@@ -208,7 +208,7 @@ class RootSharing:
             self._asking_count -= 1
 
     async def _make_reply(self, server_folders: _ServerFolders, *, was_asked: bool) -> ListRootsResult:
-        """Return the approved folders; record them first if they differ from the last reply."""
+        """Return the approved folders; if they differ from the last reply, record them first."""
         reply = self._roots.filter_reply(
             ListRootsResult(
                 tuple(folder.root for folder in server_folders.allowed if folder.path in server_folders.approved)
@@ -231,9 +231,9 @@ class RootSharing:
         return self._record_reply(reply, server_folders.version)
 
     async def _inspect_folders(self) -> _ServerFolders:
-        """Return the current list and its decisions; no stored approval counts if the store fails.
+        """Inspect the list and read the decisions; if the store fails, no stored approval counts.
 
-        Raises StoreError when the list itself cannot be read.
+        Raises StoreError if the list itself cannot be read.
         """
         folders = await self._roots.refresh()
         version = self._roots.version
@@ -254,7 +254,7 @@ class RootSharing:
 
     # -- waiting for a call
     async def _wait_for_decision(self) -> bool:
-        """Wait until a call needs the answer or the user has given one; return False on timeout."""
+        """Wait until a call needs the answer or the user has answered; return False after the time limit."""
         if self.held_count >= MAX_HELD_REQUESTS:
             return False
         self.held_count += 1
@@ -283,7 +283,7 @@ class RootSharing:
 
     @contextmanager
     def track_request(self, method: str) -> Generator[None]:
-        """Track a client request of the handshake era."""
+        """Note that a request of the client runs, for servers of the handshake era."""
         if method in METHODS_NEEDING_ROOTS and self._is_ready:
             self._running_calls += 1
             try:
@@ -326,7 +326,7 @@ class RootSharing:
         return True
 
     def _release_held(self) -> None:
-        """Answer held requests, and have a cancelled one repeated."""
+        """Answer the deferred requests; ask the server to repeat a cancelled one."""
         if self._is_answer_pending and not (self.held_count or self._asking_count):
             self._needs_relisting = not self._is_refused
             self._roots.notify_change()
@@ -336,7 +336,10 @@ class RootSharing:
 
     # -- the question
     async def pending_request(self, why: str) -> FolderRequest | None:
-        """Return the request to ask about now; None for nothing or a recent refusal. Raises StoreError."""
+        """Return what to ask the user about; None if nothing is open or a refusal is recent.
+
+        Raises StoreError.
+        """
         folders = await self._inspect_folders()
         roots = frozenset(folder.root for folder in folders.undecided)
         was_refused = roots == self._refused_roots and self._clock() - self._refused_at < REFUSAL_SECONDS
@@ -362,7 +365,10 @@ class RootSharing:
         self._release_held()
 
     async def _save_answer(self, folders: tuple[RootFolder, ...], *, shared: bool) -> None:
-        """Record and store a lasting answer; if the store fails, for this run. Raises ConsentDenied."""
+        """Record and store a lasting answer; if the store fails, it is valid for this run.
+
+        Raises ConsentDenied.
+        """
         decision = "always" if shared else "never"
         for folder in folders:
             subject = AuditSubject(
@@ -404,15 +410,15 @@ class RootSharing:
         )
 
     def filter_reply(self, reply: ListRootsResult) -> ListRootsResult:
-        """Return the part of a reply that may be sent now."""
+        """Return a reply without the folders that must no longer be sent."""
         filtered = self._roots.filter_reply(reply)
         self._sent_roots = filtered.roots
         return filtered
 
     async def send_list_changes(self, session: Session, warn: Callable[[str], None]) -> None:
-        """Notify a server of the handshake era of list changes, for the lifetime of a session.
+        """Notify a server of the handshake era when the list changes, until the session ends.
 
-        A server that received no list has none that could be outdated; servers of the other era ask when necessary.
+        A server that never got the list is not notified; servers of the stateless era ask when they need it.
         """
         self.mark_ready()
         try:

@@ -1,4 +1,4 @@
-"""Roots: the folders that servers may receive, editable by the user at any time.
+"""Roots: the folders that may be shared with servers; the user can change them at any time.
 
 Specification: client/roots. A root says where the user works; it does not restrict a server.
 """
@@ -38,7 +38,7 @@ MAX_ENTRIES = 5_000
 
 
 def complete_path(typed: str) -> Completion:
-    """Return folders whose path begins with *typed*; hidden ones only after a typed dot.
+    """Return folders whose path begins with *typed*; hidden folders only if a dot was typed.
 
     Reads the file system, so it may block; never raises.
     """
@@ -74,7 +74,7 @@ def _is_folder(entry: "os.DirEntry[str]") -> bool:
 
 
 class _SharedInspection:
-    """One inspection of the list for all concurrent callers, and its result."""
+    """An inspection of the list that concurrent callers share, and its result."""
 
     def __init__(self) -> None:
         self.result: RootFolders | None = None
@@ -83,7 +83,7 @@ class _SharedInspection:
 
 
 class Roots:
-    """The user's roots in this run; edits stored by another mcphost appear at the next inspection."""
+    """The user's roots in this run. Edits that another mcphost stores appear at the next inspection."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Roots:
         *,
         publish: Callable[[AnyEvent], None] = lambda event: None,
     ) -> None:
-        """Without *stored_folders*, every edit ends with the run."""
+        """Create the roots; without *stored_folders*, every edit is for this run only."""
         self.version = 0
         """Increases with every change of what servers may receive."""
 
@@ -115,7 +115,10 @@ class Roots:
 
     # -- inspecting
     async def refresh(self) -> RootFolders:
-        """Inspect each folder in a thread, as a file system may hang; return the list. Raises StoreError."""
+        """Inspect all folders in a thread, because a file system may hang, and return the list.
+
+        Raises StoreError.
+        """
         number = next(self._inspection_numbers)
         folders = await self._inspect_shared()
         if self._last_folders is not None and number < self._newest_inspection:
@@ -129,7 +132,7 @@ class Roots:
         return folders
 
     async def _inspect_shared(self) -> RootFolders:
-        """Inspect once for all callers in one turn of the event loop, such as servers that start together.
+        """Inspect the list once for all callers within one iteration of the event loop, such as servers that start together.
 
         Raises StoreError.
         """
@@ -153,7 +156,7 @@ class Roots:
         return await anyio.to_thread.run_sync(inspect_roots, self._configured, layers, abandon_on_cancel=True)
 
     async def inspect_folder(self, path: str) -> RootFolder:
-        """Return the folder as it would be added. Raises UsageError for one that cannot be read."""
+        """Return the folder as `add` would add it. Raises UsageError if it cannot be read."""
         _check_input(path, "")
         return await anyio.to_thread.run_sync(_inspect_path, path, abandon_on_cancel=True)
 
@@ -162,7 +165,7 @@ class Roots:
         return await anyio.to_thread.run_sync(complete_path, typed, abandon_on_cancel=True)
 
     def filter_reply(self, reply: ListRootsResult) -> ListRootsResult:
-        """Return the part of the reply that may be sent at this moment, without waiting."""
+        """Return a reply without the folders that must no longer be sent. Does not wait."""
         known = set(self._last_folders.roots if self._last_folders else ()) - self._leaving_roots
         return ListRootsResult(tuple(root for root in reply.roots if root in known))
 
@@ -172,7 +175,7 @@ class Roots:
         self._changed = anyio.Event()
 
     async def wait_for_change(self) -> None:
-        """Wait for the next change of the list or of what a server received."""
+        """Wait until the list changes, or a server gets folders."""
         await self._changed.wait()
 
     # -- editing, by the user only
@@ -200,9 +203,9 @@ class Roots:
             return (await self.refresh()).find(inspected.path) or inspected
 
     async def remove(self, path: str, scope: RootScope = "run") -> RootFolder:
-        """Remove a folder from the list, effective at once; *scope* may extend an earlier removal.
+        """Remove a folder from the list, for servers immediately; *scope* may extend an earlier removal.
 
-        Raises UsageError when it is not listed, StoreError when it could not be stored: it is then removed for this
+        Raises UsageError if it is not listed, and StoreError if the removal could not be stored; it is then for this
         run.
         """
         _check_input(path, "")
@@ -283,7 +286,7 @@ class Roots:
 
 
 def folder_info(folder: RootFolder) -> FolderInfo:
-    """Return the folder as published in events, with invalid text replaced."""
+    """Return the folder in the form of events, with invalid text replaced."""
     return FolderInfo(
         path=replace_surrogates(folder.path),
         name=replace_surrogates(folder.name),

@@ -1,4 +1,4 @@
-"""Sampling: a server's request to the user's model, reviewed by the user before and after.
+"""Sampling: a server's request to the user's model, which the user reviews before and after.
 
 Specification: client/sampling. The model gets only what the server sent: no tools of the host, nothing of earlier
 sampling, and the conversation only if the user added it to this request. Tools in the request are the server's own;
@@ -65,7 +65,10 @@ SamplingToolChoice = Literal["auto", "required", "none"]
 
 
 class SamplingRequest(Struct, frozen=True, kw_only=True):
-    """A validated request for a model; `tool_names` maps model-facing names to the server's."""
+    """A validated sampling request.
+
+    `tool_names` has the server's name of each tool by its model-facing name.
+    """
 
     request: ModelRequest
     tools_raw: tuple[Raw, ...]
@@ -87,7 +90,7 @@ class SamplingRequest(Struct, frozen=True, kw_only=True):
         return self.request.max_output_tokens
 
     def unsupported_content(self, facts: ModelFacts) -> Iterator[str]:
-        """Yield what the model cannot process, as continuations of "sent the model"."""
+        """Yield what the model cannot process, each as the end of a sentence that begins with "sent the model"."""
         if self.audio_count:
             yield "audio, which is not supported."
         if facts.supports_images is False and any(
@@ -102,7 +105,9 @@ def parse_sampling_request(
     choice: SamplingToolChoice,
     issued_ids: Container[str] = frozenset(),
 ) -> SamplingRequest:
-    """Return the request for the model. Raises MalformedMessage for invalid tools or stop sequences.
+    """Convert a server's request for the model.
+
+    Raises MalformedMessage for invalid tools or stop sequences.
 
     *issued_ids* are the provider ids sent to this server; any other id would be text that the model reads and the
     review does not show.
@@ -148,7 +153,7 @@ def parse_sampling_request(
 
 
 def _unique_names(server_names: list[str]) -> dict[str, str]:
-    """Return valid model-facing names mapped to the server's. Raises MalformedMessage for duplicates."""
+    """Return the server's tool names by valid model-facing names. Raises MalformedMessage for duplicates."""
     if len(set(server_names)) != len(server_names):
         raise MalformedMessage("The sampling request has two tools of the same name.")
     names: dict[str, str] = {}
@@ -229,7 +234,7 @@ def reply_blocks(text: str, tool_uses: tuple[ToolUsePart, ...], request: Samplin
 
 
 def issued_ids(blocks: tuple[dict[str, Any], ...]) -> Iterator[str]:
-    """Yield the provider ids that a server receives with these blocks."""
+    """Yield the provider ids in content blocks that are sent to a server."""
     for block in blocks:
         meta = block.get("_meta") if block.get("type") == "tool_use" else None
         provider_id = cast("dict[str, Any]", meta).get(PROVIDER_ID_KEY) if isinstance(meta, dict) else None
@@ -261,7 +266,7 @@ class SamplingAnswer(Struct, frozen=True):
 
 
 class SamplingHandler:
-    """Handler of one server's sampling, one request at a time; the number of waiting ones is limited."""
+    """Handler of one server's sampling requests, one at a time; the number of waiting ones is limited."""
 
     def __init__(
         self,
@@ -306,7 +311,7 @@ class SamplingHandler:
     async def _answer_exclusively(
         self, wire_request: CreateMessage, request: SamplingRequest, why: str, context: ServerRequestContext, depth: int
     ) -> CreateMessageResult | ServerRequestRejection:
-        """Review and ask, one request at a time."""
+        """Review a request, ask the model and review its reply, while no other request of the server does so."""
         async with self._lock:
             models = await self._models.load_models()
             if not models:
@@ -325,7 +330,7 @@ class SamplingHandler:
         return f"at most {limit} nested sampling requests of this server are allowed.{note}"
 
     def _rate_error(self, context: ServerRequestContext) -> str:
-        """Return the limit that the request exceeds, or count it and return ""."""
+        """Count a request and return "", or return the limit that it exceeds."""
         if self._lock.statistics().tasks_waiting >= MAX_WAITING:
             return f"{MAX_WAITING} sampling requests of this server are already waiting."
         if context.call_number:
@@ -391,7 +396,7 @@ class SamplingHandler:
     async def _ask_model(
         self, model: llm.ChatModel, request: SamplingRequest, tokens: int
     ) -> SamplingAnswer | ServerRequestRejection:
-        """Return the model's answer; record it and count its usage. *tokens* estimates the input."""
+        """Ask the model, record its answer and count its usage. *tokens* is an estimate of the input."""
         span = await self._audit.start_span(
             AuditSubject(kind="sampling", server=self._server, name=model.name), who="answer"
         )
@@ -447,7 +452,7 @@ class SamplingHandler:
 
 
 def _parse_request(wire_request: CreateMessage, revision: Revision, issued_ids: Container[str]) -> SamplingRequest:
-    """Return the validated request. Raises MalformedMessage."""
+    """Validate a server's request. Raises MalformedMessage."""
     if wire_request.max_tokens < 1:
         raise MalformedMessage("The sampling request has no maxTokens.")
     size = sum(map(len, wire_request.messages)) + len(wire_request.tools) + len(wire_request.system_prompt or "")
@@ -478,7 +483,7 @@ def _apply_edits(wire_request: CreateMessage, edited: EditedRequest, conversatio
 
 
 async def _stream_answer(model: llm.ChatModel, request: SamplingRequest) -> SamplingAnswer:
-    """Return the answer to a request, without other context. Raises ModelError."""
+    """Ask the model with nothing but this request, and return its answer. Raises ModelError."""
     text, uses = "", list[ToolUsePart]()
     finished = llm.StreamFinished()
     longest = max((len(stop) for stop in request.stop_sequences), default=0)

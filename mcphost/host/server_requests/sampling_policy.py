@@ -1,4 +1,4 @@
-"""Policy of sampling: limits for each server, and the model, by hints, then by priorities over known facts.
+"""Policy of sampling: limits for each server, and the choice of a model by hints, then by priorities.
 
 Specification: client/sampling, model preferences. Unknown facts of a model count neither for nor against it.
 """
@@ -29,7 +29,7 @@ MAX_CONVERSATION = 50_000
 
 
 class SamplingModels:
-    """The conversation's model and the models configured for sampling."""
+    """Models that may answer sampling requests: the conversation's and those configured for sampling."""
 
     def __init__(
         self, model_selection: ModelSelection, config: SamplingConfig, conversation: ActiveConversation | None = None
@@ -41,7 +41,7 @@ class SamplingModels:
         self._speeds: dict[str, float] = {}
 
     async def load_models(self) -> dict[str, ChatModel]:
-        """Return the models by name, the conversation's first, with facts as far as available."""
+        """Return the models by name, the conversation's first, after loading their facts where possible."""
         models: dict[str, ChatModel] = {}
         for model in (
             self._model_selection.model,
@@ -56,7 +56,7 @@ class SamplingModels:
         return models
 
     def record_speed(self, name: str, tokens: int, seconds: float) -> None:
-        """Record the speed of an answer."""
+        """Record how fast a model answered, for later choices."""
         if tokens >= 10 and seconds > 0:
             self._speeds[name] = round(tokens / seconds, 1)
 
@@ -77,7 +77,7 @@ class SamplingModels:
         )
 
     def conversation_text(self) -> str:
-        """Return the text of the user and the model, without tool results."""
+        """Return the texts of the user and the model in the conversation, without tool results."""
         messages = self._conversation.messages if self._conversation is not None else ()
         texts = [(message.role, message.text) for message in messages if message.role in ("user", "assistant")]
         return "\n\n".join(f"{role}: {text}" for role, text in texts if text.strip())[-MAX_CONVERSATION:]
@@ -121,7 +121,7 @@ _CRITERIA = (
 def choose_model(
     preferences: Mapping[str, Any], offers: Sequence[ModelCandidate], needed: int
 ) -> tuple[ModelCandidate, str]:
-    """Return the model for these preferences and the reason for the choice.
+    """Choose a model for a server's preferences; return it and the reason.
 
     *offers* is not empty, and its first is the default. *needed* is the approximate number of tokens that must fit.
     Invalid preferences of a server are ignored.
@@ -191,7 +191,7 @@ MINUTE = 60.0
 
 
 class SamplingBudget:
-    """Limits and usage of one server; a request counts on arrival, tokens after use."""
+    """Limits of one server's sampling and what it has used; a request counts on arrival, tokens after use."""
 
     def __init__(self, limits: SamplingLimits) -> None:
         self.limits = limits
@@ -201,7 +201,7 @@ class SamplingBudget:
         self._token_count = 0
 
     def count_request(self) -> str:
-        """Count a request and return "", or return the exceeded limit, which begins with "at most"."""
+        """Count a request and return "", or return the limit that it exceeds; that text begins with "at most"."""
         now = self._discard_expired()
         if len(self._request_times) >= self.limits.requests_per_minute:
             return f"at most {self.limits.requests_per_minute} sampling requests of this server are allowed per minute."
@@ -212,7 +212,10 @@ class SamplingBudget:
         return ""
 
     def available_tokens(self, needed: int) -> tuple[int, str]:
-        """Return the tokens left for the answer besides *needed* input; 0 and the limit if none are left."""
+        """Return how many tokens are left for the answer after *needed* tokens of input.
+
+        If none, 0 and the limit.
+        """
         self._discard_expired()
         limits = (
             (self.limits.tokens_per_minute, self._recent_tokens, "per minute"),
@@ -244,7 +247,7 @@ class SamplingBudget:
         return sum(tokens for _, tokens in self._token_uses)
 
     def _discard_expired(self) -> float:
-        """Drop entries older than a minute and return the time."""
+        """Discard entries that are older than a minute, and return the present time."""
         now = time.monotonic()
         while self._request_times and now - self._request_times[0] >= MINUTE:
             self._request_times.popleft()
@@ -273,14 +276,14 @@ class _OpenSampling(Struct, frozen=True):
 
 
 class SamplingNesting:
-    """The open tool calls in one server's sampling, by the calls they may belong to."""
+    """Tool calls of one server's sampling whose results have not been sent yet, by the calls that they may belong to."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
         self._open: tuple[_OpenSampling, ...] = ()
 
     def depth(self, context: ServerRequestContext, answered_ids: frozenset[str]) -> int:
-        """Return the depth of a sampling request with the results of these tool calls; 1 is not nested.
+        """Return how deeply a sampling request with these tool results is nested; 1 means not at all.
 
         A request with results continues the sampling that made the calls, and closes them.
         """
@@ -293,7 +296,7 @@ class SamplingNesting:
         return 1 + max((item.depth for item in related), default=0)
 
     def record_tool_uses(self, context: ServerRequestContext, depth: int, tool_use_ids: frozenset[str]) -> None:
-        """Record the tool calls in an answer of this depth, before it is sent."""
+        """Record the tool calls in an answer of this depth, before the answer is sent."""
         if tool_use_ids:
             self._open = (*self._open, _OpenSampling(depth, tool_use_ids, _possible_calls(context), self._clock()))[
                 -MAX_OPEN:
@@ -307,5 +310,5 @@ class SamplingNesting:
 
 
 def _possible_calls(context: ServerRequestContext) -> frozenset[int]:
-    """Return the calls it may belong to, with NO_CALL if that is not certain."""
+    """Return the calls that a request may belong to; with NO_CALL if that is not certain."""
     return frozenset((context.call_number,)) if context.call_number else frozenset((NO_CALL, *context.candidate_calls))

@@ -118,7 +118,7 @@ class Skills:
         return skill
 
     def find_loaded(self, server: str, skill: Skill) -> Skill | None:
-        """Return the skill as the model loaded it, if it has exactly these files and the account is the same, else None."""
+        """Return the skill as the model loaded it, if its files and the account are still the same, else None."""
         key = server, skill.uri
         loaded = self._loaded.get(key)
         digest = skills.contents_digest(skill)

@@ -31,7 +31,10 @@ class ToolToggles:
         publish: Callable[[AnyEvent], None],
         on_store_error: Callable[[StoreError], None],
     ) -> None:
-        """Create the toggles; *on_store_error* receives failures of the store, after which changes last for this run only."""
+        """Create the toggles.
+
+        *on_store_error* receives failures of the store, after which changes last for this run only.
+        """
         self._stored_toggles = stored_toggles
         self._audit = audit
         self._publish = publish
