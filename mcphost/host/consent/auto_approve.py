@@ -78,7 +78,7 @@ class AutoApproval:
         return AutoApprovalStatus(remaining=left, budget=self._budget, tools=len(self._selected), servers=servers)
 
     def candidates(self) -> tuple[OfferedTool, ...]:
-        """Return the tools that can be selected: their servers claim that they only read, and they are not quarantined."""
+        """Return the tools that can be selected: those that servers claim only read, except quarantined ones."""
         return tuple(
             tool for tool in self._tool_registry.available_tools().values() if has_read_only_hint(tool.definition.tool)
         )
@@ -166,7 +166,10 @@ class AutoApproval:
         return "its time is over" if self._seconds_left() <= 0 else ""
 
     def _seconds_left(self) -> float:
-        """Return the remaining seconds by the clock that shows fewer: one stops during sleep, the other can be set back."""
+        """Return the remaining seconds by the clock that shows fewer.
+
+        One clock stops while the computer sleeps, the other can be set back.
+        """
         return min(self._deadline - time.monotonic(), self._wall_deadline - time.time())
 
     async def _expire(self, scope: anyio.CancelScope) -> None:

@@ -113,7 +113,10 @@ class ActiveGrants:
         conversation: ActiveConversation,
         on_store_error: Callable[[StoreError], None],
     ) -> None:
-        """Create the grants; *on_store_error* receives failures of the store, during which stored grants allow nothing."""
+        """Create the grants.
+
+        *on_store_error* receives failures of the store, during which stored grants allow nothing.
+        """
         self._grants = grants
         self._matcher = matcher
         self.conversation = conversation
