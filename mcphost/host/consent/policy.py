@@ -89,8 +89,9 @@ class ConsentPolicy:
     ) -> Approval | Deny:
         """Allow or deny one call. Cancelling withdraws the question.
 
-        *make_question* creates the question from the tool's history. *has_changed* means that this call was already approved
-        for a previous definition of the tool. *is_valid* checks edited arguments before a rule that came with them is stored.
+        *make_question* creates the question from the tool's history. *has_changed* means that this call was already
+        approved for a previous definition of the tool. *is_valid* checks edited arguments before a rule that came with
+        them is stored.
         """
         subject = AuditSubject(kind="tool", server=identity.server, name=identity.tool, call=call, arguments=arguments,
                   definition=identity.digest)  # fmt: skip

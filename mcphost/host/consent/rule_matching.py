@@ -325,7 +325,7 @@ def _compare(condition: Condition, value: Any) -> RuleMatch:
 
 
 def _is_equivalent(value: Value, wanted: Value) -> bool:
-    """Return whether a server may treat both values as equal, ignoring case, white space and quotes, or a number as text."""
+    """Return whether a server may treat both as equal: ignoring case, white space or quotes, or a number as text."""
     try:
         left, right = _to_text(value), _to_text(wanted)
         return left == right or float(left) == float(right)

@@ -132,9 +132,9 @@ class Roots:
         return folders
 
     async def _inspect_shared(self) -> RootFolders:
-        """Inspect the list once for all callers within one iteration of the event loop, such as servers that start together.
+        """Inspect the list once for all callers within one iteration of the event loop.
 
-        Raises StoreError.
+        Servers that start together are such callers. Raises StoreError.
         """
         joined = self._pending_inspection
         if joined is not None:

@@ -276,7 +276,7 @@ class _OpenSampling(Struct, frozen=True):
 
 
 class SamplingNesting:
-    """Tool calls of one server's sampling whose results have not been sent yet, by the calls that they may belong to."""
+    """Tool calls in one server's sampling that have no result yet, by the calls that they may belong to."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
