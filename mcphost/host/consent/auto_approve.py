@@ -1,4 +1,4 @@
-"""Auto-approval: within a budget, selected tools run without a question in one conversation."""
+"""Auto-approve mode: selected tools run without a question in one conversation, within a budget."""
 
 import time
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ BUDGET_FIELDS = ("calls", "seconds", "tokens")
 
 
 class AutoApprovalBudget(Struct, frozen=True, kw_only=True):
-    """Limits after which auto-approval ends: tool calls, seconds and tokens of the model."""
+    """Limits after which the user is asked again: tool calls, seconds and model tokens."""
 
     calls: int = 50
     seconds: float = 1_800
@@ -31,7 +31,7 @@ class AutoApprovalBudget(Struct, frozen=True, kw_only=True):
 
 
 class AutoApprovalStatus(Struct, frozen=True, kw_only=True):
-    """State of auto-approval while it is on: the remaining budget, the number of tools and their servers."""
+    """The state of auto-approve mode: remaining and total budget, number of selected tools, and their servers."""
 
     remaining: AutoApprovalBudget = field(name="left")
     budget: AutoApprovalBudget = field(name="of")
@@ -43,10 +43,10 @@ _Key = tuple[str, str, str, str, str]
 
 
 class AutoApproval:
-    """Auto-approval of tools that their servers claim to be read-only, for the definitions they have now.
+    """Auto-approve mode for selected tools that their servers declare read-only.
 
-    The claim alone is not enough: the user selects the tools. Other questions are asked as usual, and what the
-    configuration never allows stays forbidden. Auto-approval ends with its budget, with the conversation, or by `stop`.
+    A tool whose definition changes is no longer covered. Other calls are asked about as usual, and never-rules of
+    the configuration still apply. The mode ends with its budget, with the conversation, or by `stop`.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class AutoApproval:
 
     @property
     def status(self) -> AutoApprovalStatus | None:
-        """State of auto-approval, or None if it is off."""
+        """The state of auto-approve mode; None if it is off."""
         if self._scope is None:
             return None
         left = replace(self._remaining, seconds=max(0.0, self._seconds_left()))
@@ -78,15 +78,15 @@ class AutoApproval:
         return AutoApprovalStatus(remaining=left, budget=self._budget, tools=len(self._selected), servers=servers)
 
     def candidates(self) -> tuple[OfferedTool, ...]:
-        """Return the tools that can be selected: those that servers claim only read, except quarantined ones."""
+        """Return the tools that can be selected: declared read-only by their server, and not quarantined."""
         return tuple(
             tool for tool in self._tool_registry.available_tools().values() if has_read_only_hint(tool.definition.tool)
         )
 
     def start(self, tools: Iterable[tuple[str, str]], budget: AutoApprovalBudget) -> AutoApprovalStatus:
-        """Start to auto-approve these tools, given by server and name.
+        """Start auto-approve mode for tools, given as (server, tool); an active mode is ended first.
 
-        If it raises UsageError, nothing changes.
+        Raises UsageError, and changes nothing, if the budget is invalid or a tool cannot be selected.
         """
         _check_budget(budget)
         if not self._lifetime.is_open:
@@ -118,7 +118,7 @@ class AutoApproval:
         return status
 
     def stop(self, why: str) -> bool:
-        """End auto-approval; return False if it is off. *why* is a short phrase for the user."""
+        """End auto-approve mode; return False if it is off. *why* is a short reason for the audit log and the user."""
         scope, self._scope = self._scope, None
         if scope is None:
             return False
@@ -129,7 +129,7 @@ class AutoApproval:
         return True
 
     def approve(self, subject: ToolIdentity, arguments: dict[str, Any]) -> bool:
-        """Return whether this call is auto-approved; if it is, count it in the budget."""
+        """Return whether this call is auto-approved; if so, subtract it from the budget."""
         del arguments  # any arguments are allowed; never-rules were checked before
         if not self._is_active() or _key(subject) not in self._selected:
             return False
@@ -138,11 +138,11 @@ class AutoApproval:
         return True
 
     def can_continue(self) -> bool:
-        """Return whether the model may go on after its limit of rounds without a question."""
+        """Return whether a turn may exceed its limit of model requests without asking the user."""
         return self._is_active()
 
     def count_usage(self, usage: Usage) -> None:
-        """Count the tokens that the model used in the open conversation."""
+        """Subtract the tokens of a model response from the budget."""
         if self._is_active():
             tokens = self._remaining.tokens - usage.input_tokens - usage.output_tokens
             self._remaining = replace(self._remaining, tokens=max(0, tokens))
@@ -166,9 +166,9 @@ class AutoApproval:
         return "its time is over" if self._seconds_left() <= 0 else ""
 
     def _seconds_left(self) -> float:
-        """Return the remaining seconds by the clock that shows fewer.
+        """Return the seconds left, by the monotonic or the wall clock, whichever is less.
 
-        One clock stops while the computer sleeps, the other can be set back.
+        The monotonic clock may stop while the computer sleeps; the wall clock can be set back.
         """
         return min(self._deadline - time.monotonic(), self._wall_deadline - time.time())
 

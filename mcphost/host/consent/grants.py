@@ -1,4 +1,4 @@
-"""Grants of the user for tools, stored or for this session: matching, listing, searching and revoking them."""
+"""The user's grants for tools, of this session or stored: match, list, search, revoke and preview them."""
 
 import secrets
 import time
@@ -26,10 +26,10 @@ from mcphost.store.roots import FolderAnswer, FolderAnswerStore
 
 
 class ToolIdentity(Struct, frozen=True, kw_only=True):
-    """A tool, and all tools that its server offered when the question was asked.
+    """A tool with its definition's digest, and all tools of its server when the question was asked.
 
-    A rule about several tools is bound to these: tools added while the question is open were not shown.
-    `is_read_only_trusted` is True if the server claims that the tool only reads, and the user trusts its claims.
+    A rule that covers several tools is bound to these, because the user has not seen tools added later.
+    `is_read_only_trusted` means that the server declares the tool read-only and the user trusts its annotations.
     """
 
     server: str
@@ -42,14 +42,14 @@ class ToolIdentity(Struct, frozen=True, kw_only=True):
     is_read_only_trusted: bool = False
 
     def to_rule_input(self, arguments: dict[str, Any]) -> RuleInput:
-        """Return a call of the tool in the form that rules are matched with."""
+        """Return a call of this tool as input for rule matching."""
         return RuleInput(
             server=self.server, tool=self.tool, arguments=arguments, account=self.account, folder=self.folder
         )
 
 
 def identify_tool(offered: OfferedTool) -> ToolIdentity:
-    """Return the identity that an offered tool has now."""
+    """Return the identity of an offered tool, with its server's present digest, tools and account."""
     connection, listed = offered.connection, offered.definition
     return ToolIdentity(
         server=connection.config.name,
@@ -64,13 +64,13 @@ def identify_tool(offered: OfferedTool) -> ToolIdentity:
 
 
 def has_read_only_hint(tool: Tool) -> bool:
-    """Return whether the server claims that the tool only reads; the claim is unverified."""
+    """Return whether the server declares the tool read-only and not destructive; this is not verified."""
     claims = tool.annotations
     return claims is not None and claims.read_only_hint is True and claims.destructive_hint is not True
 
 
 def make_grant(identity: ToolIdentity, rule: Rule) -> Grant:
-    """Make a grant from a rule, bound to the tools that the rule covers now."""
+    """Return a grant with this rule, bound to the definitions of the tools that the rule covers now."""
     tools = {name: listed.digest for name, listed in identity.server_tools.items() if pattern_covers(rule.tool, name)}
     if pattern_covers(rule.tool, identity.tool):
         tools[identity.tool] = identity.digest
@@ -82,7 +82,7 @@ _CLOCK_SLACK = 300
 _WRITE_SECONDS = 2.0
 """Seconds for which uses of grants are collected before they are written."""
 MAX_PAST_CALLS = 200
-"""Number of the newest calls that a rule is compared with."""
+"""Maximum past calls, the newest ones, that a rule is compared with in a preview."""
 PREVIEW_SECONDS = 5.0
 SERVER_NOT_CONFIGURED = "its server is not configured"
 OTHER_ACCOUNT = "it is for another account"
@@ -90,21 +90,21 @@ SERVER_CHANGED = "its server is started or reached in another way now"
 
 
 class ToolHistory(Struct, frozen=True):
-    """Whether a tool was granted before, and whether its definition was different then."""
+    """Earlier grants of a tool: `first_use` if there are none, `changed` if all are for other definitions."""
 
     first_use: bool
     changed: bool
 
 
 class CoveringGrant(Struct, frozen=True):
-    """A grant that allows a call; `source` is "session" or "grant"."""
+    """A grant that covers a call; `source` is "session" for one of this session, "grant" for a stored one."""
 
     source: str
     id: str
 
 
 class ActiveGrants:
-    """The user's grants that are valid in this folder, conversation and session."""
+    """The user's grants that apply to tool calls in this run."""
 
     def __init__(
         self,
@@ -113,10 +113,7 @@ class ActiveGrants:
         conversation: ActiveConversation,
         on_store_error: Callable[[StoreError], None],
     ) -> None:
-        """Create the grants.
-
-        *on_store_error* receives failures of the store, during which stored grants allow nothing.
-        """
+        """*on_store_error* receives errors of the store; stored grants then allow nothing."""
         self._grants = grants
         self._matcher = matcher
         self.conversation = conversation
@@ -127,7 +124,7 @@ class ActiveGrants:
         self._revoked_ids: set[str] = set()
 
     def grant_session(self, grant: Grant) -> Grant:
-        """Add a grant for this session under a new id; it replaces a grant for the same calls."""
+        """Add a grant for this session under a new id; it replaces an earlier one for the same calls."""
         # "s": the ids of stored grants are hexadecimal, so no prefix can mean one of each.
         stored = replace(grant, id=f"s{secrets.token_hex(4)}", created=time.time(), session=True)
         self._session_grants = [other for other in self._session_grants if _grant_key(other) != _grant_key(stored)]
@@ -141,7 +138,7 @@ class ActiveGrants:
     def revoke_session(self, id_prefix: str) -> Grant | None:
         """Revoke the session grant whose id begins with this prefix; return it, or None if there is none.
 
-        Raises UsageError if several match.
+        Raises UsageError if several ids begin with the prefix.
         """
         matches = [grant for grant in self._session_grants if id_prefix and grant.id.startswith(id_prefix)]
         if len(matches) > 1:
@@ -150,17 +147,17 @@ class ActiveGrants:
         return replace(matches[0], revoked=time.time()) if matches else None
 
     def mark_revoked(self, grant_id: str) -> None:
-        """Note that the stored grant with this id was revoked in this process."""
+        """Remember that the stored grant with this id was revoked in this process."""
         self._revoked_ids.add(grant_id)
 
     def is_active(self, grant_id: str) -> bool:
-        """Return False if the grant was revoked by this process; True for "", which stands for no grant."""
+        """Return False if the grant with this id was revoked in this process; True for "" (no grant)."""
         if grant_id.startswith("s"):
             return any(grant.id == grant_id for grant in self._session_grants)
         return grant_id not in self._revoked_ids
 
     async def grant_persistent(self, grant: Grant) -> Grant:
-        """Store a grant; if that fails, add it for this session."""
+        """Store a grant and return it; if the store fails, grant it for this session instead."""
         places = {"conversation": self.conversation.id, "project": self._project_folder}
         grant = replace(grant, place=places.get(grant.rule.scope, ""))
         try:
@@ -170,7 +167,7 @@ class ActiveGrants:
             return self.grant_session(grant)
 
     async def carry_over(self, server: str, server_digest: str, tool: str, before: str, after: str) -> None:
-        """Copy the grants for exactly the previous definition of a tool to the accepted one."""
+        """Transfer the grants for a tool's previous definition to the accepted one; both are given as digests."""
         self._session_grants = [
             replace(grant, tools={**grant.tools, tool: after})
             if (grant.server, grant.server_digest, grant.tools.get(tool)) == (server, server_digest, before)
@@ -185,10 +182,7 @@ class ActiveGrants:
     async def find_covering(
         self, identity: ToolIdentity, arguments: dict[str, Any]
     ) -> tuple[CoveringGrant | None, ToolHistory]:
-        """Return the grant that allows this call, or None, and the tool's history.
-
-        A use of the grant is counted.
-        """
+        """Return the first grant that covers the call, or None, and the tool's history; count the grant's use."""
         stored = await self._load_grants(identity.server)
         await self._suspend_outdated(identity, stored)
         for grant in (*self._session_grants, *stored):
@@ -199,15 +193,15 @@ class ActiveGrants:
         return None, _tool_history(identity, (*self._session_grants, *stored))
 
     async def covers(self, grant: Grant, identity: ToolIdentity, arguments: dict[str, Any]) -> bool:
-        """Return whether this grant alone allows the call now."""
+        """Return whether this grant would allow the call now."""
         return await self._covers(grant, identity, arguments, 0.0)
 
     async def tool_history(self, identity: ToolIdentity) -> ToolHistory:
-        """Return the tool's history. Raises StoreError."""
+        """Return whether the tool was granted before, and with this definition. Raises StoreError."""
         return _tool_history(identity, (*self._session_grants, *await self._grants.list_for_server(identity.server)))
 
     async def write_uses(self) -> None:
-        """Write the counted uses of grants to the store, with a delay, until cancelled."""
+        """Write counted uses of grants to the store every 2 seconds, until cancelled."""
         try:
             while True:
                 await self._use_recorded.wait()
@@ -219,7 +213,7 @@ class ActiveGrants:
                 await self._write()
 
     def _count_use(self, grant: Grant) -> bool:
-        """Count one use of a grant; return False for a session grant that was revoked while it was matched."""
+        """Count one use of a grant; return False if it is a session grant that has just been revoked."""
         if not grant.session:
             self._grants.count_use(grant.id)
             self._use_recorded.set()
@@ -246,7 +240,10 @@ class ActiveGrants:
             return ()
 
     async def _suspend_outdated(self, identity: ToolIdentity, stored: tuple[Grant, ...]) -> None:
-        """Suspend expired grants, and those for another definition of the tool, until they are granted again."""
+        """Suspend stored grants that have expired or are bound to another definition of the tool.
+
+        They stay suspended until the user grants them again.
+        """
         changed = [
             grant.id
             for grant in stored
@@ -282,7 +279,7 @@ class ActiveGrants:
 
 
 def project_folder() -> str:
-    """Return the folder in which mcphost was started, or "" if it no longer exists."""
+    """Return the directory in which mcphost was started; "" if it no longer exists."""
     try:
         return str(Path.cwd())
     except OSError:
@@ -294,12 +291,12 @@ def _grant_key(grant: Grant) -> tuple[object, ...]:
 
 
 def _last_event_time(stored: tuple[Grant, ...]) -> float:
-    """Return the time of a grant's latest event, before which the clock must not be."""
+    """Return the latest time at which a grant was created or used; the true time cannot be earlier."""
     return max((max(grant.created, grant.last_used or 0.0) for grant in stored), default=0.0)
 
 
 def _is_unexpired(grant: Grant, newest: float) -> bool:
-    """Return whether the grant has not expired; False also if the clock was set back."""
+    """Return whether the grant has not expired; False if the clock is earlier than *newest*, the last event."""
     expires, now = grant.rule.expires, time.time()
     return expires is None or newest - _CLOCK_SLACK <= now < expires
 
@@ -313,10 +310,10 @@ GrantState = Literal["counts", "elsewhere", "suspended"]
 
 
 class GrantStatus(Struct, frozen=True):
-    """A grant, and whether it is valid now; if not, `why` has the reason.
+    """A grant and its present state; `why` is the reason if it does not apply.
 
-    "elsewhere" means that it is for another conversation, folder, account or server, "suspended" that it is not valid
-    until it is granted again.
+    "counts": it applies; "elsewhere": it is for another conversation, folder, account or server; "suspended": it
+    does not apply until the user grants it again.
     """
 
     grant: Grant
@@ -325,7 +322,7 @@ class GrantStatus(Struct, frozen=True):
 
 
 class FolderAnswerStatus(Struct, frozen=True):
-    """A lasting answer about sharing a folder, and whether it is valid; see GrantStatus."""
+    """A stored answer about sharing a folder, and its present state as in GrantStatus."""
 
     answer: FolderAnswer
     state: GrantState
@@ -333,7 +330,7 @@ class FolderAnswerStatus(Struct, frozen=True):
 
 
 class PastCall(Struct, frozen=True):
-    """An earlier call of a model, and whether a rule would cover it now."""
+    """An earlier tool call by a model, and whether a rule would cover it now."""
 
     conversation: str
     title: str
@@ -344,9 +341,9 @@ class PastCall(Struct, frozen=True):
 
 
 class GrantRegistry:
-    """All grants of the user.
+    """Registry of the user's grants: list, search and revoke them, preview a rule.
 
-    Methods may take a moment, so they must not be called while a screen is drawn.
+    Methods read the store and may take seconds; do not call them while drawing a screen.
     """
 
     def __init__(
@@ -359,7 +356,7 @@ class GrantRegistry:
         audit: AuditLog,
         folder_answers: FolderAnswerStore,
     ) -> None:
-        """Create the registry; *active_grants* has the session grants and knows the open conversation."""
+        """*active_grants* provides the session grants and the open conversation."""
         self._audit = audit
         self._folder_answers = folder_answers
         self._active_grants = active_grants
@@ -369,15 +366,15 @@ class GrantRegistry:
         self._servers = servers
 
     async def list_grants(self, *, server: str = "", text: str = "") -> tuple[GrantStatus, ...]:
-        """Return the grants, those of this session first, then the newest, optionally of one server or with a text.
+        """Return the grants, optionally only those of one server or containing a text.
 
-        Raises StoreError.
+        Grants of this session come first, each group newest first. Raises StoreError.
         """
         stored = await self._grants.list_all()
         return (*self.list_session_grants(server=server, text=text), *self._search(stored, server, text))
 
     def list_session_grants(self, *, server: str = "", text: str = "") -> tuple[GrantStatus, ...]:
-        """Return the grants of this session, newest first; works also if the store fails."""
+        """Return only the grants of this session, newest first; does not read the store."""
         return self._search(reversed(self._active_grants.session_grants()), server, text)
 
     def _search(self, grants: Iterable[Grant], server: str, text: str) -> tuple[GrantStatus, ...]:
@@ -389,7 +386,7 @@ class GrantRegistry:
         )
 
     async def list_folder_answers(self, *, server: str = "", text: str = "") -> tuple[FolderAnswerStatus, ...]:
-        """Return the lasting answers about folders, newest first, optionally of one server or with a text.
+        """Return the stored answers about sharing folders, newest first, optionally filtered by server or text.
 
         Raises StoreError.
         """
@@ -401,10 +398,10 @@ class GrantRegistry:
         )
 
     async def revoke(self, id_prefix: str) -> Grant | FolderAnswer:
-        """Revoke the grant whose id begins with this prefix, in every running mcphost if it is stored.
+        """Revoke the grant whose id begins with this prefix; a stored one is revoked in every running mcphost.
 
-        It may be a lasting answer about a folder: the user is then asked again. It is recorded afterwards, because a
-        failing audit log must not prevent it. Raises UsageError or StoreError.
+        The id may be that of a stored answer about a folder: the user is then asked about the folder again. The audit
+        row is written afterwards, because a failing audit log must not prevent it. Raises UsageError or StoreError.
         """
         if id_prefix.startswith("r"):
             answer = await self._folder_answers.revoke(id_prefix)
@@ -426,9 +423,9 @@ class GrantRegistry:
         return grant
 
     async def preview(self, rule: Rule) -> tuple[PastCall, ...]:
-        """Return earlier calls of the rule's server from stored conversations, and whether the rule would cover them.
+        """Return past calls of the rule's server in stored conversations, and whether the rule covers each.
 
-        At most 200, newest first, as many as can be matched within seconds. Raises StoreError.
+        Newest first, at most 200, and only those that could be matched within 5 seconds. Raises StoreError.
         """
         calls: list[PastCall] = []
         with anyio.move_on_after(PREVIEW_SECONDS):
@@ -437,7 +434,7 @@ class GrantRegistry:
         return tuple(calls)
 
     async def match(self, rule: Rule, tool: str, arguments: dict[str, Any]) -> RuleMatch:
-        """Return whether the rule covers a call with these arguments. Raises nothing but cancellation."""
+        """Return whether the rule covers a call made now. Raises nothing but cancellation."""
         connection = self._find_connection(rule.server)
         rule_input = RuleInput(
             server=rule.server,

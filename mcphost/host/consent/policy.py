@@ -1,4 +1,4 @@
-"""Consent policy for tool calls: never-rules first, then grants and rules, then a question to the user."""
+"""Consent policy for tool calls: check never-rules, then grants and allow-rules, then ask the user."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -24,9 +24,9 @@ RULE_MISMATCH = "The rule that was given with the answer does not cover this cal
 class Approval(Struct, frozen=True):
     """Permission for a call with these arguments; `source` names what allowed it.
 
-    "once", "session" and "always" are the user's answers, now or earlier; "rule" is a rule from the command line;
-    "grant" is a stored rule; "claim" is the server's claim that the tool only reads, if the user trusts it;
-    "autonomy" is auto-approval. `grant_id` is the id of the grant.
+    "once", "session" and "always" are the user's answers, given now or earlier; "rule" is an allow-rule from the
+    command line; "grant" is a stored rule; "claim" is a trusted server's declaration that the
+    tool is read-only; "autonomy" is auto-approve mode. `grant_id` is the id of the grant, "" for none.
     """
 
     source: str
@@ -35,16 +35,16 @@ class Approval(Struct, frozen=True):
 
 
 class ConfigRules(Struct, frozen=True):
-    """Rules of the configuration: `allow`, and `never`, which no rule, answer or mode overrides."""
+    """Rules given in advance; `never` takes precedence over `allow`, grants, answers and modes."""
 
     allow: tuple[Rule, ...] = ()
     never: tuple[Rule, ...] = ()
     file: str = "config.toml"
-    """The file of the never-rules."""
+    """Path of the file that contains the never-rules."""
 
 
 class _OpenQuestion:
-    """A question that the user has not answered yet."""
+    """A question that waits for the user's answer; cancelling `scope` withdraws it."""
 
     def __init__(self, subject: ToolIdentity, arguments: dict[str, Any]) -> None:
         self.identity, self.arguments = subject, arguments
@@ -54,11 +54,11 @@ class _OpenQuestion:
 QuestionFactory = Callable[[ToolHistory], ApproveTool]
 ArgumentsCheck = Callable[[dict[str, Any]], Awaitable[bool]]
 AutoApprovalCheck = Callable[[ToolIdentity, dict[str, Any]], bool]
-"""Returns whether a call is auto-approved, counting it; called only when nothing else allows the call."""
+"""Returns whether a call is auto-approved, and counts it; called only if nothing else allows the call."""
 
 
 class ConsentPolicy:
-    """Policy that decides on tool calls; a new grant also answers open questions that it covers."""
+    """Policy that allows or denies tool calls; a new grant also answers the open questions that it covers."""
 
     def __init__(
         self,
@@ -87,11 +87,11 @@ class ConsentPolicy:
         has_changed: bool = False,
         is_valid: ArgumentsCheck | None = None,
     ) -> Approval | Deny:
-        """Allow or deny one call. Cancelling withdraws the question.
+        """Allow or deny one call; ask the user if no rule or grant decides. Cancelling withdraws the question.
 
         *make_question* creates the question from the tool's history. *has_changed* means that this call was already
-        approved for a previous definition of the tool. *is_valid* checks edited arguments before a rule that came with
-        them is stored.
+        approved for a previous definition of the tool. *is_valid* checks edited arguments before a rule from the same
+        answer is stored.
         """
         subject = AuditSubject(kind="tool", server=identity.server, name=identity.tool, call=call, arguments=arguments,
                   definition=identity.digest)  # fmt: skip
@@ -138,7 +138,7 @@ class ConsentPolicy:
         verdict: AllowOnce | AllowRule,
         is_valid: ArgumentsCheck | None,
     ) -> Approval | Deny:
-        """Apply an answer; edited arguments in it are checked against the rules again."""
+        """Apply the user's answer; edited arguments are checked against the never-rules again."""
         arguments = question.arguments if verdict.arguments is None else verdict.arguments
         is_edited = arguments_digest(arguments) != arguments_digest(question.arguments)
         if is_edited and not question.editable:
@@ -157,7 +157,7 @@ class ConsentPolicy:
     async def _approve_with_rule(
         self, identity: ToolIdentity, arguments: dict[str, Any], rule: Rule
     ) -> Approval | Deny:
-        """Store the rule in an answer, unless it does not cover the call that was asked about."""
+        """Store the rule from the user's answer and allow the call; deny it if the rule does not cover it."""
         if await self._matcher.match(rule, identity.to_rule_input(arguments)) != "yes":
             return Deny(RULE_MISMATCH)
         # The digests of thousands of tools take a while.
@@ -171,7 +171,7 @@ class ConsentPolicy:
     async def _record_decision(
         self, subject: AuditSubject, verdict: Approval | Deny, who: str, grant: str
     ) -> Approval | Deny:
-        """Record a decision that needed no question, and return it."""
+        """Record a decision that was made without a question; return it, or a denial if it cannot be recorded."""
         try:
             decision = "deny" if isinstance(verdict, Deny) else "allow"
             await self._audit.record_decision(subject, decision, who=who, grant=grant)
@@ -180,22 +180,22 @@ class ConsentPolicy:
         return verdict
 
     async def _record_grant(self, grant: Grant) -> None:
-        """Record a new grant, and apply it to the open questions."""
+        """Record a new grant in the audit log and apply it to the open questions."""
         subject = AuditSubject(kind="grant", server=grant.server, name=grant.text, definition=grant.server_digest)
         scope = "session" if grant.session else grant.rule.scope
         self._audit.queue_event(subject, "given", grant=grant.id, detail={"scope": scope})
         await self._recheck_open_questions(grant)
 
     async def _recheck_open_questions(self, grant: Grant) -> None:
-        """Decide the open questions that the grant covers."""
+        """Withdraw the open questions that the grant covers, so that their calls are decided again."""
         for waiting in tuple(self._open_questions):
             if await self._active_grants.covers(grant, waiting.identity, waiting.arguments):
                 waiting.scope.cancel()
 
     async def check_manual_call(self, offered: OfferedTool, arguments: dict[str, Any]) -> None:
-        """Check a call that the user makes.
+        """Check a call that the user makes directly.
 
-        Raises ConsentDenied if it is never allowed or the tool has changed.
+        Raises ConsentDenied if a never-rule covers it or the tool changed since it was granted.
         """
         subject = identify_tool(offered)
         forbidden = await self._find_never_rule(subject, arguments)
@@ -209,7 +209,7 @@ class ConsentPolicy:
             )
 
     async def _find_never_rule(self, identity: ToolIdentity, arguments: dict[str, Any]) -> Rule | None:
-        """Return a never-rule that covers the call or may cover it, or None."""
+        """Return the first never-rule that covers the call or may cover it, or None."""
         rule_input = identity.to_rule_input(arguments)
         for rule in self._config_rules.never:
             if await self._matcher.match(rule, rule_input) != "no":
@@ -243,9 +243,9 @@ def _config_denial(rule: Rule) -> Deny:
 def tool_question(
     offered: OfferedTool, arguments: dict[str, Any], *, call: str, why: str, arguments_error: str = ""
 ) -> QuestionFactory:
-    """Return a factory of the question about a call.
+    """Return a function that creates the question about a call from the tool's history.
 
-    *arguments_error* says what is wrong with edited arguments.
+    *arguments_error* describes the fault in arguments that the user has edited, "" for none.
     """
     tool = offered.definition.tool
 

@@ -1,7 +1,7 @@
-"""Matching of rules and calls. The result is yes, no, or unsure, and then the user is asked.
+"""Matching of rules against calls: "yes", "no", or "unsure" if a server may read a value differently.
 
-An allow rule must never cover more than it says, so everything that a server may read differently is "unsure". A deny
-rule applies to "yes" and "unsure".
+An allow rule applies only to "yes", so that it never covers more than it states. A deny rule applies to "yes"
+and "unsure".
 """
 
 import math
@@ -39,11 +39,11 @@ class _AmbiguousPath(Exception):
 
 
 def check_containment(value: str, folder: str, working_directory: str) -> Containment:
-    """Return whether *value*, a path that a server in *working_directory* reads, is *folder* or inside it.
+    """Return whether the path *value*, as read by a server in *working_directory*, is *folder* or inside it.
 
-    Links and `..` are resolved in both orders, because programs do either: `link/../x` is beside the link for one and
-    beside its target for another. A path that does not exist is judged by its existing part. Reads the file system, so
-    it may block; never raises.
+    Symbolic links and `..` are resolved in both orders, because programs differ: `link/../x` is next to the link
+    for some and next to its target for others. For a path that does not exist, the existing part decides. Reads
+    the file system, so it may block; never raises.
     """
     if not value or len(value) > PATH_LIMIT:
         return "unsure"
@@ -72,10 +72,7 @@ def _all_or_any_inside(texts: list[str], top: str, working_directory: str) -> tu
 
 
 def _is_ambiguous(value: str, normalized: str) -> bool:
-    """Return whether servers may read the path differently.
-
-    *normalized* is the value in Unicode form NFKC.
-    """
+    """Return whether servers may read the path *value* differently; *normalized* is its Unicode form NFKC."""
     return (
         bool(_AMBIGUOUS.search(value) or _AMBIGUOUS.search(normalized))
         or sanitize(value, keep_newlines=False) != value
@@ -84,7 +81,10 @@ def _is_ambiguous(value: str, normalized: str) -> bool:
 
 
 def _split_paths(text: str) -> list[str]:
-    """Return the paths that a text may contain, each also from its first slash: `-I/etc` contains `/etc`."""
+    """Split a text into the paths it may contain; `-I/etc` also gives `/etc`.
+
+    Raises _AmbiguousPath for more than 50 parts.
+    """
     parts = [part for part in _SEPARATORS.split(text) if part]
     if len(parts) > _MAX_PARTS:
         raise _AmbiguousPath
@@ -92,7 +92,7 @@ def _split_paths(text: str) -> list[str]:
 
 
 def _interpretations(value: str, working_directory: str) -> list[str]:
-    """Return the paths as which a server may read the value."""
+    """Return the paths that a server may read *value* as, with `~` expanded or not and `..` removed or not."""
     texts = [value]
     if value.startswith("~"):
         # Most programs keep the "~", some expand it to the home folder.
@@ -105,7 +105,7 @@ def _expand_home(path: str) -> str:
 
 
 def _resolve(path: str, working_directory: str) -> str:
-    """Resolve a path to an absolute one without links and `..`. Raises _AmbiguousPath or OSError."""
+    """Return the absolute path with symbolic links and `..` resolved. Raises _AmbiguousPath or OSError."""
     pending = [name for name in reversed(os.path.join(working_directory, path).split("/")) if name not in ("", ".")]
     current, links = "/", 0
     while pending:
@@ -135,7 +135,7 @@ def _resolve(path: str, working_directory: str) -> str:
 
 
 def _is_searchable(folder: str) -> bool:
-    """Return whether the folder's content can be listed; a missing folder counts as empty."""
+    """Return whether the names in a folder can be looked up; True if the folder does not exist."""
     return not os.path.isdir(folder) or os.access(folder, os.X_OK)
 
 
@@ -160,7 +160,7 @@ def _is_within(path: str, top: str) -> bool:
 
 RuleMatch = Literal["yes", "no", "unsure"]
 PATH_SECONDS = 1.0
-"""Timeout for the file system; an unreachable network folder could take minutes."""
+"""Seconds to wait for the file system; an unreachable network folder could take minutes."""
 TEXT_LIMIT = 64 * 1024
 _MAX_DEPTH = 20
 """Levels of objects that are searched for similar names; deeper levels are "unsure"."""
@@ -172,9 +172,9 @@ _BOOLEAN_WORDS: dict[str, str] = {**dict.fromkeys(["true", "yes", "on", "y", "t"
 
 
 class RuleInput(Struct, frozen=True, kw_only=True):
-    """A call in the form that rules are matched with.
+    """A call as input for rule matching.
 
-    `folder` is where its server runs, None for a remote server.
+    `folder` is the working directory of a local server, None for a remote one.
     """
 
     server: str
@@ -185,13 +185,16 @@ class RuleInput(Struct, frozen=True, kw_only=True):
 
 
 class RuleMatcher:
-    """Matcher of rules and calls; patterns run in a child process, which is killed if they take too long."""
+    """Matcher of rules against calls.
+
+    Regular expressions run in the validator's child process, which is killed if they take too long.
+    """
 
     def __init__(self, validator: SchemaValidator) -> None:
         self._validator = validator
 
     async def match(self, rule: Rule, call: RuleInput) -> RuleMatch:
-        """Return whether the rule covers the call, regardless of the rule's scope and expiry.
+        """Return whether the rule covers the call, ignoring its scope and expiry.
 
         Raises nothing but cancellation.
         """
@@ -231,7 +234,7 @@ class RuleMatcher:
 
 
 def _find_argument(arguments: dict[str, Any], path: tuple[str, ...]) -> tuple[bool, Any, bool]:
-    """Look up an argument: whether it exists, its value, and whether a server may read another value in its place."""
+    """Return whether the argument is present, its value, and whether servers may read another value instead."""
     if _has_similar_name(arguments, path, "".join(map(_normalize_name, path))):
         return False, None, True
     value: Any = arguments
@@ -247,10 +250,11 @@ def _find_argument(arguments: dict[str, Any], path: tuple[str, ...]) -> tuple[bo
 
 
 def _has_similar_name(members: dict[str, Any], path: tuple[str, ...], wanted: str, depth: int = 0) -> bool:
-    """Return whether another member may be read as the argument whose remaining name is *wanted*.
+    """Return whether a server may read another member as the argument; *wanted* is the rest of its name.
 
-    That is a similar name on any level (`Path`, `path[]`, `path` with an invisible character), the whole path as one
-    name (`options.depth`) or one name as a path, or the prototype from which JavaScript inherits members.
+    Such a member has a similar name on any level (`Path`, `path[]`, `path` with an invisible character), the
+    whole path as one name (`options.depth`) or one name as a path, or is a prototype from which JavaScript
+    inherits members.
     """
     if depth > _MAX_DEPTH:
         return True
@@ -273,7 +277,7 @@ def _has_similar_name(members: dict[str, Any], path: tuple[str, ...], wanted: st
 
 
 def _normalize_name(name: str) -> str:
-    """Reduce a name to its letters and digits, without case, accents, invisible characters and index."""
+    """Return a name's letters and digits, without case, accents, invisible characters and list index."""
     folded = normalize("NFKD", normalize("NFKD", _LIST_INDEX.sub("", name)).casefold())
     return "".join(filter(str.isalnum, strip_unsafe(folded)))
 
@@ -293,9 +297,9 @@ def _value_kind(value: Any) -> str:
 
 
 def _compare(condition: Condition, value: Any) -> RuleMatch:
-    """Compare an argument with a condition: numbers with numbers, text with text.
+    """Compare numbers with numbers and text with text.
 
-    Servers may convert other kinds.
+    Other combinations are "unsure", because the server may convert the value.
     """
     kind = _value_kind(value)
     kinds = {_value_kind(expected) for expected in condition.values}
@@ -325,7 +329,10 @@ def _compare(condition: Condition, value: Any) -> RuleMatch:
 
 
 def _is_equivalent(value: Value, wanted: Value) -> bool:
-    """Return whether a server may treat both as equal: ignoring case, white space or quotes, or a number as text."""
+    """Return whether a server may treat both values as equal.
+
+    They may differ in case, white space or quotes, or one may be a number written as text.
+    """
     try:
         left, right = _to_text(value), _to_text(wanted)
         return left == right or float(left) == float(right)

@@ -1,4 +1,4 @@
-"""Elicitation: a form or URL of a server is shown to the user, and the user's reply is returned."""
+"""Elicitation: show a server's form or URL to the user and return the user's action to the server."""
 
 import ipaddress
 import re
@@ -41,7 +41,7 @@ _COMMON_SUFFIXES = frozenset({"com", "org", "net", "io", "dev", "gov", "edu", "a
 
 
 class InspectedUrl(Struct, frozen=True):
-    """A checked URL: `url` is what a browser gets, `host` is its host."""
+    """A URL that passed inspection: `url` as the browser receives it, its `host`, and warnings for the user."""
 
     url: str
     host: str
@@ -49,10 +49,9 @@ class InspectedUrl(Struct, frozen=True):
 
 
 def inspect_url(url: str) -> InspectedUrl:
-    """Check a URL and return it as a browser gets it.
+    """Inspect a URL from a server. Raises MalformedMessage if a browser must not open it.
 
-    Raises MalformedMessage if a browser must not open it. Non-ASCII characters are converted as browsers do: punycode
-    in the host, percent-encoding elsewhere.
+    Non-ASCII characters are converted as browsers do: punycode in the host, percent-encoding elsewhere.
     """
     if not url or len(url) > MAX_URL:
         raise MalformedMessage(f"The address is empty or longer than {MAX_URL:,} characters.")
@@ -141,7 +140,7 @@ MAX_URLS = 10
 MAX_PENDING = 100
 MAX_NOTICES = 20
 SHORT_SCHEMA = 8 * 1024
-"""Bytes of a form that is parsed on the event loop; a longer one is parsed in a thread."""
+"""Maximum bytes of a form schema that is parsed on the event loop; a longer one is parsed in a thread."""
 Notify = Callable[[str, str], None]
 
 
@@ -159,10 +158,10 @@ class ElicitationHandler:
     async def answer(
         self, request: Elicit, why: str, context: ServerRequestContext
     ) -> ElicitResult | ServerRequestRejection:
-        """Ask the user and return accept, decline or cancel.
+        """Show the form or URL to the user and return accept, decline or cancel.
 
-        A form or URL that violates the specification is not shown. The server then gets error -32602, or a cancel where
-        the revision has no such error.
+        A form or URL that violates the specification is not shown. The server then gets error -32602 in revisions of
+        the handshake era, else the action cancel.
         """
         if request.mode not in ("form", "url") or not self._is_declared(request.mode, context.revision):
             return ServerRequestRejection(
@@ -181,7 +180,7 @@ class ElicitationHandler:
             return ElicitResult("cancel")
 
     def _report_refusal(self, why: str) -> None:
-        """Notify the user why a request was refused, each reason once and at most 20 reasons."""
+        """Notify the user why a request was refused: each reason once, and at most 20 reasons."""
         if why not in self._reported and len(self._reported) < MAX_NOTICES:
             self._reported.add(why)
             self._notify(f"Refused an invalid request of {self._server}: {why}", "")
@@ -224,7 +223,7 @@ class ElicitationHandler:
         return _make_reply(verdict)
 
     async def _ask_and_open(self, question: VisitUrl) -> UrlVerdict:
-        """Ask the user and open the URL; return a cancel if no browser could be opened."""
+        """Return the user's answer; Cancel if no browser could be opened."""
         verdict = await self._frontend.ask(question)
         if isinstance(verdict, AcceptUrl) and self._open_url is not None and not await self._open_url(question.url):
             self._notify(f"No browser could be opened for {question.url}", "Open it elsewhere, or set $BROWSER.")
@@ -241,9 +240,9 @@ class ElicitationHandler:
     async def visit_required_urls(
         self, request: UrlElicitationRequired, why: str, context: ServerRequestContext
     ) -> ElicitResult | ServerRequestRejection:
-        """Ask the user to visit the URLs that a call needs; accept when all of them are done.
+        """Ask the user to visit each URL that a call needs; return accept once all visits are complete.
 
-        Either the user or the server reports that a URL is done.
+        The user or the server reports completion. Returns decline or cancel if the user refuses one of them.
         """
         if not 0 < len(request.elicitations) <= MAX_URLS or not self._is_declared("url", context.revision):
             return ServerRequestRejection("The required addresses cannot be shown here.")
@@ -261,10 +260,7 @@ class ElicitationHandler:
         return ElicitResult("accept" if await self._wait_until_done(completions, questions, why) else "cancel")
 
     async def _wait_until_done(self, completions: list[anyio.Event], questions: list[VisitUrl], why: str) -> bool:
-        """Wait until the user answers or the server reports that the URLs are done.
-
-        Return whether to repeat the call.
-        """
+        """Return whether to repeat the call: the user's answer, or True if the server reports completion first."""
         if RetryCall.KIND not in self._frontend.kinds:
             return True
         repeat = True
@@ -282,10 +278,7 @@ class ElicitationHandler:
         return repeat
 
     def _track_pending(self, elicitation_id: str) -> anyio.Event:
-        """Return the event that is set when the server reports an elicitation as done.
-
-        Never set for one without an id.
-        """
+        """Return the event that is set when the server reports the elicitation complete; never set for the id ""."""
         event = anyio.Event()
         if elicitation_id:
             while len(self._pending) >= MAX_PENDING:
@@ -294,7 +287,7 @@ class ElicitationHandler:
         return event
 
     def on_elicitation_complete(self, elicitation_id: str) -> None:
-        """See RequestHandler.on_elicitation_complete."""
+        """Notify the user that the server reports the elicitation complete; see RequestHandler."""
         event = self._pending.pop(elicitation_id, None)
         if event is not None:
             event.set()

@@ -1,6 +1,7 @@
-"""Handler of the requests that a server sends, and the client capabilities that are declared to it.
+"""Handler of the requests that one server sends, and the client capabilities declared to it.
 
-A capability is declared only if the front end can answer it (specification: basic/lifecycle, capability negotiation).
+A capability is declared only if the frontend can answer it (specification: basic/lifecycle, capability
+negotiation).
 """
 
 import itertools
@@ -44,13 +45,13 @@ if TYPE_CHECKING:
 
 BURST = 20
 SECONDS_PER_TOKEN = 3.0
-"""Seconds until another question may be withdrawn."""
+"""Seconds after which one more question may be withdrawn."""
 AUDIT_INTERVAL = 600.0
-"""Seconds of refusals that share one audit row."""
+"""Minimum seconds between two audit rows about refusals; a row counts those since the previous one."""
 
 
 class QuestionRateLimiter:
-    """Rate limiter for one server's questions (token bucket); only a question that is withdrawn counts."""
+    """Token bucket for one server's questions; only a question that is withdrawn costs a token."""
 
     def __init__(self, server: str, audit: AuditLog) -> None:
         self._server = server
@@ -62,7 +63,7 @@ class QuestionRateLimiter:
 
     @contextmanager
     def acquire(self) -> Generator[None]:
-        """Count one question while the block runs. Raises TooManyQuestions after too many withdrawn ones."""
+        """Enter while a question is open. Raises TooManyQuestions if the server has withdrawn too many."""
         now = monotonic()
         self._tokens = min(BURST, self._tokens + (now - self._refilled_at) / SECONDS_PER_TOKEN)
         self._refilled_at = now
@@ -91,7 +92,7 @@ A = TypeVar("A")
 
 
 class ServerRequestHandlerFactory:
-    """Factory of the request handlers of all servers, which share front end, models and roots."""
+    """Factory that creates the request handler of each server; all share the frontend, models and roots."""
 
     def __init__(
         self,
@@ -104,10 +105,9 @@ class ServerRequestHandlerFactory:
         questions: QuestionBudget | None = None,
         folders: FolderAnswerStore | None = None,
     ) -> None:
-        """Create a factory.
+        """*questions* limits the open questions of all servers; *folders* stores lasting answers about folders.
 
-        *questions* limits the open questions of all servers together; *folders* stores lasting answers about folders.
-        *open_url* opens a URL that the user agreed to visit; without it, the front end does.
+        *open_url* opens a URL that the user agreed to visit; without it, the frontend opens it.
         """
         self.frontend = frontend
         self.open_url = open_url
@@ -125,35 +125,35 @@ class ServerRequestHandlerFactory:
         account: Callable[[], str] = lambda: "",
         digest: Callable[[], str] = lambda: "",
     ) -> "ServerRequestHandler":
-        """Create the handler of a server, which outlives reconnects.
+        """Return the handler of a configured server, which is used for all its connections.
 
-        *limits* overrides SamplingLimits for this server; *account* returns the account in use, *digest* the digest of
-        what is started or reached.
+        *limits* overrides SamplingLimits for this server. *account* returns the name of the account in use, *digest*
+        the digest of the server's command or address.
         """
         return ServerRequestHandler(server, self, limits or {}, account, digest)
 
 
 MAX_CALL_NUMBERS = 100
-"""Calls whose number is remembered."""
+"""Maximum calls whose numbers are remembered."""
 _call_number: ContextVar[int] = ContextVar("number", default=0)
-"""The number of the call that a request belongs to; a context variable, as questions are made several layers above."""
+"""Number of the call that a request belongs to; a context variable, because questions are created in other modules."""
 
 
 class AttributingFrontend(FrontendWrapper):
-    """Front end that adds the server's account and the call number to each question."""
+    """Frontend that adds the server's account and the number of the call to each question."""
 
     def __init__(self, frontend: Frontend, account: Callable[[], str]) -> None:
         super().__init__(frontend)
         self._account = account
 
     async def ask(self, question: Question[A]) -> A:
-        """Ask the user; deadlines of calls are suspended until the answer."""
+        """Ask the user and return the answer; the deadlines of running calls pause until then."""
         with pause_call_deadlines():
             return await self._frontend.ask(replace(question, account=self._account(), number=_call_number.get()))
 
 
 class ServerRequestHandler:
-    """Handler of the requests that one server sends."""
+    """Handler of the requests that one server sends to the client."""
 
     def __init__(
         self,
@@ -193,7 +193,7 @@ class ServerRequestHandler:
         return ElicitationHandler(self._server, self._frontend, self._factory.notify, self._factory.open_url)
 
     def call_number(self, call: int) -> int:
-        """Return the number of a call for messages and output; the first call with a server request has 1."""
+        """Return the number shown for a call; 1 is the first call during which the server sent a request."""
         if call and call not in self._call_numbers:
             self._call_numbers = dict(
                 [*self._call_numbers.items(), (call, next(self._next_number))][-MAX_CALL_NUMBERS:]
@@ -202,11 +202,10 @@ class ServerRequestHandler:
 
     @property
     def capabilities(self) -> dict[str, Any]:
-        """Client capabilities in the form of the newest revision.
+        """The capabilities to declare, in the form of the newest revision; `client.client_info` converts them.
 
-        `client.client_info` converts them for older ones. `sampling.context` is never declared: servers are not invited
-        to request the conversation. Servers of revisions without that capability may request it, and get it only if the
-        user adds it to that request.
+        `sampling.context` is never declared, so that servers do not request the conversation. Servers of revisions
+        without that capability may request it; they get it only if the user adds it to that one request.
         """
         kinds = self._frontend.kinds
         declared: dict[str, Any] = {}
@@ -222,7 +221,10 @@ class ServerRequestHandler:
         return declared
 
     async def answer(self, request: ServerRequest, context: ServerRequestContext) -> ClientResult:
-        """Ask the user and return the result; see RequestHandler. Never raises itself."""
+        """Ask the user and return the result for the server; see RequestHandler.
+
+        If the server has too many open or withdrawn questions, the result is a rejection.
+        """
         try:
             with (
                 self._rate_limiter.acquire(),
@@ -249,32 +251,32 @@ class ServerRequestHandler:
             _call_number.reset(token)
 
     def track_request(self, context: ServerRequestContext) -> AbstractContextManager[None]:
-        """Track a client request; see RequestHandler."""
+        """Enter while a client request is running; see RequestHandler."""
         return self.root_sharing.track_request(context.method)
 
     async def prepare(self, context: ServerRequestContext) -> bool:
-        """Ask deferred questions before a client request; see RequestHandler."""
+        """Ask the deferred questions before a client request; see RequestHandler."""
         if context.method not in METHODS_NEEDING_ROOTS:
             return False
         await self.root_sharing.prepare(_deferred_reason(context))
         return True
 
     def filter_reply(self, reply: ClientResult) -> ClientResult:
-        """Remove roots that must not be sent any more; see RequestHandler."""
+        """Remove the roots that may no longer be sent from a reply; see RequestHandler."""
         return self.root_sharing.filter_reply(reply) if isinstance(reply, ListRootsResult) else reply
 
     def on_request_cancelled(self, method: str) -> None:
-        """Note a cancelled server request; see RequestHandler."""
+        """React to a request that the server has cancelled; see RequestHandler."""
         if method == ListRoots.METHOD:
             self.root_sharing.on_request_cancelled()
 
     def on_elicitation_complete(self, elicitation: str) -> None:
-        """Complete an elicitation; see RequestHandler."""
+        """Mark an elicitation as complete; see RequestHandler."""
         self._elicitation.on_elicitation_complete(elicitation)
 
 
 def _deferred_reason(context: ServerRequestContext) -> str:
-    """Return why a deferred question is asked now, as a short phrase."""
+    """Return the reason shown with a deferred question, as a phrase."""
     name = sanitize(context.target[:200], keep_newlines=False)
     match context.method:
         case "resources/read":
@@ -286,7 +288,7 @@ def _deferred_reason(context: ServerRequestContext) -> str:
 
 
 def _reason(context: ServerRequestContext) -> str:
-    """Return why the server asks, as a short phrase with the sanitized name of the tool."""
+    """Return the reason shown with a question, as a phrase; the server's tool or prompt name is sanitized."""
     name = sanitize(context.target[:200], keep_newlines=False)
     match context.method:
         case "tools/call":

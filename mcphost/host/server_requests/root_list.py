@@ -1,4 +1,4 @@
-"""List of the folders that may be shared with servers, as the user edited it, and answers about sharing them."""
+"""Folders that servers may receive, the user's edits of the list, and the questions about sharing."""
 
 import os
 import time
@@ -36,15 +36,16 @@ RootScope = Literal["run", "project", "user"]
 """Scope of an edit: this run, every run started in this folder, or every run."""
 ROOT_SCOPES: tuple[RootScope, ...] = ("run", "project", "user")
 EditLayers = tuple[tuple[RootScope, tuple[FolderEdit, ...]], ...]
-"""The user's edits by scope; the last and narrowest scope decides."""
+"""The user's edits by scope, widest first; the narrowest scope with an edit of a folder applies."""
 
 
 class RootFolder(Struct, frozen=True, kw_only=True):
-    """A folder of the list, as it was when it was inspected.
+    """A listed folder as it was when inspected.
 
-    `path` is the real folder with links resolved, or the configured path if it cannot be shared. The state "out" means
-    that the user removed it, "gone" that it cannot be read, for the reason `why`. `scope` is the scope of the user's
-    edit, "" for none. `warning` says why sharing it is a risk. `configured_path` is the configured path if it differs.
+    `path` is the real path with symbolic links resolved, or the configured path if the folder cannot be shared.
+    `configured_path` is the configured path if it differs. `state` is "there" (can be shared), "gone" (cannot be
+    read; `why` is the reason) or "out" (removed by the user). `scope` is the scope of the edit that applies, ""
+    for none. `warning` is a sentence about the risk of sharing it.
     """
 
     path: str
@@ -59,12 +60,12 @@ class RootFolder(Struct, frozen=True, kw_only=True):
 
     @property
     def root(self) -> Root:
-        """The folder as a root for servers."""
+        """The folder as a protocol root, in the form sent to servers."""
         return Root(file_uri(Path(self.path)), replace_surrogates(self.name) or None)
 
     @property
     def origin(self) -> str:
-        """Where the folder in the list comes from, as a phrase."""
+        """A phrase that says where the folder was configured."""
         match self.source:
             case "started":
                 return "where mcphost was started"
@@ -79,37 +80,37 @@ class RootFolder(Struct, frozen=True, kw_only=True):
 
 
 class RootFolders(Struct, frozen=True):
-    """All folders of the list, in order."""
+    """All listed folders, in order, including removed and missing ones."""
 
     folders: tuple[RootFolder, ...] = ()
 
     @property
     def available(self) -> tuple[RootFolder, ...]:
-        """The folders that may be shared now, each once."""
+        """The folders that servers may receive now, at most MAX_ROOTS."""
         return tuple([folder for folder in self.folders if folder.state == "there"][:MAX_ROOTS])
 
     @property
     def roots(self) -> tuple[Root, ...]:
-        """The folders that may be shared now, as roots."""
+        """The available folders as protocol roots."""
         return tuple(folder.root for folder in self.available)
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Paths of listed folders that cannot be read now."""
+        """The paths of the listed folders that cannot be read now."""
         return tuple(folder.path for folder in self.folders if folder.state == "gone")
 
     def find(self, path: str) -> RootFolder | None:
-        """Return the folder with this real or configured path, or None."""
+        """Return the folder with this real or configured path, or None; `~` is expanded."""
         spellings = _spellings(path)
         return next((folder for folder in self.folders if spellings & {folder.path, folder.configured_path}), None)
 
 
 class KnownRoots(Struct, frozen=True):
-    """The folders that were shared with a server.
+    """The roots that a server has received, and the user's decision about sharing them.
 
-    `roots` is the last list that was sent, None if none was; `is_refused` means that the user last refused;
-    `is_approved` means that the same list is sent again without a question, in this run or, with `is_permanent`, also
-    in later runs.
+    `roots` is the last list sent to it, None if none was sent. `is_refused` means that the user's last answer was
+    a refusal. `is_approved` means that the same roots are sent again without a question, at least in this run;
+    `is_permanent` means in later runs, too.
     """
 
     roots: tuple[Root, ...] | None = None
@@ -119,7 +120,7 @@ class KnownRoots(Struct, frozen=True):
 
 
 def startup_roots() -> tuple[RootConfig, ...]:
-    """Return the folder in which mcphost was started as the only root; nothing if it no longer exists."""
+    """Return the start folder as a root named after itself; an empty tuple if the folder no longer exists."""
     try:
         here = Path.cwd()
     except OSError:
@@ -128,9 +129,10 @@ def startup_roots() -> tuple[RootConfig, ...]:
 
 
 def configured_roots(config: HostConfig) -> tuple[RootConfig, ...]:
-    """Return the configured folders: the user's, or else the start folder, and those of trusted files.
+    """Return the configured folders: the user's, then those of trusted project files.
 
-    If the user's list is empty, files add nothing to it.
+    Without a list of the user's, the start folder takes its place; if the user's list is empty, nothing is added
+    to it.
     """
     if config.roots is None:
         return (*startup_roots(), *config.project_roots)
@@ -144,9 +146,9 @@ def configured_roots(config: HostConfig) -> tuple[RootConfig, ...]:
 
 
 def inspect_roots(configured: Iterable[RootConfig], layers: EditLayers = ()) -> RootFolders:
-    """Apply the user's edits to the configured folders, and inspect each.
+    """Apply the user's edits to the configured folders and inspect each one.
 
-    May block on a file system; never raises.
+    Reads the file system, so it may block; never raises.
     """
     folders: dict[str, RootFolder] = {}
     for root in configured:
@@ -217,9 +219,9 @@ def _warning(real: str, root: RootConfig) -> str:
 
 
 def file_uri(path: PurePath) -> str:
-    """Return the absolute path as a file: URI (RFC 8089), with special bytes percent-encoded.
+    """Return an absolute path as a percent-encoded file: URI (RFC 8089).
 
-    A Windows drive is `file:///C:/…`, a share `file://host/share/…`.
+    A Windows drive becomes `file:///C:/…`, a network share `file://host/share/…`.
     """
     if isinstance(path, PureWindowsPath):
         drive = path.drive.replace("\\", "/")
@@ -229,7 +231,7 @@ def file_uri(path: PurePath) -> str:
 
 
 def uri_path(uri: str) -> str:
-    r"""Return the path of a file: URI for display; invalid bytes are shown as `\xff`."""
+    r"""Return the path of a file: URI for display; invalid bytes appear as `\xff`."""
     parts = split_url(uri)
     path = unquote(parts.path, errors="backslashreplace")
     if parts.netloc:
@@ -246,7 +248,10 @@ _VERDICTS: dict[str, RootsVerdict] = {
 
 
 class FolderRequest(Struct, frozen=True):
-    """What a question about folders is about: undecided folders of one server, and those that cannot be read now."""
+    """A server's roots request for the user to decide on.
+
+    `folders` are those without a decision, `gone` the paths that cannot be read now.
+    """
 
     server: str
     why: str
@@ -256,7 +261,7 @@ class FolderRequest(Struct, frozen=True):
 
 
 class WaitingServer(Protocol):
-    """Interface of a server's roots as FolderQuestions uses it; RootSharing implements it."""
+    """Interface to a server that waits for the answer to a folder question; see RootSharing."""
 
     @property
     def server(self) -> str:
@@ -265,25 +270,28 @@ class WaitingServer(Protocol):
 
     @property
     def frontend(self) -> Frontend:
-        """Front end that answers the server's questions."""
+        """The frontend that asks the user for this server."""
         ...
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a request of the server for roots waits for an answer."""
+        """Whether a roots request of the server is still unanswered."""
         ...
 
     async def pending_request(self, why: str) -> FolderRequest | None:
-        """Return what to ask the user about now, or None."""
+        """Return the request that the user must decide on now, or None."""
         ...
 
     async def apply_verdict(self, request: FolderRequest, verdict: RootsVerdict) -> None:
-        """Apply the user's answer."""
+        """Apply the user's answer to this server."""
         ...
 
 
 class FolderQuestions:
-    """Queue of questions about folders; one question covers every server that waits when it opens."""
+    """Queue of questions about sharing folders, asked one at a time.
+
+    Each question covers every server that is waiting when it opens.
+    """
 
     def __init__(
         self,
@@ -291,11 +299,9 @@ class FolderQuestions:
         answers: FolderAnswerStore | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Create the queue. *audit* records the choice for each of several servers.
+        """*audit* records the decision for each server of a combined question; *answers* stores lasting answers.
 
-        Without *answers* none is stored.
-
-        *clock* returns seconds, and limits for how long a refusal counts without a new question.
+        *clock* returns seconds and limits how long a refusal also answers repeated requests.
         """
         self._audit = audit
         self.answers = answers
@@ -304,13 +310,14 @@ class FolderQuestions:
         self._lock = anyio.Lock()
 
     def register(self, server: WaitingServer) -> None:
-        """Add a server, so that its questions can be combined with those of others."""
+        """Register a server whose requests may be combined with those of others in one question."""
         self._servers.append(server)
 
     async def ask(self, server: WaitingServer, why: str) -> bool:
-        """Ask the user about this server's request if it still waits; return whether it did.
+        """Ask the user about this server's folders; return False if it has no undecided request.
 
-        Raises StoreError or ConsentDenied. Cancelling withdraws the question; other waiting servers then ask it again.
+        The same question covers other waiting servers. Cancelling withdraws it; another waiting server may ask it
+        again. Raises StoreError or ConsentDenied.
         """
         if await server.pending_request(why) is None:
             return False
@@ -344,10 +351,7 @@ async def _pending_request(server: WaitingServer) -> FolderRequest | None:
 
 
 def _server_verdict(verdict: RootsVerdict, is_first: bool, server: str) -> RootsVerdict:
-    """Return the part of an answer that is for one server.
-
-    A server about which nothing was chosen is refused.
-    """
+    """Return the part of an answer that is for one server; a refusal if the answer does not cover it."""
     if isinstance(verdict, SharePerServer):
         return _VERDICTS.get(verdict.choices.get(server, "deny"), DoNotShare())
     return verdict if is_first and isinstance(verdict, tuple(map(type, _VERDICTS.values()))) else DoNotShare()

@@ -1,6 +1,7 @@
-"""Roots of one server: its requests are answered with the listed folders that the user agreed to share.
+"""Answers to the roots/list requests of one server: the folders that the user agreed to share.
 
-If a server asks while none of its calls, reads or prompts is running, the question is deferred to the first of these.
+If a server requests roots while none of its calls, reads or prompts is running, the question to the user is
+deferred to the first of these.
 """
 
 import math
@@ -42,7 +43,7 @@ from mcphost.sanitize import replace_surrogates
 from mcphost.serialization import Struct
 
 HOLD_SECONDS = 50.0
-"""Seconds that a roots/list waits for the first call; the SDKs give up after 60 s."""
+"""Seconds that a roots/list request waits for the first call; the SDKs time out after 60 s."""
 METHODS_NEEDING_ROOTS = frozenset({CallTool.METHOD, ReadResource.METHOD, GetPrompt.METHOD})
 """Client requests for which a server may need the folders."""
 BLOCKED_TIMEOUT = 2.0
@@ -50,13 +51,13 @@ BLOCKED_TIMEOUT = 2.0
 RELIST_SECONDS = 1.0
 """Seconds that a call waits for the server to list again after a change notification."""
 REFUSAL_SECONDS = 60.0
-"""Seconds for which a refusal also answers the same request."""
+"""Seconds during which a refusal also answers repetitions of the same request."""
 MAX_HELD_REQUESTS = 5
-"""Waiting requests of one server; further ones are answered with an empty list."""
+"""Maximum waiting requests of one server; further ones are answered with an empty list."""
 
 
 def _ignore_notice(text: str, hint: str) -> None:
-    """Discard a notice."""
+    """Ignore the notice; used if no `notify` is given."""
 
 
 def _empty_text() -> str:
@@ -64,25 +65,25 @@ def _empty_text() -> str:
 
 
 class _ServerFolders(Struct, frozen=True):
-    """The list of folders with the user's decisions for one server."""
+    """The listed folders with the user's decisions for one server."""
 
     folders: RootFolders
     version: int
     allowed: tuple[RootFolder, ...]
     approved: dict[str, str]
-    """Shared paths, with the id of the lasting answer or "" for this run."""
+    """Shared paths, each with the id of the stored answer, or "" if it is shared in this run only."""
 
     @property
     def undecided(self) -> tuple[RootFolder, ...]:
-        """The folders about which the user has not decided."""
+        """The folders that the user has neither approved nor denied for this server."""
         return tuple(folder for folder in self.allowed if folder.path not in self.approved)
 
 
 class RootSharing:
-    """Roots of one server, which gets a folder only after the user agreed to share it.
+    """Sharing of folders with one server, which receives a folder only after the user agreed.
 
-    A lasting answer is stored with the server's name, its `digest` and the real folder. `notify` receives failures of
-    the store; the answer is then valid for this run. `folder_questions` is shared by all servers.
+    A lasting answer is stored with the server's name, its `digest` and the folder's real path. `notify` receives
+    errors of the store; the answer then applies only to this run. `folder_questions` is shared by all servers.
     """
 
     def __init__(
@@ -136,7 +137,7 @@ class RootSharing:
 
     @property
     def known_roots(self) -> KnownRoots:
-        """The folders that were shared with the server."""
+        """The roots that the server has received, and the user's decision about them."""
         sent = self._sent_roots or ()
         is_permanent = bool(sent) and {root.uri for root in sent} <= self._permanent_uris
         is_approved = bool(self._session_roots) and {*sent} <= self._session_roots
@@ -144,26 +145,27 @@ class RootSharing:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a request of the server still waits for its final answer."""
+        """Whether a roots request of the server is still unanswered."""
         return self.held_count > 0 or self._is_answer_pending or self._asking_count > 0
 
     async def begin_connection(self) -> None:
-        """Forget the previous connection, before the first request of a new one. Raises StoreError."""
+        """Reset the state before the first request of a new connection. Raises StoreError."""
         self._is_answer_pending = self._needs_relisting = False
         if not self._can_ask:
             self.has_answers = bool((await self._inspect_folders()).approved)
 
     def mark_ready(self) -> None:
-        """Note that tools can be called now; the first call asks deferred questions."""
+        """Note that the server is ready for calls; deferred questions are asked with the first one."""
         self._is_ready = True
 
     # -- answering
     async def answer(
         self, why: str, context: ServerRequestContext | None = None
     ) -> ListRootsResult | ServerRequestRejection:
-        """Return the roots or a refusal, waiting until a call needs them. Raises StoreError or ConsentDenied.
+        """Return the roots to send, or a rejection; ask the user about folders without a decision.
 
-        A request that is cancelled or waits too long is asked about with the next call.
+        Outside a call, this waits until a call needs the roots. If the request is cancelled or waits too long, the
+        question is asked with the next call. Raises StoreError or ConsentDenied.
         """
         context = context or ServerRequestContext()
         folders = await self._inspect_folders()
@@ -190,7 +192,7 @@ class RootSharing:
         return await self._make_reply(folders, was_asked=was_asked)
 
     def on_request_cancelled(self) -> None:
-        """Defer the question to the next call, because the server gave up waiting."""
+        """Defer the question to the next call, because the server cancelled its request."""
         self._is_answer_pending = True
 
     @property
@@ -198,7 +200,7 @@ class RootSharing:
         return ShareRoots.KIND in self.frontend.kinds
 
     async def _ask_user(self, why: str) -> bool:
-        """Ask the user if possible; return whether a question was asked. Raises StoreError or ConsentDenied."""
+        """Ask the user about the folders; return False if there was no question. Raises StoreError or ConsentDenied."""
         if not self._can_ask:
             return False
         self._asking_count += 1
@@ -208,7 +210,7 @@ class RootSharing:
             self._asking_count -= 1
 
     async def _make_reply(self, server_folders: _ServerFolders, *, was_asked: bool) -> ListRootsResult:
-        """Return the approved folders; if they differ from the last reply, record them first."""
+        """Return the approved folders as a reply; if they differ from the last reply, record them first."""
         reply = self._roots.filter_reply(
             ListRootsResult(
                 tuple(folder.root for folder in server_folders.allowed if folder.path in server_folders.approved)
@@ -231,9 +233,9 @@ class RootSharing:
         return self._record_reply(reply, server_folders.version)
 
     async def _inspect_folders(self) -> _ServerFolders:
-        """Inspect the list and read the decisions; if the store fails, no stored approval counts.
+        """Inspect the folders and return them with the user's decisions for this server.
 
-        Raises StoreError if the list itself cannot be read.
+        If stored answers cannot be read, none applies. Raises StoreError if the list itself cannot be read.
         """
         folders = await self._roots.refresh()
         version = self._roots.version
@@ -254,7 +256,7 @@ class RootSharing:
 
     # -- waiting for a call
     async def _wait_for_decision(self) -> bool:
-        """Wait until a call needs the answer or the user has answered; return False after the time limit."""
+        """Wait until a call needs the roots or the user has decided; return False on a timeout."""
         if self.held_count >= MAX_HELD_REQUESTS:
             return False
         self.held_count += 1
@@ -283,7 +285,7 @@ class RootSharing:
 
     @contextmanager
     def track_request(self, method: str) -> Generator[None]:
-        """Note that a request of the client runs, for servers of the handshake era."""
+        """Enter while a client request of the handshake era is running."""
         if method in METHODS_NEEDING_ROOTS and self._is_ready:
             self._running_calls += 1
             try:
@@ -301,9 +303,9 @@ class RootSharing:
             del self._other_requests[token]
 
     async def prepare(self, why: str) -> bool:
-        """Ask a deferred question before a call, read or prompt; return whether there was one. Never raises.
+        """Ask the deferred question before a call, read or prompt; return False if there was none. Never raises.
 
-        A server that no longer waits gets a change notification and a moment to list again.
+        A server that no longer waits gets a change notification and one second to request the roots again.
         """
         if not self._is_ready or not (self.held_count or self._is_answer_pending):
             return False
@@ -326,7 +328,7 @@ class RootSharing:
         return True
 
     def _release_held(self) -> None:
-        """Answer the deferred requests; ask the server to repeat a cancelled one."""
+        """Answer waiting requests; if the server cancelled its request, notify it to send a new one."""
         if self._is_answer_pending and not (self.held_count or self._asking_count):
             self._needs_relisting = not self._is_refused
             self._roots.notify_change()
@@ -336,9 +338,9 @@ class RootSharing:
 
     # -- the question
     async def pending_request(self, why: str) -> FolderRequest | None:
-        """Return what to ask the user about; None if nothing is open or a refusal is recent.
+        """Return the request that the user must decide on now; None if there is none or it was just refused.
 
-        Raises StoreError.
+        A refusal counts for 60 seconds. Raises StoreError.
         """
         folders = await self._inspect_folders()
         roots = frozenset(folder.root for folder in folders.undecided)
@@ -348,7 +350,7 @@ class RootSharing:
         return FolderRequest(self.server, why, self._account(), folders.undecided, folders.folders.missing)
 
     async def apply_verdict(self, request: FolderRequest, verdict: RootsVerdict) -> None:
-        """Apply the user's answer for this server. Raises ConsentDenied."""
+        """Apply the user's answer to this server's request and answer waiting requests. Raises ConsentDenied."""
         roots = frozenset(folder.root for folder in request.folders)
         if isinstance(verdict, ShareOnce | ShareSession | ShareAlways):
             self._is_refused = False
@@ -365,9 +367,9 @@ class RootSharing:
         self._release_held()
 
     async def _save_answer(self, folders: tuple[RootFolder, ...], *, shared: bool) -> None:
-        """Record and store a lasting answer; if the store fails, it is valid for this run.
+        """Record and store a lasting answer. Raises ConsentDenied.
 
-        Raises ConsentDenied.
+        If the store fails, the answer applies only to this run.
         """
         decision = "always" if shared else "never"
         for folder in folders:
@@ -410,15 +412,16 @@ class RootSharing:
         )
 
     def filter_reply(self, reply: ListRootsResult) -> ListRootsResult:
-        """Return a reply without the folders that must no longer be sent."""
+        """Return the reply with only the roots that may be sent now, and remember them as sent."""
         filtered = self._roots.filter_reply(reply)
         self._sent_roots = filtered.roots
         return filtered
 
     async def send_list_changes(self, session: Session, warn: Callable[[str], None]) -> None:
-        """Notify a server of the handshake era when the list changes, until the session ends.
+        """Notify a handshake-era server whenever the roots change, until the session ends.
 
-        A server that never got the list is not notified; servers of the stateless era ask when they need it.
+        A server that has not received roots is not notified. Servers of later revisions request the roots when they
+        need them.
         """
         self.mark_ready()
         try:

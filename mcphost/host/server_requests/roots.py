@@ -1,6 +1,6 @@
-"""Roots: the folders that may be shared with servers; the user can change them at any time.
+"""Roots: the folders that mcphost may send to servers; the user can edit the list at any time.
 
-Specification: client/roots. A root says where the user works; it does not restrict a server.
+Specification: client/roots. A root tells a server where the user works; it does not restrict the server.
 """
 
 import itertools
@@ -34,11 +34,11 @@ from mcphost.store.roots import FolderEdit, FolderEditStore
 
 MAX_SUGGESTIONS = 50
 MAX_ENTRIES = 5_000
-"""Entries of one folder that are examined; a folder may have millions."""
+"""Maximum entries of one folder that are examined; a folder may have millions."""
 
 
 def complete_path(typed: str) -> Completion:
-    """Return folders whose path begins with *typed*; hidden folders only if a dot was typed.
+    """Return the folders whose path begins with *typed*; hidden ones only if a dot was typed.
 
     Reads the file system, so it may block; never raises.
     """
@@ -74,16 +74,19 @@ def _is_folder(entry: "os.DirEntry[str]") -> bool:
 
 
 class _SharedInspection:
-    """An inspection of the list that concurrent callers share, and its result."""
+    """One inspection of the folders whose result is shared by all concurrent callers."""
 
     def __init__(self) -> None:
         self.result: RootFolders | None = None
-        """None if it failed or was cancelled."""
+        """The inspected folders; None if the inspection failed or was cancelled."""
         self.done = anyio.Event()
 
 
 class Roots:
-    """The user's roots in this run. Edits that another mcphost stores appear at the next inspection."""
+    """The user's roots in this run.
+
+    Edits that another mcphost process has stored appear at the next inspection.
+    """
 
     def __init__(
         self,
@@ -93,7 +96,7 @@ class Roots:
         *,
         publish: Callable[[AnyEvent], None] = lambda event: None,
     ) -> None:
-        """Create the roots; without *stored_folders*, every edit is for this run only."""
+        """Without *stored_folders*, all edits apply only to this run."""
         self.version = 0
         """Increases with every change of what servers may receive."""
 
@@ -115,9 +118,9 @@ class Roots:
 
     # -- inspecting
     async def refresh(self) -> RootFolders:
-        """Inspect all folders in a thread, because a file system may hang, and return the list.
+        """Inspect all folders and return them; publish an event if they changed. Raises StoreError.
 
-        Raises StoreError.
+        The inspection runs in a thread, because a file system may hang.
         """
         number = next(self._inspection_numbers)
         folders = await self._inspect_shared()
@@ -132,9 +135,9 @@ class Roots:
         return folders
 
     async def _inspect_shared(self) -> RootFolders:
-        """Inspect the list once for all callers within one iteration of the event loop.
+        """Inspect once for all callers in one iteration of the event loop, such as servers starting together.
 
-        Servers that start together are such callers. Raises StoreError.
+        Raises StoreError.
         """
         joined = self._pending_inspection
         if joined is not None:
@@ -156,34 +159,38 @@ class Roots:
         return await anyio.to_thread.run_sync(inspect_roots, self._configured, layers, abandon_on_cancel=True)
 
     async def inspect_folder(self, path: str) -> RootFolder:
-        """Return the folder as `add` would add it. Raises UsageError if it cannot be read."""
+        """Return a folder as `add` would list it. Raises UsageError if it cannot be read."""
         _check_input(path, "")
         return await anyio.to_thread.run_sync(_inspect_path, path, abandon_on_cancel=True)
 
     async def suggest(self, typed: str) -> Completion:
-        """Return folders whose path begins with *typed*."""
+        """Return the folders whose path begins with *typed*, as `complete_path` does, without blocking."""
         return await anyio.to_thread.run_sync(complete_path, typed, abandon_on_cancel=True)
 
     def filter_reply(self, reply: ListRootsResult) -> ListRootsResult:
-        """Return a reply without the folders that must no longer be sent. Does not wait."""
+        """Return a copy of the reply with only the roots that may be sent now.
+
+        Does not wait, so that a folder removed in the meantime is not sent.
+        """
         known = set(self._last_folders.roots if self._last_folders else ()) - self._leaving_roots
         return ListRootsResult(tuple(root for root in reply.roots if root in known))
 
     def notify_change(self) -> None:
-        """Wake the callers of `wait_for_change`."""
+        """Wake all callers of `wait_for_change`."""
         self._changed.set()
         self._changed = anyio.Event()
 
     async def wait_for_change(self) -> None:
-        """Wait until the list changes, or a server gets folders."""
+        """Wait until the list changes or a server must be notified again."""
         await self._changed.wait()
 
     # -- editing, by the user only
     async def add(self, path: str, name: str | None = None, scope: RootScope = "run") -> RootFolder:
-        """Add a folder, or rename or restore a listed one; a *name* of None keeps its name.
+        """Add a folder, or rename or restore a listed one; None as *name* leaves the name unchanged.
 
-        `~` and paths relative to the start folder are allowed; the real folder is stored. Raises UsageError for a
-        folder that cannot be read, StoreError or ConsentDenied.
+        `~` and paths relative to the start folder are allowed; the path is stored with symbolic links resolved.
+        Raises UsageError if the folder cannot be read, is listed already or there are too many; StoreError or
+        ConsentDenied.
         """
         _check_input(path, name or "")
         async with self._lock:
@@ -203,10 +210,10 @@ class Roots:
             return (await self.refresh()).find(inspected.path) or inspected
 
     async def remove(self, path: str, scope: RootScope = "run") -> RootFolder:
-        """Remove a folder from the list, for servers immediately; *scope* may extend an earlier removal.
+        """Remove a folder from the list; it is not sent from now on, even in a reply that is being prepared.
 
-        Raises UsageError if it is not listed, and StoreError if the removal could not be stored; it is then for this
-        run.
+        Removing it again with a wider *scope* extends the removal. Raises UsageError if it is not listed; StoreError
+        if the removal cannot be stored, which then applies only to this run.
         """
         _check_input(path, "")
         # Before any await: an answer that is being prepared must not contain it any more.
@@ -259,7 +266,7 @@ class Roots:
         return (("user", await self._stored_folders.list_for_place("")), *project, *layers)
 
     async def _save_edit(self, scope: RootScope, edit: FolderEdit) -> None:
-        """Store an edit and delete those of narrower scopes."""
+        """Store an edit in its scope and delete edits of the same folder in narrower scopes."""
         if scope == "run" or self._stored_folders is None:
             self._run_edits[edit.path] = edit
             return
@@ -286,7 +293,7 @@ class Roots:
 
 
 def folder_info(folder: RootFolder) -> FolderInfo:
-    """Return the folder in the form of events, with invalid text replaced."""
+    """Return the folder in the form used in events, with invalid Unicode replaced."""
     return FolderInfo(
         path=replace_surrogates(folder.path),
         name=replace_surrogates(folder.name),
@@ -308,7 +315,7 @@ def _check_input(path: str, name: str) -> None:
 
 
 def _inspect_path(path: str) -> RootFolder:
-    """Return the real folder. Raises UsageError."""
+    """Return the folder at a path, with symbolic links resolved. Raises UsageError if it cannot be shared."""
     try:
         expanded = os.path.expanduser(path)
         absolute = expanded if os.path.isabs(expanded) else str(Path.cwd() / expanded)
@@ -321,7 +328,7 @@ def _inspect_path(path: str) -> RootFolder:
 
 
 def parse_root_scope(text: object) -> RootScope:
-    """Return the scope with this name. Raises UsageError."""
+    """Return the text as a root scope. Raises UsageError if it is not "run", "project" or "user"."""
     for scope in ROOT_SCOPES:
         if scope == text:
             return scope

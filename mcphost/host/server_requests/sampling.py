@@ -1,9 +1,9 @@
-"""Sampling: a server's request to the user's model, which the user reviews before and after.
+"""Sampling: a server's request to the user's model; the user reviews the request and the reply.
 
-Specification: client/sampling. The model gets only what the server sent: no tools of the host, nothing of earlier
-sampling, and the conversation only if the user added it to this request. Tools in the request are the server's own;
-their calls return to it and never run here. A server that samples again to run one of them is one level deeper; the
-number of levels is limited.
+Specification: client/sampling. The model gets only what the server sent: no tools of the host, no earlier
+sampling, and the conversation only if the user adds it to this request. Tools in the request are the server's
+own: their calls are returned to the server and never run here. If the server sends another sampling request
+while it runs one of them, that request is nested one level deeper; the number of levels is limited.
 """
 
 import re
@@ -65,10 +65,7 @@ SamplingToolChoice = Literal["auto", "required", "none"]
 
 
 class SamplingRequest(Struct, frozen=True, kw_only=True):
-    """A validated sampling request.
-
-    `tool_names` has the server's name of each tool by its model-facing name.
-    """
+    """A validated sampling request for a model; `tool_names` maps model-facing names to the server's names."""
 
     request: ModelRequest
     tools_raw: tuple[Raw, ...]
@@ -77,20 +74,20 @@ class SamplingRequest(Struct, frozen=True, kw_only=True):
     stop_sequences: tuple[str, ...]
     audio_count: int
     tool_result_ids: frozenset[str] = frozenset()
-    """The ids of tool calls whose results it has."""
+    """The ids of the tool calls whose results the request contains."""
 
     @property
     def system(self) -> str:
-        """The server's system prompt."""
+        """The system prompt from the server, "" for none."""
         return self.request.system
 
     @property
     def max_tokens(self) -> int:
-        """The maximum number of output tokens."""
+        """The maximum number of tokens in the model's answer."""
         return self.request.max_output_tokens
 
     def unsupported_content(self, facts: ModelFacts) -> Iterator[str]:
-        """Yield what the model cannot process, each as the end of a sentence that begins with "sent the model"."""
+        """Yield the kinds of content that the model cannot process, as phrases that follow "sent the model"."""
         if self.audio_count:
             yield "audio, which is not supported."
         if facts.supports_images is False and any(
@@ -105,12 +102,10 @@ def parse_sampling_request(
     choice: SamplingToolChoice,
     issued_ids: Container[str] = frozenset(),
 ) -> SamplingRequest:
-    """Convert a server's request for the model.
+    """Convert a server's request to one for the model.
 
-    Raises MalformedMessage for invalid tools or stop sequences.
-
-    *issued_ids* are the provider ids sent to this server; any other id would be text that the model reads and the
-    review does not show.
+    *issued_ids* are the provider ids that were sent to this server. Any other id is dropped, because the model
+    would read it although the review does not show it. Raises MalformedMessage for invalid tools or stop sequences.
     """
     raws = (
         decode(wire_request.tools, tuple[Raw, ...], "tools of the sampling request")
@@ -153,7 +148,7 @@ def parse_sampling_request(
 
 
 def _unique_names(server_names: list[str]) -> dict[str, str]:
-    """Return the server's tool names by valid model-facing names. Raises MalformedMessage for duplicates."""
+    """Map unique model-facing names to the server's tool names. Raises MalformedMessage for duplicate names."""
     if len(set(server_names)) != len(server_names):
         raise MalformedMessage("The sampling request has two tools of the same name.")
     names: dict[str, str] = {}
@@ -166,7 +161,7 @@ def _unique_names(server_names: list[str]) -> dict[str, str]:
 def _convert_messages(
     messages: tuple[SamplingMessage, ...], names: dict[str, str], issued_ids: Container[str]
 ) -> Iterator[Message]:
-    """Convert messages with new tool call ids, because providers restrict the format of ids."""
+    """Convert the messages and give tool calls new ids, because providers restrict the format of ids."""
     ids: dict[str, ToolUsePart] = {}
     for message in messages:
         if message.tool_results:
@@ -218,7 +213,7 @@ def _provider_id(meta: Raw) -> str:
 
 
 def reply_blocks(text: str, tool_uses: tuple[ToolUsePart, ...], request: SamplingRequest) -> tuple[dict[str, Any], ...]:
-    """Return the answer as content blocks; tool calls have the server's tool names."""
+    """Return the model's answer as MCP content blocks; tool calls get the server's tool names."""
     blocks: list[dict[str, Any]] = [{"type": "text", "text": text}] if text or not tool_uses else []
     for use in tool_uses:
         block: dict[str, Any] = {
@@ -234,7 +229,7 @@ def reply_blocks(text: str, tool_uses: tuple[ToolUsePart, ...], request: Samplin
 
 
 def issued_ids(blocks: tuple[dict[str, Any], ...]) -> Iterator[str]:
-    """Yield the provider ids in content blocks that are sent to a server."""
+    """Yield the provider ids in the tool calls of content blocks that are sent to a server."""
     for block in blocks:
         meta = block.get("_meta") if block.get("type") == "tool_use" else None
         provider_id = cast("dict[str, Any]", meta).get(PROVIDER_ID_KEY) if isinstance(meta, dict) else None
@@ -243,21 +238,21 @@ def issued_ids(blocks: tuple[dict[str, Any], ...]) -> Iterator[str]:
 
 
 MAX_REQUEST = 20_000_000
-"""Bytes of the messages of one request, images included."""
+"""Maximum bytes of one request's messages, including images."""
 MAX_ANSWER = 1_000_000
 MAX_WAITING = 8
-"""Sampling requests of one server that may wait for the running one."""
+"""Maximum sampling requests of one server that wait for the running one."""
 MAX_PER_CALL = 25
 MAX_ISSUED_IDS = 1_000
-"""Provider ids remembered for one server, so that they can be returned."""
+"""Maximum provider ids remembered per server; a server may send back only these."""
 CONVERSATION_HEADING = "The conversation of the user so far:"
-"""Precedes the conversation if the user added it to a request."""
+"""Heading before the conversation, if the user added it to a request."""
 _STOP_REASONS = {"stop": "endTurn", "length": "maxTokens", "tool_calls": "endTurn"}
 Notify = Callable[[str, str], None]
 
 
 class SamplingAnswer(Struct, frozen=True):
-    """The model's answer: text, tool calls by wire name, stop reason and reported usage."""
+    """The model's answer: text, tool calls, stop reason as in MCP, and token usage."""
 
     text: str
     tool_uses: tuple[ToolUsePart, ...]
@@ -266,7 +261,7 @@ class SamplingAnswer(Struct, frozen=True):
 
 
 class SamplingHandler:
-    """Handler of one server's sampling requests, one at a time; the number of waiting ones is limited."""
+    """Handler of one server's sampling requests: one runs at a time, at most eight wait."""
 
     def __init__(
         self,
@@ -291,9 +286,9 @@ class SamplingHandler:
     async def answer(
         self, wire_request: CreateMessage, why: str, context: ServerRequestContext
     ) -> CreateMessageResult | ServerRequestRejection:
-        """Review the request, ask the model and review the reply.
+        """Let the user review the request, send it to the model, and let the user review the reply.
 
-        The user's refusal is error -1, an invalid request -32602.
+        A refusal by the user becomes error -1, an invalid request error -32602.
         """
         try:
             request = _parse_request(wire_request, context.revision, self._issued_ids)
@@ -311,7 +306,7 @@ class SamplingHandler:
     async def _answer_exclusively(
         self, wire_request: CreateMessage, request: SamplingRequest, why: str, context: ServerRequestContext, depth: int
     ) -> CreateMessageResult | ServerRequestRejection:
-        """Review a request, ask the model and review its reply, while no other request of the server does so."""
+        """Run the reviews and the model request after earlier sampling requests of this server have ended."""
         async with self._lock:
             models = await self._models.load_models()
             if not models:
@@ -330,7 +325,7 @@ class SamplingHandler:
         return f"at most {limit} nested sampling requests of this server are allowed.{note}"
 
     def _rate_error(self, context: ServerRequestContext) -> str:
-        """Count a request and return "", or return the limit that it exceeds."""
+        """Return the rate limit that a request exceeds as a sentence; if none, count it and return ""."""
         if self._lock.statistics().tasks_waiting >= MAX_WAITING:
             return f"{MAX_WAITING} sampling requests of this server are already waiting."
         if context.call_number:
@@ -396,7 +391,10 @@ class SamplingHandler:
     async def _ask_model(
         self, model: llm.ChatModel, request: SamplingRequest, tokens: int
     ) -> SamplingAnswer | ServerRequestRejection:
-        """Ask the model, record its answer and count its usage. *tokens* is an estimate of the input."""
+        """Return the model's answer, or a rejection if it fails; record it and count the tokens.
+
+        *tokens* is the estimated number of input tokens.
+        """
         span = await self._audit.start_span(
             AuditSubject(kind="sampling", server=self._server, name=model.name), who="answer"
         )
@@ -452,7 +450,7 @@ class SamplingHandler:
 
 
 def _parse_request(wire_request: CreateMessage, revision: Revision, issued_ids: Container[str]) -> SamplingRequest:
-    """Validate a server's request. Raises MalformedMessage."""
+    """Validate and convert a server's request. Raises MalformedMessage."""
     if wire_request.max_tokens < 1:
         raise MalformedMessage("The sampling request has no maxTokens.")
     size = sum(map(len, wire_request.messages)) + len(wire_request.tools) + len(wire_request.system_prompt or "")
@@ -483,7 +481,7 @@ def _apply_edits(wire_request: CreateMessage, edited: EditedRequest, conversatio
 
 
 async def _stream_answer(model: llm.ChatModel, request: SamplingRequest) -> SamplingAnswer:
-    """Ask the model with nothing but this request, and return its answer. Raises ModelError."""
+    """Return the model's answer to this request alone, cut at the first stop sequence. Raises ModelError."""
     text, uses = "", list[ToolUsePart]()
     finished = llm.StreamFinished()
     longest = max((len(stop) for stop in request.stop_sequences), default=0)
@@ -512,7 +510,7 @@ async def _stream_answer(model: llm.ChatModel, request: SamplingRequest) -> Samp
 def _make_reply(
     blocks: tuple[dict[str, Any], ...], model: str, stop_reason: str, revision: Revision
 ) -> CreateMessageResult | ServerRequestRejection:
-    """Return the reply: one block, or an array if the revision has arrays."""
+    """Return the reply for the server: one content block, or several if the revision permits an array."""
     try:
         content = parse_sampling_content(Raw(encode(blocks)), "reply")
     except MalformedMessage as error:

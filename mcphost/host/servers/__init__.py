@@ -1,1 +1,1 @@
-"""Connections to servers: approval, state, lists and their changes, skills, tasks and accounts."""
+"""Server connections: approval, state, lists, changes, skills, tasks and accounts."""

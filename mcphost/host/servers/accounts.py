@@ -1,4 +1,4 @@
-"""Accounts at servers: descriptions of their sign-ins; signing in, selecting and signing out."""
+"""Accounts of servers: list, select, sign in and sign out; descriptions of a sign-in for the user."""
 
 import shlex
 from collections.abc import Callable, Sequence
@@ -15,9 +15,9 @@ from mcphost.pluralize import pluralize
 from mcphost.sanitize import sanitize
 
 EXPIRY_WARNING_SECONDS = 600.0
-"""A sign-in that is not renewed automatically is "soon" to end below this number of seconds."""
+"""Seconds of remaining validity below which a sign-in that is not renewed automatically counts as "soon"."""
 MAX_NAME = 60
-"""Characters in the name of an account."""
+"""Maximum characters of an account name."""
 Validity = Literal["good", "soon", "ended"]
 STORAGE_LABELS = {
     "keyring": "in the keyring",
@@ -40,9 +40,10 @@ _METADATA_LABELS = {
 
 
 def validity(account: Account, now: float | None = None) -> Validity:
-    """Classify a sign-in as good, ending soon or ended; *now* is in seconds since 1970.
+    """Return "good", "soon" (expires in less than 10 minutes) or "ended" for a sign-in.
 
-    A sign-in that is renewed automatically or has no expiry is good.
+    *now* is in seconds since 1970; the default is the current time. A sign-in that is renewed automatically or has no
+    expiry is "good".
     """
     if account.is_renewable or not account.expires:
         return "good"
@@ -51,7 +52,7 @@ def validity(account: Account, now: float | None = None) -> Validity:
 
 
 def describe_validity(account: Account, now: float | None = None) -> str:
-    """Describe how long the sign-in is still valid, as a phrase."""
+    """Return how long a sign-in remains valid, as a phrase such as "for 3 more hours"."""
     if account.is_renewable:
         return "renewed automatically"
     if not account.expires:
@@ -69,17 +70,20 @@ def describe_validity(account: Account, now: float | None = None) -> str:
 
 
 def describe_storage(account: Account) -> str:
-    """Describe where the sign-in is stored, as a phrase."""
+    """Return a phrase that names where the sign-in is stored, such as "in the keyring"."""
     return STORAGE_LABELS.get(account.place, account.place)
 
 
 def describe_client(account: Account) -> str:
-    """Describe how mcphost identifies itself at the authorization server, as a phrase."""
+    """Return a phrase that names the OAuth client id used, such as "registered automatically"."""
     return _CLIENT_LABELS.get(account.client_kind, account.client_kind)
 
 
 def describe_discovery(account: Account) -> list[tuple[str, str]]:
-    """Return the discovered metadata as names and values; empty for sign-ins of earlier versions."""
+    """Return the OAuth metadata discovered at sign-in as (label, value) pairs.
+
+    The list is empty for a sign-in stored by an early version, which did not save its metadata.
+    """
     metadata = account.discovery
     if not metadata.metadata_kind:
         return []
@@ -103,9 +107,9 @@ def describe_discovery(account: Account) -> list[tuple[str, str]]:
 
 
 def parse_account_name(text: str) -> str:
-    """Normalize the name of an account; "" is the unnamed account.
+    """Return the account name without surrounding blanks; "" is the unnamed account.
 
-    Raises UsageError if the name is too long or has invisible characters.
+    Raises UsageError if the name has more than 60 characters or contains invisible ones.
     """
     name = text.strip()
     if len(name) > MAX_NAME or sanitize(name, keep_newlines=False) != name:
@@ -114,7 +118,7 @@ def parse_account_name(text: str) -> str:
 
 
 def describe_other_accounts(server: str, names: Sequence[str]) -> tuple[str, str]:
-    """Return a message and a hint that name the accounts which remain after a sign-out."""
+    """Return a message and a hint that name the accounts still signed in to a server after a sign-out."""
     command = shlex.join(("mcphost", "accounts", "use", server, names[0]))
     return (
         f"Still signed in to {server}: {', '.join(names)}. Choose an account to use it.",
@@ -128,7 +132,7 @@ class Accounts:
     def __init__(
         self, servers: Servers, opener: SessionOpener, audit: AuditLog, notify: Callable[[str, str], None]
     ) -> None:
-        """Create the actions; `notify` is called with a message and its consequence."""
+        """`notify` receives a message and a second sentence with its consequence or the next step."""
         self._servers = servers
         self._opener = opener
         self._audit = audit
@@ -136,7 +140,10 @@ class Accounts:
         self._sign_in_scopes: dict[str, anyio.CancelScope] = {}
 
     async def list_accounts(self) -> tuple[StoredAccount, ...]:
-        """Return all stored sign-ins by server and name; those of servers that are not configured come last."""
+        """Return all stored sign-ins, sorted by server (in configuration order) and account name.
+
+        Sign-ins to servers that are no longer configured come last.
+        """
         accounts = await self._opener.list_accounts(tuple(connection.config for connection in self._servers))
         order = {connection.config.name: number for number, connection in enumerate(self._servers)}
         return tuple(
@@ -151,10 +158,11 @@ class Accounts:
         )
 
     async def sign_in(self, server: str, account: str | None = None) -> ServerView:
-        """Sign in again and reconnect; a given *account* names the sign-in and becomes the selected account.
+        """Sign in again and reconnect; return the reconnected server.
 
-        The present connection stays open until the sign-in is complete. Raises ServerError, ConsentDenied, ConfigError
-        or UsageError.
+        With *account*, the sign-in is stored under this name and becomes the selected account. The present connection
+        stays open until the sign-in is complete. Raises SignInRequired if the user cancels; ServerError,
+        ConsentDenied, ConfigError or UsageError.
         """
         connection = self._servers.find(server)
         before = connection.account
@@ -173,7 +181,10 @@ class Accounts:
         return connection.view()
 
     def cancel_sign_in(self, server: str) -> bool:
-        """Cancel the running sign-in to this server and return whether there was one. Raises UsageError."""
+        """Cancel the running sign-in to this server; return False if there was none.
+
+        Raises UsageError for an unknown server.
+        """
         scope = self._sign_in_scopes.get(server)
         if scope is None:
             return self._servers.find(server).cancel_sign_in()
@@ -181,10 +192,10 @@ class Accounts:
         return True
 
     async def select_account(self, server: str, account: str) -> ServerView:
-        """Use another account of this server, also in later runs, and reconnect.
+        """Select another stored account of this server, also for later runs, and reconnect.
 
-        Raises UsageError when there is no account of this name or `mcp.json` fixes the account; ServerError,
-        ConsentDenied.
+        Raises UsageError if there is no account with this name or if `mcp.json` fixes the account; ServerError or
+        ConsentDenied if the server cannot be reached with it.
         """
         connection = self._servers.start(server)
         name, before = parse_account_name(account), connection.account
@@ -200,11 +211,11 @@ class Accounts:
         return connection.view()
 
     async def sign_out(self, server: str, account: str | None = None) -> bool:
-        """Delete a sign-in here and revoke it at the server; return whether the server revoked it.
+        """Delete a stored sign-in and ask the server to revoke it; return whether the server revoked it.
 
-        Without a name, the selected account is signed out. The connection that uses it is closed. The server need not
-        be configured. Raises UsageError if there is no such sign-in, and McpHostError if it could not be deleted; then
-        it is still stored.
+        Without *account*, the selected account is signed out. Its connection is closed. The server need not be
+        configured. Raises UsageError if there is no such sign-in, McpHostError if it could not be deleted and is
+        still stored.
         """
         matches = [
             item for item in await self.list_accounts() if server in item.servers or item.account.server == server
@@ -219,7 +230,7 @@ class Accounts:
         return await self.sign_out_account(matches[0])
 
     async def sign_out_account(self, stored_account: StoredAccount) -> bool:
-        """Sign out of an account that `list_accounts` returned; see `sign_out`."""
+        """Sign out of one of the accounts that `list_accounts` returned; see `sign_out`."""
         subject = AuditSubject(kind="account", server=_server_name(stored_account), name=stored_account.account.name)
         span = await self._audit.start_span(subject, who="person")
         outcome = "not signed out"
@@ -234,7 +245,7 @@ class Accounts:
         return revoked
 
     async def unused_accounts(self, server: str) -> tuple[str, ...]:
-        """Return the names of the server's accounts if no server uses one of them, else nothing."""
+        """Return the names of the server's accounts, or an empty tuple if one of them is in use."""
         accounts = [account for account in await self.list_accounts() if server in account.servers]
         return (
             ()
@@ -243,7 +254,7 @@ class Accounts:
         )
 
     def _replaceable_servers(self, stored_account: StoredAccount) -> list[str]:
-        """Return the servers that used this account and may now use another one."""
+        """Return the servers that used this account and whose configuration permits another one."""
         return [name for name in stored_account.used_by if name not in stored_account.configured_by]
 
     async def _erase(self, stored_account: StoredAccount) -> bool:

@@ -1,4 +1,4 @@
-"""Lists of one server (tools, resources, prompts, skills): fetching, validation, fingerprints and differences."""
+"""Lists of one server: tools, resources, prompts and skills; comparison of tool lists."""
 
 import hashlib
 import json
@@ -43,26 +43,26 @@ def _decode_tool(raw: bytes | Raw) -> Tool:
 
 
 class ToolDefinition(Struct, frozen=True):
-    """A valid tool definition: the tool's name and the raw JSON."""
+    """A valid tool definition of a server: its name and the JSON as received."""
 
     name: str
     raw: Raw
 
     @property
     def tool(self) -> Tool:
-        """The decoded definition; decoded on each access, because all tools as objects double the memory."""
+        """The decoded definition; decoded on each access, because decoded tools use twice the memory."""
         return _decode_tool(self.raw)
 
     @property
     def digest(self) -> str:
-        """Digest of the definition; computed on access, because most tools are never called."""
+        """The digest of the definition; computed on each access, because most tools are never called."""
         return fingerprint(self.raw)
 
 
 class ServerListing(Struct, frozen=True):
-    """Everything that one server lists: the public catalog, its tools by name, and the problems of each list.
+    """The lists of one server: the public catalog, its tools by name, and the problems of each list.
 
-    `tools_ttl` is how many seconds the list of tools stays valid according to the server, 0 if it does not say.
+    `tools_ttl` is the time in seconds for which the server declares its tool list valid; 0 if it declares none.
     """
 
     catalog: Catalog = Catalog()
@@ -72,7 +72,7 @@ class ServerListing(Struct, frozen=True):
 
 
 class ToolListDiff(Struct, frozen=True):
-    """Names of added, removed and changed tools."""
+    """Names of the tools that were added, removed or changed between two listings."""
 
     added: tuple[str, ...]
     removed: tuple[str, ...]
@@ -85,10 +85,10 @@ class ToolListDiff(Struct, frozen=True):
 async def fetch_listing(
     session: Session, before: ServerListing | None = None, kinds: Iterable[str] = KINDS
 ) -> ServerListing:
-    """Fetch all pages of the lists in *kinds* that the server declares; keep the others from *before*.
+    """Fetch all pages of the lists in *kinds* that the server supports; take the other lists from *before*.
 
-    The lists are fetched concurrently. Raises what `Session.request` raises for the tools; any other list that cannot
-    be read is empty, with a problem.
+    The lists are fetched concurrently. Raises what `Session.request` raises for the tools; any other list that
+    cannot be read is empty and adds a problem.
     """
     capabilities = session.facts.capabilities
     offers = before or ServerListing()
@@ -138,7 +138,7 @@ async def fetch_listing(
 
 
 async def _run_concurrently(reads: Sequence[Callable[[], Awaitable[None]]]) -> None:
-    """Await all; if one fails, cancel the others and raise its error itself, not in a group."""
+    """Run the functions concurrently; on a McpHostError, cancel the others and raise it, not in a group."""
     if len(reads) == 1:  # the common case
         await reads[0]()
         return
@@ -159,7 +159,7 @@ async def _run_concurrently(reads: Sequence[Callable[[], Awaitable[None]]]) -> N
 
 
 async def run_in_slices(steps: Generator[None, None, T]) -> T:
-    """Run the generator, yielding to the event loop every few milliseconds; return its result."""
+    """Run a generator to its end and return its result; yield to the event loop every 5 milliseconds."""
     deadline = time.perf_counter() + SLICE_SECONDS
     while True:
         try:
@@ -172,7 +172,7 @@ async def run_in_slices(steps: Generator[None, None, T]) -> T:
 
 
 def parse_tools(listing: Listing[Tool]) -> Generator[None, None, tuple[dict[str, ToolDefinition], list[str]]]:
-    """Return the valid tools by name, and what is wrong with the others; yield after each tool."""
+    """Return the valid tools by name and a message for each invalid one; yield after each tool."""
     named: dict[str, ToolDefinition] = {}
     left_out: list[str] = []
     for entry in listing.entries:
@@ -188,7 +188,7 @@ def parse_tools(listing: Listing[Tool]) -> Generator[None, None, tuple[dict[str,
 
 
 def _parse_skills(listing: Listing[Skill]) -> Generator[None, None, tuple[tuple[Skill, ...], tuple[str, ...]]]:
-    """Return the valid skills, and what is wrong with the others; yield after each skill."""
+    """Return the valid skills and a message for each invalid one; yield after each skill."""
     faults: dict[str, str] = {}
     for skill in listing.values:
         if fault := skills.find_skill_problem(skill):
@@ -203,7 +203,7 @@ class _SchemaRoot(WireStruct, frozen=True):
 
 
 def _definition_error(tool: Tool, raw: Raw) -> str:
-    """Return why a tool cannot be offered, "" if it can.
+    """Return why a tool cannot be offered to the model, "" if it can.
 
     One invalid tool would make every request to the model fail.
     """
@@ -231,7 +231,7 @@ async def _list_optional(read: Callable[[Session], Awaitable[Listing[T]]], sessi
 
 
 def diff_tools(before: ServerListing, after: ServerListing) -> ToolListDiff:
-    """Return what changed between two listings of the same server."""
+    """Return the names of the tools that differ between two listings of the same server."""
     old, new = before.tools, after.tools
     return ToolListDiff(
         added=tuple(name for name in new if name not in old),
@@ -245,7 +245,7 @@ def diff_tools(before: ServerListing, after: ServerListing) -> ToolListDiff:
 
 
 def fingerprint(definition: Raw | bytes) -> str:
-    """Return the SHA-256 in hex of the definition's canonical JSON (sorted keys), including unknown fields."""
+    """Return the hex SHA-256 of a definition's canonical JSON (sorted keys), including unknown fields."""
     raw = bytes(definition)
     try:
         value = loads(raw)
@@ -257,9 +257,9 @@ def fingerprint(definition: Raw | bytes) -> str:
 
 
 def _is_fast_encodable(raw: bytes) -> bool:
-    """Return whether both encoders write the same text: it is ASCII without escapes and with short integers only.
+    """Return whether `encode_sorted` writes this JSON exactly as the slower encoder does.
 
-    `encode_sorted` takes a tenth of the time.
+    True for ASCII without escapes and with short integers only. `encode_sorted` takes a tenth of the time.
     """
     if not raw.isascii() or b"\\" in raw or b"\x7f" in raw:
         return False

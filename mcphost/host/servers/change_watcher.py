@@ -1,4 +1,4 @@
-"""Watcher of one session, which fetches lists again when they change or expire, and watches subscribed resources."""
+"""Watcher of one session: change notifications, expired lists and updates of subscribed resources."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -25,7 +25,7 @@ from mcphost.protocol.tools import ListTools
 
 REFRESH_SECONDS = 0.25
 IDLE_RATIO = 9
-"""Idle seconds for each second of listing in the long run, so that a server cannot keep the host listing."""
+"""Average idle seconds per second of listing, so that a server cannot make the host list without pause."""
 LISTING_ALLOWANCE = 1.0
 """Seconds of listing before pauses begin."""
 LONGEST_PAUSE = 60.0
@@ -37,7 +37,7 @@ LISTING_TIMEOUT = 60.0
 LISTING_PAUSE = 0.25
 WATCH_LIMIT = 1_000
 MAX_EVENTS_PER_TURN = 50
-"""Update events published in one turn of the event loop; each may redraw the screen."""
+"""Maximum update events published in one iteration of the event loop; each may redraw the screen."""
 _KINDS: dict[str, tuple[str, ...]] = {
     ToolListChangedNotification.METHOD: ("tools",),
     PromptListChangedNotification.METHOD: ("prompts",),
@@ -54,10 +54,10 @@ _METHODS = {
 
 
 class ChangeWatcher:
-    """Watcher of one session; its connection runs `run` as a task.
+    """Watcher of one session's lists and subscribed resources; its connection runs `run` as a task.
 
-    The other methods may be called from any task. `on_listing` receives each new listing. `watched_uris` outlives the
-    session, so that subscriptions are restored after a reconnect.
+    The other methods may be called from any task. `on_listing` receives each new listing. `watched_uris` outlives
+    the session, so that subscriptions are restored after a reconnect.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class ChangeWatcher:
         self._listed_at = 0.0
         self._is_doubtful = False
         self._has_unlisted_change = False
-        """Whether the tools were not listed since the server's last change notification."""
+        """Whether a change notification arrived since the tools were last listed."""
         self._listing_settled = anyio.Event()
         self._stale_kinds: set[str] = set()
         self._updated_uris: dict[str, None] = {}
@@ -92,14 +92,17 @@ class ChangeWatcher:
         self._watch_lock = anyio.Lock()
 
     async def list_all(self) -> ServerListing:
-        """Fetch all lists for the first time. Raises what `Session.request` raises for the tools."""
+        """Fetch all lists of a new session; this does not delay the listing of a later change.
+
+        Raises what `Session.request` raises for the tools.
+        """
         await self._list(KINDS)
         # The server did not cause this listing, and its first answers may take a hundred times as long as later ones.
         self._idle_until = 0.0
         return self.listing
 
     async def run(self) -> None:
-        """Watch until the session ends."""
+        """Handle change notifications until the session ends."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._refresh_stale)
             tasks.start_soon(self._publish_updates)
@@ -120,15 +123,15 @@ class ChangeWatcher:
 
     # -- lists
     async def refresh(self, kinds: tuple[str, ...] = KINDS) -> None:
-        """Fetch these kinds of lists from the server, not from the cache.
+        """Fetch the lists in *kinds* again, bypassing the cache.
 
-        A list that cannot be read stays as it was.
+        If they cannot be read, the previous lists stay and a warning is logged.
         """
         async with self._listing_lock:
             await self._refresh(kinds)
 
     async def _refresh(self, kinds: tuple[str, ...]) -> bool:
-        """Fetch these kinds of lists; return whether they could be read."""
+        """Fetch the lists in *kinds*; return False if they could not be read."""
         self._stale_kinds.difference_update(kinds)
         for kind in kinds:
             self._session.invalidate(_METHODS[kind])
@@ -148,10 +151,10 @@ class ChangeWatcher:
         return True
 
     async def refresh_if_stale(self) -> None:
-        """Fetch the tools again before a call if the list has expired. Never raises.
+        """List the tools again before a call if they are stale. Never raises.
 
-        The wait is bounded, except while the user signs in. Servers of the handshake era send no time to live: their
-        lists are valid until a change notification.
+        Waits at most 10 seconds, not counting a sign-in by the user. Servers of the handshake era send no time to
+        live: their lists are valid until a change notification.
         """
         if not self._is_stale():
             return
@@ -164,14 +167,13 @@ class ChangeWatcher:
 
     @property
     def is_listing_current(self) -> bool:
-        """Whether the tools were listed after the server's last change notification."""
+        """Whether the tools were listed since the server's last change notification."""
         return not self._has_unlisted_change
 
     async def wait_for_listing(self) -> None:
-        """Wait before a call until `is_listing_current`.
+        """Wait before a call until `is_listing_current`; list the tools as often as the throttle allows.
 
-        The tools are fetched as often as the throttle allows. Raises ServerError if they cannot be fetched or keep
-        changing for LISTING_TIMEOUT seconds. May be cancelled.
+        Raises ServerError if they cannot be listed, or still change after LISTING_TIMEOUT seconds. May be cancelled.
         """
         with time_limit(LISTING_TIMEOUT):
             while self._has_unlisted_change:
@@ -192,12 +194,12 @@ class ChangeWatcher:
             )
 
     async def relist(self) -> None:
-        """Fetch the tools before a call is repeated, because the server may have changed. Never raises."""
+        """List the tools before a call is repeated, because the server may have changed. Never raises."""
         with time_limit(REFRESH_TIMEOUT), suppress(ConnectionLost):
             await self.refresh(("tools",))
 
     def mark_stale(self) -> None:
-        """Mark the tools as stale after a refused call; no effect in the handshake era."""
+        """Mark the tools as stale after the server refused a call; has no effect in the handshake era."""
         self._is_doubtful = True
 
     def _is_stale(self) -> bool:
@@ -234,7 +236,7 @@ class ChangeWatcher:
 
     # -- single resources
     async def watch(self, uri: str) -> None:
-        """Subscribe to updates of one resource. Raises ServerError, without any effect then."""
+        """Subscribe to updates of one resource. If it fails, nothing changes and ServerError is raised."""
         async with self._watch_lock:
             if uri in self._watched_uris:
                 return
@@ -251,7 +253,7 @@ class ChangeWatcher:
                 raise
 
     async def unwatch(self, uri: str) -> bool:
-        """Unsubscribe from one resource; return whether it was watched."""
+        """Unsubscribe from one resource; return False if it was not subscribed."""
         async with self._watch_lock:
             if uri not in self._watched_uris:
                 return False
@@ -271,7 +273,7 @@ class ChangeWatcher:
         return WatchedChanges(tools=tools, prompts=prompts, resources=resources, uris=tuple(self._watched_uris))
 
     async def _publish_updates(self) -> None:
-        """Publish the first update at once and a flood a few times a second."""
+        """Publish resource updates, collected over 0.25 seconds; the first one is published without delay."""
         while True:
             await self._resource_updated.wait()
             self._resource_updated = anyio.Event()

@@ -1,4 +1,7 @@
-"""Risks visible in the command, environment or address of a server, shown before approval."""
+"""Warnings about risks in a server's command, environment or address, shown before the user approves it.
+
+Each warning is a text that continues a sentence beginning with "It".
+"""
 
 import os
 import re
@@ -34,7 +37,7 @@ _MAX_NAMES = 5
 
 
 def environment_risks(names: Iterable[str]) -> tuple[str, ...]:
-    """Return a continuation of "It …" for each kind of risk that variables of these names carry."""
+    """Return a warning for each kind of risk that environment variables with these names carry."""
     return tuple(
         f"sets {_join_names(variables)}: that decides {_RISK_TEXTS[risk]}."
         for risk, variables in group_by_risk(names).items()
@@ -42,7 +45,7 @@ def environment_risks(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def address_risks(url: str) -> tuple[str, ...]:
-    """Return continuations of "It …" for an address that misleads, or that others can read or change."""
+    """Return warnings for an address that misleads the reader or is not encrypted."""
     try:
         parts = split_url(url)
         host = parts.hostname or ""
@@ -60,7 +63,7 @@ def address_risks(url: str) -> tuple[str, ...]:
 
 
 def reference_risks(server: ServerConfig) -> tuple[str, ...]:
-    """Return continuations of "It …" for a project entry that sends secrets of this machine to an address."""
+    """Return warnings for a project's remote server whose entry sends local secrets to its address."""
     if server.source != "project" or server.is_stdio:
         return ()
     sent: dict[str, list[str]] = {}
@@ -76,7 +79,7 @@ def reference_risks(server: ServerConfig) -> tuple[str, ...]:
 
 
 def argument_risks(server: ServerConfig) -> tuple[str, ...]:
-    """Return continuations of "It …" for an entry that puts secrets of this machine into the command line."""
+    """Return a warning if local secrets become visible in the server's command line."""
     shown = dict.fromkeys(
         what
         for place, what in list_references(server)
@@ -88,7 +91,7 @@ def argument_risks(server: ServerConfig) -> tuple[str, ...]:
 
 
 def _is_secret_reference(server: ServerConfig, text: str) -> bool:
-    """Return whether a text from `list_references` is a reference that usually stands for a secret."""
+    """Return whether a text is a `${…}` reference that usually stands for a secret."""
     for reference in find_references(text) if text.startswith("${") else ():
         definition = find_input(server, reference.name) if reference.kind == "input" else None
         if reference.kind == "keyring" or (definition is not None and definition.password):
@@ -99,7 +102,7 @@ def _is_secret_reference(server: ServerConfig, text: str) -> bool:
 
 
 def _is_secret(name: str) -> bool:
-    """Return whether a variable of this name usually holds a secret."""
+    """Return whether an environment variable with this name usually contains a secret."""
     return is_secret_name(name) or not _SECRET_WORDS.isdisjoint(name.upper().split("_"))
 
 
@@ -115,7 +118,10 @@ def _display_host(url: str) -> str:
 
 
 def _is_loopback(host: str) -> bool:
-    """Return whether the host is this machine; names that end with `.localhost` do not count."""
+    """Return whether the host is this computer.
+
+    Names that end with `.localhost` do not count, because they may resolve to any host.
+    """
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
@@ -123,7 +129,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _join_names(names: Sequence[str]) -> str:
-    """Join names with "and"; of many names, only the first are listed and the others are counted."""
+    """Join names with commas and "and"; after five names, count the rest."""
     shown = [sanitize(name[:100], keep_newlines=False) for name in names[:_MAX_NAMES]]
     if len(names) > _MAX_NAMES:
         return f"{', '.join(shown)} and {len(names) - _MAX_NAMES} more"
@@ -131,9 +137,9 @@ def _join_names(names: Sequence[str]) -> str:
 
 
 def command_risks(command: Sequence[str]) -> tuple[str, ...]:
-    """Return a continuation of "It …" for each kind of risk in the words of a command.
+    """Return a warning for each kind of risk that the words of a command show.
 
-    This is a list of warnings, not a guard: an unknown command may be as dangerous. The time is linear in the length.
+    The warnings are not a protection: an unknown command may be as dangerous. Takes linear time.
     """
     words = [part for word in command for part in _SPLIT.split(word) if part]
     names = [word.rsplit("/", 1)[-1] for word in words]
@@ -172,7 +178,7 @@ _WORDS = re.compile(r"[\s=,]+")
 
 
 def project_file_risks(server: ServerConfig) -> tuple[str, ...]:
-    """Return a continuation of "It …" for each way in which the server depends on files of the project."""
+    """Return a warning for each way in which a project's server depends on files in the project's folder."""
     if server.source != "project" or not server.file:
         return ()
     server = resolve_target(server)
@@ -208,7 +214,7 @@ def _read_env_file(server: ServerConfig) -> dict[str, str]:
 
 
 def _find_program(command: str, folder: str, path: str | None) -> str:
-    """Return the path of the program that will be started, or "" if there is none."""
+    """Return the path of the program that the server's start would run, "" if there is none."""
     if os.sep in command:
         return os.path.join(folder, command)
     folders = (os.environ.get("PATH", os.defpath) if path is None else path).split(os.pathsep)[:_MAX_PATHS]
@@ -218,7 +224,7 @@ def _find_program(command: str, folder: str, path: str | None) -> str:
 
 
 def _find_paths(name: str, text: str, folder: str) -> Iterable[str]:
-    """Yield the paths in a value: parts of a list such as PATH, and words such as `--require=./x`."""
+    """Yield the paths in a variable's value: parts of a list such as PATH, and words such as `--require=./x`."""
     for part in text.split(os.pathsep):
         if name.upper() == "PATH":
             yield os.path.join(folder, part)
@@ -230,7 +236,7 @@ def _find_paths(name: str, text: str, folder: str) -> Iterable[str]:
 
 
 def _is_inside(path: str, project: str) -> bool:
-    """Return whether a path is in the project's folder, before or after its links are followed."""
+    """Return whether a path is the folder or inside it, either as written or with symbolic links resolved."""
     return any(
         place == project or place.startswith(project.rstrip(os.sep) + os.sep)
         for place in (os.path.realpath(path), os.path.normpath(os.path.abspath(path)))

@@ -1,6 +1,6 @@
 """Connection to one server, run by one task: approve, connect, list, watch, reconnect, close.
 
-Only this task enters and leaves its contexts. Other code reads `view` and waits in `session()`.
+Only this task enters and leaves the session. Other code reads `view()` and waits in `session()`.
 """
 
 import asyncio
@@ -52,12 +52,12 @@ SILENT_SECONDS = 3.0
 LOGGED_LINES = 40
 LOGGED_LINE_LENGTH = 400
 LOGGED_SIZE = 7_000
-"""Limits of a failed server's error output in the log file: lines, characters per line and in total."""
+"""Maximum characters of a failed server's stderr in the log file; the two limits above count lines and line length."""
 _PERMANENT_ERRORS = (SignInRequired, UnsupportedRevision, ConfigError)
 
 
 class ConnectionParts(NamedTuple):
-    """Parts of the host that all connections share."""
+    """Objects shared by all connections."""
 
     opener: SessionOpener
     approvals: ServerApprovals
@@ -68,9 +68,9 @@ class ConnectionParts(NamedTuple):
 
 
 class ServerConnection:
-    """Connection to one configured server.
+    """Connection to one configured server, kept open by the task that calls `run`.
 
-    A single task calls `run`; every other method may be called from any task.
+    Every other method may be called from any task.
     """
 
     def __init__(
@@ -106,17 +106,17 @@ class ServerConnection:
     # -- public state
     @property
     def digest(self) -> str:
-        """Digest of what is started or reached, to which an approval is bound."""
+        """The digest of the server's command or address, to which approvals are bound."""
         return server_digest(self.config)
 
     @property
     def account(self) -> str:
-        """The account name used for calls; "" when nobody is signed in or no sign-in is needed."""
+        """The account name used for calls; "" if the user is not signed in or needs no sign-in."""
         return self._status.account_name
 
     @property
     def identity(self) -> str:
-        """Digest and account, for data that one account of a server must not share with another."""
+        """The digest followed by the account name: a key for data that accounts must not share."""
         return f"{self.digest} {self.account}".strip()
 
     @property
@@ -126,16 +126,16 @@ class ServerConnection:
 
     @property
     def is_ready(self) -> bool:
-        """Whether tools can be called now."""
+        """Whether the session is open, so that calls can be sent."""
         return self._session is not None
 
     @property
     def is_starting(self) -> bool:
-        """Whether the server may become ready without an action of the user."""
+        """Whether the server is starting and may become ready without action by the user."""
         return self.is_started and self._status.is_starting
 
     async def wait_for_start(self, seconds: float) -> None:
-        """Wait until the server is ready or needs the user, at most until *seconds* after its start began."""
+        """Wait until the server is ready or needs the user, but at most until *seconds* after its start."""
         began = self._status.starting_since
         if not self.is_starting or began is None:
             return
@@ -174,19 +174,20 @@ class ServerConnection:
         return self.listing.tools.get(name)
 
     async def session(self) -> Session:
-        """Wait until the server is ready and return the session.
+        """Wait until the server is ready and return its session.
 
-        Raises ServerError when it failed, ConsentDenied when it is not approved. After a loss that the task has not
-        noticed yet, this waits for the new session.
+        Raises ServerError if the server failed, ConsentDenied if it is not approved. If the session is already
+        closed, this waits for the next one.
         """
         while self._session is None or self._session.is_closed:
             await self._status.wait_for_change()
         return self._session
 
     async def sign_in(self, account: str | None = None) -> None:
-        """Sign in again and reconnect; a given *account* names the sign-in and becomes the selected account.
+        """Sign in again and reconnect.
 
-        Raises ServerError, ConsentDenied, ConfigError or UsageError.
+        With *account*, the sign-in is stored under this name and becomes the selected account. Raises ServerError,
+        ConsentDenied, ConfigError, or UsageError for a local server.
         """
         if self.config.is_stdio:
             raise UsageError(f"{self.config.name!r} is a local server and needs no sign-in.")
@@ -203,7 +204,7 @@ class ServerConnection:
         self._reconnect_as(account)
 
     async def use_account(self, account: str) -> None:
-        """Reconnect with another stored account of this server. Raises UsageError."""
+        """Select another stored account of this server and reconnect. Raises UsageError if there is none."""
         await self._opener.use_account(self.config, account)
         self._reconnect_as(account)
 
@@ -214,15 +215,13 @@ class ServerConnection:
         self.restart()
 
     async def is_approved(self) -> bool:
-        """Return whether the server is approved, so that using it asks no question. Raises StoreError."""
+        """Return whether the user has approved this server as configured. Raises StoreError."""
         return await self._approvals.is_approved(self.config)
 
     async def sign_out(self, hint: str = "") -> bool:
-        """Delete the sign-in and close its connection; return whether the server revoked it.
+        """Delete the stored sign-in and close the connection; return whether the server revoked the sign-in.
 
-        Raises McpHostError.
-
-        *hint* names what the user may do besides signing in again.
+        *hint* replaces the hint to sign in again. Raises McpHostError if the sign-in could not be deleted.
         """
         revoked = await self._opener.sign_out(await self._approvals.approved_config(self.config), self)
         self._session = None
@@ -235,7 +234,7 @@ class ServerConnection:
         self._status.set_failed(why)
 
     def restart(self) -> None:
-        """Close the connection and open it again; `session` waits for the new one from now on."""
+        """Close the connection and open a new one; `session` then waits for the new one."""
         self._session = self._watcher = None
         if self.is_started:
             self._status.set_state("waiting")
@@ -245,30 +244,30 @@ class ServerConnection:
 
     # -- Observer
     def stderr(self, line: str) -> None:
-        """Add a line of the server's error output to its log."""
+        """Log one line that a local server wrote to stderr."""
         self._log.add("info", line, "stderr")
         if line.strip():
             self._last_errors.append(line)
 
     def log(self, message: LoggingMessageNotification, call: str = "") -> None:
-        """Add a log message of the server to its log; *call* is the number of the call that it belongs to."""
+        """Log a message sent by the server; *call* is the id of the call it belongs to, "" for none."""
         self._log.add_message(message, call)
 
     def warn(self, text: str) -> None:
-        """Log a problem that did not end the session; the same text is logged once in ten minutes."""
+        """Log a warning about a problem that did not end the session; the same text at most every ten minutes."""
         self._log.add_once("warning", text, "client")
 
     def on_account_changed(self, account: Account | None) -> None:
-        """Set the account in use and publish the change."""
+        """Store the account in use and publish the new state."""
         self._status.set_account(account)
 
     def on_call_ended(self, number: int) -> None:
-        """Publish that a call has ended although requests of the server for it are still open."""
+        """Publish `CallEnded` for a finished call whose server-to-client requests are still open."""
         self._events.publish(CallEnded(self.config.name, self.request_handler.call_number(number)))
 
     # -- the task
     async def run(self) -> None:
-        """Connect and reconnect until cancelled."""
+        """Connect, serve and reconnect until cancelled."""
         failures, was_ready = 0, False
         self._status.begin_start()
         while True:
@@ -301,7 +300,10 @@ class ServerConnection:
             await self._restart.wait()
 
     async def _connect_and_serve(self) -> float:
-        """Connect and serve until the connection is lost; return when it was ready (monotonic seconds), or 0."""
+        """Connect and serve until the connection is lost.
+
+        Returns the monotonic time in seconds at which the server was ready, 0 if it never was.
+        """
         ready_at = 0.0
         silence_timer: asyncio.TimerHandle | None = None
         ready_session: Session | None = None
@@ -349,12 +351,15 @@ class ServerConnection:
         return ready_at
 
     async def _prepare(self) -> None:
-        """Read from the store what the first requests need, while the server starts. Raises StoreError."""
+        """Load from the store what the first requests need, while the server's program starts.
+
+        Raises StoreError.
+        """
         await self.request_handler.root_sharing.begin_connection()
         await self.tool_changes.load()
 
     def _log_last_errors(self) -> None:
-        """Write the newest error output to the log file, because nothing else keeps it after the command."""
+        """Write the newest stderr lines of the server to the log file, where they outlive the process."""
         lines = [line.text[:LOGGED_LINE_LENGTH] for line in self._log.lines() if line.source == "stderr"][
             -LOGGED_LINES:
         ]
@@ -362,17 +367,17 @@ class ServerConnection:
             _log.error("the server %r failed; its error output:\n%s", self.config.name, "\n".join(lines)[-LOGGED_SIZE:])
 
     def _add_last_errors(self, error: McpHostError) -> McpHostError:
-        """Add a local server's newest error output to a timeout error: it usually names the cause."""
+        """Append a local server's last stderr lines to a startup timeout, because they often name the cause."""
         if isinstance(error, RequestTimeout) and self.config.is_stdio and not self.is_ready:
             error.message = f"{error.message.rstrip('.')}{describe_stderr_tail(self._last_errors)}."
         return error
 
     def update_sign_in(self, event: SignInProgress) -> None:
-        """Show a step of the sign-in."""
+        """Show the progress of a sign-in in the server's status."""
         self._status.update_sign_in(event)
 
     def cancel_sign_in(self) -> bool:
-        """Cancel the sign-in that the connection waits for; return whether there was one."""
+        """Cancel the sign-in that blocks this connection; return False if there is none."""
         if self.is_ready or not self._status.sign_in_status:
             return False
         self._fail(SignInRequired("You cancelled the sign-in.", "Sign in again or restart the server."))
@@ -385,7 +390,7 @@ class ServerConnection:
         )
 
     async def _serve(self, session: Session, watcher: ChangeWatcher) -> None:
-        """Run the tasks of a ready session until it ends."""
+        """Run the background tasks of a ready session until it ends; then save the tool fingerprints."""
 
         async def ask_for_logs() -> None:
             try:
@@ -409,7 +414,7 @@ class ServerConnection:
                 await self.tool_changes.save()
 
     async def _on_listing(self, offers: ServerListing) -> None:
-        """Compare a new listing with the previous one, and publish it."""
+        """Store a new listing: compare its tools with the known ones and publish the differences."""
         before = self.listing
         # Definitions may have megabytes; the listing and its quarantine must change without an await between.
         digests = await self.tool_changes.compute_digests(offers)
@@ -422,49 +427,52 @@ class ServerConnection:
             self._status.set_state("ready")
 
     def _on_changes_accepted(self) -> None:
-        """Publish that quarantined tools were accepted."""
+        """Publish the new state after the user accepted quarantined tools."""
         if self._session is not None:
             self._status.set_state("ready")
 
     # -- change watching
     async def get_watcher(self) -> ChangeWatcher:
-        """Return the watcher of the ready session. Waits and raises like `session`."""
+        """Return the change watcher of the ready session; wait and raise as `session` does."""
         while True:
             await self.session()
             if self._watcher is not None:
                 return self._watcher
 
     def watched_uris(self) -> tuple[str, ...]:
-        """Return the subscribed resources, also while disconnected."""
+        """Return the URIs of the subscribed resources, whether connected or not."""
         return tuple(self._watched_uris)
 
     def mark_stale(self) -> None:
-        """Mark the list of tools as outdated after a refused call; see ChangeWatcher."""
+        """Mark the tools as stale after the server refused a call; see ChangeWatcher."""
         if self._watcher is not None:
             self._watcher.mark_stale()
 
     async def refresh_if_stale(self) -> None:
-        """Fetch an expired list of tools again before a call; see ChangeWatcher."""
+        """List the tools again before a call if they are stale; see ChangeWatcher."""
         if self._watcher is not None:
             await self._watcher.refresh_if_stale()
 
     @property
     def is_listing_current(self) -> bool:
-        """Whether the tools were listed after the server's last change notification; see ChangeWatcher."""
+        """Whether the tools were listed since the server's last change notification; see ChangeWatcher."""
         return self._watcher is None or self._watcher.is_listing_current
 
     async def wait_for_listing(self) -> None:
-        """Wait before a call until the list of tools is current. Raises ServerError."""
+        """Wait before a call until `is_listing_current`; see ChangeWatcher. Raises ServerError."""
         if self._watcher is not None:
             await self._watcher.wait_for_listing()
 
     async def relist(self) -> None:
-        """Fetch the tools before a call is repeated; see ChangeWatcher."""
+        """List the tools again before a call is repeated; see ChangeWatcher."""
         if self._watcher is not None:
             await self._watcher.relist()
 
     async def set_log_level(self, level: str) -> None:
-        """Set the log level, now and after each reconnect. If it raises ServerError, the old level stays."""
+        """Set the server's log level now and after each reconnect.
+
+        If the server refuses, the previous level stays and ServerError is raised.
+        """
         before, self._log.level = self._log.level, level
         try:
             await (await self.session()).set_log_level(level)
@@ -473,14 +481,14 @@ class ServerConnection:
             raise
 
     def event(self) -> ServerState:
-        """Return the state as an event of the host."""
+        """Return the present state as a `ServerState` event."""
         return self._status.event()
 
 
 def _to_mcphost_error(caught: Exception) -> McpHostError:
-    """Return the first McpHostError in an exception or group.
+    """Return the exception, or the first one of a group, if it is a McpHostError.
 
-    Any other exception is a bug, which is logged.
+    Any other exception is a bug: it is logged and wrapped in a McpHostError.
     """
     inner = caught
     while isinstance(inner, ExceptionGroup):

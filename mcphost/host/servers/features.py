@@ -1,4 +1,4 @@
-"""Server features besides tools: resources and their templates (RFC 6570), prompts, completion, log level, skills."""
+"""Server features besides tools: resources, resource templates (RFC 6570), prompts, completion, logs, skills."""
 
 import re
 import time
@@ -39,12 +39,12 @@ COMPLETION_SECONDS = 10.0
 COMPLETION_CACHE_SECONDS = 60.0
 COMPLETION_CACHE_SIZE = 200
 VALUE_LIMIT = 8_192
-"""Characters of a suggestion; longer ones are dropped."""
+"""Maximum characters of a suggestion; longer ones are dropped."""
 URI_LIMIT = 64 * 1024
 
 
 class ServerFeatures:
-    """Features of servers other than tools, available as `host.features`; any task may call the methods.
+    """Features of the servers, available as `host.features` in any task of the host.
 
     Methods that need a server start it if necessary and raise ServerError, ConsentDenied or UsageError.
     """
@@ -59,13 +59,13 @@ class ServerFeatures:
         return await self._servers.start(server).session()
 
     async def refresh(self, server: str) -> None:
-        """Delete the server's cached results and fetch all lists again."""
+        """Clear the server's cached results and fetch all its lists again."""
         watching = await self._servers.start(server).get_watcher()
         (await self._session(server)).invalidate()
         await watching.refresh()
 
     async def measure_round_trip(self, server: str) -> float:
-        """Measure how long the smallest request takes, in seconds."""
+        """Return the seconds that a ping takes; a `server/discover` where the revision has no ping."""
         session = await self._session(server)
         began = time.monotonic()
         if session.facts.era == "handshake":
@@ -77,9 +77,9 @@ class ServerFeatures:
 
     # -- resources
     async def read_resource(self, server: str, uri: str, *, bypass_cache: bool = False) -> ReadResourceResult:
-        """Read a resource; the URI is sent exactly as given.
+        """Request one resource from the server; *uri* is sent exactly as given.
 
-        The server reads it whatever its scheme: mcphost opens and fetches nothing.
+        A URI of any scheme is allowed, because only the server reads it: mcphost opens and fetches nothing.
         """
         if not uri or len(uri) > URI_LIMIT:
             raise UsageError("The resource address is empty or too long.", "Use one that the server lists.")
@@ -94,34 +94,40 @@ class ServerFeatures:
             raise
 
     def template_variables(self, template: str) -> tuple[str, ...]:
-        """Return the variables of a resource template. Raises UsageError for an invalid template."""
+        """Return the names of a resource template's variables. Raises UsageError for an invalid template."""
         return template_variables(template)
 
     def required_variables(self, template: str) -> tuple[str, ...]:
-        """Return the variables that need a value. Raises UsageError for an invalid template."""
+        """Return the names of the variables that must have a value. Raises UsageError for an invalid template."""
         return required_variables(template)
 
     def expand_template(self, template: str, values: Mapping[str, str]) -> str:
-        """Fill values into a resource template and return the URI (RFC 6570). Raises UsageError."""
+        """Return the URI of a template with its variables replaced (RFC 6570). Raises UsageError."""
         return expand_template(template, values)
 
     async def subscribe(self, server: str, uri: str) -> None:
-        """Subscribe to a resource: publish `ResourceChanged` events until `unsubscribe`, also after a reconnect."""
+        """Subscribe to one resource: its updates are published as `ResourceChanged` events until `unsubscribe`.
+
+        The subscription is restored after a reconnect.
+        """
         if not uri or len(uri) > URI_LIMIT:
             raise UsageError("The resource address is empty or too long.", "Use one that the server lists.")
         await (await self._servers.start(server).get_watcher()).watch(uri)
 
     async def unsubscribe(self, server: str, uri: str) -> bool:
-        """End the subscription; return whether there was one."""
+        """Unsubscribe from one resource; return False if it was not subscribed."""
         return await (await self._servers.start(server).get_watcher()).unwatch(uri)
 
     def subscribed_uris(self, server: str) -> tuple[str, ...]:
-        """Return the subscribed resources, connected or not. Raises UsageError."""
+        """Return the URIs of the subscribed resources, whether the server is connected or not.
+
+        Raises UsageError for an unknown server.
+        """
         return self._servers.find(server).watched_uris()
 
     # -- prompts
     async def get_prompt(self, server: str, name: str, arguments: Mapping[str, str]) -> GetPromptResult:
-        """Return the messages of a prompt with its arguments filled in.
+        """Return a prompt with its arguments filled in by the server.
 
         Raises UsageError, without a request, if a required argument is missing.
         """
@@ -139,7 +145,10 @@ class ServerFeatures:
 
     # -- completion
     def can_complete(self, server: str) -> bool:
-        """Return whether the connected server supports completion. Raises UsageError for an unknown server."""
+        """Return whether a connected server may support completion; False if it is not connected.
+
+        True before revision 2025-03-26, which had no such capability. Raises UsageError for an unknown server.
+        """
         facts = self._servers.find(server).view().facts
         if facts is None:
             return False
@@ -148,10 +157,11 @@ class ServerFeatures:
     async def complete(
         self, server: str, ref: CompletionReference, argument: str, value: str, context: Mapping[str, str] | None = None
     ) -> Completion:
-        """Return the server's suggestions for an argument; *context* has the arguments already filled in.
+        """Return the server's suggestions for an argument; *context* contains the arguments already filled in.
 
-        Results are cached for a minute, at most for the lifetime of the connection. A server without the completions
-        capability is not asked (UnsupportedCapability); before 2025-03-26 there was no capability, so it is asked once.
+        Results are cached for a minute, at most until the connection ends. Raises UnsupportedCapability, without a
+        request, if the server has no completions capability. Before revision 2025-03-26 there was no such capability:
+        the server is asked until it refuses the method.
         """
         session = await self._session(server)
         filled = (
@@ -187,10 +197,10 @@ class ServerFeatures:
 
     # -- logs
     async def set_log_level(self, server: str, level: str) -> None:
-        """Ask the server for log messages of this level and above, also after a reconnect; "" for none.
+        """Set the lowest level of log messages that the server sends, also after a reconnect; "" for no messages.
 
-        They are added to the server's log and published as events. A server of the handshake era cannot stop sending
-        them.
+        Messages are added to the server's log and published as events. A server of the handshake era cannot stop
+        sending them.
         """
         if level not in ("", *LEVELS):
             raise UsageError(f"There is no log level {level[:40]!r}.", f"Levels: {', '.join(LEVELS)}.")
@@ -198,9 +208,9 @@ class ServerFeatures:
 
 
 def _not_found(error: RequestRefused, server: str, uri: str) -> RequestRefused:
-    """Return an error for a resource that the server does not have.
+    """Return the server's error with a message that names the missing resource.
 
-    Servers use two codes for a missing resource; -32602 may also mean an invalid URI.
+    Servers use two codes for a missing resource; -32602 may also mean that the URI is invalid.
     """
     try:
         server_uri = convert(error.data, ResourceNotFoundData).uri if error.data is not None else ""
@@ -219,7 +229,7 @@ def _not_found(error: RequestRefused, server: str, uri: str) -> RequestRefused:
 
 
 def template_variables(template: str) -> tuple[str, ...]:
-    """Return the distinct variable names in order. Raises UsageError for an invalid template."""
+    """Return the distinct names of a template's variables, in order. Raises UsageError for an invalid template."""
     from uritemplate import URITemplate  # imported late: forms are rare
 
     _check_template(template)
@@ -233,9 +243,9 @@ def template_variables(template: str) -> tuple[str, ...]:
 
 
 def required_variables(template: str) -> tuple[str, ...]:
-    """Return the variables that must have a value; those of queries, fragments and the like may be empty.
+    """Return the names of the variables that must have a value.
 
-    Raises UsageError for an invalid template.
+    Variables in operators such as `{?x}` and `{#x}` may be empty. Raises UsageError for an invalid template.
     """
     known = template_variables(template)
     expressions = [
@@ -248,10 +258,9 @@ def required_variables(template: str) -> tuple[str, ...]:
 
 
 def expand_template(template: str, values: Mapping[str, str]) -> str:
-    """Fill values into a resource template, percent-encoded.
+    """Return a template's URI with percent-encoded values; variables without a value are omitted (RFC 6570).
 
-    Variables without a value are left out (RFC 6570). Raises UsageError for an invalid template, an unknown variable,
-    and a value or URI that is too long.
+    Raises UsageError for an invalid template, an unknown variable, or a value or URI over 8,192 characters.
     """
     from uritemplate import URITemplate
 

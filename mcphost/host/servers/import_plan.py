@@ -1,4 +1,4 @@
-"""Plan of an import: which servers of other hosts can be imported, under which names, and what prevents it."""
+"""Plan for importing servers from other MCP hosts: the name each one gets, or why it cannot be imported."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,9 +15,9 @@ ImportState = Literal["new", "configured", "unusable"]
 
 
 class ImportCandidate(Struct, frozen=True, kw_only=True):
-    """A server found in other hosts' files.
+    """A server configured in other hosts that the user may import.
 
-    `name` is its name after the import; `server` is None if it is unusable.
+    `name` is the name it would get in mcphost; `server` is None if its entry is unusable.
     """
 
     found: ForeignServer
@@ -28,24 +28,24 @@ class ImportCandidate(Struct, frozen=True, kw_only=True):
     name: str
     server: ServerConfig | None = None
     reason: str = ""
-    """A sentence: why it is unusable, or under which name it is configured already."""
+    """A sentence that says why the entry is unusable, or under which name it is configured already."""
 
     secrets: tuple[str, ...] = ()
-    """Places of plaintext secrets, such as `env.API_KEY`, which importing moves to the keyring."""
+    """Key paths of plaintext secrets, such as `env.API_KEY`, which an import moves to the keyring."""
 
     @property
     def entry(self) -> dict[str, Any]:
-        """The entry as it would be written."""
+        """The configuration entry to write."""
         return self.found.entry
 
 
 def plan_import(
     found: Iterable[ForeignServer], configured: Sequence[ServerConfig], target: Path
 ) -> tuple[ImportCandidate, ...]:
-    """Return a candidate for each different server; *target* is the file that it would be written to.
+    """Return one candidate for each distinct server; *target* is the file to write the entries to.
 
-    The same server in several hosts is one candidate. A name that is taken by another server gets the host's name
-    appended.
+    Hosts with an identical entry share one candidate. If a name is taken by another server, the host's name is
+    appended to it.
     """
     candidates: list[ImportCandidate] = []
     taken = {server.name for server in configured}
@@ -91,7 +91,7 @@ def _is_same(one: ImportCandidate, other: ImportCandidate) -> bool:
 
 
 def _free_name(name: str, host: str, taken: set[str]) -> str:
-    """Return a free name: the given one, with the host's name appended if it is taken, and a number if necessary."""
+    """Return *name* if it is free, else `name-host`, else `name-host-2` and so on."""
     if name not in taken:
         return name
     base = f"{name}-{host.lower().replace(' ', '-')}"

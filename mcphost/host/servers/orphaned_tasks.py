@@ -1,7 +1,7 @@
 """Tasks that outlive the call that created them: stored until they end, resumed after a reconnect.
 
-Specification: SEP-2663, task polling ("persist task IDs"). A task that ended here is forgotten. If this program or the
-connection died, the next connection to the same server requests the result.
+Specification: SEP-2663, task polling ("persist task IDs"). A task that ended in this run is deleted. If
+mcphost or the connection ended before the task, the next connection to the same server requests its result.
 """
 
 import itertools
@@ -26,16 +26,16 @@ RESUME_SECONDS = 0.25
 
 
 class ProgressTracker:
-    """Converter of a call's notifications to progress events.
+    """Converter from the notifications of one call to progress events.
 
-    A task status has only a message, so the last numbers are kept.
+    A task status has a message but no numbers, so its event repeats the last known numbers.
     """
 
     def __init__(self, call: str, server: str) -> None:
         self._last_progress = ToolProgress(call, server, 0)
 
     def to_event(self, notification: Notification) -> ToolProgress | None:
-        """Return the progress event, or None for other notifications."""
+        """Return the event for a progress or task status notification, None for any other."""
         if isinstance(notification, ProgressNotification):
             self._last_progress = replace(
                 self._last_progress,
@@ -52,14 +52,14 @@ class ProgressTracker:
 
 
 class TrackedTask:
-    """The task that a server creates for one call, if it creates one."""
+    """Tracker of the task that a server may create for one call."""
 
     def __init__(self, registry: "OrphanedTasks", task: StoredTask) -> None:
         self._registry = registry
         self._task = task
 
     def update(self, task: Task) -> None:
-        """Store the task when the server first reports it, and when its lifetime changes."""
+        """Store the task when its id is first reported, and again if it gains or loses an expiry time."""
         if task.is_terminal:
             return
         lifetime = task.ttl_seconds
@@ -71,13 +71,16 @@ class TrackedTask:
         self._registry.save(self._task)
 
     def finish(self, error: BaseException | None) -> None:
-        """End the call. If it was only cut off, its task continues on the server and stays stored."""
+        """Stop tracking the call; *error* is what ended it, None for success.
+
+        After ConnectionLost, the task continues at the server and stays stored; otherwise it is deleted.
+        """
         if self._task.task_id:
             self._registry.release(self._task, forget=not isinstance(error, ConnectionLost))
 
 
 class OrphanedTasks:
-    """The stored tasks of all servers."""
+    """Registry of the stored tasks of all servers."""
 
     def __init__(
         self,
@@ -98,24 +101,25 @@ class OrphanedTasks:
         """Whether this run shows the results; otherwise the tasks are left for a run that does."""
 
     def track(self, server: str, digest: str, tool: str) -> TrackedTask:
-        """Create the tracker of a call that is about to be sent."""
+        """Return a tracker for a call that is about to be sent."""
         return TrackedTask(self, StoredTask(server, digest, "", tool, self._conversation.id))
 
     def save(self, task: StoredTask) -> None:
-        """Store the task in the background."""
+        """Queue the task for storing, without waiting."""
         self._active_tasks.add((task.server_digest, task.task_id))
         self._queue_write(task, task)
 
     def release(self, task: StoredTask, *, forget: bool) -> None:
-        """Stop following the task; with *forget*, delete it from the store in the background."""
+        """Stop following the task, without waiting; with *forget*, delete it from the store."""
         self._active_tasks.discard((task.server_digest, task.task_id))
         if forget:
             self._queue_write(task, None)
 
     async def resume(self, digest: str, session: Session) -> None:
-        """Follow the stored tasks of this server, each until it or the session ends.
+        """Resume the server's stored tasks that no running mcphost follows, until each ends or the session ends.
 
-        Raises only cancellation. The first read is delayed, so that the store is free while other servers start.
+        Raises nothing but cancellation. The first read is delayed, because other servers use the store during
+        startup.
         """
         if not self.is_resuming_enabled:
             return
@@ -164,7 +168,10 @@ class OrphanedTasks:
             self.release(task, forget=forget)
 
     def _queue_write(self, task: StoredTask, state: StoredTask | None) -> None:
-        """Queue the newest state of a task for the store; a server may report thousands of changes a second."""
+        """Queue a task's newest state for writing; None deletes it.
+
+        Older queued states are replaced, because a server may report thousands of changes a second.
+        """
         self._pending_writes[(task.server_digest, task.task_id)] = state
         if not self._is_writing:
             self._is_writing = True

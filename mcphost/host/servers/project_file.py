@@ -10,9 +10,9 @@ from mcphost.store.grants import GrantStore, TrustedServer
 
 
 async def approve_project(grants: GrantStore, audit: AuditLog, project: ProjectFile) -> None:
-    """Record and store the approval of exactly this content of `.mcp.json`.
+    """Record and store the user's approval of `.mcp.json` with exactly this content.
 
-    Raises StoreError, ConsentDenied.
+    Raises StoreError or ConsentDenied.
     """
     subject = AuditSubject(kind="file", name=replace_surrogates(project.path), definition=project.digest)
     await audit.record_event(subject, "kept", decision="always", who="person")
@@ -22,9 +22,9 @@ async def approve_project(grants: GrantStore, audit: AuditLog, project: ProjectF
 
 
 async def load_approved_project(grants: GrantStore, folder: Path | None = None) -> tuple[ProjectFile | None, str]:
-    """Return a folder's `.mcp.json` if exactly this content was approved, else None and the reason.
+    """Return the `.mcp.json` of a folder if its present content is approved, else None and the reason.
 
-    The folder is the current one if None is given. Without a file, the reason is empty.
+    *folder* defaults to the current directory. If there is no such file, the reason is "".
     """
     try:
         project = read_project_file(folder or Path.cwd())

@@ -1,4 +1,4 @@
-"""Log of one server: bounded in size and rate, with secrets redacted."""
+"""Log of one server: limited in size and in lines per second, with secrets redacted."""
 
 import time
 from collections import deque
@@ -14,15 +14,15 @@ from mcphost.serialization import Raw, decode
 MAX_LINES = 1_000
 MAX_CHARS = 2_000
 MAX_TOTAL_CHARS = 1_000_000
-"""Characters of all lines in total."""
+"""Maximum characters of all stored lines together."""
 REPEAT_SECONDS = 600
 MAX_LINES_PER_SECOND = 300
-"""More than a person or the screen can follow; further lines are counted, not stored."""
+"""Maximum lines stored per second; further ones are only counted. A screen cannot show more."""
 Source = Literal["server", "client", "stderr"]
 
 
 class ServerLogBuffer:
-    """The newest log lines of one server, oldest first. Each added line is published as an event."""
+    """The newest log lines of one server, oldest first; each added line is also published as an event."""
 
     def __init__(self, server: str, events: EventBus) -> None:
         self.level = ""
@@ -40,21 +40,24 @@ class ServerLogBuffer:
 
     @property
     def dropped(self) -> int:
-        """The number of lines that are not stored any more."""
+        """The number of lines that were received but are no longer stored."""
         return self._received - len(self._lines)
 
     def lines(self) -> tuple[ServerLog, ...]:
-        """Return the stored lines."""
+        """Return the stored lines, oldest first."""
         return tuple(self._lines)
 
     def add_message(self, message: LoggingMessageNotification, call: str = "") -> None:
-        """Add a log message of the server; *call* is the number of the call that it belongs to."""
+        """Add a log message sent by the server; *call* is the id of the call it belongs to, "" for none."""
         level = message.level if message.level in LEVELS else "info"
         if not self.level or severity(level) >= severity(self.level):
             self.add(level, _to_text(message.data), logger=(message.logger or "")[:100], call=call)
 
     def add_once(self, level: str, text: str, source: Source) -> None:
-        """Add a line, unless the same text was added within ten minutes: reconnects repeat their warnings."""
+        """Add a line unless the same text was added in the last ten minutes.
+
+        This suppresses warnings that repeat with every reconnect.
+        """
         now = time.monotonic()
         # A digest, because a server's text may be as long as a message.
         digest = blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
@@ -66,7 +69,7 @@ class ServerLogBuffer:
         self.add(level, text, source)
 
     def add(self, level: str, text: str, source: Source = "server", *, logger: str = "", call: str = "") -> None:
-        """Add a line. Never blocks or raises."""
+        """Add a line; never block and never raise."""
         now = time.monotonic()
         if now - self._second_started_at >= 1:
             self._second_started_at, self._count_in_second = now, 0
@@ -94,7 +97,7 @@ class ServerLogBuffer:
 
 
 def _to_text(data: Raw) -> str:
-    """Return a text unchanged, and anything else as JSON, truncated."""
+    """Return a JSON string as its text, any other JSON value as truncated source."""
     raw = bytes(data)
     if raw.startswith(b'"') and len(raw) <= 1_000_000:
         try:

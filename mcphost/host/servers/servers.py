@@ -1,7 +1,4 @@
-"""All server connections, which start concurrently; the wait for them before a turn.
-
-Quarantined tools.
-"""
+"""Connections to all configured servers, the wait for their start, and the review of changed tools."""
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 
@@ -21,7 +18,7 @@ from mcphost.sign_in import SignInProgress
 
 
 class Servers:
-    """The configured servers in order; their tasks run in the host's task group."""
+    """Connections to the configured servers, in order; their tasks run in the host's task group."""
 
     def __init__(
         self,
@@ -48,14 +45,17 @@ class Servers:
         return connection
 
     def add(self, config: ServerConfig) -> None:
-        """Add a server and start it. Raises UsageError if there is one with this name."""
+        """Add a server and start it. Raises UsageError if the name is taken."""
         if config.name in self._connections:
             raise UsageError(f"There is already a server named {config.name!r}.", "Choose another name.")
         self._connections[config.name] = ServerConnection(config, self._parts)
         self.start(config.name)
 
     def start(self, name: str) -> ServerConnection:
-        """Start the task of a connection if it does not run yet, and return the connection. Raises UsageError."""
+        """Start a connection's task unless it is running or disabled; return the connection.
+
+        Raises UsageError for an unknown name.
+        """
         connection = self.find(name)
         if self._lifetime.is_open and not connection.is_started and not connection.config.disabled:
             connection.is_started = True
@@ -63,17 +63,17 @@ class Servers:
         return connection
 
     def start_all(self, only: Container[str] | None = None) -> None:
-        """Start every connection, or only those with the given names."""
+        """Start every connection, or only those whose names are in *only*."""
         for name in self._connections:
             if only is None or name in only:
                 self.start(name)
 
     def views(self) -> tuple[ServerView, ...]:
-        """Return a snapshot of each configured server, in order."""
+        """Return snapshots of all configured servers, in configuration order."""
         return tuple(self._view(connection) for connection in self)
 
     def view(self, name: str) -> ServerView:
-        """Return a snapshot of a server. Raises UsageError for an unknown name."""
+        """Return a snapshot of one server. Raises UsageError for an unknown name."""
         return self._view(self.find(name))
 
     def _view(self, connection: ServerConnection) -> ServerView:
@@ -92,35 +92,38 @@ class Servers:
         return self._view(connection)
 
     def restart(self, name: str) -> None:
-        """Close the connection and open it again, also if it has failed. Raises UsageError."""
+        """Close a server's connection and open it again, also after a failure.
+
+        Raises UsageError for an unknown name.
+        """
         self.start(name).restart()
 
     def update_sign_in(self, event: SignInProgress) -> None:
-        """Show a step of a sign-in."""
+        """Show the progress of a sign-in in the server's status."""
         self.find(event.server).update_sign_in(event)
 
     async def is_approved(self, name: str) -> bool:
-        """Return whether the server is approved as it is configured now. Raises UsageError or StoreError."""
+        """Return whether the user has approved the server with its present configuration.
+
+        Raises UsageError or StoreError.
+        """
         return await self._approvals.is_approved(self.find(name).config)
 
     async def approve(self, name: str) -> None:
-        """Record that the user approves the server; the approval ends when its command or address changes.
+        """Store the user's approval of a server, which is valid until its command or address changes.
 
         Raises UsageError or StoreError.
         """
         await self._approvals.approve(self.find(name).config)
 
     async def set_tool_enabled(self, name: str, tool: str, *, enabled: bool) -> None:
-        """Offer a tool to the model, or withhold it, now and in later runs.
-
-        Raises UsageError or ConsentDenied.
-        """
+        """Switch a tool on or off for the model, also in later runs. Raises UsageError or ConsentDenied."""
         await self._tool_toggles.set_enabled(self.find(name).config, tool, enabled=enabled)
 
     async def get_tool(self, server: str, tool: str) -> OfferedTool:
-        """Return a tool of a server, after waiting until the server is ready.
+        """Wait until a server is ready and return one of its tools.
 
-        Raises ServerError, ConsentDenied or UsageError.
+        Raises ServerError, ConsentDenied, or UsageError for an unknown server or tool.
         """
         connection = self.start(server)
         await connection.session()
@@ -132,13 +135,13 @@ class Servers:
 
 
 class Quarantine:
-    """What the user can do about quarantined tools, besides answering the question that appears by itself."""
+    """Review and acceptance of quarantined tools on the user's request, besides the automatic question."""
 
     def __init__(self, servers: Servers) -> None:
         self._servers = servers
 
     async def list_changes(self, server: str) -> tuple[ToolChange, ...]:
-        """Return the quarantined tools of a server, after waiting until it is ready.
+        """Wait until a server is ready and return its quarantined tools, each with its difference.
 
         Raises ServerError, ConsentDenied or UsageError.
         """
@@ -147,29 +150,32 @@ class Quarantine:
         return await connection.tool_changes.list_changes()
 
     def ask_again(self, server: str) -> bool:
-        """Show the question about quarantined tools again; return False if there are none. Raises UsageError."""
+        """Show the question about a server's quarantined tools again; return False if there are none.
+
+        Raises UsageError for an unknown server.
+        """
         return self._servers.find(server).tool_changes.ask_again()
 
     async def accept(self, server: str, changes: Sequence[ToolChange]) -> tuple[str, ...]:
-        """Accept the given changes; return the names of the tools whose definitions are still the same.
+        """Accept quarantined tools as shown in *changes*; return the names of the accepted ones.
 
-        Raises UsageError.
+        A tool that has changed since it was shown stays in quarantine. Raises UsageError for an unknown server.
         """
         return await self._servers.find(server).tool_changes.accept({change.tool: change.digest for change in changes})
 
 
 class ServerStartup:
-    """Wait for starting servers before a turn. The tools of slower servers join a later round."""
+    """Limited wait for starting servers before a turn; the tools of slower servers are added later."""
 
     def __init__(self, servers: Iterable[ServerConnection], seconds: float, events: EventBus) -> None:
-        """Create the wait; it lasts at most *seconds* after the start of a server."""
+        """*seconds* is the longest wait for a server, measured from its start."""
         self._servers = servers
         self._seconds = seconds
         self._events = events
         self._late_servers: set[str] = set()
 
     async def wait(self) -> None:
-        """Wait for starting servers, and notify the user of those that are still missing. May be cancelled."""
+        """Wait for starting servers, then notify the user of those that are still not ready. May be cancelled."""
         async with anyio.create_task_group() as tasks:
             for connection in self._servers:
                 tasks.start_soon(connection.wait_for_start, self._seconds)
@@ -184,7 +190,7 @@ class ServerStartup:
             )
 
     def announce_joined(self) -> None:
-        """Notify the user of slow servers that have become ready since; called before each round."""
+        """Notify the user of late servers that became ready; call this before each model request of a turn."""
         ready = {connection.config.name for connection in self._servers if connection.is_ready}
         joined = sorted(self._late_servers & ready)
         starting = {connection.config.name for connection in self._servers if connection.is_starting}

@@ -1,7 +1,8 @@
-"""Skills of servers, which are read file by file; each file is compared with the server's listing.
+"""Skills of servers: list, load and read them; each file is verified against the listing.
 
-Files are read only on request. A skill with a file that differs from its listing is refused, and nothing more of it is
-read until its server lists it differently (extension io.modelcontextprotocol/skills, integrity and verification).
+Files are read only on request. A skill with a file that differs from the listing is refused; no more of its
+files are read until the server lists it differently (extension io.modelcontextprotocol/skills, integrity and
+verification).
 """
 
 import base64
@@ -21,7 +22,7 @@ _Key = tuple[str, str]
 
 
 class SkillContent(Struct, frozen=True):
-    """The content of a skill's file that matches the listing."""
+    """A file of a skill, verified against the listing."""
 
     server: str
     skill: Skill
@@ -30,7 +31,7 @@ class SkillContent(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The content as text, or a placeholder if it is not UTF-8."""
+        """The file decoded as UTF-8; a placeholder with its size if it is not UTF-8."""
         try:
             return self.raw.decode()
         except UnicodeDecodeError:
@@ -40,9 +41,9 @@ class SkillContent(Struct, frozen=True):
 class Skills:
     """Skills of all servers, available as `host.features.skills`.
 
-    A skill is identified by its server's configured name and its address or name. Methods that need a server start it
-    if necessary and raise ServerError, ConsentDenied or UsageError; MalformedMessage names a skill that differs from
-    its listing.
+    A skill is identified by its server's configured name and by its URI or name. Methods that need a server start
+    it if necessary and raise ServerError, ConsentDenied or UsageError; MalformedMessage means that a skill
+    differs from the listing.
     """
 
     def __init__(self, servers: Servers) -> None:
@@ -63,7 +64,7 @@ class Skills:
         ]
 
     def find_listed(self, server: str, which: str) -> Skill:
-        """Return a listed skill of a ready server by its URI or unique name, without a request.
+        """Return a skill that a ready server lists, by its URI or unique name; send no request.
 
         Raises UsageError, which names only listed skills and their servers.
         """
@@ -75,7 +76,7 @@ class Skills:
         return _find_unique(server, which, here)
 
     def is_current(self, server: str, skill: Skill, account: str) -> bool:
-        """Return whether a ready server lists a skill with exactly these files, and is used with this account."""
+        """Return whether the server is ready, uses this account and still lists the skill with the same files."""
         connection = self._servers.find(server)
         digest = skills.contents_digest(skill)
         return (
@@ -88,23 +89,23 @@ class Skills:
         )
 
     def digest(self, server: str) -> str:
-        """Return the digest of what is started or reached, to which the server's approval is bound."""
+        """Return the digest of the server's command or address, to which an approval is bound."""
         return self._servers.find(server).digest
 
     def account(self, server: str) -> str:
-        """Return the account that is used to read this server's skills."""
+        """Return the name of the account that this server's skills are read with."""
         return self._servers.find(server).account
 
     async def list_skills(self, server: str) -> tuple[Skill, ...]:
-        """Return the skills in a server's list, which need not be complete."""
+        """Return the skills that a server lists; it may have others that are not listed."""
         connection = self._servers.start(server)
         await connection.session()
         return connection.listing.catalog.skills
 
     async def find(self, server: str, which: str) -> Skill:
-        """Return a skill for the user, by its URI or its unique name.
+        """Return one skill for the user, by its URI or its unique name.
 
-        A URI that is not listed is requested from the server; for the model, use `find_listed`.
+        A URI that is not listed is requested from the server; use `find_listed` for the model.
         """
         listed = await self.list_skills(server)
         session = await self._servers.start(server).session()
@@ -118,7 +119,7 @@ class Skills:
         return skill
 
     def find_loaded(self, server: str, skill: Skill) -> Skill | None:
-        """Return the skill as the model loaded it, if its files and the account are still the same, else None."""
+        """Return the skill that the model loaded with exactly these files and the present account, or None."""
         key = server, skill.uri
         loaded = self._loaded.get(key)
         digest = skills.contents_digest(skill)
@@ -129,10 +130,10 @@ class Skills:
     async def load(
         self, server: str, skill: Skill, *, for_model: bool = False, before_send: BeforeSendFn | None = None
     ) -> SkillContent:
-        """Read and verify the SKILL.md, and load the skill, so that its other files can be read.
+        """Return the verified SKILL.md and mark the skill as loaded, so that its other files can be read.
 
-        *for_model* notes that the user allowed the model to load it. *before_send* may refuse the request; see
-        Session.request.
+        With *for_model*, remember that the user allowed the model to load it. *before_send* may refuse the request;
+        see Session.request.
         """
         account = self.account(server)
         content = await self._get_file(server, skill, skill.uri, before_send)
@@ -144,14 +145,14 @@ class Skills:
     async def read(
         self, server: str, skill: Skill, path: str, *, before_send: BeforeSendFn | None = None
     ) -> SkillContent:
-        """Read and verify a file of a loaded skill, by its URI or its path below the directory of SKILL.md."""
+        """Return one verified file of a loaded skill, by its URI or its path relative to SKILL.md."""
         if self._loaded.get((server, skill.uri)) != skill:
             raise UsageError(f"The skill {skill.name!r} of {server!r} is not loaded.", "Load it first.")
         uri = path if path.startswith(f"{skill.root}/") else f"{skill.root}/{path.removeprefix('./')}"
         return await self._get_file(server, skill, uri, before_send)
 
     def unload_all(self) -> None:
-        """Unload all skills, because their content is no longer in the conversation."""
+        """Unload every skill, for use when their content was removed from the conversation."""
         self._loaded.clear()
         self._model_approvals.clear()
 
@@ -180,7 +181,7 @@ class Skills:
         return SkillContent(server, skill, uri, raw)
 
     async def _read_bytes(self, server: str, file: SkillFile, before_send: BeforeSendFn | None) -> tuple[bytes, str]:
-        """Read a file; return its bytes and "", or b"" and why it could not be read."""
+        """Return a file's bytes and "", or empty bytes and the reason why it cannot be read."""
         session = await self._servers.start(server).session()
         contents = (await session.request(ReadResource(file.uri), before_send=before_send)).contents
         if len(contents) != 1 or contents[0].uri != file.uri:
@@ -209,7 +210,7 @@ class Skills:
 
 
 def _find_unique(server: str, which: str, listed: Sequence[Skill]) -> Skill:
-    """Return the skill with this URI or unique name. Raises UsageError."""
+    """Return the skill with this URI or unique name. Raises UsageError if there is none or more than one."""
     matches = [skill for skill in listed if which in (skill.uri, skill.name)]
     if len(matches) == 1:
         return matches[0]

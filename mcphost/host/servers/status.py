@@ -1,4 +1,4 @@
-"""State of one server and the account that is signed in; each change is published as an event."""
+"""State of one server with its message, hint and account; every change is published as an event."""
 
 import time
 from collections.abc import Callable
@@ -17,11 +17,11 @@ from mcphost.serialization import replace
 from mcphost.sign_in import SignInProgress
 
 StatusInputs = tuple[Catalog, int, ServerFacts | None]
-"""The server's catalog, the number of quarantined tools, and its facts while it is ready."""
+"""The server's catalog, the number of its quarantined tools, and its facts (None unless it is ready)."""
 
 
 class ServerStatus:
-    """State of one server; only its connection changes it."""
+    """The state of one server; only its connection changes it, and each change is published as an event."""
 
     def __init__(self, server: ServerConfig, events: EventBus, inputs: Callable[[], StatusInputs]) -> None:
         self._config = server
@@ -35,17 +35,17 @@ class ServerStatus:
         """Progress of a sign-in; "" without one."""
         self.error: McpHostError | None = None
         self.starting_since: float | None = None
-        """Loop time at which the present start began; a retry after a failure is not a new start."""
+        """Event loop time in seconds at which the present start began; a retry is not a new start."""
         self.account: Account | None = None
         self._changed = anyio.Event()
 
     @property
     def account_name(self) -> str:
-        """Name of the account that is signed in, or ""."""
+        """The name of the signed-in account; "" if no account is signed in."""
         return self.account.name if self.account else ""
 
     def set_state(self, state: ServerStateName, detail: str = "", hint: str = "") -> None:
-        """Set and publish the state."""
+        """Set the state with its message and hint, and publish it."""
         if state == "ready":
             self.starting_since = None
         elif state == "waiting" or (state == "connecting" and self.state == "waiting") or self.starting_since is None:
@@ -61,24 +61,24 @@ class ServerStatus:
 
     @property
     def starting_seconds(self) -> float:
-        """Seconds since the start of the server began, 0 if it is not starting."""
+        """Seconds since the server began to connect; 0 if it is not connecting."""
         return 0.0 if self._connecting_since is None else time.monotonic() - self._connecting_since
 
     def set_failed(self, error: McpHostError) -> None:
-        """Set the state to failed, until the connection is restarted or tried again."""
+        """Set the state "failed" ("sign_in" for SignInRequired) with the error's message and hint."""
         self.error = error
         state = "sign_in" if isinstance(error, SignInRequired) else "failed"
         self.set_state(state, error.message, error.hint or "Fix the cause and restart the server.")
 
     def update_sign_in(self, event: SignInProgress) -> None:
-        """Show a step of the sign-in; until it is done, the server waits only for the user."""
+        """Show the progress of a sign-in and publish it; an empty text ends it."""
         before, self.sign_in_status = self.sign_in_status, event.text
         if self.state in ("connecting", "silent") and event.text != before:
             self.set_state("connecting", f"Signing in: {event.text}." if event.text else "")
         self._events.publish(event)
 
     def set_silent(self, seconds: float) -> None:
-        """Note that the server has not answered for *seconds*, unless an installer may still be downloading it."""
+        """Report that the server has not responded for *seconds*; for an installer, that it may be downloading."""
         if self.state != "connecting" or self.detail:
             return
         server = resolve_target(self._config)
@@ -92,24 +92,24 @@ class ServerStatus:
             self.set_state("silent", f"No response for {seconds:g} s; still waiting.", "Wait or restart the server.")
 
     def set_account(self, account: Account | None) -> None:
-        """Set the account in use and publish the change."""
+        """Store the account in use and publish the state if the account changed."""
         if account != self.account:
             self.account = account
             self._events.publish(self.event())
 
     @property
     def is_starting(self) -> bool:
-        """Whether the server may become ready without an action of the user."""
+        """Whether the server is starting and may become ready without action by the user."""
         return self.starting_since is not None and self.state in ("waiting", "connecting", "silent")
 
     def begin_start(self) -> None:
-        """Note that the start begins now."""
+        """Start measuring the time of this start."""
         self.starting_since = anyio.current_time()
 
     async def wait_for_change(self) -> None:
-        """Wait for a change of the state. May be cancelled.
+        """Wait until the state changes. May be cancelled.
 
-        Raises ServerError, ConsentDenied or UsageError if only the user can change it.
+        Raises ServerError, ConsentDenied or UsageError if the state cannot change without the user.
         """
         name = self._config.name
         match self.state:
@@ -127,7 +127,7 @@ class ServerStatus:
                 await self._changed.wait()
 
     def event(self) -> ServerState:
-        """Return the state as an event of the host."""
+        """Return the present state as a `ServerState` event."""
         catalog, held, facts = self._inputs()
         event = ServerState(
             self._config.name,

@@ -1,6 +1,6 @@
-"""Quarantine of changed tools, until the user has seen the difference and accepted it.
+"""Detection of changed tools, which are quarantined until the user has seen and accepted the change.
 
-A tool that changes back stays in quarantine: it was different in between, and the user who allowed it must know.
+A tool that changes back to an accepted definition stays in quarantine, too, because it differed in between.
 """
 
 import hashlib
@@ -24,14 +24,14 @@ from mcphost.serialization import Struct, dumps, loads, replace
 from mcphost.store.tools import ToolFingerprint, ToolFingerprintStore
 
 MAX_LINES = 1_000
-"""Compared lines of one definition; longer ones end with a note and the fingerprint."""
+"""Maximum lines compared of one definition; a longer one ends with a note and its fingerprint."""
 MAX_WIDTH = 160
 CONTEXT_LINES = 2
 MAX_DEPTH = 64
 
 
 def diff_definitions(before: bytes, after: bytes) -> tuple[str, ...]:
-    """Return the difference as lines that begin with `- ` (before), `+ ` (after), or two blanks (unchanged).
+    """Return the difference of two definitions as lines: `- ` removed, `+ ` added, two blanks for unchanged.
 
     Only the unchanged lines next to changes are included. An empty *before* means that the previous definition is
     unknown.
@@ -86,7 +86,10 @@ def _flatten(path: str, value: Any, depth: int = 0) -> Iterator[tuple[str, str]]
 
 
 def _wrap(text: str) -> Iterator[str]:
-    """Split a text at line ends, else after sentences, else anywhere, so that a changed word affects few lines."""
+    """Split a text into lines of at most MAX_WIDTH characters: at line ends, after sentences, else anywhere.
+
+    Splitting after sentences limits how many lines differ when one word changes.
+    """
     for line in text.split("\n"):
         start = 0
         while len(line) - start > MAX_WIDTH:
@@ -98,28 +101,28 @@ def _wrap(text: str) -> Iterator[str]:
 
 
 CarryOver = Callable[[str, str, str, str, str], Awaitable[None]]
-"""Carries grants over; called with server, its digest, tool, and the tool's digests before and after."""
+"""Transfers grants; called with the server, its digest, the tool, and the tool's previous and new digests."""
 MAX_REMEMBERED_TOOLS = 5_000
-"""Remembered tools of one server. A further tool is quarantined; once accepted, it replaces the oldest."""
+"""Maximum tools remembered per server. A further tool is quarantined; once accepted, it replaces the oldest."""
 MAX_AUDITED_TOOLS = 1_000
-"""Quarantined tools with an audit row each, in one run; a single row stands for the rest."""
+"""Maximum quarantined tools per server and run that get an audit row each; one more row covers the rest."""
 SAVE_SECONDS = 0.25
 INLINE_DIGEST_BYTES = 64 * 1024
-"""Bytes of definitions whose digests are computed on the event loop."""
+"""Maximum bytes of definitions whose digests are computed on the event loop; for more, a thread is used."""
 REVERTED_NOTE = "  It changed and changed back. Difference from the definition in between:"
 MAX_QUESTION_TOOLS = 200
-"""Changed tools in one question; a further question follows for the rest."""
+"""Maximum changed tools in one question; a further question follows for the rest."""
 
 
 class ToolDigests(Struct, frozen=True):
-    """Digests of tools by name: of the raw JSON, and of the canonical form where it was needed."""
+    """Digests of the listed tools by name: of the raw bytes, and of the canonical JSON where needed."""
 
     raw: dict[str, str]
     canonical: dict[str, str]
 
 
 class ToolChangeTrackerFactory:
-    """Factory of the trackers of all servers."""
+    """Factory that creates a tool change tracker for each server."""
 
     def __init__(
         self,
@@ -129,10 +132,9 @@ class ToolChangeTrackerFactory:
         carry_over: CarryOver,
         audit: AuditLog,
     ) -> None:
-        """Create a factory.
+        """*on_store_error* receives errors of the store; changes then apply only to this run.
 
-        *on_store_error* receives failures of the store, after which definitions are remembered for this run only.
-        *carry_over* copies grants from an old definition to the accepted one.
+        *carry_over* transfers grants from a tool's previous definition to the accepted one.
         """
         self.fingerprints = fingerprints
         self.frontend = frontend
@@ -141,15 +143,15 @@ class ToolChangeTrackerFactory:
         self.audit = audit
 
     def create(self, server: ServerConfig, on_accepted: Callable[[], None]) -> "ToolChangeTracker":
-        """Create the tracker of a server; *on_accepted* is called when the user has accepted changes."""
+        """Return a tracker for one server; it calls *on_accepted* after changes were accepted."""
         return ToolChangeTracker(server, self, on_accepted)
 
 
 class ToolChangeTracker:
-    """The remembered tool definitions of one server, and its quarantine.
+    """Tracker of one server's tool definitions: it remembers them and quarantines those that change.
 
-    A definition is trusted when it is first seen, so that only changes cause a question. `compare_first` is awaited
-    before the server is ready, `compare` is called with every later listing; `run` lives as long as a session and asks
+    A definition is trusted when first seen, so the user is asked only about changes. Await `compare_first` before
+    the server is ready, call `compare` with each later listing, and run `run` as a task of each session: it asks
     the user.
     """
 
@@ -184,12 +186,15 @@ class ToolChangeTracker:
         return frozenset(self._quarantined)
 
     async def compare_first(self, offers: ServerListing) -> None:
-        """Compare the tools with those of earlier runs; `run` stores the result. Never raises."""
+        """Compare a connection's first listing with the remembered definitions. Never raises.
+
+        `run` stores the new definitions.
+        """
         await self.load()
         self.compare(offers, await self.compute_digests(offers))
 
     async def load(self) -> None:
-        """Load the definitions of earlier runs, once; may be called before the tools are listed. Never raises."""
+        """Load the definitions that earlier runs have stored; further calls do nothing. Never raises."""
         if self._known is None:
             self._known = {}
             try:
@@ -198,13 +203,16 @@ class ToolChangeTracker:
                 self._on_store_error(error)
 
     async def compute_digests(self, offers: ServerListing) -> ToolDigests:
-        """Return the digests for `compare`, computed in a thread if there are many bytes."""
+        """Return the digests that `compare` needs, computed in a thread if the definitions exceed 64 KB."""
         if sum(len(listed.raw) for listed in offers.tools.values()) <= INLINE_DIGEST_BYTES:
             return _compute_digests(offers.tools, self._known or {})
         return await anyio.to_thread.run_sync(partial(_compute_digests, offers.tools, dict(self._known or {})))
 
     def compare(self, offers: ServerListing, digests: ToolDigests | None = None) -> None:
-        """Remember new tools, and quarantine changed ones immediately; *digests* are those of *offers*."""
+        """Remember new tools and quarantine changed ones, without waiting.
+
+        *digests* are those of *offers*; without them, they are computed here.
+        """
         known = self._known if self._known is not None else {}
         digests = digests or _compute_digests(offers.tools, known)
         self._quarantined, self._quarantined_digests = {}, {}
@@ -227,7 +235,7 @@ class ToolChangeTracker:
         self._has_work.set()
 
     def _record_quarantine(self, tool: str, digest: str) -> None:
-        """Record in the audit log, once, that this definition is quarantined."""
+        """Record in the audit log that this definition was quarantined, unless it is recorded already."""
         if self._audited.get(tool) == digest or self._audit_count > MAX_AUDITED_TOOLS:
             return
         self._audit_count += 1
@@ -239,10 +247,10 @@ class ToolChangeTracker:
         )
 
     async def run(self) -> None:
-        """Store new tools and ask about quarantined ones until cancelled, which withdraws the question.
+        """Store new tools and ask the user about quarantined ones until cancelled.
 
-        Tools seen for the first time are stored after a delay, so that the store is free while other servers start.
-        Call `save` after the cancellation.
+        Cancellation withdraws the open question; call `save` afterwards. Tools seen for the first time are stored
+        after a short delay, because other servers use the store during startup.
         """
         self._has_work = anyio.Event()
         if not (self._unsaved_changes or self._undecided()):
@@ -261,7 +269,7 @@ class ToolChangeTracker:
                 tasks.cancel_scope.cancel()
 
     async def wait_for_decision(self, tool: str) -> bool:
-        """Wait for the user's decision about a tool; return True if it is not quarantined any more."""
+        """Wait for the user's decision about a tool; return True unless the tool is still quarantined."""
         while tool in self._quarantined:
             if self._refused.get(tool) == self._quarantined_digests[tool] or not self._can_ask(tool):
                 return False
@@ -269,22 +277,22 @@ class ToolChangeTracker:
         return True
 
     async def list_changes(self) -> tuple[ToolChange, ...]:
-        """Return the quarantined tools, each with its difference."""
+        """Return the quarantined tools, each with the difference from its remembered definition."""
         quarantined = [(name, listed, self._quarantined_digests[name]) for name, listed in self._quarantined.items()]
         return tuple([await self._describe_change(*change) for change in quarantined])
 
     def ask_again(self) -> bool:
-        """Show the question again about tools that the user did not accept.
-
-        Return False if none is quarantined.
-        """
+        """Ask the user again about all quarantined tools; return False if there are none."""
         self._refused.clear()
         self._refuses_unknown = False
         self._has_work.set()
         return bool(self._quarantined)
 
     async def accept(self, tools: dict[str, str]) -> tuple[str, ...]:
-        """Accept tools by name and digest; return the names of those whose digests still match."""
+        """Accept quarantined tools, given as a digest by tool name; return the names of the accepted ones.
+
+        A tool whose definition no longer has the given digest stays in quarantine.
+        """
         accepted: list[str] = []
         for name, digest in tools.items():
             if self._quarantined_digests.get(name) != digest or not self._make_room(name):
@@ -306,9 +314,9 @@ class ToolChangeTracker:
         return tuple(accepted)
 
     def _make_room(self, tool: str) -> bool:
-        """Forget the oldest tool that is no longer listed if there is no room for *tool*.
+        """Forget the oldest unlisted tool if no further tool can be remembered; return whether *tool* fits now.
 
-        Return whether there is room. The memory stays full, so a forgotten tool is asked about when it is listed again.
+        The memory then stays full, so a forgotten tool is quarantined when it is listed again.
         """
         known = self._known if self._known is not None else {}
         if tool in known or len(known) < MAX_REMEMBERED_TOOLS:
@@ -329,7 +337,7 @@ class ToolChangeTracker:
         return tool in self._known or not self._refuses_unknown
 
     def _undecided(self) -> dict[str, ToolDefinition]:
-        """Return the quarantined tools about which the user has not decided."""
+        """Return the quarantined tools that the user can be asked about and has not refused."""
         return {
             name: listed
             for name, listed in self._quarantined.items()
@@ -383,7 +391,7 @@ class ToolChangeTracker:
         self._unsaved[name] = (pin, bytes(listed.raw))
 
     async def save(self) -> None:
-        """Store new and changed tools. Never raises."""
+        """Store new and changed tools and delete forgotten ones. Never raises."""
         new, self._unsaved = self._unsaved, {}
         turned, self._unsaved_changes = self._unsaved_changes, {}
         forgotten, self._forgotten = self._forgotten, []
@@ -399,10 +407,7 @@ class ToolChangeTracker:
 
 
 def _compute_digests(tools: dict[str, ToolDefinition], known: dict[str, ToolFingerprint]) -> ToolDigests:
-    """Return the digests of the tools.
-
-    The canonical form costs more than the bytes, so it is computed only for unknown bytes.
-    """
+    """Return the digests of the tools; the expensive canonical digest only for those whose bytes changed."""
     raw = {name: hashlib.sha256(listed.raw).hexdigest() for name, listed in tools.items()}
     canonical: dict[str, str] = {}
     for name, listed in tools.items():

@@ -1,4 +1,4 @@
-"""Names under which the model knows the tools of all ready servers, each unique."""
+"""Registry of the tools of all ready servers under unique names for the model."""
 
 import hashlib
 import re
@@ -21,7 +21,7 @@ _NAME_PREFIX_LENGTH = 4 * NAME_LIMIT
 DESCRIPTION_LIMIT = 8 * 1024
 _FORBIDDEN = re.compile(r"[^a-zA-Z0-9_-]+")
 _HIDDEN_TEXT = re.compile(rb"\xf3\xa0|\xc2[\x80-\x9f]|\x7f|\\u(?:[dD][bB]40|00[0189])|\\[bf]")
-"""Bytes of a JSON text that may have hidden characters in a string."""
+"""Byte sequences in JSON that may be, or be part of, a hidden character in a string."""
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*+"?')
 
 
@@ -30,19 +30,19 @@ def _never_disabled(_server: ServerConfig, _tool: str) -> str:
 
 
 class OfferedTool(Struct, frozen=True):
-    """A tool as it is offered to the model."""
+    """A tool as it was when offered to the model."""
 
     connection: ServerConnection
     definition: ToolDefinition
     account: str
-    """The account of the server at that time."""
+    """The server's account at the time of the offer."""
 
     is_disabled: Callable[[], bool] = lambda: False
-    """Returns whether the tool is off for the model; the user's own calls ignore it."""
+    """Returns whether the tool is switched off for the model; the user may call it nevertheless."""
 
     @property
     def is_current(self) -> bool:
-        """Whether the server still lists this definition, and the tool is not switched off."""
+        """Whether the server still lists the same definition and the tool is switched on."""
         if self.is_disabled():
             return False
         listed = self.connection.tool(self.definition.name)
@@ -50,21 +50,21 @@ class OfferedTool(Struct, frozen=True):
 
 
 class ToolRegistry:
-    """Registry of the tools that the model may call; their names do not change while the host runs."""
+    """The tools that the model may call, under names that stay the same until the host exits."""
 
     def __init__(
         self,
         connections: Iterable[ServerConnection],
         disabled_by: Callable[[ServerConfig, str], str] = _never_disabled,
     ) -> None:
-        """Create a registry; *disabled_by* returns who switched a tool off, or "" if it is on."""
+        """*disabled_by* returns "" for a tool that is on, else what switched it off."""
         self._connections = connections
         self._disabled_by = disabled_by
         self._names: dict[tuple[str, str], str] = {}
         self._tools_by_name: dict[str, tuple[str, str]] = dict.fromkeys(RESERVED_TOOL_NAMES, ("", ""))
 
     def model_name(self, server: str, tool: str) -> str:
-        """Return the unique model-facing name: letters, digits, `_` and `-`, at most 64 characters."""
+        """Return the unique name of a tool for the model: letters, digits, `_` and `-`, at most 64 characters."""
         key = (server, tool)
         if key not in self._names:
             is_long = len(server) + 2 + len(tool) > _NAME_PREFIX_LENGTH
@@ -82,7 +82,7 @@ class ToolRegistry:
         return self._names[key]
 
     def available_tools(self) -> dict[str, OfferedTool]:
-        """Return the tools of ready servers that are neither quarantined nor off, by model-facing name."""
+        """Return the tools of ready servers by model-facing name, without quarantined and switched-off ones."""
         return dict(self._iter_available())
 
     def _iter_available(self) -> Iterator[tuple[str, OfferedTool]]:
@@ -102,7 +102,7 @@ class ToolRegistry:
         return OfferedTool(connection, listed, connection.account, lambda: bool(disabled_by()))
 
     def resolve(self, name: str) -> OfferedTool | None:
-        """Return the tool with this model-facing name, also a quarantined or disabled one, or None."""
+        """Return the tool with this model-facing name, or None; includes quarantined and switched-off tools."""
         key = self._tools_by_name.get(name)
         if key is None:
             return dict(self._iter_all()).get(name)
@@ -116,7 +116,7 @@ class ToolRegistry:
         )
 
     def specs(self, limit: int) -> tuple[ToolSpec, ...]:
-        """Return at most *limit* tools for the model, with descriptions cut to 8 KB."""
+        """Return the specifications of at most *limit* available tools, with descriptions cut to 8 KB."""
         specs: list[ToolSpec] = []
         for name, offered in islice(self._iter_available(), limit):
             tool = offered.definition.tool
@@ -130,10 +130,10 @@ class ToolRegistry:
 
 
 def _clean_schema(schema: Raw) -> Raw:
-    """Remove hidden text from a schema; a schema without hidden text is returned unchanged.
+    """Return the JSON schema with hidden characters removed from its strings; unchanged if there are none.
 
-    The model reads the descriptions of arguments, too. Names and values are cleaned as well; arguments that no longer
-    fit are refused before anything is sent.
+    The model reads the descriptions of arguments, too. Names and enumerated values are cleaned as well; a call
+    whose arguments then do not match the original schema is refused before it is sent.
     """
     if not _HIDDEN_TEXT.search(schema):
         return schema

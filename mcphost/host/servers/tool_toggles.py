@@ -1,6 +1,7 @@
-"""Tools that are switched off: the model does not see them and cannot call them.
+"""Tools that are switched off: they are not offered to the model, and its calls of them are refused.
 
-The user may still call them. A renamed server or tool is a new one: it is on, and its calls are asked about.
+The user may still call them. A renamed server or tool counts as new: it is on, and its calls need approval
+again.
 """
 
 from collections.abc import Callable, Iterable
@@ -22,7 +23,7 @@ DisabledBy = Literal["", "file", "user"]
 
 
 class ToolToggles:
-    """The tools that are switched off; `load` reads those of earlier runs."""
+    """The tools that are switched off; `load` reads those switched off in earlier runs."""
 
     def __init__(
         self,
@@ -31,10 +32,7 @@ class ToolToggles:
         publish: Callable[[AnyEvent], None],
         on_store_error: Callable[[StoreError], None],
     ) -> None:
-        """Create the toggles.
-
-        *on_store_error* receives failures of the store, after which changes last for this run only.
-        """
+        """*on_store_error* receives errors of the store; changes then apply only to this run."""
         self._stored_toggles = stored_toggles
         self._audit = audit
         self._publish = publish
@@ -44,7 +42,7 @@ class ToolToggles:
         self._lock = anyio.Lock()
 
     async def load(self) -> None:
-        """Load the tools that were switched off in earlier runs. Raises nothing but cancellation."""
+        """Load the tools switched off in earlier runs. Raises nothing but cancellation."""
         async with self._lock:
             if self._is_loaded:
                 return
@@ -58,7 +56,7 @@ class ToolToggles:
             self._is_loaded = True
 
     def disabled_by(self, server: ServerConfig, tool: str) -> DisabledBy:
-        """Return who switched the tool off, or "" if it is on."""
+        """Return "file" or "user" if a configuration file or the user switched the tool off, "" if it is on."""
         if any(fnmatchcase(tool, pattern) for pattern in server.disabled_tools):
             return "file"
         return (
@@ -68,16 +66,16 @@ class ToolToggles:
         )
 
     def disabled_tools(self, server: ServerConfig, tools: Iterable[Tool]) -> tuple[str, ...]:
-        """Return the names of the tools that are switched off."""
+        """Return the names of those *tools* that are switched off."""
         if not server.disabled_tools and not any(self._disabled.get(name) for name in _server_names(server)):
             return ()
         return tuple(tool.name for tool in tools if self.disabled_by(server, tool.name))
 
     async def set_enabled(self, server: ServerConfig, tool: str, *, enabled: bool) -> None:
-        """Switch a tool on or off for the user, also in later runs.
+        """Switch a tool on or off for the model, also in later runs.
 
-        Raises UsageError for a tool that a configuration file switches off, and ConsentDenied if the required row of
-        the audit log cannot be written.
+        Raises UsageError for switching on a tool that a file, or the same server under another name, has switched
+        off; ConsentDenied if the required audit row cannot be written.
         """
         await self.load()
         if enabled and self.disabled_by(server, tool) == "file":
@@ -104,5 +102,5 @@ class ToolToggles:
 
 
 def _server_names(server: ServerConfig) -> tuple[str, ...]:
-    """Return all names under which tools of this server may be switched off."""
+    """Return the server's name and the other names under which the same server is configured."""
     return (server.name, *server.matching_servers)
