@@ -16,6 +16,7 @@ from mcphost.errors import McpHostError, ModelError, UsageError
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.servers.approval import server_warnings
 from mcphost.host.servers.import_plan import ImportCandidate, plan_import
+from mcphost.host.servers.live_editor import LiveServerEditor
 from mcphost.host.servers.server_editor import SecretEntries, ServerEditor, describe_missing_input
 from mcphost.host.servers.servers import Servers
 from mcphost.llm.default_models import PROVIDER_TITLES, FoundKey, recognize_provider
@@ -60,6 +61,7 @@ class Setup:
         self._model_selection = model_selection
         self._editor = editor
         self._secrets = secrets
+        self.server_editor = LiveServerEditor(editor, servers)
         self._finder = ModelFinder(places.environ, secrets.get)
         self._remembered = RememberedModels(places.state_dir)
 

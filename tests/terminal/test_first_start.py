@@ -149,3 +149,26 @@ def test_settings_of_a_model_are_saved_on_request_and_not_on_escape(tmp_path: Pa
     assert saved.model == ModelConfig(name="openai/mine", api_base="http://127.0.0.1:9/v1")
     remembered = RememberedModels(tmp_path / "state").load()
     assert [model.config for model in remembered] == [saved.model]
+
+
+def test_a_server_is_added_on_request_and_not_on_escape_and_works_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "config" / "mcp.json"
+    with Terminal(tmp_path, environment={**NOTHING, "HOME": str(tmp_path)}) as terminal:
+        terminal.run(MCPHOST_PATH, "--model", "demo")
+        terminal.wait_for("Type a message", seconds=30)
+        terminal.press("F3")
+        terminal.wait_for("No servers are configured")
+        terminal.press("n")
+        terminal.wait_for("Add a server")
+        terminal.type("wrong-command")
+        terminal.press("Escape")
+        terminal.wait_until(lambda screen: "Add a server" not in screen, "the page")
+        assert not file.exists()
+        terminal.press("n")
+        terminal.wait_for("Add a server")
+        terminal.type(f"{sys.executable} -m mcphost.demo.server")
+        terminal.press("C-s")
+        terminal.wait_for_question("Use the server mcphost.demo.server?")
+        terminal.press("A")
+        terminal.wait_for("implementation", "capabilities")
+    assert json.loads(file.read_text())["mcpServers"]

@@ -101,6 +101,7 @@ class ServerConnection:
         self._counts: Counter[str] = Counter()  # of closed sessions
         self._restart = anyio.Event()
         self._scope: anyio.CancelScope | None = None
+        self._is_withdrawn = False
         self._last_errors: deque[str] = deque(maxlen=STDERR_TAIL_LINES)
 
     # -- public state
@@ -242,6 +243,20 @@ class ServerConnection:
         if self._scope is not None:
             self._scope.cancel()
 
+    def withdraw(self) -> None:
+        """End the connection for good, because its server was removed or configured differently.
+
+        Calls that wait for it fail.
+        """
+        self._is_withdrawn = True
+        self._session = self._watcher = None
+        self._status.set_failed(
+            ServerError(f"{self.config.name} was removed, or its configuration was changed.", "Call it again.")
+        )
+        self._restart.set()
+        if self._scope is not None:
+            self._scope.cancel()
+
     # -- Observer
     def stderr(self, line: str) -> None:
         """Log one line that a local server wrote to stderr."""
@@ -270,13 +285,15 @@ class ServerConnection:
         """Connect, serve and reconnect until cancelled."""
         failures, was_ready = 0, False
         self._status.begin_start()
-        while True:
+        while not self._is_withdrawn:
             self._restart = anyio.Event()
             ready_at = 0.0
             with anyio.CancelScope() as scope:
                 self._scope = scope
                 ready_at = await self._connect_and_serve()
             self._scope = None
+            if self._is_withdrawn:
+                return
             if self._restart.is_set():
                 failures, was_ready = 0, False
                 continue

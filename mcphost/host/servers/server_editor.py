@@ -149,6 +149,15 @@ class ServerEditor:
         edit = await anyio.to_thread.run_sync(plan_remove, self._file_of(server), server.name)
         return await self._save(edit, "removed")
 
+    async def load_server(self, name: str) -> ServerConfig | None:
+        """Return the server of this name as the next start will load it, or None if no file has one.
+
+        Raises ConfigError.
+        """
+        project, _ = await load_approved_project(self._grants, self.folder)
+        config = await anyio.to_thread.run_sync(lambda: load_config(self.config_dir, project=project))
+        return next((server for server in config.servers if server.name == name), None)
+
     async def undo(self, saved: SavedServer) -> None:
         """Restore the file, and delete the keyring entries that were made for the change.
 

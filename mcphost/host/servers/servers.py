@@ -51,6 +51,21 @@ class Servers:
         self._connections[config.name] = ServerConnection(config, self._parts)
         self.start(config.name)
 
+    def remove(self, name: str) -> None:
+        """Remove a server and end its connection in the background. Raises UsageError for an unknown name."""
+        connection = self.find(name)
+        del self._connections[name]
+        connection.withdraw()
+
+    def update(self, config: ServerConfig) -> None:
+        """Replace the configuration of a server, at its place in the list; a running connection is opened again.
+
+        Raises UsageError for an unknown name.
+        """
+        self.find(config.name).withdraw()
+        self._connections[config.name] = ServerConnection(config, self._parts)
+        self.start(config.name)
+
     def start(self, name: str) -> ServerConnection:
         """Start a connection's task unless it is running or disabled; return the connection.
 

@@ -18,20 +18,23 @@ from mcphost.protocol.tools import Tool
 from mcphost.tui.screens.folders import describe_known_roots
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, describe_error
 from mcphost.tui.screens.resources import format_text
+from mcphost.tui.screens.server_form import ServerForm
 from mcphost.tui.widgets.long_text import LongText
 from mcphost.tui.widgets.server_list import STATES, describe_starting
 from mcphost.unicode_forms import describe_name_risk
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
+    from mcphost.host.servers.live_editor import LiveServerEditor
 
 
 # The form that other hosts use; the command in it must exist.
 NO_SERVERS = (
-    "No servers are configured.\n\nWrite them into mcp.json (mcphost doctor says where it belongs), or into .mcp.json "
-    'of a project:\n\n{"mcpServers": {"files": {\n   "command": "npx",\n   "args": ["-y", '
+    "No servers are configured.\n\nPress n and paste a command, a URL or JSON from a README. /setup finds the servers "
+    "of other hosts on this machine. mcp.json has this form:\n\n"
+    '{"mcpServers": {"files": {\n   "command": "npx",\n   "args": ["-y", '
     '"@modelcontextprotocol/server-filesystem", "."],\n   "cwd": "${workspaceFolder}"}}}\n\n'
-    "Then start mcphost again. Or try: mcphost demo"
+    "Or try: mcphost demo"
 )
 
 
@@ -113,7 +116,13 @@ class ServersScreen(ListScreen):
         ("s", "sign in", "screen.sign_in"),
         ("a", "accounts", "screen.accounts"),
         ("o", "sign out", "screen.sign_out"),
+        ("n", "add", "screen.add"),
+        ("e", "edit", "screen.edit"),
+        ("d", "disable", "screen.toggle_disabled"),
+        ("x", "remove", "screen.remove"),
+        ("u", "undo", "screen.undo"),
     )
+    ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset({"screen.add", "screen.undo"})
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("t", "tools", show=False),
         Binding("r", "restart", show=False),
@@ -123,6 +132,11 @@ class ServersScreen(ListScreen):
         Binding("s", "sign_in", show=False),
         Binding("o", "sign_out", show=False),
         Binding("a", "accounts", show=False),
+        Binding("n", "add", show=False),
+        Binding("e", "edit", show=False),
+        Binding("d", "toggle_disabled", show=False),
+        Binding("x", "remove", show=False),
+        Binding("u", "undo", show=False),
     ]
 
     def __init__(self, host: "Host", initial_server: str = "") -> None:
@@ -130,6 +144,7 @@ class ServersScreen(ListScreen):
         self.host = host
         self.initial_server = initial_server
         self._sign_out_candidate = ""
+        self._removal_candidate = ""
 
     def on_mount(self) -> None:
         """Load the list, select the initial server, and update starting times every second."""
@@ -266,10 +281,94 @@ class ServersScreen(ListScreen):
         if row := self.current_row():
             self.app.push_screen(AccountsScreen(self.host, row.value))  # pyright: ignore[reportUnknownMemberType]
 
+    # -- changes of the configuration
+
+    def _editor(self) -> "LiveServerEditor | None":
+        if self.host.setup is None:
+            self.notify("The demo has only its own server.", markup=False)
+            return None
+        return self.host.setup.server_editor
+
+    def action_add(self) -> None:
+        """Open the form for a new server."""
+        if editor := self._editor():
+            self._open_form(ServerForm(partial(_add_server, editor)))
+
+    def action_edit(self) -> None:
+        """Open the form with the entry of the selected server."""
+        if (row := self.current_row()) and (editor := self._editor()):
+            self.run_worker(partial(self._edit, editor, row.value), group="change")
+
+    async def _edit(self, editor: "LiveServerEditor", name: str) -> None:
+        try:
+            entry = await editor.read_entry(name)
+        except McpHostError as error:
+            self.notify(describe_error(error), severity="warning", markup=False)
+            return
+        self._open_form(ServerForm(partial(_change_server, editor), name, entry))
+
+    def _open_form(self, form: ServerForm) -> None:
+        def finish(done: str | None) -> None:
+            self.reload()
+            if done:
+                self.notify(done, markup=False)
+
+        self.app.push_screen(form, finish)  # pyright: ignore[reportUnknownMemberType]
+
+    def action_toggle_disabled(self) -> None:
+        """Disable the selected server, or enable it."""
+        if (row := self.current_row()) and (editor := self._editor()):
+            disabled = not self.host.servers.view(row.value).config.disabled
+            done = f"{row.title} is {'disabled' if disabled else 'enabled'}. Press u to undo."
+            self._change(partial(editor.set_disabled, row.value, disabled=disabled), done)
+
+    def action_remove(self) -> None:
+        """Remove the selected server from its file on the second key press."""
+        if (row := self.current_row()) is None or (editor := self._editor()) is None:
+            return
+        if self._removal_candidate != row.value:
+            self._removal_candidate = row.value
+            file = self.host.servers.view(row.value).config.file
+            self.notify(f"Press x again to remove {row.title} from {file}.", markup=False, timeout=4)
+            return
+        self._removal_candidate = ""
+        self._change(partial(editor.remove, row.value), f"{row.title} was removed. Press u to undo.")
+
+    def action_undo(self) -> None:
+        """Take back the latest change of a server."""
+        if editor := self._editor():
+            self._change(editor.undo, "The change was taken back.")
+
+    def _change(self, change: Callable[[], Awaitable[object]], done: str) -> None:
+        self.run_worker(partial(self._run_change, change, done), group="change")
+
+    async def _run_change(self, change: Callable[[], Awaitable[object]], done: str) -> None:
+        try:
+            await change()
+        except McpHostError as error:
+            self.notify(describe_error(error), severity="warning", markup=False)
+            return
+        self.reload()
+        self.notify(done, markup=False)
+
     def action_changes(self) -> None:
         """Ask the user again about the quarantined tools of the selected server."""
         if (row := self.current_row()) and not self.host.quarantine.ask_again(row.value):
             self.show_about(Content(f"No tool of {row.title} is quarantined."))
+
+
+async def _add_server(editor: "LiveServerEditor", name: str, text: str) -> str:
+    from mcphost.host.servers.live_editor import parse_server_text
+
+    saved = await editor.add(parse_server_text(text, name))
+    return f"Added {', '.join(one.edit.name for one in saved)} to {saved[0].edit.file.path}. Press u to undo."
+
+
+async def _change_server(editor: "LiveServerEditor", name: str, text: str) -> str:
+    from mcphost.host.servers.live_editor import parse_entry
+
+    saved = await editor.change(name, parse_entry(text, name))
+    return f"Changed {name} in {saved.edit.file.path}. Press u to undo."
 
 
 def describe_annotations(tool: Tool) -> str:

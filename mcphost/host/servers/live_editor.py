@@ -1,0 +1,139 @@
+"""Changes of configured servers that take effect at once: in their files, and in the connections of this run."""
+
+import shlex
+from collections.abc import Mapping
+from typing import Any, cast
+
+import anyio.to_thread
+
+from mcphost.config.json_files import parse_json
+from mcphost.config.pasted_servers import parse_pasted_servers
+from mcphost.errors import ConfigError, UsageError
+from mcphost.host.servers.server_editor import SavedServer, ServerEditor
+from mcphost.host.servers.servers import Servers
+from mcphost.unicode_forms import split_url
+
+_MAX_UNDO = 20
+_LAUNCHERS = ("npx", "uvx", "uv", "bunx", "pipx", "docker", "podman", "python", "node", "deno", "dnx")
+"""Programs whose first argument says more than their own name."""
+
+
+class LiveServerEditor:
+    """Editor of configured servers for a user interface. A server that was not approved asks when it starts.
+
+    Methods raise ConfigError, UsageError, StoreError or ConsentDenied; then nothing was changed.
+    """
+
+    def __init__(self, editor: ServerEditor, servers: Servers) -> None:
+        self._editor = editor
+        self._servers = servers
+        self._undo: list[SavedServer] = []
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether there is a change to take back."""
+        return bool(self._undo)
+
+    async def read_entry(self, name: str) -> dict[str, Any]:
+        """Return the entry of a server as written in its file."""
+        return await anyio.to_thread.run_sync(self._editor.read_entry, self._servers.find(name).config)
+
+    async def add(self, entries: Mapping[str, dict[str, Any]]) -> list[SavedServer]:
+        """Add servers to the user's mcp.json and start them; return what was saved."""
+        saved: list[SavedServer] = []
+        for name, entry in entries.items():
+            saved.append(await self._apply(await self._editor.add(name, entry, is_approved=False)))
+        return saved
+
+    async def change(self, name: str, entry: dict[str, Any]) -> SavedServer:
+        """Replace the entry of a server in its file, and open its connection again."""
+        return await self._apply(await self._editor.change(self._servers.find(name).config, entry, is_approved=False))
+
+    async def set_disabled(self, name: str, *, disabled: bool) -> SavedServer:
+        """Disable a server and end its connection, or enable and start it."""
+        return await self._apply(await self._editor.set_disabled(self._servers.find(name).config, disabled=disabled))
+
+    async def remove(self, name: str) -> SavedServer:
+        """Remove a server from its file and end its connection; its secrets and its sign-in stay."""
+        return await self._apply(await self._editor.remove(self._servers.find(name).config))
+
+    async def undo(self) -> str:
+        """Take back the latest change, and return the name of its server.
+
+        Raises UsageError if there is none, and ConfigError if the file was changed in the meantime.
+        """
+        if not self._undo:
+            raise UsageError("There is no change to take back.")
+        saved = self._undo[-1]
+        await self._editor.undo(saved)
+        self._undo.pop()
+        await self._update(saved.edit.name)
+        return saved.edit.name
+
+    async def _apply(self, saved: SavedServer) -> SavedServer:
+        self._undo = [*self._undo, saved][-_MAX_UNDO:]
+        await self._update(saved.edit.name)
+        return saved
+
+    async def _update(self, name: str) -> None:
+        """Let the running servers follow the files, where another file may have a server of this name too."""
+        server = await self._editor.load_server(name)
+        known = any(connection.config.name == name for connection in self._servers)
+        if server is None:
+            if known:
+                self._servers.remove(name)
+        elif known:
+            self._servers.update(server)
+        else:
+            self._servers.add(server)
+
+
+def parse_server_text(text: str, name: str = "") -> dict[str, dict[str, Any]]:
+    """Return the entries by name that a user typed: a command line, a URL, or JSON as READMEs show it.
+
+    Without a *name*, the one in the JSON is used, or one is made from the host or the program. Raises ConfigError or
+    UsageError.
+    """
+    text, name = text.strip(), name.strip()
+    if not text:
+        raise UsageError("Type a command, a URL or JSON first.", "For example: uvx mcp-server-time")
+    if text.startswith(("{", '"', "```")):
+        entries = parse_pasted_servers(text, name)
+        return {name: next(iter(entries.values()))} if name and len(entries) == 1 else entries
+    if text.startswith(("http://", "https://")):
+        return {name or _name_of_url(text): {"url": text}}
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"The command line is not complete: {error}.", "Close the quotes.") from error
+    return {name or _name_of_command(words): {"command": words[0], **({"args": words[1:]} if words[1:] else {})}}
+
+
+def parse_entry(text: str, name: str) -> dict[str, Any]:
+    """Return the entry of one server in *text*. Raises ConfigError if it is not a JSON object."""
+    entry = parse_json(text, f"the entry of {name}")
+    if not isinstance(entry, dict):
+        raise ConfigError(f"The entry of {name} is not an object.", "Write it in braces.")
+    return dict(cast("dict[str, Any]", entry))
+
+
+def _name_of_url(url: str) -> str:
+    try:
+        host = split_url(url).hostname or ""
+    except ValueError as error:
+        raise UsageError(f"The URL is not valid: {error}.", "Write it in full.") from error
+    parts = [part for part in host.split(".") if part not in ("www", "mcp", "api")]
+    return parts[0] if parts else host
+
+
+def _name_of_command(words: list[str]) -> str:
+    """Return a short name from the package or program: `@scope/server-files` and `mcp-server-files` are `files`."""
+    plain = [word for word in words if not word.startswith("-")]
+    program = plain[0].rpartition("/")[2] if plain else words[0]
+    if program.startswith(_LAUNCHERS):
+        plain = [word for word in plain[1:] if word not in ("run", "exec", "x")] or plain
+    word = plain[0] if plain else program
+    base = word.rstrip("/").rpartition("/")[2].partition("@")[0] or word
+    for prefix in ("mcp-server-", "server-", "mcp-"):
+        base = base.removeprefix(prefix)
+    return "".join(char if char.isalnum() or char in "-_." else "-" for char in base)[:60] or "server"

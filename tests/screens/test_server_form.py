@@ -1,0 +1,107 @@
+"""Changing servers on the servers page: form, disabling, removal with a second key, undo."""
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from textual.widgets import TextArea
+
+from mcphost.errors import ConfigError
+from tests.screens.conftest import AppDriver, Run
+
+pytestmark = pytest.mark.anyio
+
+
+class FakeEditor:
+    """An editor that records the changes; "bad" cannot be saved."""
+
+    def __init__(self) -> None:
+        self.changes: list[tuple[str, ...]] = []
+
+    async def read_entry(self, name: str) -> dict[str, Any]:
+        return {"command": name}
+
+    async def add(self, entries: Mapping[str, dict[str, Any]]) -> list[Any]:
+        self.changes.append(("add", *entries))
+        edit = SimpleNamespace(file=SimpleNamespace(path="/home/me/mcp.json"))
+        return [SimpleNamespace(edit=SimpleNamespace(name=name, file=edit.file)) for name in entries]
+
+    async def change(self, name: str, entry: dict[str, Any]) -> Any:
+        if entry.get("command") == "bad":
+            raise ConfigError("The entry cannot be saved.", "Correct it.")
+        self.changes.append(("change", name, entry["command"]))
+        return SimpleNamespace(edit=SimpleNamespace(name=name, file=SimpleNamespace(path="/home/me/mcp.json")))
+
+    async def set_disabled(self, name: str, *, disabled: bool) -> None:
+        self.changes.append(("disable" if disabled else "enable", name))
+
+    async def remove(self, name: str) -> None:
+        self.changes.append(("remove", name))
+
+    async def undo(self) -> None:
+        self.changes.append(("undo",))
+
+
+def create_setup(editor: FakeEditor) -> Any:
+    return SimpleNamespace(is_first_run=False, server_editor=editor)
+
+
+def notices(driver: AppDriver) -> str:
+    return " ".join(notification.message for notification in driver.app._notifications)
+
+
+async def test_a_server_is_added_from_a_command_line(run: Run) -> None:
+    editor = FakeEditor()
+    async with run(size=(80, 24), setup=create_setup(editor)) as driver:
+        await driver.pilot.press("f3")
+        await driver.until(lambda: "n add" in driver.text(), "the page")
+        await driver.pilot.press("n")
+        await driver.until(lambda: "Add a server" in driver.text(), "the form")
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "Type a command, a URL or JSON first." in driver.text(), "the refusal")
+        await driver.pilot.press(*"uvx mcp-server-time", "ctrl+s")
+        await driver.until(lambda: editor.changes, "the change")
+        assert editor.changes == [("add", "time")]
+        await driver.until(lambda: "Added time to /home/me/mcp.json. Press u to undo." in notices(driver), "the notice")
+
+
+async def test_an_entry_is_edited_and_a_wrong_one_keeps_the_text(run: Run) -> None:
+    editor = FakeEditor()
+    async with run(size=(120, 40), setup=create_setup(editor)) as driver:
+        await driver.pilot.press("f3")
+        await driver.until(lambda: "n add" in driver.text(), "the page")
+        await driver.pilot.press("e")
+        await driver.until(lambda: '"command": ' in driver.text(), "the entry")
+        driver.app.screen.query_one("#text", TextArea).text = '{"command": "bad"}'
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "The entry cannot be saved. Correct it." in driver.text(), "the refusal")
+        assert '{"command": "bad"}' in driver.text()
+        await driver.pilot.press("escape")
+        await driver.until(lambda: "The entry cannot be saved." not in driver.text(), "the page")
+        assert editor.changes == []
+
+
+async def test_a_server_is_disabled_with_one_key_and_removed_with_two(run: Run) -> None:
+    editor = FakeEditor()
+    async with run(size=(120, 40), setup=create_setup(editor)) as driver:
+        await driver.pilot.press("f3")
+        await driver.until(lambda: "n add" in driver.text(), "the page")
+        await driver.pilot.press("d")
+        await driver.until(lambda: len(editor.changes) == 1, "the change")
+        name = editor.changes[0][1]
+        assert editor.changes == [("disable", name)]
+        await driver.pilot.press("x")
+        await driver.until(lambda: f"Press x again to remove {name}" in notices(driver), "the hint")
+        assert len(editor.changes) == 1
+        await driver.pilot.press("x", "u")
+        await driver.until(lambda: len(editor.changes) == 3, "the changes")
+        assert editor.changes[1:] == [("remove", name), ("undo",)]
+
+
+async def test_the_demo_has_nothing_to_change(run: Run) -> None:
+    async with run(size=(120, 40)) as driver:
+        await driver.pilot.press("f3")
+        await driver.until(lambda: "n add" in driver.text(), "the page")
+        await driver.pilot.press("n", "e", "d", "x", "u")
+        await driver.until(lambda: "The demo has only its own server." in notices(driver), "the hint")

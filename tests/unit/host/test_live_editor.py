@@ -1,0 +1,121 @@
+"""Servers added, changed, disabled, removed and restored while the host runs, with real files and processes."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcphost.config.loader import load_config
+from mcphost.errors import ConfigError, McpHostError, ServerError, UsageError
+from mcphost.host.questions.questions import TrustOnce
+from mcphost.host.servers.live_editor import parse_entry, parse_server_text
+from tests.fakes.frontend import ScriptedFrontend
+from tests.unit.host.setup_host import DEMO_ENTRY, open_setup
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "entries"),
+    [
+        (
+            "uvx mcp-server-time --tz 'Europe/Rome'",
+            "",
+            {"time": {"command": "uvx", "args": ["mcp-server-time", "--tz", "Europe/Rome"]}},
+        ),
+        (
+            "npx -y @scope/server-files .",
+            "",
+            {"files": {"command": "npx", "args": ["-y", "@scope/server-files", "."]}},
+        ),
+        (
+            "docker run -i --rm mcp/time",
+            "",
+            {"time": {"command": "docker", "args": ["run", "-i", "--rm", "mcp/time"]}},
+        ),
+        ("/opt/tool", "mine", {"mine": {"command": "/opt/tool"}}),
+        (" https://mcp.linear.app/mcp ", "", {"linear": {"url": "https://mcp.linear.app/mcp"}}),
+        ('{"mcpServers": {"a": {"command": "b"}}}', "", {"a": {"command": "b"}}),
+        ('{"mcpServers": {"a": {"command": "b"}}}', "c", {"c": {"command": "b"}}),
+        ('```json\n"a": {"url": "https://x"},\n```', "", {"a": {"url": "https://x"}}),
+    ],
+)
+def test_a_command_line_a_url_or_json_becomes_entries(text: str, name: str, entries: dict[str, Any]) -> None:
+    assert parse_server_text(text, name) == entries
+
+
+@pytest.mark.parametrize("text", ["", "  ", "uvx 'open", '{"a": 1}', "{", "https://[bad"])
+def test_a_text_without_a_server_is_an_error(text: str) -> None:
+    with pytest.raises(McpHostError):
+        parse_server_text(text)
+
+
+def test_an_edited_entry_must_be_an_object() -> None:
+    assert parse_entry('{"command": "a", // note\n}', "x") == {"command": "a"}
+    with pytest.raises(ConfigError, match="not an object"):
+        parse_entry("[]", "x")
+
+
+def configured_names(home: Path) -> list[str]:
+    return [server.name for server in load_config(home / "config").servers]
+
+
+async def test_a_server_is_added_used_disabled_enabled_and_removed_without_a_restart(
+    tmp_path: Path,
+) -> None:
+    frontend = ScriptedFrontend(TrustOnce(), TrustOnce())
+    async with open_setup(tmp_path, frontend=frontend) as (host, setup):
+        editor = setup.server_editor
+        await editor.add({"demo": DEMO_ENTRY})
+        view = await host.servers.ensure_ready("demo")
+        assert view.catalog.tools
+        assert len(frontend.asked) == 1
+        connection = host.servers.find("demo")
+        await editor.set_disabled("demo", disabled=True)
+        assert host.servers.view("demo").state == "disabled"
+        with pytest.raises(ServerError, match="removed, or its configuration was changed"):
+            await connection.session()
+        await editor.set_disabled("demo", disabled=False)
+        assert (await host.servers.ensure_ready("demo")).catalog.tools
+        await editor.remove("demo")
+        assert host.servers.views() == ()
+    assert configured_names(tmp_path) == []
+
+
+async def test_each_change_is_taken_back_in_turn(tmp_path: Path) -> None:
+    frontend = ScriptedFrontend(*[TrustOnce()] * 5)
+    async with open_setup(tmp_path, frontend=frontend) as (host, setup):
+        editor = setup.server_editor
+        await editor.add({"demo": DEMO_ENTRY})
+        await editor.change("demo", {**DEMO_ENTRY, "env": {"A": "1"}})
+        assert host.servers.view("demo").config.env == {"A": "1"}
+        assert (await editor.read_entry("demo"))["env"] == {"A": "1"}
+        await editor.remove("demo")
+        assert await editor.undo() == "demo"
+        assert host.servers.view("demo").config.env == {"A": "1"}
+        await editor.undo()
+        assert host.servers.view("demo").config.env == {}
+        await editor.undo()
+        assert host.servers.views() == ()
+        assert not editor.can_undo
+        with pytest.raises(UsageError, match="no change"):
+            await editor.undo()
+
+
+async def test_a_file_that_was_changed_by_another_program_is_not_overwritten_by_undo(tmp_path: Path) -> None:
+    async with open_setup(tmp_path, frontend=ScriptedFrontend(TrustOnce())) as (host, setup):
+        await setup.server_editor.add({"demo": DEMO_ENTRY})
+        file = tmp_path / "config" / "mcp.json"
+        file.write_text(file.read_text() + "\n")
+        with pytest.raises(ConfigError, match="changed by another program"):
+            await setup.server_editor.undo()
+        assert [view.name for view in host.servers.views()] == ["demo"]
+
+
+async def test_an_invalid_entry_changes_nothing(tmp_path: Path) -> None:
+    async with open_setup(tmp_path) as (host, setup):
+        with pytest.raises(McpHostError):
+            await setup.server_editor.add({"bad": {"command": 3}})
+        assert host.servers.views() == ()
+        assert not setup.server_editor.can_undo
+    assert configured_names(tmp_path) == []
