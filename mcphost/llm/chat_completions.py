@@ -1,4 +1,7 @@
-"""Translation of messages and tools to Chat Completions JSON, and of worker events to model events; no I/O."""
+"""Translation of messages and tools to Chat Completions JSON, and of worker events to model events.
+
+No I/O.
+"""
 
 import re
 import uuid
@@ -42,7 +45,7 @@ Json = dict[str, Any]
 
 
 class ApiRoute(Struct, frozen=True, kw_only=True):
-    """Properties of the model and its API that the translation depends on."""
+    """What a provider and its API support, as far as the JSON of a request depends on it."""
 
     model: str
     provider: str
@@ -57,7 +60,7 @@ class ApiRoute(Struct, frozen=True, kw_only=True):
 
 
 def encode_tools(tools: Iterable[ToolSpec]) -> Raw:
-    """Encode tools as JSON; each schema is included byte for byte, without parsing."""
+    """Encode tools as JSON; each schema is copied byte for byte, without parsing."""
     return Raw(
         encode(
             [
@@ -84,10 +87,10 @@ def encode_messages(messages: Iterable[Message], system: str, route: ApiRoute) -
 
 
 def mark_cache(chat: list[Json]) -> None:
-    """Mark what Anthropic is to cache: the tools and the system prompt, the conversation, and where it ended last time.
+    """Mark the parts of a request that Anthropic is to cache: tools and system prompt, and the conversation.
 
-    Four marks are allowed in a request. A beginning of under about 1,000 tokens is not cached, which is no error. See
-    "Prompt caching" in Anthropic's documentation.
+    Its end is marked, and where it ended in the previous request. Four marks are allowed in a request. A beginning of
+    under about 1,000 tokens is not cached, which is no error. See "Prompt caching" in Anthropic's documentation.
     """
     inputs = [at for at, message in enumerate(chat) if message["role"] in ("user", "tool")]
     answered = max((at for at, message in enumerate(chat) if message["role"] == "assistant"), default=0)
@@ -101,7 +104,7 @@ def mark_cache(chat: list[Json]) -> None:
 
 
 def make_chat_messages(messages: Iterable[Message], system: str, route: ApiRoute) -> Iterator[Json]:
-    """Yield the messages, with exactly one result right after each call, as providers require."""
+    """Yield the messages as JSON, with exactly one result right after each call, as providers require."""
     if system:
         yield {"role": "system", "content": system}
     if not route.has_tools:
@@ -125,7 +128,10 @@ def make_chat_messages(messages: Iterable[Message], system: str, route: ApiRoute
 
 
 def _describe_calls(message: Message) -> Message:
-    """Return a message with its tool calls or results as text; the message of results becomes the user's."""
+    """Return a message with its tool calls or results written as text.
+
+    A message of results becomes one of the user.
+    """
     if message.role == "tool":
         parts: list[Part] = []
         for part in message.parts:
@@ -148,7 +154,7 @@ def _close_open_calls(open_calls: dict[str, str], pictures: list[Json]) -> Itera
 
 
 def make_user_content(message: Message, route: ApiRoute) -> str | list[Json]:
-    """Return the content of a user message, as plain text if possible: some servers accept nothing else."""
+    """Return the content of a user message, as one text if possible: some servers accept nothing else."""
     items: list[Json] = []
     for part in message.parts:
         if isinstance(part, TextPart):
@@ -164,7 +170,10 @@ def make_user_content(message: Message, route: ApiRoute) -> str | list[Json]:
 
 
 def make_assistant_message(message: Message, route: ApiRoute, open_calls: dict[str, str]) -> Iterator[Json]:
-    """Yield an assistant message and add its calls to *open_calls*; include reasoning for its own provider."""
+    """Yield an assistant message, with reasoning if the provider is the same.
+
+    Add its calls to *open_calls*.
+    """
     result: Json = {"role": "assistant", "content": message.text or None}
     calls: list[Json] = []
     taken: set[str] = set()
@@ -197,19 +206,19 @@ def make_assistant_message(message: Message, route: ApiRoute, open_calls: dict[s
 
 
 def choose_call_id(use: ToolUsePart, is_same_model: bool) -> str:
-    """Return the provider's id of a call if the model accepts it, else ours."""
+    """Return the id for a tool call: the provider's own if the model accepts it, else ours."""
     if use.provider_id and (is_same_model or PORTABLE_ID.fullmatch(use.provider_id)):
         return use.provider_id
     return use.id
 
 
 def encode_arguments(use: ToolUsePart) -> str:
-    """Return the arguments as a JSON object, even if invalid: some providers' clients parse it."""
+    """Return the arguments of a call as a JSON object, `{}` if they are invalid: some providers' clients parse it."""
     return dumps(use.arguments if use.arguments is not None else {"not_valid_json": use.raw[:2000]})
 
 
 def replayable_blocks(part: ThinkingPart, route: ApiRoute) -> list[Any]:
-    """Return the reasoning blocks to replay if the provider is the same."""
+    """Return the reasoning blocks that are sent back to the same provider; none for another one."""
     if not part.replay:
         return []
     try:
@@ -228,7 +237,10 @@ def is_reasoning_item(block: Any) -> bool:
 
 
 def make_tool_message(part: ToolReturnPart, call_id: str, route: ApiRoute, pictures: list[Json]) -> Json:
-    """Return the message for a tool result; images that it cannot have are added to *pictures*."""
+    """Return the message for a tool result.
+
+    Images that the message cannot contain are added to *pictures*.
+    """
     text = f"Error: {part.text}" if part.is_error else part.text
     if part.images and not route.supports_images:
         text += f"\n{IMAGES_OMITTED}"
@@ -244,17 +256,20 @@ def make_tool_message(part: ToolReturnPart, call_id: str, route: ApiRoute, pictu
 
 
 def text_item(text: str) -> Json:
-    """Return a text item."""
+    """Return a text as a content item."""
     return {"type": "text", "text": text}
 
 
 def image_item(image: ImagePart) -> Json:
-    """Return an image item with a data URL."""
+    """Return an image as a content item with a data URL."""
     return {"type": "image_url", "image_url": {"url": f"data:{image.mime_type};base64,{image.data}"}}
 
 
 class AnswerAssembler:
-    """Translator of one answer's worker events; merges parallel calls by index and assigns our ids."""
+    """Converter of the worker's events of one answer to model events.
+
+    It merges the pieces of each tool call.
+    """
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
@@ -265,9 +280,9 @@ class AnswerAssembler:
         """Characters received so far."""
 
     def feed(self, event: worker_protocol.WorkerEvent) -> Iterator[ModelEvent]:
-        """Yield the events for a worker event; `WorkerFinished` completes the calls.
+        """Yield the model events for an event of the worker; `WorkerFinished` completes the tool calls.
 
-        Raises ModelError for too many calls.
+        Raises ModelError if there are too many calls.
         """
         if isinstance(event, worker_protocol.WorkerThinkingDelta):
             yield from self._add_thinking(event)
@@ -330,7 +345,7 @@ class AnswerAssembler:
 
 
 class _PartialToolCall:
-    """A tool call that is not yet complete."""
+    """A tool call whose pieces have not all arrived."""
 
     def __init__(self, order: int) -> None:
         self.order = order
@@ -351,7 +366,10 @@ class _PartialToolCall:
 
 
 def parse_arguments(raw: str) -> dict[str, Any] | None:
-    """Return the JSON object in *raw*, an empty one for blank text, or None if it is not an object."""
+    """Parse the arguments of a call: blank text is an empty object.
+
+    None means that they are not a JSON object.
+    """
     if not raw.strip():
         return {}
     try:
@@ -362,9 +380,9 @@ def parse_arguments(raw: str) -> dict[str, Any] | None:
 
 
 class ThinkingBlockAssembler:
-    """Assembler of a provider's reasoning blocks.
+    """Assembler of a provider's reasoning blocks from pieces.
 
-    They are streamed in pieces: text first, then the signature, sometimes with the whole text repeated.
+    The text comes first, then the signature, sometimes with the whole text repeated.
     """
 
     def __init__(self) -> None:
@@ -394,7 +412,7 @@ class ThinkingBlockAssembler:
         return size
 
     def signed_blocks(self) -> list[Json]:
-        """Return the signed blocks, which the provider wants back."""
+        """Return the signed blocks, which the provider expects back in the next request."""
         self._join_text()
         self.has_new_signature = False
         return [block for block in self._blocks if _is_signed(block)]

@@ -1,4 +1,4 @@
-"""The model that is proposed for each provider with a key; every one is in litellm's list and supports tools."""
+"""Default model of each provider with a key; each is in litellm's list and supports tools."""
 
 from collections.abc import Iterable, Mapping
 
@@ -55,7 +55,7 @@ KEY_PREFIXES: tuple[tuple[str, str], ...] = (
 
 
 def recognize_provider(key: str) -> str:
-    """Return the provider that issues keys of this form, "" if that is not certain."""
+    """Return the provider that issues keys of this form, or "" if several do."""
     return next((provider for prefix, provider in KEY_PREFIXES if key.startswith(prefix)), "")
 
 
@@ -80,10 +80,10 @@ class FoundKey(Struct, frozen=True):
 async def find_keys(
     environ: Mapping[str, str], keyring: KeyLookup | None = None, providers: Iterable[str] = DEFAULT_MODELS
 ) -> tuple[FoundKey, ...]:
-    """Return which *providers* have a key; the environment counts before the keyring.
+    """Return which *providers* have a key, in the environment or else in the keyring.
 
-    By default, those with a proposed model are looked up. A keyring that is locked or does not answer has no keys. May
-    be cancelled.
+    By default, all providers with a default model are looked up. A keyring that is locked or does not answer has no
+    keys. May be cancelled.
     """
     found: list[FoundKey] = []
     for provider in providers:

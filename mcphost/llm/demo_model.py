@@ -50,7 +50,7 @@ _NOTES = r"(?:all\s++)?(?:of\s++)?(?:(?:my|the|your)\s*+)?notes"
 
 
 class DemoRule(Struct, frozen=True):
-    """A pattern, the tool to call, and the names of the arguments in the pattern's groups."""
+    """A pattern of a request, the tool to call, and the names of the arguments that the pattern's groups match."""
 
     pattern: str
     tool: str
@@ -87,7 +87,7 @@ RULES = (
 
 
 class DemoRequest(Struct, frozen=True):
-    """A recognized request: a tool by the end of its name, and its arguments."""
+    """A request found in a message: the end of a tool's name, and the arguments."""
 
     tool: str
     arguments: dict[str, Any]
@@ -101,12 +101,12 @@ class DemoModel:
 
     @property
     def name(self) -> str:
-        """Name in the configuration."""
+        """Name of the model in the configuration."""
         return "demo"
 
     @property
     def label(self) -> str:
-        """Label that says that it is not an AI."""
+        """Name for display, which says that it is not an AI."""
         return LABEL
 
     @property
@@ -179,7 +179,7 @@ def make_answer(request: ModelRequest) -> tuple[str, tuple[ToolUsePart, ...]]:
 
 
 def find_requests(text: str) -> list[DemoRequest]:
-    """Return the requests in the order of the text; each part of the text matches at most one rule."""
+    """Find the requests in a text, in order; each part of the text matches at most one rule."""
     if named := re.match(r"call\s+([\w./:-]+)\s*(.*)$", text, re.IGNORECASE):
         return [DemoRequest(named[1], parse_arguments(named[2]))]
     matches: list[tuple[int, int, DemoRequest]] = []
@@ -198,7 +198,7 @@ def find_requests(text: str) -> list[DemoRequest]:
 
 
 def match_arguments(rule: DemoRule, match: re.Match[str]) -> Iterator[tuple[str, Any]]:
-    """Yield the arguments by name, with numbers converted; a slow count without a number goes to 5."""
+    """Yield the arguments by name, with numbers converted; counting slowly without a number goes to 5."""
     groups = match.groups() or (("5",) if rule.argument_names else ())
     for name, value in zip(rule.argument_names, groups, strict=False):
         if value is not None:
@@ -206,7 +206,7 @@ def match_arguments(rule: DemoRule, match: re.Match[str]) -> Iterator[tuple[str,
 
 
 def parse_number(text: str) -> int | float:
-    """Return an int, or a float if there is a decimal point."""
+    """Parse a number: an int, or a float if it has a decimal point."""
     return float(text) if "." in text else int(text)
 
 
@@ -263,7 +263,7 @@ def describe_missing_arguments(tool: ToolSpec, arguments: dict[str, Any]) -> str
 
 
 def make_tool_use(tool: ToolSpec, arguments: dict[str, Any]) -> ToolUsePart:
-    """Return a call with the arguments that the tool's schema has."""
+    """Make a call with those arguments that the tool's schema has."""
     properties = parse_schema(tool).get("properties")
     if isinstance(properties, dict) and properties:
         arguments = {name: value for name, value in arguments.items() if name in properties}
@@ -271,7 +271,7 @@ def make_tool_use(tool: ToolSpec, arguments: dict[str, Any]) -> ToolUsePart:
 
 
 def report_results(messages: tuple[Message, ...]) -> str:
-    """Return a text about the results since the last request."""
+    """Describe the tool results that arrived since the user's last message."""
     parts: list[ToolReturnPart] = []
     for message in reversed(messages):
         if message.role != "tool":
@@ -284,7 +284,7 @@ def report_results(messages: tuple[Message, ...]) -> str:
 
 
 def describe_result(part: ToolReturnPart) -> str:
-    """Return a text about one result."""
+    """Describe one tool result."""
     name, text = f"**{part.tool or part.name}**", part.text.strip() or "(no text)"
     if part.is_error and "declined" in text.lower():
         return f"{name}: all right, I leave it. {text}"
@@ -296,14 +296,14 @@ def describe_result(part: ToolReturnPart) -> str:
 
 
 def list_tools(tools: tuple[ToolSpec, ...]) -> str:
-    """Return a text with the names of the tools."""
+    """Describe which tools there are."""
     if not tools:
         return "\nNo tools are connected right now."
     return "\nConnected tools: " + ", ".join(f"`{tool.name}`" for tool in tools[:40]) + "."
 
 
 def list_attachments(message: Message) -> str:
-    """Return a text with the attached resources, which shows that they arrived."""
+    """Describe the attached resources, which shows that they arrived."""
     parts = [part for part in message.parts if isinstance(part, ResourcePart)]
     if not parts:
         return ""

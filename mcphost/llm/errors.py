@@ -1,8 +1,8 @@
-"""Classification of failed model calls: a kind, a sentence for the user, and a hint; keys are removed.
+"""Classification of failed model calls: each gets a kind, a sentence for the user and a hint, without keys.
 
 The status code decides first, then the chain of causes, then the wording. The class names of litellm alone mislead
-(measured: a refused connection is an InternalServerError with status 500, a 403 is an APIError or a BadRequestError,
-a context overflow is recognised for some providers only).
+(measured: a refused connection is an InternalServerError with status 500, a 403 is an APIError or a BadRequestError, a
+context overflow is recognised for some providers only).
 """
 
 import re
@@ -78,7 +78,7 @@ MAX_PROVIDER_MESSAGE = 600
 
 
 class ErrorContext(Struct, frozen=True, kw_only=True):
-    """Names for the sentences; `secret` is used only to remove it from texts."""
+    """Names that appear in error messages; `secret` is the key, which is removed from them."""
 
     model: str
     provider: str
@@ -109,17 +109,17 @@ def make_model_error(failure: CallFailure, context: ErrorContext) -> ModelError:
 
 
 def answer_too_long_error(sentence: str) -> ModelError:
-    """Return the error for an answer that exceeded a limit."""
+    """Return the error for an answer that is longer than a limit; *sentence* says which."""
     return ModelError(sentence, "What came so far is kept. Ask for less at once.")
 
 
 def _is_complete(message: str) -> bool:
-    """Return whether the message is litellm's own and adds nothing to our sentence."""
+    """Return whether the message is one of litellm, which adds nothing to our own."""
     return bool(UNKNOWN_PROVIDER_PATTERN.search(message) or UNSUPPORTED_PARAMETERS_PATTERN.search(message))
 
 
 def classify_failure(failure: CallFailure) -> ModelErrorKind:
-    """Return the kind of a failure by status, then causes, then wording."""
+    """Classify a failure by its status, then its causes, then its wording."""
     status, text = failure.status, failure.message
     names = {name.rpartition(".")[2] for name in failure.class_names}
     if not names.isdisjoint({"WorkerDied", "LineTooLong", "AnswerTooLong", "RedirectRefused"}):
@@ -150,7 +150,10 @@ def _classify_status(status: int, text: str) -> ModelErrorKind:
 
 
 def is_retryable(failure: CallFailure) -> bool:
-    """Return whether the same call may succeed soon: not with a refused connection, no credit or a bad key."""
+    """Return whether the same call may succeed soon.
+
+    It may not after a refused connection, without credit or with a bad key.
+    """
     kind = classify_failure(failure)
     names = {name.rpartition(".")[2] for name in failure.class_names}
     if kind == "network":
@@ -166,7 +169,7 @@ def refuses_tools(failure: CallFailure) -> bool:
 
 
 def extract_provider_message(message: str) -> str:
-    """Return the readable part of litellm's message, which may have the provider's JSON as the repr of bytes."""
+    """Return the provider's own message within litellm's, which may contain it as JSON or as the repr of bytes."""
     for brace in islice(re.finditer(r"\{", message), 20):
         tail = message[brace.start() :]
         end = tail.rfind("}")
@@ -184,7 +187,7 @@ def extract_provider_message(message: str) -> str:
 
 
 def extract_message(value: Any) -> str:
-    """Return `error.message`, `error` or `message`, the forms that providers use."""
+    """Return the message in a provider's error object: `error.message`, `error` or `message`."""
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
         return extract_message(members.get("error", members.get("message")))
@@ -192,7 +195,7 @@ def extract_message(value: Any) -> str:
 
 
 def remove_keys(text: str, secret: str) -> str:
-    """Replace the key and anything similar: providers echo parts of it."""
+    """Remove the key, and anything that looks like one, from a text: providers repeat parts of it."""
     if len(secret) > 5:
         text = text.replace(secret, "***")
     return re.sub(r"\b(?:sk|pk|rk|gsk|xai|AIza)[-_]?[A-Za-z0-9_*-]{12,}", "***", text)

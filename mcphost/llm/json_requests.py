@@ -1,4 +1,4 @@
-"""JSON of model servers and providers over HTTP: bounded requests, and values that are safe to use."""
+"""HTTP requests for small JSON answers of model servers and providers, and checks of the values in them."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -20,16 +20,16 @@ _MAX_COUNT = 10**9
 
 
 class JsonAnswer(Struct, frozen=True):
-    """An HTTP status, 0 without an answer, and the JSON object of an answer with status 200."""
+    """Answer to a request: the HTTP status, 0 if there was none, and the JSON object of an answer with status 200."""
 
     status: int = 0
     body: dict[str, Any] | None = None
 
 
 class JsonClient:
-    """An HTTP client for small JSON answers; use it in an `async with` block. Redirects are not followed.
+    """HTTP client for small JSON answers; use it in an `async with` block. Redirects are not followed.
 
-    *uses_proxies* allows the proxies of the environment, which must not be asked for an address of this machine.
+    With *uses_proxies*, the proxies of the environment are used; addresses of this machine must not go through one.
     *timeout* is in seconds, for connecting and for each wait.
     """
 
@@ -58,9 +58,10 @@ class JsonClient:
         headers: Mapping[str, str] | None = None,
         limit: int = MAX_BODY_BYTES,
     ) -> JsonAnswer:
-        """Send a request and return the answer; a body of over *limit* bytes or one that is no object is dropped.
+        """Send a request and return the answer.
 
-        Never raises for a failed request. May be cancelled.
+        A body of over *limit* bytes, or that is not an object, is discarded. Never raises for a failed request. May be
+        cancelled.
         """
         import httpx
 
@@ -84,7 +85,7 @@ class JsonClient:
 
 
 def list_objects(answer: Mapping[str, Any] | None, key: str, limit: int) -> list[dict[str, Any]]:
-    """Return the objects among the first *limit* items of a member that should be a list."""
+    """Return the objects among the first *limit* items of the list *key*; nothing if it is not a list."""
     entries = None if answer is None else answer.get(key)
     if not isinstance(entries, list):
         return []
@@ -93,7 +94,7 @@ def list_objects(answer: Mapping[str, Any] | None, key: str, limit: int) -> list
 
 
 def valid_names(names: Iterable[object]) -> list[str]:
-    """Return the names that can be shown and configured as they are."""
+    """Return the names that can be shown and used in settings without change."""
     return [
         name
         for name in names
@@ -102,6 +103,6 @@ def valid_names(names: Iterable[object]) -> list[str]:
 
 
 def parse_count(value: object) -> int:
-    """Return a positive whole number of a plausible size, 0 for anything else."""
+    """Return *value* if it is a positive whole number of plausible size, else 0."""
     is_count = isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _MAX_COUNT
     return cast("int", value) if is_count else 0

@@ -1,7 +1,7 @@
 """A ChatModel that uses litellm in the worker process, with its own key lookup, deadlines, retries and limits.
 
-worker = WorkerProcess(log)                                  # shared by all models; close it when the program ends
-model = LiteLlmModel(config, worker, environ=os.environ, keyring=keyring.get)
+worker = WorkerProcess(log) # shared by all models; close it when the program ends model = LiteLlmModel(config, worker,
+environ=os.environ, keyring=keyring.get)
 """
 
 import random
@@ -54,7 +54,7 @@ class ModelDeadlines(Struct, frozen=True, kw_only=True):
 
 
 class LiteLlmModel:
-    """A ChatModel that calls litellm in *worker*, which it does not own."""
+    """ChatModel that calls litellm in the process *worker*, which several models may share."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class LiteLlmModel:
 
     @property
     def name(self) -> str:
-        """Configured `provider/model`."""
+        """Name of the model in the configuration, `provider/model`."""
         return self._config.name
 
     @property
@@ -100,7 +100,7 @@ class LiteLlmModel:
         await self._load_facts()
 
     async def close(self) -> None:
-        """Do nothing: streams end with their blocks, and the worker has its own owner."""
+        """Do nothing: each stream ends with its block, and the worker process is closed by its owner."""
 
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
@@ -155,7 +155,7 @@ class LiteLlmModel:
     async def _attempt(
         self, request: worker_protocol.CompletionRequest, context: "ErrorContext", deadline: float
     ) -> AsyncGenerator[ModelEvent]:
-        """Run one attempt until *deadline*, a time of the event loop.
+        """Send the request once, until *deadline*, a time of the event loop.
 
         Raises _RetryableError if nothing was received and another attempt makes sense, _ToolsRefusedError if one
         without tools does, _DefinitionRefusedError if one without some of them may, else ModelError.
@@ -223,7 +223,10 @@ class LiteLlmModel:
         context: "ErrorContext",
         reason: str,
     ) -> "tuple[RefusedTool, ...]":
-        """Find the tools that the provider refuses with small requests. Raises ModelError if one of those fails."""
+        """Find the tools that the provider refuses, by small requests.
+
+        Raises ModelError if one of these fails otherwise.
+        """
         from mcphost.llm.chat_completions import encode_tools
         from mcphost.llm.refused_tools import find_refused_tools
 
@@ -278,7 +281,7 @@ class LiteLlmModel:
         )
 
     def _empty_answer_error(self) -> ModelError:
-        """Return the error for an answer without text and tokens, which litellm makes of HTML or an empty body."""
+        """Return the error for an answer without text and tokens, as litellm makes of HTML or an empty body."""
         place = self._config.api_base or providers.parse_provider(self._config.name)
         return ModelError(f"{place} did not answer like a model.", "Check the base address and the model's name.")
 
@@ -336,14 +339,20 @@ class LiteLlmModel:
         return self._config.tools == "always"
 
     def _max_tokens(self, request: ModelRequest) -> int:
-        """Return the limit of output tokens, or 0; providers refuse one that is above the model's maximum."""
+        """Return the limit of output tokens, or 0 for none.
+
+        Providers refuse a limit above the model's maximum.
+        """
         limits = [limit for limit in (request.max_output_tokens, self._config.max_output_tokens) if limit]
         if limits and self._facts.max_output_tokens:
             limits.append(self._facts.max_output_tokens)
         return min(limits, default=0)
 
     async def _ensure_ready(self) -> providers.ProviderKey:
-        """Start the worker and return the key; an unknown provider is reported as such, not as a missing key."""
+        """Start the worker and return the key.
+
+        Raises ModelError; for an unknown provider, before a missing key.
+        """
         try:
             key = await providers.find_key(self._config, self._environ, self._keyring)
         except ModelError:
@@ -400,7 +409,7 @@ class _DefinitionRefusedError(Exception):
 
 
 def _key(spec: ToolSpec) -> tuple[str, str, bytes]:
-    """Return what identifies a definition: a changed one is tried again."""
+    """Return what identifies the definition of a tool; a changed definition is tried again."""
     return spec.name, spec.description, bytes(spec.schema)
 
 

@@ -21,7 +21,7 @@ def patch_refusals(chat: Any, responses: Any) -> None:
 
 
 def is_refused(stream: Any) -> bool:
-    """Return whether the model refused to answer; litellm's reason is `stop` then, too."""
+    """Return whether the model refused to answer; litellm reports the reason `stop` for that, too."""
     streams = (stream, getattr(stream, "completion_stream", None))
     return any(getattr(candidate, REFUSED_ATTRIBUTE, False) for candidate in streams)
 

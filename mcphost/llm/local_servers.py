@@ -1,7 +1,7 @@
 """Model servers on this machine (Ollama, LM Studio, llama.cpp, vLLM): finding them and listing their models.
 
-Only loopback addresses are asked, with GET requests and Ollama's `/api/show`, none of which loads a model. A server
-is identified by an endpoint of its own API, never by its port alone. Sources: Ollama's API reference (`/api/version`,
+Only loopback addresses are asked, with GET requests and Ollama's `/api/show`, none of which loads a model. A server is
+identified by an endpoint of its own API, never by its port alone. Sources: Ollama's API reference (`/api/version`,
 `/api/tags`, `/api/show`), LM Studio's REST API (`/api/v0/models`), llama.cpp's server README (`/props`) and vLLM's
 OpenAI-compatible server (`/version`, `/v1/models`).
 """
@@ -47,14 +47,14 @@ _LITELLM_PROVIDERS: dict[LocalServerKind, str] = {
 
 
 class LocalAddress(Struct, frozen=True):
-    """An address to ask, without a path, and the kind of server that usually has its port."""
+    """Address to ask, without a path, and the kind of model server that usually listens there."""
 
     url: str
     kind: LocalServerKind = "openai_compatible"
 
 
 class LocalModel(Struct, frozen=True, kw_only=True):
-    """A model of a local server; 0 and None mean unknown."""
+    """A model on a local server; 0 and None mean unknown."""
 
     id: str
     """Name at the server, for example `qwen3:8b`."""
@@ -87,9 +87,9 @@ class LocalModelServer(Struct, frozen=True):
 
 
 def list_addresses(environ: Mapping[str, str], more: Iterable[str] = ()) -> tuple[LocalAddress, ...]:
-    """Return the addresses to ask: usual ports, `OLLAMA_HOST`, and *more* URLs from the settings.
+    """Return the addresses where local model servers may listen: usual ports, `OLLAMA_HOST`, and *more* URLs.
 
-    Addresses on other machines are left out.
+    Addresses of other machines are left out.
     """
     ollama = _parse_ollama_host(environ.get("OLLAMA_HOST", ""))
     addresses = [
@@ -104,9 +104,9 @@ def list_addresses(environ: Mapping[str, str], more: Iterable[str] = ()) -> tupl
 
 
 def _parse_ollama_host(text: str) -> str:
-    """Return the URL of `OLLAMA_HOST`, which may lack scheme and port; the usual URL if it is empty.
+    """Return the URL in `OLLAMA_HOST`, which may lack the scheme and the port.
 
-    A server that listens on all addresses (0.0.0.0) is asked over loopback.
+    The usual URL if it is empty. A server that listens on all addresses (0.0.0.0) is asked over loopback.
     """
     host = text.strip().rstrip("/")
     if not host:
@@ -124,9 +124,9 @@ def _parse_ollama_host(text: str) -> str:
 async def find_local_servers(
     addresses: Sequence[LocalAddress], *, seconds: float = PROBE_SECONDS
 ) -> tuple[LocalModelServer, ...]:
-    """Return the servers that answer within *seconds*, in the order of *addresses*; may be cancelled.
+    """Ask all addresses at the same time; return the servers that answer within *seconds*, in order.
 
-    Addresses that refuse, are slow or answer something else are left out.
+    May be cancelled. Addresses that refuse, are slow or answer something else are left out.
     """
     found: dict[LocalAddress, LocalModelServer] = {}
     async with JsonClient(uses_proxies=False, timeout=DETAILS_SECONDS) as client:
@@ -146,9 +146,10 @@ async def find_local_servers(
 
 
 async def load_model_details(server: LocalModelServer, *, seconds: float = DETAILS_SECONDS) -> LocalModelServer:
-    """Return the server with the abilities and context sizes of Ollama's models; other kinds are returned as they are.
+    """Ask Ollama about the abilities and context sizes of its models.
 
-    Models that are not answered for within *seconds* keep their unknown values.
+    A server of another kind is returned unchanged. Models about which it does not answer within *seconds* keep their
+    unknown values.
     """
     if server.kind != "ollama":
         return server
@@ -171,7 +172,7 @@ _Identify = Callable[[JsonClient, str], Awaitable[LocalModelServer | None]]
 
 
 def _identification_order(kind: LocalServerKind) -> tuple[_Identify, ...]:
-    """Return the checks for an address, the one of its usual kind first and the generic one last."""
+    """Return the functions that identify a kind of server, the most probable kind first, the generic one last."""
     checks: dict[LocalServerKind, _Identify] = {
         "ollama": _identify_ollama,
         "lm_studio": _identify_lm_studio,
@@ -244,7 +245,10 @@ async def _identify_vllm(client: JsonClient, url: str) -> LocalModelServer | Non
 
 
 async def _identify_openai_compatible(client: JsonClient, url: str, owner: str = "") -> LocalModelServer | None:
-    """Return a server that lists models in OpenAI's form; with *owner*, only if the first one is owned by it."""
+    """Identify a server that lists models in OpenAI's form.
+
+    With *owner*, only if its first model has this owner.
+    """
     answer = (await client.request("GET", f"{url}/v1/models")).body
     entries = list_objects(answer, "data", MAX_MODELS)
     if answer is None or answer.get("object") != "list" or not entries or entries[0].get("owned_by", "") != owner != "":

@@ -38,7 +38,10 @@ class TextPart(Struct, frozen=True, tag="text"):
 
 
 class ThinkingPart(Struct, frozen=True, tag="thinking"):
-    """Reasoning that the provider showed; `replay` is JSON that it wants back in the next round, or empty."""
+    """Reasoning that the provider showed.
+
+    `replay` is JSON that it expects back in the next request, or "".
+    """
 
     text: str
     replay: str = ""
@@ -47,8 +50,8 @@ class ThinkingPart(Struct, frozen=True, tag="thinking"):
 class ToolUsePart(Struct, frozen=True, tag="tool_use"):
     """A tool call of the model.
 
-    `name` is the model-facing name; `arguments` is None if `raw` is not a JSON object. `id` is ours and unique in the
-    conversation; `provider_id` is the provider's and may be empty.
+    `name` is the model-facing name; `arguments` is None if `raw`, the text of the arguments, is not a JSON object. `id`
+    is ours and unique in the conversation; `provider_id` is the provider's own, or "".
     """
 
     id: str
@@ -59,10 +62,10 @@ class ToolUsePart(Struct, frozen=True, tag="tool_use"):
 
 
 class ToolReturnPart(Struct, frozen=True, tag="tool_return"):
-    """The result of a tool call for the model. `server` and `tool` are empty if the tool is unknown.
+    """Result of a tool call for the model. `server` and `tool` are "" if the tool is unknown.
 
-    If the text is truncated, `kept` is the file with the whole result; `reviewed` says whether the user reviewed that.
-    `outcome` is how the call ended, for display; it is empty in results stored by earlier versions.
+    If the text is truncated, `kept` is the file with the whole result; `reviewed` is whether the user reviewed it.
+    `outcome` is how the call ended, for display; it is "" in results stored by earlier versions.
     """
 
     use_id: str
@@ -85,7 +88,7 @@ class ImagePart(Struct, frozen=True, tag="image"):
 
 
 class ResourcePart(Struct, frozen=True, tag="resource"):
-    """A resource that the user attached; a binary one has a note as its text."""
+    """A resource that the user attached; the text of a binary resource is a note."""
 
     server: str
     uri: str
@@ -97,9 +100,9 @@ Part = TextPart | ThinkingPart | ToolUsePart | ToolReturnPart | ImagePart | Reso
 
 
 class Message(Struct, frozen=True, kw_only=True):
-    """A message. `cut` marks one that was stopped or interrupted; `at` is in seconds since 1970.
+    """A message. `cut` means that it was stopped or interrupted; `at` is in seconds since 1970.
 
-    `usage` is that of the round that produced it, or None for other messages and those stored by earlier versions.
+    `usage` is the usage of the request that produced it, None for other messages and those of earlier versions.
     """
 
     role: Role
@@ -111,10 +114,10 @@ class Message(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """Concatenated text parts."""
+        """The text parts of the message, joined."""
         return "".join(part.text for part in self.parts if isinstance(part, TextPart))
 
     @property
     def tool_uses(self) -> tuple[ToolUsePart, ...]:
-        """Tool calls in the message."""
+        """The tool calls in the message."""
         return tuple(part for part in self.parts if isinstance(part, ToolUsePart))

@@ -1,4 +1,4 @@
-"""The interface of a model (ChatModel): one streaming call, its request and its events."""
+"""Interface of a model (ChatModel), the request that it takes, and the events that it streams."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
@@ -9,7 +9,7 @@ from mcphost.serialization import Raw, Struct
 
 
 class ToolSpec(Struct, frozen=True):
-    """A tool as the model sees it; `schema` is raw JSON Schema."""
+    """A tool as it is described to the model; `schema` is raw JSON Schema."""
 
     name: str
     description: str
@@ -17,7 +17,7 @@ class ToolSpec(Struct, frozen=True):
 
 
 class ModelRequest(Struct, frozen=True, kw_only=True):
-    """The request of one round: the conversation so far and the available tools.
+    """Request to a model: the conversation so far and the available tools.
 
     With `tool_choice`, "required" demands at least one call and "none" forbids calls. A provider that does not support
     `tool_choice` or `temperature` ignores it.
@@ -32,40 +32,40 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
 
 
 class TextDelta(Struct, frozen=True):
-    """More text."""
+    """A piece of the answer's text."""
 
     text: str
 
 
 class ThinkingDelta(Struct, frozen=True):
-    """More reasoning; `replay`, if set, replaces the previous one."""
+    """A piece of reasoning; `replay`, if not "", replaces the previous one."""
 
     text: str
     replay: str = ""
 
 
 class ToolUseStarted(Struct, frozen=True):
-    """The start of a tool call, whose arguments follow."""
+    """Start of a tool call; its arguments follow."""
 
     id: str
     name: str
 
 
 class ToolUseDelta(Struct, frozen=True):
-    """More of a call's arguments as JSON text."""
+    """A piece of the arguments of a tool call, as JSON text."""
 
     id: str
     text: str
 
 
 class ToolUseReady(Struct, frozen=True):
-    """A complete tool call; sent once for each, before StreamFinished."""
+    """A complete tool call, sent once for each call before StreamFinished."""
 
     use: ToolUsePart
 
 
 class RetryScheduled(Struct, frozen=True):
-    """Nothing was received, and the request is repeated after `seconds`."""
+    """Nothing was received; the request will be repeated after `seconds`."""
 
     seconds: float
     reason: str
@@ -89,7 +89,7 @@ class ToolQuarantined(Struct, frozen=True):
 
 
 class StreamFinished(Struct, frozen=True):
-    """The end of the stream. `reason` is only a hint; the turn continues if tools were called."""
+    """End of the stream. `reason` is only a hint: if tools were called, the turn continues whatever it is."""
 
     reason: str = "stop"
     usage: Usage = Usage()
@@ -110,7 +110,7 @@ ModelEvent = (
 
 
 class ModelFacts(Struct, frozen=True, kw_only=True):
-    """Known properties of a model; 0 and None mean unknown."""
+    """What is known about a model; 0 and None mean unknown."""
 
     context_window: int = 0
     max_output_tokens: int = 0
@@ -124,7 +124,7 @@ class ModelFacts(Struct, frozen=True, kw_only=True):
 
 
 class ChatModel(Protocol):
-    """A model; it may serve several streams at the same time."""
+    """Interface of a model, which may stream several answers at the same time."""
 
     @property
     def name(self) -> str:
@@ -133,20 +133,26 @@ class ChatModel(Protocol):
 
     @property
     def label(self) -> str:
-        """Label of its messages on the screen; the demo model's says that it is not an AI."""
+        """Name that its messages have on the screen; that of the demo model says that it is not an AI."""
         ...
 
     @property
     def facts(self) -> ModelFacts:
-        """Known properties; they may become more after the first answer."""
+        """What is known about the model; more may become known with the first answer."""
         ...
 
     def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
-        """Run one round. Leaving the block closes the connection at once. Iteration may raise ModelError."""
+        """Send a request and iterate over the answer's events. Leaving the block closes the connection.
+
+        Iteration may raise ModelError.
+        """
         ...
 
     async def prepare(self) -> None:
-        """Prepare for the first request (start the worker, import libraries). Raises ModelError; may be cancelled."""
+        """Prepare for the first request (start the worker, import libraries).
+
+        Raises ModelError; may be cancelled.
+        """
         ...
 
     async def load_facts(self) -> None:

@@ -1,4 +1,4 @@
-"""All models that litellm knows, read from its own table without importing it (which takes seconds)."""
+"""Catalog of all models that litellm knows, read from its table without importing litellm (which takes seconds)."""
 
 from functools import cache
 from importlib.util import find_spec
@@ -19,7 +19,7 @@ _MAX_TABLE_BYTES = 50_000_000
 
 
 class CatalogModel(Struct, frozen=True, kw_only=True):
-    """A model as litellm's table describes it; 0 and None mean unknown."""
+    """A model as described in litellm's table; 0 and None mean unknown."""
 
     name: str
     """litellm's `provider/model`."""

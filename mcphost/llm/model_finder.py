@@ -1,4 +1,4 @@
-"""Search for the models that can be used: keys, model servers on this machine, and everything litellm knows."""
+"""Search for usable models: keys of providers, model servers on this machine, and litellm's table."""
 
 from collections.abc import Mapping, Sequence
 
@@ -51,12 +51,12 @@ class AvailableModel(Struct, frozen=True, kw_only=True):
 
     @property
     def is_usable(self) -> bool:
-        """Whether nothing is missing to use it now."""
+        """Whether it can be used now: no key is missing."""
         return bool(self.origin)
 
 
 class ModelFinder:
-    """Finds models in an environment and a keyring; nothing is started, and no model is loaded."""
+    """Finder of models by the environment and a keyring; it starts nothing and loads no model."""
 
     def __init__(self, environ: Mapping[str, str], keyring: KeyLookup | None) -> None:
         self._environ = environ
@@ -74,9 +74,9 @@ class ModelFinder:
         return (*proposed, *local[:_MAX_PROPOSED_MODELS])
 
     async def list_all(self, remembered: Sequence[RememberedModel] = ()) -> tuple[AvailableModel, ...]:
-        """Return all models: the remembered ones, those of providers with a key, local ones, then those without a key.
+        """Return all models: remembered ones first, then those with a key, local ones, and those that need a key.
 
-        Remembered models have their parameters. May be cancelled.
+        Remembered models have the parameters they were last used with. May be cancelled.
         """
         keys, local, catalog = await self._search()
         origins = {key.provider: describe_key(key) for key in keys}
@@ -98,9 +98,9 @@ class ModelFinder:
         return (*first, *(model for model in found if (model.config.name, model.config.api_base) in by_key))
 
     async def add_listed(self, models: Sequence[AvailableModel]) -> tuple[AvailableModel, ...]:
-        """Ask the providers whose key was found for their models; return *models* with those that were missing.
+        """Ask the providers for their models, and return *models* with those that were missing.
 
-        A model that its provider does not list stays, since a list may be cut. May be cancelled.
+        Only providers whose key was found are asked. A model that its provider does not list stays. May be cancelled.
         """
         keys: tuple[FoundKey, ...] = await find_keys(self._environ, None, LISTING_PROVIDERS)
         with anyio.move_on_after(KEYRING_SECONDS):
@@ -119,7 +119,7 @@ class ModelFinder:
         return (await self._keyring(key.variable) or "").strip()
 
     def _make_unlisted(self, config: ModelConfig, origins: Mapping[str, str]) -> AvailableModel:
-        """Return a remembered model that is in no list; the one at an address of its own is taken to be there."""
+        """Describe a remembered model that is in no list; one with an address of its own counts as usable."""
         provider = parse_provider(config.name)
         variable = next(iter(key_variables(config)), "")
         origin = "" if config.api_key_env else origins.get(provider, "")
@@ -164,12 +164,12 @@ class ModelFinder:
 
 
 def describe_key(key: FoundKey) -> str:
-    """Return where a key was found."""
+    """Describe where a key was found, such as "OPENAI_API_KEY is set"."""
     return f"{key.variable} is {'in the keyring' if key.is_in_keyring else 'set'}"
 
 
 def proposed_model(key: FoundKey) -> AvailableModel | None:
-    """Return the model that is proposed for a provider's key, if there is one."""
+    """Return the default model of the provider whose key was found, or None if it has none."""
     return _make_proposed(key, {}) if key.provider in DEFAULT_MODELS else None
 
 

@@ -17,9 +17,10 @@ _FORBIDDEN = frozenset({"host", "content-length", "transfer-encoding", "connecti
 async def expand_headers(
     headers: Mapping[str, str], environ: Mapping[str, str], keyring: KeyLookup | None
 ) -> dict[str, str]:
-    """Return the headers with `${env:NAME}` and `${keyring:NAME}` expanded; secrets are registered for redaction.
+    """Return the headers with `${env:NAME}` and `${keyring:NAME}` expanded.
 
-    Raises ModelError if a variable or keyring entry is missing, or if a name or value is not valid in HTTP.
+    Secrets are registered for redaction. Raises ModelError if a variable or keyring entry is missing, or if a name or
+    value is not valid in HTTP.
     """
     expanded: dict[str, str] = {}
     for name, text in headers.items():
@@ -41,7 +42,7 @@ async def expand_headers(
 
 
 async def _read_keyring(text: str, keyring: KeyLookup | None) -> dict[str, str]:
-    """Read the keyring entries that *text* refers to; missing ones are left out."""
+    """Read the keyring entries that *text* refers to, by name; entries that do not exist are left out."""
     entries: dict[str, str] = {}
     for reference in find_references(text):
         if reference.kind == "keyring" and keyring is not None and (value := await keyring(reference.name)) is not None:

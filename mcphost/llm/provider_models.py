@@ -1,4 +1,4 @@
-"""Models as their providers list them, and trying a key: one GET request to the provider's documented address.
+"""Models that providers list, and trials of keys, by one GET request to each provider's documented address.
 
 Sources: the API references of Anthropic (`GET /v1/models`), OpenAI (`GET /v1/models`), Google (`GET /v1beta/models`),
 Mistral, Groq, DeepSeek, xAI, Cerebras, Moonshot and OpenRouter (OpenAI's form with members of their own).
@@ -47,7 +47,7 @@ _CONTEXT_KEYS = ("context_length", "context_window", "max_context_length", "inpu
 
 
 class ListedModel(Struct, frozen=True, kw_only=True):
-    """A model in its provider's list; 0 and None mean that the list does not say."""
+    """A model in a provider's list; 0 and None mean that the list does not say."""
 
     name: str
     """`provider/model`."""
@@ -65,7 +65,7 @@ KeyVerdict = Literal["accepted", "rejected", "unknown"]
 async def list_provider_models(
     keys: Mapping[str, str], environ: Mapping[str, str], *, seconds: float = LIST_SECONDS
 ) -> tuple[ListedModel, ...]:
-    """Ask each provider for its models with its key; *keys* has the key by provider.
+    """Ask all providers for their models at the same time; *keys* has each provider's key.
 
     A provider that does not answer in time, or not as documented, has no models. May be cancelled.
     """
@@ -111,7 +111,7 @@ async def _request_models(provider: str, key: str, environ: Mapping[str, str]) -
 
 
 def _find_address(provider: str, environ: Mapping[str, str]) -> str:
-    """Return the address of a provider's API, "" if the environment names one without encryption."""
+    """Return the address of a provider's API, or "" if the environment sets one that is neither https nor loopback."""
     prefix = provider.upper()
     own = environ.get(f"{prefix}_API_BASE", "") or environ.get(f"{prefix}_BASE_URL", "")
     base = (own or _ADDRESSES[provider]).strip().rstrip("/")
@@ -119,7 +119,7 @@ def _find_address(provider: str, environ: Mapping[str, str]) -> str:
 
 
 def _parse_models(provider: str, answer: Mapping[str, Any] | None) -> tuple[ListedModel, ...]:
-    """Return the chat models of a list in its order."""
+    """Parse a provider's list; return its chat models in order."""
     entries = list_objects(answer, "models" if provider == "gemini" else "data", MAX_LISTED_MODELS)
     return tuple(
         _parse_model(provider, name.removeprefix("models/"), entry)
@@ -130,7 +130,7 @@ def _parse_models(provider: str, answer: Mapping[str, Any] | None) -> tuple[List
 
 
 def _can_chat(entry: Mapping[str, Any]) -> bool:
-    """Return False if the entry says that the model is for something else or switched off (Google, Mistral, Groq)."""
+    """Return False if the entry says that the model does not chat or is switched off (Google, Mistral, Groq)."""
     methods, abilities = entry.get("supportedGenerationMethods"), entry.get("capabilities")
     if isinstance(methods, list) and "generateContent" not in methods:
         return False

@@ -1,4 +1,4 @@
-"""Known properties of providers: their key variables, what their APIs support, and whether they are local."""
+"""Properties of providers: the variables of their keys, what their APIs support, and whether they run locally."""
 
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -60,20 +60,20 @@ THINKING_REPLAY_PROVIDERS = frozenset({"anthropic"})
 
 
 def marks_cache(model: str) -> bool:
-    """Return whether a model's prompt is cached only up to explicit marks: Claude's, at Anthropic and at clouds."""
+    """Return whether prompts are cached only up to explicit marks: those of Claude, at Anthropic and at clouds."""
     provider = parse_provider(model)
     return provider == "anthropic" or (provider in ("bedrock", "vertex_ai") and "claude" in model.lower())
 
 
 class ProviderKey(Struct, frozen=True):
-    """The key to send, empty for none, and the environment variable that a user would set."""
+    """Key to send to a provider, "" for none, and the environment variable where users set it."""
 
     value: str
     variable: str
 
 
 def parse_provider(model: str) -> str:
-    """Return the provider in a model's name, also for names without a slash that litellm recognizes."""
+    """Return the provider in a model's name, also for names without a slash that litellm knows, such as gpt-4o."""
     head, slash, _rest = model.partition("/")
     if slash:
         return head
@@ -83,7 +83,7 @@ def parse_provider(model: str) -> str:
 
 
 def is_known_provider(provider: str) -> bool:
-    """Return whether a provider's keys are known here; litellm knows many more providers."""
+    """Return whether KEY_VARIABLES has the provider; litellm knows many more."""
     return provider in KEY_VARIABLES or provider in LOCAL_PROVIDERS or provider in CREDENTIAL_CHAIN_PROVIDERS
 
 
@@ -104,7 +104,7 @@ def unknown_provider_error(model: str) -> ModelError:
 
 
 def key_variables(config: ModelConfig) -> tuple[str, ...]:
-    """Return the environment variables that may have the key, best first."""
+    """Return the environment variables that may have the key, the preferred one first."""
     provider = parse_provider(config.name)
     if config.api_key_env:
         return (config.api_key_env,)
@@ -121,9 +121,10 @@ def is_loopback(url: str) -> bool:
 
 
 async def find_key(config: ModelConfig, environ: Mapping[str, str], keyring: KeyLookup | None) -> ProviderKey:
-    """Return the key from the environment or else the keyring. Raises ModelError (auth) if a required one is missing.
+    """Return the key from the environment or else the keyring.
 
-    A server on this machine gets only a key whose variable was configured for it.
+    Raises ModelError (auth) if a required one is missing. A server on this machine gets only a key whose variable was
+    configured for it.
     """
     provider = parse_provider(config.name)
     names = key_variables(config)

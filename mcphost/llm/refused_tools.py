@@ -1,4 +1,4 @@
-"""Tools whose definition a provider refuses: recognizing the refusal and finding the tools with small requests."""
+"""Tools whose definitions a provider refuses: recognizing the refusal, and finding the tools by small requests."""
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
@@ -22,7 +22,7 @@ _INDEX_PATTERN = re.compile(r"(?:tools|function_declarations)(?:\[(\d{1,4})\]|\.
 
 
 class RefusedTool(Struct, frozen=True):
-    """A tool that a provider refuses, with the provider's reason."""
+    """A tool whose definition a provider refuses, with the provider's reason."""
 
     spec: ToolSpec
     reason: str
@@ -65,7 +65,7 @@ class _Finder:
         return await self._probe(tools)
 
     async def search(self, tools: Sequence[ToolSpec], reason: str) -> list[RefusedTool]:
-        """Return the refused tools in a list that is refused as a whole, for *reason*."""
+        """Return the refused tools in a list that was refused as a whole for *reason*."""
         if len(tools) <= 1:
             return [RefusedTool(spec, reason) for spec in tools]
         middle = len(tools) // 2
@@ -77,7 +77,7 @@ class _Finder:
 
 
 def _find_named(tools: Sequence[ToolSpec], reason: str) -> list[ToolSpec]:
-    """Return the tools that the message names, by position or in quotes."""
+    """Return the tools that an error message names, by position or in quotes."""
     places = [int(first or second) for first, second in _INDEX_PATTERN.findall(reason[:2_000])]
     named = [tools[place] for place in dict.fromkeys(places) if place < len(tools)]
     return named or [spec for spec in tools if any(f"{mark}{spec.name}{mark}" in reason for mark in "'\"`")][:2]

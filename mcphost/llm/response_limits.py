@@ -37,7 +37,7 @@ class AnswerTooLong(Exception):
 
 
 class AnswerMeter:
-    """Meter of one answer; both methods raise AnswerTooLong when it exceeds a limit."""
+    """Counter of the lines and events of one answer; its methods raise AnswerTooLong over a limit."""
 
     def __init__(self) -> None:
         self._bytes = 0
@@ -45,7 +45,7 @@ class AnswerMeter:
         self._chunks = 0
 
     def add_line(self, line_bytes: int) -> None:
-        """Count one line of *line_bytes* bytes."""
+        """Count a line of *line_bytes* bytes."""
         self._bytes += line_bytes
         self._deltas += 1
         if line_bytes > MAX_LINE_BYTES or self._bytes > MAX_ANSWER_BYTES:
@@ -63,7 +63,7 @@ class AnswerMeter:
 
 
 def parse_token_count(value: object) -> int:
-    """Return a number of tokens that a provider reported, or 0 if it is invalid."""
+    """Return a number of tokens from a provider's report, or 0 if it is invalid."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_TOKEN_COUNT:
         return 0
     return int(value)
@@ -91,7 +91,10 @@ _MULTIBYTE_LINE_ENDS = ("\x85".encode(), "\u2028".encode(), "\u2029".encode())
 
 
 class LineMeter:
-    """Limits on a stream: how many lines, and how many bytes and JSON objects each. `feed` raises AnswerTooLong."""
+    """Counter of the lines of a stream, and of the bytes and JSON objects of each.
+
+    `feed` raises AnswerTooLong.
+    """
 
     def __init__(self) -> None:
         self._lines_left = EXTRA_LINES
@@ -102,7 +105,7 @@ class LineMeter:
         self._next_recount = MAX_LINE_OBJECTS
 
     def feed(self, data: bytes) -> None:
-        """Count more bytes of the response."""
+        """Count further bytes of the response."""
         self._total += len(data)
         if self._total > MAX_RESPONSE_BYTES:
             raise AnswerTooLong(f"The answer passed {MAX_RESPONSE_BYTES // 1_000_000} MB and was stopped.")
@@ -145,9 +148,9 @@ class LineMeter:
 
 
 class EventLineBuffer:
-    """Buffer that returns whole lines of an event stream and counts the lines of each event.
+    """Buffer that passes on only whole lines of an event stream, and counts the lines of each event.
 
-    Decoders of event streams copy an incomplete line for each of its chunks.
+    Decoders of event streams copy an incomplete line each time a piece of it arrives.
     """
 
     def __init__(self) -> None:
@@ -155,7 +158,10 @@ class EventLineBuffer:
         self._line_count = 0
 
     def feed(self, data: bytes) -> bytes:
-        """Return the lines that *data* completes. Raises AnswerTooLong for an event of too many lines."""
+        """Add bytes, and return the lines that are now complete.
+
+        Raises AnswerTooLong for an event of too many lines.
+        """
         end = data.rfind(b"\n") + 1
         if not end:
             self._rest.append(data)
@@ -171,7 +177,7 @@ class EventLineBuffer:
         return whole
 
     def flush(self) -> bytes:
-        """Return the incomplete last line."""
+        """Return the unfinished last line."""
         return b"".join(self._rest)
 
     def _check_line_count(self, lines: int) -> None:
@@ -207,7 +213,7 @@ class Decompressor:
 
 
 def limit_responses(response: Any) -> None:
-    """Patch a response class (`httpx.Response`) to check everything that is read."""
+    """Patch a response class (`httpx.Response`), so that everything that is read from it is limited."""
     read = response.aiter_bytes
 
     async def decoded(self: Any, chunk_size: int | None) -> AsyncIterator[bytes]:
@@ -241,7 +247,7 @@ def limit_responses(response: Any) -> None:
 
 
 def disable_compression(client: Any) -> None:
-    """Patch a client class (`httpx.AsyncClient`) to request uncompressed responses."""
+    """Patch a client class (`httpx.AsyncClient`), so that it asks for uncompressed responses."""
     send = client.send
 
     async def send_plain(self: Any, request: Any, **options: Any) -> Any:

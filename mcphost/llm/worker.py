@@ -65,14 +65,14 @@ def detach_pipes() -> tuple[int, int]:
 
 
 class EventWriter:
-    """Writer of events to the pipe; thread-safe."""
+    """Writer of events to the host's pipe; may be used from several threads."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._lock = threading.Lock()
 
     def send(self, event: worker_protocol.WorkerEvent, meter: AnswerMeter | None = None) -> None:
-        """Write one event. Raises AnswerTooLong before anything is written."""
+        """Write an event. Raises AnswerTooLong, and then writes nothing."""
         view = memoryview(worker_protocol.encode_line(event))
         if meter is not None:
             meter.add_line(len(view))
@@ -111,7 +111,7 @@ def import_litellm(result: list[Any]) -> None:
 
 
 def configure_litellm(litellm: Any) -> None:
-    """Disable litellm's output, log handlers, retries and silent changes of requests."""
+    """Switch off litellm's output, log handlers, retries and silent changes of requests."""
     litellm.suppress_debug_info = True
     litellm.drop_params = False
     litellm.num_retries = 0
@@ -124,7 +124,10 @@ def configure_litellm(litellm: Any) -> None:
 
 
 def _model_parameters(request: worker_protocol.CompletionRequest) -> dict[str, Any]:
-    """Return the request's sampling parameters and headers as arguments for litellm; unset ones are left out."""
+    """Return the request's sampling parameters and headers as arguments for litellm.
+
+    Unset ones are left out.
+    """
     arguments: dict[str, Any] = {}
     if request.max_tokens:
         arguments["max_tokens"] = request.max_tokens
@@ -144,7 +147,7 @@ def _model_parameters(request: worker_protocol.CompletionRequest) -> dict[str, A
 
 
 class LiteLlmWorker:
-    """Executes the host's commands; each call runs in a task with its own cancel scope."""
+    """Executor of the host's commands; each call runs in a task with its own cancel scope."""
 
     def __init__(self, litellm: Any, writer: EventWriter) -> None:
         self._litellm = litellm
@@ -152,7 +155,7 @@ class LiteLlmWorker:
         self._cancel_scopes: dict[int, anyio.CancelScope] = {}
 
     async def serve(self, lines: MemoryObjectReceiveStream[bytes]) -> None:
-        """Run the commands in *lines* until the stream ends."""
+        """Execute the commands in *lines* until they end."""
         async with anyio.create_task_group() as group:
             async for line in lines:
                 self._dispatch(worker_protocol.decode_command(line), group)
@@ -231,7 +234,10 @@ class LiteLlmWorker:
 
     @staticmethod
     def _is_truncated(request: worker_protocol.CompletionRequest, stream: Any, summary: "StreamSummary") -> bool:
-        """Return whether the stream ended without a reason; False if that is unknown."""
+        """Return whether the stream ended without a reason, which means that it was cut off.
+
+        False if that is unknown.
+        """
         gave_reason = getattr(getattr(stream, "completion_stream", None), FINISH_REASON_ATTRIBUTE, None)
         if gave_reason is not None:
             return not gave_reason
@@ -269,14 +275,14 @@ class LiteLlmWorker:
         return arguments
 
     def _find_provider(self, request: worker_protocol.CompletionRequest) -> str:
-        """Return the provider that litellm will use, or "" if it knows none."""
+        """Return the provider that litellm chooses for a request, or "" if it knows none."""
         try:
             return str(self._litellm.get_llm_provider(model=request.model, api_base=request.api_base or None)[1])
         except Exception:  # noqa: BLE001 - an unknown model is refused by the call itself, with a better message
             return ""
 
     def _uses_responses_api(self, request: worker_protocol.CompletionRequest, arguments: dict[str, Any]) -> bool:
-        """Return whether litellm will send this chat call to the Responses API by its own rules."""
+        """Return whether litellm, by its own rules, sends this chat request to the Responses API."""
         try:
             model, provider, _key, base = self._litellm.get_llm_provider(
                 model=request.model, api_base=request.api_base or None
@@ -299,9 +305,9 @@ class LiteLlmWorker:
     def _compute_cost(
         self, request: worker_protocol.CompletionRequest, summary: "StreamSummary", *, is_cached: bool = True
     ) -> float | None:
-        """Return the cost in US dollars by the bundled price list, or None for unlisted models.
+        """Return the cost in US dollars by litellm's price list, or None for a model that is not in it.
 
-        Without *is_cached*, the cost if nothing were read from or written to the provider's cache.
+        With *is_cached* False, return what it would cost without the provider's cache.
         """
         if not (summary.input_tokens or summary.output_tokens):
             return None
@@ -343,7 +349,7 @@ class LiteLlmWorker:
 
 
 class StreamSummary:
-    """Data collected during a stream for its last event."""
+    """What is collected from a stream for the event that ends it."""
 
     def __init__(self, call_id: int, api_route: str) -> None:
         self.call_id = call_id
@@ -359,7 +365,7 @@ class StreamSummary:
         """Whether litellm's own count of the tokens is incomplete."""
 
     def set_usage(self, usage: Any) -> None:
-        """Store the token counts of a chunk."""
+        """Store the token counts that a chunk reports."""
         self.input_tokens = parse_token_count(getattr(usage, "prompt_tokens", 0))
         self.output_tokens = parse_token_count(getattr(usage, "completion_tokens", 0))
         details = getattr(usage, "prompt_tokens_details", None)
@@ -384,7 +390,7 @@ class StreamSummary:
 
 
 def make_events(call_id: int, chunk: Any, summary: StreamSummary) -> list[worker_protocol.WorkerEvent]:
-    """Convert a chunk of litellm to events. Any member of the chunk may be missing or None."""
+    """Convert a chunk of litellm to events of the worker. Any member of the chunk may be missing or None."""
     notes: list[worker_protocol.WorkerEvent] = []
     if usage := getattr(chunk, "usage", None):
         summary.set_usage(usage)
@@ -417,9 +423,9 @@ def make_events(call_id: int, chunk: Any, summary: StreamSummary) -> list[worker
 
 
 def trim_chunks(stream: Any) -> bool:
-    """Drop the chunks that litellm keeps for logs and token counts, except both ends and the latest usage.
+    """Delete the chunks that litellm keeps for logs and token counts, except the first, the last and the latest usage.
 
-    Return whether any were dropped.
+    Returns whether any were deleted.
     """
     value: Any = getattr(stream, "chunks", None)
     chunks = cast("list[Any]", value) if isinstance(value, list) else []
@@ -434,7 +440,7 @@ def trim_chunks(stream: Any) -> bool:
 
 
 def patch_usage() -> None:
-    """Make litellm's Usage accept invalid token counts of a provider, so that the answer does not fail."""
+    """Patch litellm's Usage to accept invalid token counts of a provider, so that the answer does not fail."""
     from litellm.types import utils
 
     kind: Any = utils.Usage
@@ -447,7 +453,7 @@ def patch_usage() -> None:
 
 
 def patch_gemini_finish_reasons() -> None:
-    """Mark each Gemini stream with whether the provider gave a reason for the end.
+    """Patch litellm to note for each Gemini stream whether the provider gave a reason for the end.
 
     litellm 1.105 reports `stop` for every chunk without a reason, so its chunks do not reveal a truncated stream.
     """
@@ -467,7 +473,7 @@ def patch_gemini_finish_reasons() -> None:
 
 
 def patch_openai_refusals() -> None:
-    """Make litellm pass on the text of refusals in both APIs of OpenAI."""
+    """Patch litellm to pass on the text of refusals, in both APIs of OpenAI."""
     with suppress(ImportError, AttributeError):
         from litellm.completion_extras.litellm_responses_transformation import transformation
         from litellm.litellm_core_utils import streaming_handler
@@ -489,7 +495,7 @@ def has_finish_reason(chunk: Any) -> bool:
 
 
 def sanitize_usage(name: str, value: Any) -> Any:
-    """Return a member of a usage report, with 0 for invalid numbers."""
+    """Return a member of a usage report, with 0 in place of an invalid number."""
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
         return {
@@ -516,14 +522,17 @@ def to_plain_blocks(blocks: Any) -> tuple[dict[str, Any], ...]:
 
 
 async def run(litellm: Any, writer: EventWriter, reader: "CommandReader") -> None:
-    """Serve until the process ends."""
+    """Execute commands until the process ends."""
     send, receive = anyio.create_memory_object_stream[bytes](float("inf"))
     reader.connect(send)
     await LiteLlmWorker(litellm, writer).serve(receive)
 
 
 class CommandReader:
-    """Reader of commands on a thread; queues them until the loop runs, and exits when the pipe is closed."""
+    """Reader of commands on a thread.
+
+    It queues them until the event loop runs, and ends the process with the pipe.
+    """
 
     def __init__(self, descriptor: int) -> None:
         self._file = os.fdopen(descriptor, "rb")
@@ -536,7 +545,7 @@ class CommandReader:
         threading.Thread(target=self._read, daemon=True, name="commands").start()
 
     def connect(self, send: MemoryObjectSendStream[bytes]) -> None:
-        """Send queued and future lines to *send*, in the running loop."""
+        """Call *send* in the running loop with each line, the queued ones first."""
         import asyncio
 
         loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""The owner of the model worker: starts it on first use, transports calls, and ends it within a second.
+"""Client of the model worker: starts the process on first use, sends it calls, and ends it within a second.
 
 There is no background task: the event loop's pipe callbacks assign the events to their calls. The unread events of a
 call are limited by `AnswerMeter`.
@@ -72,7 +72,7 @@ INHERITED_SUFFIXES = ("_API_BASE", "_BASE_URL", "_API_VERSION", "_ORGANIZATION",
 
 
 def worker_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of the worker.
+    """Return the environment of the worker process.
 
     Bedrock, Azure and Vertex sign requests with credentials that their libraries read from AWS_*, AZURE_* and GOOGLE_*
     variables or from files in the home folder, so those are included. API keys are not: each call has its own.
@@ -88,7 +88,7 @@ def worker_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 class WorkerCall:
-    """The events of one request, in order; call `stop` when they are no longer needed."""
+    """A call in the worker, and its events in order; `stop` must be called when they are no longer needed."""
 
     def __init__(self, worker: "WorkerProcess", call_id: int) -> None:
         self._worker = worker
@@ -98,7 +98,7 @@ class WorkerCall:
         self._has_events = asyncio.Event()
 
     def put(self, event: worker_protocol.WorkerEvent, size: int = 0) -> None:
-        """Add an event whose line had *size* bytes; beyond the limits of an answer, the call is dropped."""
+        """Add an event whose line had *size* bytes; if the answer exceeds its limits, drop the call."""
         try:
             self._meter.add_line(size)
         except AnswerTooLong as error:
@@ -116,12 +116,12 @@ class WorkerCall:
         return self._events.popleft() if self._events else None
 
     def stop(self) -> None:
-        """Drop the call; the worker closes its connection to the provider at once. May be called twice."""
+        """Drop the call, so that the worker closes its connection to the provider. Idempotent."""
         self._worker.cancel_call(self.call_id)
 
 
 class WorkerProcess:
-    """The worker process that all models share; it is started by `ensure_ready`."""
+    """The worker process, which all models share; `ensure_ready` starts it."""
 
     def __init__(self, log: Callable[[str], None], environ: Mapping[str, str] | None = None) -> None:
         self._log = log
@@ -133,7 +133,7 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int | None:
-        """Process id while it runs, else None."""
+        """Id of the worker process, or None if it does not run."""
         return self._current_run.pid if self._current_run and self._current_run.exit_code is None else None
 
     async def ensure_ready(self) -> str:
@@ -157,7 +157,7 @@ class WorkerProcess:
         raise run.startup_error()
 
     def send(self, command: worker_protocol.WorkerCommand, call_id: int) -> None:
-        """Write one command; if the worker has ended, the call fails."""
+        """Send a command; if the worker has ended, the call fails."""
         run = self._current_run
         if run is None or run.exit_code is not None:
             call = self._calls.get(call_id)
@@ -167,19 +167,19 @@ class WorkerProcess:
         run.write(worker_protocol.encode_line(command))
 
     def open_call(self) -> WorkerCall:
-        """Return a new call; send its command with `send`, and `stop` it in the end."""
+        """Create a call. Send its command with `send`, and call its `stop` in the end."""
         self._last_call_id += 1
         call = self._calls[self._last_call_id] = WorkerCall(self, self._last_call_id)
         return call
 
     def cancel_call(self, call_id: int) -> None:
-        """Drop a call and make the worker stop it."""
+        """Drop a call, and tell the worker to stop it."""
         run = self._current_run
         if self._calls.pop(call_id, None) is not None and run is not None and run.exit_code is None:
             run.write(worker_protocol.encode_line(worker_protocol.WorkerCommand(op="stop", call_id=call_id)))
 
     async def close(self) -> None:
-        """End the worker within a second; the next call would start it again."""
+        """End the worker process within a second; a later call starts it again."""
         run, self._current_run = self._current_run, None
         if run is None:
             return
@@ -214,14 +214,14 @@ class WorkerProcess:
 
 
 def worker_died_event(call_id: int, last_stderr_line: str) -> worker_protocol.WorkerFailed:
-    """Return the event for open calls when the worker has ended."""
+    """Return the event with which open calls fail when the worker has ended."""
     return worker_protocol.WorkerFailed(
         call_id, worker_protocol.CallFailure(class_names=("mcphost.WorkerDied",), message=last_stderr_line)
     )
 
 
 class _WorkerRun(asyncio.SubprocessProtocol):
-    """One run of the worker, from start to exit."""
+    """The worker process from its start to its end."""
 
     def __init__(
         self,
@@ -317,7 +317,7 @@ class _WorkerRun(asyncio.SubprocessProtocol):
         )
 
     def kill(self) -> None:
-        """Kill the process group, which has no state to save."""
+        """Kill the process group of the worker, which has no state to save."""
         if self.exit_code is not None or not self.pid:
             return
         with suppress(ProcessLookupError, PermissionError):

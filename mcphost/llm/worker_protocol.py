@@ -1,4 +1,4 @@
-"""The protocol between the host and the worker process: one JSON value per line in both directions.
+"""Protocol between the host and the worker process: one JSON value a line, in both directions.
 
 The host sends `WorkerCommand`s, the worker `WorkerEvent`s. A `stop` is not confirmed: the worker closes the provider's
 connection and sends nothing more for that id.
@@ -17,7 +17,10 @@ NO_CALL_ID = 0
 
 
 class CompletionRequest(Struct, frozen=True, kw_only=True):
-    """A call of litellm; `messages` and `tools` are Chat Completions JSON, `api_key` is for this call only."""
+    """A request to a model. `messages` and `tools` are Chat Completions JSON.
+
+    `api_key` is for this request only.
+    """
 
     model: str
     messages: Raw
@@ -37,7 +40,7 @@ class CompletionRequest(Struct, frozen=True, kw_only=True):
 
 
 class WorkerCommand(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A command to the worker."""
+    """A command from the host to the worker."""
 
     op: Literal["stream", "stop", "facts"]
     call_id: int
@@ -46,7 +49,10 @@ class WorkerCommand(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class CallFailure(Struct, frozen=True, kw_only=True):
-    """An exception of litellm as plain data; `class_names` are from the outermost to the innermost cause."""
+    """A failure of litellm as plain data.
+
+    `class_names` are those of the exception and of its causes, outermost first.
+    """
 
     status: int = 0
     class_names: tuple[str, ...] = ()
@@ -62,14 +68,14 @@ class WorkerReady(Struct, frozen=True, tag="ready"):
 
 
 class WorkerTextDelta(Struct, frozen=True, tag="text"):
-    """More text."""
+    """A piece of the answer's text."""
 
     call_id: int
     text: str
 
 
 class WorkerThinkingDelta(Struct, frozen=True, tag="thinking"):
-    """More reasoning; `blocks` are pieces of the provider's own blocks, for replay."""
+    """A piece of reasoning; `blocks` are pieces of the provider's own blocks, which are sent back later."""
 
     call_id: int
     text: str
@@ -103,14 +109,14 @@ class WorkerFinished(Struct, frozen=True, tag="done", kw_only=True):
 
 
 class WorkerFailed(Struct, frozen=True, tag="failed"):
-    """The call failed."""
+    """The call failed, for the reason in `failure`."""
 
     call_id: int
     failure: CallFailure
 
 
 class WorkerModelFacts(Struct, frozen=True, tag="facts", kw_only=True):
-    """Facts from litellm's bundled model map; 0 and None mean unknown."""
+    """What litellm's bundled list says about a model; 0 and None mean unknown."""
 
     call_id: int
     is_known: bool = False
@@ -135,7 +141,7 @@ WorkerEvent = (
 
 
 def encode_line(value: WorkerCommand | WorkerEvent) -> bytes:
-    """Encode one line; line breaks in indented raw members become spaces."""
+    """Encode a value as one line; line breaks in raw JSON become spaces."""
     raw = encode(value)
     if b"\n" in raw or b"\r" in raw:
         raw = raw.replace(b"\n", b" ").replace(b"\r", b" ")
@@ -158,7 +164,7 @@ MAX_BATCH_LENGTH = 64 * 1024
 
 
 class EventBatch:
-    """Sends events in order: the first immediately, later ones merged if they arrive in the same loop iteration.
+    """Sender of events that merges pieces of text: the first is sent immediately, later ones once an iteration.
 
     `put` and `flush` raise AnswerTooLong if *send* does. Use it from the loop's thread; call `flush` before sending an
     event by other means, and `discard` to drop the rest.
@@ -174,7 +180,7 @@ class EventBatch:
         self._error: AnswerTooLong | None = None
 
     def put(self, event: WorkerEvent) -> None:
-        """Send an event, now or merged with the next ones."""
+        """Send an event immediately, or merge it with the following ones."""
         merged = None if self._pending is None else merge_events(self._pending, event)
         if merged is None:
             self.flush()
@@ -212,7 +218,7 @@ class EventBatch:
 
 
 def merge_events(first: WorkerEvent, second: WorkerEvent) -> WorkerEvent | None:
-    """Merge two consecutive pieces of the same text into one event; None if they are of different kinds."""
+    """Merge two consecutive pieces of text into one event; return None if they are of different kinds."""
     match first, second:
         case WorkerTextDelta(), WorkerTextDelta():
             return replace(first, text=first.text + second.text)
@@ -231,7 +237,7 @@ MAX_CAUSES = 12
 
 
 def make_failure(error: BaseException) -> CallFailure:
-    """Return the status, the class names of the chain of causes, the message and the seconds to wait."""
+    """Convert an exception of litellm to plain data: status, class names of its causes, message and delay."""
     chain = exception_chain(error)
     status = 0
     wait: float | None = None
@@ -261,7 +267,7 @@ def exception_chain(error: BaseException) -> list[BaseException]:
 
 
 def best_message(chain: list[BaseException]) -> str:
-    """Return the first message that is not from litellm's fallback wrapper, which hides the provider's."""
+    """Return the first message that is not of litellm's fallback wrapper, which hides the provider's message."""
     for link in chain:
         if type(link).__name__ != "MidStreamFallbackError" and str(link):
             return str(link)
@@ -269,7 +275,7 @@ def best_message(chain: list[BaseException]) -> str:
 
 
 def retry_after(error: BaseException) -> float | None:
-    """Return the seconds of a Retry-After header, wherever litellm stores the headers."""
+    """Return the seconds in the Retry-After header of a failed call, or None."""
     places: list[Any] = [
         getattr(getattr(error, "response", None), "headers", None),
         getattr(error, "litellm_response_headers", None),
@@ -287,7 +293,7 @@ def retry_after(error: BaseException) -> float | None:
 
 
 def parse_status(value: Any) -> int:
-    """Return a status code, or 0."""
+    """Return an HTTP status code, or 0 if the value is none."""
     try:
         return int(value)
     except (TypeError, ValueError):
