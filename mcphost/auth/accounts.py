@@ -35,7 +35,10 @@ def suspend_aware_time() -> float:
 
 
 class TokenAges:
-    """The age of each token when this process first saw it, and when that was."""
+    """Ages of tokens, fixed when this process first sees each token.
+
+    Changes of the wall clock after that have no effect.
+    """
 
     def __init__(
         self, clock: Callable[[], float] = suspend_aware_time, wall_clock: Callable[[], float] = time.time
@@ -52,9 +55,9 @@ class TokenAges:
         return self._clock() - self.issue_time(token, issued)
 
     def issue_time(self, token: str, issued: float) -> float:
-        """Return when the token was issued, by the monotonic clock; always the same value per token.
+        """Return when the token was issued, in seconds of the monotonic clock; minus infinity if unknown.
 
-        Minus infinity if that is unknown.
+        Repeated calls return the same value while the token is among the last 256 used.
         """
         key = hashlib.sha256(f"{issued} {token}".encode()).digest()
         now = self._clock()

@@ -1,4 +1,4 @@
-"""The sign-in of a user: discover, register, authorize, exchange, store; each step may end it.
+"""The interactive sign-in: discover, register, authorize, exchange the code, store the tokens.
 
 Specification: basic/authorization. The user authorizes in a browser (code flow) or on another device (device flow).
 """
@@ -63,10 +63,10 @@ _MAX_COMPLETE_URI_LENGTH = 1_000
 
 
 class DeviceAuthorization(Struct, frozen=True):
-    """A device code and what the user enters where; `expires_in` and `interval` are in seconds.
+    """A device code, the user code to enter, and its URL; `expires_in` and `interval` are in seconds.
 
-    `verification_uri_complete` includes the code, for a QR code; "" if there is none. A user who types reads the code
-    and opens `verification_uri` (RFC 8628, section 5.4).
+    `verification_uri_complete` includes the user code, for a QR code; "" if there is none. A user who types the code
+    instead opens `verification_uri` (RFC 8628, section 5.4).
     """
 
     device_code: str
@@ -115,7 +115,7 @@ async def request_device_authorization(
 
 
 def _check_complete_uri(uri: object, verification_uri: str, user_code: str) -> str:
-    """Return *uri* if it has the origin of the other URI and includes the code; otherwise ""."""
+    """Return *uri* if it has the same origin as *verification_uri* and includes the user code; otherwise ""."""
     if not isinstance(uri, str) or len(uri) > _MAX_COMPLETE_URI_LENGTH or user_code not in uri:
         return ""
     try:
@@ -133,10 +133,10 @@ async def poll_token(
     on_poll: Callable[[int, float, bool], None],
     signer: JwtSigner | None = None,
 ) -> TokenSet:
-    """Request the token until the user is done. Raises TokenError, EndpointUnreachable; may be cancelled.
+    """Poll the token endpoint until the user has authorized the device; can be cancelled.
 
-    The server's interval is respected. *on_poll* receives the number of requests, the seconds until the next one, and
-    whether that is longer than at first.
+    *on_poll* receives the number of requests, the seconds until the next request, and whether that interval is longer
+    than the server's first one. Raises TokenError if the server refuses or the code expires.
     """
     interval, deadline, polls = authorization.interval, time.monotonic() + authorization.expires_in, 0
     form = {"grant_type": DEVICE_CODE_GRANT_TYPE, "device_code": authorization.device_code}
@@ -161,7 +161,10 @@ async def poll_token(
 async def run_device_flow(
     interactive: InteractiveSignIn, request: AuthorizationRequest
 ) -> tuple[TokenSet, OAuthClient]:
-    """Return the tokens and the client. Raises SignInMethodSwitched, and as AuthorizationFlow.run."""
+    """Sign in with a device code and return the tokens and the OAuth client.
+
+    Raises SignInMethodSwitched if the user chooses the browser instead; otherwise the errors of AuthorizationFlow.run.
+    """
     document, resource = request.metadata, request.resource.identifier
     interactive.report_step(SignInStep.CLIENT)
     await interactive.http.check_url(document.token_endpoint, "token endpoint")  # before the user signs in
@@ -234,12 +237,16 @@ class AuthorizationAttempt:
 
 
 def s256_challenge(verifier: str) -> str:
-    """Return the S256 challenge of a verifier."""
+    """Return the PKCE code challenge for a code verifier (method S256, RFC 7636)."""
     return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode("ascii")).digest()).rstrip(b"=").decode()
 
 
 def extract_code(response: AuthorizationResponse, document: AuthorizationServerMetadata, issuer: str) -> str:
-    """Return the code if the response comes from *issuer*. Raises UntrustedMetadata, SignInFailed."""
+    """Return the authorization code from a response.
+
+    Raises UntrustedMetadata if `iss` is not the issuer, or is missing although the issuer's metadata promises it.
+    Raises SignInFailed if the response is an error or has no code.
+    """
     if "iss" in response.params:
         if response.params["iss"] != document.issuer:
             raise UntrustedMetadata(f"The response to the sign-in does not come from {issuer[:200]}; it was not used.")
@@ -267,7 +274,10 @@ _RESERVED_PARAMETERS = frozenset(
 
 
 async def run_code_flow(interactive: InteractiveSignIn, request: AuthorizationRequest) -> tuple[TokenSet, OAuthClient]:
-    """Return the tokens and the client. Raises SignInMethodSwitched, and as AuthorizationFlow.run."""
+    """Sign in through the browser and return the tokens and the OAuth client.
+
+    Raises SignInMethodSwitched if the user switches to a device code; otherwise the errors of AuthorizationFlow.run.
+    """
     document, issuer = request.metadata, request.issuer
     interactive.report_step(SignInStep.CLIENT)
     check_pkce(document, is_legacy=request.resource.is_legacy)
@@ -304,10 +314,10 @@ async def run_code_flow(interactive: InteractiveSignIn, request: AuthorizationRe
 
 
 def _check_endpoint_query(endpoint: str) -> None:
-    """Raise UntrustedMetadata if the endpoint's query has a parameter that mcphost sends (RFC 6749, 3.1).
+    """Raise UntrustedMetadata if the endpoint's query has a reserved parameter, such as `redirect_uri`.
 
-    A parameter may occur only once. Which of two counts is the server's choice, and a foreign one may send the code
-    elsewhere.
+    A parameter may occur only once (RFC 6749, section 3.1). A server may use either of two values, and a foreign
+    `redirect_uri` could send the code elsewhere.
     """
     query = split_url(endpoint).query
     pairs = [pair for separator in "&;" for pair in parse_qsl(query, keep_blank_values=True, separator=separator)]
@@ -327,7 +337,7 @@ def _authorization_url(
     callback: CallbackServer,
     attempt: AuthorizationAttempt,
 ) -> str:
-    """Return the URL that the browser opens."""
+    """Return the authorization request as a URL for the browser. Raises UnsafeUrl."""
     parameters = {
         "response_type": "code",
         "client_id": client.id,
@@ -354,9 +364,9 @@ async def _wait_for_response(
     attempt: AuthorizationAttempt,
     url: str,
 ) -> AuthorizationResponse:
-    """Return the first response with the right state, from the browser or pasted by the user.
+    """Wait for the first response with the expected `state`, from the browser or pasted by the user.
 
-    The user may switch to a device code if the server offers one; that raises SignInMethodSwitched.
+    Raises SignInMethodSwitched if the user switches to a device code, which is offered if the server supports it.
     """
     accepted: list[AuthorizationResponse] = []
     is_refused = is_switched = False
@@ -411,11 +421,11 @@ OFFLINE_ACCESS = "offline_access"
 
 
 class SignInNotRequired(SignInFailed):
-    """The server does not require an account."""
+    """Error of a sign-in to a server that does not require an account."""
 
 
 class AuthorizationFlow:
-    """One sign-in of a user; `step` is the current step, and *on_progress* receives each."""
+    """One interactive sign-in; *on_progress* is called for each step."""
 
     def __init__(
         self,
