@@ -82,9 +82,9 @@ DEFAULT_ACCOUNT_NAME = "default"
 
 
 class DiscoverySummary(Struct, frozen=True, kw_only=True):
-    """The metadata discovered at sign-in, for display; all of it is claimed by the servers.
+    """The authorization metadata discovered at sign-in, for display only; all of it is claimed by the servers.
 
-    `resource_metadata` and `issuer_metadata` are the URLs of the documents, "" for none. No URL here is used again.
+    `resource_metadata` and `issuer_metadata` are the URLs of the documents, "" if there are none.
     """
 
     resource_metadata: str = ""
@@ -126,13 +126,13 @@ class Account(Struct, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> tuple[str, str]:
-        """The URL and the account, which identify a sign-in."""
+        """The URL and the account name, which together identify a sign-in."""
         return self.url, self.account
 
     def seconds_left(self, now: float | None = None) -> float:
-        """Return the seconds until it expires, negative if it has; infinity if the expiry is unknown.
+        """Return the seconds until the sign-in expires: negative if it has expired, infinity if unknown.
 
-        Before its first use in this process the wall clock counts; *now* is in seconds since 1970.
+        *now* is in seconds since 1970; it is ignored if the expiry is known by the monotonic clock.
         """
         if not self.expires:
             return math.inf
@@ -142,11 +142,11 @@ class Account(Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The name to show; never empty."""
+        """The account name to show; "default" for the account without a name."""
         return self.account or DEFAULT_ACCOUNT_NAME
 
     def has_name(self, name: str) -> bool:
-        """Return whether the user may call it *name*."""
+        """Return whether *name* refers to this account; "default" is the account without a name."""
         return self.account == account_key(name)
 
 

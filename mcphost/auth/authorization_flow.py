@@ -553,7 +553,10 @@ class AuthorizationFlow:
         return sign_in
 
     async def _choose_issuer(self, resource: ProtectedResource, previous: StoredSignIn | None) -> str:
-        """Return the configured issuer, one that knows mcphost, or the first. Raises UntrustedMetadata."""
+        """Choose the authorization server: the configured one, else one used before, else the first.
+
+        Raises UntrustedMetadata if the resource does not name the configured one.
+        """
         configured = self._target.issuer
         if not configured and previous is not None and previous.client.kind == "configured":
             # A client id that is configured without an issuer belongs to the one that it was first used with.

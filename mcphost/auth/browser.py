@@ -41,11 +41,10 @@ def _detach_browsers() -> None:
 def browser_commands(
     environ: Mapping[str, str], platform: str, marker_files: Sequence[str] = CONTAINER_MARKER_FILES
 ) -> tuple[tuple[str, ...], ...]:
-    """Return the commands that may open a browser here, best first; none if the user would not see it.
+    """Return the commands that may open a browser on this machine, best first; each is a program and its arguments.
 
-    $BROWSER wins (commands separated by colons, `%s` for the URL). Without it there is none over SSH, because a screen
-    of that machine is elsewhere, none in a container (*marker_files* exist in containers only), and none without a
-    display.
+    $BROWSER takes precedence (commands separated by the path separator, `%s` for the URL). Without it, the result is
+    empty over SSH, in a container (detected by $container or *marker_files*) and without a display.
     """
     configured = tuple(
         command for entry in environ.get("BROWSER", "").split(os.pathsep) if (command := _split_command(entry))
@@ -64,7 +63,7 @@ def browser_commands(
 
 
 def _split_command(entry: str) -> tuple[str, ...]:
-    """Return a program and its arguments; nothing for what a shell could not parse, like an open quote."""
+    """Split a command like a shell; an empty tuple if it is invalid, for example with an unclosed quote."""
     try:
         return tuple(shlex.split(entry))
     except ValueError:
@@ -72,12 +71,12 @@ def _split_command(entry: str) -> tuple[str, ...]:
 
 
 def can_open_browser() -> bool:
-    """Return whether this machine may have a browser."""
+    """Return whether a command to open a browser is installed and likely to work on this machine."""
     return any(shutil.which(launcher[0]) for launcher in browser_commands(os.environ, sys.platform) if launcher)
 
 
 async def open_url(url: str) -> bool:
-    """Open *url* and return whether a browser took it, within three seconds."""
+    """Try the browser commands with *url*; return whether one exits with 0 or runs for three seconds."""
     if not _is_safe_url(url):
         return False
     encoded = _BARE_PERCENT.sub("%25", url.translate(_PERCENT_CODES))
@@ -92,9 +91,9 @@ async def open_url(url: str) -> bool:
 
 
 def _is_safe_url(url: str) -> bool:
-    """Return whether *url* is an https or loopback URL that is harmless to programs that start browsers.
+    """Return whether *url* is an https or loopback URL that is safe as an argument of a browser command.
 
-    The caller has already checked where it leads.
+    The caller has already checked the host.
     """
     if (
         not 0 < len(url) <= _MAX_URL_LENGTH

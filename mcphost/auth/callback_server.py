@@ -1,4 +1,4 @@
-"""The loopback listener of one sign-in: on 127.0.0.1, one path, one response, bounded requests."""
+"""HTTP listener on 127.0.0.1 that receives the authorization response of one sign-in."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -20,12 +20,12 @@ CONNECTION_TIMEOUT = 5.0
 
 
 class AuthorizationResponse(Struct, frozen=True):
-    """The parameters of an authorization response; empty if one is repeated, which no correct server does."""
+    """The parameters of an authorization response; empty if the query is invalid or repeats a parameter."""
 
     params: dict[str, str]
 
     def get(self, name: str) -> str:
-        """Return one parameter, or ""."""
+        """Return the value of a parameter, or "" if it is missing."""
         return self.params.get(name, "")
 
     def __repr__(self) -> str:
@@ -33,10 +33,10 @@ class AuthorizationResponse(Struct, frozen=True):
 
 
 def parse_authorization_response(url: str) -> AuthorizationResponse:
-    """Return the parameters of a redirect URL, or of its query alone.
+    """Parse the parameters of a redirect URL, or of its query alone.
 
-    Only an accepted value is registered as a secret, by `auth.authorization_flow`; otherwise any web page could
-    have words of the output redacted.
+    The values are not registered as secrets here, because any web page can send some, and registered words are redacted
+    from the output; `auth.authorization_flow` registers those that it accepts.
     """
     text = url.strip()[:MAX_REQUEST_BYTES]
     query = text.partition("#")[0].rpartition("?")[2]
@@ -51,7 +51,10 @@ def parse_authorization_response(url: str) -> AuthorizationResponse:
 
 
 class CallbackServer:
-    """An open listener; the first response that `expect` accepts ends the wait, others are refused."""
+    """Listener for the redirect of the browser; it accepts one response and refuses all others.
+
+    `expect` sets the condition for acceptance, `wait` returns the accepted response.
+    """
 
     def __init__(self, port: int, path: str) -> None:
         self.port = port
@@ -64,18 +67,18 @@ class CallbackServer:
         self._connection_count = 0
 
     def expect(self, is_expected: Callable[[AuthorizationResponse], bool]) -> None:
-        """Accept responses for which *is_expected* is true; until now all were refused."""
+        """Set the condition for accepting a response; before the first call every response is refused."""
         self._is_expected = is_expected
 
     async def wait(self) -> AuthorizationResponse:
-        """Return the accepted response."""
+        """Wait for the accepted response and return it."""
         await self._done.wait()
         if self._response is None:
             raise AssertionError("done without a response")
         return self._response
 
     async def serve(self, stream: SocketStream) -> None:
-        """Serve one connection of a browser."""
+        """Handle one connection; close it without a reply if 64 are open."""
         if self._connection_count >= MAX_CONNECTIONS:
             await stream.aclose()
             return
@@ -127,7 +130,10 @@ class CallbackServer:
 
 @asynccontextmanager
 async def run_callback_server(port: int = 0, path: str = "/callback") -> AsyncGenerator[CallbackServer]:
-    """Listen while the block is open. Raises OSError if the port is not available."""
+    """Listen on 127.0.0.1 until the block ends; port 0 chooses a free port.
+
+    Raises OSError if the port is not available.
+    """
     listener = await anyio.create_tcp_listener(local_host=LOOPBACK_HOST, local_port=port)
     bound_port = int(listener.extra(SocketAttribute.local_port))  # noqa: S610 - no Django here
     callback = CallbackServer(bound_port, path)

@@ -1,6 +1,6 @@
 """Signed JWTs: DPoP proofs (RFC 9449) and client assertions (RFC 7523).
 
-joserfc is imported with the first signature, because most sign-ins need none.
+joserfc is imported on first use, because most sign-ins need no signature.
 """
 
 import base64
@@ -30,21 +30,24 @@ class JwtSigner:
 
     @classmethod
     def generate(cls) -> "JwtSigner":
-        """Return a signer with a new key, for one sign-in."""
+        """Return a DPoP signer with a new P-256 key."""
         from joserfc.jwk import ECKey
 
         return cls(ECKey.generate_key("P-256"), DPOP_ALGORITHM)
 
     @classmethod
     def from_jwk(cls, jwk: str) -> "JwtSigner":
-        """Return a signer with the stored key of an earlier sign-in."""
+        """Return a DPoP signer with a key that `export_jwk` returned."""
         from joserfc.jwk import ECKey
 
         return cls(ECKey.import_key(loads(jwk)), DPOP_ALGORITHM)
 
     @classmethod
     def from_pem(cls, pem: str, algorithm: str) -> "JwtSigner":
-        """Return a signer with the user's key. Raises ConfigError if it is invalid or not for *algorithm*."""
+        """Return a signer with a private key in PEM form.
+
+        Raises ConfigError if the key is invalid or not of the type that *algorithm* needs.
+        """
         kind = {"ES": "EC", "RS": "RSA", "PS": "RSA", "Ed": "OKP"}.get(algorithm[:2], "")
         if algorithm not in _ALGORITHMS:
             raise ConfigError(
@@ -67,7 +70,7 @@ class JwtSigner:
         return dumps(members)
 
     def make_dpop_proof(self, verb: str, url: str, *, token: str = "", nonce: str = "") -> str:
-        """Return a DPoP proof for one request, with a unique id; *token* is the access token that it carries."""
+        """Return a DPoP proof for one HTTP request; *token* is the access token in that request, if any."""
         parts = split_url(url)
         claims: dict[str, Any] = {
             "jti": secrets.token_urlsafe(16),
@@ -83,7 +86,7 @@ class JwtSigner:
         return self._sign({"typ": "dpop+jwt", "jwk": self._key.as_dict(private=False)}, claims)
 
     def make_client_assertion(self, client_id: str, audience: str) -> str:
-        """Return a client assertion for one authorization server, valid for two minutes."""
+        """Return a JWT that authenticates the client to *audience*, valid for two minutes."""
         now = int(time.time())
         claims = {
             "iss": client_id,
