@@ -104,7 +104,7 @@ async def fetch_token(grant: ClientGrant, http: OAuthHttpClient, challenge: Chal
 
 
 def _check_configured_scopes(grant: ClientGrant, scopes: tuple[str, ...]) -> tuple[str, ...]:
-    """Return *scopes* if the configured ones include them. Raises InvalidScopes: no user can be asked."""
+    """Return *scopes*. Raises InvalidScopes if scopes are configured and do not include all of them."""
     missing = [scope for scope in scopes if grant.scopes and scope not in grant.scopes]
     if missing:
         raise InvalidScopes(

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class SecretsLocked(ConsentDenied):
-    """The file is encrypted, and no passphrase was given in this run."""
+    """Error of an encrypted file for which no correct passphrase was given in this process."""
 
 
 class _DamagedFile(McpHostError):
@@ -137,7 +137,10 @@ class FileBackend:
 
     # -- overridden for encrypted files
     def _decode(self, raw: bytes) -> dict[str, str]:
-        """Return the secrets. Raises MalformedMessage or ValueError for a damaged file, SecretsLocked."""
+        """Decode the secrets from the content of the file.
+
+        Raises MalformedMessage or ValueError if the file is damaged, SecretsLocked if it is locked.
+        """
         content = decode(raw, _PlainContent, "file")
         _check_version(content.version)
         return content.secrets
@@ -180,7 +183,7 @@ class FileBackend:
             raise _DamagedFile(f"{self.path} is damaged.") from error
 
     def _load_or_move_aside(self) -> tuple[FileSnapshot | None, dict[str, str]]:
-        """Return the secrets; move a damaged file aside. Only under the lock, so that no valid file is moved."""
+        """Return the secrets; rename a damaged file and return none. The caller must hold the file lock."""
         try:
             return self._load()
         except _DamagedFile:
@@ -233,7 +236,7 @@ class EncryptedFileBackend(FileBackend):
 
     @property
     def exists(self) -> bool:
-        """Whether the file exists, so that its passphrase is fixed."""
+        """Whether the file exists; its passphrase can then no longer be chosen."""
         return os.path.lexists(self.path)
 
     @property
@@ -242,7 +245,10 @@ class EncryptedFileBackend(FileBackend):
         return self._key is not None
 
     async def unlock(self, passphrase: str) -> bool:
-        """Return whether the passphrase is correct; a new file gets this one. Raises McpHostError."""
+        """Return whether the passphrase is correct; if there is no file, it becomes the passphrase.
+
+        Raises McpHostError if the file cannot be used.
+        """
         async with self._lock():
             self._key = await self._run_in_thread(lambda: self._make_or_check_key(passphrase))
         return self._key is not None
