@@ -82,9 +82,10 @@ DEFAULT_ACCOUNT_NAME = "default"
 
 
 class DiscoverySummary(Struct, frozen=True, kw_only=True):
-    """The authorization metadata discovered at sign-in, for display only; all of it is claimed by the servers.
+    """The authorization metadata discovered at sign-in, for display only.
 
-    `resource_metadata` and `issuer_metadata` are the URLs of the documents, "" if there are none.
+    All of it is claimed by the servers. `resource_metadata` and `issuer_metadata` are the URLs of the documents, "" if
+    there are none.
     """
 
     resource_metadata: str = ""

@@ -115,7 +115,10 @@ async def request_device_authorization(
 
 
 def _check_complete_uri(uri: object, verification_uri: str, user_code: str) -> str:
-    """Return *uri* if it has the same origin as *verification_uri* and includes the user code; otherwise ""."""
+    """Return *uri* if it has the same origin as *verification_uri* and includes the user code.
+
+    Otherwise "".
+    """
     if not isinstance(uri, str) or len(uri) > _MAX_COMPLETE_URI_LENGTH or user_code not in uri:
         return ""
     try:

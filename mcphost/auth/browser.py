@@ -41,10 +41,11 @@ def _detach_browsers() -> None:
 def browser_commands(
     environ: Mapping[str, str], platform: str, marker_files: Sequence[str] = CONTAINER_MARKER_FILES
 ) -> tuple[tuple[str, ...], ...]:
-    """Return the commands that may open a browser on this machine, best first; each is a program and its arguments.
+    """Return the commands that may open a browser on this machine, best first.
 
-    $BROWSER takes precedence (commands separated by the path separator, `%s` for the URL). Without it, the result is
-    empty over SSH, in a container (detected by $container or *marker_files*) and without a display.
+    Each is a program and its arguments. $BROWSER takes precedence (commands separated by the path separator, `%s` for
+    the URL). Without it, the result is empty over SSH, in a container (detected by $container or *marker_files*) and
+    without a display.
     """
     configured = tuple(
         command for entry in environ.get("BROWSER", "").split(os.pathsep) if (command := _split_command(entry))

@@ -1,4 +1,4 @@
-"""What the code flow and the device flow share: the client, the user's answers, progress and errors."""
+"""Parts that the code flow and the device flow share: client, answers of the user, progress and errors."""
 
 import secrets
 from contextlib import AsyncExitStack
@@ -62,7 +62,7 @@ _MAX_ATTEMPTS = 3
 
 
 class ClientResolver:
-    """Chooses the client for one sign-in.
+    """Choice of the OAuth client for one sign-in.
 
     In the order of the specification (basic/authorization, client registration approaches): configured, known, metadata
     document, registered, entered by the user.
@@ -80,7 +80,7 @@ class ClientResolver:
     async def resolve(
         self, stack: AsyncExitStack, document: AuthorizationServerMetadata, issuer: str, scopes: tuple[str, ...]
     ) -> tuple[CallbackServer, OAuthClient]:
-        """Return an open listener and the client whose redirect URI it is; it closes with *stack*.
+        """Choose the client; return an open listener on its redirect URI, which closes with *stack*, and the client.
 
         Raises SignInFailed, RegistrationError, UnsafeUrl, EndpointUnreachable.
         """
@@ -119,7 +119,10 @@ class ClientResolver:
     async def _ask_for_client(
         self, stack: AsyncExitStack, document: AuthorizationServerMetadata, issuer: str, error: RegistrationError
     ) -> tuple[CallbackServer, OAuthClient]:
-        """Ask for a client that the user registered; stored after a successful sign-in. Raises *error*."""
+        """Ask the user for a client that they registered; it is stored after a successful sign-in.
+
+        Raises *error* if refused.
+        """
         target = self._target
         callback = await self._start_callback_server(stack, target.port, CALLBACK_PATH)
         note = error.message
@@ -150,7 +153,7 @@ class ClientResolver:
 
 
 class SignInStep(StrEnum):
-    """The step of a sign-in."""
+    """A step of a sign-in."""
 
     RESOURCE = "reading the server's metadata"
     ISSUER = "reading the authorization server's metadata"
@@ -164,11 +167,11 @@ FOREIGN_RESPONSE = "a response with a missing or wrong state was ignored"
 
 
 class SignInMethodSwitched(Exception):
-    """The user prefers a device code to a browser, or a browser to a device code."""
+    """The user switched from a browser to a device code, or back."""
 
 
 class AuthorizationRequest(Struct, frozen=True):
-    """The scopes and the resource to request, and the issuer with its metadata."""
+    """What to request from an issuer: scopes and resource, with the issuer's metadata."""
 
     resource: ProtectedResource
     metadata: AuthorizationServerMetadata
@@ -180,7 +183,7 @@ class AuthorizationRequest(Struct, frozen=True):
 
 
 class InteractiveSignIn:
-    """One sign-in of a user; `step` is the current step."""
+    """A sign-in by a user; `step` is the current step."""
 
     def __init__(
         self,
@@ -205,7 +208,7 @@ class InteractiveSignIn:
         self._on_progress = on_progress
 
     def report_step(self, step: SignInStep, **more: Any) -> None:
-        """Enter a step and report it; *more* are other fields of SignInProgress."""
+        """Begin a step and report it; *more* are other fields of SignInProgress."""
         self.step = step
         seconds = (
             REQUEST_TIMEOUT
@@ -234,7 +237,7 @@ class InteractiveSignIn:
         )
 
     async def other_accounts(self) -> tuple[str, ...]:
-        """Return the accounts that could be selected instead; none if the user configured the account."""
+        """Return the accounts that the user could select instead; none if the configuration names the account."""
         target = self.target
         return (
             ()
@@ -248,7 +251,10 @@ class InteractiveSignIn:
         return SignInFailed(f"You did not sign in to {name!r}.", f"Sign in: mcphost login {quote(name)}")
 
     def report_foreign_response(self, seconds: float) -> None:
-        """Report, once, a response that was not used; anyone can send one. *seconds* remain for the right one."""
+        """Report, once, that a response was ignored, because anyone can send one.
+
+        *seconds* remain for the right one.
+        """
         if not self._has_foreign_response:
             self._has_foreign_response = True
             self.report_step(SignInStep.PERSON, seconds=seconds, text=f"{SignInStep.PERSON.value}; {FOREIGN_RESPONSE}")

@@ -1,7 +1,7 @@
-"""Secrets in the system keyring, or in memory for this run; files are in `auth.file_backend`.
+"""Storage of secrets in the system keyring, or in memory for this run.
 
-The keyring library accepts any installed backend, including plain text files (measured with keyrings.alt), so the
-backend is selected here, from those that encrypt for the logged-in user.
+Files are in `auth.file_backend`. The keyring library accepts any installed backend, including plain text files
+(measured with keyrings.alt), so the backend is selected here, from those that encrypt for the logged-in user.
 """
 
 import hashlib
@@ -50,10 +50,13 @@ T = TypeVar("T")
 
 
 class SecretBackend(Protocol):
-    """Named secrets. Every method raises McpHostError if the storage is not usable, and may be cancelled."""
+    """Interface of a storage of named secrets.
+
+    Every method raises McpHostError if it is not usable; may be cancelled.
+    """
 
     async def get(self, name: str) -> str | None:
-        """Return the secret, or None if there is none (or no storage)."""
+        """Return a secret, or None if there is none."""
         ...
 
     async def set(self, name: str, secret: str) -> None:
@@ -65,7 +68,10 @@ class SecretBackend(Protocol):
         ...
 
     async def describe(self) -> str:
-        """Return a description, after a successful access. Raises McpHostError with the reason otherwise."""
+        """Describe the storage after a successful access.
+
+        Raises McpHostError with the reason if it is not usable.
+        """
         ...
 
 
@@ -88,12 +94,12 @@ class MemoryBackend:
         self._secrets.pop(name, None)
 
     async def describe(self) -> str:
-        """Return that nothing is stored."""
+        """Describe the storage: nothing is kept after this run."""
         return "memory only: secrets are forgotten when mcphost ends"
 
 
 class _KeyringCall:
-    """One call into the keyring, in its own thread; it may outlive the task that waits for it."""
+    """A call of the keyring in its own thread, which may outlive the task that waits for it."""
 
     def __init__(self, work: Callable[[], Any]) -> None:
         self.done = anyio.Event()
@@ -230,7 +236,7 @@ class KeyringBackend:
             self._delete_parts(backend, name, _parse_parts_header(stored))
 
     def _delete_parts(self, backend: Any, name: str, header: "_PartsHeader | None") -> None:
-        """Remove parts that are no longer referenced."""
+        """Delete the parts of a secret that are no longer referenced."""
         for part in _part_names(name, *header[:2]) if header else ():
             if self._read(backend, part) is not None:
                 backend.delete_password(self._service, part)
@@ -278,7 +284,7 @@ _PartsHeader = tuple[str, int, str]
 
 
 def _parse_parts_header(stored: str | None) -> _PartsHeader | None:
-    """Return id, number and digest of the parts of a secret; None if it is stored as one value."""
+    """Parse the header of a secret that is stored in parts; None if it is stored as one value."""
     words = (stored or "").split(":")
     if (
         len(words) != 4
@@ -318,7 +324,7 @@ def find_secure_backend() -> Any:
 
 
 def describe_missing_backend() -> str:
-    """Return what keyring itself would have used."""
+    """Describe the backend that the keyring library would use by itself."""
     import keyring
 
     chosen = type(keyring.get_keyring())

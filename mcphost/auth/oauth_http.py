@@ -1,4 +1,4 @@
-"""The HTTP client of sign-in: checked addresses, 10 s, 1 MB, same-origin redirects, no cookies.
+"""HTTP client for sign-in: it checks addresses and limits time, size and redirects.
 
 httpx is imported with the first request, in a thread. The host is resolved once, checked, and connected to by address,
 so that a name with another address the second time has no effect. Behind a proxy, the proxy resolves; a name is then
@@ -33,9 +33,9 @@ ReadFunction = Callable[..., Awaitable[bytes]]
 
 
 class ResponseHeadLimit:
-    """Limits the head of a response, through httpcore's `trace` extension; reads raise MalformedMessage.
+    """Limit on the head of a response, through httpcore's `trace` extension.
 
-    httpx accepts any number of interim responses (RFC 9110, section 15.2).
+    Reads beyond it raise MalformedMessage. httpx accepts any number of interim responses (RFC 9110, section 15.2).
     """
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class EndpointUnreachable(SignInRequired):
 
 
 class OAuthResponse(Struct, frozen=True):
-    """A complete response; its repr shows nothing of the content."""
+    """A complete HTTP response; its repr shows nothing of the content."""
 
     url: str
     status: int
@@ -99,7 +99,7 @@ class OAuthResponse(Struct, frozen=True):
 
     @property
     def is_busy(self) -> bool:
-        """Whether the server cannot respond now."""
+        """Whether the server is overloaded, so that the request may succeed later."""
         return self.status >= 500 or self.status == 429
 
     @property
@@ -110,7 +110,7 @@ class OAuthResponse(Struct, frozen=True):
 
     @property
     def status_text(self) -> str:
-        """The status, and the content type if that is what is wrong, for error messages."""
+        """Status for error messages, with the content type if that is what is wrong."""
         kind = self.headers.get("content-type", "").partition(";")[0].strip()[:60] or "no type"
         return f"HTTP {self.status}" + (f" with {kind} instead of JSON" if self.is_success and not self.is_json else "")
 
@@ -134,7 +134,7 @@ class OAuthResponse(Struct, frozen=True):
 
 
 class OAuthHttpClient:
-    """Sends all requests of one server's sign-in."""
+    """HTTP client for all sign-in requests of one server."""
 
     def __init__(
         self, url_policy: UrlPolicy, *, proxy_for: Callable[[str], str] = lambda url: "", ca_file: str = ""
@@ -147,13 +147,16 @@ class OAuthHttpClient:
         self._tls_context: ssl.SSLContext | None = None
 
     def pin_ca_digest(self, digest: str) -> None:
-        """Accept the file of certificates only with content of this SHA-256 (hex) from now on."""
+        """Accept the file of certificate authorities only with this SHA-256 (hex) from now on."""
         if digest != self._ca_digest:
             self._ca_digest = digest
             self._tls_context = None
 
     async def check_url(self, url: str, what: str) -> list[str]:
-        """Return the addresses of an allowed URL; none behind a proxy. Raises UnsafeUrl, EndpointUnreachable."""
+        """Resolve and check a URL; return its addresses, or none behind a proxy.
+
+        Raises UnsafeUrl or EndpointUnreachable.
+        """
         check_url(url, what)
         try:
             proxied = self._proxy_for(url)
@@ -286,7 +289,7 @@ def load_httpx() -> None:
 
 
 def _url_at_address(parts: SplitResult, address: str) -> str:
-    """Return the URL with a checked address as its host; the Host header and TLS keep the name."""
+    """Return the URL with a checked address in place of the host name, which the Host header and TLS keep."""
     host = f"[{address.partition('%')[0]}]" if ":" in address else address
     return urlunsplit((parts.scheme, f"{host}:{parts.port}" if parts.port else host, parts.path, parts.query, ""))
 
@@ -329,7 +332,7 @@ def decompress_body(body: bytes, url: str, what: str) -> bytes:
 
 
 def _make_unreachable(what: str, url: str, error: Exception) -> EndpointUnreachable:
-    """Return the error with the innermost reason; the libraries' own is "All connection attempts failed"."""
+    """Return an error with the innermost cause; httpx only says "All connection attempts failed"."""
     reason, hint = f"{str(error)[:200] or type(error).__name__}.", RETRY_HINT
     for cause in _iter_causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):

@@ -1,4 +1,4 @@
-"""The authorization of one server: headers of requests, token refresh, sign-in, sign-out.
+"""Authorization for one server: headers of requests, token refresh, sign-in and sign-out.
 
 `headers` and `recover` never involve the user. If only the user can help, the caller of the request calls `sign_in`,
 outside of all deadlines. One sign-in at a time per server; no lock is held while requests run. The Authorization header
@@ -116,7 +116,7 @@ _NO_HEADERS: Mapping[str, str] = {}
 
 
 class _SharedSignIn:
-    """A running sign-in; other tasks wait for its outcome."""
+    """A running sign-in, for whose outcome other tasks wait."""
 
     def __init__(self) -> None:
         self.done = anyio.Event()
@@ -125,7 +125,7 @@ class _SharedSignIn:
 
 
 class OAuthProvider:
-    """The Authorizer of one server.
+    """Authorizer of one server, which signs in by OAuth.
 
     Without *interaction* the user cannot be asked. With *client_grant* no user is needed: its tokens are in memory
     only, because a new one can be fetched at any time, and no sign-in of a user is used.
@@ -162,14 +162,17 @@ class OAuthProvider:
         self._on_account_changed(self.account)
 
     def detach(self) -> None:
-        """Stop notifying the listener, since another provider replaces this one; requests may still use it."""
+        """Stop calling the account listener, because another provider replaces this one.
+
+        Requests may still use it.
+        """
         self._on_account_changed = lambda account: None
         if self._notify_account_changed in self._token_store.storage_listeners:
             self._token_store.storage_listeners.remove(self._notify_account_changed)
 
     @property
     def account_name(self) -> str | None:
-        """The account it signs in, "" for the one without a name; None until it is known, then fixed."""
+        """Name of the account, "" for the one without a name; None until it is known, then fixed."""
         return self._target.account if self._is_account_resolved or self._target.is_account_configured else None
 
     @property
@@ -179,7 +182,7 @@ class OAuthProvider:
 
     @property
     def credential_digest(self) -> str:
-        """A digest of the current token, "" without one; it differs for each token."""
+        """Digest of the current token, or "" if there is none; it differs for each token."""
         sign_in = self._active_sign_in
         return hashlib.sha256(sign_in.tokens.authorization.encode()).hexdigest() if sign_in is not None else ""
 
@@ -214,7 +217,7 @@ class OAuthProvider:
         return self._make_headers(sign_in, verb, url)
 
     def current_headers(self, verb: str, url: str) -> Mapping[str, str]:
-        """Return the headers of a final request, with the current token, without a refresh."""
+        """Return the headers with the current token, without refreshing it."""
         return self._make_headers(self._active_sign_in, verb, url)
 
     def _make_headers(self, sign_in: StoredSignIn | None, verb: str, url: str) -> Mapping[str, str]:
@@ -227,7 +230,7 @@ class OAuthProvider:
         return headers
 
     async def recover(self, refusal: AuthChallenge) -> bool:
-        """Return whether the same request may be sent again, with a refreshed or a newer token."""
+        """React to a refused request; return whether it may be sent again, with a refreshed or newer token."""
         challenge = select_challenge(refusal.www_authenticate)
         if refusal.status == 403 and challenge.get("error") != "insufficient_scope":
             return False
@@ -289,7 +292,10 @@ class OAuthProvider:
                 return
 
     async def _unlock_and_load(self) -> bool:
-        """Ask for the passphrase of the file if the sign-in is there; return whether there is a sign-in now."""
+        """Ask for the passphrase of the encrypted file if the sign-in is in it.
+
+        Return whether there is a sign-in now.
+        """
         if await self._token_store.unlock_storage(self._target.canonical_url, self._target.account):
             self.current_sign_in = await self._token_store.load(self._target.canonical_url, self._target.account)
         return self.current_sign_in is not None
@@ -350,7 +356,10 @@ class OAuthProvider:
             shared.done.set()
 
     async def _sign_in_required_error(self, missing_scopes: tuple[str, ...]) -> SignInFailed:
-        """Return the error if the user cannot be asked; *missing_scopes* are the additional ones, () for none."""
+        """Return the error for a user who cannot be asked.
+
+        *missing_scopes* are the additional scopes that are needed.
+        """
         name = self._target.server
         if not missing_scopes:
             others = (
@@ -400,7 +409,10 @@ class OAuthProvider:
         return self.current_sign_in
 
     async def resolve_storage(self, sign_in: StoredSignIn) -> str:
-        """Ask where to store a sign-in that could not be stored, if possible; return its place."""
+        """Ask the user where to store a sign-in that could not be stored, if that is possible.
+
+        Return its place.
+        """
         if self._client_grant is None:
             await self._token_store.store_pending()
         return self._storage_place(sign_in)
@@ -409,9 +421,10 @@ class OAuthProvider:
         return self._token_store.storage_place(sign_in) if self._client_grant is None else FETCHED_ON_DEMAND
 
     async def logout(self) -> tuple[StoredSignIn | None, bool]:
-        """Erase and revoke the tokens (RFC 7009); return the sign-in and whether it was revoked.
+        """Delete the tokens here and revoke them (RFC 7009).
 
-        Raises McpHostError if it cannot be read; it is still stored then.
+        Return the sign-in, and whether the server revoked it. Raises McpHostError if it cannot be read; it is still
+        stored then.
         """
         if self._client_grant is not None:
             erased, self.current_sign_in = self.current_sign_in, None
@@ -437,7 +450,7 @@ class OAuthProvider:
         return any([await self._token_store.delete_issuer_client(issuer) for issuer in resource.issuers])
 
     async def _resolve_account(self) -> None:
-        """Pin the account for the lifetime of the provider."""
+        """Determine the account, once for the lifetime of the provider."""
         if not (self._is_account_resolved or self._target.is_account_configured or self._target.account):
             self._target = replace(
                 self._target, account=await self._token_store.chosen_account(self._target.canonical_url)
@@ -466,7 +479,7 @@ class OAuthProvider:
         return self.current_sign_in
 
     async def _fetch_token(self, client_grant: ClientGrant, refusal: AuthChallenge) -> bool:
-        """Fetch a token without a user; one that was just issued and is refused is not fetched again."""
+        """Fetch a token without a user; return False if the refused token was itself just issued."""
         async with self._refresh_lock:
             sign_in = self.current_sign_in
             if sign_in is not None and sign_in.tokens.authorization != refusal.authorization:

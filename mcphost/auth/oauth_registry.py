@@ -1,4 +1,4 @@
-"""The OAuth providers of all configured HTTP servers; they share the token store and the user."""
+"""OAuth providers of all configured HTTP servers, which share the token store and the user."""
 
 from collections.abc import Callable, Sequence
 from math import inf
@@ -26,7 +26,7 @@ AccountCallback = Callable[[Account | None], None]
 
 
 class OAuthRegistry:
-    """The providers by server.
+    """Registry of the OAuth providers by server.
 
     *client_metadata_url* is where our client metadata document is published, "" if it is not; *max_timeout* limits the
     seconds that the user has for a sign-in, whatever is configured; None for no limit.
@@ -88,7 +88,7 @@ class OAuthRegistry:
 
     # -- several accounts
     async def list_accounts(self, servers: Sequence[ServerConfig]) -> tuple[StoredAccount, ...]:
-        """Return all sign-ins, and which of these servers use them."""
+        """Return all stored sign-ins, each with those of *servers* that use it."""
         using = [server for server in servers if uses_oauth(server) and server.oauth.grant == "person"]
         used = {
             server.name: (make_target(server).canonical_url, await self._chosen_account(server)) for server in using
@@ -143,7 +143,10 @@ class OAuthRegistry:
         self.discard_providers(server)
 
     async def sign_out(self, server: ServerConfig, oauth: OAuthProvider) -> bool:
-        """Sign out of the current account and return whether it was revoked. No other account is used instead."""
+        """Sign out of the current account; return whether the server revoked it.
+
+        No other account is used instead.
+        """
         _, revoked = await oauth.logout()
         if not server.oauth.account:
             await self._clear_choice(make_target(server).canonical_url)
@@ -151,7 +154,7 @@ class OAuthRegistry:
         return revoked
 
     async def _clear_choice(self, url: str) -> None:
-        """Remove the selection, unless there are other accounts.
+        """Remove the selection of an account, unless there are others.
 
         With other accounts the selection stays, because otherwise the account without a name would be used, which the
         user did not select.
@@ -189,7 +192,7 @@ class OAuthRegistry:
         )
 
     def _choosable_target(self, server: ServerConfig) -> SignInTarget:
-        """Return the target to select an account for. Raises UsageError."""
+        """Return the sign-in target of a server whose account can be selected. Raises UsageError otherwise."""
         if not uses_oauth(server) or server.oauth.grant != "person":
             raise UsageError(f"{server.name!r} signs in as {server.file} says; there is no account to select.")
         if server.oauth.account:
@@ -217,7 +220,7 @@ def uses_oauth(server: ServerConfig) -> bool:
 
 
 def make_target(server: ServerConfig, client_metadata_url: str = "") -> SignInTarget:
-    """Return what there is to sign in to."""
+    """Return the sign-in target of a server: its URL, issuer, client and account."""
     oauth = server.oauth
     return SignInTarget(
         server=server.name,

@@ -1,4 +1,4 @@
-"""OAuth clients: configured, by metadata document, registered dynamically, or entered by the user.
+"""OAuth clients: from the configuration, a metadata document, dynamic registration, or entered by the user.
 
 Specification: basic/authorization, client registration; RFC 7591. A client is stored under its issuer and used nowhere
 else.
@@ -28,7 +28,7 @@ _MAX_TIMESTAMP = 1e12
 
 
 class OAuthClient(Struct, frozen=True):
-    """A client id and how it is used.
+    """An OAuth client: its id, and how it authenticates.
 
     `redirect_uri` is the registered one; "" allows any loopback port. `method` is the authentication at the token
     endpoint.
@@ -48,18 +48,21 @@ class OAuthClient(Struct, frozen=True):
         return f"OAuthClient({self.kind}, {self.issuer!r})"
 
     def register_secrets(self) -> None:
-        """Redact its secret from log and output from now on."""
+        """Redact the client's secret in logs and output from now on."""
         if self.kind == "registered":
             register_server_secret(self.secret)
         else:
             register_secret(self.secret)
 
     def is_usable(self, now: float | None = None) -> bool:
-        """Return whether its secret has not expired."""
+        """Return whether the client's secret has not expired."""
         return not self.expires or self.expires - _EXPIRY_MARGIN > (time.time() if now is None else now)
 
     def can_request(self, scopes: tuple[str, ...]) -> bool:
-        """Return whether it may request *scopes*; servers restrict clients to what they registered for."""
+        """Return whether the client may request *scopes*.
+
+        Servers restrict clients to the scopes of their registration.
+        """
         return not self.scopes or set(scopes) <= set(self.scopes)
 
 
@@ -70,7 +73,7 @@ class RegistrationError(SignInRequired):
 def choose_authentication_method(
     document: AuthorizationServerMetadata, *, has_secret: bool, registered_method: str = ""
 ) -> str:
-    """Return the token endpoint authentication: as registered, else the first that both sides support.
+    """Choose how to authenticate at the token endpoint: as registered, else the first method that both sides support.
 
     Without a list in the metadata, client_secret_basic is the default (RFC 8414, section 2).
     """
@@ -93,7 +96,7 @@ def choose_authentication_method(
 def make_configured_client(
     document: AuthorizationServerMetadata, issuer: str, client_id: str, secret: str
 ) -> OAuthClient:
-    """Return the client of the configuration."""
+    """Return the client that the configuration names."""
     if secret:
         register_secret(secret)
     return OAuthClient(issuer, client_id, secret, choose_authentication_method(document, has_secret=bool(secret)))
@@ -102,7 +105,7 @@ def make_configured_client(
 def make_entered_client(
     document: AuthorizationServerMetadata, issuer: str, client_id: str, secret: str, redirect_uri: str
 ) -> OAuthClient | None:
-    """Return the client that the user entered for *redirect_uri*; None if it is invalid."""
+    """Return the client that the user entered for *redirect_uri*, or None if it is not valid."""
     client_id, secret = client_id.strip(), secret.strip()
     is_valid = all(
         len(text) <= _MAX_CLIENT_ID_LENGTH and all("!" <= char <= "~" for char in text) for text in (client_id, secret)
@@ -122,7 +125,10 @@ def make_entered_client(
 
 
 def make_metadata_document_client(issuer: str, url: str) -> OAuthClient:
-    """Return the client of mcphost's metadata document. Raises SignInRequired for an unsuitable URL."""
+    """Return the client whose id is the URL of mcphost's metadata document.
+
+    Raises SignInRequired for an unsuitable URL.
+    """
     check_url(url, "client metadata document")
     if not url.startswith("https://") or not url[8:].partition("/")[2]:
         raise SignInRequired("The address of the client metadata document is not https with a path.")
@@ -136,7 +142,7 @@ async def register_client(
     redirect_uri: str,
     scopes: tuple[str, ...],
 ) -> OAuthClient:
-    """Register dynamically. Raises RegistrationError, UnsafeUrl, EndpointUnreachable."""
+    """Register mcphost as a client (RFC 7591). Raises RegistrationError, UnsafeUrl or EndpointUnreachable."""
     supported = document.token_endpoint_auth_methods_supported
     preferred = next((method for method in AUTHENTICATION_METHODS if method in supported), "none")
     device = ["urn:ietf:params:oauth:grant-type:device_code"] if document.device_authorization_endpoint else []
@@ -182,7 +188,7 @@ async def register_client(
 
 
 def quote_server_text(text: str) -> str:
-    """Return the start of a server's message, sanitized.
+    """Return the sanitized beginning of a server's message.
 
     Secrets are removed before the cut, so that it leaves no part of one.
     """

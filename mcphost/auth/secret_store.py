@@ -1,4 +1,4 @@
-"""Where secrets are stored: the keyring, a file that the user chose instead, or memory.
+"""Storage of secrets: the keyring, a file that the user chose instead, or memory.
 
 The user decides: by `secrets.store` in config.toml, or by the answer to one question.
 """
@@ -21,7 +21,7 @@ WRONG_PASSPHRASE = "That is not the passphrase of this file."  # noqa: S105 - a 
 
 
 class SecretStorageInteraction(Protocol):
-    """The user whose secrets these are. Both methods may be cancelled."""
+    """Interface for questions to the user about storing secrets. Both methods may be cancelled."""
 
     async def choose_storage(
         self, *, servers: tuple[str, ...], reason: str, plain_file: str, sealed_file: str, is_new: bool, note: str
@@ -34,7 +34,7 @@ class SecretStorageInteraction(Protocol):
         ...
 
     async def ask_passphrase(self, *, file: str, note: str) -> str | None:
-        """Ask for the passphrase of a file; None leaves it locked."""
+        """Ask for the passphrase of a file; with None as the answer it stays locked."""
         ...
 
 
@@ -72,12 +72,12 @@ class SecretStorage:
 
     @property
     def place(self) -> StoragePlace:
-        """Where new secrets are stored."""
+        """The place where new secrets are stored."""
         return "keyring" if self._chosen_place == "" else self._chosen_place
 
     @property
     def can_ask(self) -> bool:
-        """Whether the user can still be asked for a place other than the keyring."""
+        """Whether the user can be asked for a place other than the keyring."""
         return self._can_ask_place and not self._chosen_place and not self._has_answered
 
     @property
@@ -91,7 +91,7 @@ class SecretStorage:
         return self.place == "encrypted" and self._encrypted is not None and not self._encrypted.is_unlocked
 
     def get_backend(self, place: str) -> SecretBackend | None:
-        """Return the backend of a place; None for memory, or a place that this version does not know."""
+        """Return the backend of a place, or None for memory and for places that this version does not know."""
         match place:
             case "keyring":
                 return self._keyring
@@ -125,7 +125,7 @@ class SecretStorage:
                         return
 
     async def _passphrase_error(self, backend: EncryptedFileBackend, passphrase: str) -> str:
-        """Return why the passphrase or the file cannot be used; "" if the file is open now."""
+        """Return why the passphrase or the file cannot be used, or "" if the file is unlocked now."""
         try:
             if passphrase and await backend.unlock(passphrase):
                 return ""
@@ -141,9 +141,10 @@ class SecretStorage:
                 self._warn(await self._save_choice(self._chosen_place))
 
     async def unlock(self) -> bool:
-        """Return whether the encrypted file is open; ask for its passphrase once per run, even if declined.
+        """Unlock the encrypted file and return whether it is unlocked.
 
-        Never raises McpHostError: an unusable file causes a warning and stays locked.
+        The passphrase is asked for once per run. Never raises McpHostError: an unusable file causes a warning and stays
+        locked.
         """
         async with self._question_lock:
             encrypted = self._encrypted

@@ -25,7 +25,7 @@ from mcphost.serialization import Struct, decode, encode, field, replace
 
 
 class StoredSignIn(Struct, frozen=True, kw_only=True):
-    """One sign-in with its secrets, as stored; its repr shows none."""
+    """A sign-in with its secrets, as it is stored; its repr shows none of them."""
 
     server: str
     url: str
@@ -46,7 +46,7 @@ class StoredSignIn(Struct, frozen=True, kw_only=True):
 
     @property
     def entry_name(self) -> str:
-        """The name of its entry in secret storage."""
+        """Name of the sign-in's entry in secret storage."""
         return make_entry_name("tokens", self.url, self.issuer, self.account)
 
     @property
@@ -73,14 +73,14 @@ class StoredSignIn(Struct, frozen=True, kw_only=True):
         )
 
     def register_secrets(self) -> None:
-        """Redact its secrets from log and output from now on."""
+        """Redact the sign-in's secrets in logs and output from now on."""
         register_server_secret(self.tokens.access)
         register_server_secret(self.tokens.refresh)
         self.client.register_secrets()
 
 
 def make_entry_name(kind: str, *parts: str) -> str:
-    """Return the name of an entry in secret storage, which does not reveal what it is about."""
+    """Return a new name for an entry in secret storage, which does not reveal what the entry is about."""
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
     return f"sign-in-{kind}-{digest}"
 
@@ -89,7 +89,7 @@ T = TypeVar("T")
 
 
 class TokenStore:
-    """The sign-ins of the user.
+    """Store of the user's sign-ins.
 
     *directory* holds the index and the locks; None keeps everything in this process. *storage* decides where secrets
     go; a backend alone is the only place. *warn* receives messages for the user.
@@ -119,7 +119,7 @@ class TokenStore:
 
     @property
     def warn(self) -> Callable[[str], None]:
-        """The receiver of messages about secret storage."""
+        """Function that receives messages about secret storage."""
         return self.storage.warn
 
     @warn.setter
@@ -191,11 +191,11 @@ class TokenStore:
                         await self._erase(entry.place, old_name)
 
     def storage_place(self, sign_in: StoredSignIn) -> str:
-        """Return where the sign-in is stored; "session" if in memory only."""
+        """Return where the sign-in is stored, "session" for memory only."""
         return self._place_by_entry.get(sign_in.entry_name, "session")
 
     async def delete(self, url: str, account: str = "", *, only: StoredSignIn | None = None) -> StoredSignIn | None:
-        """Erase a sign-in and return it. With *only*, keep one that was stored meanwhile.
+        """Delete a sign-in and return it. With *only*, a sign-in that replaced that one is kept.
 
         Without *only*, raises McpHostError if there is one that cannot be read: it is still stored then.
         """
@@ -217,14 +217,14 @@ class TokenStore:
             return sign_in
 
     async def accounts(self) -> tuple[Account, ...]:
-        """Return all sign-ins."""
+        """Return all sign-ins, without their secrets."""
         unsaved = [self._sign_ins[name].to_account("session") for name in self._unsaved]
         hidden = {entry.identity for entry in unsaved}
         indexed = [entry for entry in await self._indexed_accounts() if entry.identity not in hidden]
         return (*unsaved, *(self._with_current_expiry(entry) for entry in indexed))
 
     def _with_current_expiry(self, entry: Account) -> Account:
-        """Return the entry with the expiry of the token in memory, if this process has one."""
+        """Return the entry of the index, with the expiry of the token in memory if this process has one."""
         sign_in = self._sign_ins.get(make_entry_name("tokens", entry.url, entry.issuer, entry.account))
         if sign_in is None:
             return entry
