@@ -216,7 +216,7 @@ async def test_letters_right_after_the_entering_key_answer_nothing(run: Run, clo
         assert pending.answer is None
         assert TOO_SOON_HINT in driver.text()
         assert composer_input(driver).text == "x"
-        clock.now += 0.31
+        clock.now += 0.9
         await driver.pilot.press("a")
         await driver.until(lambda: pending.answer == AllowOnce(), "the answer")
 
@@ -230,7 +230,7 @@ async def test_each_of_these_keys_enters_a_question(run: Run, clock: ManualClock
         await driver.pilot.press(key)
         await driver.until(lambda: dialog.guard.is_entered, "the question is entered")
         await driver.until(lambda: "F8 or tab to answer" not in driver.text(), "the way to enter is gone")
-        clock.now += 0.31
+        clock.now += 0.9
         await driver.pilot.press("a")
         await driver.until(lambda: pending.answer == AllowOnce(), "the answer")
 

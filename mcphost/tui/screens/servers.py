@@ -102,6 +102,9 @@ def _deprecation_note(view: ServerView) -> str:
     return "; asking for folders is deprecated in its revision" if old else ""
 
 
+_CHANGES = ("screen.add", "screen.edit", "screen.toggle_disabled", "screen.remove", "screen.undo")
+
+
 class ServersScreen(ListScreen):
     """List of all configured servers; *initial_server* is selected first."""
 
@@ -280,6 +283,12 @@ class ServersScreen(ListScreen):
 
         if row := self.current_row():
             self.app.push_screen(AccountsScreen(self.host, row.value))  # pyright: ignore[reportUnknownMemberType]
+
+    def _key_bar_items(self) -> tuple[tuple[str, str, str], ...]:
+        """Return the keys that work now: no changes in the demo, and undo only after a change."""
+        setup = self.host.setup
+        unused = _CHANGES if setup is None else () if setup.server_editor.can_undo else ("screen.undo",)
+        return tuple(key for key in super()._key_bar_items() if key[2] not in unused)
 
     # -- changes of the configuration
 
