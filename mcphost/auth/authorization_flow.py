@@ -164,10 +164,7 @@ async def poll_token(
 async def run_device_flow(
     interactive: InteractiveSignIn, request: AuthorizationRequest
 ) -> tuple[TokenSet, OAuthClient]:
-    """Sign in with a device code and return the tokens and the OAuth client.
-
-    Raises SignInMethodSwitched if the user chooses the browser instead; otherwise the errors of AuthorizationFlow.run.
-    """
+    """Sign in with a device code. Raises SignInMethodSwitched, and the errors of AuthorizationFlow.run."""
     document, resource = request.metadata, request.resource.identifier
     interactive.report_step(SignInStep.CLIENT)
     await interactive.http.check_url(document.token_endpoint, "token endpoint")  # before the user signs in
