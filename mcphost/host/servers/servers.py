@@ -198,10 +198,11 @@ class ServerStartup:
         newly_late = sorted(starting - self._late_servers)
         self._late_servers |= starting
         if newly_late:
+            is_one = len(newly_late) == 1
             self._events.notify(
                 "info",
-                f"Starting without {_join_names(newly_late)}, which is not ready.",
-                "Its tools join a later round.",
+                f"Starting without the {_join_names(newly_late)}, which {'is' if is_one else 'are'} not ready.",
+                f"{'Its' if is_one else 'Their'} tools join a later round.",
             )
 
     def announce_joined(self) -> None:
@@ -211,9 +212,10 @@ class ServerStartup:
         starting = {connection.config.name for connection in self._servers if connection.is_starting}
         self._late_servers &= starting - ready
         if joined:
-            self._events.notify("info", f"{_join_names(joined).capitalize()} joined; its tools are now available.")
+            owner = "its" if len(joined) == 1 else "their"
+            self._events.notify("info", f"The {_join_names(joined)} joined; {owner} tools are now available.")
 
 
 def _join_names(names: list[str]) -> str:
-    noun = "the server" if len(names) == 1 else "the servers"
+    noun = "server" if len(names) == 1 else "servers"
     return f"{noun} {', '.join(map(repr, names))}"

@@ -84,6 +84,23 @@ async def test_a_turn_begins_without_a_server_that_is_slow_and_its_tools_join_th
     assert kinds.index(TurnStarted) < kinds.index(NoticeEvent) < kinds.index(RoundStarted)
 
 
+async def test_several_late_servers_are_named_as_they_are_written(tmp_path: Path) -> None:
+    peers = {"Late": HeldPeer("slow"), "Silent": HeldPeer("slow")}
+    model = ScriptedModel(text_round("ok"), text_round("again"))
+    async with open_host_with(tmp_path, peers, model, wait=lambda _: False, limits=Limits(server_wait=0.05)) as host:
+        host.start()
+        feed = host.events.subscribe()
+        await host.conversation.send("go")
+        for name, peer in peers.items():
+            peer.release()
+            await host.servers.ensure_ready(name)
+        await host.conversation.send("go on")
+        assert notice_texts(feed.drain()) == [
+            "Starting without the servers 'Late', 'Silent', which are not ready.",
+            "The servers 'Late', 'Silent' joined; their tools are now available.",
+        ]
+
+
 async def test_tools_that_join_later_are_last_so_that_the_beginning_of_requests_stays_the_same(tmp_path: Path) -> None:
     late = HeldPeer("slow")
     peers = {"late": late, "here": create_peer(tools__list=tools_result(tool_definition("it")))}
