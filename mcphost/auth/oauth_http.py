@@ -1,8 +1,8 @@
-"""HTTP client for sign-in: it checks addresses and limits time, size and redirects.
+"""HTTP client for sign-in, which checks addresses and limits response time, response size and redirects.
 
-httpx is imported with the first request, in a thread. The host is resolved once, checked, and connected to by address,
-so that a name with another address the second time has no effect. Behind a proxy, the proxy resolves; a name is then
-checked by the addresses found here, if any.
+httpx is imported in a thread when the first request is made. A host name is resolved once; the addresses are checked,
+and the connection is made to one of them, so that a second lookup with a different result has no effect. Behind a
+proxy, the proxy resolves the name, and the addresses found locally, if any, are checked instead.
 """
 
 import os
@@ -33,9 +33,10 @@ ReadFunction = Callable[..., Awaitable[bytes]]
 
 
 class ResponseHeadLimit:
-    """Limit on the head of a response, through httpcore's `trace` extension.
+    """Limit on the size of a response's head, enforced through httpcore's `trace` extension.
 
-    Reads beyond it raise MalformedMessage. httpx accepts any number of interim responses (RFC 9110, section 15.2).
+    Reading more raises MalformedMessage. Without this, httpx accepts any number of interim responses (RFC 9110, section
+    15.2).
     """
 
     def __init__(self) -> None:
@@ -43,7 +44,7 @@ class ResponseHeadLimit:
         self._byte_count = self._response_count = 0
 
     async def trace(self, event: str, info: dict[str, Any]) -> None:
-        """Handle an event of the request: wrap each stream that is opened, and note the end of the head."""
+        """Handle a trace event: wrap each stream that is opened, and stop counting when the head is complete."""
         if event.endswith((".connect_tcp.complete", ".start_tls.complete")):
             stream = info["return_value"]
             stream.read = partial(self._read, stream.read)
@@ -82,7 +83,7 @@ class EndpointUnreachable(SignInRequired):
 
 
 class OAuthResponse(Struct, frozen=True):
-    """A complete HTTP response; its repr shows nothing of the content."""
+    """A complete HTTP response. Its repr leaves out the content, which may be secret."""
 
     url: str
     status: int
@@ -110,7 +111,7 @@ class OAuthResponse(Struct, frozen=True):
 
     @property
     def status_text(self) -> str:
-        """Status for error messages, with the content type if that is what is wrong."""
+        """HTTP status for error messages, followed by the content type if that is the problem."""
         kind = self.headers.get("content-type", "").partition(";")[0].strip()[:60] or "no type"
         return f"HTTP {self.status}" + (f" with {kind} instead of JSON" if self.is_success and not self.is_json else "")
 
@@ -122,7 +123,10 @@ class OAuthResponse(Struct, frozen=True):
             return False
 
     def json_members(self) -> dict[str, Any]:
-        """Return the JSON object in the body without its null members; empty if there is none."""
+        """Return the JSON object in the body, leaving out members that are null.
+
+        Empty if the body is no JSON object.
+        """
         try:
             value = loads(self.body)
         except MalformedMessage:
@@ -139,7 +143,10 @@ class OAuthHttpClient:
     def __init__(
         self, url_policy: UrlPolicy, *, proxy_for: Callable[[str], str] = lambda url: "", ca_file: str = ""
     ) -> None:
-        """*proxy_for* returns the proxy for a URL, or ""; *ca_file* names additional certificate authorities."""
+        """Use the proxy that *proxy_for* returns for a URL ("" for none).
+
+        *ca_file* adds certificate authorities.
+        """
         self._url_policy = url_policy
         self._ca_file = ca_file
         self._ca_digest = ""
@@ -147,15 +154,15 @@ class OAuthHttpClient:
         self._tls_context: ssl.SSLContext | None = None
 
     def pin_ca_digest(self, digest: str) -> None:
-        """Accept the file of certificate authorities only with this SHA-256 (hex) from now on."""
+        """From now on, accept the file of certificate authorities only if it has this SHA-256 digest (hex)."""
         if digest != self._ca_digest:
             self._ca_digest = digest
             self._tls_context = None
 
     async def check_url(self, url: str, what: str) -> list[str]:
-        """Resolve and check a URL; return its addresses, or none behind a proxy.
+        """Check a URL and return the addresses that its host resolves to; behind a proxy, return none.
 
-        Raises UnsafeUrl or EndpointUnreachable.
+        Raises UnsafeUrl or EndpointUnreachable, naming *what*.
         """
         check_url(url, what)
         try:
@@ -168,7 +175,10 @@ class OAuthHttpClient:
         return list(await self._url_policy.resolve_addresses(url, what))
 
     async def get(self, url: str, what: str, headers: Mapping[str, str] | None = None) -> OAuthResponse:
-        """Send a GET and follow redirects within the origin. Raises UnsafeUrl, EndpointUnreachable."""
+        """Send a GET request and follow redirects that stay within the origin.
+
+        Raises UnsafeUrl or EndpointUnreachable.
+        """
         start = url
         for _ in range(MAX_REDIRECTS + 1):
             reply = await self._send("GET", url, what, b"", headers or {})
@@ -192,14 +202,17 @@ class OAuthHttpClient:
     async def post_form(
         self, url: str, form: Mapping[str, str], what: str, headers: Mapping[str, str] | None = None
     ) -> OAuthResponse:
-        """Send a form; redirects are not followed. Raises UnsafeUrl, EndpointUnreachable."""
+        """Send a POST request with a form; redirects are not followed.
+
+        Raises UnsafeUrl or EndpointUnreachable.
+        """
         all_headers = {"content-type": "application/x-www-form-urlencoded", **(headers or {})}
         return await self._send("POST", url, what, urlencode(form).encode(), all_headers)
 
     async def post_json(
         self, url: str, value: Any, what: str, headers: Mapping[str, str] | None = None
     ) -> OAuthResponse:
-        """Send JSON; redirects are not followed. Raises UnsafeUrl, EndpointUnreachable."""
+        """Send a POST request with JSON; redirects are not followed. Raises UnsafeUrl or EndpointUnreachable."""
         all_headers = {"content-type": "application/json", **(headers or {})}
         return await self._send("POST", url, what, encode(value), all_headers)
 
@@ -289,7 +302,7 @@ def load_httpx() -> None:
 
 
 def _url_at_address(parts: SplitResult, address: str) -> str:
-    """Return the URL with a checked address in place of the host name, which the Host header and TLS keep."""
+    """Replace the host name in a URL with a checked address; the Host header and TLS keep using the name."""
     host = f"[{address.partition('%')[0]}]" if ":" in address else address
     return urlunsplit((parts.scheme, f"{host}:{parts.port}" if parts.port else host, parts.path, parts.query, ""))
 
@@ -332,7 +345,7 @@ def decompress_body(body: bytes, url: str, what: str) -> bytes:
 
 
 def _make_unreachable(what: str, url: str, error: Exception) -> EndpointUnreachable:
-    """Return an error with the innermost cause; httpx only says "All connection attempts failed"."""
+    """Create an error that states the innermost cause; httpx only says "All connection attempts failed"."""
     reason, hint = f"{str(error)[:200] or type(error).__name__}.", RETRY_HINT
     for cause in _iter_causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
@@ -345,7 +358,7 @@ def _make_unreachable(what: str, url: str, error: Exception) -> EndpointUnreacha
 
 
 def _iter_causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and its causes, including members of groups, to a limited depth."""
+    """Yield an error and its causes, including members of exception groups, down to a limited depth."""
     level: list[BaseException] = [error]
     for _ in range(_MAX_CAUSES):
         yield from level

@@ -1,8 +1,8 @@
-"""Authorization for one server: headers of requests, token refresh, sign-in and sign-out.
+"""Authorization for one server: request headers, token refresh, sign-in and sign-out.
 
-`headers` and `recover` never involve the user. If only the user can help, the caller of the request calls `sign_in`,
-outside of all deadlines. One sign-in at a time per server; no lock is held while requests run. The Authorization header
-of a refused request shows whether other tasks have signed in since.
+`headers` and `recover` never involve the user. If only the user can help, whoever sent the request calls `sign_in`,
+with no deadline running. A server has at most one sign-in at a time, and no lock is held while requests run. The
+Authorization header of a refused request shows whether another task has signed in since then.
 """
 
 import hashlib
@@ -41,12 +41,10 @@ async def refresh_sign_in(
     old: StoredSignIn,
     get_signer: Callable[[StoredSignIn], JwtSigner | None],
 ) -> StoredSignIn | None:
-    """Return the sign-in with a new token, or None if the user must sign in again.
+    """Refresh a sign-in and return it with a new token, which another process may have fetched already.
 
-    The token may come from another process.
-
-    What another process stored meanwhile is never deleted. Raises McpHostError if the authorization server is not
-    reachable or another process holds the lock for too long.
+    Returns None if the user must sign in again. Never deletes what another process has stored in the meantime. Raises
+    McpHostError if the authorization server cannot be reached or another process holds the lock for too long.
     """
     async with token_store.lock(old.url, old.account):
         stored = await token_store.load(old.url, old.account, reload=True)
@@ -78,7 +76,10 @@ async def refresh_sign_in(
 
 
 async def revoke_tokens(http: OAuthHttpClient, sign_in: StoredSignIn) -> bool:
-    """Revoke all tokens; return whether the server revoked each one (RFC 7009). Never raises McpHostError."""
+    """Revoke all tokens of a sign-in (RFC 7009).
+
+    Returns True if the server confirmed each; never raises McpHostError.
+    """
     if not sign_in.revocation_endpoint:
         return False
     tokens = ((sign_in.tokens.refresh, "refresh_token"), (sign_in.tokens.access, "access_token"))
@@ -99,7 +100,10 @@ _PING_REQUEST = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
 
 async def probe_server(http: OAuthHttpClient, url: str) -> AuthChallenge:
-    """Send a ping without credentials and return the response. Raises UnsafeUrl, EndpointUnreachable."""
+    """Send a ping without credentials and return the challenge in the response.
+
+    Raises UnsafeUrl or EndpointUnreachable.
+    """
     headers = {"accept": "application/json, text/event-stream"}
     reply = await http.post_json(url, _PING_REQUEST, "MCP server", headers)
     return AuthChallenge(reply.status, reply.headers.get("www-authenticate", "") if reply.status == 401 else "", "")
@@ -116,7 +120,7 @@ _NO_HEADERS: Mapping[str, str] = {}
 
 
 class _SharedSignIn:
-    """A running sign-in, for whose outcome other tasks wait."""
+    """A sign-in in progress, whose outcome other tasks can wait for."""
 
     def __init__(self) -> None:
         self.done = anyio.Event()
@@ -125,10 +129,10 @@ class _SharedSignIn:
 
 
 class OAuthProvider:
-    """Authorizer of one server, which signs in by OAuth.
+    """Authorizer that signs in to one server with OAuth.
 
-    Without *interaction* the user cannot be asked. With *client_grant* no user is needed: its tokens are in memory
-    only, because a new one can be fetched at any time, and no sign-in of a user is used.
+    Without *interaction*, the user cannot be asked. With *client_grant*, no user is needed: the tokens are kept in
+    memory only, because new ones can be fetched at any time, and stored sign-ins of users are ignored.
     """
 
     def __init__(
@@ -162,9 +166,9 @@ class OAuthProvider:
         self._on_account_changed(self.account)
 
     def detach(self) -> None:
-        """Stop calling the account listener, because another provider replaces this one.
+        """Stop calling the account listener because another provider takes over.
 
-        Requests may still use it.
+        Running requests may still use this one.
         """
         self._on_account_changed = lambda account: None
         if self._notify_account_changed in self._token_store.storage_listeners:
@@ -172,7 +176,7 @@ class OAuthProvider:
 
     @property
     def account_name(self) -> str | None:
-        """Name of the account, "" for the one without a name; None until it is known, then fixed."""
+        """Name of the account, "" for the unnamed account; None until it is known. Does not change after that."""
         return self._target.account if self._is_account_resolved or self._target.is_account_configured else None
 
     @property
@@ -193,7 +197,7 @@ class OAuthProvider:
 
     @property
     def current_sign_in(self) -> StoredSignIn | None:
-        """The sign-in in use, or None; setting another one notifies the account listener."""
+        """The sign-in in use, or None. Setting it notifies the account listener."""
         return self._active_sign_in
 
     @current_sign_in.setter
@@ -205,7 +209,7 @@ class OAuthProvider:
 
     # -- for transports
     async def headers(self, verb: str, url: str) -> Mapping[str, str]:
-        """Return the headers of a request; a token that expires soon is refreshed first."""
+        """Return the authorization headers of a request, refreshing a token that expires soon."""
         if not self._has_loaded:
             self._has_loaded = True
             await self._resolve_account()
@@ -217,7 +221,7 @@ class OAuthProvider:
         return self._make_headers(sign_in, verb, url)
 
     def current_headers(self, verb: str, url: str) -> Mapping[str, str]:
-        """Return the headers with the current token, without refreshing it."""
+        """Return the authorization headers with the current token, without refreshing it."""
         return self._make_headers(self._active_sign_in, verb, url)
 
     def _make_headers(self, sign_in: StoredSignIn | None, verb: str, url: str) -> Mapping[str, str]:
@@ -230,7 +234,7 @@ class OAuthProvider:
         return headers
 
     async def recover(self, refusal: AuthChallenge) -> bool:
-        """React to a refused request; return whether it may be sent again, with a refreshed or newer token."""
+        """Try to get a working token after a refused request; return whether to send the request again."""
         challenge = select_challenge(refusal.www_authenticate)
         if refusal.status == 403 and challenge.get("error") != "insufficient_scope":
             return False
@@ -253,9 +257,10 @@ class OAuthProvider:
 
     # -- for callers that wait for a response
     async def sign_in(self, refusal: AuthChallenge, attempt: int = 1) -> None:
-        """Let the user sign in; afterwards the request may be sent again. *attempt* counts from 1 per action.
+        """Let the user sign in, after which the request can be sent again.
 
-        Raises SignInRequired. Cancelling the last task that waits ends the flow.
+        *attempt* counts the sign-ins for one action, from 1. Raises SignInRequired. The flow ends if
+        every task that waits for it is cancelled.
         """
         challenge = select_challenge(refusal.www_authenticate)
         is_step_up = refusal.status == 403
@@ -292,16 +297,19 @@ class OAuthProvider:
                 return
 
     async def _unlock_and_load(self) -> bool:
-        """Ask for the passphrase of the encrypted file if the sign-in is in it.
+        """Ask for the passphrase if the sign-in is in the encrypted file.
 
-        Return whether there is a sign-in now.
+        Return whether a sign-in is available now.
         """
         if await self._token_store.unlock_storage(self._target.canonical_url, self._target.account):
             self.current_sign_in = await self._token_store.load(self._target.canonical_url, self._target.account)
         return self.current_sign_in is not None
 
     async def _join_sign_in(self, shared_sign_in: _SharedSignIn) -> bool:
-        """Wait for the sign-in of another task; return False if it was cancelled. Raises SignInRequired."""
+        """Wait for a sign-in that another task started. Returns False if it was cancelled.
+
+        Raises SignInRequired.
+        """
         await shared_sign_in.done.wait()
         if shared_sign_in.error is not None:
             raise SignInFailed(shared_sign_in.error.message, shared_sign_in.error.hint)
@@ -356,9 +364,9 @@ class OAuthProvider:
             shared.done.set()
 
     async def _sign_in_required_error(self, missing_scopes: tuple[str, ...]) -> SignInFailed:
-        """Return the error for a user who cannot be asked.
+        """Create the error for a sign-in that is needed when the user cannot be asked.
 
-        *missing_scopes* are the additional scopes that are needed.
+        *missing_scopes* are scopes that the current token lacks.
         """
         name = self._target.server
         if not missing_scopes:
@@ -385,10 +393,10 @@ class OAuthProvider:
 
     # -- for the user
     async def login(self, *, use_device_code: bool = False, scopes: tuple[str, ...] = ()) -> StoredSignIn:
-        """Sign in again, or join the sign-in that is running.
+        """Sign in again, or join a sign-in that is already running.
 
-        With *use_device_code* the user enters a code in a browser on any machine (RFC 8628). *scopes* are requested in
-        addition to the previous ones. Raises SignInRequired; SignInNotRequired if the server requires no account.
+        With *use_device_code*, the user enters a code in a browser on any machine (RFC 8628). *scopes* are requested in
+        addition to the previous ones. Raises SignInRequired; SignInNotRequired if the server needs no account.
         """
         if self._shared_sign_in is not None:
             await self._join_sign_in(self._shared_sign_in)
@@ -409,9 +417,9 @@ class OAuthProvider:
         return self.current_sign_in
 
     async def resolve_storage(self, sign_in: StoredSignIn) -> str:
-        """Ask the user where to store a sign-in that could not be stored, if that is possible.
+        """Return where a sign-in is stored.
 
-        Return its place.
+        If storing it failed, first ask the user for another place, where possible.
         """
         if self._client_grant is None:
             await self._token_store.store_pending()
@@ -421,10 +429,10 @@ class OAuthProvider:
         return self._token_store.storage_place(sign_in) if self._client_grant is None else FETCHED_ON_DEMAND
 
     async def logout(self) -> tuple[StoredSignIn | None, bool]:
-        """Delete the tokens here and revoke them (RFC 7009).
+        """Delete the stored tokens and revoke them (RFC 7009).
 
-        Return the sign-in, and whether the server revoked it. Raises McpHostError if it cannot be read; it is still
-        stored then.
+        Returns the deleted sign-in and whether the server revoked it. Raises McpHostError if the sign-in cannot be
+        read; it then remains stored.
         """
         if self._client_grant is not None:
             erased, self.current_sign_in = self.current_sign_in, None
@@ -437,20 +445,20 @@ class OAuthProvider:
         return erased, erased is not None and await revoke_tokens(self._http, erased)
 
     async def select_account(self) -> None:
-        """Select this account for its server, where the configuration names none."""
+        """Select this account for its server unless the configuration names one."""
         await self._token_store.choose_account(self._target.canonical_url, self._target.account)
 
     async def forget_client(self) -> bool:
-        """Delete the registrations with the server's issuers; return whether there was one.
+        """Delete the client registrations with the server's issuers, so that the next sign-in registers again.
 
-        The next sign-in registers again. Raises SignInRequired if the server names no issuer.
+        Returns whether there was any. Raises SignInRequired if the server names no issuer.
         """
         challenge = select_challenge((await probe_server(self._http, self._target.url)).www_authenticate)
         resource = await discover_resource(self._http, self._target.url, challenge.get("resource_metadata"))
         return any([await self._token_store.delete_issuer_client(issuer) for issuer in resource.issuers])
 
     async def _resolve_account(self) -> None:
-        """Determine the account, once for the lifetime of the provider."""
+        """Determine which account to use, once for the lifetime of the provider."""
         if not (self._is_account_resolved or self._target.is_account_configured or self._target.account):
             self._target = replace(
                 self._target, account=await self._token_store.chosen_account(self._target.canonical_url)
@@ -459,10 +467,7 @@ class OAuthProvider:
 
     # -- inside
     async def _refresh(self, old: StoredSignIn) -> StoredSignIn | None:
-        """Return the sign-in with a new token; None if the user must sign in again.
-
-        One at a time, across processes.
-        """
+        """Refresh a sign-in, one at a time across all processes. Returns None if the user must sign in again."""
         async with self._refresh_lock:
             if self.current_sign_in is not old:
                 return self.current_sign_in
@@ -479,7 +484,7 @@ class OAuthProvider:
         return self.current_sign_in
 
     async def _fetch_token(self, client_grant: ClientGrant, refusal: AuthChallenge) -> bool:
-        """Fetch a token without a user; return False if the refused token was itself just issued."""
+        """Fetch a token without a user. Returns False if the refused token had only just been issued."""
         async with self._refresh_lock:
             sign_in = self.current_sign_in
             if sign_in is not None and sign_in.tokens.authorization != refusal.authorization:

@@ -1,4 +1,7 @@
-"""OAuth providers of all configured HTTP servers, which share the token store and the user."""
+"""OAuth providers of all configured HTTP servers.
+
+They share the token store and the interface to the user.
+"""
 
 from collections.abc import Callable, Sequence
 from math import inf
@@ -26,10 +29,10 @@ AccountCallback = Callable[[Account | None], None]
 
 
 class OAuthRegistry:
-    """Registry of the OAuth providers by server.
+    """The OAuth providers of all servers, created when first needed.
 
-    *client_metadata_url* is where our client metadata document is published, "" if it is not; *max_timeout* limits the
-    seconds that the user has for a sign-in, whatever is configured; None for no limit.
+    *client_metadata_url* is where our client metadata document is published, or "". *max_timeout* limits the time in
+    seconds that the user has for a sign-in, whatever is configured; None means no limit.
     """
 
     def __init__(
@@ -57,10 +60,10 @@ class OAuthRegistry:
         proxy_for: Callable[[str], str],
         on_account_changed: AccountCallback | None = None,
     ) -> OAuthProvider | None:
-        """Return the server's provider, the same for each connection; None if it has an Authorization header.
+        """Return the provider of a server, the same for every connection.
 
-        *server* has its references expanded. *warn* receives messages about secret storage, *on_account_changed* the
-        sign-in in use.
+        None if an Authorization header is configured. References in *server* must be expanded. *warn* is called with
+        warnings about secret storage, *on_account_changed* with the sign-in in use.
         """
         if not uses_oauth(server):
             return None
@@ -105,9 +108,10 @@ class OAuthRegistry:
         return tuple(stored_accounts)
 
     async def choose_account(self, server: ServerConfig, account: str) -> None:
-        """Select an account of the server for new connections, also in later runs; open connections stay.
+        """Select the account for a server's new connections, in this and later runs.
 
-        Raises UsageError if there is no such account, or the configuration names the account.
+        Open connections keep theirs. Raises UsageError if there is no such account, or the configuration names the
+        account.
         """
         target = self._choosable_target(server)
         names = {
@@ -127,9 +131,9 @@ class OAuthRegistry:
     async def sign_in(
         self, server: ServerConfig, account: str, *, warn: WarnCallback, proxy_for: Callable[[str], str]
     ) -> None:
-        """Let the user sign in under this name, and select it; nothing changes until the sign-in is complete.
+        """Let the user sign in to an account with this name, and select it once the sign-in is complete.
 
-        *server* has its references expanded. Raises SignInRequired, UsageError.
+        References in *server* must be expanded. Raises SignInRequired or UsageError.
         """
         if server.oauth.account != account:
             self._choosable_target(server)
@@ -143,9 +147,9 @@ class OAuthRegistry:
         self.discard_providers(server)
 
     async def sign_out(self, server: ServerConfig, oauth: OAuthProvider) -> bool:
-        """Sign out of the current account; return whether the server revoked it.
+        """Sign out of the current account without switching to another.
 
-        No other account is used instead.
+        Returns whether the server revoked the tokens.
         """
         _, revoked = await oauth.logout()
         if not server.oauth.account:
@@ -154,10 +158,10 @@ class OAuthRegistry:
         return revoked
 
     async def _clear_choice(self, url: str) -> None:
-        """Remove the selection of an account, unless there are others.
+        """Clear the selected account of a server, unless it has other accounts.
 
-        With other accounts the selection stays, because otherwise the account without a name would be used, which the
-        user did not select.
+        With other accounts, the selection is kept: clearing it would use the unnamed account, which the user did not
+        select.
         """
         if all(entry.url != url for entry in await self.token_store.accounts()):
             await self.token_store.choose_account(url, None)
@@ -165,13 +169,19 @@ class OAuthRegistry:
     async def sign_out_stored(
         self, account: Account, server: ServerConfig | None, *, proxy_for: Callable[[str], str]
     ) -> tuple[bool, bool]:
-        """Sign out of a stored account; return whether there was one, and whether it was revoked."""
+        """Sign out of a stored account.
+
+        Returns whether there was one, and whether the server revoked its tokens.
+        """
         erased, is_revoked = await self.make_stored_provider(account, server, proxy_for=proxy_for).logout()
         await self._clear_choice(account.url)
         return erased is not None, is_revoked
 
     async def apply_account_choice(self, server: ServerConfig) -> None:
-        """Replace the provider before a connection if another account was selected, maybe by another process."""
+        """Replace the provider if another account was selected, perhaps by another process.
+
+        Called before connecting.
+        """
         providers = [provider for key, provider in self._providers.items() if key[0] == server.name]
         chosen = await self.token_store.chosen_account(make_target(server).canonical_url)
         if not server.oauth.account and any(provider.account_name not in (None, chosen) for provider in providers):
@@ -192,7 +202,7 @@ class OAuthRegistry:
         )
 
     def _choosable_target(self, server: ServerConfig) -> SignInTarget:
-        """Return the sign-in target of a server whose account can be selected. Raises UsageError otherwise."""
+        """Return the sign-in target of a server. Raises UsageError if no account can be selected for it."""
         if not uses_oauth(server) or server.oauth.grant != "person":
             raise UsageError(f"{server.name!r} signs in as {server.file} says; there is no account to select.")
         if server.oauth.account:
@@ -205,7 +215,10 @@ class OAuthRegistry:
     def make_stored_provider(
         self, account: Account, server: ServerConfig | None, *, proxy_for: Callable[[str], str]
     ) -> OAuthProvider:
-        """Return a provider for signing out of a stored account; *server* is None if no longer configured."""
+        """Create a provider for signing out of a stored account.
+
+        *server* is None if it is no longer configured.
+        """
         target = SignInTarget(
             server=account.server, url=account.url, account=account.account, is_account_configured=True
         )
@@ -215,7 +228,7 @@ class OAuthRegistry:
 
 
 def uses_oauth(server: ServerConfig) -> bool:
-    """Return whether sign-in applies: not to programs, nor with a configured Authorization header."""
+    """Return whether the server can need a sign-in: it uses HTTP and no Authorization header is configured."""
     return not server.is_stdio and not any(name.lower() == "authorization" for name in server.headers)
 
 

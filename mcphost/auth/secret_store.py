@@ -72,7 +72,7 @@ class SecretStorage:
 
     @property
     def place(self) -> StoragePlace:
-        """The place where new secrets are stored."""
+        """Place where new secrets are stored."""
         return "keyring" if self._chosen_place == "" else self._chosen_place
 
     @property
@@ -82,7 +82,7 @@ class SecretStorage:
 
     @property
     def is_declined(self) -> bool:
-        """Whether the user chose to store nothing."""
+        """Whether the user decided to store nothing."""
         return self._has_answered and not self._chosen_place
 
     @property
@@ -91,7 +91,7 @@ class SecretStorage:
         return self.place == "encrypted" and self._encrypted is not None and not self._encrypted.is_unlocked
 
     def get_backend(self, place: str) -> SecretBackend | None:
-        """Return the backend of a place, or None for memory and for places that this version does not know."""
+        """Return the backend of a place; None for memory, and for places that this version does not know."""
         match place:
             case "keyring":
                 return self._keyring
@@ -103,9 +103,10 @@ class SecretStorage:
                 return None
 
     async def ask_place(self, servers: tuple[str, ...], reason: str) -> None:
-        """Ask where to store sign-ins, once per run; `place` is the answer. Never raises McpHostError.
+        """Ask the user once per run where to store sign-ins; afterwards `place` is the answer.
 
-        A cancelled question may be asked again; an answer is always carried out.
+        Never raises McpHostError. If the question is cancelled, it can be asked again. An answer that was given takes
+        effect even after cancellation.
         """
         async with self._question_lock:
             interaction, plain, encrypted = self._interaction, self._plain, self._encrypted
@@ -125,7 +126,7 @@ class SecretStorage:
                         return
 
     async def _passphrase_error(self, backend: EncryptedFileBackend, passphrase: str) -> str:
-        """Return why the passphrase or the file cannot be used, or "" if the file is unlocked now."""
+        """Try to unlock the file with the passphrase; return what is wrong, or "" if the file is unlocked now."""
         try:
             if passphrase and await backend.unlock(passphrase):
                 return ""
@@ -141,10 +142,9 @@ class SecretStorage:
                 self._warn(await self._save_choice(self._chosen_place))
 
     async def unlock(self) -> bool:
-        """Unlock the encrypted file and return whether it is unlocked.
+        """Unlock the encrypted file, asking for its passphrase once per run; return whether it is unlocked.
 
-        The passphrase is asked for once per run. Never raises McpHostError: an unusable file causes a warning and stays
-        locked.
+        Never raises McpHostError: a file that cannot be used stays locked, and the user is warned.
         """
         async with self._question_lock:
             encrypted = self._encrypted
@@ -175,9 +175,10 @@ RESERVED_PREFIX = "sign-in-"
 
 
 async def resolve_reference(keyring: SecretBackend, directory: Path, name: str) -> str | None:
-    """Return the secret of `${keyring:NAME}`, from the plain file if there is one, else from the keyring.
+    """Return the secret that `${keyring:NAME}` refers to: from the plain file if there is one, else from the keyring.
 
-    Never a sign-in: those belong to one server each, and a configuration may come from anywhere. Raises McpHostError.
+    Sign-ins are never returned: each belongs to one server, and a configuration can come from anywhere. Raises
+    McpHostError.
     """
     if name.startswith(RESERVED_PREFIX):
         return None

@@ -1,7 +1,7 @@
-"""Stored sign-ins: tokens by server, issuer and account, clients by issuer, an index without secrets.
+"""Stored sign-ins by server, issuer and account; stored clients by issuer.
 
-Everything is in memory first, so that a failing secret storage costs the next run a sign-in and never the current one.
-Processes share the storage: a change is made under a file lock, after reading again.
+And an index without secrets. Everything is kept in memory first, so that a failure of secret storage affects only later
+runs. Processes share the storage: each change is made under a file lock, after reading the stored data again.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from mcphost.serialization import Struct, decode, encode, field, replace
 
 
 class StoredSignIn(Struct, frozen=True, kw_only=True):
-    """A sign-in with its secrets, as it is stored; its repr shows none of them."""
+    """A sign-in with its secrets, as it is stored. Its repr leaves out the secrets."""
 
     server: str
     url: str
@@ -51,7 +51,7 @@ class StoredSignIn(Struct, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> tuple[str, str]:
-        """The URL and the account, which identify a sign-in."""
+        """URL and account, which together identify a sign-in."""
         return self.url, self.account
 
     def to_account(self, place: str) -> Account:
@@ -73,14 +73,14 @@ class StoredSignIn(Struct, frozen=True, kw_only=True):
         )
 
     def register_secrets(self) -> None:
-        """Redact the sign-in's secrets in logs and output from now on."""
+        """Register the sign-in's secrets, so that they are redacted in logs and output from now on."""
         register_server_secret(self.tokens.access)
         register_server_secret(self.tokens.refresh)
         self.client.register_secrets()
 
 
 def make_entry_name(kind: str, *parts: str) -> str:
-    """Return a new name for an entry in secret storage, which does not reveal what the entry is about."""
+    """Return a new random name for an entry in secret storage; it does not reveal what the entry contains."""
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
     return f"sign-in-{kind}-{digest}"
 
@@ -89,10 +89,10 @@ T = TypeVar("T")
 
 
 class TokenStore:
-    """Store of the user's sign-ins.
+    """The user's sign-ins.
 
-    *directory* holds the index and the locks; None keeps everything in this process. *storage* decides where secrets
-    go; a backend alone is the only place. *warn* receives messages for the user.
+    *directory* holds the index and the locks; if it is None, everything stays in this process. *storage* decides where
+    secrets are stored; if it is a backend, that is the only place. *warn* is called with warnings for the user.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class TokenStore:
 
     @property
     def warn(self) -> Callable[[str], None]:
-        """Function that receives messages about secret storage."""
+        """Function to call with warnings about secret storage."""
         return self.storage.warn
 
     @warn.setter
@@ -130,13 +130,11 @@ class TokenStore:
     async def load(
         self, url: str, account: str = "", *, reload: bool = False, is_strict: bool = False
     ) -> StoredSignIn | None:
-        """Return the sign-in for a server and account, or None.
+        """Return the sign-in for a server and account, or None. With *reload*, secret storage is read again.
 
-        *reload* reads the storage even if it is in memory.
-
-        If it cannot be read, the one in memory is used, and a warning is given once. McpHostError is raised with
-        *is_strict*, or with *reload* if another process has stored a newer one: a refresh with the token in memory
-        would lose the whole family (RFC 9700, section 4.14.2).
+        If the storage cannot be read, the sign-in in memory is used and the user is warned once. McpHostError is raised
+        instead with *is_strict*, or with *reload* if another process has stored a newer sign-in: refreshing with the
+        token in memory would then revoke the tokens of both (RFC 9700, section 4.14.2).
         """
         for name in self._unsaved:
             if self._sign_ins[name].identity == (url, account):
@@ -165,10 +163,10 @@ class TokenStore:
         return None
 
     async def save(self, sign_in: StoredSignIn) -> None:
-        """Store a sign-in in place of the previous one of its server and account. Never raises.
+        """Store a sign-in, replacing the previous one of its server and account.
 
-        Cannot be cancelled. It is in memory and in use before it is stored; one that cannot be stored is kept for this
-        run.
+        Cannot be cancelled; never raises. The sign-in is used from memory at once. If it cannot be stored, it is kept
+        for this run.
         """
         with anyio.CancelScope(shield=True):
             name = sign_in.entry_name
@@ -195,9 +193,10 @@ class TokenStore:
         return self._place_by_entry.get(sign_in.entry_name, "session")
 
     async def delete(self, url: str, account: str = "", *, only: StoredSignIn | None = None) -> StoredSignIn | None:
-        """Delete a sign-in and return it. With *only*, a sign-in that replaced that one is kept.
+        """Delete a sign-in and return it.
 
-        Without *only*, raises McpHostError if there is one that cannot be read: it is still stored then.
+        With *only*, nothing is deleted if the sign-in has been replaced since. Without *only*, raises McpHostError if
+        the sign-in cannot be read; it then remains stored.
         """
         with anyio.CancelScope(shield=True):
             try:
@@ -217,21 +216,21 @@ class TokenStore:
             return sign_in
 
     async def accounts(self) -> tuple[Account, ...]:
-        """Return all sign-ins, without their secrets."""
+        """Return all sign-ins without their secrets."""
         unsaved = [self._sign_ins[name].to_account("session") for name in self._unsaved]
         hidden = {entry.identity for entry in unsaved}
         indexed = [entry for entry in await self._indexed_accounts() if entry.identity not in hidden]
         return (*unsaved, *(self._with_current_expiry(entry) for entry in indexed))
 
     def _with_current_expiry(self, entry: Account) -> Account:
-        """Return the entry of the index, with the expiry of the token in memory if this process has one."""
+        """Return an entry of the index with the expiry of the token in memory, if this process has one."""
         sign_in = self._sign_ins.get(make_entry_name("tokens", entry.url, entry.issuer, entry.account))
         if sign_in is None:
             return entry
         return replace(entry, expires=sign_in.tokens.expires, monotonic_expiry=sign_in.tokens.monotonic_expiry)
 
     async def _is_outdated(self, known: StoredSignIn) -> bool:
-        """Return whether the index lists a newer token than the one in memory. Reads no secret storage."""
+        """Return whether the index lists a newer token than the one in memory. Does not access secret storage."""
         indexed = [
             entry.expires
             for entry in await self._indexed_accounts()
@@ -247,13 +246,13 @@ class TokenStore:
         )
 
     async def chosen_account(self, url: str) -> str:
-        """Return the selected account of the server; "" for none, and for the account without a name."""
+        """Return the selected account of a server; "" for none or for the unnamed account."""
         if url in self._chosen_accounts or self._index is None:
             return self._chosen_accounts.get(url, "")
         return next((choice.account for choice in (await self._index.read()).chosen if choice.url == url), "")
 
     async def choose_account(self, url: str, account: str | None) -> None:
-        """Select an account of the server, also for later runs; None removes the selection. Never raises."""
+        """Select an account of a server for this and later runs; None clears the selection. Never raises."""
         with anyio.CancelScope(shield=True):
             self._chosen_accounts[url] = account or ""
             try:
@@ -265,9 +264,9 @@ class TokenStore:
 
     # -- questions to the user, never during a sign-in
     async def prepare_storage(self) -> None:
-        """Unlock or test the storage before the user signs in, so as not to interrupt later. Never raises.
+        """Unlock or test the storage before the user signs in, so that no question interrupts the sign-in.
 
-        A keyring that fails now is not waited for again when the token arrives.
+        Never raises. If the keyring fails now, it is not tried again when the token arrives.
         """
         backend = self.storage.get_backend(self.storage.place)
         if self.storage.is_locked:
@@ -279,14 +278,20 @@ class TokenStore:
                 self._failure_reason = error.message
 
     async def unlock_storage(self, url: str, account: str = "") -> bool:
-        """Ask for the passphrase if the sign-in is in the encrypted file; return whether it is open now."""
+        """Ask for the passphrase if the sign-in is in the encrypted file.
+
+        Return whether the file is unlocked now.
+        """
         for entry in await self.accounts():
             if entry.identity == (url, account) and entry.place == "encrypted":
                 return await self.storage.unlock()
         return False
 
     async def store_pending(self) -> None:
-        """Ask where to store what could not be stored, and store it. If cancelled, it stays in memory."""
+        """Ask where to store the sign-ins that could not be stored, and store them there.
+
+        If cancelled, they stay in memory.
+        """
         async with self._settle_lock:
             pending = [self._sign_ins[name] for name in self._unsaved if name in self._sign_ins]
             if not pending or not (self.storage.can_ask or self.storage.is_locked):
@@ -310,7 +315,7 @@ class TokenStore:
                 listener()
 
     async def watch_pending(self) -> None:
-        """Call `store_pending` whenever needed, until cancelled."""
+        """Call `store_pending` each time a sign-in could not be stored, until cancelled."""
         while True:
             await self._is_storage_needed.wait()
             self._is_storage_needed = anyio.Event()
@@ -318,7 +323,7 @@ class TokenStore:
 
     # -- registrations
     async def load_client(self, issuer: str) -> OAuthClient | None:
-        """Return the registration with an issuer if it is still usable."""
+        """Return the client registered with an issuer, or None if there is none that can still be used."""
         name = make_entry_name("client", issuer)
         client = self._clients.get(name)
         if client is None and self._directory is not None:
@@ -335,21 +340,21 @@ class TokenStore:
         return client
 
     async def save_client(self, client: OAuthClient) -> None:
-        """Store a registration."""
+        """Store a registered client."""
         with anyio.CancelScope(shield=True):
             name = make_entry_name("client", client.issuer)
             self._clients[name] = client
             await self._write(self.storage.place, name, client)
 
     async def delete_issuer_client(self, issuer: str) -> bool:
-        """Delete the registration with an issuer; return whether there was one."""
+        """Delete the client registered with an issuer; return whether there was one."""
         client = await self.load_client(issuer)
         if client is not None:
             await self.delete_client(client)
         return client is not None
 
     async def delete_client(self, client: OAuthClient) -> None:
-        """Delete a registration that the server no longer knows; a different one of that issuer stays."""
+        """Delete a client that the authorization server no longer knows, unless it has been replaced since."""
         name = make_entry_name("client", client.issuer)
         if (await self.load_client(client.issuer)) not in (None, client):
             return
@@ -359,7 +364,7 @@ class TokenStore:
     # -- locks
     @asynccontextmanager
     async def lock(self, url: str, account: str = "") -> AsyncGenerator[None]:
-        """Hold the lock of a sign-in, across processes. Raises McpHostError after a timeout."""
+        """Hold the lock of a sign-in, which all processes respect. Raises McpHostError after a timeout."""
         if self._directory is None:
             yield
             return

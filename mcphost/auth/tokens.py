@@ -31,7 +31,7 @@ _TOKEN_TYPES = {"bearer": "Bearer", "dpop": "DPoP"}
 
 
 class TokenError(SignInRequired):
-    """The token endpoint refused; `code` is the OAuth error code, or ""."""
+    """The token endpoint returned an error; `code` is the OAuth error code, or ""."""
 
     def __init__(self, message: str, hint: str = "", *, code: str = "") -> None:
         super().__init__(message, hint)
@@ -41,7 +41,10 @@ class TokenError(SignInRequired):
     def from_response(
         cls, response: OAuthResponse, what: str, fallback: str, hint: str = "Sign in again."
     ) -> "TokenError":
-        """Return the error for *what* failed; *fallback* explains a response that is not an error itself."""
+        """Create the error for a failed request.
+
+        *what* names the request, *fallback* is the text if the response has none.
+        """
         members = response.json_members()
         code = members.get("error")
         reason = describe_oauth_error(response, members) if not response.is_success or code else fallback
@@ -49,7 +52,7 @@ class TokenError(SignInRequired):
 
 
 class TokenSet(Struct, frozen=True):
-    """The tokens of one sign-in; its repr shows none."""
+    """The tokens of one sign-in. Its repr leaves them out."""
 
     access: str
     kind: str = "Bearer"
@@ -69,48 +72,51 @@ class TokenSet(Struct, frozen=True):
 
     @property
     def age(self) -> float:
-        """Seconds since it was issued, independent of changes of the clock."""
+        """Seconds since the token was issued; changes of the system clock have no effect."""
         return token_ages.age(self.access, self.issued)
 
     @property
     def monotonic_expiry(self) -> float:
-        """When it expires, by `suspend_aware_time`, always the same value; 0 if unknown."""
+        """When the token expires, on the clock of `suspend_aware_time`; 0 if unknown."""
         issued = token_ages.issue_time(self.access, self.issued)
         return issued + self.lifetime if self.expires and issued > -math.inf else 0.0
 
     @property
     def authorization(self) -> str:
-        """The Authorization header with the access token."""
+        """Value of the Authorization header with the access token."""
         return f"{self.kind} {self.access}"
 
     @property
     def is_new(self) -> bool:
-        """Whether it was just issued, so that a refusal is not about its age.
+        """Whether the token was only just issued, so that its age cannot be why a server refuses it.
 
-        Many servers count whole seconds: a token of one second may expire immediately.
+        Many servers count whole seconds, so a token that lives for one second may expire immediately.
         """
         return self.age < min(_NEW_SECONDS, (self.lifetime - 1) / 2)
 
     def needs_refresh(self) -> bool:
-        """Return whether it has expired or will soon.
+        """Return whether the token has expired or will expire soon.
 
-        A token of unknown age counts as expired if it can be refreshed; otherwise it is tried.
+        If the expiry is unknown, the token is refreshed where that is possible and otherwise tried.
         """
         if self.age == float("inf"):
             return bool(self.refresh and self.expires)
         return bool(self.expires) and self.lifetime - min(EXPIRY_MARGIN, self.lifetime / 10) <= self.age
 
     def has_expired(self) -> bool:
-        """Return whether it has certainly expired."""
+        """Return whether the token has certainly expired."""
         return self.age >= self.lifetime
 
 
 class InvalidScopes(SignInRequired):
-    """The server requests invalid scopes, or more than a person can read."""
+    """The server requests scopes that are invalid, or more of them than a person can read."""
 
 
 def split_scopes(scope: str) -> tuple[str, ...]:
-    """Return the scopes of a space-separated list without duplicates, in order; they are not checked."""
+    """Split a space-separated list of scopes, keeping the order and dropping duplicates.
+
+    Scopes are not validated.
+    """
     return tuple(dict.fromkeys(word for word in scope.split(" ") if word))
 
 
@@ -120,9 +126,9 @@ def is_scope(text: str) -> bool:
 
 
 def check_scopes(scopes: tuple[str, ...]) -> tuple[str, ...]:
-    """Return *scopes* if all of them may be requested. Raises InvalidScopes.
+    """Return *scopes* unchanged if they may be requested; the user is shown all of them.
 
-    The user is shown every one of them.
+    Raises InvalidScopes.
     """
     if len(scopes) > MAX_SCOPES:
         raise InvalidScopes(
@@ -150,12 +156,12 @@ def parse_granted_scopes(scope: object) -> tuple[str, ...]:
 
 
 def merge_scopes(*lists: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the scopes of several lists without duplicates, in order."""
+    """Merge lists of scopes, keeping the order and dropping duplicates."""
     return tuple(dict.fromkeys(scope for scopes in lists for scope in scopes))
 
 
 def select_scopes(challenged: str, supported: tuple[str, ...], previous: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Return the scopes to request: the challenge's, else all supported ones; and the previous ones.
+    """Return the scopes to request: those of the challenge, or else all supported ones, and the previous ones.
 
     Raises InvalidScopes.
     """
@@ -163,7 +169,7 @@ def select_scopes(challenged: str, supported: tuple[str, ...], previous: tuple[s
 
 
 def authenticate_client(client: OAuthClient, form: dict[str, str]) -> dict[str, str]:
-    """Add the client's authentication to the form; return the headers it needs (RFC 6749, section 2.3.1)."""
+    """Add the client's credentials to the form, or return headers that carry them (RFC 6749, section 2.3.1)."""
     if client.method == "client_secret_basic":
         pair = f"{quote(client.id, safe='')}:{quote(client.secret, safe='')}"
         encoded = base64.b64encode(pair.encode()).decode()
@@ -184,9 +190,10 @@ async def request_tokens(
     *,
     signer: JwtSigner | None = None,
 ) -> TokenSet:
-    """Send one request to the token endpoint. Raises TokenError, UnsafeUrl, EndpointUnreachable.
+    """Send a request to the token endpoint and return the tokens.
 
-    With a *signer* the token is bound to its key. A nonce that the server requires is sent in a new proof, once.
+    Raises TokenError, UnsafeUrl or EndpointUnreachable. With a *signer*, the tokens are bound to its key. If the server
+    requires a nonce, the request is sent once more with a proof that contains it.
     """
     full = {**form, "resource": resource}
     headers, nonce = authenticate_client(client, full), ""
@@ -201,7 +208,7 @@ async def request_tokens(
 
 
 def parse_token_response(response: OAuthResponse, issuer: str) -> TokenSet:
-    """Return the tokens in a response. Raises TokenError; EndpointUnreachable if the server is busy."""
+    """Parse the tokens in a response. Raises TokenError; EndpointUnreachable if the server is overloaded."""
     members = response.json_members()
     if response.is_busy:
         raise EndpointUnreachable(
@@ -235,7 +242,7 @@ def parse_token_response(response: OAuthResponse, issuer: str) -> TokenSet:
 
 
 def parse_lifetime(value: object) -> float:
-    """Return a lifetime in seconds, from a number or digits in quotes; anything else counts as an hour."""
+    """Parse a lifetime in seconds from a number or a string of digits; anything else counts as one hour."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 12:
         return float(value)
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e12:

@@ -1,7 +1,7 @@
-"""Allowed URLs of a sign-in: https (http on loopback only), unambiguous, and no foreign private hosts.
+"""Which URLs may be used for sign-in: only https (http on loopback), and no private hosts of others.
 
-A host is judged by the addresses it resolves to, because a public name may point at 127.0.0.1 or at the metadata
-service of a cloud.
+A host is judged by the addresses that its name resolves to, because a public name may point to 127.0.0.1 or to the
+metadata service of a cloud provider.
 """
 
 import ipaddress
@@ -55,14 +55,14 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class UnsafeUrl(SignInRequired):
-    """A URL of the server or its authorization server that mcphost does not use."""
+    """A URL that mcphost refuses to use, named by the server or its authorization server."""
 
 
 def check_url(url: str, what: str) -> str:
-    """Return *url* unchanged if it may be used; *what* names it in the error. Raises UnsafeUrl.
+    """Return *url* unchanged if it is acceptable. Raises UnsafeUrl; *what* names the URL in the message.
 
-    It is https, or http to a loopback host; it has a host, no user name or password, no fragment, and no characters
-    that browsers and URL libraries interpret differently.
+    It must use https, or http to a loopback host. It must have a host, and must not have a user name, a password, a
+    fragment, or characters that browsers and URL libraries interpret differently.
     """
     if not url:
         raise UnsafeUrl(f"The {what} is empty.", CORRECTION_HINT)
@@ -96,7 +96,7 @@ def check_url(url: str, what: str) -> str:
 
 
 def is_loopback_name(host: str) -> bool:
-    """Return whether *host* names this machine, without a lookup."""
+    """Return whether *host* names this machine; no lookup is made."""
     if host.lower().rstrip(".") == "localhost":
         return True
     try:
@@ -108,7 +108,7 @@ def is_loopback_name(host: str) -> bool:
 
 
 def address_scope(address: Address) -> AddressScope:
-    """Return the scope of an address; with embedded IPv4 addresses, the least public scope of those."""
+    """Return the scope of an address. If IPv4 addresses are embedded in it, the least public scope counts."""
     if isinstance(address, ipaddress.IPv6Address):
         if address in _SITE_LOCAL:
             return "private"
@@ -136,7 +136,7 @@ def address_scope(address: Address) -> AddressScope:
 
 
 def _embedded_ipv4(address: ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
-    """Return the IPv4 addresses that an IPv6 address leads to or through."""
+    """Return the IPv4 addresses that are embedded in an IPv6 address, such as those of NAT64 or Teredo."""
     number = int(address)
     starts = [start for network, start in _IPV4_EMBEDDING_PREFIXES if address in network]
     inner = [ipaddress.IPv4Address(number >> (96 - start) & 0xFFFFFFFF) for start in starts]
@@ -157,9 +157,9 @@ def url_origin(url: str) -> tuple[str, str, int]:
 
 
 def canonical_url(url: str) -> str:
-    """Return the canonical URI of an MCP server (specification: authorization, canonical server URI).
+    """Return the canonical URI of an MCP server (specification: basic/authorization, canonical server URI).
 
-    Scheme and host in lower case, no fragment, no default port, no lone slash as the path; the query stays.
+    Scheme and host are in lower case; fragment, default port and a path of just "/" are removed; the query is kept.
     """
     parts = split_url(url)
     host = (parts.hostname or "").lower()
@@ -171,7 +171,7 @@ def canonical_url(url: str) -> str:
 
 
 def resource_covers(resource: str, url: str) -> bool:
-    """Return whether *resource* identifies the MCP server at *url*, or an origin or parent path of it."""
+    """Return whether *resource* is the URL of the MCP server at *url*, or an origin or a parent path of it."""
     if url_origin(resource) != url_origin(url) or "#" in resource:
         return False
     parent, child = split_url(resource), split_url(url)
@@ -188,10 +188,13 @@ async def resolve_host(host: str, port: int) -> Sequence[str]:
 
 
 class UrlPolicy:
-    """The hosts that one MCP server may name: only a server in a private network may name hosts in it."""
+    """The hosts that one MCP server may refer to: private hosts only if the server is in a private network itself."""
 
     def __init__(self, server_url: str, *, resolver: Resolver = resolve_host, allow_private: bool = False) -> None:
-        """*allow_private*: the user allows private addresses for this server."""
+        """Judge hosts for the server at *server_url*.
+
+        With *allow_private*, the user allowed private addresses for it.
+        """
         self._server_origin = url_origin(server_url)
         self._resolver = resolver
         self._allowed_scopes: set[AddressScope] | None = None
@@ -199,10 +202,7 @@ class UrlPolicy:
         self._allow_private = allow_private
 
     async def resolve_addresses(self, url: str, what: str) -> Sequence[str]:
-        """Return the addresses to connect to. Raises UnsafeUrl.
-
-        The name is resolved once, so that a second lookup cannot differ.
-        """
+        """Resolve the host once, check its addresses and return them. Raises UnsafeUrl."""
         check_url(url, what)
         _, host, port = url_origin(url)
         addresses = await self._resolve(host, port, what)
@@ -210,10 +210,10 @@ class UrlPolicy:
         return addresses
 
     async def check_proxied(self, url: str, what: str) -> None:
-        """Check a URL whose host a proxy will resolve, by what is known here. Raises UnsafeUrl.
+        """Check a URL whose host a proxy will resolve, by the addresses known locally. Raises UnsafeUrl.
 
-        A proxy may run on this machine or inside a private network, so the addresses found here count. A name that only
-        the proxy knows leads where the proxy allows, and the user chose the proxy.
+        A proxy may run on this machine or inside a private network, so the local addresses count. A name that only the
+        proxy can resolve is accepted: the user chose the proxy.
         """
         check_url(url, what)
         _, host, port = url_origin(url)
@@ -224,7 +224,7 @@ class UrlPolicy:
             await self._check_addresses(url, what, addresses)
 
     async def _check_addresses(self, url: str, what: str, addresses: Sequence[str]) -> None:
-        """Raise UnsafeUrl if one of the addresses is outside the scopes allowed for this server."""
+        """Raise UnsafeUrl if any of the addresses has a scope that this server may not use."""
         scopes = {address: address_scope(ipaddress.ip_address(address.partition("%")[0])) for address in addresses}
         if all(scope == "public" for scope in scopes.values()):
             return
@@ -245,10 +245,10 @@ class UrlPolicy:
                 )
 
     async def _get_allowed_scopes(self) -> set[AddressScope]:
-        """Return the scopes that URLs may lead to: public ones, and the MCP server's own if that is reliable.
+        """Return the scopes that addresses may have: public, and the server's own scope if it can be trusted.
 
-        The operator of a server also controls its name. A name therefore counts as public if one of its addresses is,
-        and never as loopback: that counts only where the user wrote it.
+        Whoever runs a server also controls its name. A server name therefore counts as public if any of its addresses
+        is, and it never counts as loopback unless the user wrote a loopback address.
         """
         if self._allowed_scopes is None:
             _, host, port = self._server_origin

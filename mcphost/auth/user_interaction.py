@@ -36,7 +36,7 @@ class SignInTarget(Struct, frozen=True, kw_only=True):
 
     @property
     def canonical_url(self) -> str:
-        """The canonical URI of the server, under which its tokens are stored."""
+        """Canonical URI of the server, under which its tokens are stored."""
         return canonical_url(self.url)
 
 
@@ -45,12 +45,12 @@ ProgressCallback = Callable[[SignInProgress], None]
 
 
 def ignore_progress(progress: SignInProgress) -> None:
-    """Ignore the progress."""
+    """Do nothing with the progress."""
     del progress
 
 
 class SignInInteraction(Protocol):
-    """The user who can sign in."""
+    """Interface to the user who can sign in."""
 
     async def sign_in(
         self,
@@ -64,17 +64,20 @@ class SignInInteraction(Protocol):
         note: str,
         terms: SignInTerms,
     ) -> str | None:
-        """Show the URL; return None if the user declined, "" if the browser will respond.
+        """Show the URL and wait for the user.
 
-        With a *code*, the user enters it at the URL on any device. Any other return value is the redirect URL that the
-        user pasted. *note* says what was wrong with the previous one. Cancelled when the browser responds first.
+        Return None if they declined, "" if the browser will send the response. Any other return value is the redirect
+        URL that the user pasted. With a *code*, the user enters it at the URL on any device. *note* says what was wrong
+        with the previous answer. Cancelled when the browser sends the response first.
         """
         ...
 
     async def ask_client_id(
         self, *, server: str, account: str, issuer: str, redirect_uri: str, note: str
     ) -> tuple[str, str] | None:
-        """Ask for the client id and secret (or "") issued for *redirect_uri*; None if there is none.
+        """Ask for the client id and secret (or "") issued for *redirect_uri*.
+
+        Return None if the user has none.
 
         *note* is the reason for the question. May be cancelled.
         """
@@ -82,4 +85,4 @@ class SignInInteraction(Protocol):
 
 
 class SignInFailed(SignInRequired):
-    """The user or the authorization server declined, or the time was up."""
+    """The user or the authorization server declined, or time ran out."""

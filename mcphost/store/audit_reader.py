@@ -1,4 +1,4 @@
-"""Reading the audit log: pages of rows, exports, and the verification that locates changed rows.
+"""Reading the audit log: paging, export, and verification that reports which rows were changed.
 
 The file is opened read-only and never repaired, so that reading destroys no evidence.
 """
@@ -31,7 +31,10 @@ _SELECT = "SELECT " + ", ".join(f'"{name}"' for name in FIELDS) + " FROM ledger"
 
 
 class AuditFilter(Struct, frozen=True, kw_only=True):
-    """A filter of rows; all conditions must hold. `since` is in microseconds since 1970, `text` is part of a name."""
+    """Conditions that a row of the audit log must all meet; empty fields match every row.
+
+    `since` is in microseconds since 1970; `text` must be contained in a name of the row.
+    """
 
     server: str = ""
     kind: str = ""
@@ -42,7 +45,7 @@ class AuditFilter(Struct, frozen=True, kw_only=True):
 
 
 class AuditFinding(Struct, frozen=True):
-    """A fault at one row.
+    """A problem that verification found in the audit log, with the number of the affected row.
 
     `what` is one of edited, moved, missing, unlinked, recorded, head, triggers, unreadable.
     """
@@ -53,7 +56,10 @@ class AuditFinding(Struct, frozen=True):
 
 
 class AuditVerification(Struct, frozen=True):
-    """The result of a verification. `reached` is the last row, which a user may note and compare later."""
+    """The result of verifying the audit log.
+
+    `reached` is the position of the last row; a user can note it down and compare it with a later verification.
+    """
 
     rows: int
     reached: AuditPosition
@@ -62,12 +68,12 @@ class AuditVerification(Struct, frozen=True):
 
     @property
     def is_intact(self) -> bool:
-        """Whether the whole audit log is unchanged since it was written."""
+        """Whether every row was checked and no problem was found."""
         return not self.findings and not self.stopped
 
 
 class AuditReader:
-    """Reader of one audit log. Every method blocks the calling thread and may raise StoreError."""
+    """Read-only access to one audit log. Every method blocks the calling thread and may raise StoreError."""
 
     def __init__(self, path: Path | None, checkpoint: Path | None = None) -> None:
         self._path = path
@@ -75,7 +81,7 @@ class AuditReader:
         self._has_checkpoint = checkpoint is not None
 
     def page(self, filter_by: AuditFilter, limit: int) -> tuple[AuditRow, ...]:
-        """Return at most *limit* rows, newest first."""
+        """Return the newest matching rows, at most *limit*, newest first."""
         where, values = _build_where(filter_by)
         return self._run(
             (),
@@ -90,12 +96,12 @@ class AuditReader:
         return self._run(0, lambda db: int(db.execute(f"SELECT count(*) FROM ledger{where}", values).fetchone()[0]))  # noqa: S608
 
     def row(self, seq: int) -> AuditRow | None:
-        """Return the row with this number, or None."""
+        """Return the row with this number, or None if there is none."""
         rows = self._run([], lambda db: db.execute(f"{_SELECT} WHERE seq = ?", (seq,)).fetchall())
         return _make_row(rows[0]) if rows else None
 
     def export(self, filter_by: AuditFilter, write: Callable[[AuditRow], object]) -> int:
-        """Pass every matching row to *write*, oldest first, and return their number."""
+        """Pass every matching row to *write*, oldest first, and return the number of rows."""
         where, values = _build_where(filter_by)
 
         def work(db: sqlite3.Connection) -> int:
@@ -108,7 +114,10 @@ class AuditReader:
         return self._run(0, work)
 
     def verify(self, progress: ProgressFunction = lambda done, total: True) -> AuditVerification:
-        """Check every row, and the last one against the checkpoint. An unreadable file is a finding."""
+        """Check the hash and the number of every row, and compare the last row with the checkpoint.
+
+        A file that cannot be read is reported as a finding. Verification stops early when *progress* returns False.
+        """
         try:
             # The checkpoint first: rows that are added meanwhile are beyond it.
             checkpoint = self._checkpoint.read()
@@ -194,7 +203,7 @@ def _build_where(filter_by: AuditFilter) -> tuple[str, tuple[Any, ...]]:
 
 
 def _check_row(db: sqlite3.Connection, last: AuditPosition, fields: dict[str, Any]) -> list[AuditFinding]:
-    """Return the faults of the row that follows *last*."""
+    """Check one row against *last*, the position of the row before it, and return what is wrong."""
     seq, findings = fields["seq"], list[AuditFinding]()
     gap = seq - last.seq - 1
     if gap:
@@ -215,7 +224,7 @@ def _check_row(db: sqlite3.Connection, last: AuditPosition, fields: dict[str, An
 
 
 def _find_original_number(db: sqlite3.Connection, fields: dict[str, Any]) -> int:
-    """Return the number under which a row with this content was originally written, or 0 if unknown."""
+    """Return the row number under which this content was originally written; 0 if it cannot be found."""
     row = db.execute("SELECT seq FROM ledger WHERE hash = ?", (fields["prev"],)).fetchone()
     before = 0 if fields["prev"] == INITIAL_HASH else row[0] if row else None
     for number in {before + 1} if before is not None else set[int]():
@@ -229,7 +238,10 @@ def _find_original_number(db: sqlite3.Connection, fields: dict[str, Any]) -> int
 
 
 def _check_end(what: str, checkpoint: AuditPosition | None, last: AuditPosition) -> list[AuditFinding]:
-    """Return the findings for the fault *what* between the checkpoint and the last row."""
+    """Describe a mismatch between the checkpoint and the last row.
+
+    *what* is the result of `find_chain_break`.
+    """
     if not what:
         return []
     if checkpoint is None:
@@ -244,5 +256,5 @@ def _check_end(what: str, checkpoint: AuditPosition | None, last: AuditPosition)
 
 
 def to_export(row: AuditRow) -> dict[str, Any]:
-    """Return the exported form of a row: all its fields, and `v`, so that its hash can be recomputed."""
+    """Return a row as a dictionary for JSON export: all its fields, and `v`, so that its hash can be recomputed."""
     return {"v": 1, **to_builtins(row)}

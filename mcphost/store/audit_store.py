@@ -1,8 +1,8 @@
 """The audit log: an append-only table of questions, decisions and actions, chained by hashes.
 
-It has a file of its own because conversations may be deleted and their database may be replaced, the audit log not,
-and because only its commits are synced to disk. docs/audit.md explains how to verify it without this program.
-A new audit log begins with the permissions from before it existed.
+The log has its own file because conversations can be deleted and their database can be replaced, while the audit log is
+always kept, and because only its commits are synced to disk. docs/audit.md explains how to verify it without mcphost. A
+new audit log starts with the permissions that were granted before it existed.
 """
 
 import fcntl
@@ -31,21 +31,21 @@ _LINE_PATTERN = re.compile(rb"([0-9]{20}) ([0-9a-f]{64})\n")
 
 
 class AuditPosition(Struct, frozen=True):
-    """The number and the hash of the last row; number 0 means that there is no row."""
+    """The number and the hash of a row of the audit log; number 0 stands for an empty log."""
 
     seq: int = 0
     hash: str = INITIAL_HASH
 
 
 class AuditCheckpoint:
-    """The checkpoint file, which several processes may advance at the same time."""
+    """A file with the position of the last row; several processes may update it at the same time."""
 
     def __init__(self, path: Path | None) -> None:
         """Use the file at *path*; None disables the checkpoint."""
         self._path = path
 
     def read(self) -> AuditPosition | None:
-        """Return the stored position, or None if there is no valid checkpoint. Raises OSError."""
+        """Return the stored position, or None if the file is missing or invalid. Raises OSError."""
         if self._path is None:
             return None
         try:
@@ -58,7 +58,10 @@ class AuditCheckpoint:
             os.close(file)
 
     def advance(self, position: AuditPosition, *, allow_backward: bool = False) -> None:
-        """Store *position* unless a later one is stored; *allow_backward* always stores it. Raises OSError."""
+        """Store *position* unless the file has a later one; with *allow_backward*, store it anyway.
+
+        Raises OSError.
+        """
         if self._path is None:
             return
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -119,7 +122,10 @@ class AuditRecord(Struct, frozen=True, kw_only=True):
 
 
 class AuditRow(AuditRecord, frozen=True, kw_only=True):
-    """A stored record. `about` is the number of the row it belongs to, or 0; `run` identifies the writing process."""
+    """A stored record. `about` is the number of the row it belongs to, or 0.
+
+    `run` identifies the writing process.
+    """
 
     seq: int
     run: str
@@ -154,14 +160,17 @@ _TABLE_STATEMENTS = (f"CREATE TABLE ledger ({_COLUMN_DEFINITIONS}) STRICT", *TRI
 
 
 def row_hash(fields: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of a row's fields but `hash`, and `v`, as JSON: keys sorted, no blanks, UTF-8."""
+    """Return the SHA-256 hash, in hex, of a row's fields without `hash`.
+
+    The fields and `v`, the hash format, are encoded as JSON with sorted keys and no spaces, in UTF-8.
+    """
     covered = {name: value for name, value in fields.items() if name != "hash"} | {"v": HASH_FORMAT}
     text = json.dumps(covered, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class AuditEntry:
-    """A row to be written: `seq` is its number once it is on disk, and 0 while it is in memory."""
+    """A row waiting to be written; `seq` is 0 until the row is on disk, and then its number."""
 
     __slots__ = ("about", "factory", "record", "seq")
 
@@ -173,10 +182,10 @@ class AuditEntry:
 
 
 class AuditStore:
-    """Writer of the audit log. Rows are written in the order in which they were enqueued, also after a failure.
+    """Writer of the audit log.
 
-    Several instances, in one process or in several, write one chain: the last row is read in the transaction that
-    adds the next one.
+    Rows are written in the order in which they were queued, even after a failed write. Several instances, in one or
+    more processes, may write to the same log: the last row is read in the same transaction that adds the next one.
     """
 
     def __init__(
@@ -189,7 +198,7 @@ class AuditStore:
     ) -> None:
         """Use the file at *path*, or memory for None.
 
-        *warn* receives a sentence and a hint. *initial_records* returns the first records of a new audit log.
+        *warn* is called with a warning and a hint. *initial_records* returns the first records of a new audit log.
         """
         self.files = (path, checkpoint)
         self._database = Database(path, warn, migrations=MIGRATIONS, durable=True)
@@ -205,32 +214,32 @@ class AuditStore:
 
     @property
     def pending_count(self) -> int:
-        """Number of rows that are not on disk."""
+        """Number of queued rows that are not on disk yet."""
         return len(self._pending)
 
     @property
     def is_full(self) -> bool:
-        """Whether the limit of unwritten rows is reached, so that actions must be refused."""
+        """Whether so many rows wait to be written that further actions must be refused."""
         return len(self._pending) >= MAX_PENDING_ROWS
 
     def enqueue(self, factory: Callable[[], AuditRecord], about: AuditEntry | None = None) -> AuditEntry:
-        """Add a row to the next `flush`; *factory* is called on the writing thread."""
+        """Queue a row for the next `flush`; *factory* is called on the writing thread."""
         entry = AuditEntry(factory, about)
         self._pending.append(entry)
         return entry
 
     async def append(self, factory: Callable[[], AuditRecord], about: AuditEntry | None = None) -> AuditEntry:
-        """Add a row; it survives a power cut if the returned entry has a number. Raises nothing but cancellation.
+        """Queue a row and write it to disk; the returned entry has a number if that succeeded.
 
-        If the file cannot be written, the user is warned and the row waits for the next attempt. Cancellation waits
-        for a running write.
+        A row with a number survives a power failure. If the file cannot be written, the user is warned and the row
+        waits for the next attempt. Raises only CancelledError, after a running write has finished.
         """
         entry = self.enqueue(factory, about)
         await self.flush()
         return entry
 
     async def flush(self) -> None:
-        """Write all pending rows in one commit."""
+        """Write all queued rows in one commit."""
         with anyio.CancelScope(shield=True):
             async with self._lock:
                 batch = tuple(self._pending)
@@ -253,7 +262,7 @@ class AuditStore:
                     self._warn("The audit log is written again.", "It has the rows that were kept in memory.")
 
     async def close(self) -> None:
-        """Write pending rows and close the file."""
+        """Write queued rows and close the file."""
         await self.flush()
         await self._database.close()
 
@@ -265,7 +274,7 @@ class AuditStore:
             )
 
     async def _load_initial_records(self) -> tuple[AuditRecord, ...]:
-        """Return the first records of an audit log without rows; none if it has rows."""
+        """Return the records that the log must start with; none if it already has rows."""
         if self._has_rows or not await self._database.run(lambda db: _last_position(db).seq == 0):
             return ()
         return await self._initial_records() if self._initial_records is not None else ()
@@ -295,9 +304,10 @@ class AuditStore:
         return AuditPosition(fields["seq"], fields["hash"])
 
     def _detect_tampering(self, db: sqlite3.Connection, last: AuditPosition) -> tuple[AuditRecord, ...]:
-        """Return a record of a break between the checkpoint and the chain, after which the checkpoint restarts.
+        """Compare the log with its checkpoint; if they do not match, return a record that says so.
 
-        A writer advances the checkpoint after its commit, so the checkpoint never names an unwritten row.
+        The checkpoint then starts again from the last row. Because it is updated only after a commit, it never names a
+        row that was not written.
         """
         if not self._has_checkpoint:
             return ()
@@ -332,12 +342,12 @@ class _WriteResult(Struct, frozen=True):
 
 
 def current_microseconds() -> int:
-    """Return the time in microseconds since 1970."""
+    """Return the current time in microseconds since 1970."""
     return time.time_ns() // 1000
 
 
 def find_chain_break(db: sqlite3.Connection, checkpoint: AuditPosition | None) -> str:
-    """Return the fault between a chain with rows and its checkpoint, or ""."""
+    """Compare the log with its checkpoint and return what does not match, or "". The log must have rows."""
     if checkpoint is None:
         return "head missing"
     if checkpoint.seq == 0:
@@ -354,7 +364,7 @@ def _last_position(db: sqlite3.Connection) -> AuditPosition:
 
 
 def _make_ledger_record(event: str, detail: str, decision: str = "") -> AuditRecord:
-    """Return a record about the audit log itself."""
+    """Create a record about the audit log itself."""
     return AuditRecord(
         at=current_microseconds(), kind="ledger", event=event, decision=decision, who="mcphost", detail=detail
     )
@@ -365,7 +375,7 @@ def _make_first_record() -> AuditRecord:
 
 
 def _make_record(entry: AuditEntry) -> AuditRecord:
-    """Build the record of an entry, once, so that a retry writes the same record."""
+    """Create the record of an entry and keep it, so that a retry writes the same record."""
     if entry.record is None:
         try:
             record = entry.factory()
@@ -378,7 +388,7 @@ def _make_record(entry: AuditEntry) -> AuditRecord:
 
 
 def _limit_record(record: AuditRecord) -> AuditRecord:
-    """Return the record with bounded, encodable text and with numbers that every JSON reader accepts."""
+    """Truncate long text, replace what UTF-8 cannot encode, and limit numbers to what every JSON reader accepts."""
     changes: dict[str, Any] = {}
     for name in AuditRecord.__struct_fields__:
         value = getattr(record, name)
@@ -393,7 +403,7 @@ def _limit_record(record: AuditRecord) -> AuditRecord:
 
 
 def _m001_ledger(db: sqlite3.Connection) -> None:
-    """Create the table, and triggers that refuse everything but adding a row at the end."""
+    """Create the table with triggers that allow nothing but adding a row at the end."""
     for statement in _TABLE_STATEMENTS:
         db.execute(statement)
 
@@ -406,9 +416,10 @@ _TABLES = (("grants", "grant"), ("trust", "trust"))
 
 
 async def load_legacy_records(database: Database) -> tuple[AuditRecord, ...]:
-    """Return a record for each grant and each approved server, and one with the number of conversations.
+    """Return the permissions from before the audit log existed: a record for each grant and each approved server.
 
-    Tables may have any columns. If the database cannot be read, the only record says so.
+    A last record has the number of conversations. Missing columns are tolerated. If the database cannot be read, the
+    only record says so.
     """
     try:
         return await database.run(_read)

@@ -1,4 +1,4 @@
-"""Storage of conversations; a message is stored when `append` returns."""
+"""Storage of conversations. A message is on disk when `append` returns."""
 
 import sqlite3
 from typing import Any
@@ -10,7 +10,7 @@ from mcphost.store.database import Database
 
 
 class ConversationInfo(Struct, frozen=True):
-    """An entry in a list of conversations; times are seconds since 1970."""
+    """An entry in the list of conversations; times are in seconds since 1970."""
 
     id: str
     title: str
@@ -21,7 +21,7 @@ class ConversationInfo(Struct, frozen=True):
 
 
 class RecordedCall(Struct, frozen=True):
-    """A model's tool call that has a result, also a refused one; `at` is in seconds since 1970."""
+    """A model's tool call that has a result, even if it was refused; `at` is in seconds since 1970."""
 
     conversation: str
     title: str
@@ -44,15 +44,18 @@ _LIST_QUERY = """
 
 
 class ConversationStore:
-    """Conversations in the database; several processes may append to the same one without loss."""
+    """Conversations in the database.
+
+    Several processes may append to the same conversation without losing messages.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def append(self, conversation_id: str, message: Message, *, title: str, model: str) -> None:
-        """Add one message and create its conversation if it is new. Raises StoreError.
+        """Add a message to a conversation, which is created if it does not exist. Raises StoreError.
 
-        An assistant message replaces the conversation's draft.
+        An assistant message also deletes the saved draft of the conversation.
         """
         body = encode(message)
 
@@ -72,7 +75,7 @@ class ConversationStore:
         await self._database.run(work)
 
     async def save_draft(self, conversation_id: str, message: Message | None) -> None:
-        """Save an unfinished answer, so that a crash loses little; None deletes it."""
+        """Save the unfinished answer so that a crash loses little of it; None deletes the draft."""
 
         def work(db: sqlite3.Connection) -> None:
             if message is None:
@@ -86,7 +89,10 @@ class ConversationStore:
         await self._database.run(work)
 
     async def load(self, conversation_id: str) -> tuple[Message, ...] | None:
-        """Return all messages in order, then a draft left by a crash; None for an unknown id."""
+        """Return the messages of a conversation, oldest first, followed by its draft if a crash left one.
+
+        Returns None if the id is unknown. Messages that cannot be decoded are left out.
+        """
 
         def work(db: sqlite3.Connection) -> list[bytes] | None:
             if db.execute("SELECT 1 FROM conversations WHERE id = ?", (conversation_id,)).fetchone() is None:
@@ -107,11 +113,14 @@ class ConversationStore:
         return await self._rows("", (limit,))
 
     async def find_by_prefix(self, prefix: str) -> tuple[ConversationInfo, ...]:
-        """Return at most 100 conversations whose id begins with *prefix*, newest first."""
+        """Return the conversations whose id begins with *prefix*, at most 100, newest first."""
         return await self._rows("WHERE substr(c.id, 1, length(?1)) = ?1", (prefix, 100))
 
     async def list_calls(self, server: str, limit: int) -> tuple[RecordedCall, ...]:
-        """Return the latest calls of a server's tools, newest first; messages over 256 kB are skipped."""
+        """Return at most *limit* recorded calls of a server's tools, newest first.
+
+        Messages over 256 kB are skipped.
+        """
         values = (_MAX_CALL_MESSAGE_BYTES, b'"tool_use"', b'"tool_return"', _MAX_CALL_MESSAGES)
 
         def work(db: sqlite3.Connection) -> tuple[RecordedCall, ...]:

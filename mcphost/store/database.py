@@ -1,7 +1,8 @@
-"""An SQLite file that is opened on first use and used by one thread at a time.
+"""An SQLite database that is opened on first use and used by one thread at a time.
 
-A damaged file is renamed with the date and replaced, with a warning. A file of a newer mcphost is refused and left
-unchanged. If the path cannot be written, data is kept in memory for this run, with a warning.
+A damaged file is renamed with the date and replaced by a new one, and the user is warned. A file written by a newer
+mcphost is refused and left unchanged. If the path cannot be written, data is kept in memory for this run, and the user
+is warned.
 """
 
 import sqlite3
@@ -23,7 +24,7 @@ _BUSY_CODES = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 
 
 class _Job(Generic[T]):
-    """One call of `run` and its outcome."""
+    """One call of `Database.run` and its outcome."""
 
     def __init__(self, work: Callable[[sqlite3.Connection], T], on_commit: Callable[[T], None]) -> None:
         self.work, self.on_commit = work, on_commit
@@ -32,7 +33,7 @@ class _Job(Generic[T]):
 
     @property
     def is_done(self) -> bool:
-        """Whether the work returned or raised."""
+        """Whether the work has returned or raised."""
         return bool(self.results) or self.error is not None
 
     def result(self) -> T:
@@ -43,7 +44,7 @@ class _Job(Generic[T]):
 
 
 class Database:
-    """One file, shared by several processes through SQLite's own locks (WAL)."""
+    """One SQLite file, which several processes share by means of SQLite's own locks (WAL mode)."""
 
     def __init__(
         self,
@@ -53,11 +54,11 @@ class Database:
         migrations: Migrations = MIGRATIONS,
         durable: bool = False,
     ) -> None:
-        """Use the file at *path*, or memory for None; *warn* receives a sentence and a hint, on the event loop.
+        """Use the file at *path*, or memory for None.
 
-        With *durable*, the work of a finished `run` survives a power cut, a path that cannot be written raises
-        StoreError at each attempt instead of falling back to memory, and a file that was removed or replaced is
-        reopened.
+        *warn* is called on the event loop with a warning and a hint. With *durable*, whatever a finished `run` wrote
+        survives a power failure. A path that cannot be written then raises StoreError at each attempt instead of
+        falling back to memory, and a file that was deleted or replaced is opened again.
         """
         self._path = path
         self._migrations = migrations
@@ -72,9 +73,10 @@ class Database:
     async def run(
         self, work: Callable[[sqlite3.Connection], T], on_commit: Callable[[T], None] = lambda done: None
     ) -> T:
-        """Run *work* in one transaction and return its result. Cancellation waits for it. Raises StoreError.
+        """Call *work* in one transaction on the database's thread and return its result. Raises StoreError.
 
-        *on_commit* receives the result after the commit, on the same thread; it must not raise.
+        A cancelled caller still waits for the work to finish. After the commit, *on_commit* is called with the result
+        on the same thread; it must not raise.
         """
         job = _Job(work, on_commit)
         self._jobs.append(job)
@@ -99,7 +101,7 @@ class Database:
                 job.error = error
 
     async def close(self) -> None:
-        """Close the file after running work has ended."""
+        """Wait for running work and close the file."""
         with anyio.CancelScope(shield=True):
             async with self._lock:
                 db, self._db = self._db, None
@@ -178,7 +180,10 @@ class Database:
         return self._connect(":memory:")
 
     def _connect_with_retries(self, path: str) -> sqlite3.Connection:
-        """Retry while another process creates the file: SQLite's busy timeout does not cover the switch to WAL."""
+        """Open the file, retrying while another process creates it.
+
+        SQLite's busy timeout does not cover the switch to WAL.
+        """
         deadline = time.monotonic() + _BUSY_TIMEOUT
         while True:
             try:
@@ -205,7 +210,7 @@ class Database:
 
 
 def _file_identity(path: Path) -> tuple[int, int] | None:
-    """Return the device and inode of the file, or None if it cannot be read."""
+    """Return the device and inode numbers of the file, or None if it cannot be read."""
     try:
         status = path.stat()
     except OSError:

@@ -1,4 +1,7 @@
-"""Storage of lasting permissions: grants for tool calls, approved servers; also the eras that servers support."""
+"""Storage of what the user allowed for longer than one call: grants for tools, and approved servers.
+
+The protocol eras that a server supports are remembered here too.
+"""
 
 import json
 import secrets
@@ -23,13 +26,13 @@ EXPIRED_REASON = "it expired"
 
 
 class Grant(Struct, frozen=True, kw_only=True):
-    """A permission that holds until it expires or is revoked; times are seconds since 1970.
+    """A permission that holds until it expires or is revoked; times are in seconds since 1970.
 
     It applies to the server with `server_digest` and to `account`, in `place`: a conversation id, a project folder, or
-    empty for everywhere. `tools` has the digest of each tool that the grant covered when it was created; a new tool,
-    or one with another digest, is asked about. `suspended` is the reason why the grant is suspended, or empty.
-    `account` is None for grants from before accounts were distinguished; the rule's own account is not stored.
-    `session` grants are not stored and end with the program.
+    empty for everywhere. `tools` has the digest of each tool that the grant covered when it was created; the user is
+    asked about a new tool or one with another digest. `suspended` is the reason why the grant is suspended, or empty.
+    `account` is None for grants from before accounts were distinguished; the rule's own account is not stored. Grants
+    with the scope `session` are not stored and end with the program.
     """
 
     id: str = ""
@@ -65,14 +68,20 @@ class TrustedServer(Struct, frozen=True):
 
 
 class GrantStore:
-    """Grants, approved servers and eras in the database, shared by processes. Every method may raise StoreError."""
+    """Grants, approved servers and eras in the database that all processes share.
+
+    Every method may raise StoreError.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._pending_uses: dict[str, tuple[int, float]] = {}
 
     async def add(self, grant: Grant) -> Grant:
-        """Store a grant with a new id and return it; one with the same rule, account, scope and place is revoked."""
+        """Store a grant under a new id and return it.
+
+        An older grant with the same rule, account, scope and place is revoked.
+        """
         now = time.time()
         rule = replace(grant.rule, account=None)
         stored = replace(grant, id=secrets.token_hex(4), created=now, rule=rule)
@@ -97,7 +106,7 @@ class GrantStore:
         return stored
 
     async def list_for_server(self, server: str) -> tuple[Grant, ...]:
-        """Return the grants for a server that are not revoked, oldest first; suspended ones included."""
+        """Return the grants for a server, oldest first, including suspended but not revoked ones."""
         return await self._rows("WHERE revoked IS NULL AND server = ? ORDER BY created, id", (server,))
 
     async def list_all(self, *, include_revoked: bool = False) -> tuple[Grant, ...]:
@@ -106,7 +115,7 @@ class GrantStore:
         return await self._rows(f"{where}ORDER BY created DESC, id LIMIT {MAX_LISTED}", ())
 
     async def find_by_prefix(self, prefix: str) -> Grant:
-        """Return the unrevoked grant with this id prefix. Raises UsageError for none or several."""
+        """Return the grant whose id begins with *prefix*. Raises UsageError if there is none or more than one."""
         grants = await self._rows("WHERE revoked IS NULL AND substr(id, 1, length(?1)) = ?1", (prefix,))
         matches = [grant for grant in grants if grant.id == prefix] or list(grants)
         if not prefix or len(matches) != 1:
@@ -115,7 +124,10 @@ class GrantStore:
         return matches[0]
 
     async def revoke(self, prefix: str) -> Grant:
-        """Revoke the grant with this id prefix, in every running mcphost. Raises UsageError for none or several."""
+        """Revoke the grant whose id begins with *prefix*, for every running mcphost.
+
+        Raises UsageError if there is none or more than one.
+        """
         grant = await self.find_by_prefix(prefix)
         now = time.time()
         await self._database.run(
@@ -131,9 +143,10 @@ class GrantStore:
         )
 
     async def carry_over_tool(self, server: str, server_digest: str, tool: str, before: str, after: str) -> None:
-        """Let grants that cover a tool with the digest *before* cover *after*, and end their suspension.
+        """Extend grants to the changed definition of a tool after the user accepted it.
 
-        Called when the user accepts a changed tool.
+        Grants that covered the tool with the digest *before* now cover it with *after*, and are no longer suspended
+        because of the change.
         """
 
         def work(db: sqlite3.Connection) -> None:
@@ -152,12 +165,12 @@ class GrantStore:
         await self._database.run(work)
 
     def count_use(self, grant_id: str) -> None:
-        """Count one use; the next `write_uses` stores it, so that no tool call waits for the disk."""
+        """Count one use in memory, so that no tool call waits for the disk; `write_uses` stores it."""
         count, _ = self._pending_uses.get(grant_id, (0, 0.0))
         self._pending_uses[grant_id] = (count + 1, time.time())
 
     async def write_uses(self) -> None:
-        """Store the uses counted since the last time; on failure they are kept for the next call."""
+        """Store the counted uses. If that fails, they are kept in memory for the next attempt."""
         counted, self._pending_uses = self._pending_uses, {}
         if not counted:
             return
@@ -176,7 +189,7 @@ class GrantStore:
             raise
 
     async def find_trusted(self, server: str) -> TrustedServer | None:
-        """Return the approval of a server, whether or not its digest still matches."""
+        """Return the stored approval of a server, even if its digest no longer matches."""
         row = await self._database.run(
             lambda db: db.execute(
                 "SELECT server, digest, description FROM trust WHERE server = ?", (server,)
@@ -185,14 +198,14 @@ class GrantStore:
         return TrustedServer(*row) if row else None
 
     async def save_trusted(self, trust: TrustedServer) -> None:
-        """Store an approval; it replaces an older one of the same server."""
+        """Store an approval, replacing an earlier one of the same server."""
         values = (trust.server, trust.digest, trust.description, time.time())
         await self._database.run(lambda db: db.execute("INSERT OR REPLACE INTO trust VALUES (?, ?, ?, ?)", values))
 
     async def carry_over_server(self, before: str, after: TrustedServer) -> bool:
-        """Move everything stored about a server from the digest *before* to that of *after*.
+        """Transfer everything stored about a server from its digest *before* to its digest *after*.
 
-        Returns False, without a change, if the server was not approved with the digest *before*.
+        Changes nothing and returns False if the server was not approved with *before*.
         """
 
         def work(db: sqlite3.Connection) -> bool:
@@ -217,14 +230,14 @@ class GrantStore:
         return await self._database.run(work)
 
     async def load_eras(self, digest: str) -> ServerEras | None:
-        """Return the eras that a server with this digest supported last, or None if unknown."""
+        """Return the eras that a server with this digest last supported, or None if unknown."""
         row = await self._database.run(
             lambda db: db.execute("SELECT era FROM eras WHERE digest = ?", (digest,)).fetchone()
         )
         return row[0] if row and row[0] in ("handshake", "stateless", "dual") else None
 
     async def save_eras(self, digest: str, eras: ServerEras) -> None:
-        """Store the eras that a server supports, for the next start."""
+        """Store the eras that a server supports, so that the next start need not detect them."""
         await self._database.run(
             lambda db: db.execute("INSERT OR REPLACE INTO eras VALUES (?, ?, ?)", (digest, eras, time.time()))
         )

@@ -12,7 +12,7 @@ _UNQUOTED = " !\"#$&'()+,-.:;<=>@[]^_`{|}~"
 
 
 def m001_first(db: sqlite3.Connection) -> None:
-    """Create conversations with messages and drafts, grants, trust and eras."""
+    """Create the tables of conversations, messages, drafts, grants, approved servers and eras."""
     _execute_script(
         db,
         """
@@ -113,13 +113,16 @@ def m006_folders(db: sqlite3.Connection) -> None:
 
 
 def m007_turned(db: sqlite3.Connection) -> None:
-    """Add the last definition of a changed tool that was not accepted, which outlasts a change back."""
+    """Add columns for a changed definition that the user has not accepted.
+
+    They keep it even if the server later returns to the accepted definition.
+    """
     db.execute("ALTER TABLE pins ADD COLUMN turned TEXT NOT NULL DEFAULT ''")
     db.execute("ALTER TABLE pins ADD COLUMN meanwhile BLOB NOT NULL DEFAULT x''")
 
 
 def m008_switches(db: sqlite3.Connection) -> None:
-    """Create the table of tools that the user switched off."""
+    """Create the table of tools that the user disabled."""
     _execute_script(
         db,
         """
@@ -163,7 +166,10 @@ MIGRATIONS: Migrations = (
 
 
 def migrate(db: sqlite3.Connection, migrations: Migrations = MIGRATIONS) -> None:
-    """Apply the missing migrations, each in its own transaction. Raises LookupError for unknown applied ones."""
+    """Apply the missing migrations, each in its own transaction.
+
+    Raises LookupError if the database has a migration that this version does not know.
+    """
     db.execute("CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, at REAL NOT NULL) STRICT")
     applied = {name for (name,) in db.execute("SELECT name FROM migrations")}
     unknown = applied - {name for name, _ in migrations}

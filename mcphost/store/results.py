@@ -26,7 +26,10 @@ _MEGABYTE = 1_000_000
 
 
 class StoredText(Struct, frozen=True):
-    """A part of a stored result: its text from the byte `offset` to `end`, of `size` bytes in all."""
+    """A part of a stored result: the text between the byte positions `offset` and `end`.
+
+    `size` is that of the whole result.
+    """
 
     text: str
     offset: int
@@ -35,37 +38,43 @@ class StoredText(Struct, frozen=True):
 
 
 class ResultStore:
-    """A folder of text files that only the user can read, under random names.
+    """A folder of text files with random names that only the user can read.
 
-    Several processes may share the folder. All work is done on a thread, and cancellation waits for it.
+    Several processes may share the folder. Files are read and written on a thread, and a cancelled caller waits for it.
     """
 
     def __init__(self, directory: Path | None, config: ResultsConfig | None = None) -> None:
-        """Store files in *directory*; None makes every method fail."""
+        """Store files in *directory*. If it is None, every method raises StoreError."""
         config = config or ResultsConfig()
         self._directory = directory
         self._max_bytes = config.megabytes * _MEGABYTE
         self._max_age = config.days * _DAY
 
     async def save(self, text: str) -> str:
-        """Write *text* to a file and return its path; delete the oldest beyond the limits. Raises StoreError."""
+        """Write *text* to a new file and return its path. Raises StoreError.
+
+        The oldest files are deleted if the limits are exceeded.
+        """
         return await self._run(lambda folder: self._save(folder, text))
 
     async def read(self, name: str, offset: int = 0, limit: int = 0) -> StoredText:
-        """Return a part of a result; *offset* and *limit* are in bytes, and no character is split.
+        """Return part of a result; *offset* and *limit* are in bytes, and characters are never split.
 
-        *limit* 0 reads to the end. Raises StoreError for an invalid name, or if the result was deleted.
+        A *limit* of 0 reads to the end. Raises StoreError if the name is invalid or the result was deleted.
         """
         if not _NAME_PATTERN.fullmatch(name):
             raise StoreError(f"No result is stored as {name[:80]!r}.")
         return await self._run(lambda folder: _read_part(folder / f"{name}{_SUFFIX}", offset, limit))
 
     async def read_all(self, path: str) -> str:
-        """Return all of the result in this file, which may have moved with the folder. Raises StoreError."""
+        """Return the whole result. Raises StoreError.
+
+        Only the file name in *path* counts, because the folder may have been moved.
+        """
         return (await self.read(Path(path).stem)).text
 
     async def delete_expired(self) -> None:
-        """Delete files that are too old or exceed the total size. Raises nothing but cancellation."""
+        """Delete files that are too old or exceed the total size. Raises only CancelledError."""
         with suppress(StoreError):
             await self._run(self._delete_expired)
 
@@ -116,7 +125,7 @@ class ResultStore:
 
 
 def _iter_files(directory: Path) -> Iterator[tuple[float, int, Path]]:
-    """Yield modification time, size and path of each result; files with other names are left alone."""
+    """Yield modification time, size and path of each stored result; other files in the folder are ignored."""
     with os.scandir(directory) as entries:
         for entry in entries:
             stem, _, ending = entry.name.partition(".")
@@ -142,12 +151,12 @@ def _read_part(path: Path, offset: int, limit: int) -> StoredText:
 
 
 def _is_continuation_byte(byte: int) -> bool:
-    """Return whether a byte continues a UTF-8 character."""
+    """Return whether a byte is a continuation byte of UTF-8."""
     return byte & 0xC0 == 0x80
 
 
 def _complete_length(body: bytes) -> int:
-    """Return the length of *body* up to its last complete character."""
+    """Return the length of *body* without an incomplete character at its end."""
     for back in range(1, min(4, len(body)) + 1):
         byte = body[-back]
         if not _is_continuation_byte(byte):

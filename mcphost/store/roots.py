@@ -16,7 +16,7 @@ MAX_ROWS = 1_000
 
 
 class FolderEdit(Struct, frozen=True):
-    """A folder that is added under a name or, if not `is_included`, removed, whatever the configuration says."""
+    """The user's change to the configured shared folders: a folder added under a name, or one removed."""
 
     path: str
     name: str = ""
@@ -24,13 +24,16 @@ class FolderEdit(Struct, frozen=True):
 
 
 class FolderEditStore:
-    """Edits by `place`: a project's folder, or empty for everywhere. Every method may raise StoreError."""
+    """The user's changes to the shared folders of each `place`: a project folder, or empty for everywhere.
+
+    Every method may raise StoreError.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def list_for_place(self, place: str) -> tuple[FolderEdit, ...]:
-        """Return the edits for a place, oldest first."""
+        """Return the changes for a place, oldest first."""
 
         def work(db: sqlite3.Connection) -> list[tuple[bytes, str, int]]:
             return db.execute(
@@ -42,7 +45,7 @@ class FolderEditStore:
         return tuple(FolderEdit(os.fsdecode(path), name, bool(told)) for path, name, told in rows)
 
     async def save(self, place: str, edit: FolderEdit) -> None:
-        """Store an edit; it replaces an earlier one of the same folder."""
+        """Store a change, replacing an earlier one of the same folder."""
         row = (os.fsencode(place), os.fsencode(edit.path), edit.name, int(edit.is_included), time.time())
         await self._database.run(
             lambda db: db.execute(
@@ -53,15 +56,15 @@ class FolderEditStore:
         )
 
     async def delete(self, place: str, path: str) -> None:
-        """Delete the edit of a folder."""
+        """Delete the change of a folder, so that the configuration applies again."""
         key = (os.fsencode(place), os.fsencode(path))
         await self._database.run(lambda db: db.execute("DELETE FROM folders WHERE place = ? AND path = ?", key))
 
 
 class FolderAnswer(Struct, frozen=True, kw_only=True):
-    """A lasting answer: whether a folder is shared with the server with this digest.
+    """A lasting answer: whether a folder is shared with the server that has this digest.
 
-    `path` is the real folder with links resolved; `created` is in seconds since 1970.
+    `path` is the real path, with symbolic links resolved; `created` is in seconds since 1970.
     """
 
     id: str
@@ -73,18 +76,18 @@ class FolderAnswer(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """Short description of the answer."""
+        """One-line description of the answer."""
         return f"{self.server} {'may' if self.is_shared else 'may not'} know {replace_surrogates(self.path)}"
 
 
 class FolderAnswerStore:
-    """Lasting answers about folders, shared by processes. Every method may raise StoreError."""
+    """Lasting answers about folders, shared by all processes. Every method may raise StoreError."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def save(self, server: str, digest: str, paths: Iterable[str], *, is_shared: bool) -> None:
-        """Store the answer for each of the folders; it replaces an earlier one."""
+        """Store the answer for each of the folders, replacing earlier ones."""
         now = time.time()
         # "r": ids of grants are hexadecimal, so no prefix matches a grant and an answer.
         rows = [(f"r{secrets.token_hex(4)}", server, digest, os.fsencode(path), int(is_shared), now) for path in paths]
@@ -97,7 +100,7 @@ class FolderAnswerStore:
         )
 
     async def find_for_server(self, server: str, digest: str) -> dict[str, FolderAnswer]:
-        """Return the answers for exactly this server, by folder."""
+        """Return the answers that apply to the server with exactly this digest, by folder."""
         answers = await self._rows("WHERE server = ? AND server_digest = ? LIMIT ?", (server, digest, MAX_ROWS))
         return {answer.path: answer for answer in answers}
 
@@ -106,7 +109,10 @@ class FolderAnswerStore:
         return await self._rows("ORDER BY created DESC, id LIMIT ?", (MAX_ROWS,))
 
     async def revoke(self, prefix: str) -> FolderAnswer:
-        """Delete the answer with this id prefix, so that it is asked again. Raises UsageError for none or several."""
+        """Delete the answer whose id begins with *prefix*, so that the user is asked again.
+
+        Raises UsageError if there is none or more than one.
+        """
         answers = await self._rows("WHERE substr(id, 1, length(?1)) = ?1", (prefix,))
         if not prefix or len(answers) != 1:
             what = "There is no grant" if not answers else f"{len(answers)} grants begin with"

@@ -12,9 +12,9 @@ MAX_TASK_AGE = 30 * 24 * 3_600.0
 
 
 class StoredTask(Struct, frozen=True):
-    """An unfinished task, bound to the server's digest so that no other server learns its id.
+    """An unfinished task, bound to the server's digest so that its id is sent to no other server.
 
-    `expires` is when the server may delete it, in seconds since 1970, or None if the server did not say.
+    `expires` is when the server may delete the task, in seconds since 1970, or None if the server did not say.
     """
 
     server: str
@@ -26,13 +26,16 @@ class StoredTask(Struct, frozen=True):
 
 
 class TaskStore:
-    """The tasks in the database, each owned by the process that polls it. Every method may raise StoreError."""
+    """Unfinished tasks in the database, each owned by the process that polls it.
+
+    Every method may raise StoreError.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def save(self, task: StoredTask, owner: int) -> None:
-        """Insert or update a task; delete the oldest beyond 100 of its server."""
+        """Insert or update a task. A server keeps at most 100 tasks; older ones are deleted."""
         values = (
             task.server, task.server_digest, task.task_id, task.tool, task.conversation_id, task.expires, time.time(),
             owner,
@@ -60,9 +63,10 @@ class TaskStore:
         )
 
     async def claim(self, server_digest: str, owner: int, is_alive: Callable[[int], bool]) -> tuple[StoredTask, ...]:
-        """Make *owner* the owner of a server's tasks without a living owner and return them; delete expired ones.
+        """Take over the tasks of a server that belong to *owner* or to a process that has ended, and return them.
 
-        *is_alive* tells whether a process exists; it is called on the database's thread.
+        Expired tasks are deleted first. *is_alive* returns whether the process with an id exists; it is called on the
+        database's thread.
         """
 
         def work(db: sqlite3.Connection) -> tuple[StoredTask, ...]:

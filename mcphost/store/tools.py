@@ -1,4 +1,4 @@
-"""Storage of tools: as each was first seen or last accepted, and which ones the user switched off."""
+"""Storage of tool definitions, as first seen or last accepted, and of the tools that the user disabled."""
 
 import sqlite3
 import time
@@ -23,9 +23,9 @@ _UPDATE_CHANGED = (
 
 
 class ToolFingerprint(Struct, frozen=True):
-    """The digests of a tool: `raw_digest` of its bytes as sent, `digest` of its canonical form.
+    """The digests of a tool definition: `raw_digest` of the bytes as sent, `digest` of their canonical form.
 
-    `changed_digest` is that of its last change which the user did not accept, or "".
+    `changed_digest` is the digest of a later definition that the user has not accepted, or "".
     """
 
     tool: str
@@ -35,13 +35,13 @@ class ToolFingerprint(Struct, frozen=True):
 
 
 class ToolFingerprintStore:
-    """Definitions by server, by server digest and by tool. Every method may raise StoreError."""
+    """Tool definitions by server name, server digest and tool name. Every method may raise StoreError."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def load_all(self, server: str, server_digest: str) -> dict[str, ToolFingerprint]:
-        """Return the stored tools of exactly this server by name, oldest first."""
+        """Return the fingerprints of a server's tools by tool name, oldest first."""
         rows = await self._database.run(
             lambda db: db.execute(
                 "SELECT tool, raw, digest, turned FROM pins WHERE server = ? AND server_digest = ? ORDER BY at",
@@ -53,7 +53,10 @@ class ToolFingerprintStore:
     async def save(
         self, server: str, server_digest: str, fingerprints: Iterable[tuple[ToolFingerprint, bytes]]
     ) -> None:
-        """Store tools with their definitions; they replace earlier ones."""
+        """Store fingerprints and definitions of tools, replacing earlier ones.
+
+        Only recent digests of a server are kept.
+        """
         new = tuple(fingerprints)
 
         def work(db: sqlite3.Connection) -> None:
@@ -80,7 +83,10 @@ class ToolFingerprintStore:
     async def save_changed(
         self, server: str, server_digest: str, fingerprints: Iterable[tuple[ToolFingerprint, bytes]]
     ) -> None:
-        """Store changed definitions that the user has not accepted, until `save` is called for the tool."""
+        """Store changed definitions that the user has not accepted.
+
+        `save` of the same tool deletes them again.
+        """
         new = tuple(fingerprints)
 
         def work(db: sqlite3.Connection) -> None:
@@ -101,11 +107,11 @@ class ToolFingerprintStore:
         await self._database.run(lambda db: _delete(db, server, server_digest, names))
 
     async def load_changed_definition(self, server: str, server_digest: str, tool: str) -> bytes:
-        """Return the changed definition that was not accepted; empty if only its digest is stored."""
+        """Return the definition that the user has not accepted; empty if only its digest is stored."""
         return (await self._load_definitions(server, server_digest, tool))[1]
 
     async def load_definition(self, server: str, server_digest: str, tool: str) -> bytes:
-        """Return the definition as it was sent; empty if only its digest is stored."""
+        """Return the accepted definition as the server sent it; empty if only its digest is stored."""
         return (await self._load_definitions(server, server_digest, tool))[0]
 
     async def _load_definitions(self, server: str, server_digest: str, tool: str) -> tuple[bytes, bytes]:
@@ -126,13 +132,13 @@ def _delete(db: sqlite3.Connection, server: str, server_digest: str, tools: Iter
 
 
 def _has_server(db: sqlite3.Connection, server: str, server_digest: str) -> bool:
-    """Return whether any tool of exactly this server is stored."""
+    """Return whether any tool of the server with exactly this digest is stored."""
     query = "SELECT 1 FROM pins WHERE server = ? AND server_digest = ? LIMIT 1"
     return db.execute(query, (server, server_digest)).fetchone() is not None
 
 
 def _compress_within_limit(db: sqlite3.Connection, server: str, definitions: Iterable[bytes]) -> list[bytes]:
-    """Return the compressed definitions; those that exceed the server's limit are empty."""
+    """Return the definitions compressed; b"" for each that exceeds the server's limit."""
     (used,) = db.execute(
         "SELECT coalesce(sum(length(definition) + length(meanwhile)), 0) FROM pins WHERE server = ?", (server,)
     ).fetchone()
@@ -168,13 +174,13 @@ MAX_ROWS = 20_000
 
 
 class ToolToggleStore:
-    """Disabled tools by server name. Every method may raise StoreError."""
+    """Tools that the user disabled, by server name. Every method may raise StoreError."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def load_disabled(self) -> tuple[tuple[str, str], ...]:
-        """Return server and tool name of each disabled tool, newest first, at most 20,000."""
+        """Return server name and tool name of each disabled tool, newest first, at most 20,000."""
 
         def work(db: sqlite3.Connection) -> list[tuple[str, str]]:
             return db.execute("SELECT server, tool FROM switches ORDER BY at DESC LIMIT ?", (MAX_ROWS,)).fetchall()
