@@ -16,7 +16,7 @@ from mcphost import paths
 from mcphost.cli.output import print_note
 from mcphost.cli.parser import Options
 from mcphost.cli.session_opener import LazySessionOpener
-from mcphost.config.loader import SETTINGS_FILE, load_config
+from mcphost.config.loader import LOCAL_FILE, PROJECT_FILE, SERVERS_FILE, SETTINGS_FILE, load_config
 from mcphost.config.schema import AuditConfig, HostConfig, ModelConfig, SecretStore, ServerConfig
 from mcphost.config.settings import Overrides
 from mcphost.errors import ConfigError
@@ -24,6 +24,7 @@ from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.bootstrap import SetupParts, build_host
 from mcphost.host.events import EventBus
 from mcphost.host.host import Host
+from mcphost.host.live_config import ConfigSources
 from mcphost.host.questions.frontend import Frontend
 from mcphost.host.questions.sign_in import (
     ChooseSecretStorage,
@@ -86,7 +87,8 @@ async def open_host(
         opener = LazySessionOpener(config.limits, grants)
         host = build_host(
             config, store=database, opener=opener, model_factory=models.create, frontend=frontend, open_url=open_url,
-            audit=audit, results=results, events=events, setup=None if options.demo else _setup_parts(options, config),
+            audit=audit, results=results, events=events,
+            setup=None if options.demo else _setup_parts(options, config, grants, adjust_config),
         )  # fmt: skip
         async with anyio.create_task_group() as tasks:
 
@@ -110,9 +112,18 @@ async def open_host(
             await database.close()
 
 
-def _setup_parts(options: Options, config: HostConfig) -> SetupParts:
+def _setup_parts(
+    options: Options, config: HostConfig, grants: GrantStore, adjust_config: Callable[[HostConfig], HostConfig]
+) -> SetupParts:
     folders = paths.config_dir(options.config_dir), paths.state_dir(), Path.home(), Path.cwd()
-    return SetupParts(paths.SetupPlaces(*folders, os.environ), LazySecrets(config.secret_store))
+
+    async def load_again(profile: str | None) -> HostConfig:
+        return adjust_config(await load_configuration(options, grants, profile))
+
+    files = tuple(map(Path, options.mcp_config)) or (folders[0] / SERVERS_FILE, folders[0] / LOCAL_FILE)
+    files = (folders[0] / SETTINGS_FILE, *files, *(() if options.mcp_config else (folders[3] / PROJECT_FILE,)))
+    sources = ConfigSources(load_again, files)
+    return SetupParts(paths.SetupPlaces(*folders, os.environ), LazySecrets(config.secret_store), sources)
 
 
 class LazySecrets:
@@ -165,8 +176,8 @@ def audit_files() -> tuple[Path, Path]:
     return paths.data_dir() / AUDIT_FILE, paths.state_dir() / AUDIT_CHECKPOINT_FILE
 
 
-async def load_configuration(options: Options, grants: GrantStore) -> HostConfig:
-    """Load the configuration of this run. Raises ConfigError."""
+async def load_configuration(options: Options, grants: GrantStore, profile: str | None = None) -> HostConfig:
+    """Load the configuration of this run; *profile* overrides the option. Raises ConfigError or UsageError."""
     if options.demo:
         return HostConfig(servers=(DEMO_SERVER,), model=ModelConfig(name="demo"))
     project, problem = (None, "") if options.mcp_config else await load_approved_project(grants)
@@ -177,8 +188,8 @@ async def load_configuration(options: Options, grants: GrantStore) -> HostConfig
         files=options.mcp_config,
         project=project,
         overrides=Overrides(
-            model=options.model, api_base=options.api_base, api_key_env=options.api_key_env, era=options.era,
-            timeout=options.timeout, max_rounds=options.max_rounds,
+            model=options.model, profile=options.profile if profile is None else profile, api_base=options.api_base,
+            api_key_env=options.api_key_env, era=options.era, timeout=options.timeout, max_rounds=options.max_rounds,
         ),
         environ=os.environ,
         strict=options.one_shot,

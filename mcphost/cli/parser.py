@@ -87,6 +87,7 @@ def add_global_flags(parser: argparse.ArgumentParser, *, default: Any = argparse
         default=default,
         help="servers from this file, instead of the user's and the project's; approves them for this run; repeatable",
     )
+    group.add_argument("--profile", metavar="NAME", default=default, help="use this profile of config.toml")
     group.add_argument("--config-dir", metavar="DIR", default=default, help="where mcp.json and config.toml are")
     group.add_argument(
         "--era", choices=("auto", "stateless", "handshake"), default=default, help="which era of MCP to speak"
@@ -178,6 +179,7 @@ class Options:
     """Files of `--mcp-config`, in order; they replace the user's and the project's file."""
 
     config_dir: str = ""
+    profile: str | None = None
     model: str = ""
     api_base: str = ""
     api_key_env: str = ""
@@ -209,6 +211,7 @@ class Options:
 
 _COMMON_FLAGS = (
     "config_dir",
+    "profile",
     "model",
     "api_base",
     "api_key_env",

@@ -9,10 +9,11 @@ from typing import Any, cast
 from mcphost.config.inputs import with_input_values
 from mcphost.config.json_files import decode_text, parse_json, read_bytes
 from mcphost.config.mcp_json import parse_file_roots, parse_servers
+from mcphost.config.profiles import apply_profile
 from mcphost.config.restrictions import apply_restrictions
 from mcphost.config.schema import HostConfig, RootConfig, ServerConfig, Source
 from mcphost.config.settings import Overrides, apply_overrides, parse_settings
-from mcphost.errors import ConfigError, McpHostError
+from mcphost.errors import ConfigError, McpHostError, UsageError
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, replace
 from mcphost.unicode_forms import confusable_pairs
@@ -68,7 +69,7 @@ def load_config(
     they come from `local.json` (entries for the current folder), `mcp.json` and *project*; the first server of a name
     wins. Pass *project* only if the user trusted exactly that content. Invalid parts are skipped and reported in
     `problems`. Raises ConfigError if `config.toml` is invalid and mentions a never-list and, with *strict*, if one of
-    *files* is invalid or missing.
+    *files* is invalid or missing; UsageError if the flag or MCPHOST_PROFILE names an unknown profile.
     """
     problems: list[str] = []
     settings = directory / SETTINGS_FILE
@@ -109,7 +110,19 @@ def load_config(
         project_roots=tuple(roots),
         problems=tuple(dict.fromkeys(problems)),
     )
-    return apply_overrides(merged, overrides or Overrides(), {} if environ is None else environ)
+    overrides, environ = overrides or Overrides(), {} if environ is None else environ
+    return apply_overrides(_use_profile(merged, overrides, environ), overrides, environ)
+
+
+def _use_profile(config: HostConfig, overrides: Overrides, environ: Mapping[str, str]) -> HostConfig:
+    """Apply the chosen profile: of the flag, of MCPHOST_PROFILE, or of config.toml, in which it may be wrong."""
+    chosen = environ.get("MCPHOST_PROFILE", "") if overrides.profile is None else overrides.profile
+    if chosen or overrides.profile is not None:
+        return apply_profile(config, chosen)
+    try:
+        return apply_profile(config, config.profile)
+    except UsageError as error:
+        return replace(config, profile="", problems=(*config.problems, f"{error.message} {error.hint}"))
 
 
 def find_server_problem(config: HostConfig, server: str) -> str:

@@ -183,6 +183,9 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     era: Era | Literal["auto"] = "auto"
     revision: Revision | None = None
     disabled: bool = False
+    excluded_by: str = ""
+    """Name of the profile in use if the server is disabled because that profile does not list it."""
+
     timeout: float | None = None
     ca_file: str = ""
     ca_digest: str = ""
@@ -323,6 +326,17 @@ class RegistryConfig(Struct, frozen=True, kw_only=True):
     url: Annotated[str, Meta(max_length=2_000)] = "https://registry.modelcontextprotocol.io"
 
 
+class Profile(Struct, frozen=True, kw_only=True):
+    """A named set of settings from `[profiles.NAME]`; None leaves a setting as it is without the profile."""
+
+    name: str
+    description: Annotated[str, Meta(max_length=500)] = ""
+    model: ModelConfig | None = None
+    system_prompt: Annotated[str, Meta(max_length=200_000)] | None = None
+    servers: Annotated[tuple[str, ...], Meta(max_length=1_000)] | None = None
+    """Names of the servers to use; the others are disabled."""
+
+
 class HostConfig(Struct, frozen=True, kw_only=True):
     """The merged configuration. `problems` are the errors that were skipped, each one a readable sentence.
 
@@ -339,6 +353,10 @@ class HostConfig(Struct, frozen=True, kw_only=True):
     registry: RegistryConfig = RegistryConfig()
     theme: Annotated[str, Meta(max_length=64)] = ""
     system_prompt: Annotated[str, Meta(max_length=200_000)] = ""
+    profile: Annotated[str, Meta(max_length=200)] = ""
+    """Name of the profile in use, "" for none."""
+
+    profiles: tuple[Profile, ...] = ()
     roots: tuple[RootConfig, ...] | None = None
     project_roots: tuple[RootConfig, ...] = ()
     allow_rules: tuple[Rule, ...] = ()

@@ -2,10 +2,11 @@
 
 import os
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 from mcphost.config.json_files import describe_type
+from mcphost.config.profiles import parse_profiles, switch_model
 from mcphost.config.rules import SYNTAX_HINT, Rule, parse_alternatives
 from mcphost.config.schema import (
     AuditConfig,
@@ -23,6 +24,7 @@ from mcphost.config.schema import (
     convert_value,
     settable_fields,
 )
+from mcphost.config.toml_table import ProblemCallback, TomlTable
 from mcphost.errors import ConfigError, UsageError
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, replace
@@ -69,23 +71,33 @@ def parse_roots(entries: Any, file: str, source: Source, on_problem: Callable[[s
     return tuple(roots)
 
 
-ProblemCallback = Callable[[str], None]
-S = TypeVar("S", bound=Struct)
-
 MAX_MODELS = 20
-_GENERAL = ("theme", "system_prompt")
-_TABLES = ("model", "limits", "roots", "secrets", "consent", "audit", "ledger", "sampling", "results", "registry")
+_GENERAL = ("theme", "system_prompt", "profile")
+_TABLES = (
+    "model",
+    "limits",
+    "roots",
+    "secrets",
+    "consent",
+    "audit",
+    "ledger",
+    "sampling",
+    "results",
+    "registry",
+    "profiles",
+)
 _COUNTED_CHARACTERS = "=[{,.\n\\"
 _MAX_COUNTED_CHARACTERS = 12_000
 _MAX_KEY_PARTS = 50
-_MAX_UNKNOWN_KEYS_SHOWN = 20
-"""Unknown keys of one table that are named; the others are counted."""
 
 
 class Overrides(Struct, frozen=True, kw_only=True):
     """Values of command-line flags; an empty string or None means that the flag was not given."""
 
     model: str = ""
+    profile: str | None = None
+    """Name of a profile, "" for none; None if the flag was not given."""
+
     api_base: str = ""
     api_key_env: str = ""
     era: str = ""
@@ -126,7 +138,7 @@ def parse_settings(text: str, file: str, on_problem: ProblemCallback) -> HostCon
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
         reason = str(error)[:300] or type(error).__name__
         raise ConfigError(f"{file}: not valid TOML: {reason}.", "Correct the file there.") from error
-    top = _Table(document, file, "", on_problem)
+    top = TomlTable(document, file, "", on_problem)
     name = document.get("model")
     model = ModelConfig(name=name) if isinstance(name, str) else top.get_table("model").read(ModelConfig)
     config = HostConfig(
@@ -140,6 +152,7 @@ def parse_settings(text: str, file: str, on_problem: ProblemCallback) -> HostCon
         roots=parse_roots(document["roots"], file, "user", on_problem) if "roots" in document else None,
         secret_store=top.get_table("secrets").read(_SecretsTable).store,
         never_rules=_parse_never_rules(top.get_table("consent")),
+        profiles=parse_profiles(top.get_table("profiles"), model),
     )
     top.report_unknown((*_GENERAL, *_TABLES))
     return config
@@ -152,14 +165,8 @@ def apply_overrides(config: HostConfig, overrides: Overrides, environ: Mapping[s
     """
     name = overrides.model or environ.get("MCPHOST_MODEL", "")
     model = config.model
-    if name and name != model.name:
-        # An address or key name written for one provider must never be used for another one.
-        same = not model.name or model.name.partition("/")[0] == name.partition("/")[0]
-        model = (
-            replace(model, name=name, context_window=0, max_output_tokens=0, tools="auto")
-            if same
-            else ModelConfig(name=name)
-        )
+    if name:
+        model = switch_model(model, name)
     base = overrides.api_base or environ.get("MCPHOST_API_BASE", "") or model.api_base
     model = replace(
         model,
@@ -186,13 +193,13 @@ def apply_overrides(config: HostConfig, overrides: Overrides, environ: Mapping[s
     return replace(config, model=model, limits=limits, servers=servers)
 
 
-def _parse_limits(table: "_Table") -> Limits:
+def _parse_limits(table: TomlTable) -> Limits:
     keys = [key for key in settable_fields(Limits) if key != "includes_user_time"]
     table.report_unknown(keys)
     return Limits(**table.read_values(Limits, keys))
 
 
-def _parse_sampling(table: "_Table") -> SamplingConfig:
+def _parse_sampling(table: TomlTable) -> SamplingConfig:
     """Parse the sampling limits and `models = ["anthropic/claude-haiku-4-5", {name = "openai/x", api_base = "…"}]`."""
     keys = tuple(settable_fields(SamplingLimits))
     table.report_unknown((*keys, "models"))
@@ -208,7 +215,7 @@ def _parse_sampling(table: "_Table") -> SamplingConfig:
             )
             continue
         prefix = f"sampling.models[{number}]"
-        model = _Table(cast("dict[str, Any]", values), table.file, f"{prefix}.", table.on_problem).read(ModelConfig)
+        model = TomlTable(cast("dict[str, Any]", values), table.file, f"{prefix}.", table.on_problem).read(ModelConfig)
         if model.name:
             models.append(model)
         else:
@@ -217,7 +224,7 @@ def _parse_sampling(table: "_Table") -> SamplingConfig:
     return SamplingConfig(limits=limits, models=tuple(models))
 
 
-def _parse_never_rules(table: "_Table") -> tuple[Rule, ...]:
+def _parse_never_rules(table: TomlTable) -> tuple[Rule, ...]:
     """Parse `never = ["fs/delete*", "git/push?force=true"]`, the calls that are always refused.
 
     Raises ConfigError for an invalid rule: skipping it would allow a call that the user meant to forbid.
@@ -232,54 +239,3 @@ def _parse_never_rules(table: "_Table") -> tuple[Rule, ...]:
         ) from error
     except UsageError as error:
         raise ConfigError(f'{table.file}: in "consent.never": {error.message}', error.hint) from error
-
-
-class _Table:
-    """A TOML table; `prefix` is its name followed by a dot, for messages, or "" for the document."""
-
-    def __init__(self, values: Mapping[str, Any], file: str, prefix: str, on_problem: ProblemCallback) -> None:
-        self.values, self.file, self.prefix, self.on_problem = values, file, prefix, on_problem
-
-    def get_table(self, key: str) -> "_Table":
-        """Return the subtable *key*; if it is missing or not a table, return an empty one."""
-        value = self.values.get(key, {})
-        if not isinstance(value, dict):
-            if not (key == "model" and isinstance(value, str)):
-                self._report(key, f"is {describe_type(value)}, not a table; write [{key}]; the default is used.")
-            value = {}
-        return _Table(cast("dict[str, Any]", value), self.file, f"{self.prefix}{key}.", self.on_problem)
-
-    def read(self, kind: type[S]) -> S:
-        """Convert the whole table to *kind*; report unknown keys, and report and replace invalid values by defaults."""
-        keys = tuple(settable_fields(kind))
-        self.report_unknown(keys)
-        return kind(**self.read_values(kind, keys))
-
-    def read_values(self, kind: type[Struct], keys: Iterable[str]) -> dict[str, Any]:
-        """Return the valid values of *keys*, which are fields of *kind*; report invalid ones and omit them."""
-        fields = settable_fields(kind)
-        values: dict[str, Any] = {}
-        for key in keys:
-            if key not in self.values:
-                continue
-            try:
-                values[key] = convert_value(self.values[key], fields[key].type)
-            except InvalidValue as error:
-                default = fields[key].default
-                self._report(key, f"{error}; the default{f' ({default})' if default else ''} is used.")
-        return values
-
-    def _report(self, key: str, what: str) -> None:
-        self.on_problem(f'{self.file}: "{self.prefix}{key}" {what}')
-
-    def report_unknown(self, known: Collection[str]) -> None:
-        """Report keys that are not in *known*, with the closest known key if there is one."""
-        unknown = [key for key in self.values if key not in known]
-        for key in unknown[:_MAX_UNKNOWN_KEYS_SHOWN]:
-            from difflib import get_close_matches
-
-            near = get_close_matches(key[:60], known, 1)
-            hint = f'did you mean "{self.prefix}{near[0]}"?' if near else "it does nothing."
-            self._report(sanitize(key[:60], keep_newlines=False), f"is not known: {hint}")
-        if len(unknown) > _MAX_UNKNOWN_KEYS_SHOWN:
-            self.on_problem(f"{self.file}: {len(unknown) - _MAX_UNKNOWN_KEYS_SHOWN:,} more keys are not known.")

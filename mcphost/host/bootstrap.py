@@ -11,10 +11,12 @@ from mcphost.client.session import SessionOpener
 from mcphost.config.schema import HostConfig
 from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.audit.audit_log import AuditLog, create_in_memory_log
+from mcphost.host.config_rules import ConfigRules
 from mcphost.host.conversation.controller import ConversationController
 from mcphost.host.events import EventBus
 from mcphost.host.host import Host, LateParts
 from mcphost.host.lifetime import Lazy, Lifetime
+from mcphost.host.live_config import ConfigSources, LiveConfig
 from mcphost.host.model_selection import CreateModelFn, ModelSelection
 from mcphost.host.questions.frontend import Frontend, QuestionBudget
 from mcphost.host.questions.sign_in import OpenUrl
@@ -118,6 +120,7 @@ class SetupParts(NamedTuple):
 
     places: SetupPlaces
     secrets: "SecretEntries"
+    sources: ConfigSources
 
 
 class _Core(NamedTuple):
@@ -136,6 +139,7 @@ class _Core(NamedTuple):
     question_budget: QuestionBudget
     roots: Roots
     tool_toggles: ToolToggles
+    config_rules: ConfigRules
 
 
 def _create_core(
@@ -149,7 +153,7 @@ def _create_core(
 ) -> _Core:
     lifetime = Lifetime()
     lifetime.on_close(audit.close)
-    model_selection = ModelSelection(model_factory, config.model, events, lifetime)
+    model_selection = ModelSelection(model_factory, config.model, events, lifetime, system_prompt=config.system_prompt)
     lifetime.on_close(events.close)
     audit.conversation = conversation = ActiveConversation(ConversationStore(store), events)
     return _Core(
@@ -166,6 +170,7 @@ def _create_core(
         question_budget=QuestionBudget(),
         roots=Roots(configured_roots(config), FolderEditStore(store), audit, publish=events.publish),
         tool_toggles=ToolToggles(ToolToggleStore(store), audit, events.publish, events.report_error),
+        config_rules=ConfigRules(config.allow_rules, config.never_rules, config.settings_file),
     )
 
 
@@ -254,6 +259,7 @@ class _LateParts:
             features=Lazy(lambda: self.features),
             grants=Lazy(lambda: self.grants),
             setup=Lazy(lambda: self.setup),
+            live_config=Lazy(lambda: self.live_config),
             tools=Lazy(lambda: self.manual_calls),
         )
 
@@ -265,9 +271,17 @@ class _LateParts:
         if self._setup is None:
             return None
         core = self._core
-        places, secrets = self._setup
+        places, secrets, _ = self._setup
         editor = ServerEditor(places.config_dir, places.folder, GrantStore(core.store), core.audit, secrets)
         return Setup(places, self._servers, core.model_selection, editor, secrets)
+
+    @cached_property
+    def live_config(self) -> "LiveConfig | None":
+
+        if self._setup is None:
+            return None
+        core = self._core
+        return LiveConfig(core.config, self._setup.sources, self._servers, core.model_selection, core.config_rules)
 
     @cached_property
     def accounts(self) -> "Accounts":
@@ -306,14 +320,13 @@ class _LateParts:
 
     @cached_property
     def consent(self) -> "ConsentPolicy":
-        from mcphost.host.consent.policy import ConfigRules, ConsentPolicy
+        from mcphost.host.consent.policy import ConsentPolicy
 
-        config = self._core.config
         return ConsentPolicy(
             self._late_grants.active_grants,
             self._core.frontend,
             self._late_grants.matcher,
-            ConfigRules(config.allow_rules, config.never_rules, config.settings_file),
+            self._core.config_rules,
             self._core.audit,
             self.auto_approval.approve,
         )

@@ -20,6 +20,7 @@ from mcphost.store.results import ResultStore
 if TYPE_CHECKING:
     from mcphost.host.consent.auto_approve import AutoApproval, AutoApprovalStatus
     from mcphost.host.consent.grants import GrantRegistry
+    from mcphost.host.live_config import LiveConfig
     from mcphost.host.servers.accounts import Accounts
     from mcphost.host.servers.features import ServerFeatures
     from mcphost.host.setup import Setup
@@ -34,6 +35,7 @@ class LateParts(NamedTuple):
     features: "Lazy[ServerFeatures]"
     grants: "Lazy[GrantRegistry]"
     setup: "Lazy[Setup | None]"
+    live_config: "Lazy[LiveConfig | None]"
     tools: "Lazy[ManualCalls]"
 
 
@@ -117,6 +119,11 @@ class Host:
     def setup(self) -> "Setup | None":
         """Search for models and servers on this machine; None if the program does not support it."""
         return self.late_parts.setup.get()
+
+    @property
+    def live_config(self) -> "LiveConfig | None":
+        """Changes of the configuration files while the program runs; None if it was not read from files."""
+        return self.late_parts.live_config.get()
 
     @property
     def tools(self) -> "ManualCalls":

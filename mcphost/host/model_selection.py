@@ -14,8 +14,19 @@ CreateModelFn = Callable[[ModelConfig], ChatModel]
 class ModelSelection:
     """The model of the conversation, and a cache of models for other uses such as sampling."""
 
-    def __init__(self, factory: CreateModelFn, config: ModelConfig, events: EventBus, lifetime: Lifetime) -> None:
+    def __init__(
+        self,
+        factory: CreateModelFn,
+        config: ModelConfig,
+        events: EventBus,
+        lifetime: Lifetime,
+        *,
+        system_prompt: str = "",
+    ) -> None:
         self.config = config
+        self.system_prompt = system_prompt
+        """The user's own system prompt, "" for the default; a change applies to the next request."""
+
         self.model: ChatModel | None = factory(config) if config.name else None
         self._factory = factory
         self._cached_models: list[tuple[ModelConfig, ChatModel]] = []  # few; headers make a configuration unhashable

@@ -115,7 +115,7 @@ class McpHostApp(QuestionApp):
         # Animations convey no information, and every frame costs CPU time.
         self.animation_level = "none"
         self._filters.append(ControlCharacterFilter())
-        self._use_theme(theme or themes.DEFAULT)
+        self.use_theme(theme or themes.DEFAULT)
         self._feed: EventQueue | None = None
         self._is_started = False
         self._deferred_calls: list[Callable[[], None]] = []
@@ -133,7 +133,8 @@ class McpHostApp(QuestionApp):
         """Return the chat screen."""
         return self.chat
 
-    def _use_theme(self, name: str) -> None:
+    def use_theme(self, name: str) -> None:
+        """Use a theme by name; an unknown name means the default."""
         if name not in self.available_themes:
             self.register_theme(themes.load(name if name in themes.names() else themes.DEFAULT))
         self.theme = name if name in self.available_themes else themes.DEFAULT
@@ -161,7 +162,7 @@ class McpHostApp(QuestionApp):
         """Attach the host and its frontend, and start the host. Call it once, after the first frame."""
         self._host, self._frontend = host, frontend
         if host.config.theme:
-            self._use_theme(host.config.theme)
+            self.use_theme(host.config.theme)
         frontend.bind(self)
         self.call_later(self._start_host)  # runs in the app's task
 
@@ -183,6 +184,7 @@ class McpHostApp(QuestionApp):
         for call in deferred:
             call()
         self.offer_setup()
+        self.run_worker(self.config_follower.watch, name="configuration files", group="events")
 
     def _add_event_handlers(self, dispatcher: "EventDispatcher") -> None:
         """Register the handlers of events that concern open dialogs and pages other than the chat."""
@@ -454,4 +456,4 @@ class McpHostApp(QuestionApp):
         """Switch to the next theme in alphabetical order."""
         names = themes.names()
         place = names.index(self.theme) if self.theme in names else -1
-        self._use_theme(names[(place + 1) % len(names)])
+        self.use_theme(names[(place + 1) % len(names)])

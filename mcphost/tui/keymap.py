@@ -153,6 +153,24 @@ ACTIONS: tuple[Action, ...] = (
         "Search this machine for keys, local models and servers of other hosts",
         "setup",
     ),
+    Action(
+        "profile",
+        "",
+        "/profile",
+        "profile",
+        "Choose a profile",
+        "Use another profile of config.toml: model, system prompt and servers",
+        "profile",
+    ),
+    Action(
+        "reload",
+        "",
+        "/reload",
+        "reload",
+        "Reload the configuration",
+        "Show what changed in the configuration files, and apply it",
+        "reload",
+    ),
     Action("theme", "ctrl+l", "^L", "theme", "Switch theme", "Switch between the dark and light themes", "theme"),
     Action(
         "copy_last", "ctrl+y", "^Y", "copy", "Copy the last answer", "Copy the last answer to the clipboard", "copy"

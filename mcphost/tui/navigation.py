@@ -1,7 +1,7 @@
 """Navigation: opens pages over the chat and handles the user's choice on them."""
 
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from textual.screen import Screen
@@ -12,6 +12,7 @@ from mcphost.tui.screens.chat import ChatScreen
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
+    from mcphost.tui.config_follower import ConfigFollower
     from mcphost.tui.image_cache import ImageCache
     from mcphost.tui.screens.model_form import ModelChoice
     from mcphost.tui.screens.setup import SetupChoice
@@ -31,7 +32,18 @@ class NavigationApp(InputGuardApp):
             raise RuntimeError("No host is attached yet.")
         return self._host
 
-    def _open_screen(self, screen: Screen[Any], on_result: Callable[[Any], None] | None = None) -> None:
+    @cached_property
+    def config_follower(self) -> "ConfigFollower":
+        """The part that follows the configuration files."""
+        from mcphost.tui.config_follower import ConfigFollower
+
+        return ConfigFollower(self.host.live_config, self.chat, self.open_page, self.use_theme)
+
+    def use_theme(self, name: str) -> None:
+        """Use a theme by name. Does nothing by default."""
+
+    def open_page(self, screen: Screen[Any], on_result: Callable[[Any], None] | None = None) -> None:
+        """Open a page over the chat; *on_result* receives its result."""
         # One page at a time over the chat: F3 replaces the page that F4 opened.
         while len(self.screen_stack) > 1 and not self.screen.is_modal:
             self.pop_screen()
@@ -41,7 +53,7 @@ class NavigationApp(InputGuardApp):
         """Open the help page."""
         from mcphost.tui.screens.help import HelpScreen
 
-        self._open_screen(HelpScreen())
+        self.open_page(HelpScreen())
 
     def action_servers(self) -> None:
         """Open the page that lists all servers."""
@@ -50,7 +62,7 @@ class NavigationApp(InputGuardApp):
     def _open_servers(self, name: str) -> None:
         from mcphost.tui.screens.servers import ServersScreen
 
-        self._open_screen(ServersScreen(self.host, name))
+        self.open_page(ServersScreen(self.host, name))
 
     def on_server_selected(self, message: ServerSelected) -> None:
         """Open the servers page with the clicked server selected."""
@@ -97,7 +109,7 @@ class NavigationApp(InputGuardApp):
             return
         from mcphost.tui.screens.models import ModelsScreen
 
-        self._open_screen(ModelsScreen(setup, self.host.model_selection.config.name), self._use_model)
+        self.open_page(ModelsScreen(setup, self.host.model_selection.config.name), self._use_model)
 
     def _use_model(self, choice: "ModelChoice | None") -> None:
         if choice is not None:
@@ -125,7 +137,7 @@ class NavigationApp(InputGuardApp):
         offers = await setup.find()
         if is_invited or self._can_open_uninvited():
             setup.mark_shown()
-            self._open_screen(SetupScreen(setup, offers, is_invited=is_invited), self._apply_setup)
+            self.open_page(SetupScreen(setup, offers, is_invited=is_invited), self._apply_setup)
 
     def _can_open_uninvited(self) -> bool:
         """Return whether the user sees the chat and has not begun to write."""
@@ -138,6 +150,14 @@ class NavigationApp(InputGuardApp):
         elif choice is not None and (choice.model is not None or choice.servers):
             self.run_worker(partial(self.chat.apply_setup, choice), group="setup")
 
+    def action_profile(self) -> None:
+        """Open the list of profiles."""
+        self.config_follower.open_profiles()
+
+    def action_reload(self) -> None:
+        """Show what changed in the configuration files, and offer to apply it."""
+        self.run_worker(self.config_follower.review, group="setup")
+
     def action_resources(self) -> None:
         """Open the resources page; attach the resource that the user selects on it to the message."""
         from mcphost.tui.screens.resources import ResourcesScreen
@@ -146,7 +166,7 @@ class NavigationApp(InputGuardApp):
             if chosen is not None:
                 self.chat.attach_resource(*chosen)
 
-        self._open_screen(ResourcesScreen(self.host), attach)
+        self.open_page(ResourcesScreen(self.host), attach)
 
     def action_prompts(self) -> None:
         """Open the prompts page; insert the selected prompt into the composer after asking for its arguments."""
@@ -156,7 +176,7 @@ class NavigationApp(InputGuardApp):
             if chosen is not None:
                 self.chat.fill_prompt(*chosen)
 
-        self._open_screen(PromptsScreen(self.host), fill)
+        self.open_page(PromptsScreen(self.host), fill)
 
     def action_history(self) -> None:
         """Open the history page, and then the conversation that the user selects on it."""
@@ -166,31 +186,31 @@ class NavigationApp(InputGuardApp):
             if conversation_id is not None:
                 self.run_worker(partial(self._open_conversation, conversation_id), group="history")
 
-        self._open_screen(HistoryScreen(self.host), open_)
+        self.open_page(HistoryScreen(self.host), open_)
 
     def action_grants(self) -> None:
         """Open the permissions page."""
         from mcphost.tui.screens.grants import GrantsScreen
 
-        self._open_screen(GrantsScreen(self.host), lambda _: None)
+        self.open_page(GrantsScreen(self.host), lambda _: None)
 
     def action_accounts(self) -> None:
         """Open the accounts page."""
         from mcphost.tui.screens.accounts import AccountsScreen
 
-        self._open_screen(AccountsScreen(self.host))
+        self.open_page(AccountsScreen(self.host))
 
     def action_folders(self) -> None:
         """Open the page of folders shared with servers."""
         from mcphost.tui.screens.folders import FoldersScreen
 
-        self._open_screen(FoldersScreen(self.host))
+        self.open_page(FoldersScreen(self.host))
 
     def action_audit(self) -> None:
         """Open the audit log page."""
         from mcphost.tui.screens.audit import AuditScreen
 
-        self._open_screen(AuditScreen(self.host))
+        self.open_page(AuditScreen(self.host))
 
     async def _open_conversation(self, conversation_id: str) -> None:
         from mcphost.errors import McpHostError

@@ -460,6 +460,7 @@ class FakeHost:
         self.conversation = FakeConversation(self)
         self.events = FakeEvents(self)
         self.setup = setup
+        self.live_config: Any = None
         self.views = (
             ()
             if no_servers

@@ -9,6 +9,7 @@ from mcphost.config.rules import Rule, exact_pattern, format_rule
 from mcphost.errors import ConsentDenied
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.audit.audit_summary import arguments_digest
+from mcphost.host.config_rules import ConfigRules
 from mcphost.host.consent.grants import ActiveGrants, ToolHistory, ToolIdentity, identify_tool, make_grant
 from mcphost.host.consent.rule_matching import RuleMatcher
 from mcphost.host.questions.frontend import Frontend
@@ -32,15 +33,6 @@ class Approval(Struct, frozen=True):
     source: str
     arguments: dict[str, Any]
     grant_id: str = ""
-
-
-class ConfigRules(Struct, frozen=True):
-    """Rules given in advance; `never` takes precedence over `allow`, grants, answers and modes."""
-
-    allow: tuple[Rule, ...] = ()
-    never: tuple[Rule, ...] = ()
-    file: str = "config.toml"
-    """Path of the file that contains the never-rules."""
 
 
 class _OpenQuestion:

@@ -57,7 +57,6 @@ class ModelRequestBuilder:
         model_selection: ModelSelection,
         events: EventBus,
     ) -> None:
-        self._system_prompt = config.system_prompt
         self._max_tools = config.limits.tools_to_model
         self._servers = servers
         self._startup = startup
@@ -77,7 +76,7 @@ class ModelRequestBuilder:
         self._startup.announce_joined()
         return ModelRequest(
             messages=tuple(conversation.messages),
-            system=system_prompt(self._system_prompt, self._servers),
+            system=system_prompt(self._model_selection.system_prompt, self._servers),
             tools=self._keep_order(conversation.id, self._tool_specs()),
             max_output_tokens=self._model_selection.config.max_output_tokens,
         )

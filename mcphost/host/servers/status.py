@@ -119,6 +119,11 @@ class ServerStatus:
                 raise ConsentDenied(
                     f"The server {name!r} is not approved.", f"Approve it with: mcphost servers trust {quote(name)}"
                 )
+            case "disabled" if profile := self._config.excluded_by:
+                raise UsageError(
+                    f"The server {name!r} is not in the profile {profile!r}.",
+                    "Add it to its servers in config.toml, or use another profile.",
+                )
             case "disabled":
                 raise UsageError(
                     f"The server {name!r} is disabled.", f'Set "disabled" to false in {self._config.file}.'

@@ -7,9 +7,12 @@ from pathlib import Path
 
 from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.client.connect import ClientSessionOpener
-from mcphost.config.schema import HostConfig, Limits
+from mcphost.config.loader import LOCAL_FILE, SERVERS_FILE, SETTINGS_FILE, load_config
+from mcphost.config.schema import HostConfig
+from mcphost.config.settings import Overrides
 from mcphost.host.bootstrap import SetupParts, build_host
 from mcphost.host.host import Host
+from mcphost.host.live_config import ConfigSources
 from mcphost.host.setup import Setup
 from mcphost.paths import SetupPlaces
 from mcphost.store.database import Database
@@ -26,21 +29,27 @@ async def open_setup(
     backend: MemoryBackend | None = None,
     frontend: ScriptedFrontend | None = None,
 ) -> AsyncIterator[tuple[Host, Setup]]:
-    """Open a host without models and servers; model servers and Anthropic are looked for at closed ports only."""
+    """Open a host with the configuration in *home*; model servers and Anthropic are looked for at closed ports."""
     folder = home / "project"
     folder.mkdir(exist_ok=True)
     config_dir, state_dir = home / "config", home / "state"
     closed = {"OLLAMA_HOST": "127.0.0.1:9", "ANTHROPIC_API_BASE": "http://127.0.0.1:9"}
     places = SetupPlaces(config_dir, state_dir, home, folder, {**closed, **(environ or {})})
     database = Database(home / "store.db")
-    limits = Limits()
+
+    async def load(profile: str | None) -> HostConfig:
+        return load_config(config_dir, overrides=Overrides(profile=profile))
+
+    files = tuple(config_dir / name for name in (SERVERS_FILE, LOCAL_FILE, SETTINGS_FILE))
+    config = await load(None)
+    limits = config.limits
     host = build_host(
-        HostConfig(limits=limits),
+        config,
         store=database,
         opener=ClientSessionOpener(expand=str, limits=limits),
         model_factory=lambda _: ScriptedModel(),
         frontend=frontend or ScriptedFrontend(),
-        setup=SetupParts(places, backend or MemoryBackend()),
+        setup=SetupParts(places, backend or MemoryBackend(), ConfigSources(load, files)),
     )
     async with host:
         assert host.setup is not None

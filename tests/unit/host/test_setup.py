@@ -135,6 +135,7 @@ async def test_the_start_card_is_due_once_and_only_without_models_and_servers(tm
         assert setup.is_first_run
         await setup.apply(ModelConfig(name="x/y"), [])
         assert not setup.is_first_run
+    (tmp_path / "config" / "config.toml").unlink()
     async with open_setup(tmp_path) as (_, setup):
         assert setup.is_first_run
         setup.mark_shown()

@@ -1,0 +1,66 @@
+"""A table of config.toml whose values are checked against the fields of a struct."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, TypeVar, cast
+
+from mcphost.config.json_files import describe_type
+from mcphost.config.schema import InvalidValue, convert_value, settable_fields
+from mcphost.sanitize import sanitize
+from mcphost.serialization import Struct
+
+ProblemCallback = Callable[[str], None]
+S = TypeVar("S", bound=Struct)
+
+_MAX_UNKNOWN_KEYS_SHOWN = 20
+"""Unknown keys of one table that are named; the others are counted."""
+
+
+class TomlTable:
+    """A TOML table; `prefix` is its name followed by a dot, for messages, or "" for the document."""
+
+    def __init__(self, values: Mapping[str, Any], file: str, prefix: str, on_problem: ProblemCallback) -> None:
+        self.values, self.file, self.prefix, self.on_problem = values, file, prefix, on_problem
+
+    def get_table(self, key: str) -> "TomlTable":
+        """Return the subtable *key*; if it is missing or not a table, return an empty one."""
+        value = self.values.get(key, {})
+        if not isinstance(value, dict):
+            if not (key == "model" and isinstance(value, str)):
+                self._report(key, f"is {describe_type(value)}, not a table; write [{key}]; the default is used.")
+            value = {}
+        return TomlTable(cast("dict[str, Any]", value), self.file, f"{self.prefix}{key}.", self.on_problem)
+
+    def read(self, kind: type[S]) -> S:
+        """Convert the whole table to *kind*; report unknown keys, and report and replace invalid values by defaults."""
+        keys = tuple(settable_fields(kind))
+        self.report_unknown(keys)
+        return kind(**self.read_values(kind, keys))
+
+    def read_values(self, kind: type[Struct], keys: Iterable[str]) -> dict[str, Any]:
+        """Return the valid values of *keys*, which are fields of *kind*; report invalid ones and omit them."""
+        fields = settable_fields(kind)
+        values: dict[str, Any] = {}
+        for key in keys:
+            if key not in self.values:
+                continue
+            try:
+                values[key] = convert_value(self.values[key], fields[key].type)
+            except InvalidValue as error:
+                default = fields[key].default
+                self._report(key, f"{error}; the default{f' ({default})' if default else ''} is used.")
+        return values
+
+    def _report(self, key: str, what: str) -> None:
+        self.on_problem(f'{self.file}: "{self.prefix}{key}" {what}')
+
+    def report_unknown(self, known: Collection[str]) -> None:
+        """Report keys that are not in *known*, with the closest known key if there is one."""
+        unknown = [key for key in self.values if key not in known]
+        for key in unknown[:_MAX_UNKNOWN_KEYS_SHOWN]:
+            from difflib import get_close_matches
+
+            near = get_close_matches(key[:60], known, 1)
+            hint = f'did you mean "{self.prefix}{near[0]}"?' if near else "it does nothing."
+            self._report(sanitize(key[:60], keep_newlines=False), f"is not known: {hint}")
+        if len(unknown) > _MAX_UNKNOWN_KEYS_SHOWN:
+            self.on_problem(f"{self.file}: {len(unknown) - _MAX_UNKNOWN_KEYS_SHOWN:,} more keys are not known.")

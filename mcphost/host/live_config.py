@@ -1,0 +1,237 @@
+"""Changes of the configuration files while the program runs: noticed, shown, and applied without a restart."""
+
+import os
+from collections.abc import Awaitable, Callable, Container, Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import anyio
+import anyio.to_thread
+
+from mcphost.config.rules import Rule, decode_percent, format_rule
+from mcphost.config.schema import HostConfig, ModelConfig, Profile, ServerConfig
+from mcphost.errors import McpHostError
+from mcphost.host.config_rules import ConfigRules
+from mcphost.host.model_selection import ModelSelection
+from mcphost.host.servers.servers import Servers
+from mcphost.sanitize import sanitize
+from mcphost.serialization import Struct, replace
+
+POLL_SECONDS = 1.0
+_MAX_NAMES_SHOWN = 10
+_SETTINGS_AT_START = ("limits", "sampling", "audit", "results", "registry", "roots", "project_roots", "secret_store")
+"""Settings that are read when the program starts."""
+
+_SETTING_NAMES = {"project_roots": "roots", "secret_store": "secrets.store"}
+
+
+class ConfigSources(NamedTuple):
+    """How the configuration is loaded, with another profile if one is given, and the files it comes from."""
+
+    load: Callable[[str | None], Awaitable[HostConfig]]
+    files: tuple[Path, ...]
+
+
+class ConfigChanges(Struct, frozen=True, kw_only=True):
+    """Differences between the files and the running configuration; `config` is what the files say now.
+
+    `problems` are those of the files that are new; `at_start` names settings that only a new start applies.
+    """
+
+    config: HostConfig
+    added: tuple[ServerConfig, ...] = ()
+    changed: tuple[tuple[ServerConfig, ServerConfig], ...] = ()
+    """Pairs of the configuration in use and the one in the files."""
+
+    removed: tuple[str, ...] = ()
+    model: ModelConfig | None = None
+    system_prompt: str | None = None
+    never_added: tuple[str, ...] = ()
+    never_removed: tuple[str, ...] = ()
+    theme: str | None = None
+    at_start: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    @property
+    def can_apply(self) -> bool:
+        """Whether there is anything that `LiveConfig.apply` would change."""
+        return bool(self.added) or self.theme is not None or self.needs_confirmation
+
+    @property
+    def needs_confirmation(self) -> bool:
+        """Whether anything besides additional servers would change; those ask for their own approval anyway."""
+        has_settings = self.model is not None or self.system_prompt is not None
+        return bool(self.changed or self.removed or self.never_added or self.never_removed) or has_settings
+
+    def describe(self) -> tuple[str, ...]:
+        """Return a line for each kind of change that can be applied."""
+        lines = [
+            _describe_names("add", [server.name for server in self.added]),
+            _describe_names("change", [_describe_server(server) for _, server in self.changed]),
+            _describe_names("remove", self.removed),
+            f"use the model {_clean(self.model.name) or 'none'}{_address(self.model)}" if self.model else "",
+            "another system prompt" if self.system_prompt is not None else "",
+            _describe_names("forbid", self.never_added),
+            _describe_names("no longer forbid", self.never_removed),
+            f"the theme {_clean(self.theme) or 'default'}" if self.theme is not None else "",
+        ]
+        return tuple(line for line in lines if line)
+
+
+class LiveConfig:
+    """The configuration that is in use, compared with its files.
+
+    Additional servers are applied without confirmation, because each is approved before it starts. Everything else
+    waits for the user: a program that can write the files must not change a running conversation.
+    """
+
+    def __init__(
+        self,
+        config: HostConfig,
+        sources: ConfigSources,
+        servers: Servers,
+        model_selection: ModelSelection,
+        rules: ConfigRules,
+    ) -> None:
+        self.config = config
+        self._load, self._files = sources
+        self._servers = servers
+        self._model_selection = model_selection
+        self._rules = rules
+        self._profile: str | None = None
+        """The profile that the user chose in this run; None for that of the options and files."""
+
+    @property
+    def profiles(self) -> tuple[Profile, ...]:
+        """The profiles of config.toml."""
+        return self.config.profiles
+
+    async def check(self) -> ConfigChanges:
+        """Read the files again and return what differs; nothing is changed. Raises ConfigError or UsageError."""
+        return self._compare(await self._load(self._profile))
+
+    async def use_profile(self, name: str) -> ConfigChanges:
+        """Apply a profile, or none for "", with everything else that the files say now; return what was changed.
+
+        Raises ConfigError or UsageError; then nothing was changed.
+        """
+        changes = self._compare(await self._load(name))
+        self._profile = name
+        self.apply(changes)
+        return changes
+
+    def apply(self, changes: ConfigChanges) -> None:
+        """Apply changes to the running program; the connection of a changed server is opened again."""
+        self._rules.never = changes.config.never_rules
+        for name in changes.removed:
+            if self._is_running(name):
+                self._servers.remove(name)
+        for server in (*(new for _, new in changes.changed), *changes.added):
+            self._servers.update(server) if self._is_running(server.name) else self._servers.add(server)
+        if changes.system_prompt is not None:
+            self._model_selection.system_prompt = changes.system_prompt
+        if changes.model is not None:
+            self._model_selection.select(changes.model)
+        self.config = changes.config
+
+    async def watch(self, on_change: Callable[["ConfigChanges | McpHostError"], Awaitable[None]]) -> None:
+        """Call *on_change* each time the files have changed and differ from what is in use, until cancelled.
+
+        A file counts once it stays the same for POLL_SECONDS, so that half-written files are not read. Polling is
+        enough for these few files, and works on network folders, where notifications do not.
+        """
+        known: object = None  # so that a change between the start and the first look counts too
+        seen = await anyio.to_thread.run_sync(self._read_signature)
+        while True:
+            await anyio.sleep(POLL_SECONDS)
+            before, seen = seen, await anyio.to_thread.run_sync(self._read_signature)
+            if seen == known or seen != before:
+                continue
+            known = seen
+            try:
+                changes = await self.check()
+            except McpHostError as error:
+                await on_change(error)
+                continue
+            if changes.can_apply or changes.at_start or changes.problems:
+                await on_change(changes)
+            else:
+                self.config = changes.config  # an edit of our own
+
+    def _read_signature(self) -> tuple[tuple[int, ...], ...]:
+        return tuple(_file_signature(path) for path in self._files)
+
+    def _is_running(self, name: str) -> bool:
+        return any(connection.config.name == name for connection in self._servers)
+
+    def _compare(self, new: HostConfig) -> ConfigChanges:
+        old = self.config
+        problems = tuple(problem for problem in new.problems if problem not in old.problems)
+        if any(old.settings_file in problem for problem in problems):
+            # Defaults stand for what cannot be read; they must not replace what is in use.
+            new = _keep_settings(new, old)
+        running = {connection.config.name: connection.config for connection in self._servers}
+        before = {server.name: server for server in old.servers}
+        after = {server.name: server for server in new.servers}
+        unreadable = {
+            server.name for server in old.servers if server.file and any(server.file in text for text in problems)
+        }
+        return ConfigChanges(
+            config=new,
+            added=tuple(server for name, server in after.items() if name not in running),
+            changed=tuple(
+                (running[name], server)
+                for name, server in after.items()
+                if name in running and server not in (running[name], before.get(name))
+            ),
+            removed=tuple(name for name in running if name in before and name not in after and name not in unreadable),
+            model=new.model if new.model not in (old.model, self._model_selection.config) else None,
+            system_prompt=new.system_prompt if new.system_prompt != self._model_selection.system_prompt else None,
+            never_added=_format_rules(new.never_rules, self._rules.never),
+            never_removed=_format_rules(self._rules.never, new.never_rules),
+            theme=new.theme if new.theme != old.theme else None,
+            at_start=_settings_that_differ(old, new),
+            problems=problems,
+        )
+
+
+def _format_rules(rules: Iterable[Rule], without: Container[Rule]) -> tuple[str, ...]:
+    # Decoded, since a text with "/" stands for two rules; see parse_alternatives.
+    return tuple(dict.fromkeys(decode_percent(format_rule(rule)) for rule in rules if rule not in without))
+
+
+def _keep_settings(new: HostConfig, old: HostConfig) -> HostConfig:
+    """Return the new servers and problems with the old settings, and the never-rules of both."""
+    rules = tuple(dict.fromkeys((*old.never_rules, *new.never_rules)))
+    return replace(old, servers=new.servers, problems=new.problems, never_rules=rules)
+
+
+def _settings_that_differ(old: HostConfig, new: HostConfig) -> tuple[str, ...]:
+    differing = (name for name in _SETTINGS_AT_START if getattr(new, name) != getattr(old, name))
+    return tuple(dict.fromkeys(_SETTING_NAMES.get(name, name) for name in differing))
+
+
+def _file_signature(path: Path) -> tuple[int, ...]:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return ()
+    return (status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def _describe_names(verb: str, names: Iterable[str]) -> str:
+    shown = [_clean(name) for name in names]
+    more = f" and {len(shown) - _MAX_NAMES_SHOWN} more" if len(shown) > _MAX_NAMES_SHOWN else ""
+    return f"{verb} {', '.join(shown[:_MAX_NAMES_SHOWN])}{more}" if shown else ""
+
+
+def _describe_server(server: ServerConfig) -> str:
+    return f"{server.name} (disabled)" if server.disabled else server.name
+
+
+def _address(model: ModelConfig) -> str:
+    return f" at {_clean(model.api_base)}" if model.api_base else ""
+
+
+def _clean(text: str) -> str:
+    return sanitize(text[:200], keep_newlines=False)

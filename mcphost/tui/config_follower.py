@@ -1,0 +1,136 @@
+"""Reaction to changed configuration files: a notice, and on request a page on which they are applied."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from textual.screen import Screen
+
+from mcphost.errors import McpHostError
+from mcphost.tui.screens.chat import ChatScreen
+
+if TYPE_CHECKING:
+    from mcphost.host.live_config import ConfigChanges, LiveConfig
+
+_NOT_IN_DEMO = "The demo has no configuration files."
+
+
+class OpenPageFn(Protocol):
+    """Opens a page over the chat."""
+
+    def __call__(self, screen: Screen[Any], on_result: Callable[[Any], None] | None = None) -> None:
+        """Open the page; *on_result* receives its result."""
+        ...
+
+
+class ConfigFollower:
+    """Tells the user about changed configuration files, and applies them or another profile."""
+
+    def __init__(
+        self,
+        live_config: "LiveConfig | None",
+        chat: ChatScreen,
+        open_page: OpenPageFn,
+        use_theme: Callable[[str], None],
+    ) -> None:
+        self._live_config = live_config
+        self._chat = chat
+        self._open_page = open_page
+        self._use_theme = use_theme
+
+    async def watch(self) -> None:
+        """Watch the files until cancelled; return at once in the demo, which has none."""
+        if self._live_config is not None:
+            await self._live_config.watch(self._handle_change)
+
+    async def _handle_change(self, change: "ConfigChanges | McpHostError") -> None:
+        if isinstance(change, McpHostError):
+            self._add_notice("warning", f"The changed configuration is not used. {change.message}", change.hint)
+            return
+        for problem in change.problems:
+            self._add_notice("warning", problem)
+        if change.needs_confirmation:
+            lines = "; ".join(change.describe())
+            self._add_notice("info", f"The configuration files changed: {lines}.", "Review and apply it with /reload.")
+        else:
+            self._apply(change)
+
+    async def review(self) -> None:
+        """Compare the files with what is in use, and open the page on which the changes are applied."""
+        from mcphost.tui.screens.config_changes import ConfigChangesScreen
+
+        if self._live_config is None:
+            self._chat.notify(_NOT_IN_DEMO, markup=False)
+            return
+        try:
+            changes = await self._live_config.check()
+        except McpHostError as error:
+            self._add_notice("error", error.message, error.hint)
+            return
+        if not changes.can_apply:
+            self._add_notice("info", _describe_rest(changes) or "Nothing changed in the configuration files.")
+            return
+        self._open_page(ConfigChangesScreen(changes), self._apply_if_confirmed)
+
+    def open_profiles(self) -> None:
+        """Open the list of profiles."""
+        from mcphost.tui.screens.profiles import ProfilesScreen
+
+        if self._live_config is None:
+            self._chat.notify(_NOT_IN_DEMO, markup=False)
+            return
+        config = self._live_config.config
+        self._open_page(ProfilesScreen(config), self._use_profile_if_chosen)
+
+    def _use_profile_if_chosen(self, name: str | None) -> None:
+        if name is not None:
+            self._chat.run_worker(partial(self._use_profile, name), group="setup")
+
+    async def _use_profile(self, name: str) -> None:
+        if self._live_config is None or self._refuse_while_answering():
+            return
+        try:
+            changes = await self._live_config.use_profile(name)
+        except McpHostError as error:
+            self._add_notice("error", error.message, error.hint)
+            return
+        for problem in changes.problems:
+            self._add_notice("warning", problem)
+        done = "; ".join(changes.describe())
+        title = f"Using the profile {name}" if name else "Using no profile"
+        self._add_notice("info", f"{title}{f': {done}' if done else ''}.")
+        self._chat.refresh_status()
+
+    def _apply_if_confirmed(self, changes: "ConfigChanges | None") -> None:
+        if changes is not None and not self._refuse_while_answering():
+            self._apply(changes)
+
+    def _apply(self, changes: "ConfigChanges") -> None:
+        if self._live_config is None:
+            return
+        try:
+            self._live_config.apply(changes)
+        except McpHostError as error:
+            self._add_notice("error", error.message, error.hint)
+            return
+        if changes.theme is not None:
+            self._use_theme(changes.theme)
+        done = "; ".join(changes.describe())
+        text = f"Applied from the configuration files: {done}." if done else ""
+        if notice := " ".join(filter(None, (text, _describe_rest(changes)))):
+            self._add_notice("info", notice)
+        self._chat.refresh_status()
+
+    def _refuse_while_answering(self) -> bool:
+        is_busy = self._chat.host.conversation.is_busy or self._chat.is_sending
+        if is_busy:
+            self._chat.notify("Still answering. Press Esc to stop, then try again.", markup=False, timeout=6)
+        return is_busy
+
+    def _add_notice(self, level: str, text: str, hint: str = "") -> None:
+        self._chat.presenter.add_notice(level, text, hint)
+
+
+def _describe_rest(changes: "ConfigChanges") -> str:
+    names = ", ".join(changes.at_start)
+    return f"At the next start: {names}." if names else ""

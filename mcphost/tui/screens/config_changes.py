@@ -1,0 +1,93 @@
+"""Page of changes in the configuration files, which the user applies all together."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
+
+if TYPE_CHECKING:
+    from mcphost.config.schema import ServerConfig
+    from mcphost.host.live_config import ConfigChanges
+
+_SECRET_FIELDS = ("env", "headers")
+"""Fields whose values may be secrets: only the names of their members are shown."""
+
+
+class ConfigChangesScreen(ListScreen):
+    """List of changes; its result is the ConfigChanges to apply, or None."""
+
+    TITLE_TEXT: ClassVar[str] = "Changes in the configuration files"
+    EMPTY_TEXT: ClassVar[str] = "Nothing changed."
+    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("^S", "apply all", "screen.apply"),)
+    BINDINGS: ClassVar[list[Any]] = [("ctrl+s", "apply", "")]
+
+    def __init__(self, changes: "ConfigChanges") -> None:
+        super().__init__()
+        self._changes = changes
+        self.add_class("bare")
+
+    def load(self) -> Sequence[ListRow]:
+        """Return a row for each change."""
+        changes = self._changes
+        rows = [ListRow(_server_facts(server), server.name, "new server", "+") for server in changes.added]
+        rows += [
+            ListRow(_compare_servers(old, new), new.name, "changed server", "~", "$warning")
+            for old, new in changes.changed
+        ]
+        rows += [ListRow([("server", name)], name, "removed server", "-", "$error") for name in changes.removed]
+        if changes.model is not None:
+            model = changes.model
+            facts = [("model", model.name or "none"), ("address", model.api_base), ("key from", model.api_key_env)]
+            rows.append(ListRow(facts, model.name or "no model", "model", "~", "$warning"))
+        if changes.system_prompt is not None:
+            text = changes.system_prompt or "the default"
+            rows.append(ListRow([("system prompt", text)], "System prompt", text, "~", "$warning"))
+        rows += [ListRow([("never", rule)], rule, "new never-rule", "+") for rule in changes.never_added]
+        rows += [
+            ListRow([("never", rule)], rule, "removed never-rule", "-", "$error") for rule in changes.never_removed
+        ]
+        if changes.theme is not None:
+            rows.append(ListRow([("theme", changes.theme or "default")], "Theme", changes.theme or "default", "~"))
+        return rows
+
+    def show_details(self, row: ListRow) -> None:
+        """Show what is different."""
+        self.show_about(clean_pairs(row.value))
+
+    def action_apply(self) -> None:
+        """Close the page, and apply all changes."""
+        self.dismiss(self._changes)
+
+
+def _server_facts(server: "ServerConfig") -> list[tuple[str, str]]:
+    return [
+        ("file", server.file),
+        ("command", " ".join(server.argv) if server.is_stdio else ""),
+        ("URL", server.url),
+        ("variables", ", ".join(server.env)),
+        ("headers", ", ".join(server.headers)),
+        ("approval", "asked before it starts, unless you approved exactly this"),
+    ]
+
+
+def _compare_servers(old: "ServerConfig", new: "ServerConfig") -> list[tuple[str, str]]:
+    """Return a pair for each field that differs, with secrets left out."""
+    pairs = [("file", new.file)]
+    for name in new.__struct_fields__:
+        before, after = getattr(old, name), getattr(new, name)
+        if before == after:
+            continue
+        if name in _SECRET_FIELDS:
+            changed = [key for key in {**before, **after} if before.get(key) != after.get(key)]
+            pairs.append((name, f"changed: {', '.join(changed)}"))
+        elif name == "oauth":
+            pairs.append((name, "changed"))
+        else:
+            pairs.append((name.replace("_", " "), f"{_show(before)} → {_show(after)}"))
+    return pairs
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, tuple):
+        return " ".join(map(str, cast("tuple[object, ...]", value))) or "none"
+    return {True: "yes", False: "no", None: "default", "": "none"}.get(value, str(value))

@@ -1,0 +1,79 @@
+"""Page of profiles: choose one of config.toml for this run."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
+
+if TYPE_CHECKING:
+    from mcphost.config.schema import HostConfig, Profile
+
+_ALL = "all that are enabled"
+
+
+class ProfilesScreen(ListScreen):
+    """List of profiles; its result is the name of the one to use, "" for none, or None to change nothing."""
+
+    TITLE_TEXT: ClassVar[str] = "Profiles"
+    EMPTY_TEXT: ClassVar[str] = (
+        "No profiles yet. Write one in config.toml:\n\n"
+        '[profiles.review]\nmodel = "openai/gpt-5"\nsystem_prompt = "You review code."\nservers = ["git"]'
+    )
+    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("enter", "use", "screen.choose"),)
+
+    def __init__(self, config: "HostConfig") -> None:
+        super().__init__()
+        self._config = config
+        self.add_class("bare")
+
+    def load(self) -> Sequence[ListRow]:
+        """Return a row for each profile, and one for none if there is any."""
+        rows = [
+            ListRow(profile, profile.name, _summarize(profile), "●" if profile.name == self._config.profile else "")
+            for profile in self._config.profiles
+        ]
+        if rows:
+            rows.append(ListRow(None, "no profile", "the settings of the files", "" if self._config.profile else "●"))
+        return rows
+
+    def show_details(self, row: ListRow) -> None:
+        """Show what the profile sets."""
+        profile: Profile | None = row.value
+        if profile is None:
+            self.show_about(clean_pairs([("model", self._config.model.name), ("servers", _ALL)]))
+            return
+        model = profile.model
+        settings = {} if model is None else {"temperature": model.temperature, "reasoning": model.reasoning_effort}
+        self.show_about(
+            clean_pairs(
+                [
+                    ("about", profile.description),
+                    ("model", "unchanged" if model is None else model.name),
+                    *((name, "" if value is None else str(value)) for name, value in settings.items()),
+                    (
+                        "servers",
+                        _ALL if profile.servers is None else ", ".join(profile.servers) or "none",
+                    ),
+                    ("system prompt", "unchanged" if profile.system_prompt is None else profile.system_prompt),
+                ]
+            )
+        )
+
+    def action_choose(self) -> None:
+        """Use the selected profile."""
+        if row := self.current_row():
+            self.open_row(row)
+
+    def open_row(self, row: ListRow) -> None:
+        """Close the page with the name of the chosen profile."""
+        self.dismiss(row.value.name if row.value is not None else "")
+
+
+def _summarize(profile: "Profile") -> str:
+    servers = profile.servers
+    parts = [
+        profile.description,
+        profile.model.name if profile.model is not None else "",
+        "" if servers is None else f"servers: {', '.join(servers) or 'none'}",
+    ]
+    return " · ".join(part for part in parts if part)

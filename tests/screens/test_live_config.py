@@ -1,0 +1,145 @@
+"""Changed configuration files and profiles on screen: the whole program but its terminal, with real files."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcphost.cli.bootstrap import open_host
+from mcphost.cli.parser import Options
+from mcphost.tui.app import McpHostApp
+from mcphost.tui.frontend import TuiFrontend
+from tests.screens.conftest import AppDriver
+from tests.screens.rendering import frames_on_demand
+from tests.unit.host.setup_host import DEMO_ENTRY
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(240)]
+Opened = AbstractAsyncContextManager[AppDriver]
+
+
+class Files:
+    """The configuration files of one program."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def write_servers(self, **entries: dict[str, Any]) -> None:
+        (self.folder / "mcp.json").write_text(json.dumps({"mcpServers": entries}))
+
+    def write_settings(self, text: str) -> None:
+        (self.folder / "config.toml").write_text(text)
+
+    def open(
+        self, size: tuple[int, int] = (80, 24), *, approved: bool = True
+    ) -> AbstractAsyncContextManager[AppDriver]:
+        """Run the program; servers of a file named on the command line are approved."""
+        named = (str(self.folder / "mcp.json"),) if approved else ()
+        return _open_app(Options(config_dir=str(self.folder), mcp_config=named, model="demo"), size)
+
+
+@asynccontextmanager
+async def _open_app(options: Options, size: tuple[int, int]) -> AsyncIterator[AppDriver]:
+    frontend, app = TuiFrontend(), McpHostApp()
+    with frames_on_demand():
+        async with app.run_test(size=size) as pilot:
+            await app.first_frame_drawn.wait()
+            async with open_host(options, frontend) as host:
+                app.attach(host, frontend)
+                driver = AppDriver(app, host, frontend, pilot)  # type: ignore[arg-type]
+                await driver.until(lambda: hasattr(app.chat, "presenter"), "the start")
+                yield driver
+                app.request_quit()
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
+    for kind in ("DATA", "STATE", "CACHE"):
+        monkeypatch.setenv(f"MCPHOST_{kind}_DIR", str(tmp_path / kind.lower()))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "mcp.json").write_text("{}")
+    return Files(tmp_path / "config")
+
+
+async def command(driver: AppDriver, text: str) -> None:
+    await driver.type(text)
+    await driver.pilot.press("enter")
+
+
+async def test_a_server_that_another_program_adds_asks_for_its_approval_without_a_restart(files: Files) -> None:
+    async with files.open(approved=False) as driver:
+        files.write_servers(time=DEMO_ENTRY)
+        await driver.until(lambda: "Use the server time?" in driver.text(), "the approval")
+        await driver.enter_question()
+        await driver.pilot.press("d")
+        await driver.until(lambda: "add time" in driver.text(), "the notice")
+
+
+async def test_changes_are_told_reviewed_and_applied_together(files: Files) -> None:
+    files.write_servers(time={"command": "/nowhere/a", "env": {"KEY": "secret-one"}}, gone={"command": "/nowhere/b"})
+    async with files.open((120, 40)) as driver:
+        files.write_servers(time={"command": "/nowhere/c", "env": {"KEY": "secret-two"}})
+        files.write_settings('[consent]\nnever = ["fs/delete"]\n')
+        await driver.until(lambda: "forbid fs/delete" in driver.text(), "the notice")
+        assert driver.host.servers.find("time").config.command == "/nowhere/a"
+        await command(driver, "/reload")
+        await driver.until(lambda: "Changes in the configuration files" in driver.text(), "the page")
+        shown = driver.text()
+        for part in ("changed server", "removed server", "new never-rule", "/nowhere/a → /nowhere/c", "changed: KEY"):
+            assert part in shown, part
+        assert "secret-" not in shown
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "Applied from" in driver.text(), "the notice")
+        assert driver.host.servers.find("time").config.command == "/nowhere/c"
+        assert [view.name for view in driver.host.servers.views()] == ["time"]
+        await command(driver, "/reload")
+        await driver.until(lambda: "Nothing changed in the configuration files." in driver.text(), "the answer")
+
+
+async def test_leaving_the_page_applies_nothing(files: Files) -> None:
+    files.write_servers(time={"command": "/nowhere/a"})
+    async with files.open() as driver:
+        files.write_servers()
+        await command(driver, "/reload")
+        await driver.until(lambda: "removed server" in driver.text(), "the page")
+        await driver.pilot.press("escape")
+        await driver.until(lambda: driver.app.screen is driver.app.chat, "the chat")
+        assert driver.host.servers.find("time")
+
+
+async def test_a_file_with_an_error_is_told_and_nothing_changes(files: Files) -> None:
+    files.write_servers(time={"command": "/nowhere/a"})
+    async with files.open((120, 40)) as driver:
+        (files.folder / "mcp.json").write_text("{")
+        await driver.until(lambda: "mcp.json" in driver.text() and "JSON" in driver.text(), "the notice")
+        assert driver.host.servers.find("time")
+        files.write_settings("[consent]\nnever = 3\n")
+        await driver.until(lambda: "configuration is not used" in driver.text(), "the notice")
+
+
+async def test_a_profile_is_chosen_from_the_list(files: Files) -> None:
+    files.write_servers(time={"command": "/nowhere/a"}, git={"command": "/nowhere/b"})
+    files.write_settings(
+        '[profiles.review]\ndescription = "Careful"\nservers = ["git"]\nsystem_prompt = "Be strict."\n'
+    )
+    async with files.open() as driver:
+        await command(driver, "/profile")
+        await driver.until(lambda: "Careful · servers: git" in driver.text(), "the page")
+        assert "Be strict." in driver.text()
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "Using the profile review" in driver.text(), "the notice")
+        assert driver.host.servers.view("time").state == "disabled"
+        await command(driver, "/profile")
+        await driver.until(lambda: "no profile" in driver.text(), "the page")
+        await driver.pilot.press("down", "enter")
+        await driver.until(lambda: "Using no profile" in driver.text(), "the notice")
+        assert driver.host.servers.view("time").state != "disabled"
+
+
+async def test_without_profiles_the_page_shows_how_to_write_one(files: Files) -> None:
+    async with files.open() as driver:
+        await command(driver, "/profile")
+        await driver.until(lambda: "[profiles.review]" in driver.text(), "the example")

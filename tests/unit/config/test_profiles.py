@@ -1,0 +1,127 @@
+"""Profiles of config.toml: parsing, choice and effect."""
+
+from pathlib import Path
+
+import pytest
+
+from mcphost.config.loader import load_config
+from mcphost.config.profiles import switch_model
+from mcphost.config.schema import HostConfig, ModelConfig
+from mcphost.config.settings import Overrides
+from mcphost.errors import UsageError
+
+SETTINGS = """
+profile = "{chosen}"
+system_prompt = "own"
+
+[model]
+name = "openai/gpt-5"
+api_base = "https://proxy.example"
+temperature = 1.0
+headers = {{X-Key = "${{env:K}}"}}
+
+[profiles.review]
+description = "Careful"
+model = "anthropic/claude-opus-4-5"
+system_prompt = "You review."
+servers = ["git"]
+
+[profiles.cold.model]
+temperature = 0
+
+[profiles.moved.model]
+api_base = "https://other.example"
+
+[profiles.plain]
+"""
+SERVERS = '{"mcpServers": {"git": {"command": "git-mcp"}, "files": {"command": "files-mcp"}}}'
+
+
+def load(home: Path, chosen: str = "", flag: str | None = None, **environ: str) -> HostConfig:
+    (home / "config.toml").write_text(SETTINGS.format(chosen=chosen))
+    (home / "mcp.json").write_text(SERVERS)
+    return load_config(home, overrides=Overrides(profile=flag), environ=environ)
+
+
+def test_a_profile_sets_model_prompt_and_servers(tmp_path: Path) -> None:
+    config = load(tmp_path, flag="review")
+    assert (config.profile, config.model, config.system_prompt) == (
+        "review",
+        ModelConfig(name="anthropic/claude-opus-4-5"),
+        "You review.",
+    )
+    assert {server.name: server.disabled for server in config.servers} == {"git": False, "files": True}
+    assert next(server for server in config.servers if server.name == "files").excluded_by == "review"
+    assert config.problems == ()
+
+
+def test_a_profile_without_a_name_of_a_model_changes_only_the_given_settings(tmp_path: Path) -> None:
+    model = load(tmp_path, flag="cold").model
+    assert (model.name, model.temperature, model.api_base) == ("openai/gpt-5", 0, "https://proxy.example")
+    assert model.headers == {"X-Key": "${env:K}"}
+
+
+def test_headers_written_for_one_address_are_not_sent_to_another(tmp_path: Path) -> None:
+    model = load(tmp_path, flag="moved").model
+    assert (model.api_base, model.headers) == ("https://other.example", {})
+
+
+def test_an_empty_profile_changes_nothing(tmp_path: Path) -> None:
+    plain, none = load(tmp_path, flag="plain"), load(tmp_path, flag="")
+    assert (plain.model, plain.system_prompt, plain.servers) == (none.model, none.system_prompt, none.servers)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "flag", "environ", "used"),
+    [
+        ("review", None, {}, "review"),
+        ("review", None, {"MCPHOST_PROFILE": "cold"}, "cold"),
+        ("review", "plain", {"MCPHOST_PROFILE": "cold"}, "plain"),
+        ("review", "", {"MCPHOST_PROFILE": "cold"}, ""),
+        ("", None, {}, ""),
+    ],
+)
+def test_the_flag_precedes_the_environment_and_that_the_file(
+    tmp_path: Path, chosen: str, flag: str | None, environ: dict[str, str], used: str
+) -> None:
+    assert load(tmp_path, chosen, flag, **environ).profile == used
+
+
+def test_an_unknown_profile_of_the_flag_is_an_error_that_lists_the_known_ones(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"has no profile 'previews'.*review, cold, moved, plain"):
+        load(tmp_path, flag="previews")
+    with pytest.raises(UsageError, match="has no profile"):
+        load(tmp_path, MCPHOST_PROFILE="x")
+
+
+def test_an_unknown_profile_of_the_file_is_a_problem_and_none_is_used(tmp_path: Path) -> None:
+    config = load(tmp_path, "gone")
+    assert config.profile == ""
+    assert "has no profile 'gone'" in config.problems[0]
+
+
+def test_unknown_servers_and_wrong_values_of_a_profile_are_reported(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(
+        '[profiles.a]\nservers = ["gone", "\\u202e"]\nmodl = "x"\n[profiles.b]\nservers = "git"\nmodel = 3\n'
+    )
+    config = load_config(tmp_path, overrides=Overrides(profile="a"))
+    text = "\n".join(config.problems)
+    assert "profiles.a.modl" in text
+    assert "profiles.b.servers" in text
+    assert "profiles.b.model" in text
+    assert "not configured: gone, " in text
+    assert "\u202e" not in text
+
+
+def test_at_most_a_hundred_profiles_count(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("".join(f"[profiles.p{number}]\n" for number in range(150)))
+    config = load_config(tmp_path)
+    assert len(config.profiles) == 100
+    assert "150 profiles" in config.problems[0]
+
+
+def test_another_model_of_a_provider_keeps_the_address_and_of_another_provider_does_not() -> None:
+    model = ModelConfig(name="openai/a", api_base="https://x.example", context_window=9, tools="never")
+    assert switch_model(model, "openai/b") == ModelConfig(name="openai/b", api_base="https://x.example")
+    assert switch_model(model, "gemini/b") == ModelConfig(name="gemini/b")
+    assert switch_model(model, "openai/a") is model

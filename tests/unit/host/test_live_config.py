@@ -1,0 +1,184 @@
+"""Configuration files that change while the host runs, with real files and server processes."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.errors import ConfigError, McpHostError, UsageError
+from mcphost.host.host import Host
+from mcphost.host.live_config import ConfigChanges, LiveConfig
+from mcphost.host.questions.questions import TrustOnce
+from tests.fakes.frontend import ScriptedFrontend
+from tests.unit.host.setup_host import DEMO_ENTRY, open_setup
+
+pytestmark = pytest.mark.anyio
+
+
+def write_servers(home: Path, **entries: dict[str, Any]) -> None:
+    (home / "config").mkdir(exist_ok=True)
+    (home / "config" / "mcp.json").write_text(json.dumps({"mcpServers": entries}))
+
+
+def write_settings(home: Path, text: str) -> None:
+    (home / "config").mkdir(exist_ok=True)
+    (home / "config" / "config.toml").write_text(text)
+
+
+def live_config(host: Host) -> LiveConfig:
+    assert host.live_config is not None
+    return host.live_config
+
+
+async def test_unchanged_files_change_nothing(tmp_path: Path) -> None:
+    write_servers(tmp_path, demo=DEMO_ENTRY)
+    async with open_setup(tmp_path) as (host, _):
+        changes = await live_config(host).check()
+        assert not changes.can_apply
+        assert changes.describe() == ()
+
+
+async def test_an_added_server_needs_no_confirmation_but_its_own_approval(tmp_path: Path) -> None:
+    frontend = ScriptedFrontend(TrustOnce())
+    async with open_setup(tmp_path, frontend=frontend) as (host, _):
+        write_servers(tmp_path, demo=DEMO_ENTRY)
+        changes = await live_config(host).check()
+        assert (changes.describe(), changes.needs_confirmation) == (("add demo",), False)
+        live_config(host).apply(changes)
+        assert (await host.servers.ensure_ready("demo")).catalog.tools
+        assert len(frontend.asked) == 1
+
+
+async def test_a_changed_server_is_described_and_connected_again_when_it_is_applied(tmp_path: Path) -> None:
+    write_servers(tmp_path, demo={"command": "/nowhere/else"}, other=DEMO_ENTRY)
+    frontend = ScriptedFrontend(TrustOnce(), TrustOnce())
+    async with open_setup(tmp_path, frontend=frontend) as (host, _):
+        other = host.servers.find("other")
+        write_servers(tmp_path, demo=DEMO_ENTRY, other=DEMO_ENTRY)
+        changes = await live_config(host).check()
+        assert (changes.describe(), changes.needs_confirmation) == (("change demo",), True)
+        assert host.servers.find("demo").config.command == "/nowhere/else"
+        live_config(host).apply(changes)
+        assert (await host.servers.ensure_ready("demo")).catalog.tools
+        assert host.servers.find("other") is other
+        assert not (await live_config(host).check()).can_apply
+
+
+async def test_a_removed_server_ends_only_when_the_change_is_applied(tmp_path: Path) -> None:
+    write_servers(tmp_path, demo=DEMO_ENTRY)
+    async with open_setup(tmp_path) as (host, _):
+        write_servers(tmp_path)
+        changes = await live_config(host).check()
+        assert changes.describe() == ("remove demo",)
+        assert host.servers.find("demo")
+        live_config(host).apply(changes)
+        with pytest.raises(UsageError):
+            host.servers.find("demo")
+
+
+@pytest.mark.parametrize("broken", ["{", '{"mcpServers": []}', '{"mcpServers": {"demo": {"command": 3}}}', ""])
+async def test_a_file_that_cannot_be_read_removes_no_server(tmp_path: Path, broken: str) -> None:
+    write_servers(tmp_path, demo=DEMO_ENTRY)
+    async with open_setup(tmp_path) as (host, _):
+        (tmp_path / "config" / "mcp.json").write_text(broken)
+        changes = await live_config(host).check()
+        if broken:
+            assert changes.problems
+            assert changes.removed == ()
+        else:
+            assert changes.removed == ("demo",)
+
+
+async def test_settings_are_applied_together_and_the_rest_is_named(tmp_path: Path) -> None:
+    write_settings(tmp_path, '[consent]\nnever = ["a/b"]\n[limits]\nmax_rounds = 5\n')
+    async with open_setup(tmp_path) as (host, _):
+        write_settings(
+            tmp_path,
+            'system_prompt = "other"\ntheme = "light"\n[model]\nname = "openai/x"\napi_base = "https://x.example"\n'
+            '[consent]\nnever = ["c/d"]\n[limits]\nmax_rounds = 6\n',
+        )
+        changes = await live_config(host).check()
+        assert changes.describe() == (
+            "use the model openai/x at https://x.example",
+            "another system prompt",
+            "forbid c/d",
+            "no longer forbid a/b",
+            "the theme light",
+        )
+        assert changes.at_start == ("limits",)
+        assert changes.needs_confirmation
+        assert host.model_selection.config.name == ""
+        live_config(host).apply(changes)
+        assert host.model_selection.config.name == "openai/x"
+        assert host.model_selection.system_prompt == "other"
+        assert not (await live_config(host).check()).can_apply
+
+
+async def test_an_invalid_settings_file_keeps_model_rules_and_prompt(tmp_path: Path) -> None:
+    write_settings(tmp_path, 'model = "openai/x"\nsystem_prompt = "own"\n')
+    async with open_setup(tmp_path) as (host, _):
+        write_settings(tmp_path, "model = ")
+        changes = await live_config(host).check()
+        assert "not valid TOML" in changes.problems[0]
+        assert not changes.can_apply
+        write_settings(tmp_path, 'model = "openai/x"\n[consent]\nnever = 3\n')
+        with pytest.raises(ConfigError, match="never"):
+            await live_config(host).check()
+        assert host.model_selection.system_prompt == "own"
+
+
+async def test_a_model_chosen_for_now_is_not_replaced_by_an_unrelated_edit(tmp_path: Path) -> None:
+    write_settings(tmp_path, 'model = "openai/x"\n')
+    async with open_setup(tmp_path) as (host, setup):
+        await setup.use_model(host.model_selection.config.__class__(name="openai/now"), is_default=False)
+        write_settings(tmp_path, 'model = "openai/x"\ntheme = "light"\n')
+        assert (await live_config(host).check()).describe() == ("the theme light",)
+
+
+async def test_a_profile_is_applied_and_taken_back_while_the_host_runs(tmp_path: Path) -> None:
+    write_servers(tmp_path, demo=DEMO_ENTRY, other={"command": "/nowhere/else"})
+    write_settings(tmp_path, 'model = "openai/x"\n[profiles.p]\nmodel = "openai/y"\nservers = ["demo"]\n')
+    frontend = ScriptedFrontend(TrustOnce(), TrustOnce())
+    async with open_setup(tmp_path, frontend=frontend) as (host, _):
+        host.start()
+        changes = await live_config(host).use_profile("p")
+        assert changes.describe() == ("change other (disabled)", "use the model openai/y")
+        assert host.servers.view("other").state == "disabled"
+        with pytest.raises(UsageError, match=r"not in the profile 'p'"):
+            await host.servers.find("other").session()
+        with pytest.raises(UsageError, match="has no profile"):
+            await live_config(host).use_profile("q")
+        assert (await live_config(host).use_profile("")).describe() == ("change other", "use the model openai/x")
+        assert host.servers.view("other").state != "disabled"
+
+
+async def test_the_watch_reports_each_change_once_after_the_file_is_complete(tmp_path: Path) -> None:
+    write_servers(tmp_path, demo=DEMO_ENTRY)
+    seen: list[ConfigChanges | McpHostError] = []
+    arrived = anyio.Event()
+
+    async def note(change: ConfigChanges | McpHostError) -> None:
+        seen.append(change)
+        arrived.set()
+
+    async with open_setup(tmp_path) as (host, _), anyio.create_task_group() as tasks:
+        tasks.start_soon(live_config(host).watch, note)
+        await anyio.wait_all_tasks_blocked()
+        with anyio.fail_after(20):
+            await _write_until(arrived, tmp_path)
+        assert isinstance(seen[0], ConfigChanges)
+        assert [server.name for server in seen[0].added] == ["second"]
+        tasks.cancel_scope.cancel()
+    assert len(seen) == 1
+
+
+async def _write_until(arrived: anyio.Event, home: Path) -> None:
+    """Add a server by replacing the file as editors do, and wait for the notice."""
+    path = home / "config" / "mcp.json"
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps({"mcpServers": {"demo": DEMO_ENTRY, "second": DEMO_ENTRY}}))
+    os.replace(new, path)
+    await arrived.wait()
