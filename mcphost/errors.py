@@ -17,6 +17,7 @@
     │  └─ SignInRequired          the server requires a sign-in
     ├─ ModelError                 kind: auth, quota, context, overloaded, refused, network, bad_request, other
     ├─ RegistryError              a registry of servers, or an entry of it
+    ├─ LockMismatch               servers differ from a project's lock file
     ├─ ConsentDenied              refused by the user or a rule (not a failure)
     └─ StoreError                 the database
 
@@ -97,6 +98,13 @@ class ConsentDenied(McpHostError):
 
     exit_code = 5
     kind = "declined"
+
+
+class LockMismatch(McpHostError):
+    """Servers differ from what a project's lock file records."""
+
+    exit_code = 9
+    kind = "drift"
 
 
 class ModelError(McpHostError):

@@ -20,6 +20,8 @@ _MODULES_BY_ACTION = {
     "search": "search_servers",
     "install": "install_servers",
     "update": "update_servers",
+    "lock": "lock_servers",
+    "verify": "lock_servers",
 }
 """Modules of actions of `servers` that take no command line; the others are in `edit_servers`."""
 

@@ -46,6 +46,8 @@ EDIT_ACTIONS: dict[str, str] = {
     "export": "print the servers for others, without secrets",
     "search": "find servers in a registry",
     "install": "add a server of a registry, after showing what it would start or reach",
+    "lock": "pin what a project's servers start and define, in mcphost.lock beside its .mcp.json",
+    "verify": "compare a project's servers with mcphost.lock",
     "update": "show newer versions of servers of a registry, and install them",
 }
 """Actions of `servers` with arguments of their own, and their summaries."""

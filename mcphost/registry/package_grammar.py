@@ -220,3 +220,74 @@ def _is_machine_path(path: str) -> bool:
 
 def _show(text: str) -> str:
     return repr(sanitize(text[:200], keep_newlines=False))
+
+
+class PackageReference(Struct, frozen=True):
+    """The package that a command line runs; `version` and `digest` are "" if the command does not name them."""
+
+    type: str
+    name: str
+    version: str = ""
+    digest: str = ""
+    word: int = 0
+    """Position of its word in the command line."""
+
+
+_TYPES = {"npx": "npm", "uvx": "pypi", "dnx": "nuget", "docker": "oci", "podman": "oci"}
+_PACKAGE_OPTIONS = frozenset({"--package", "-p", "--from"})
+_VALUE_OPTIONS = {
+    "npm": frozenset({"--package", "-p", "--registry", "--cache", "--userconfig", "--prefix", "-w", "--workspace"}),
+    "pypi": frozenset({
+        "--from", "--with", "-w", "--with-editable", "--with-requirements", "--python", "-p", "--index", "--index-url",
+        "-i", "--default-index", "--extra-index-url", "--constraints", "-c", "--directory", "--cache-dir",
+    }),
+    "nuget": frozenset({"--version", "--source", "--add-source", "--configfile", "--framework", "--verbosity", "-v"}),
+    "oci": _DOCKER_VALUE_OPTIONS | {"--entrypoint", "--env-file", "-h", "--hostname", "-l", "--label", "--gpus"},
+}  # fmt: skip
+"""Options of the runners that are followed by a value, as far as they are common in front of a package."""
+
+
+def find_package(argv: Sequence[str]) -> PackageReference | None:
+    """Return the package that a command line of npx, uvx, dnx or docker runs; None if it cannot be told."""
+    program = posixpath.basename(argv[0].replace("\\", "/")).lower().removesuffix(".exe").removesuffix(".cmd")
+    kind = _TYPES.get(program, "")
+    start = 2 if kind == "oci" else 1
+    if not kind or (kind == "oci" and list(argv[1:2]) != ["run"]):
+        return None
+    found = version = -1
+    at = start
+    while at < len(argv) and argv[at].startswith("-"):
+        option, _, attached = argv[at].partition("=")
+        has_value = option in _VALUE_OPTIONS[kind] and not attached
+        if option in _PACKAGE_OPTIONS and found < 0 and option != ("-p" if kind == "pypi" else ""):
+            found = at + has_value
+        if kind == "nuget" and option == "--version":
+            version = at + has_value
+        at += 1 + has_value
+    if found < 0 or kind in ("oci", "nuget"):
+        found = at
+    if found >= len(argv) or "${" in argv[found]:
+        return None
+    package = _split_package(kind, argv[found].partition("=")[2] if argv[found].startswith("-") else argv[found], found)
+    if package is not None and kind == "nuget" and not package.version:
+        version = version if version >= 0 else _position_after(argv, "--version")
+        text = argv[version] if 0 <= version < len(argv) else ""
+        package = PackageReference(kind, package.name, text.rpartition("=")[2], word=found)
+    return package
+
+
+def _position_after(argv: Sequence[str], option: str) -> int:
+    return argv.index(option) + 1 if option in argv else -1
+
+
+def _split_package(kind: str, text: str, word: int) -> PackageReference | None:
+    """Split the word of a package into its name and its version; None if it is no name of this kind."""
+    if kind == "oci":
+        match = _IMAGE.fullmatch(text)
+        return PackageReference(kind, match["name"], match["tag"] or "", match["digest"] or "", word) if match else None
+    at = text.find("@", 1)
+    if kind == "pypi" and at < 0:
+        at = text.find("==")
+    name, version = (text[:at], text[at:].lstrip("@=")) if at > 0 else (text, "")
+    names = {"npm": _NPM_NAME, "pypi": _PYPI_NAME, "nuget": _NUGET_NAME}[kind]
+    return PackageReference(kind, name, version, word=word) if names.fullmatch(name.partition("[")[0]) else None

@@ -38,3 +38,23 @@ for line in sys.stdin:
         continue
     print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": r}), flush=True)
 """
+
+
+# A server of the handshake era whose identity and tools are in the JSON file of SERVED.
+FILE_DEFINED_SERVER = """
+import json, os, sys
+for line in sys.stdin:
+    m = json.loads(line)
+    if "id" not in m: continue
+    if not os.path.exists(os.environ["SERVED"]): sys.exit("there is nothing to serve")
+    served = json.load(open(os.environ["SERVED"]))
+    if m["method"] == "initialize":
+        r = {"protocolVersion": served.get("revision", "2025-11-25"), "capabilities": {"tools": {}},
+             "serverInfo": served["info"]}
+    elif m["method"] == "tools/list":
+        r = {"tools": served["tools"]}
+    else:
+        print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "error": {"code": -32601, "message": "no"}}), flush=True)
+        continue
+    print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": r}), flush=True)
+"""

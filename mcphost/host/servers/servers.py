@@ -9,6 +9,7 @@ from mcphost.errors import UsageError
 from mcphost.host.events import EventBus
 from mcphost.host.lifetime import Lifetime
 from mcphost.host.questions.questions import ToolChange
+from mcphost.host.servers.catalog import ToolDefinition
 from mcphost.host.servers.connection import ConnectionParts, ServerConnection
 from mcphost.host.servers.tool_registry import OfferedTool
 from mcphost.host.servers.tool_toggles import ToolToggles
@@ -105,6 +106,15 @@ class Servers:
         await connection.session()
         await self._tool_toggles.load()
         return self._view(connection)
+
+    async def list_definitions(self, name: str) -> tuple[ToolDefinition, ...]:
+        """Wait until a server is ready and return its tools as it defines them, quarantined ones included.
+
+        Raises ServerError, ConsentDenied or UsageError.
+        """
+        connection = self.start(name)
+        await connection.session()
+        return tuple(connection.listing.tools.values())
 
     def restart(self, name: str) -> None:
         """Close a server's connection and open it again, also after a failure.

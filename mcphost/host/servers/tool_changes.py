@@ -36,10 +36,10 @@ def diff_definitions(before: bytes, after: bytes) -> tuple[str, ...]:
     Only the unchanged lines next to changes are included. An empty *before* means that the previous definition is
     unknown.
     """
-    new = _lines(after)
+    new = definition_lines(after)
     if not before:
         return ("  The previous definition is unknown; this is the present one.", *(f"+ {line}" for line in new))
-    old = _lines(before)
+    old = definition_lines(before)
     out: list[str] = []
     for group in SequenceMatcher(None, old, new).get_grouped_opcodes(CONTEXT_LINES):
         if out:
@@ -52,7 +52,8 @@ def diff_definitions(before: bytes, after: bytes) -> tuple[str, ...]:
     return tuple(out) or ("  Only the formatting differs.",)
 
 
-def _lines(definition: bytes) -> list[str]:
+def definition_lines(definition: bytes) -> list[str]:
+    """Return a definition, or other JSON, as sanitized lines that can be compared; at most MAX_LINES and a note."""
     try:
         flat = _flatten("", loads(definition))
     except MalformedMessage:

@@ -1,0 +1,357 @@
+"""Commands `servers lock` and `servers verify`: the lock file beside a project's `.mcp.json`."""
+
+import argparse
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Any, cast
+
+from mcphost.errors import ConfigError, ConsentDenied, LockMismatch, McpHostError, UsageError
+
+if TYPE_CHECKING:
+    from mcphost.cli.parser import CommandParser, Options
+    from mcphost.config.file_edits import FileSnapshot
+    from mcphost.config.lock_file import LockDocument, LockedServer
+    from mcphost.config.schema import ServerConfig
+    from mcphost.host.host import Host
+    from mcphost.host.servers.drift import Drift
+
+_MAX_PRINTED = 1_000
+"""Lines of differences that are printed for one server."""
+
+
+def add_arguments(action: str, parser: "CommandParser") -> None:
+    """Add the arguments of one action."""
+    parser.add_argument("names", nargs="*", metavar="NAME", help="which servers; without one, all of the project")
+    if action == "verify":
+        parser.add_argument("--offline", action="store_true", help="compare only the entries; start and reach nothing")
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+
+
+def run(command: str, args: argparse.Namespace) -> int:
+    """Run one action of `servers`."""
+    from mcphost.cli.command_runner import run_command
+    from mcphost.cli.parser import build_options
+
+    options = build_options(args)
+
+    async def work() -> int:
+        project = LockableProject(options)
+        if args.action == "lock":
+            return await _lock(options, project, args.names, as_json=args.json)
+        return await _verify(options, project, args.names, offline=args.offline, as_json=args.json)
+
+    return run_command(options, work)
+
+
+class LockableProject:
+    """The servers of one `.mcp.json`, or of the one file of `--mcp-config`, and the lock file beside it."""
+
+    def __init__(self, options: "Options") -> None:
+        """Read the file, approved or not; nothing is started. Raises ConfigError or UsageError."""
+        from mcphost.config.json_files import decode_text, parse_json, read_bytes
+        from mcphost.config.loader import PROJECT_FILE
+        from mcphost.config.lock_file import LOCK_FILE
+        from mcphost.config.mcp_json import parse_servers
+        from mcphost.host.servers.locked_entries import lock_entry
+
+        if len(options.mcp_config) > 1:
+            raise UsageError("A lock file belongs to one file of servers.", "Give --mcp-config once.")
+        named = options.mcp_config[0] if options.mcp_config else ""
+        self.file = Path(named).expanduser().absolute() if named else Path.cwd() / PROJECT_FILE
+        self.lock_path = self.file.parent / LOCK_FILE
+        try:
+            text = decode_text(read_bytes(self.file), str(self.file))
+        except FileNotFoundError as error:
+            raise ConfigError(f"{self.file} does not exist.", "Go to the folder of the project.") from error
+        document: Any = parse_json(text, str(self.file)) if text.strip() else {}
+        problems: list[str] = []
+        servers = parse_servers(document, str(self.file), "flag" if named else "project", problems.append)
+        self.problems = tuple(problems)
+        self.servers = {server.name: server for server in servers}
+        entries = _server_entries(document)
+        self.invalid = sorted(entries.keys() - self.servers.keys())
+        self.entries = {name: lock_entry(server, entries[name]) for name, server in self.servers.items()}
+
+    def select(self, names: list[str], locked: "LockDocument | None" = None) -> list[str]:
+        """Return the names to work on, sorted: those given, or all of the project and of *locked*.
+
+        Raises ConfigError or UsageError for an unknown name.
+        """
+        known = {*self.servers, *(locked.servers if locked else ())}
+        for name in names:
+            if name not in known:
+                problem = next((one for one in self.problems if f'server "{name}"' in one), "")
+                if problem:
+                    raise ConfigError(problem)
+                raise UsageError(f"{self.file} has no server named {name!r}.", f"It has: {', '.join(sorted(known))}.")
+        return sorted(set(names) or known)
+
+
+def _server_entries(document: Any) -> dict[str, Any]:
+    """Return the entries of a document that `parse_servers` has read."""
+    members = cast("dict[str, Any]", document)
+    key = next((key for key in ("mcpServers", "servers") if key in members), "")
+    return cast("dict[str, Any]", members.get(key, {}))
+
+
+async def _lock(options: "Options", project: LockableProject, names: list[str], *, as_json: bool) -> int:
+    from mcphost.config.lock_file import LockDocument, encode_lock, write_lock
+    from mcphost.host.servers.drift import compare_servers
+
+    if project.invalid and not names:
+        raise ConfigError(next(iter(project.problems), f"{project.file} has an invalid entry."), "Nothing was locked.")
+    document, before = _read_lock_or_none(project.lock_path)
+    chosen = project.select(names)
+    if not chosen:
+        raise ConfigError(f"{project.file} has no servers.", "There is nothing to lock.")
+    locked = await _read_servers(options, project, chosen, document)
+    after = LockDocument(servers={**(document.servers if names else {}), **locked})
+    drifts = [
+        drift
+        for name in sorted({*document.servers, *after.servers})
+        for drift in compare_servers(name, document.servers.get(name), after.servers.get(name))
+    ]
+    raw = encode_lock(after)
+    is_changed = before is None or raw != before.content
+    if is_changed:
+        write_lock(project.lock_path, before, raw)
+    if as_json:
+        from mcphost.cli.output import print_json
+
+        print_json({"lock": str(project.lock_path), "written": is_changed, "servers": sorted(locked),
+                    "drift": [_drift_json(drift) for drift in drifts]})  # fmt: skip
+        return 0
+    _report_lock(project.lock_path, locked, drifts if before is not None else [], is_changed=is_changed)
+    return 0
+
+
+async def _read_servers(
+    options: "Options", project: LockableProject, names: list[str], document: "LockDocument"
+) -> "dict[str, LockedServer]":
+    """Connect the servers and return what to lock. Raises McpHostError if any of them cannot be locked."""
+    from mcphost.host.servers.drift import compare_entries
+    from mcphost.pluralize import pluralize
+
+    reading = ServerReading(options, project)
+    locked = await reading.connect(names)
+    if reading.errors:
+        raise next(iter(reading.errors.values()))
+    for name, tools in reading.quarantined.items():
+        raise ConsentDenied(
+            f"{name} has {pluralize(len(tools), 'changed tool')} in quarantine; nothing was locked.",
+            f"Look at the changes: mcphost servers changes {quote(name)}",
+        )
+    for name, server in locked.items():
+        old = document.servers.get(name)
+        if server.identity is None and old is not None and not compare_entries(name, old, server):
+            locked[name] = old  # disabled, so it could not be started
+    return locked
+
+
+def _report_lock(path: Path, locked: "dict[str, LockedServer]", drifts: "list[Drift]", *, is_changed: bool) -> None:
+    """Print what was locked, and how it differs from what was locked before."""
+    from mcphost.cli.output import print_note, print_text
+    from mcphost.pluralize import pluralize
+
+    for name in sorted({drift.server for drift in drifts}):
+        _print_drifts(name, [drift for drift in drifts if drift.server == name])
+    for name, server in locked.items():
+        if server.package is not None and not (server.package.version or server.package.digest):
+            print_note(f"{name}: the command names no version of {server.package.name}, so another one may run next.")
+    tools = sum(len(server.tools) for server in locked.values())
+    what = f"{pluralize(len(locked), 'server')}, {pluralize(tools, 'tool')}"
+    print_text(f"{'Locked' if is_changed else 'Unchanged'}: {what} in {path}")
+
+
+def _read_lock_or_none(path: Path) -> "tuple[LockDocument, FileSnapshot | None]":
+    from mcphost.config.lock_file import LockDocument, read_lock
+
+    try:
+        return read_lock(path)
+    except FileNotFoundError:
+        return LockDocument(), None
+
+
+async def _verify(
+    options: "Options", project: LockableProject, names: list[str], *, offline: bool, as_json: bool
+) -> int:
+    from mcphost.cli.output import print_json, print_note
+    from mcphost.config.lock_file import read_lock
+
+    try:
+        document, _ = read_lock(project.lock_path)
+    except FileNotFoundError as error:
+        raise ConfigError(f"{project.lock_path} does not exist.", "Write it: mcphost servers lock") from error
+    for problem in () if options.quiet else project.problems:
+        print_note(problem)
+    verification = Verification(project, document, project.select(names, document))
+    if not offline:
+        await verification.connect(options)
+    if as_json:
+        print_json(verification.as_json())
+    else:
+        verification.show(offline=offline)
+    changed = sum(1 for found in verification.drifts.values() if found)
+    if changed and as_json:
+        return LockMismatch.exit_code
+    if changed:
+        verb = "server differs" if changed == 1 else "servers differ"
+        raise LockMismatch(f"{changed} {verb} from {project.lock_path}.", "If that is right: mcphost servers lock")
+    codes = {error.exit_code for error in verification.errors.values()}
+    if project.invalid:
+        codes.add(ConfigError.exit_code)
+    return 0 if not codes else codes.pop() if len(codes) == 1 else 4
+
+
+class Verification:
+    """A comparison of servers with a lock file: first of their entries, then of the connected servers."""
+
+    def __init__(self, project: LockableProject, document: "LockDocument", names: list[str]) -> None:
+        from mcphost.host.servers.drift import compare_entries
+
+        self._project, self._document, self._names = project, document, names
+        self.drifts: dict[str, tuple[Drift, ...]] = {
+            name: compare_entries(name, document.servers.get(name), project.entries.get(name)) for name in names
+        }
+        self.errors: dict[str, McpHostError] = {}
+        self._tools: dict[str, int] = {}
+
+    async def connect(self, options: "Options") -> None:
+        """Connect the servers whose entries are as locked, and compare what they are.
+
+        A server whose command or address differs is not started: nobody has reviewed it.
+        """
+        from mcphost.host.servers.drift import compare_connected
+
+        reading = ServerReading(options, self._project)
+        found = await reading.connect([name for name in self._names if not self.drifts[name]])
+        self.errors = reading.errors
+        for name, after in found.items():
+            if after.identity is not None:
+                self.drifts[name] = compare_connected(name, self._document.servers[name], after)
+                self._tools[name] = len(after.tools)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the result as JSON data."""
+        servers = [
+            {
+                "name": name,
+                "ok": not self.drifts[name] and name not in self.errors,
+                "connected": name in self._tools,
+                "drift": [_drift_json(drift) for drift in self.drifts[name]],
+                "error": _error_json(self.errors.get(name)),
+            }
+            for name in self._names
+        ]
+        return {"lock": str(self._project.lock_path), "servers": servers, "problems": list(self._project.problems)}
+
+    def show(self, *, offline: bool) -> None:
+        """Print the result of each server."""
+        from mcphost.cli.output import format_error, print_note, print_text
+        from mcphost.pluralize import pluralize
+        from mcphost.sanitize import sanitize
+
+        for name in self._names:
+            shown = sanitize(name, keep_newlines=False)
+            if self.drifts[name]:
+                _print_drifts(name, self.drifts[name])
+                if not offline and name not in self._tools and name in self._project.servers:
+                    print_text("  It was not started, because its entry is not the locked one.")
+            elif name in self.errors:
+                print_note(f"{shown}: {format_error(self.errors[name])}")
+            elif name in self._tools:
+                print_text(f"{shown}: unchanged, {pluralize(self._tools[name], 'tool')}")
+            else:
+                print_text(f"{shown}: the entry is unchanged; {'not started' if offline else 'it is disabled'}")
+
+
+class ServerReading:
+    """Connections to servers of a project, through the usual approval, and what they are for the lock file."""
+
+    def __init__(self, options: "Options", project: LockableProject) -> None:
+        self._options, self._project = options, project
+        self.errors: dict[str, McpHostError] = {}
+        self.quarantined: dict[str, tuple[str, ...]] = {}
+
+    async def connect(self, names: list[str]) -> "dict[str, LockedServer]":
+        """Connect these servers at the same time and return what the lock file records of each.
+
+        A disabled server is not started. `errors` gets the error of each server that could not be read, `quarantined`
+        the names of its tools whose change the user has not accepted.
+        """
+        from mcphost.cli.bootstrap import open_host
+        from mcphost.cli.command_runner import connect_servers, remove_model
+        from mcphost.cli.output import show_status
+        from mcphost.host.questions.frontend import RefusingFrontend
+
+        locked = {name: self._project.entries[name] for name in names}
+        wanted = [name for name in names if not self._project.servers[name].disabled]
+        if not wanted:
+            return locked
+        async with open_host(self._options, RefusingFrontend(), adjust_config=remove_model) as host:
+            configured = {server.name: server for server in host.config.servers}
+            for name in wanted:
+                if problem := self._find_problem(host, configured.get(name), name):
+                    self.errors[name] = problem
+            usable = [name for name in wanted if name not in self.errors]
+            with show_status("Connecting to servers…", quiet=self._options.quiet):
+                results = await connect_servers(host, usable) if usable else []
+            for result in results:
+                name = result.view.name
+                try:
+                    if result.error is not None:
+                        raise result.error
+                    locked[name] = await self._read(host, name, locked[name])
+                except McpHostError as error:
+                    self.errors[name] = error
+        return {name: server for name, server in locked.items() if name not in self.errors}
+
+    def _find_problem(self, host: "Host", configured: "ServerConfig | None", name: str) -> McpHostError | None:
+        """Return why the server that would be started is not the one of the project's file, if it is not."""
+        expected = self._project.servers[name]
+        if configured is None:
+            reason = next((one for one in host.config.problems if str(self._project.file) in one), "")
+            return ConsentDenied(reason or f"{self._project.file} is not approved.", "" if reason else "Approve it.")
+        if Path(configured.file).absolute() != self._project.file:
+            return ConfigError(f"{name!r} of {self._project.file} is not used: {configured.file} has one of that name.",
+                               "Rename one of them.")  # fmt: skip
+        if (configured.argv, configured.url, configured.env) != (expected.argv, expected.url, expected.env):
+            return ConfigError(f"{self._project.file} was changed by another program.", "Try again.")
+        return None
+
+    async def _read(self, host: "Host", name: str, entry: "LockedServer") -> "LockedServer":
+        """Return the locked form of a connected server. Raises ServerError, ConsentDenied or ConfigError."""
+        from mcphost.host.servers.locked_entries import lock_connected
+
+        definitions = await host.servers.list_definitions(name)
+        view = host.servers.view(name)
+        if view.facts is None:
+            raise ConfigError(f"{name} ended before it could be read.", "Try again.")
+        if view.quarantined:
+            self.quarantined[name] = view.quarantined
+        return lock_connected(entry, view.facts, definitions)
+
+
+def _print_drifts(name: str, drifts: "tuple[Drift, ...] | list[Drift]") -> None:
+    from mcphost.cli.output import print_text
+    from mcphost.pluralize import pluralize
+    from mcphost.sanitize import sanitize
+
+    lines = [f"{sanitize(name, keep_newlines=False)}: {pluralize(len(drifts), 'difference')}"]
+    for drift in drifts:
+        label = drift.kind.replace("_", " ") if drift.name or "_" in drift.kind else f"{drift.kind} changed"
+        lines.append(f"  {label} {sanitize(drift.name[:200], keep_newlines=False)}".rstrip())
+        lines += [f"    {line}" for line in drift.lines]
+    if len(lines) > _MAX_PRINTED:
+        lines = [*lines[:_MAX_PRINTED], f"  … and {len(lines) - _MAX_PRINTED:,} more lines; --json has them"]
+    print_text("\n".join(lines))
+
+
+def _drift_json(drift: "Drift") -> dict[str, Any]:
+    return {"server": drift.server, "kind": drift.kind, "name": drift.name, "difference": list(drift.lines)}
+
+
+def _error_json(error: McpHostError | None) -> dict[str, Any]:
+    if error is None:
+        return {}
+    return {"kind": error.kind, "message": error.message, "hint": error.hint, "exit": error.exit_code}

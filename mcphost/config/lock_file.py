@@ -1,0 +1,199 @@
+"""The lock file of a project, `mcphost.lock`: its format, and bounded reading and compare-and-swap writing of it.
+
+It is JSON with sorted keys and two spaces of indentation, so that equal servers give equal bytes and `git diff` shows
+what changed. A value that may be a secret is never in it.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal, NoReturn, cast
+
+from mcphost.config.file_edits import FileSnapshot, read_snapshot, replace_if_unchanged
+from mcphost.config.json_files import decode_text, describe_type
+from mcphost.config.schema import Meta
+from mcphost.errors import ConfigError, MalformedMessage
+from mcphost.sanitize import escape_unsafe_json, sanitize
+from mcphost.serialization import Struct, check_plain_value, convert, nesting_depth, replace, to_builtins
+
+LOCK_FILE = "mcphost.lock"
+LOCK_VERSION = 1
+MAX_LOCK_BYTES = 8_000_000
+MAX_SHOWN_BYTES = 64_000
+"""Bytes of one tool's definition that the lock file repeats, indented; of a longer one, the beginning of its texts."""
+MAX_SHOWN_TEXT = 2_000
+MAX_TOOLS = 10_000
+_MAX_SHOWN_DEPTH = 32
+_FILE_MODE = 0o644
+_CONFLICT = re.compile(rb"(?m)^(?:<{7}|={7}|>{7})(?: |\r?$)")
+
+_Text = Annotated[str, Meta(max_length=100_000)]
+_Digest = Annotated[str, Meta(pattern="^sha256:[0-9a-f]{64}$")]
+_Words = Annotated[tuple[_Text, ...], Meta(max_length=10_000)]
+_Pairs = Annotated[dict[_Text, _Text], Meta(max_length=1_000)]
+
+
+class LockedPackage(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The package that a server's command runs; `version` and `digest` are "" if the command names none."""
+
+    type: Literal["npm", "pypi", "nuget", "oci"]
+    name: _Text
+    version: _Text = ""
+    digest: _Text = ""
+
+
+class LockedOrigin(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The registry that a server was installed from, its name there and its version."""
+
+    url: _Text
+    name: _Text
+    version: _Text = ""
+
+
+class LockedIdentity(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
+    """The name and version that a server states, and the negotiated protocol revision."""
+
+    name: _Text
+    version: _Text = ""
+    protocol_version: _Text = ""
+
+
+class LockedTool(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A tool: the digest of its definition's canonical JSON, and the part of the definition that people review."""
+
+    digest: _Digest
+    definition: dict[str, Any] = {}  # noqa: RUF012 - msgspec copies mutable defaults
+
+
+class LockedServer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
+    """A server: what its entry starts or reaches, with references unexpanded, and what it was when it was locked.
+
+    `identity` is None if it was disabled, and so never started.
+    """
+
+    command: _Words = ()
+    cwd: _Text = ""
+    env: _Pairs = {}  # noqa: RUF012
+    env_file: _Text = ""
+    url: _Text = ""
+    transport: _Text = ""
+    headers: _Pairs = {}  # noqa: RUF012
+    package: LockedPackage | None = None
+    registry: LockedOrigin | None = None
+    identity: LockedIdentity | None = None
+    tools: Annotated[dict[str, LockedTool], Meta(max_length=MAX_TOOLS)] = {}  # noqa: RUF012
+
+
+class LockDocument(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """The content of a lock file."""
+
+    lock_version: Literal[1] = LOCK_VERSION
+    servers: Annotated[dict[str, LockedServer], Meta(max_length=1_000)] = {}  # noqa: RUF012
+
+
+def shown_definition(definition: dict[str, Any]) -> dict[str, Any]:
+    """Return the part of a tool's definition that the lock file repeats for reviewers, bounded in size and depth."""
+    keys = ("title", "description", "inputSchema", "outputSchema", "annotations", "execution")
+    shown = {key: definition[key] for key in keys if definition.get(key) is not None}
+    raw = _dump(shown, indent=None)
+    is_small = len(raw) <= MAX_SHOWN_BYTES and nesting_depth(raw, _MAX_SHOWN_DEPTH) <= _MAX_SHOWN_DEPTH
+    if is_small and len(_dump(shown, indent=2)) <= MAX_SHOWN_BYTES:
+        return shown
+    texts = {key: shown[key] for key in ("title", "description") if isinstance(shown.get(key), str)}
+    return {key: text if len(text) <= MAX_SHOWN_TEXT else f"{text[:MAX_SHOWN_TEXT]}…" for key, text in texts.items()}
+
+
+def read_lock(path: Path) -> tuple[LockDocument, FileSnapshot]:
+    """Read a lock file. Raises FileNotFoundError, or ConfigError if it is not a valid one."""
+    snapshot = read_snapshot(path, MAX_LOCK_BYTES)
+    return parse_lock(snapshot.content, str(path)), snapshot
+
+
+def parse_lock(raw: bytes, name: str) -> LockDocument:
+    """Parse the content of the lock file *name*. Raises ConfigError."""
+    again = "Restore it from version control, or delete it and write it again: mcphost servers lock"
+    if _CONFLICT.search(raw):
+        raise ConfigError(f"{name} has a merge conflict.", "Resolve it, or delete the file and lock again.")
+    try:
+        check_plain_value(raw)
+        document = json.loads(decode_text(raw, name), object_pairs_hook=_make_object, parse_constant=_refuse_constant)
+    except (MalformedMessage, RecursionError, ValueError) as error:
+        raise ConfigError(f"{name} is not valid: {_explain(error)}", again) from error
+    if not isinstance(document, dict):
+        raise ConfigError(f"{name} is not valid: it holds {describe_type(document)}, not an object.", again)
+    version = cast("dict[str, Any]", document).get("lockVersion")
+    if type(version) is not int:
+        raise ConfigError(f'{name} is not valid: it has no "lockVersion" that is a whole number.', again)
+    if version != LOCK_VERSION:
+        shown = str(version)[:20] if abs(version) < 10**20 else "a huge number"
+        raise ConfigError(
+            f'{name} has "lockVersion" {shown}; this mcphost reads only {LOCK_VERSION}.',
+            "Use the mcphost that wrote it.",
+        )
+    try:
+        return convert(document, LockDocument, "lock file")
+    except MalformedMessage as error:
+        raise ConfigError(f"{name} is not valid: {_explain(error)}", again) from error
+
+
+def encode_lock(document: LockDocument) -> bytes:
+    """Return the bytes of a lock file; equal documents give equal bytes. Raises ConfigError if it is too large.
+
+    If all definitions together are too large, their schemas are left out, then their texts, too; digests always stay.
+    """
+    for kept in (None, ("title", "description"), ()):
+        raw = _dump(to_builtins(document if kept is None else _with_definitions(document, kept)), indent=2)
+        try:
+            check_plain_value(raw)
+        except MalformedMessage:
+            continue
+        if len(raw) <= MAX_LOCK_BYTES:
+            return raw
+    raise ConfigError(f"The lock file would be over {MAX_LOCK_BYTES // 1_000_000} MB.", "Lock fewer servers.")
+
+
+def write_lock(path: Path, before: FileSnapshot | None, raw: bytes) -> None:
+    """Write a lock file unless it changed since *before* was read. Raises ConfigError."""
+    replace_if_unchanged(path, before, raw, mode=None if before else _FILE_MODE)
+
+
+def _with_definitions(document: LockDocument, keys: tuple[str, ...]) -> LockDocument:
+    """Return the document with only these keys of each definition."""
+    servers = {
+        name: replace(server, tools={tool: _with_keys(locked, keys) for tool, locked in server.tools.items()})
+        for name, server in document.servers.items()
+    }
+    return replace(document, servers=servers)
+
+
+def _with_keys(tool: LockedTool, keys: tuple[str, ...]) -> LockedTool:
+    return replace(tool, definition={key: text for key, text in tool.definition.items() if key in keys})
+
+
+def _dump(value: Any, *, indent: int | None) -> bytes:
+    # Readable in every language; what could hide something becomes an escape.
+    text = json.dumps(value, indent=indent, sort_keys=True, ensure_ascii=False) + "\n"
+    return escape_unsafe_json(text).encode("utf-8", "replace")
+
+
+def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in members:
+            raise ValueError(f"it has the key {key[:100]!r} twice in one object.")
+        members[key] = value
+    return members
+
+
+def _refuse_constant(text: str) -> NoReturn:
+    raise ValueError(f"the constant {text} is not JSON.")
+
+
+def _explain(error: BaseException) -> str:
+    """Return a sentence that says in one bounded line why a file is not valid."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"line {error.lineno}, column {error.colno}: {error.msg[0].lower()}{error.msg[1:]}."
+    text = error.message if isinstance(error, MalformedMessage) else str(error)
+    text = text.removeprefix("The lock file is not valid: ") or type(error).__name__
+    shown = sanitize(text[:300], keep_newlines=False).rstrip(".")
+    return f"{shown[:1].lower()}{shown[1:]}."

@@ -1,0 +1,124 @@
+"""Drift: the differences between servers as they are and as a lock file records them, for reviewers."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from mcphost.config.lock_file import LockedServer, LockedTool
+from mcphost.host.servers.tool_changes import definition_lines, diff_definitions
+from mcphost.serialization import Struct, encode, replace, to_builtins
+
+DriftKind = Literal[
+    "server_added", "server_removed", "command", "environment", "address", "headers", "package", "registry", "identity",
+    "tool_added", "tool_removed", "tool_changed",
+]  # fmt: skip
+MAX_DIFFERENCES = 200
+"""Differences of one server that are shown line by line; of further ones, only the kind and the name."""
+_MAX_LINES = 400
+_PARTS: dict[DriftKind, tuple[str, ...]] = {
+    "command": ("command", "cwd"),
+    "environment": ("env", "envFile"),
+    "address": ("url", "transport"),
+    "headers": ("headers",),
+    "package": ("package",),
+    "registry": ("registry",),
+}
+"""The keys of a locked server that its entry decides, by the kind of drift."""
+
+
+class Drift(Struct, frozen=True, kw_only=True):
+    """One difference: of the server itself, or of its tool `name`; `lines` start with `- `, `+ ` or two blanks."""
+
+    server: str
+    kind: DriftKind
+    name: str = ""
+    lines: tuple[str, ...] = ()
+
+
+def compare_servers(name: str, before: LockedServer | None, after: LockedServer | None) -> tuple[Drift, ...]:
+    """Return all differences of a locked server, in its entry and in what it is when it is connected."""
+    drifts = compare_entries(name, before, after)
+    return drifts if before is None or after is None else (*drifts, *compare_connected(name, before, after))
+
+
+def compare_entries(name: str, before: LockedServer | None, after: LockedServer | None) -> tuple[Drift, ...]:
+    """Return how the entry of a server differs from the locked one; None stands for a server that is not there."""
+    if before is None or after is None:
+        kind: DriftKind = "server_added" if before is None else "server_removed"
+        entry = replace(after or before or LockedServer(), tools={}, identity=None)
+        mark = "+" if before is None else "-"
+        return (Drift(server=name, kind=kind, lines=_mark_lines(mark, _name_words(to_builtins(entry)))),)
+    old, new = to_builtins(before), to_builtins(after)
+    return tuple(
+        Drift(server=name, kind=kind, lines=_diff(_pick(old, keys), _pick(new, keys)))
+        for kind, keys in _PARTS.items()
+        if _pick(old, keys) != _pick(new, keys)
+    )
+
+
+def compare_connected(name: str, before: LockedServer, after: LockedServer) -> tuple[Drift, ...]:
+    """Return how the identity and the tools of a connected server differ from the locked ones."""
+    drifts: list[Drift] = []
+    if before.identity != after.identity:
+        lines = _diff(to_builtins(before.identity) or {}, to_builtins(after.identity) or {})
+        drifts.append(Drift(server=name, kind="identity", lines=lines))
+    for tool in sorted({*before.tools, *after.tools}):
+        if len(drifts) >= MAX_DIFFERENCES:
+            drifts += _compare_tool(name, tool, before.tools.get(tool), after.tools.get(tool), show=False)
+        else:
+            drifts += _compare_tool(name, tool, before.tools.get(tool), after.tools.get(tool))
+    return tuple(drifts)
+
+
+def _compare_tool(
+    server: str, name: str, before: LockedTool | None, after: LockedTool | None, *, show: bool = True
+) -> Sequence[Drift]:
+    if before is None or after is None:
+        kind: DriftKind = "tool_added" if before is None else "tool_removed"
+        tool, mark = (after, "+") if before is None else (before, "-")
+        lines = _mark_lines(mark, tool.definition) if show and tool is not None else ()
+        return [Drift(server=server, kind=kind, name=name, lines=lines)]
+    same_text = not before.definition or before.definition == after.definition
+    if before.digest == after.digest and same_text:
+        return []
+    lines = _diff_tool(before, after) if show else ()
+    return [Drift(server=server, kind="tool_changed", name=name, lines=lines)]
+
+
+def _diff_tool(before: LockedTool, after: LockedTool) -> tuple[str, ...]:
+    digests = f"- digest: {before.digest}", f"+ digest: {after.digest}"
+    if before.digest == after.digest:
+        note = "  The text in the lock file was edited: its digest is that of the present definition."
+        return (note, *_diff(before.definition, after.definition))
+    if before.definition == after.definition:
+        return ("  Only parts that the lock file does not repeat differ.", *digests)
+    if not before.definition:
+        note = "  The lock file has only the digest of the locked definition; this is the present one."
+        return (note, *_mark_lines("+", after.definition))
+    return _diff(before.definition, after.definition)
+
+
+def _pick(members: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    return _name_words({key: members[key] for key in keys if key in members})
+
+
+def _name_words(members: dict[str, Any]) -> dict[str, Any]:
+    """Return the members with a key for each word of the command, so that each gets a line, in their order."""
+    words = members.get("command", ())
+    rest = {key: value for key, value in members.items() if key != "command"}
+    return rest | {f"command word {number:0{len(str(len(words)))}}": word for number, word in enumerate(words, 1)}
+
+
+def _diff(before: Any, after: Any) -> tuple[str, ...]:
+    if not before or not after:
+        return (*_mark_lines("-", before), *_mark_lines("+", after))
+    return _bound(diff_definitions(encode(before), encode(after)))
+
+
+def _mark_lines(mark: str, value: Any) -> tuple[str, ...]:
+    return _bound([f"{mark} {line}" for line in definition_lines(encode(value))]) if value else ()
+
+
+def _bound(lines: Sequence[str]) -> tuple[str, ...]:
+    if len(lines) <= _MAX_LINES:
+        return tuple(lines)
+    return (*lines[:_MAX_LINES], f"  … and {len(lines) - _MAX_LINES:,} more lines")

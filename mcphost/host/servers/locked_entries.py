@@ -1,0 +1,141 @@
+"""What the lock file records of a server: its entry in `.mcp.json` without secrets, its identity and its tools."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from mcphost.client.session import ServerFacts
+from mcphost.config.lock_file import (
+    LockedIdentity,
+    LockedOrigin,
+    LockedPackage,
+    LockedServer,
+    LockedTool,
+    shown_definition,
+)
+from mcphost.config.references import find_references
+from mcphost.config.risky_variables import classify_variable
+from mcphost.config.schema import ServerConfig
+from mcphost.config.secrets import HIDDEN, fingerprint, mask_secrets
+from mcphost.errors import MalformedMessage
+from mcphost.host.servers.catalog import ToolDefinition
+from mcphost.host.servers.catalog import fingerprint as definition_digest
+from mcphost.redact import is_secret_name, redact_patterns, redact_registered
+from mcphost.registry.package_grammar import find_package
+from mcphost.registry.updates import read_record
+from mcphost.serialization import encode, loads, replace
+
+NOT_LOCKED = "[value not locked]"
+"""Stands for the literal value of a variable or header, which may be a secret."""
+_MAX_LABEL = 200
+
+
+def lock_entry(server: ServerConfig, entry: Mapping[str, Any]) -> LockedServer:
+    """Return what the lock file records of a server's entry; nothing is started.
+
+    Secrets in arguments and in the URL are hidden. *entry* is the entry as it stands in the file.
+    """
+    folder = entry.get("cwd")
+    package = find_package(server.argv) if server.is_stdio else None
+    record = read_record(entry, server.name)
+    return LockedServer(
+        command=_hide_in_arguments(server.argv, package.word if package else -1) if server.is_stdio else (),
+        cwd=folder if server.is_stdio and isinstance(folder, str) else "",
+        env={name: _lockable_value(name, text) for name, text in server.env.items()},
+        env_file=server.env_file,
+        url=_hide_words(server.url),
+        transport="" if server.is_stdio else server.transport,
+        headers={name: _lockable_value(name, text) for name, text in server.headers.items()},
+        package=LockedPackage(
+            type=cast("Any", package.type),
+            name=package.name,
+            version=redact_patterns(package.version),
+            digest=package.digest,
+        )
+        if package
+        else None,
+        registry=LockedOrigin(url=redact_patterns(record.url), name=record.server, version=record.version)
+        if record
+        else None,
+    )
+
+
+def lock_connected(locked: LockedServer, facts: ServerFacts, definitions: Iterable[ToolDefinition]) -> LockedServer:
+    """Return a locked entry with the identity and the tools of the connected server."""
+    identity = LockedIdentity(
+        name=redact_registered(facts.info.name)[:_MAX_LABEL],
+        version=redact_registered(facts.info.version)[:_MAX_LABEL],
+        protocol_version=facts.revision.value,
+    )
+    tools = {redact_registered(definition.name): _lock_tool(definition) for definition in definitions}
+    return replace(locked, identity=identity, tools=tools)
+
+
+def _lock_tool(definition: ToolDefinition) -> LockedTool:
+    """Return the digest of a definition and its reviewed part; a secret of the user that it repeats is hidden first."""
+    raw = bytes(definition.raw)
+    try:
+        value = loads(raw)
+    except MalformedMessage:
+        return LockedTool(digest=f"sha256:{definition_digest(raw)}")
+    hidden = _redact_texts(value)
+    if hidden != value:
+        raw = encode(hidden)
+    return LockedTool(digest=f"sha256:{definition_digest(raw)}", definition=shown_definition(hidden))
+
+
+def _redact_texts(value: Any) -> Any:
+    match value:
+        case str():
+            return redact_registered(value)
+        case dict():
+            members = cast("dict[str, Any]", value)
+            return {redact_registered(key): _redact_texts(member) for key, member in members.items()}
+        case list():
+            return [_redact_texts(item) for item in cast("list[Any]", value)]
+        case _:
+            return value
+
+
+def _hide_in_arguments(argv: tuple[str, ...], package: int) -> tuple[str, ...]:
+    """Return a command line in which secrets are hidden; *package* is the position of a word that is none."""
+    shown: list[str] = []
+    name = ""
+    for position, word in enumerate(argv):
+        option, equals, value = word.partition("=")
+        if name and not word.startswith("-"):
+            shown.append(mask_secrets(name, word))
+        elif equals and _secret_option(option) and value:
+            shown.append(f"{option}={mask_secrets(_secret_option(option), value)}")
+        else:
+            shown.append(redact_patterns(word) if position == package else _hide_words(word))
+        name = "" if equals else _secret_option(word)
+    return tuple(shown)
+
+
+def _secret_option(word: str) -> str:
+    """Return the name of an option whose value is a secret, else ""."""
+    name = word.lstrip("-").upper().replace("-", "_")
+    return name if word.startswith("-") and is_secret_name(name) else ""
+
+
+def _hide_words(text: str) -> str:
+    """Return a text in which probable secrets are hidden.
+
+    A random-looking word may also be code. Since such a word cannot be guessed, its slow digest is recorded.
+    """
+    plain = redact_patterns(text)
+    hidden = mask_secrets("", plain)
+    if hidden == plain:
+        return plain
+    return f"{hidden} ({fingerprint('lock', plain)[:16]})"
+
+
+def _lockable_value(name: str, text: str) -> str:
+    """Return a value as far as it is references, or decides which code runs or where connections go."""
+    references = find_references(text)
+    if references and "".join(reference.text for reference in references) == text:
+        return "".join(reference.short_text for reference in references)
+    if classify_variable(name) is None:
+        return NOT_LOCKED
+    seen = redact_patterns(mask_secrets(name, text))
+    return NOT_LOCKED if seen == HIDDEN else seen

@@ -1,0 +1,315 @@
+"""`mcphost servers lock` and `servers verify`: what a project's servers were is written down, and compared later."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.flows.inline_servers import FILE_DEFINED_SERVER
+from tests.flows.program import CANARY, Program
+
+READ = {
+    "name": "read",
+    "title": "Read",
+    "description": "Read one file.",
+    "inputSchema": {"type": "object", "properties": {"path": {"type": "string"}}},
+    "annotations": {"readOnlyHint": True},
+}
+WRITE = {"name": "write", "description": "Write one file.", "inputSchema": {"type": "object"}}
+
+
+class LockedProject:
+    """A folder with `.mcp.json` and a server `files` whose identity and tools a test may change."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.file = program.work / ".mcp.json"
+        self.lock_path = program.work / "mcphost.lock"
+        self.served = program.home / "served.json"
+        self.started = program.home / "started"
+        self.serve(READ, WRITE)
+        self.configure()
+
+    def serve(self, *tools: Any, version: str = "1.0", **more: Any) -> None:
+        """Set what the server says it is."""
+        self.served.write_text(json.dumps({"info": {"name": "files", "version": version}, "tools": tools, **more}))
+
+    def entry(self, *arguments: str, **more: Any) -> dict[str, Any]:
+        """Return the entry of the server."""
+        source = f"open({str(self.started)!r}, 'a').write('x')\n{FILE_DEFINED_SERVER}"
+        more["env"] = {"SERVED": str(self.served), **more.get("env", {})}
+        return {"command": sys.executable, "args": ["-c", source, *arguments], **more}
+
+    def configure(self, **servers: Any) -> None:
+        """Write the project's file; without servers, with one named files."""
+        self.file.write_text(json.dumps({"mcpServers": servers or {"files": self.entry()}}))
+
+    def lock(self, *arguments: str, **more: Any) -> str:
+        """Lock with the servers approved by the flag, as in CI."""
+        return self.program.text("--mcp-config", ".mcp.json", "servers", "lock", *arguments, **more)
+
+    def verify(self, *arguments: str, code: int = 0, **more: Any) -> str:
+        """Verify and return what is printed."""
+        return self.program.text("--mcp-config", ".mcp.json", "servers", "verify", *arguments, code=code, **more)
+
+    def accept(self) -> None:
+        """Accept the changed tools, which are in quarantine."""
+        self.program.text("--mcp-config", ".mcp.json", "servers", "changes", "files", "--keep", "--yes")
+
+    def drift(self, *arguments: str) -> dict[tuple[str, str], list[str]]:
+        """Return the differences by kind and tool of a verification that finds some."""
+        found = json.loads(self.verify("--json", *arguments, code=9))
+        return {(one["kind"], one["name"]): one["difference"] for server in found["servers"] for one in server["drift"]}
+
+
+@pytest.fixture
+def project(program: Program) -> LockedProject:
+    return LockedProject(program)
+
+
+def test_a_locked_project_is_verified_as_unchanged(project: LockedProject) -> None:
+    said = project.lock()
+    assert f"Locked: 1 server, 2 tools in {project.lock_path}" in said
+    assert project.verify() == "files: unchanged, 2 tools\n"
+    document = json.loads(project.lock_path.read_text())
+    assert document["lockVersion"] == 1
+    assert document["servers"]["files"]["identity"] == {
+        "name": "files", "version": "1.0", "protocolVersion": "2025-11-25",
+    }  # fmt: skip
+    assert document["servers"]["files"]["tools"]["read"]["definition"] == {
+        key: value for key, value in READ.items() if key != "name"
+    }
+
+
+def test_locking_again_gives_the_same_bytes_in_any_order_of_the_tools(project: LockedProject) -> None:
+    project.lock()
+    first = project.lock_path.read_bytes()
+    project.serve(WRITE, dict(reversed(READ.items())))
+    assert "Unchanged: 1 server, 2 tools" in project.lock()
+    project.lock_path.unlink()
+    project.lock()
+    assert project.lock_path.read_bytes() == first
+
+
+def test_a_changed_tool_is_told_as_a_difference_of_its_text_and_schema(project: LockedProject) -> None:
+    project.lock()
+    schema = {"type": "object", "properties": {"path": {"type": "string"}, "mail": {"type": "string"}}}
+    project.serve({**READ, "description": "Read one file, then mail it.", "inputSchema": schema}, WRITE)
+    lines = project.drift()[("tool_changed", "read")]
+    assert "- description: Read one file." in lines
+    assert "+ description: Read one file, then mail it." in lines
+    assert "+ inputSchema.properties.mail.type: string" in lines
+    told = project.program.error("--mcp-config", ".mcp.json", "servers", "verify", code=9)
+    assert f"1 server differs from {project.lock_path}. If that is right: mcphost servers lock" in told
+
+
+def test_added_and_removed_tools_and_another_identity_are_told(project: LockedProject) -> None:
+    project.lock()
+    project.serve(READ, {**WRITE, "name": "erase"}, version="2.0")
+    drift = project.drift()
+    assert set(drift) == {("identity", ""), ("tool_added", "erase"), ("tool_removed", "write")}
+    assert drift[("identity", "")] == [
+        "  name: files",
+        "  protocolVersion: 2025-11-25",
+        "- version: 1.0",
+        "+ version: 2.0",
+    ]
+    assert drift[("tool_added", "erase")][0] == "+ description: Write one file."
+    said = project.lock()
+    assert "  tool added erase" in said
+    assert project.verify() == "files: unchanged, 2 tools\n"
+
+
+def test_a_part_that_the_lock_does_not_repeat_is_compared_too(project: LockedProject) -> None:
+    project.lock()
+    project.serve({**READ, "_meta": {"x": 1}}, WRITE)
+    assert project.drift()[("tool_changed", "read")][0] == "  Only parts that the lock file does not repeat differ."
+
+
+def test_another_protocol_revision_is_told(project: LockedProject) -> None:
+    project.lock()
+    project.serve(READ, WRITE, revision="2025-06-18")
+    assert project.drift()[("identity", "")] == [
+        "  name: files", "- protocolVersion: 2025-11-25", "+ protocolVersion: 2025-06-18", "  version: 1.0",
+    ]  # fmt: skip
+
+
+def test_a_server_whose_command_changed_is_not_started(project: LockedProject) -> None:
+    project.lock()
+    project.started.unlink()
+    project.configure(files=project.entry("--all"))
+    drift = project.drift()
+    assert set(drift) == {("command", "")}
+    assert drift[("command", "")][-1] == "+ command word 4: --all"
+    assert "It was not started" in project.verify(code=9)
+    assert not project.started.exists()
+
+
+def test_new_and_removed_servers_are_told_and_new_ones_not_started(project: LockedProject) -> None:
+    project.lock()
+    project.started.unlink()
+    project.configure(other={"url": "https://mcp.example.com/mcp"}, more=project.entry())
+    assert {kind for kind, _ in project.drift()} == {"server_added", "server_removed"}
+    assert not project.started.exists()
+
+
+def test_offline_starts_nothing_and_compares_the_entries(project: LockedProject) -> None:
+    project.lock()
+    project.started.unlink()
+    project.serve(READ)
+    assert project.verify("--offline") == "files: the entry is unchanged; not started\n"
+    assert project.program.text("servers", "verify", "--offline") == "files: the entry is unchanged; not started\n"
+    project.configure(files=project.entry(env={"NODE_OPTIONS": "--require ./evil.js"}))
+    assert project.drift("--offline")[("environment", "")] == [
+        "+ env.NODE_OPTIONS: --require ./evil.js", "  env.SERVED: [value not locked]",
+    ]  # fmt: skip
+    assert not project.started.exists()
+
+
+def test_another_version_of_a_package_is_told(project: LockedProject) -> None:
+    entry = {"command": "npx", "args": ["-y", "@ada/files@1.0.0"], "disabled": True}
+    project.configure(files=entry)
+    assert "Locked: 1 server, 0 tools" in project.lock()
+    package = json.loads(project.lock_path.read_text())["servers"]["files"]["package"]
+    assert package == {"type": "npm", "name": "@ada/files", "version": "1.0.0"}
+    project.configure(files={**entry, "args": ["-y", "@ada/files@1.0.1"]})
+    drift = project.drift("--offline")
+    assert drift[("package", "")] == [
+        "  package.name: @ada/files", "  package.type: npm", "- package.version: 1.0.0", "+ package.version: 1.0.1",
+    ]  # fmt: skip
+    assert ("command", "") in drift
+
+
+def test_the_origin_in_a_registry_is_locked(project: LockedProject) -> None:
+    record = {"url": "https://registry.example.com", "name": "io.github.ada/files", "version": "1.0.0", "from": "npm"}
+    entry = {"command": "npx", "args": ["-y", "@ada/files@1.0.0"], "disabled": True, "mcphost": {"registry": record}}
+    project.configure(files=entry)
+    project.lock()
+    record["version"] = "1.1.0"
+    project.configure(files=entry)
+    assert ("registry", "") in project.drift("--offline")
+
+
+def test_no_secret_gets_into_the_lock(project: LockedProject) -> None:
+    env = {"API_TOKEN": "${env:THE_KEY}", "PHRASE": CANARY}
+    project.configure(
+        files=project.entry("--api-key", CANARY, f"--password={CANARY}", "${env:PLAIN}", env=env),
+        far={"url": f"https://ada:{CANARY}@mcp.example.com/mcp?token={CANARY}", "disabled": True,
+             "headers": {"Authorization": f"Bearer {CANARY}", "X-Team": "${env:TEAM}"}},
+    )  # fmt: skip
+    project.serve({**READ, "description": f"Reads with {CANARY}."})
+    project.lock(THE_KEY=CANARY, PLAIN="x", TEAM="t")
+    text = project.lock_path.read_text()
+    assert CANARY not in text
+    servers = json.loads(text)["servers"]
+    assert servers["files"]["command"][-4:] == ["--api-key", "[hidden]", "--password=[hidden]", "${env:PLAIN}"]
+    assert servers["files"]["env"]["API_TOKEN"] == "${env:THE_KEY}"
+    assert servers["far"]["headers"] == {"Authorization": "[value not locked]", "X-Team": "${env:TEAM}"}
+    assert servers["files"]["tools"]["read"]["definition"]["description"] == "Reads with [secret]."
+    assert "unchanged, 1 tool" in project.verify(THE_KEY=CANARY, PLAIN="x", TEAM="t")
+
+
+def test_hidden_text_is_visible_in_the_lock_and_in_the_difference(project: LockedProject) -> None:
+    project.lock()
+    project.serve({**READ, "description": "Read\u202e one\x1b[2J \U000e0041file."}, WRITE)
+    lines = project.drift()[("tool_changed", "read")]
+    assert "+ description: Read‹U+202E› one␛[2J ‹U+E0041›file." in lines
+    project.accept()
+    project.lock()
+    text = project.lock_path.read_text()
+    assert "Read\\u202e one\\u001b[2J \\udb40\\udc41file." in text
+    assert project.verify() == "files: unchanged, 2 tools\n"
+
+
+def test_an_edited_text_in_the_lock_is_told_although_the_digest_fits(project: LockedProject) -> None:
+    project.lock()
+    project.lock_path.write_text(project.lock_path.read_text().replace("Read one file.", "Read nothing."))
+    lines = project.drift()[("tool_changed", "read")]
+    assert lines[0].startswith("  The text in the lock file was edited")
+
+
+def test_a_definition_too_large_to_repeat_is_locked_by_its_digest(project: LockedProject) -> None:
+    huge = {**READ, "description": "x" * 100_000}
+    project.serve(huge)
+    project.lock()
+    assert len(project.lock_path.read_bytes()) < 10_000
+    assert "unchanged" in project.verify()
+    project.serve({**huge, "description": "x" * 100_001})
+    assert ("tool_changed", "read") in project.drift()
+
+
+def test_a_named_server_is_locked_without_touching_the_others(project: LockedProject) -> None:
+    project.lock()
+    before = json.loads(project.lock_path.read_text())["servers"]["files"]
+    project.configure(files=project.entry("--all"), more=project.entry())
+    assert "Locked: 1 server" in project.lock("more")
+    servers = json.loads(project.lock_path.read_text())["servers"]
+    assert servers["files"] == before
+    assert "more: unchanged" in project.verify("more")
+    assert "no server named 'less'" in project.program.error("servers", "verify", "less", code=2)
+
+
+def test_a_missing_or_invalid_lock_is_a_configuration_error(project: LockedProject) -> None:
+    told = project.program.error("servers", "verify", code=3)
+    assert f"{project.lock_path} does not exist. Write it: mcphost servers lock" in told
+    project.lock_path.write_text("{")
+    assert "is not valid" in project.program.error("servers", "verify", code=3)
+    assert "is not valid" in project.program.error("--mcp-config", ".mcp.json", "servers", "lock", code=3)
+    assert project.lock_path.read_text() == "{"
+
+
+def test_a_server_that_cannot_be_reached_is_told_with_its_own_code(project: LockedProject) -> None:
+    project.lock()
+    project.served.unlink()
+    report = json.loads(project.verify("--json", code=4))
+    assert report["servers"][0]["ok"] is False
+    assert report["servers"][0]["error"]["exit"] == 4
+    before = project.lock_path.read_bytes()
+    project.program.error("--mcp-config", ".mcp.json", "servers", "lock", code=4)
+    assert project.lock_path.read_bytes() == before
+
+
+def test_without_an_approval_nothing_is_started(project: LockedProject) -> None:
+    told = project.program.error("servers", "lock", code=5)
+    assert "mcphost servers trust .mcp.json" in told
+    assert not project.started.exists()
+    assert not project.lock_path.exists()
+
+
+def test_an_approved_project_is_locked_without_a_flag(project: LockedProject) -> None:
+    project.program.text("servers", "trust", ".mcp.json", "--yes")
+    assert "mcphost servers trust files" in project.program.error("servers", "lock", code=5)
+    project.program.text("servers", "trust", "files", "--yes")
+    assert "Locked: 1 server" in project.program.text("servers", "lock")
+    assert "files: unchanged" in project.program.text("servers", "verify")
+
+
+def test_changed_tools_in_quarantine_are_not_locked(project: LockedProject) -> None:
+    project.lock()
+    before = project.lock_path.read_bytes()
+    project.serve({**READ, "description": "Something else."}, WRITE)
+    project.verify(code=9)
+    told = project.program.error("--mcp-config", ".mcp.json", "servers", "lock", code=5)
+    assert "in quarantine" in told
+    assert project.lock_path.read_bytes() == before
+    project.accept()
+    assert "tool changed read" in project.lock()
+
+
+def test_a_symbolic_link_is_not_written_through(project: LockedProject, tmp_path: Path) -> None:
+    target = tmp_path / "elsewhere"
+    target.write_text("mine")
+    project.lock_path.symlink_to(target)
+    assert "symbolic link" in project.program.error("--mcp-config", ".mcp.json", "servers", "lock", code=3)
+    assert target.read_text() == "mine"
+
+
+def test_a_lock_of_another_machine_fits_a_checkout_elsewhere(project: LockedProject, tmp_path: Path) -> None:
+    project.lock()
+    copy = tmp_path / "copy"
+    shutil.copytree(project.program.work, copy)
+    said = project.program.text("--mcp-config", str(copy / ".mcp.json"), "servers", "verify")
+    assert said == "files: unchanged, 2 tools\n"

@@ -1,0 +1,121 @@
+"""The lock file: stable bytes, and one clear error for everything that is not a valid lock."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcphost.config.lock_file import (
+    MAX_LOCK_BYTES,
+    LockDocument,
+    LockedIdentity,
+    LockedServer,
+    LockedTool,
+    encode_lock,
+    parse_lock,
+    read_lock,
+    shown_definition,
+    write_lock,
+)
+from mcphost.errors import ConfigError
+
+DIGEST = f"sha256:{'0' * 64}"
+
+
+def document(**definition: Any) -> LockDocument:
+    tool = LockedTool(digest=DIGEST, definition=definition)
+    identity = LockedIdentity(name="s", protocol_version="2025-11-25")
+    return LockDocument(servers={"s": LockedServer(command=("run",), identity=identity, tools={"t": tool})})
+
+
+def lock(**server: Any) -> bytes:
+    return json.dumps({"lockVersion": 1, "servers": {"s": server}}).encode()
+
+
+def test_a_lock_is_read_back_as_it_was_written() -> None:
+    written = document(description="Größe \u202e \ud800 語", inputSchema={"b": [1.5, None, True], "a": {}})
+    raw = encode_lock(written)
+    assert parse_lock(raw, "mcphost.lock") == written
+    assert encode_lock(parse_lock(raw, "mcphost.lock")) == raw
+    assert raw.endswith(b"}\n")
+    assert "Größe \\u202e \\ud800 語" in raw.decode()
+
+
+def test_keys_are_sorted_and_each_has_a_line() -> None:
+    lines = encode_lock(document(title="T", description="D")).decode().splitlines()
+    keys = [line.strip().partition(":")[0] for line in lines if line.startswith(" " * 12)]
+    assert keys == ['"description"', '"title"']
+
+
+HOSTILE: dict[str, tuple[bytes, str]] = {
+    "empty": (b"", "line 1, column 1: expecting value."),
+    "not UTF-8": (b'{"lockVersion": 1, "servers": {"\xff": {}}}', "not UTF-8 text"),
+    "a list": (b"[]", "it holds a list, not an object."),
+    "deep": (b'{"lockVersion": 1, "servers": ' + b"[" * 10_000, "nested deeper than 128 levels."),
+    "many values": (b'{"lockVersion": 1, "servers": [' + b"0," * 200_000 + b"0]}", "more than 100,000 JSON values."),
+    "a key twice": (b'{"lockVersion": 1, "servers": {}, "servers": {}}', "the key 'servers' twice"),
+    "NaN": (b'{"lockVersion": NaN}', "the constant NaN is not JSON."),
+    "huge number": (b'{"lockVersion": ' + b"9" * 5_000 + b"}", "is not valid"),
+    "large version": (b'{"lockVersion": ' + b"9" * 3_000 + b"}", '"lockVersion" a huge number'),
+    "no version": (b'{"servers": {}}', 'it has no "lockVersion" that is a whole number.'),
+    "a version that is true": (b'{"lockVersion": true}', 'it has no "lockVersion" that is a whole number.'),
+    "a later version": (b'{"lockVersion": 2}', '"lockVersion" 2; this mcphost reads only 1.'),
+    "an unknown key": (lock(shell="x"), "unknown field"),
+    "a number as command": (lock(command=[1]), "expected `str`"),
+    "text as tools": (lock(tools="x"), "expected `object`"),
+    "a digest that is none": (lock(tools={"t": {"digest": "abc"}}), "matching regex"),
+    "a tool without a digest": (lock(tools={"t": {}}), "missing required field `digest`"),
+    "an unknown kind of package": (lock(package={"type": "gem", "name": "x"}), "invalid enum value"),
+    "a merge conflict": (b'{\n<<<<<<< HEAD\n"a": 1\n=======\n"a": 2\n>>>>>>> b\n}', "has a merge conflict."),
+}
+
+
+@pytest.mark.parametrize(("raw", "reason"), HOSTILE.values(), ids=HOSTILE)
+def test_a_lock_that_is_not_valid_gives_one_short_error(raw: bytes, reason: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_lock(raw, "mcphost.lock")
+    assert caught.value.message.startswith("mcphost.lock")
+    assert reason in caught.value.message
+    assert caught.value.hint
+    assert len(caught.value.message) < 400
+    assert caught.value.message.isprintable()
+
+
+def test_a_lock_over_the_limit_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "mcphost.lock"
+    path.write_bytes(b" " * (MAX_LOCK_BYTES + 1))
+    with pytest.raises(ConfigError, match=r"is over 8000000 bytes\."):
+        read_lock(path)
+
+
+def test_a_lock_that_changed_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "mcphost.lock"
+    write_lock(path, None, encode_lock(LockDocument()))
+    assert path.stat().st_mode & 0o777 == 0o644
+    _, before = read_lock(path)
+    path.write_bytes(b"someone else's")
+    with pytest.raises(ConfigError, match="was changed by another program"):
+        write_lock(path, before, encode_lock(document()))
+    assert path.read_bytes() == b"someone else's"
+
+
+def test_a_definition_is_repeated_only_up_to_a_size_and_a_depth() -> None:
+    deep: dict[str, Any] = {"type": "object"}
+    for _ in range(60):
+        deep = {"properties": deep}
+    assert shown_definition({"name": "t", "title": "T", "inputSchema": deep}) == {"title": "T"}
+    shown = shown_definition({"description": "x" * 100_000, "inputSchema": {}})
+    assert shown == {"description": "x" * 2_000 + "…"}
+    assert shown_definition({"name": "t", "icons": [], "annotations": {}}) == {"annotations": {}}
+
+
+def test_a_lock_that_would_be_too_large_keeps_every_digest() -> None:
+    schema = {"properties": {str(number): {"type": "string"} for number in range(300)}}
+    tools = {
+        f"t{number}": LockedTool(digest=DIGEST, definition={"inputSchema": schema, "title": "T"})
+        for number in range(400)
+    }
+    read = parse_lock(encode_lock(LockDocument(servers={"s": LockedServer(command=("run",), tools=tools)})), "lock")
+    assert len(read.servers["s"].tools) == 400
+    assert read.servers["s"].tools["t7"] == LockedTool(digest=DIGEST, definition={"title": "T"})
