@@ -115,13 +115,13 @@ async def _call(host: "Host", args: argparse.Namespace) -> int:
 
 
 async def _show_progress(host: "Host", tool: str) -> None:
-    from mcphost.cli.output import update_status
+    from mcphost.cli.output import format_progress, update_status
     from mcphost.host.events import ToolProgress
 
     async for event in host.events.subscribe():
         if isinstance(event, ToolProgress):
-            amount = f"{event.progress:g}" + ("" if event.total is None else f" of {event.total:g}")
-            update_status(f"Calling {tool}: {amount} {event.message}".rstrip())
+            shown = format_progress(event.progress, event.total, event.message)
+            update_status(f"Calling {tool}: {shown}", keep_time=True)
 
 
 async def _prompt(host: "Host", args: argparse.Namespace) -> int:

@@ -1,5 +1,6 @@
 """Output of commands; control characters in it never reach a terminal."""
 
+import math
 import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 _MAX_PLAIN_WIDTH = 40
 """Characters to which a column of a plain table is padded."""
+_BAR_CELLS = 20
+_MAX_MESSAGE_LENGTH = 200
 _status: "StatusLine | None" = None
 """The status line that is shown now."""
 
@@ -153,10 +156,19 @@ def set_status(text: str) -> bool:
     return True
 
 
-def update_status(text: str) -> None:
-    """Change the text of the status line, if one is shown."""
+def update_status(text: str, *, keep_time: bool = False) -> None:
+    """Change the text of the status line, if one is shown; with *keep_time* its time goes on."""
     if _status is not None:
-        _status.update(text)
+        _status.update(text, keep_time=keep_time)
+
+
+def format_progress(progress: float, total: float | None, message: str) -> str:
+    """Return the progress of a call as text, with a bar if the total is known."""
+    if total is None or not 0 < total < math.inf or not math.isfinite(progress):
+        return f"{progress:g} {message[:_MAX_MESSAGE_LENGTH]}".rstrip()
+    share = max(0.0, min(1.0, progress / total))
+    bar = "█" * round(share * _BAR_CELLS)
+    return f"{bar:░<{_BAR_CELLS}} {share:.0%} {message[:_MAX_MESSAGE_LENGTH]}".rstrip()
 
 
 def end_status() -> None:

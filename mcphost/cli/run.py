@@ -89,6 +89,7 @@ def _run_turn(args: argparse.Namespace) -> int:
 
     async def work() -> int:
         from mcphost.cli.bootstrap import open_host
+        from mcphost.cli.run_status import TerminalStatus
         from mcphost.headless.run import RunFrontend, check_servers, parse_rules, run_turn
         from mcphost.serialization import replace
 
@@ -104,8 +105,15 @@ def _run_turn(args: argparse.Namespace) -> int:
                 if options.resume is not None:
                     await resume_conversation(host, options.resume)
                 printer = create_markdown_stream() if output == "text" else None
+                status = None if options.quiet or output == "events" else TerminalStatus()
                 return await run_turn(
-                    host, prompt, output=output, quiet=options.quiet, yes=options.yes, answer_printer=printer
+                    host,
+                    prompt,
+                    output=output,
+                    quiet=options.quiet,
+                    yes=options.yes,
+                    answer_printer=printer,
+                    status=status,
                 )
         except BaseException as error:
             inner = unwrap_error(error)

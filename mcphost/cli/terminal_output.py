@@ -5,6 +5,7 @@ Imported only when a terminal shows them.
 
 import sys
 from collections.abc import Iterable, Sequence
+from time import monotonic
 from typing import Any, ClassVar, TextIO
 
 from rich.cells import cell_len
@@ -23,6 +24,7 @@ from mcphost.sanitize import sanitize
 MAX_MARKDOWN_CHARS = 50_000
 """Longer text is printed as it is: laying out Markdown takes more than linear time."""
 _MAX_TAIL_CHARS = 4_000
+_MIN_SHOWN_SECONDS = 2
 _NARROW_WIDTH = 20
 """Columns up to this width never give up space to the others."""
 _THEME = Theme(
@@ -128,18 +130,28 @@ def draw_dim(text: str) -> None:
     create_console(sys.stdout).print(Text(sanitize(text), style="dim"))
 
 
+def format_seconds(seconds: int) -> str:
+    """Return a duration such as "8 s" or "2 min 5 s"."""
+    return f"{seconds} s" if seconds < 60 else f"{seconds // 60} min {seconds % 60} s"
+
+
 class StatusLine:
     """One line with a spinner on standard error; it disappears when it stops."""
 
     def __init__(self, text: str) -> None:
         self._console = create_console(sys.stderr)
-        self._spinner = Spinner("dots", self._label(text), style="dim")
+        self._text = text
+        self._since = monotonic()
+        self._spinner = Spinner("dots", self, style="dim")
         self._live: Live | None = None
 
-    def _label(self, text: str) -> Text:
-        label = Text(sanitize(text, keep_newlines=False), style="dim")
-        label.truncate(max(1, self._console.width - 4), overflow="ellipsis")
-        return label
+    def __rich__(self) -> Text:
+        """Return the text, and after two seconds how long it has been shown."""
+        seconds = int(monotonic() - self._since)
+        elapsed = f" · {format_seconds(seconds)}" if seconds >= _MIN_SHOWN_SECONDS else ""
+        label = Text(sanitize(self._text, keep_newlines=False), style="dim")
+        label.truncate(max(1, self._console.width - 4 - len(elapsed)), overflow="ellipsis")
+        return label.append(elapsed)
 
     def start(self) -> None:
         """Show the line."""
@@ -148,9 +160,14 @@ class StatusLine:
         )
         self._live.start(refresh=True)
 
-    def update(self, text: str, *, at_once: bool = False) -> None:
-        """Change the text; it is drawn with the next turn of the spinner, or at once."""
-        self._spinner.update(text=self._label(text))
+    def update(self, text: str, *, at_once: bool = False, keep_time: bool = False) -> None:
+        """Change the text; it is drawn with the next turn of the spinner, or at once.
+
+        The shown time starts again, unless with *keep_time*.
+        """
+        self._text = text
+        if not keep_time:
+            self._since = monotonic()
         if at_once and self._live is not None:
             self._live.refresh()
 

@@ -15,9 +15,11 @@ from mcphost.host.events import (
     ModelRetrying,
     NoticeEvent,
     ResultReviewed,
+    RoundStarted,
     ServerState,
     TextDeltaEvent,
     ToolFinished,
+    ToolProgress,
     ToolProposed,
     ToolStarted,
     TurnFinished,
@@ -147,6 +149,35 @@ class AnswerPrinter(Protocol):
         ...
 
 
+class StatusDisplay(Protocol):
+    """Shows in one line of a terminal what a run is waiting for."""
+
+    def show(self, text: str, *, keep_time: bool = False) -> None:
+        """Show a text and how long it has been shown; with *keep_time*, the time of the previous text goes on."""
+        ...
+
+    def show_progress(self, text: str, progress: ToolProgress) -> None:
+        """Show the progress of a call after a text."""
+        ...
+
+    def end(self) -> None:
+        """Remove the line, before anything else is printed."""
+        ...
+
+
+class _NoStatus(StatusDisplay):
+    """No status line, for output that goes to a file or a program."""
+
+    def show(self, text: str, *, keep_time: bool = False) -> None:
+        """Show nothing."""
+
+    def show_progress(self, text: str, progress: ToolProgress) -> None:
+        """Show nothing."""
+
+    def end(self) -> None:
+        """Remove nothing."""
+
+
 class _PlainAnswer(AnswerPrinter):
     """Prints the answer piece by piece, without control characters."""
 
@@ -175,17 +206,18 @@ async def run_turn(
     quiet: bool = False,
     yes: bool = False,
     answer_printer: AnswerPrinter | None = None,
+    status: StatusDisplay | None = None,
 ) -> int:
     """Connect, send `prompt` and print what happens; return the exit code.
 
     Only servers with a call that may run are started. The host is entered and not started. With `yes` every call may
-    run. `answer_printer` shows the answer on a terminal. Raises ConfigError without a model, ConsentDenied if a server
-    is not approved.
+    run. `answer_printer` shows the answer on a terminal, `status` what is waited for. Raises ConfigError without a
+    model, ConsentDenied if a server is not approved.
     """
     if host.model_selection.model is None:
         place = host.config.settings_file
         raise ConfigError("No model is chosen.", f"Use --model PROVIDER/MODEL, or set [model] name in {place}.")
-    printer = _EventPrinter(output, answer_printer, quiet=quiet)
+    printer = _EventPrinter(output, answer_printer, status or _NoStatus(), quiet=quiet)
     feed = host.events.subscribe()
     result = TurnResult("failed", "")
     async with anyio.create_task_group() as tasks:
@@ -288,8 +320,11 @@ def print_start_failure(error: McpHostError, output: OutputFormat) -> None:
 class _EventPrinter:
     """Prints events in the chosen format; messages for people go to stderr."""
 
-    def __init__(self, output: OutputFormat, answer_printer: AnswerPrinter | None, *, quiet: bool) -> None:
+    def __init__(
+        self, output: OutputFormat, answer_printer: AnswerPrinter | None, status: StatusDisplay, *, quiet: bool
+    ) -> None:
         self._output = output
+        self._status = status
         self._is_quiet = quiet
         is_streaming = output == "text" and sys.stdout.isatty()
         self._answer = (answer_printer or _PlainAnswer()) if is_streaming else None
@@ -303,14 +338,17 @@ class _EventPrinter:
         if self._output == "events":
             _print_json_line(event)
             return
+        self._update_status(event)
         match event:
             case TextDeltaEvent() if self._answer is not None:
+                self._status.end()
                 self._answer.write(event.text)
             case ToolProposed():
                 self._proposed[event.call] = event
             case ToolStarted():
                 self._started[event.call] = event
                 self.print_message(f"{event.server}/{event.tool} {dumps(event.arguments)}")
+                self._status.show(f"Calling {event.server}/{event.tool}…")
             case ToolFinished():
                 self._record_call(event)
             case ResultReviewed(outcome="withheld"):
@@ -329,6 +367,19 @@ class _EventPrinter:
             case _:
                 pass
 
+    def _update_status(self, event: AnyEvent) -> None:
+        match event:
+            case ServerState(state="connecting"):
+                self._status.show(f"Starting {event.server}…")
+            case RoundStarted():
+                self._status.show(f"Waiting for {event.label or event.model}…")
+            case ToolProgress() if started := self._started.get(event.call):
+                self._status.show_progress(f"Calling {started.server}/{started.tool}: ", event)
+            case TurnFinished():
+                self._status.end()
+            case _:
+                pass
+
     def _record_call(self, event: ToolFinished) -> None:
         proposed, started = self._proposed.get(event.call), self._started.get(event.call)
         arguments = started.arguments if started else proposed.arguments if proposed else None
@@ -344,12 +395,14 @@ class _EventPrinter:
         """Print a message for people on standard error; with `quiet` only if `always`."""
         if self._is_quiet and not always:
             return
+        self._status.end()
         if self._answer is not None:
             self._answer.end_line()
         sys.stderr.write(f"mcphost: {sanitize(text, keep_newlines=False)[:2000]}\n")
 
     def print_result(self, host: Host, result: TurnResult) -> None:
         """Print the result of the turn in the chosen format."""
+        self._status.end()
         model = host.model_selection.model
         if self._output == "events":
             _print_json_line(RunFinished(

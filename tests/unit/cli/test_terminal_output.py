@@ -145,3 +145,45 @@ def test_headers_of_a_growing_table_are_whole_above_short_cells(monkeypatch: pyt
         ["Server", "State", "Details"],
         ["demo", "ok", "10", "tools"],
     ]
+
+
+def test_the_status_line_shows_how_long_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    open_screen(monkeypatch)
+    monkeypatch.setattr(sys, "stderr", FakeTerminal())
+    now = 100.0
+    monkeypatch.setattr("mcphost.cli.terminal_output.monotonic", lambda: now)
+    from mcphost.cli.terminal_output import StatusLine
+
+    line = StatusLine("Starting time…")
+    assert str(line.__rich__()) == "Starting time…"
+    now = 103.5
+    assert str(line.__rich__()) == "Starting time… · 3 s"
+    line.update("Calling count: 2", keep_time=True)
+    assert str(line.__rich__()) == "Calling count: 2 · 3 s"
+    now = 235.0
+    assert str(line.__rich__()) == "Calling count: 2 · 2 min 15 s"
+    line.update("x" * 100)
+    assert str(line.__rich__()) == "x" * 35 + "…"
+
+
+@pytest.mark.parametrize(
+    ("progress", "total", "message", "shown"),
+    [
+        (5, 10, "half", "██████████░░░░░░░░░░ 50% half"),
+        (20, 10, "", "████████████████████ 100%"),
+        (-1, 10, "", "░░░░░░░░░░░░░░░░░░░░ 0%"),
+        (3, None, "files", "3 files"),
+        (3, 0, "", "3"),
+        (float("nan"), 10, "", "nan"),
+        (1, float("inf"), "", "1"),
+        (1e300, 1e-300, "", "████████████████████ 100%"),
+    ],
+)
+def test_progress_is_a_bar_where_the_total_is_known(
+    progress: float, total: float | None, message: str, shown: str
+) -> None:
+    assert output.format_progress(progress, total, message) == shown
+
+
+def test_a_long_message_of_progress_is_cut() -> None:
+    assert len(output.format_progress(1, None, "x" * 1_000_000)) < 300
