@@ -313,3 +313,49 @@ def test_a_lock_of_another_machine_fits_a_checkout_elsewhere(project: LockedProj
     shutil.copytree(project.program.work, copy)
     said = project.program.text("--mcp-config", str(copy / ".mcp.json"), "servers", "verify")
     assert said == "files: unchanged, 2 tools\n"
+
+
+def trusted(project: LockedProject, **env: Any) -> None:
+    """Approve the project's file and its server."""
+    project.program.text("servers", "trust", ".mcp.json", "--yes", **env)
+    project.program.text("servers", "trust", "files", "--yes", **env)
+
+
+def test_a_tool_that_the_lock_does_not_have_is_quarantined_when_it_is_first_seen(project: LockedProject) -> None:
+    project.lock()
+    project.serve({**READ, "description": "Mail one file."}, WRITE, {**WRITE, "name": "erase"})
+    trusted(project)
+    shown = project.program.text("servers", "changes", "files", code=5)
+    assert "- description: Read one file." in shown
+    assert "+ description: Mail one file." in shown
+    assert "erase\n    The project's lock file does not repeat this tool" in shown
+    assert "write" not in shown.replace("Write", "")
+    assert "in quarantine" in project.program.error("servers", "lock", code=5)
+    project.program.text("servers", "changes", "files", "--keep", "--yes")
+    assert "Locked: 1 server, 3 tools" in project.program.text("servers", "lock")
+    assert "files: unchanged, 3 tools" in project.program.text("servers", "verify")
+
+
+def test_what_the_lock_records_is_trusted_when_it_is_first_seen(project: LockedProject) -> None:
+    project.configure(files=project.entry(env={"API_TOKEN": "${env:THE_KEY}"}))
+    project.serve({**READ, "description": f"Reads with {CANARY}."}, WRITE)
+    project.lock(THE_KEY=CANARY)
+    trusted(project, THE_KEY=CANARY)
+    assert project.program.text("servers", "changes", "files", THE_KEY=CANARY) == ""
+
+
+def test_a_run_tells_drift_once(project: LockedProject) -> None:
+    project.lock()
+    project.serve(READ, WRITE, version="2.0")
+    trusted(project)
+    done = project.program.run("run", "hello", "--model", "demo", "--allow", "files")
+    told = done.stderr.decode()
+    assert told.count("files: It differs from the project's lock file: identity.") == 1
+    assert "The differences: mcphost servers verify files" in told
+
+
+def test_a_run_tells_that_a_lock_is_not_valid(project: LockedProject) -> None:
+    project.lock_path.write_text("[]")
+    trusted(project)
+    done = project.program.run("run", "hello", "--model", "demo", "--allow", "files")
+    assert f"files: {project.lock_path} is not valid: it holds a list" in done.stderr.decode()

@@ -103,6 +103,7 @@ class ServerConnection:
         self._scope: anyio.CancelScope | None = None
         self._is_withdrawn = False
         self._last_errors: deque[str] = deque(maxlen=STDERR_TAIL_LINES)
+        self._told_drift = ""
 
     # -- public state
     @property
@@ -343,6 +344,7 @@ class ServerConnection:
                 await self.tool_changes.compare_first(self.listing)
                 for problem in self.listing.catalog.left_out:
                     self.warn(problem)
+                await self._tell_drift(session.facts)
                 ready_at = time.monotonic()
                 silence_timer.cancel()
                 self.request_handler.root_sharing.mark_ready()
@@ -366,6 +368,19 @@ class ServerConnection:
             if ready_session is not None:
                 self._counts += ready_session.anomaly_counts
         return ready_at
+
+    async def _tell_drift(self, facts: ServerFacts) -> None:
+        """Tell the user once how the server differs from the project's lock file, if it does."""
+        lock = self.tool_changes.project_lock
+        if lock.locked is None and not lock.problem:
+            return
+        from mcphost.host.servers.drift import describe_drift  # only projects with a lock file need it
+
+        drift = await describe_drift(lock, facts, self.listing.tools)
+        if drift and drift != self._told_drift:
+            self._told_drift = drift
+            name = self.config.name
+            self._events.notify("warning", f"{name}: {drift}", f"The differences: mcphost servers verify {quote(name)}")
 
     async def _prepare(self) -> None:
         """Load from the store what the first requests need, while the server's program starts.

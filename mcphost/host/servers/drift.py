@@ -1,10 +1,17 @@
 """Drift: the differences between servers as they are and as a lock file records them, for reviewers."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
+import anyio.to_thread
+
+from mcphost.client.session import ServerFacts
 from mcphost.config.lock_file import LockedServer, LockedTool
+from mcphost.host.servers.catalog import ToolDefinition
+from mcphost.host.servers.project_lock import ProjectLock
 from mcphost.host.servers.tool_changes import definition_lines, diff_definitions
+from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, encode, replace, to_builtins
 
 DriftKind = Literal[
@@ -14,6 +21,7 @@ DriftKind = Literal[
 MAX_DIFFERENCES = 200
 """Differences of one server that are shown line by line; of further ones, only the kind and the name."""
 _MAX_LINES = 400
+_MAX_NAMED = 5
 _PARTS: dict[DriftKind, tuple[str, ...]] = {
     "command": ("command", "cwd"),
     "environment": ("env", "envFile"),
@@ -122,3 +130,19 @@ def _bound(lines: Sequence[str]) -> tuple[str, ...]:
     if len(lines) <= _MAX_LINES:
         return tuple(lines)
     return (*lines[:_MAX_LINES], f"  … and {len(lines) - _MAX_LINES:,} more lines")
+
+
+async def describe_drift(lock: ProjectLock, facts: ServerFacts, tools: Mapping[str, ToolDefinition]) -> str:
+    """Return how a connected server differs from the project's lock file, in a sentence; "" if it does not."""
+    if lock.locked is None:
+        return lock.problem
+    after = await anyio.to_thread.run_sync(partial(lock.read_server, facts, dict(tools)))
+    drifts = await anyio.to_thread.run_sync(partial(compare_servers, "", lock.locked, after))
+    if not drifts:
+        return ""
+    names = [
+        f"{drift.kind.replace('_', ' ')} {sanitize(drift.name[:100], keep_newlines=False)}".strip()
+        for drift in drifts[:_MAX_NAMED]
+    ]
+    more = f" and {len(drifts) - _MAX_NAMED:,} more" if len(drifts) > _MAX_NAMED else ""
+    return f"It differs from the project's lock file: {', '.join(names)}{more}."

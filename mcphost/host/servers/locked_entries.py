@@ -66,11 +66,11 @@ def lock_connected(locked: LockedServer, facts: ServerFacts, definitions: Iterab
         version=redact_registered(facts.info.version)[:_MAX_LABEL],
         protocol_version=facts.revision.value,
     )
-    tools = {redact_registered(definition.name): _lock_tool(definition) for definition in definitions}
+    tools = {redact_registered(definition.name): lock_tool(definition) for definition in definitions}
     return replace(locked, identity=identity, tools=tools)
 
 
-def _lock_tool(definition: ToolDefinition) -> LockedTool:
+def lock_tool(definition: ToolDefinition) -> LockedTool:
     """Return the digest of a definition and its reviewed part; a secret of the user that it repeats is hidden first."""
     raw = bytes(definition.raw)
     try:

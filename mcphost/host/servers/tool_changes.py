@@ -19,6 +19,7 @@ from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.questions.frontend import Frontend
 from mcphost.host.questions.questions import AcceptToolChanges, ReviewToolChanges, ToolChange
 from mcphost.host.servers.catalog import ServerListing, ToolDefinition, fingerprint
+from mcphost.host.servers.project_lock import ProjectLock
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, dumps, loads, replace
 from mcphost.store.tools import ToolFingerprint, ToolFingerprintStore
@@ -111,6 +112,7 @@ SAVE_SECONDS = 0.25
 INLINE_DIGEST_BYTES = 64 * 1024
 """Maximum bytes of definitions whose digests are computed on the event loop; for more, a thread is used."""
 REVERTED_NOTE = "  It changed and changed back. Difference from the definition in between:"
+UNLOCKED_NOTE = "  The project's lock file does not repeat this tool; this is the present one."
 MAX_QUESTION_TOOLS = 200
 """Maximum changed tools in one question; a further question follows for the rest."""
 
@@ -151,7 +153,8 @@ class ToolChangeTrackerFactory:
 class ToolChangeTracker:
     """Tracker of one server's tool definitions: it remembers them and quarantines those that change.
 
-    A definition is trusted when first seen, so the user is asked only about changes. Await `compare_first` before
+    A definition is trusted when first seen, unless the project's lock file records another one, so the user is asked
+    only about changes. Await `compare_first` before
     the server is ready, call `compare` with each later listing, and run `run` as a task of each session: it asks
     the user.
     """
@@ -161,6 +164,7 @@ class ToolChangeTracker:
     ) -> None:
         self._server = server.name
         self._digest = server_digest(server)
+        self.project_lock = ProjectLock(server)
         self._fingerprints = factory.fingerprints
         self._frontend = factory.frontend
         self._on_store_error = factory.on_store_error
@@ -202,6 +206,7 @@ class ToolChangeTracker:
                 self._known = await self._fingerprints.load_all(self._server, self._digest)
             except StoreError as error:
                 self._on_store_error(error)
+            await self.project_lock.load()
 
     async def compute_digests(self, offers: ServerListing) -> ToolDigests:
         """Return the digests that `compare` needs, computed in a thread if the definitions exceed 64 KB."""
@@ -223,7 +228,7 @@ class ToolChangeTracker:
             if pin is not None and pin.raw_digest == raw and not pin.changed_digest:
                 continue
             digest = digests.canonical.get(name) or listed.digest
-            if pin is None and len(known) < MAX_REMEMBERED_TOOLS:
+            if pin is None and len(known) < MAX_REMEMBERED_TOOLS and self.project_lock.allows(listed, digest):
                 self._remember(name, ToolFingerprint(name, raw, digest), listed)
             elif pin is None or pin.changed_digest or pin.digest != digest:
                 self._quarantined[name], self._quarantined_digests[name] = listed, digest
@@ -353,7 +358,9 @@ class ToolChangeTracker:
         subject = f"{len(changes)} of its tools are" if len(changes) > 1 else "one of its tools is"
         is_reverted = all(one.difference[:1] == (REVERTED_NOTE,) for one in changes)
         change = "again what you saw, but something else in between" if is_reverted else "not what you saw before"
-        if len(unknown) == len(digests):
+        if len(unknown) == len(digests) and self.project_lock.has_tools:
+            change = "not what the project's lock file records"
+        elif len(unknown) == len(digests):
             change = f"not known; only {MAX_REMEMBERED_TOOLS:,} tools of a server are remembered"
         verdict = await self._frontend.ask(
             ReviewToolChanges(server=self._server, why=f"{subject} {change}", changes=changes)
@@ -370,6 +377,8 @@ class ToolChangeTracker:
 
     async def _describe_change(self, name: str, listed: ToolDefinition, digest: str) -> ToolChange:
         pin = (self._known or {}).get(name)
+        if pin is None and self.project_lock.has_tools:
+            return ToolChange(tool=name, digest=digest, difference=await self._diff_with_lock(listed))
         is_reverted = pin is not None and pin.digest == digest
         earlier = self._fingerprints.load_changed_definition if is_reverted else self._fingerprints.load_definition
         try:
@@ -383,6 +392,15 @@ class ToolChangeTracker:
         if is_reverted:
             lines = (REVERTED_NOTE, *lines)
         return ToolChange(tool=name, digest=digest, difference=lines)
+
+    async def _diff_with_lock(self, listed: ToolDefinition) -> tuple[str, ...]:
+        """Return how a tool that was never accepted differs from what the lock file repeats of it."""
+        before = self.project_lock.locked_definition(listed.name)
+        if not before:
+            lines = await anyio.to_thread.run_sync(partial(diff_definitions, b"", bytes(listed.raw)))
+            return (UNLOCKED_NOTE, *lines[1:])
+        after = self.project_lock.shown_definition(listed)
+        return await anyio.to_thread.run_sync(partial(diff_definitions, before, after))
 
     def _remember(self, name: str, pin: ToolFingerprint, listed: ToolDefinition) -> None:
         if self._known is None:

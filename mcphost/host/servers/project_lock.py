@@ -1,0 +1,92 @@
+"""What a project's lock file says about one server, for the run in which it connects.
+
+Without a lock file, a tool is trusted when it is first seen. With one, only what the file records is.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+
+from mcphost.config.schema import ServerConfig
+from mcphost.errors import ConfigError
+from mcphost.host.servers.catalog import ToolDefinition
+from mcphost.redact import PLACEHOLDER
+from mcphost.serialization import encode, replace
+
+if TYPE_CHECKING:
+    from mcphost.client.session import ServerFacts
+    from mcphost.config.lock_file import LockedServer, LockedTool
+
+
+class ProjectLock:
+    """The part of the lock file beside `.mcp.json` that concerns one server of the project; empty for others."""
+
+    def __init__(self, server: ServerConfig) -> None:
+        self._server = server
+        self.locked: LockedServer | None = None
+        self.problem = ""
+        """Why the lock file says nothing about this server although there is one, as a sentence."""
+
+    async def load(self) -> None:
+        """Read the lock file if the server is one of a project. Never raises."""
+        if self._server.source == "project":
+            await anyio.to_thread.run_sync(self._read)
+
+    def _read(self) -> None:
+        from mcphost.config.lock_file import LOCK_FILE, read_lock
+
+        path = Path(self._server.file).with_name(LOCK_FILE)
+        try:
+            self.locked = read_lock(path)[0].servers.get(self._server.name)
+        except FileNotFoundError:
+            return
+        except ConfigError as error:
+            self.problem = str(error)
+            return
+        if self.locked is None:
+            self.problem = f"{path} does not have this server."
+
+    @property
+    def has_tools(self) -> bool:
+        """Whether the lock file records the tools of this server, so that no others are trusted when first seen."""
+        return self.locked is not None and self.locked.identity is not None
+
+    def allows(self, listed: ToolDefinition, digest: str) -> bool:
+        """Return whether a tool with this canonical digest may be trusted when it is first seen."""
+        if not self.has_tools:
+            return True
+        tool = self._find(listed.name)
+        if tool is None or tool.digest == f"sha256:{digest}":
+            return tool is not None
+        # The digest in the file is that of a definition whose secrets are hidden.
+        return PLACEHOLDER.encode() in encode(tool.definition) and tool.digest == _lock_tool(listed).digest
+
+    def locked_definition(self, name: str) -> bytes:
+        """Return what the lock file repeats of a tool's definition as JSON; empty if there is nothing."""
+        tool = self._find(name)
+        return encode(tool.definition) if tool is not None and tool.definition else b""
+
+    def shown_definition(self, listed: ToolDefinition) -> bytes:
+        """Return the same part of a present definition."""
+        return encode(_lock_tool(listed).definition)
+
+    def _find(self, name: str) -> "LockedTool | None":
+        return self.locked.tools.get(name) if self.locked is not None else None
+
+    def read_server(self, facts: "ServerFacts", tools: Mapping[str, ToolDefinition]) -> "LockedServer":
+        """Return what the lock file would record of the connected server; takes long for many tools."""
+        from mcphost.host.servers.locked_entries import lock_connected, lock_entry
+
+        locked = self.locked
+        # The file's text is not known here; the folder and the origin were approved with the entry.
+        entry = lock_entry(self._server, {})
+        entry = replace(entry, cwd=locked.cwd, registry=locked.registry) if locked is not None else entry
+        return lock_connected(entry, facts, tools.values()) if self.has_tools else entry
+
+
+def _lock_tool(listed: ToolDefinition) -> "LockedTool":
+    from mcphost.host.servers.locked_entries import lock_tool
+
+    return lock_tool(listed)
