@@ -127,6 +127,7 @@ _SAMPLING_FIELD_BY_KEY = {
 _MAX_NAME_LENGTH = 128
 _MAX_SERVERS = 1000
 _MAX_DISABLED_TOOLS = 1000
+_MAX_WATCHED_PATTERNS = 20
 _MAX_PAIRS = 500
 """Variables or headers of one server."""
 OWN_KEY = "mcphost"
@@ -261,6 +262,7 @@ class _ServerEntry:
                 self._check_target(key, text)
             secrets = (str(getattr(oauth, field)) for field in SECRET_FIELDS)
             texts = (command, *args, cwd, env_file, url, *env.values(), *headers.values(), *secrets)
+        watched_files = self._parse_watched_files() if command else ()
         return ServerConfig(
             name=self.name,
             command=expand_home(command),
@@ -286,10 +288,23 @@ class _ServerEntry:
                 :_MAX_DISABLED_TOOLS
             ],
             review_results=self._get_own("reviewResults", bool, False),
+            watched_files=watched_files,
+            watched_folder=self._watched_folder(cwd) if watched_files else "",
             sampling_limits=parse_sampling(own.get("sampling"), self.location, self.source, self.on_problem),
             source=self.source,
             file=self.file,
         )
+
+    def _parse_watched_files(self) -> tuple[str, ...]:
+        """Return the patterns of `mcphost.watch`, and of `dev.watch` as VS Code writes it."""
+        dev = self.entry.get("dev")
+        of_vs_code = cast("dict[str, Any]", dev).get("watch") if isinstance(dev, dict) else None
+        own = self._get_own("watch", _Texts, ()) or ()
+        return (*own, *([of_vs_code] if isinstance(of_vs_code, str) else []))[:_MAX_WATCHED_PATTERNS]
+
+    def _watched_folder(self, cwd: str) -> str:
+        folder = self._resolve_cwd(cwd)
+        return folder if folder and not _is_open(folder) else os.path.dirname(os.path.abspath(self.file))
 
     def _read_own(self) -> dict[str, Any]:
         """Read what only mcphost knows about the server, and its own definitions of inputs. Raises ConfigError."""

@@ -203,6 +203,10 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     log_level: str = ""
     """Minimum severity of requested log messages (protocol.logging.LEVELS); empty requests none."""
 
+    watched_files: tuple[str, ...] = ()
+    """Patterns of files that restart the server when they change, relative to `watched_folder`."""
+
+    watched_folder: str = ""
     matching_servers: tuple[str, ...] = ()
     """The user's servers that this project entry also leads to; their restrictions are applied to it."""
 

@@ -43,6 +43,7 @@ from mcphost.host.servers.status import ServerStatus
 from mcphost.host.servers.tool_changes import ToolChangeTrackerFactory
 from mcphost.host.views import ServerView
 from mcphost.protocol.notifications import LoggingMessageNotification
+from mcphost.sanitize import sanitize
 from mcphost.sign_in import SignInProgress
 
 _log = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ LOGGED_LINES = 40
 LOGGED_LINE_LENGTH = 400
 LOGGED_SIZE = 7_000
 """Maximum characters of a failed server's stderr in the log file; the two limits above count lines and line length."""
+_RESTARTABLE_STATES = frozenset({"waiting", "connecting", "silent", "ready", "failed"})
 _PERMANENT_ERRORS = (SignInRequired, UnsupportedRevision, ConfigError)
 
 
@@ -283,7 +285,27 @@ class ServerConnection:
 
     # -- the task
     async def run(self) -> None:
-        """Connect, serve and reconnect until cancelled."""
+        """Connect, serve and reconnect until cancelled; restart when files change that the configuration names."""
+        if not self.config.watched_files:
+            await self._keep_connected()
+            return
+        from mcphost.host.servers.file_watcher import watch_files
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(
+                watch_files, self.config.watched_folder, self.config.watched_files, self._restart_for_files
+            )
+            await self._keep_connected()
+            tasks.cancel_scope.cancel()
+
+    def _restart_for_files(self, changed: str) -> None:
+        """Restart after a file changed, unless the server waits for the user's approval or sign-in."""
+        if self._status.state in _RESTARTABLE_STATES:
+            name = sanitize(changed[:200], keep_newlines=False)
+            self._log.add("info", f"Restarting, because {name} changed.", "client")
+            self.restart()
+
+    async def _keep_connected(self) -> None:
         failures, was_ready = 0, False
         self._status.begin_start()
         while not self._is_withdrawn:

@@ -1,0 +1,60 @@
+"""Source files of a server under development: when they change, the server is started again."""
+
+import os
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+
+import anyio
+import anyio.to_thread
+
+POLL_SECONDS = 0.5
+MAX_ENTRIES = 20_000
+"""Files and folders that are looked at in each round; the rest of a larger tree is not watched."""
+
+_SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__", "venv", "target"})
+
+Signature = dict[str, tuple[int, int]]
+
+
+async def watch_files(folder: str, patterns: tuple[str, ...], on_change: Callable[[str], object]) -> None:
+    """Call *on_change* with the name of a file each time matching files have changed, until cancelled.
+
+    A change counts when the files have stayed the same for POLL_SECONDS, so that a build is complete. Files are polled,
+    which works on network folders and in containers too. In patterns, `*` also matches slashes. Folders that are hidden
+    or hold installed packages are skipped.
+    """
+    normal = tuple(pattern.removeprefix("./").replace("**/", "*") for pattern in patterns)
+    known = seen = await anyio.to_thread.run_sync(read_signature, folder, normal)
+    while True:
+        await anyio.sleep(POLL_SECONDS)
+        before, seen = seen, await anyio.to_thread.run_sync(read_signature, folder, normal)
+        if seen != known and seen == before:
+            changed = min(name for name, _ in known.items() ^ seen.items())
+            known = seen
+            on_change(changed)
+
+
+def read_signature(folder: str, patterns: tuple[str, ...]) -> Signature:
+    """Return modification time and size of each matching file by its path relative to *folder*."""
+    found: Signature = {}
+    for path in _iter_files(folder):
+        name = os.path.relpath(path, folder)
+        if any(fnmatchcase(name, pattern) for pattern in patterns):
+            try:
+                status = os.stat(path)
+            except OSError:
+                continue
+            found[name] = (status.st_mtime_ns, status.st_size)
+    return found
+
+
+def _iter_files(folder: str) -> Iterator[str]:
+    """Yield the files below a folder, without following links to other folders."""
+    count = 0
+    for place, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED_FOLDERS)
+        for name in sorted(files):
+            yield os.path.join(place, name)
+        count += len(folders) + len(files)
+        if count > MAX_ENTRIES:
+            return
