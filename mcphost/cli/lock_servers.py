@@ -315,6 +315,10 @@ class ServerReading:
         if Path(configured.file).absolute() != self._project.file:
             return ConfigError(f"{name!r} of {self._project.file} is not used: {configured.file} has one of that name.",
                                "Rename one of them.")  # fmt: skip
+        if configured.excluded_by:
+            return ConfigError(
+                f"{name!r} is not in the profile {configured.excluded_by!r}.", "Use another: --profile NAME"
+            )
         if (configured.argv, configured.url, configured.env) != (expected.argv, expected.url, expected.env):
             return ConfigError(f"{self._project.file} was changed by another program.", "Try again.")
         return None

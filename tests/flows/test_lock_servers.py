@@ -2,12 +2,14 @@
 
 import json
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.fakes.json_server import json_server
 from tests.flows.inline_servers import FILE_DEFINED_SERVER
 from tests.flows.program import CANARY, Program
 
@@ -241,6 +243,89 @@ def test_a_definition_too_large_to_repeat_is_locked_by_its_digest(project: Locke
     assert ("tool_changed", "read") in project.drift()
 
 
+def answer_mcp(tools: list[dict[str, Any]]) -> Any:
+    """Return what answers the requests of a server over HTTP that has these tools."""
+    identity = {"name": "far", "version": "1"}
+    results: dict[str, Any] = {
+        "initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": identity},
+        "tools/list": {"tools": tools},
+    }
+
+    def answer(message: dict[str, Any]) -> Any:
+        if "id" not in message:
+            return 202
+        reply = {"jsonrpc": "2.0", "id": message["id"]}
+        if message["method"] in results:
+            return reply | {"result": results[message["method"]]}
+        return reply | {"error": {"code": -32601, "message": "no"}}
+
+    return answer
+
+
+def test_a_server_over_http_is_locked_with_its_address_and_compared(project: LockedProject) -> None:
+    with json_server({"POST /mcp": answer_mcp([READ]), "POST /v2": answer_mcp([READ])}) as far:
+        entry = {"url": f"{far.url}/mcp", "type": "streamable-http", "headers": {"X-Team": "${env:TEAM}"}}
+        project.configure(far=entry)
+        project.lock(TEAM="blue team")
+        locked = json.loads(project.lock_path.read_text())["servers"]["far"]
+        assert (locked["url"], locked["transport"]) == (f"{far.url}/mcp", "streamable-http")
+        assert locked["identity"]["name"] == "far"
+        assert project.verify(TEAM="red team") == "far: unchanged, 1 tool\n"
+        far.answers["POST /mcp"] = answer_mcp([{**READ, "title": "Fetch"}])
+        assert "    - title: Read\n    + title: Fetch\n" in project.verify(code=9, TEAM="blue team")
+        project.configure(far={**entry, "url": f"{far.url}/v2", "headers": {"X-Team": "${env:AWS_SECRET}"}})
+        far.requests.clear()
+        assert project.drift() == {
+            ("address", ""): ["  transport: streamable-http", f"- url: {far.url}/mcp", f"+ url: {far.url}/v2"],
+            ("headers", ""): ["- headers.X-Team: ${env:TEAM}", "+ headers.X-Team: ${env:AWS_SECRET}"],
+        }
+        assert far.requests == []
+
+
+def test_two_branches_that_add_tools_merge(project: LockedProject, tmp_path: Path) -> None:
+    locks: list[bytes] = []
+    for tools in ((READ, WRITE), (READ, WRITE, {**WRITE, "name": "append"}), (READ, WRITE, {**WRITE, "name": "zip"})):
+        project.serve(*tools)
+        project.lock()
+        locks.append(project.lock_path.read_bytes())
+    paths = [tmp_path / name for name in ("base", "ours", "theirs")]
+    for path, content in zip(paths, locks, strict=True):
+        path.write_bytes(content)
+    base, ours, theirs = map(str, paths)
+    merged = subprocess.run(["git", "merge-file", "-p", ours, base, theirs], capture_output=True, check=True).stdout
+    project.serve({**WRITE, "name": "zip"}, WRITE, READ, {**WRITE, "name": "append"})
+    project.lock()
+    assert merged == project.lock_path.read_bytes()
+
+
+def test_a_disabled_server_stays_locked_as_it_was(project: LockedProject) -> None:
+    project.lock()
+    before = project.lock_path.read_bytes()
+    project.configure(files=project.entry(disabled=True))
+    project.started.unlink()
+    assert "Unchanged: 1 server, 2 tools" in project.lock()
+    assert project.lock_path.read_bytes() == before
+    assert project.verify() == "files: the entry is unchanged; it is disabled\n"
+    assert not project.started.exists()
+
+
+def test_the_users_own_server_of_that_name_is_not_locked_in_its_place(project: LockedProject) -> None:
+    project.program.configure(files=project.entry())
+    trusted(project)
+    project.started.unlink(missing_ok=True)
+    assert "has one of that name. Rename one of them." in project.program.error("servers", "lock", code=3)
+    assert not project.started.exists()
+
+
+def test_an_invalid_entry_is_neither_locked_nor_passed_over(project: LockedProject) -> None:
+    project.lock()
+    project.configure(files=project.entry(), broken={"command": 1})
+    told = project.program.error("--mcp-config", ".mcp.json", "servers", "lock", code=3)
+    assert 'server "broken"' in told
+    assert "files: unchanged" in project.verify(code=3)
+    assert 'server "broken"' in project.program.error("servers", "verify", "--offline", "broken", code=3)
+
+
 def test_a_named_server_is_locked_without_touching_the_others(project: LockedProject) -> None:
     project.lock()
     before = json.loads(project.lock_path.read_text())["servers"]["files"]
@@ -272,6 +357,7 @@ def test_a_server_that_cannot_be_reached_is_told_with_its_own_code(project: Lock
     assert project.lock_path.read_bytes() == before
 
 
+@pytest.mark.req("sec.project-config")
 def test_without_an_approval_nothing_is_started(project: LockedProject) -> None:
     told = project.program.error("servers", "lock", code=5)
     assert "mcphost servers trust .mcp.json" in told
@@ -321,10 +407,16 @@ def trusted(project: LockedProject, **env: Any) -> None:
     project.program.text("servers", "trust", "files", "--yes", **env)
 
 
+def checked_out(project: LockedProject, **env: Any) -> None:
+    """Let somebody else have the project, who has never seen its server, and approves it."""
+    project.program.env["MCPHOST_DATA_DIR"] = str(project.program.home / "data-of-another")
+    trusted(project, **env)
+
+
 def test_a_tool_that_the_lock_does_not_have_is_quarantined_when_it_is_first_seen(project: LockedProject) -> None:
     project.lock()
     project.serve({**READ, "description": "Mail one file."}, WRITE, {**WRITE, "name": "erase"})
-    trusted(project)
+    checked_out(project)
     shown = project.program.text("servers", "changes", "files", code=5)
     assert "- description: Read one file." in shown
     assert "+ description: Mail one file." in shown
@@ -336,18 +428,41 @@ def test_a_tool_that_the_lock_does_not_have_is_quarantined_when_it_is_first_seen
     assert "files: unchanged, 3 tools" in project.program.text("servers", "verify")
 
 
+def test_the_question_about_an_unlocked_tool_names_the_lock_file(project: LockedProject) -> None:
+    project.lock()
+    project.serve({**READ, "description": "Mail one file."}, WRITE)
+    checked_out(project)
+    with project.program.pipe() as pipe:
+        pipe.send("connect", server="files")
+        question = pipe.event("question", kind="tools_changed")
+        pipe.end()
+    assert question["why"] == "one of its tools is not what the project's lock file records"
+    notice = next(event for event in pipe.events if event["event"] == "told")
+    assert notice["text"] == "files: It differs from the project's lock file: tool changed read."
+
+
+def test_a_server_left_out_by_a_profile_is_told_as_such(project: LockedProject) -> None:
+    project.lock()
+    (project.program.home / "config").mkdir()
+    (project.program.home / "config" / "config.toml").write_text("[profiles.none]\nservers = []\n")
+    assert "files: unchanged" in project.verify()
+    done = project.program.run("--profile", "none", "--mcp-config", ".mcp.json", "servers", "verify")
+    assert (done.returncode, done.stdout) == (3, b"")
+    assert b"'files' is not in the profile 'none'." in done.stderr
+
+
 def test_what_the_lock_records_is_trusted_when_it_is_first_seen(project: LockedProject) -> None:
     project.configure(files=project.entry(env={"API_TOKEN": "${env:THE_KEY}"}))
     project.serve({**READ, "description": f"Reads with {CANARY}."}, WRITE)
     project.lock(THE_KEY=CANARY)
-    trusted(project, THE_KEY=CANARY)
+    checked_out(project, THE_KEY=CANARY)
     assert project.program.text("servers", "changes", "files", THE_KEY=CANARY) == ""
 
 
 def test_a_run_tells_drift_once(project: LockedProject) -> None:
     project.lock()
     project.serve(READ, WRITE, version="2.0")
-    trusted(project)
+    checked_out(project)
     done = project.program.run("run", "hello", "--model", "demo", "--allow", "files")
     told = done.stderr.decode()
     assert told.count("files: It differs from the project's lock file: identity.") == 1
@@ -356,6 +471,6 @@ def test_a_run_tells_drift_once(project: LockedProject) -> None:
 
 def test_a_run_tells_that_a_lock_is_not_valid(project: LockedProject) -> None:
     project.lock_path.write_text("[]")
-    trusted(project)
+    checked_out(project)
     done = project.program.run("run", "hello", "--model", "demo", "--allow", "files")
     assert f"files: {project.lock_path} is not valid: it holds a list" in done.stderr.decode()

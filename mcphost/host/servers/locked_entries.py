@@ -15,7 +15,7 @@ from mcphost.config.lock_file import (
 from mcphost.config.references import find_references
 from mcphost.config.risky_variables import classify_variable
 from mcphost.config.schema import ServerConfig
-from mcphost.config.secrets import HIDDEN, fingerprint, mask_secrets
+from mcphost.config.secrets import fingerprint, mask_secrets
 from mcphost.errors import MalformedMessage
 from mcphost.host.servers.catalog import ToolDefinition
 from mcphost.host.servers.catalog import fingerprint as definition_digest
@@ -100,6 +100,7 @@ def _hide_in_arguments(argv: tuple[str, ...], package: int) -> tuple[str, ...]:
     """Return a command line in which secrets are hidden; *package* is the position of a word that is none."""
     shown: list[str] = []
     name = ""
+    hidden_count = sum(_has_random_words(word) for word in argv)
     for position, word in enumerate(argv):
         option, equals, value = word.partition("=")
         if name and not word.startswith("-"):
@@ -107,7 +108,7 @@ def _hide_in_arguments(argv: tuple[str, ...], package: int) -> tuple[str, ...]:
         elif equals and _secret_option(option) and value:
             shown.append(f"{option}={mask_secrets(_secret_option(option), value)}")
         else:
-            shown.append(redact_patterns(word) if position == package else _hide_words(word))
+            shown.append(redact_patterns(word) if position == package else _hide_words(word, hidden_count))
         name = "" if equals else _secret_option(word)
     return tuple(shown)
 
@@ -118,16 +119,20 @@ def _secret_option(word: str) -> str:
     return name if word.startswith("-") and is_secret_name(name) else ""
 
 
-def _hide_words(text: str) -> str:
+def _has_random_words(text: str) -> bool:
+    plain = redact_patterns(text)
+    return mask_secrets("", plain) != plain
+
+
+def _hide_words(text: str, hidden_count: int = 1) -> str:
     """Return a text in which probable secrets are hidden.
 
-    A random-looking word may also be code. Since such a word cannot be guessed, its slow digest is recorded.
+    A random-looking word may also be code. Since such a word cannot be guessed, its slow digest is recorded;
+    *hidden_count* is the number of texts of the entry that have such words.
     """
     plain = redact_patterns(text)
     hidden = mask_secrets("", plain)
-    if hidden == plain:
-        return plain
-    return f"{hidden} ({fingerprint('lock', plain)[:16]})"
+    return hidden if hidden == plain else f"{hidden} ({fingerprint('lock', plain, hidden_count)[:16]})"
 
 
 def _lockable_value(name: str, text: str) -> str:
@@ -135,7 +140,4 @@ def _lockable_value(name: str, text: str) -> str:
     references = find_references(text)
     if references and "".join(reference.text for reference in references) == text:
         return "".join(reference.short_text for reference in references)
-    if classify_variable(name) is None:
-        return NOT_LOCKED
-    seen = redact_patterns(mask_secrets(name, text))
-    return NOT_LOCKED if seen == HIDDEN else seen
+    return NOT_LOCKED if classify_variable(name) is None or is_secret_name(name) else _hide_words(text)
