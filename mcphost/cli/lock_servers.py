@@ -319,7 +319,7 @@ class ServerReading:
             return ConfigError(
                 f"{name!r} is not in the profile {configured.excluded_by!r}.", "Use another: --profile NAME"
             )
-        if (configured.argv, configured.url, configured.env) != (expected.argv, expected.url, expected.env):
+        if _started_parts(configured) != _started_parts(expected):
             return ConfigError(f"{self._project.file} was changed by another program.", "Try again.")
         return None
 
@@ -334,6 +334,11 @@ class ServerReading:
         if view.quarantined:
             self.quarantined[name] = view.quarantined
         return lock_connected(entry, view.facts, definitions)
+
+
+def _started_parts(server: "ServerConfig") -> tuple[Any, ...]:
+    """Return what decides what is started or reached, to see that a file was not changed in between."""
+    return server.argv, server.env, server.env_file, server.url, server.transport, server.headers
 
 
 def _print_drifts(name: str, drifts: "tuple[Drift, ...] | list[Drift]") -> None:

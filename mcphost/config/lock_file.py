@@ -23,11 +23,14 @@ MAX_SHOWN_BYTES = 64_000
 """Bytes of one tool's definition that the lock file repeats, indented; of a longer one, the beginning of its texts."""
 MAX_SHOWN_TEXT = 2_000
 MAX_TOOLS = 10_000
+MAX_TOOL_NAME = 1_000
 _MAX_SHOWN_DEPTH = 32
 _FILE_MODE = 0o644
 _CONFLICT = re.compile(rb"(?m)^(?:<{7}|={7}|>{7})(?: |\r?$)")
 
 _Text = Annotated[str, Meta(max_length=100_000)]
+_ServerName = Annotated[str, Meta(max_length=128)]
+_ToolName = Annotated[str, Meta(max_length=MAX_TOOL_NAME)]
 _Digest = Annotated[str, Meta(pattern="^sha256:[0-9a-f]{64}$")]
 _Words = Annotated[tuple[_Text, ...], Meta(max_length=10_000)]
 _Pairs = Annotated[dict[_Text, _Text], Meta(max_length=1_000)]
@@ -81,14 +84,14 @@ class LockedServer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename
     package: LockedPackage | None = None
     registry: LockedOrigin | None = None
     identity: LockedIdentity | None = None
-    tools: Annotated[dict[str, LockedTool], Meta(max_length=MAX_TOOLS)] = {}  # noqa: RUF012
+    tools: Annotated[dict[_ToolName, LockedTool], Meta(max_length=MAX_TOOLS)] = {}  # noqa: RUF012
 
 
 class LockDocument(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The content of a lock file."""
 
     lock_version: Literal[1] = LOCK_VERSION
-    servers: Annotated[dict[str, LockedServer], Meta(max_length=1_000)] = {}  # noqa: RUF012
+    servers: Annotated[dict[_ServerName, LockedServer], Meta(max_length=1_000)] = {}  # noqa: RUF012
 
 
 def shown_definition(definition: dict[str, Any]) -> dict[str, Any]:
@@ -143,11 +146,8 @@ def encode_lock(document: LockDocument) -> bytes:
     """
     for kept in (None, ("title", "description"), ()):
         raw = _dump(to_builtins(document if kept is None else _with_definitions(document, kept)), indent=2)
-        try:
-            check_plain_value(raw)
-        except MalformedMessage:
-            continue
-        if len(raw) <= MAX_LOCK_BYTES:
+        if len(raw) <= MAX_LOCK_BYTES and _has_few_values(raw):
+            parse_lock(raw, LOCK_FILE)  # what is written can be read
             return raw
     raise ConfigError(f"The lock file would be over {MAX_LOCK_BYTES // 1_000_000} MB.", "Lock fewer servers.")
 
@@ -155,6 +155,14 @@ def encode_lock(document: LockDocument) -> bytes:
 def write_lock(path: Path, before: FileSnapshot | None, raw: bytes) -> None:
     """Write a lock file unless it changed since *before* was read. Raises ConfigError."""
     replace_if_unchanged(path, before, raw, mode=None if before else _FILE_MODE)
+
+
+def _has_few_values(raw: bytes) -> bool:
+    try:
+        check_plain_value(raw)
+    except MalformedMessage:
+        return False
+    return True
 
 
 def _with_definitions(document: LockDocument, keys: tuple[str, ...]) -> LockDocument:

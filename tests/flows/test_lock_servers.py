@@ -214,6 +214,21 @@ def test_no_secret_gets_into_the_lock(project: LockedProject) -> None:
     assert "unchanged, 1 tool" in project.verify(THE_KEY=CANARY, PLAIN="x", TEAM="t")
 
 
+def test_a_secret_that_a_server_tells_about_itself_is_hidden_everywhere(project: LockedProject) -> None:
+    project.configure(files=project.entry("${env:DB_PASSWORD}"))
+    tool: dict[str, Any] = {
+        **READ,
+        "name": f"read_{CANARY}",
+        "inputSchema": {"type": "object", "properties": {CANARY: {}}},
+    }
+    project.serve(tool, version=f"1.0 {CANARY}")
+    project.lock(DB_PASSWORD=CANARY)
+    assert CANARY not in project.lock_path.read_text()
+    assert "unchanged, 1 tool" in project.verify(DB_PASSWORD=CANARY)
+    project.serve({**tool, "name": "read_another-secret"}, version="1.0 another-secret")
+    assert "another-secret" not in project.verify("--json", code=9, DB_PASSWORD="another-secret")
+
+
 def test_hidden_text_is_visible_in_the_lock_and_in_the_difference(project: LockedProject) -> None:
     project.lock()
     project.serve({**READ, "description": "Read\u202e one\x1b[2J \U000e0041file."}, WRITE)

@@ -21,6 +21,7 @@ DriftKind = Literal[
 MAX_DIFFERENCES = 200
 """Differences of one server that are shown line by line; of further ones, only the kind and the name."""
 _MAX_LINES = 400
+_MAX_WIDTH = 1_000
 _MAX_NAMED = 5
 _PARTS: dict[DriftKind, tuple[str, ...]] = {
     "command": ("command", "cwd"),
@@ -127,9 +128,9 @@ def _mark_lines(mark: str, value: Any) -> tuple[str, ...]:
 
 
 def _bound(lines: Sequence[str]) -> tuple[str, ...]:
-    if len(lines) <= _MAX_LINES:
-        return tuple(lines)
-    return (*lines[:_MAX_LINES], f"  … and {len(lines) - _MAX_LINES:,} more lines")
+    cut = [line if len(line) <= _MAX_WIDTH else f"{line[:_MAX_WIDTH]}…" for line in lines[:_MAX_LINES]]
+    rest = len(lines) - _MAX_LINES
+    return (*cut, f"  … and {rest:,} more lines") if rest > 0 else tuple(cut)
 
 
 async def describe_drift(lock: ProjectLock, facts: ServerFacts, tools: Mapping[str, ToolDefinition]) -> str:

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 from mcphost.client.session import ServerFacts
 from mcphost.config.lock_file import (
+    MAX_TOOL_NAME,
     LockedIdentity,
     LockedOrigin,
     LockedPackage,
@@ -66,7 +67,7 @@ def lock_connected(locked: LockedServer, facts: ServerFacts, definitions: Iterab
         version=redact_registered(facts.info.version)[:_MAX_LABEL],
         protocol_version=facts.revision.value,
     )
-    tools = {redact_registered(definition.name): lock_tool(definition) for definition in definitions}
+    tools = {redact_registered(definition.name)[:MAX_TOOL_NAME]: lock_tool(definition) for definition in definitions}
     return replace(locked, identity=identity, tools=tools)
 
 

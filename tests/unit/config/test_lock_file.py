@@ -1,6 +1,7 @@
 """The lock file: stable bytes, and one clear error for everything that is not a valid lock."""
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,7 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "a digest that is none": (lock(tools={"t": {"digest": "abc"}}), "matching regex"),
     "a tool without a digest": (lock(tools={"t": {}}), "missing required field `digest`"),
     "an unknown kind of package": (lock(package={"type": "gem", "name": "x"}), "invalid enum value"),
+    "a long name": (json.dumps({"lockVersion": 1, "servers": {"s" * 129: {}}}).encode(), "length <= 128"),
     "a merge conflict": (b'{\n<<<<<<< HEAD\n"a": 1\n=======\n"a": 2\n>>>>>>> b\n}', "has a merge conflict."),
 }
 
@@ -80,6 +82,24 @@ def test_a_lock_that_is_not_valid_gives_one_short_error(raw: bytes, reason: str)
     assert caught.value.hint
     assert len(caught.value.message) < 400
     assert caught.value.message.isprintable()
+
+
+def test_a_damaged_lock_is_read_or_refused_and_nothing_else() -> None:
+    rnd = random.Random(1)
+    raw = encode_lock(document(description="Größe", inputSchema={"a": [1.5, None, True]}))
+    pieces = (b"", b'"', b"{", b"[", b"]", b"\xff", b"1e9", b"null", b",")
+    messages: list[str] = []
+    for _ in range(3_000):
+        damaged = bytearray(raw)
+        for _ in range(rnd.randint(1, 4)):
+            at = rnd.randrange(len(damaged))
+            damaged[at : at + rnd.randint(0, 3)] = rnd.choice(pieces)
+        try:
+            encode_lock(parse_lock(bytes(damaged), "mcphost.lock"))
+        except ConfigError as error:
+            messages.append(error.message)
+    assert max(map(len, messages)) < 400
+    assert 2_000 < len(messages) < 3_000
 
 
 def test_a_lock_over_the_limit_is_not_read(tmp_path: Path) -> None:
