@@ -256,7 +256,9 @@ class Verification:
             if self.drifts[name]:
                 _print_drifts(name, self.drifts[name])
                 if not offline and name not in self._tools and name in self._project.servers:
-                    print_text("  It was not started, because its entry is not the locked one.")
+                    is_new = self.drifts[name][0].kind == "server_added"
+                    reason = "it is not in the lock file" if is_new else "its entry is not the locked one"
+                    print_text(f"  It was not started, because {reason}.")
             elif name in self.errors:
                 print_note(f"{shown}: {format_error(self.errors[name])}")
             elif name in self._tools:

@@ -155,6 +155,7 @@ def test_new_and_removed_servers_are_told_and_new_ones_not_started(project: Lock
     project.started.unlink()
     project.configure(other={"url": "https://mcp.example.com/mcp"}, more=project.entry())
     assert {kind for kind, _ in project.drift()} == {"server_added", "server_removed"}
+    assert "  It was not started, because it is not in the lock file." in project.verify(code=9)
     assert not project.started.exists()
 
 
