@@ -31,7 +31,7 @@ class ProjectLock:
 
     async def load(self) -> None:
         """Read the lock file if the server is one of a project. Never raises."""
-        if self._server.source == "project":
+        if self._server.source == "project" and self._server.file:
             await anyio.to_thread.run_sync(self._read)
 
     def _read(self) -> None:
