@@ -4,11 +4,12 @@ import argparse
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from shutil import get_terminal_size
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from mcphost.diagnosis.steps import DiagnosisStep
 from mcphost.pluralize import pluralize
 from mcphost.protocol.revisions import LATEST_HANDSHAKE, LATEST_STATELESS, Revision
 from mcphost.protocol.skills import EXTENSION as SKILLS
@@ -16,6 +17,7 @@ from mcphost.protocol.tasks import EXTENSION as TASKS
 from mcphost.serialization import Struct, field
 
 if TYPE_CHECKING:
+    from mcphost.cli.command_runner import ServerConnectResult
     from mcphost.cli.parser import Options
     from mcphost.config.schema import HostConfig
 
@@ -31,10 +33,13 @@ class Check(Struct, frozen=True):
     detail: str
     hint: str = ""
     exit_code: int = field(default=0, name="exit")
+    steps: tuple[DiagnosisStep, ...] = ()
+    """The steps of a server that does not work, or that was named."""
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `doctor`."""
+    parser.add_argument("names", nargs="*", metavar="SERVER", help="diagnose only these servers, step by step")
     parser.add_argument("--json", action="store_true", help="one JSON document")
     parser.add_argument("--conformance", action="store_true", help="only say what this build speaks of MCP")
 
@@ -51,25 +56,19 @@ def run(command: str, args: argparse.Namespace) -> int:
     async def work() -> int:
         from mcphost import __version__
         from mcphost.cli.bootstrap import open_host
-        from mcphost.cli.command_runner import remove_model
+        from mcphost.cli.command_runner import remove_model, require_server
         from mcphost.cli.output import print_json, show_status
         from mcphost.host.questions.frontend import RefusingFrontend
 
-        checks = [
-            Check("version", "ok", f"mcphost {__version__}, Python {sys.version.split()[0]}"),
-            *_check_directories(options),
-        ]
-        config = await _load_config(options)
-        checks += [
-            *_check_config(config, options),
-            _check_model(config),
-            await _check_keyring(config),
-            *await _check_sign_ins(config, options),
-            _check_terminal(),
-        ]
+        checks: list[Check] = []
+        if not args.names:
+            checks.append(Check("version", "ok", f"mcphost {__version__}, Python {sys.version.split()[0]}"))
+            checks += await _check_everything_else(options)
         async with open_host(options, RefusingFrontend(), adjust_config=remove_model) as host:
-            with show_status("Connecting to servers…", quiet=options.quiet):
-                checks += await _check_servers(host)
+            for name in args.names:
+                require_server(host.config, name)
+            with show_status("Connecting to servers…", quiet=options.quiet) as update:
+                checks += await _check_servers(host, args.names, update)
         if args.json:
             print_json({"ok": all(check.status != "failed" for check in checks), "checks": checks})
         else:
@@ -79,17 +78,38 @@ def run(command: str, args: argparse.Namespace) -> int:
     return run_command(options, work)
 
 
+async def _check_everything_else(options: "Options") -> list[Check]:
+    """Check what does not concern one server."""
+    config = await _load_config(options)
+    return [
+        *_check_directories(options),
+        *_check_config(config, options),
+        _check_model(config),
+        await _check_keyring(config),
+        *await _check_sign_ins(config, options),
+        _check_terminal(),
+    ]
+
+
 def _print_checks(checks: list[Check]) -> None:
     from mcphost.cli.output import print_table, print_text
     from mcphost.cli.styles import StateWord
 
     if sys.stdout.isatty():
-        print_table(
-            [(StateWord(one.status), one.name, f"{one.detail} {one.hint}".rstrip()) for one in checks], wrap=True
-        )
+        rows: list[tuple[str, str, str]] = []
+        for check in checks:
+            rows.append((StateWord(check.status), check.name, _text_of(check)))
+            rows += [(StateWord(step.status), f"  {step.name}", _text_of(step)) for step in check.steps]
+        print_table(rows, wrap=True)
         return
     for check in checks:
-        print_text(f"{check.status:<8} {check.name}: {check.detail} {check.hint}".rstrip())
+        print_text(f"{check.status:<8} {check.name}: {_text_of(check)}")
+        for step in check.steps:
+            print_text(f"  {step.status:<8} {step.name}: {_text_of(step)}")
+
+
+def _text_of(result: Check | DiagnosisStep) -> str:
+    return f"{result.detail} {result.hint}".rstrip()
 
 
 def _print_conformance(*, as_json: bool) -> int:
@@ -217,20 +237,35 @@ def _check_terminal() -> Check:
     return Check("terminal", "ok", facts)
 
 
-async def _check_servers(host: Any) -> list[Check]:
+async def _check_servers(host: Any, names: list[str], update: Callable[[str], None]) -> list[Check]:
+    """Connect to the named servers, or all enabled ones; diagnose those that fail or are named, step by step."""
     from mcphost.cli.command_runner import connect_servers
+    from mcphost.serialization import replace
 
     checks: list[Check] = []
-    for answer in await connect_servers(host):
-        error, facts, name = answer.error, answer.view.facts, f"server {answer.view.name}"
-        if error is None and facts is not None:
-            catalog = answer.view.catalog
-            detail = f"{facts.revision.value}, {pluralize(len(catalog.tools), 'tool')}, {answer.seconds:.2f} s"
-            checks.append(Check(name, "ok", detail))
-        elif error is not None:
-            status: Status = "warning" if error.exit_code == 5 else "failed"
-            checks.append(Check(name, status, error.message, error.hint, error.exit_code))
+    for answer in await connect_servers(host, names):
+        update(f"Diagnosing {answer.view.name}…")
+        steps = await _diagnose(host, answer.view.name) if names or answer.error is not None else ()
+        checks += [replace(check, steps=steps) for check in _summarize_server(answer)]
     return checks
+
+
+async def _diagnose(host: Any, name: str) -> tuple[DiagnosisStep, ...]:
+    from mcphost.host.servers.diagnosis import diagnose_server
+
+    return tuple([step async for step in diagnose_server(host.servers, name)])
+
+
+def _summarize_server(answer: "ServerConnectResult") -> list[Check]:
+    error, facts, name = answer.error, answer.view.facts, f"server {answer.view.name}"
+    if error is None and facts is not None:
+        catalog = answer.view.catalog
+        detail = f"{facts.revision.value}, {pluralize(len(catalog.tools), 'tool')}, {answer.seconds:.2f} s"
+        return [Check(name, "ok", detail)]
+    if error is not None:
+        status: Status = "warning" if error.exit_code == 5 else "failed"
+        return [Check(name, status, error.message, error.hint, error.exit_code)]
+    return []
 
 
 LINE_WIDTH = 110

@@ -204,7 +204,7 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
     ("Sign-in", "c", "switch between browser and code"),
     ("Sign-in", "q", "a QR code; y copies the address or the code"),
     ("Servers", "s", "sign in; o twice signs out; a shows its accounts"),
-    ("Servers", "r", "restart; c shows changes, g permissions"),
+    ("Servers", "r", "restart; i diagnoses, c shows changes, g permissions"),
     ("Servers", "f", "folders shared with it"),
     ("Accounts", "enter", "use this account from now on"),
     ("Accounts", "n", "add an account; s signs in again, o twice signs out"),

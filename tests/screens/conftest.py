@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from textual.events import Key
@@ -18,6 +19,9 @@ from mcphost.tui.screens.chat import ChatScreen
 from tests.fakes.clock import ManualClock
 from tests.screens.fake_host import FakeHost
 from tests.screens.rendering import draw, frames_on_demand, share_parsed_rules, wait_messages_handled, wait_settled
+
+if TYPE_CHECKING:
+    from tests.screens.real_program import Files
 
 
 class AppDriver:
@@ -169,3 +173,11 @@ def run() -> Run:
 
 
 Turn = Callable[[FakeHost, int, str], Awaitable[str]]
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "Files":
+    """Return the configuration files of a whole program, which `files.open()` runs."""
+    from tests.screens.real_program import Files
+
+    return Files.create(tmp_path, monkeypatch)

@@ -220,6 +220,12 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         if 0 <= event.option_index < len(self.visible_rows):
             self.open_row(self.visible_rows[event.option_index])
 
+    def select_last(self) -> None:
+        """Move the cursor to the last entry."""
+        entries = self.query_one("#entries", OptionList)
+        if entries.option_count:
+            entries.highlighted = entries.option_count - 1
+
     def action_search(self) -> None:
         """Focus the search line."""
         self.query_one("#search").focus()

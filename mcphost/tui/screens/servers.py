@@ -113,9 +113,9 @@ class ServersScreen(ListScreen):
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
         ("t", "tools", "screen.tools"),
         ("r", "restart", "screen.restart"),
+        ("i", "check", "screen.diagnose"),
         ("c", "changes", "screen.changes"),
         ("g", "permissions", "screen.grants"),
-        ("f", "folders", "app.folders"),
         ("s", "sign in", "screen.sign_in"),
         ("a", "accounts", "screen.accounts"),
         ("o", "sign out", "screen.sign_out"),
@@ -129,6 +129,7 @@ class ServersScreen(ListScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("t", "tools", show=False),
         Binding("r", "restart", show=False),
+        Binding("i", "diagnose", show=False),
         Binding("c", "changes", show=False),
         Binding("g", "grants", show=False),
         Binding("f", "app.folders", show=False),
@@ -263,6 +264,13 @@ class ServersScreen(ListScreen):
         """Open the list of the server's tools, where each can be turned on or off."""
         if row := self.current_row():
             self.app.push_screen(ToolsScreen(self.host, row.value))  # pyright: ignore[reportUnknownMemberType]
+
+    def action_diagnose(self) -> None:
+        """Check the selected server step by step."""
+        from mcphost.tui.screens.diagnosis import DiagnosisScreen
+
+        if row := self.current_row():
+            self.app.push_screen(DiagnosisScreen(self.host, row.value))  # pyright: ignore[reportUnknownMemberType]
 
     def action_restart(self) -> None:
         """Restart the connection to the selected server, including the process of a local server."""

@@ -21,11 +21,11 @@ class CertificateAuthority:
         self.file = str(folder / "authority.pem")
         Path(self.file).write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
-    def context(self, host: str = "127.0.0.1", days: int = 1) -> ssl.SSLContext:
-        """Return the TLS context of a server of that name."""
+    def context(self, host: str = "127.0.0.1", days: int = 1, starts_in: int = -10) -> ssl.SSLContext:
+        """Return the TLS context of a server of that name, whose certificate is valid from and until these days."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "A server")])
-        certificate = self._sign(name, key, days=days, host=host)
+        certificate = self._sign(name, key, days=days, host=host, starts_in=starts_in)
         file = self._folder / "server.pem"
         file.write_bytes(
             certificate.public_bytes(serialization.Encoding.PEM)
@@ -40,7 +40,14 @@ class CertificateAuthority:
         return context
 
     def _sign(
-        self, name: x509.Name, key: ec.EllipticCurvePrivateKey, *, days: int, host: str = "", authority: bool = False
+        self,
+        name: x509.Name,
+        key: ec.EllipticCurvePrivateKey,
+        *,
+        days: int,
+        host: str = "",
+        authority: bool = False,
+        starts_in: int = -10,
     ) -> x509.Certificate:
         today = dt.datetime.now(dt.UTC)
         builder = (
@@ -49,7 +56,7 @@ class CertificateAuthority:
             .issuer_name(self._name)
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
-            .not_valid_before(today - dt.timedelta(days=10))
+            .not_valid_before(today + dt.timedelta(days=starts_in))
             .not_valid_after(today + dt.timedelta(days=days))
             .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
         )

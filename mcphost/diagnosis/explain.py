@@ -1,0 +1,183 @@
+"""Explanation of a connection that failed: which step it was, and what to do."""
+
+import re
+from collections.abc import Sequence
+from shlex import quote
+
+from mcphost.config.schema import ServerConfig
+from mcphost.diagnosis.steps import DiagnosisStep, make_step
+from mcphost.errors import (
+    ConfigError,
+    ConnectionLost,
+    ConsentDenied,
+    MalformedMessage,
+    McpHostError,
+    RequestRefused,
+    RequestTimeout,
+    SignInRequired,
+    UnsupportedRevision,
+)
+
+_MAX_OUTPUT_CHARS = 20_000
+_STDERR_CAUSES: tuple[tuple[str, str], ...] = (
+    ("unsupported engine", "It needs another version of Node.js: see `node --version` and its README."),
+    ("requires node", "It needs another version of Node.js: see `node --version` and its README."),
+    ("syntaxerror: unexpected token", "This version of Node.js is too old for it: see `node --version`."),
+    ("requires-python", "It needs another version of Python: try uvx --python 3.12."),
+    ("requires a different python", "It needs another version of Python: try uvx --python 3.12."),
+    ("no module named", "Install the Python package in the environment of this command, or start it with uvx."),
+    ("cannot find module", "Install its packages (npm install, npm run build), or correct the path in args."),
+    ("err_module_not_found", "Install its packages (npm install, npm run build), or correct the path in args."),
+    ("can't open file", "Correct the path in args; write it in full."),
+    ("no such file or directory", "Correct the path; write it in full."),
+    ("e404", "There is no such package: check its name in args."),
+    ("404 not found", "There is no such package or version: check its name in args."),
+    ("not found in the package registry", "There is no such package: check its name in args."),
+    ("no solution found", "No version of the package fits: check its name and version in args."),
+    ("does not provide any executables", "Name the program: uvx --from PACKAGE PROGRAM."),
+    ("could not determine executable", "Name the program: npx -p PACKAGE PROGRAM."),
+    ("enotfound", "The network or a name cannot be reached: check the network, or set HTTPS_PROXY."),
+    ("eai_again", "The network or a name cannot be reached: check the network, or set HTTPS_PROXY."),
+    ("name or service not known", "The network or a name cannot be reached: check the network, or set HTTPS_PROXY."),
+    ("failed to fetch", "The network or a name cannot be reached: check the network, or set HTTPS_PROXY."),
+    ("self signed certificate", "Set NODE_EXTRA_CA_CERTS or SSL_CERT_FILE in env."),
+    ("self-signed certificate", "Set NODE_EXTRA_CA_CERTS or SSL_CERT_FILE in env."),
+    ("unable to get local issuer", "Set NODE_EXTRA_CA_CERTS or SSL_CERT_FILE in env."),
+    ("eaddrinuse", "Another process uses its port: stop that, or choose another port."),
+    ("address already in use", "Another process uses its port: stop that, or choose another port."),
+    ("cannot connect to the docker daemon", "Start Docker."),
+    ("pull access denied", "There is no such image, or it needs a login: docker login."),
+    ("manifest unknown", "There is no such tag of the image."),
+    ("exec format error", "The program is for another processor or system."),
+    ("glibc", "The program is for a newer system."),
+    ("permission denied", "Check the rights of the file or folder it names."),
+    ("eacces", "Check the rights of the file or folder it names."),
+    ("command not found", "Install that program, or write its path in full."),
+    ("unrecognized arguments", "Correct args: see its README."),
+    ("unknown option", "Correct args: see its README."),
+    ("arguments are required", "Correct args: see its README."),
+    ("usage:", "Correct args: see its README."),
+)  # fmt: skip
+"""Lower-case text in error output, and what to do; the first that is found counts."""
+
+_MISSING_SETTING = re.compile(r"\b([A-Z][A-Z0-9]{1,20}(?:_[A-Z0-9]{1,20}){1,5})\b")
+_SETTING_WORDS = (
+    "required",
+    "missing",
+    "not set",
+    "must be set",
+    "is not defined",
+    "please set",
+    "please provide",
+    "undefined",
+)
+_STATUS_HINTS: dict[int, str] = {
+    400: "Is it a server of MCP at this path? Try /mcp.",
+    403: "The server refuses this account or address; check headers, or sign in with another account.",
+    404: "The path is wrong: servers often are at /mcp, or at /sse.",
+    405: "The path is wrong, or of the older transport: try /mcp, or /sse.",
+    406: "Is it a server of MCP at this path? Try /mcp.",
+    429: "The server limits requests: wait, then try again.",
+    502: "The server behind the gateway does not answer: start it, or wait.",
+    503: "The server is overloaded or starting: wait, then try again.",
+    504: "The server behind the gateway does not answer: start it, or wait.",
+}
+_STATUS = re.compile(r"HTTP(?:/1\.1)? (?:status )?(\d{3})|status (\d{3})")
+
+
+def explain_failure(
+    server: ServerConfig, error: McpHostError, stderr: Sequence[str], warnings: Sequence[str]
+) -> DiagnosisStep:
+    """Return the failed step of a connection attempt.
+
+    *stderr* has the last lines of a program's error output, *warnings* what was noticed about its output.
+    """
+    if isinstance(error, ConsentDenied):
+        return make_step("approval", "failed", error.message, error.hint)
+    if isinstance(error, SignInRequired):
+        return make_step(
+            "sign-in", "failed", error.message, error.hint or f"Sign in: mcphost login {quote(server.name)}"
+        )
+    if isinstance(error, ConfigError):
+        return make_step("configuration", "failed", error.message, error.hint)
+    if isinstance(error, UnsupportedRevision):
+        return make_step("protocol", "failed", error.message, error.hint)
+    if server.is_stdio:
+        return _explain_program(error, stderr, warnings)
+    return _explain_http(error)
+
+
+def _explain_program(error: McpHostError, stderr: Sequence[str], warnings: Sequence[str]) -> DiagnosisStep:
+    output = "\n".join(stderr)[-_MAX_OUTPUT_CHARS:]
+    cause = _find_cause(output)
+    if isinstance(error, RequestRefused):
+        return make_step("protocol", "failed", error.message, _find_missing_setting(error.message) or error.hint)
+    printed = next((text for text in warnings if "standard output" in text or "prints JSON" in text), "")
+    if printed:
+        hint = "Only messages of MCP may be printed there: logs and banners belong on standard error."
+        if "Listening" in printed or "localhost" in printed or "http://" in printed:
+            hint = 'It seems to be a server of HTTP: write its address as "url", or find its option for stdio.'
+        return make_step("output", "failed", f"{printed} {error.message}", hint)
+    if isinstance(error, RequestTimeout):
+        hint = cause or "It starts but says nothing: is it a server of MCP over stdio? Try a longer connect_timeout."
+        return make_step("answer", "failed", error.message, hint)
+    if isinstance(error, MalformedMessage):
+        return make_step("output", "failed", error.message, error.hint or "Report it to the server's author.")
+    hint = cause or _default_program_hint(error, output)
+    return make_step("process", "failed", error.message, hint)
+
+
+def _default_program_hint(error: McpHostError, output: str) -> str:
+    if "exited with status 0" in error.message and not output:
+        return "It ended by itself without a message: is it a server of MCP over stdio? Check args."
+    if "SIGKILL" in error.message:
+        return "The system ended it: is there enough memory?"
+    return error.hint or "Run the command by hand in a terminal, and read what it prints."
+
+
+def _find_cause(output: str) -> str:
+    lower = output.lower()
+    setting = _find_missing_setting(output)
+    return setting or next((hint for text, hint in _STDERR_CAUSES if text in lower), "")
+
+
+def _find_missing_setting(text: str) -> str:
+    """Return the hint to set a variable, if a line says that it is missing."""
+    for line in text.splitlines():
+        lower = line.lower()
+        if any(word in lower for word in _SETTING_WORDS) and (found := _MISSING_SETTING.search(line[:2_000])):
+            return f'Set {found[1]} in "env" of the entry, for example as ${{keyring:{found[1].lower()}}}.'
+    return ""
+
+
+def _explain_http(error: McpHostError) -> DiagnosisStep:
+    text = error.message
+    if isinstance(error, RequestTimeout):
+        hint = error.hint or "Check the server's log."
+        return make_step("answer", "failed", text, hint)
+    status = _find_status(error)
+    if status >= 300:
+        other = "Check the server's log." if status >= 500 else "Check url and headers."
+        return make_step("HTTP", "failed", text, _STATUS_HINTS.get(status, other))
+    lower = text.lower()
+    if "html" in lower or "content type" in lower or isinstance(error, MalformedMessage):
+        return make_step("HTTP", "failed", text, "This is another kind of server: check the path; try /mcp, or /sse.")
+    if isinstance(error, RequestRefused):
+        return make_step("protocol", "failed", text, _find_missing_setting(text) or error.hint)
+    if isinstance(error, ConnectionLost) or "closed the connection" in lower:
+        return make_step("HTTP", "failed", text, "Check the server's log; if it speaks TLS, write https:// in url.")
+    return make_step("HTTP", "failed", text, error.hint or "Check url.")
+
+
+def _find_status(error: McpHostError) -> int:
+    """Return the HTTP status of the error or one of its causes; 0 if there is none."""
+    cause: BaseException | None = error
+    for _ in range(10):
+        if cause is None:
+            break
+        status = getattr(cause, "status", 0)
+        if isinstance(status, int) and status:
+            return status
+        cause = cause.__cause__
+    found = _STATUS.search(error.message)
+    return int(found[1] or found[2]) if found else 0

@@ -1,0 +1,103 @@
+"""Diagnosis of one server, step by step: the steps before its start, the connection, and what it offers."""
+
+import os
+from collections.abc import AsyncIterator
+from shlex import quote
+
+from mcphost.config.references import expand_target
+from mcphost.config.schema import ServerConfig
+from mcphost.diagnosis.explain import explain_failure
+from mcphost.diagnosis.network_steps import check_address
+from mcphost.diagnosis.program_steps import check_program
+from mcphost.diagnosis.steps import DiagnosisStep, make_step
+from mcphost.errors import ConfigError, McpHostError
+from mcphost.host.servers.servers import Servers
+from mcphost.host.views import ServerView, summarize_catalog
+from mcphost.pluralize import pluralize
+
+_MAX_TOOL_NAME = 64
+"""Length of a tool's name that all providers accept, with the server's name before it."""
+
+
+async def diagnose_server(servers: Servers, name: str) -> AsyncIterator[DiagnosisStep]:
+    """Yield each step when it is done; a failed one is the last. Raises UsageError for an unknown name.
+
+    A server that is not approved is not started. The connection is the one that the host uses anyway.
+    """
+    config = servers.find(name).config
+    if config.disabled:
+        yield make_step(
+            "configuration", "failed", "The server is disabled.", f"Enable it: mcphost servers enable {quote(name)}"
+        )
+        return
+    try:
+        target = expand_target(config, os.environ)
+    except ConfigError as error:
+        yield make_step("configuration", "failed", error.message, error.hint)
+        return
+    yield make_step("configuration", "ok", config.file)
+    async for step in _check_target(target):
+        yield step
+        if step.status == "failed":
+            return
+    try:
+        is_approved = await servers.is_approved(name)
+    except McpHostError as error:
+        yield make_step("approval", "failed", error.message, error.hint)
+        return
+    if not is_approved:
+        hint = f"Read what it runs, and approve it: mcphost servers trust {quote(name)}"
+        yield make_step("approval", "failed", "The server is not approved, so it was not started.", hint)
+        return
+    try:
+        view = await servers.ensure_ready(name)
+    except McpHostError as error:
+        yield _explain(target, servers.view(name), error)
+        return
+    for step in _describe_ready(view):
+        yield step
+
+
+async def _check_target(target: ServerConfig) -> AsyncIterator[DiagnosisStep]:
+    if target.is_stdio:
+        for step in check_program(target):
+            yield step
+    else:
+        async for step in check_address(target):
+            yield step
+
+
+def _explain(target: ServerConfig, view: ServerView, error: McpHostError) -> DiagnosisStep:
+    stderr = [line.text for line in view.log if line.source == "stderr"]
+    warnings = [line.text for line in view.log if line.source == "client"]
+    return explain_failure(target, error, stderr, warnings)
+
+
+def _describe_ready(view: ServerView) -> list[DiagnosisStep]:
+    facts = view.facts
+    steps: list[DiagnosisStep] = []
+    broken = view.counts.get("broken messages", 0)
+    if broken:
+        printed = next(
+            (line.text for line in view.log if line.source == "client" and "standard output" in line.text), ""
+        )
+        text = f"{pluralize(broken, 'line')} on standard output not in JSON. {printed}"
+        steps.append(make_step("output", "warning", text, "Logs and banners belong on standard error."))
+    if facts is not None:
+        steps.append(make_step("protocol", "ok", f"{facts.revision.value} ({facts.era} era)"))
+    if view.account is not None:
+        steps.append(make_step("sign-in", "ok", f"as {view.account.name or 'the default account'}"))
+    steps.append(make_step("lists", "ok", summarize_catalog(view.catalog)))
+    steps += [
+        make_step("lists", "warning", text, "Report it to the server's author.") for text in view.catalog.left_out[:10]
+    ]
+    long = [tool.name for tool in view.catalog.tools if len(f"{view.name}__{tool.name}") > _MAX_TOOL_NAME]
+    if long:
+        text = f"{pluralize(len(long), 'tool')} with a name too long for some providers: {', '.join(long[:5])}"
+        steps.append(
+            make_step("tools", "warning", text, "Give the server a shorter name; mcphost shortens them otherwise.")
+        )
+    if view.quarantined:
+        text = f"in quarantine, because they changed: {', '.join(view.quarantined[:10])}"
+        steps.append(make_step("tools", "warning", text, "Review them on F3 with c."))
+    return steps

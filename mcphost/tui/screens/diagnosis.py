@@ -1,0 +1,106 @@
+"""Page that diagnoses one server step by step, and then measures how fast it answers."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+import anyio
+from textual.binding import Binding, BindingType
+
+from mcphost.errors import McpHostError
+from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
+
+if TYPE_CHECKING:
+    from mcphost.diagnosis.steps import DiagnosisStep
+    from mcphost.host.host import Host
+
+_MARKS = {"ok": ("✓", "$success"), "warning": ("▲", "$warning"), "failed": ("✕", "$error")}
+_BARS = "▁▂▃▄▅▆▇█"
+_MEASURE_SECONDS = 1.0
+_MAX_MEASUREMENTS = 30
+
+
+class DiagnosisScreen(ListScreen):
+    """List of the steps of a diagnosis, each shown when it is done."""
+
+    EMPTY_TEXT: ClassVar[str] = "Checking…"
+    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("r", "again", "screen.again"),)
+    ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset({"screen.again"})
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "again", show=False)]
+
+    def __init__(self, host: "Host", server: str) -> None:
+        super().__init__()
+        self.TITLE_TEXT = f"Diagnosis of {server}"  # pyright: ignore[reportAttributeAccessIssue]
+        self._host = host
+        self._server = server
+        self._rows: list[ListRow] = []
+        self.add_class("bare")
+
+    def on_mount(self) -> None:
+        """Begin the diagnosis."""
+        super().on_mount()
+        self.action_again()
+
+    def action_again(self) -> None:
+        """Diagnose the server again, from the first step."""
+        self._rows = []
+        self.reload()
+        self.run_worker(self._diagnose, group="diagnosis", exclusive=True)
+
+    async def _diagnose(self) -> None:
+        from mcphost.host.servers.diagnosis import diagnose_server
+
+        is_working = True
+        async for step in diagnose_server(self._host.servers, self._server):
+            is_working = is_working and step.status != "failed"
+            self._add(step)
+        if is_working:
+            await self._measure()
+
+    def _add(self, step: "DiagnosisStep") -> None:
+        mark, style = _MARKS[step.status]
+        self._rows.append(ListRow(step, step.name, f"{step.detail} {step.hint}".strip(), mark, style))
+        self._show_last()
+
+    async def _measure(self) -> None:
+        """Measure the round trip once a second while the page is open, at most 30 times."""
+        from mcphost.diagnosis.steps import make_step
+
+        seconds: list[float] = []
+        mark, style = _MARKS["ok"]
+        for _ in range(_MAX_MEASUREMENTS):
+            try:
+                seconds.append(await self._host.features.measure_round_trip(self._server))
+            except McpHostError as error:
+                self._add(make_step("latency", "warning", error.message, error.hint))
+                return
+            if len(seconds) > 1:
+                self._rows.pop()
+            detail = f"{draw_sparkline(seconds)}  {1000 * seconds[-1]:.1f} ms"
+            self._rows.append(ListRow(make_step("latency", "ok", detail), "latency", detail, mark, style))
+            self._show_last()
+            await anyio.sleep(_MEASURE_SECONDS)
+
+    def _show_last(self) -> None:
+        """Show the rows, and follow the newest unless the user looks at another one."""
+        before = len(self.visible_rows)
+        row = self.current_row()
+        follows = row is None or not before or row is self.visible_rows[-1]
+        self.reload()
+        if follows:
+            self.select_last()
+
+    def load(self) -> Sequence[ListRow]:
+        """Return a row for each step that is done."""
+        return self._rows
+
+    def show_details(self, row: ListRow) -> None:
+        """Show the whole text of a step."""
+        step: DiagnosisStep = row.value
+        self.show_about(clean_pairs([("step", step.name), ("result", step.detail), ("what to do", step.hint)]))
+
+
+def draw_sparkline(values: Sequence[float]) -> str:
+    """Return a bar for each value, from the lowest to the highest of eight heights; the highest is the maximum."""
+    top = max(values, default=0.0)
+    last = len(_BARS) - 1
+    return "".join(_BARS[round(value / top * last)] for value in values) if top else ""

@@ -1,0 +1,428 @@
+"""Diagnosis of broken set-ups, each with a real program or a real address: the failing step, its reason and the fix."""
+
+import asyncio
+import json
+import socket
+import stat
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcphost.config.mcp_json import parse_servers
+from mcphost.config.schema import Limits, ServerConfig
+from mcphost.diagnosis.steps import DiagnosisStep
+from mcphost.host.servers.diagnosis import diagnose_server
+from tests.flows.conftest import OpenHost
+from tests.flows.program import Program
+from tests.unit.transport.certificates import CertificateAuthority
+
+pytestmark = pytest.mark.anyio
+PYTHON = sys.executable
+LIMITS = Limits(connect_timeout=1.5)
+WORKING = """
+import json, sys
+INFO = {"name": "x", "version": "1"}
+for line in sys.stdin:
+    message = json.loads(line)
+    method, result = message.get("method"), None
+    if method == "initialize":
+        result = {"protocolVersion": REVISION, "capabilities": {"tools": {}}, "serverInfo": INFO}
+    elif method == "tools/list":
+        result = {"tools": TOOLS}
+    if "id" in message:
+        body = {"result": result} if result is not None else {"error": {"code": -32601, "message": "unknown"}}
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **body}), flush=True)
+"""
+
+
+@pytest.fixture(autouse=True)
+def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide the programs that version managers have in the home folder."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+def program(code: str) -> dict[str, Any]:
+    return {"command": PYTHON, "args": ["-c", code]}
+
+
+def working(before: str = "", revision: str = "2025-06-18", tools: str = "[]") -> dict[str, Any]:
+    return program(before + WORKING.replace("REVISION", repr(revision)).replace("TOOLS", tools))
+
+
+def fails_with(text: str, status: int = 1) -> dict[str, Any]:
+    """Return a program that prints an error as real ones do, and ends."""
+    return program(f"import sys; sys.stderr.write({text!r} + chr(10)); sys.exit({status})")
+
+
+def parse(entry: dict[str, Any], folder: Path) -> ServerConfig:
+    (server,) = parse_servers({"mcpServers": {"x": entry}}, str(folder / "mcp.json"), "flag", lambda _: None)
+    return server
+
+
+async def diagnose(open_host: OpenHost, entry: dict[str, Any], folder: Path) -> list[DiagnosisStep]:
+    async with open_host(servers=(parse(entry, folder),), limits=LIMITS) as host:
+        return [step async for step in diagnose_server(host.servers, "x")]
+
+
+def check(steps: list[DiagnosisStep], name: str, reason: str, hint: str) -> None:
+    last = steps[-1]
+    assert (last.name, last.status) == (name, "failed"), steps
+    assert reason in last.detail, last
+    assert hint in last.hint, last
+    assert all(step.status != "failed" for step in steps[:-1])
+
+
+PROGRAMS: dict[str, tuple[dict[str, Any], str, str, str]] = {
+    "npx is absent": ({"command": "npx", "env": {"PATH": "/nowhere"}}, "command", "'npx'", "Node.js"),
+    "uvx is absent": ({"command": "uvx", "env": {"PATH": "/nowhere"}}, "command", "'uvx'", "uv"),
+    "docker is absent": ({"command": "docker", "env": {"PATH": "/nowhere"}}, "command", "'docker'", "Docker"),
+    "an unknown command": ({"command": "nope-x"}, "command", "'nope-x' was not found in PATH", "absolute path"),
+    "an absolute path without a file": ({"command": "/nowhere/x"}, "command", "/nowhere/x does not exist", ""),
+    "a relative path": ({"command": "./gone/server"}, "command", "is relative", "absolute path"),
+    "a folder as the command": ({"command": "/usr"}, "command", "/usr is a folder", "program in it"),
+    "a file that is not executable": ({"command": "/etc/passwd"}, "command", "not executable", "chmod +x"),
+    "a working folder that is gone": ({"command": PYTHON, "cwd": "/nowhere"}, "folder", "/nowhere", "Create it"),
+    "a variable without a value": ({"command": "${env:NOPE_MCP}"}, "configuration", "NOPE_MCP", ""),
+    "a variable of env without a value": (
+        {"command": PYTHON, "env": {"A": "${env:NOPE_MCP}"}},
+        "configuration",
+        "NOPE_MCP",
+        "",
+    ),
+    "a disabled server": ({"command": PYTHON, "disabled": True}, "configuration", "disabled", "servers enable x"),
+    "another version of node": (
+        fails_with("npm error code EBADENGINE\nnpm error engine Unsupported engine"),
+        "process",
+        "exited with status 1",
+        "version of Node.js",
+    ),
+    "a Python package that is missing": (program("import gone_module_x"), "process", "gone_module_x", "uvx"),
+    "a node package that is missing": (
+        fails_with("Error: Cannot find module '/srv/dist/index.js'"),
+        "process",
+        "index.js",
+        "npm install",
+    ),
+    "a script that is missing": (
+        {"command": PYTHON, "args": ["/nowhere/server.py"]},
+        "process",
+        "server.py",
+        "path in args",
+    ),
+    "an unknown npm package": (fails_with("npm error code E404\nnpm error 404 x"), "process", "E404", "check its name"),
+    "an unknown PyPI package": (
+        fails_with("Because x was not found in the package registry, no solution found"),
+        "process",
+        "x was",
+        "check its name",
+    ),
+    "a package runner without a network": (
+        fails_with("npm error request to host failed, getaddrinfo ENOTFOUND host"),
+        "process",
+        "ENOTFOUND",
+        "HTTPS_PROXY",
+    ),
+    "a corporate certificate": (
+        fails_with("Error: self-signed certificate in chain"),
+        "process",
+        "self-signed",
+        "EXTRA_CA",
+    ),
+    "docker is not running": (
+        fails_with("Cannot connect to the Docker daemon at unix:///var/run/docker.sock."),
+        "process",
+        "Docker",
+        "Start Docker",
+    ),
+    "a variable that the server needs": (
+        fails_with("Error: GITHUB_TOKEN environment variable is not set"),
+        "process",
+        "GITHUB_TOKEN",
+        "${keyring:github_token}",
+    ),
+    "wrong arguments": (fails_with("error: unrecognized arguments: --foo", 2), "process", "status 2", "args"),
+    "a port that is taken": (
+        fails_with("OSError: [Errno 98] Address already in use"),
+        "process",
+        "in use",
+        "another port",
+    ),
+    "a program that ends at once": (program("pass"), "process", "status 0", "by itself without a message"),
+    "a program that is killed": (program("import os; os.kill(os.getpid(), 9)"), "process", "SIGKILL", "memory"),
+    "a program that only prints its usage": (
+        program("print('Usage: x [options]')"),
+        "output",
+        "Usage: x",
+        "standard error",
+    ),
+    "a server of HTTP started as a program": (
+        program("import time; print('Listening on http://localhost:3000', flush=True); time.sleep(60)"),
+        "output",
+        "Listening on",
+        '"url"',
+    ),
+    "a program that says nothing": (
+        program("import time; time.sleep(60)"),
+        "answer",
+        "did not answer",
+        "is it a server",
+    ),
+    "JSON over several lines": (
+        program('import sys\nfor line in sys.stdin: print(\'{\\n "jsonrpc":\\n "2.0"}\', flush=True)'),
+        "output",
+        "JSON",
+        "",
+    ),
+    "an unknown revision": (working(revision="1999-01-01"), "protocol", "1999-01-01", "Update"),
+    "an error as the answer to initialize": (
+        program(
+            "import json, sys\nfor line in sys.stdin:\n"
+            " m = {**json.loads(line), 'error': {'code': -32000, 'message': 'MY_API_KEY is required'}}\n"
+            " if m.pop('method', '') and m.pop('params', 1) and 'id' in m: print(json.dumps(m), flush=True)"
+        ),
+        "protocol",
+        "MY_API_KEY is required",
+        "Set MY_API_KEY",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", PROGRAMS)
+async def test_a_broken_program_is_explained(open_host: OpenHost, tmp_path: Path, case: str) -> None:
+    entry, *expected = PROGRAMS[case]
+    check(await diagnose(open_host, entry, tmp_path), *expected)
+
+
+@pytest.mark.parametrize(
+    ("first_line", "reason", "hint"),
+    [
+        ("#!/usr/bin/env nope-interpreter", "needs 'nope-interpreter'", "Install nope-interpreter"),
+        ("#!/nowhere/node", "needs '/nowhere/node'", "Install Node.js"),
+    ],
+)
+async def test_a_script_without_its_interpreter_is_explained(
+    open_host: OpenHost, tmp_path: Path, first_line: str, reason: str, hint: str
+) -> None:
+    script = tmp_path / "server"
+    script.write_text(f"{first_line}\n")
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    check(await diagnose(open_host, {"command": str(script)}, tmp_path), "interpreter", reason, hint)
+
+
+async def test_a_script_that_needs_a_runner_is_explained(open_host: OpenHost, tmp_path: Path) -> None:
+    (tmp_path / "server.py").write_text("pass")
+    steps = await diagnose(open_host, {"command": str(tmp_path / "server.py")}, tmp_path)
+    check(steps, "command", "not executable", "'python3' as the command")
+
+
+async def test_a_program_of_a_version_manager_is_found(
+    open_host: OpenHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / ".nvm/versions/node/v24.0.0/bin"
+    folder.mkdir(parents=True)
+    (folder / "npx-of-nvm").write_text("#!/bin/sh\n")
+    (folder / "npx-of-nvm").chmod(0o755)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    steps = await diagnose(open_host, {"command": "npx-of-nvm"}, tmp_path)
+    check(steps, "command", "is not in PATH, but", str(folder / "npx-of-nvm"))
+
+
+async def test_a_banner_is_a_warning_and_the_rest_goes_on(open_host: OpenHost, tmp_path: Path) -> None:
+    steps = await diagnose(open_host, working("print('Welcome!', flush=True)\n"), tmp_path)
+    assert [(step.name, step.status) for step in steps if step.status != "ok"] == [("output", "warning")]
+    assert "Welcome!" in next(step.detail for step in steps if step.status == "warning")
+
+
+async def test_a_working_server_passes_every_step(open_host: OpenHost, tmp_path: Path) -> None:
+    tools = '[{"name": "t", "inputSchema": {"type": "object"}}]'
+    steps = await diagnose(open_host, working(tools=tools), tmp_path)
+    assert [step.name for step in steps] == ["configuration", "folder", "command", "protocol", "lists"]
+    assert all(step.status == "ok" for step in steps)
+    assert steps[2].detail == PYTHON
+    assert "2025-06-18" in steps[3].detail
+    assert "1 tool" in steps[4].detail
+
+
+async def test_a_server_that_is_not_approved_is_not_started(open_host: OpenHost, tmp_path: Path) -> None:
+    mark = tmp_path / "started"
+    (server,) = parse_servers(
+        {"mcpServers": {"x": program(f"open({str(mark)!r}, 'w')")}}, str(tmp_path / "mcp.json"), "user", lambda _: None
+    )
+    async with open_host(servers=(server,)) as host:
+        steps = [step async for step in diagnose_server(host.servers, "x")]
+    check(steps, "approval", "was not started", "mcphost servers trust x")
+    assert not mark.exists()
+
+
+async def test_what_a_server_says_is_shown_without_control_characters_and_bounded(
+    open_host: OpenHost, tmp_path: Path
+) -> None:
+    steps = await diagnose(open_host, fails_with("\x1b[2J\u202eevil" + "x" * 100_000), tmp_path)
+    assert "\x1b" not in steps[-1].detail
+    assert "\u202e" not in steps[-1].detail
+    assert len(steps[-1].detail) <= 1_000
+
+
+Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+def respond(status: str, body: bytes = b"", *headers: str) -> Handler:
+    """Return a handler that gives each request the same response."""
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with_body = "".join(f"{header}\r\n" for header in headers)
+        try:
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).lower()
+                if b"content-length:" in head:
+                    await reader.readexactly(int(head.partition(b"content-length:")[2].split()[0]))
+                writer.write(f"HTTP/1.1 {status}\r\n{with_body}content-length: {len(body)}\r\n\r\n".encode() + body)
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+    return handle
+
+
+async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read()
+    writer.close()
+
+
+async def reject(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answer anything as a server of HTTP does that gets no request."""
+    await reader.read(1)
+    writer.write(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")
+    writer.close()
+
+
+async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read(1)
+    writer.close()
+
+
+@asynccontextmanager
+async def serve(handler: Handler, tls: Any = None) -> AsyncIterator[int]:
+    server = await asyncio.start_server(handler, "127.0.0.1", 0, ssl=tls)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+
+
+def html(status: str) -> Handler:
+    return respond(status, b"<html><body>Hello</body></html>", "content-type: text/html")
+
+
+ADDRESSES: dict[str, tuple[Handler, str, str, str, str]] = {
+    "a wrong path": (respond("404 Not Found"), "/", "HTTP", "404", "/mcp"),
+    "a path of the older transport": (respond("405 Method Not Allowed"), "/", "HTTP", "405", "/sse"),
+    "a forbidden account": (respond("403 Forbidden"), "/mcp", "HTTP", "403", "headers"),
+    "a gateway without its server": (respond("502 Bad Gateway"), "/mcp", "HTTP", "502", ""),
+    "a server that is overloaded": (respond("503 Service Unavailable"), "/mcp", "HTTP", "503", ""),
+    "a web page": (html("200 OK"), "/", "HTTP", "text/html", "another kind of server"),
+    "a sign-in that is needed": (
+        respond("401 Unauthorized", b"", "www-authenticate: Bearer"),
+        "/mcp",
+        "sign-in",
+        "",
+        "",
+    ),
+    "a server that says nothing": (say_nothing, "/mcp", "answer", "did not answer", ""),
+    "a server that hangs up": (hang_up, "/mcp", "HTTP", "", ""),
+    "a redirect to another origin": (
+        respond("307 Moved", b"", "location: http://127.0.0.1:9/"),
+        "/mcp",
+        "HTTP",
+        "",
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ADDRESSES)
+async def test_a_broken_address_is_explained(open_host: OpenHost, tmp_path: Path, case: str) -> None:
+    handler, path, *expected = ADDRESSES[case]
+    async with serve(handler) as port:
+        steps = await diagnose(open_host, {"url": f"http://127.0.0.1:{port}{path}"}, tmp_path)
+    check(steps, *expected)
+
+
+async def test_a_closed_port_and_an_unknown_name_are_explained(open_host: OpenHost, tmp_path: Path) -> None:
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        port = reserved.getsockname()[1]
+        steps = await diagnose(open_host, {"url": f"http://127.0.0.1:{port}/mcp"}, tmp_path)
+    check(steps, "port", "Nothing listens at 127.0.0.1", "Start the server")
+    steps = await diagnose(open_host, {"url": "https://name.invalid/mcp"}, tmp_path)
+    check(steps, "name", "name.invalid is not known", "spelling")
+
+
+CERTIFICATES: dict[str, tuple[str, int, int, bool, str, str]] = {
+    "an unknown authority": ("127.0.0.1", 1, -10, False, "by an unknown authority", '"caFile"'),
+    "another name": ("another.example", 1, -10, True, "for another name than 127.0.0.1", "name of the certificate"),
+    "an expired certificate": ("127.0.0.1", -1, -10, True, "has expired", "Renew it"),
+    "a clock that is wrong": ("127.0.0.1", 20, 10, True, "not valid yet; this machine's clock says", "Set the clock"),
+}
+
+
+@pytest.mark.parametrize("case", CERTIFICATES)
+async def test_a_certificate_that_is_refused_is_explained(open_host: OpenHost, tmp_path: Path, case: str) -> None:
+    host, days, starts_in, is_known, reason, hint = CERTIFICATES[case]
+    authority = CertificateAuthority(tmp_path)
+    async with serve(respond("404 Not Found"), authority.context(host, days, starts_in)) as port:
+        own = {"mcphost": {"caFile": authority.file}} if is_known else {}
+        steps = await diagnose(open_host, {"url": f"https://127.0.0.1:{port}/mcp", **own}, tmp_path)
+    check(steps, "certificate", reason, hint)
+
+
+async def test_a_good_certificate_is_a_step_of_its_own(open_host: OpenHost, tmp_path: Path) -> None:
+    authority = CertificateAuthority(tmp_path)
+    async with serve(respond("404 Not Found"), authority.context()) as port:
+        entry = {"url": f"https://127.0.0.1:{port}/mcp", "mcphost": {"caFile": authority.file}}
+        steps = await diagnose(open_host, entry, tmp_path)
+    assert [step.name for step in steps] == ["configuration", "URL", "name", "port", "certificate", "HTTP"]
+    assert "TLSv1.3, valid until" in steps[4].detail
+
+
+async def test_https_at_a_port_of_http_and_the_reverse_are_explained(open_host: OpenHost, tmp_path: Path) -> None:
+    async with serve(reject) as port:
+        steps = await diagnose(open_host, {"url": f"https://127.0.0.1:{port}/mcp"}, tmp_path)
+    check(steps, "certificate", "", "http:// in url")
+    async with serve(respond("404 Not Found"), CertificateAuthority(tmp_path).context()) as port:
+        steps = await diagnose(open_host, {"url": f"http://127.0.0.1:{port}/mcp"}, tmp_path)
+    check(steps, "HTTP", "", "https://")
+
+
+async def test_a_proxy_that_cannot_be_reached_is_explained(
+    open_host: OpenHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    steps = await diagnose(open_host, {"url": "https://mcp.example.com/mcp"}, tmp_path)
+    check(steps, "proxy", "The proxy 127.0.0.1:9 cannot be reached", "NO_PROXY")
+
+
+def test_doctor_diagnoses_the_named_servers_and_all_that_fail(program: Program) -> None:
+    file = program.servers(good=working(), bad={"command": "nope-x"}, other=working())
+    done = program.run("doctor", "--mcp-config", file, "good", "bad")
+    assert done.returncode == 4
+    shown = done.stdout.decode()
+    assert not any("other" in line or "keyring" in line for line in shown.splitlines())
+    assert "  ok       command: " in shown
+    assert "  failed   command: 'nope-x' was not found in PATH. Install it" in shown
+    document = json.loads(program.run("doctor", "--mcp-config", file, "--json").stdout)
+    steps = {check["name"]: [step["name"] for step in check["steps"]] for check in document["checks"]}
+    assert steps["server good"] == []
+    assert steps["server bad"][-1] == "command"
+    assert "version" in steps
+    assert program.run("doctor", "--mcp-config", file, "gone").returncode == 2
+
+
+def test_at_least_45_broken_set_ups_are_explained() -> None:
+    assert len(PROGRAMS) + len(ADDRESSES) + len(CERTIFICATES) >= 45

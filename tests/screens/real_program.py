@@ -1,0 +1,62 @@
+"""The whole program but its terminal, with configuration files of its own."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcphost.cli.bootstrap import open_host
+from mcphost.cli.parser import Options
+from mcphost.tui.app import McpHostApp
+from mcphost.tui.frontend import TuiFrontend
+from tests.screens.conftest import AppDriver
+from tests.screens.rendering import frames_on_demand
+
+Opened = AbstractAsyncContextManager[AppDriver]
+
+
+class Files:
+    """The configuration files of one program."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @classmethod
+    def create(cls, home: Path, monkeypatch: pytest.MonkeyPatch) -> "Files":
+        """Create the folders of a program below *home*, and start it there."""
+        for kind in ("DATA", "STATE", "CACHE"):
+            monkeypatch.setenv(f"MCPHOST_{kind}_DIR", str(home / kind.lower()))
+        monkeypatch.chdir(home)
+        (home / "config").mkdir()
+        (home / "config" / "mcp.json").write_text("{}")
+        return cls(home / "config")
+
+    def write_servers(self, **entries: dict[str, Any]) -> None:
+        (self.folder / "mcp.json").write_text(json.dumps({"mcpServers": entries}))
+
+    def write_settings(self, text: str) -> None:
+        (self.folder / "config.toml").write_text(text)
+
+    def open(
+        self, size: tuple[int, int] = (80, 24), *, approved: bool = True
+    ) -> AbstractAsyncContextManager[AppDriver]:
+        """Run the program; servers of a file named on the command line are approved."""
+        named = (str(self.folder / "mcp.json"),) if approved else ()
+        return _open_app(Options(config_dir=str(self.folder), mcp_config=named, model="demo"), size)
+
+
+@asynccontextmanager
+async def _open_app(options: Options, size: tuple[int, int]) -> AsyncIterator[AppDriver]:
+    frontend, app = TuiFrontend(), McpHostApp()
+    with frames_on_demand():
+        async with app.run_test(size=size) as pilot:
+            await app.first_frame_drawn.wait()
+            async with open_host(options, frontend) as host:
+                app.attach(host, frontend)
+                driver = AppDriver(app, host, frontend, pilot)  # type: ignore[arg-type]
+                await driver.until(lambda: hasattr(app.chat, "presenter"), "the start")
+                yield driver
+                app.request_quit()

@@ -1,0 +1,47 @@
+"""The page that diagnoses a server, with real servers in the whole program."""
+
+from typing import Any
+
+import pytest
+
+from mcphost.tui.screens.diagnosis import draw_sparkline
+from tests.screens.real_program import Files
+from tests.unit.host.setup_host import DEMO_ENTRY
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(240)]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_broken_server_shows_the_failing_step_and_what_to_do(
+    files: Files, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(files.folder))
+    files.write_servers(time={"command": "uvx", "args": ["mcp-server-time"], "env": {"PATH": "/nowhere"}})
+    async with files.open(size) as driver:
+        await driver.pilot.press("f3")
+        await driver.until(lambda: "i check" in driver.text(), "the page of servers")
+        await driver.pilot.press("i")
+        await driver.until(lambda: "'uvx' was not found" in driver.text(), "the failing step")
+        assert "Diagnosis of time" in driver.text()
+        assert "uvx comes with uv" in driver.text()
+
+
+async def test_a_working_server_shows_its_steps_and_its_latency(files: Files) -> None:
+    files.write_servers(demo=DEMO_ENTRY)
+    async with files.open((120, 40)) as driver:
+        await driver.until(lambda: driver.host.servers.view("demo").state == "ready", "the start")
+        await driver.pilot.press("f3")
+        await driver.until(lambda: "i check" in driver.text(), "the page of servers")
+        await driver.pilot.press("i")
+        await driver.until(lambda: " ms" in driver.text() and "latency" in driver.text(), "the latency")
+        for name in ("configuration", "command", "protocol", "lists"):
+            assert name in driver.text()
+        await driver.pilot.press("r")
+        await driver.until(lambda: "latency" in driver.text(), "the second diagnosis")
+
+
+@pytest.mark.parametrize(
+    ("values", "drawn"), [([], ""), ([0.0], ""), ([1, 2, 4, 8], "▂▃▅█"), ([5, 5], "██"), ([0.001, 1000], "▁█")]
+)
+def test_a_sparkline_is_relative_to_its_maximum(values: list[Any], drawn: str) -> None:
+    assert draw_sparkline(values) == drawn
