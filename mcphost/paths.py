@@ -33,7 +33,7 @@ def config_dir(override: str = "") -> Path:
 
 
 def data_dir() -> Path:
-    """Return the folder of the database: MCPHOST_DATA_DIR or the platform's."""
+    """Return the folder that contains the database: MCPHOST_DATA_DIR, or the platform's default."""
     return _resolve_directory("DATA")
 
 

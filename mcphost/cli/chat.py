@@ -42,14 +42,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `chat`; `demo` has none."""
     if command == "chat":
         parsing.add_model_flag(parser)
-        parser.add_argument(
-            "--resume",
-            nargs="?",
-            const="",
-            metavar="ID",
-            default=argparse.SUPPRESS,
-            help="continue that conversation, or the latest one",
-        )
+        parsing.add_resume_flag(parser)
 
 
 def run(command: str, args: argparse.Namespace) -> int:

@@ -350,7 +350,7 @@ def _declared_capabilities() -> dict[str, Any]:
     from mcphost.llm.model import ChatModel
 
     def ignore_notice(kind: str, text: str) -> None:
-        """Discard notices; the report sends no request."""
+        """Discard a notice: the report shows each server's state itself."""
 
     def refuse_model(config: ModelConfig) -> ChatModel:
         raise UsageError(f"{config.name} is not used here.")

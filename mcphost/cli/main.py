@@ -57,10 +57,16 @@ def parse_arguments(command: str, rest: list[str]) -> tuple[CommandFn, Namespace
     """Return the function that runs a command, and its parsed arguments. Raises UsageError."""
     if command == "servers" and rest and rest[0] in EDIT_ACTIONS:
         return _parse_server_edit(rest[0], rest[1:])
-    module: Any = import_module(f"mcphost.cli.{COMMANDS[command][0]}")
+    module: Any = import_module(module_of(command))
     parser = command_parser(command)
     module.add_arguments(command, parser)
     return module.run, parser.parse_intermixed_args(rest)
+
+
+def module_of(command: str, action: str = "") -> str:
+    """Return the name of the module of a command, or of an action in EDIT_ACTIONS."""
+    name = _MODULES_BY_ACTION.get(action, "edit_servers") if action else COMMANDS[command][0]
+    return f"mcphost.cli.{name}"
 
 
 def _parse_server_edit(action: str, rest: list[str]) -> tuple[CommandFn, Namespace]:
@@ -68,7 +74,7 @@ def _parse_server_edit(action: str, rest: list[str]) -> tuple[CommandFn, Namespa
     from mcphost.cli import edit_servers
 
     if action in _MODULES_BY_ACTION:
-        module: Any = import_module(f"mcphost.cli.{_MODULES_BY_ACTION[action]}")
+        module: Any = import_module(module_of("servers", action))
         parser = command_parser("servers", action)
         module.add_arguments(action, parser)
         args = parser.parse_intermixed_args(rest)

@@ -31,6 +31,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "sessions": ("sessions", "list or show saved conversations"),
     "grants": ("grants", "list, search or revoke permissions"),
     "audit": ("audit", "list, verify or export the record of what was asked, decided and done"),
+    "completion": ("completion", "print a script that completes commands and names in bash, zsh or fish"),
+    "schema": ("schema", "print the JSON Schema of mcp.json or config.toml, for editors"),
     "doctor": ("doctor", "check configuration, keyring, terminal and servers"),
 }
 """Each command with its module and its summary."""
@@ -110,6 +112,12 @@ def add_model_flag(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="PROVIDER/MODEL", default=argparse.SUPPRESS, help="which model answers")
 
 
+def add_resume_flag(parser: argparse.ArgumentParser) -> None:
+    """Add `--resume`."""
+    told = "continue that conversation, or the latest one"
+    parser.add_argument("--resume", nargs="?", const="", metavar="ID", default=argparse.SUPPRESS, help=told)
+
+
 def split_command(argv: list[str]) -> tuple[argparse.Namespace, str, list[str]]:
     """Return the global flags before the command, the command, and the arguments after it.
 
@@ -127,9 +135,7 @@ def split_command(argv: list[str]) -> tuple[argparse.Namespace, str, list[str]]:
     )
     parser.add_argument("--version", action="version", version=f"mcphost {__version__}")
     add_model_flag(parser)
-    parser.add_argument(
-        "--resume", nargs="?", const="", metavar="ID", default=argparse.SUPPRESS, help="continue a conversation"
-    )
+    add_resume_flag(parser)
     add_global_flags(parser)
     parser.add_argument("command", nargs="?", help=argparse.SUPPRESS)
     parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)

@@ -109,7 +109,7 @@ def list_configured(oauth: OAuthConfig) -> tuple[tuple[str, str, bool], ...]:
     return tuple(configured)
 
 
-_TRANSPORTS: dict[str, Literal["auto", "streamable-http", "sse"]] = {
+TRANSPORTS: dict[str, Literal["auto", "streamable-http", "sse"]] = {
     "http": "auto",
     "streamable-http": "streamable-http",
     "streamableHttp": "streamable-http",
@@ -117,7 +117,7 @@ _TRANSPORTS: dict[str, Literal["auto", "streamable-http", "sse"]] = {
     "sse": "sse",
     "stdio": "auto",
 }
-_SAMPLING_FIELD_BY_KEY = {
+SAMPLING_FIELD_BY_KEY = {
     "requestsPerMinute": "requests_per_minute",
     "requestsPerSession": "requests_per_session",
     "tokensPerMinute": "tokens_per_minute",
@@ -393,7 +393,7 @@ class _ServerEntry:
         transport = self._get_text("type") or self._get_text("transport")
         if not transport:
             return "auto"
-        if transport not in _TRANSPORTS:
+        if transport not in TRANSPORTS:
             raise ConfigError(
                 f'{self.location}: "type" is {sanitize(transport[:40], keep_newlines=False)!r}.',
                 'Use "stdio", "http" or "sse".',
@@ -403,7 +403,7 @@ class _ServerEntry:
                 f'{self.location}: "type" is "{transport}" but it has a "{"url" if url else "command"}".',
                 "Make them agree.",
             )
-        return _TRANSPORTS[transport]
+        return TRANSPORTS[transport]
 
     def _parse_revision(self) -> Revision | None:
         text = self.own.get("revision")
@@ -561,13 +561,13 @@ def parse_sampling(value: Any, location: str, source: Source, on_problem: Proble
         return {}
     fields, limits = settable_fields(SamplingLimits), dict[str, int]()
     for key, member in members.items():
-        if key not in _SAMPLING_FIELD_BY_KEY:
+        if key not in SAMPLING_FIELD_BY_KEY:
             shown = sanitize(key[:60], keep_newlines=False)
-            known = ", ".join(_SAMPLING_FIELD_BY_KEY)
+            known = ", ".join(SAMPLING_FIELD_BY_KEY)
             on_problem(f'{location}: "mcphost.sampling.{shown}" is not known. There are: {known}.')
             continue
         try:
-            limits[_SAMPLING_FIELD_BY_KEY[key]] = convert_value(member, fields[_SAMPLING_FIELD_BY_KEY[key]].type)
+            limits[SAMPLING_FIELD_BY_KEY[key]] = convert_value(member, fields[SAMPLING_FIELD_BY_KEY[key]].type)
         except InvalidValue as error:
             on_problem(f'{location}: "mcphost.sampling.{key}" {error}; the usual limit applies.')
     return limits

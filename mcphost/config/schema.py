@@ -33,6 +33,11 @@ def settable_fields(kind: type[msgspec.Struct]) -> dict[str, msgspec.structs.Fie
     return {field.encode_name: field for field in msgspec.structs.fields(kind)}
 
 
+def build_json_schema(kind: Any) -> dict[str, Any]:
+    """Return the JSON Schema of a field's type; the type contains no struct."""
+    return msgspec.json.schema(kind)
+
+
 def _explain(value: Any, kind: Any, reason: str) -> str:
     info = msgspec.inspect.type_info(kind)
     if isinstance(info, msgspec.inspect.LiteralType):

@@ -368,7 +368,10 @@ class VisitPage:
         return f"http://127.0.0.1:{self._server.server_address[1]}/tea?key={self.key}"
 
     def wait(self, stop: threading.Event) -> bool:
-        """Wait for a visit and return whether it came within VISIT_TIMEOUT. Raises CallCancelled when *stop* is set."""
+        """Wait until somebody opens the page, at most VISIT_TIMEOUT seconds, and return whether they did.
+
+        Raises CallCancelled when *stop* is set.
+        """
         waited = 0.0
         while not self.visited.wait(0.1) and waited < VISIT_TIMEOUT:
             waited += 0.1

@@ -122,9 +122,9 @@ def _parse_ollama_host(text: str) -> str:
 
 
 async def find_local_servers(
-    addresses: Sequence[LocalAddress], *, seconds: float = PROBE_SECONDS
+    addresses: Sequence[LocalAddress], *, seconds: float | None = None
 ) -> tuple[LocalModelServer, ...]:
-    """Ask all addresses at the same time; return the servers that answer within *seconds*, in order.
+    """Ask all addresses at the same time; return the servers that answer within *seconds* (PROBE_SECONDS), in order.
 
     May be cancelled. Addresses that refuse, are slow or answer something else are left out.
     """
@@ -138,7 +138,7 @@ async def find_local_servers(
                     found[address] = server
                     return
 
-        with anyio.move_on_after(seconds):
+        with anyio.move_on_after(PROBE_SECONDS if seconds is None else seconds):
             async with anyio.create_task_group() as tasks:
                 for address in addresses:
                     tasks.start_soon(probe, address)

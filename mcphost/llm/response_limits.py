@@ -1,11 +1,12 @@
 """Limits on a model's answer, and on the bytes of a provider's response before any object is built.
 
-The host checks an answer as well, before it is stored; the limits on bytes are for the worker process only.
+The limits on bytes are enforced in the worker process, as the response arrives; the host checks the finished answer
+once more before it is stored.
 
 litellm and the providers' own libraries build about ten Python objects for each JSON object of an event, at 20
-microseconds each; their decoders of event streams take a third of a microsecond for each empty line. All of them read
-through `httpx.Response.aiter_bytes`, which `limit_responses` wraps; `disable_compression` requests uncompressed
-responses.
+microseconds each; their decoders of event streams take a third of a microsecond for each empty line. A hostile response
+must therefore be refused before they see it. All of them read through `httpx.Response.aiter_bytes`, which
+`limit_responses` wraps; `disable_compression` requests uncompressed responses.
 """
 
 import zlib

@@ -1,9 +1,11 @@
 """Storage of conversations. A message is on disk when `append` returns."""
 
 import sqlite3
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
-from mcphost.errors import MalformedMessage
+from mcphost.errors import MalformedMessage, StoreError
 from mcphost.llm.messages import Message, ToolReturnPart
 from mcphost.serialization import Struct, decode, encode
 from mcphost.store.database import Database
@@ -35,12 +37,25 @@ _CALLS_QUERY = """
     WHERE length(m.body) < ?1 AND (instr(m.body, ?2) OR instr(m.body, ?3))
     ORDER BY c.updated DESC, m.seq DESC LIMIT ?4
 """
+_IDS_QUERY = "SELECT id FROM conversations ORDER BY updated DESC, id LIMIT ?"
 _MAX_CALL_MESSAGE_BYTES = 256 * 1024
 _MAX_CALL_MESSAGES = 1_000
 _LIST_QUERY = """
     SELECT c.id, c.title, c.model, (SELECT count(*) FROM messages m WHERE m.conversation = c.id), c.created, c.updated
     FROM conversations c {where} ORDER BY c.updated DESC, c.id LIMIT ?
 """
+
+
+def read_recent_ids(file: Path, limit: int) -> tuple[str, ...]:
+    """Return the ids of the most recently used conversations; the database is neither created nor changed.
+
+    Blocks. Raises StoreError.
+    """
+    try:
+        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=0.1)) as db:
+            return tuple(found for (found,) in db.execute(_IDS_QUERY, (limit,)))
+    except sqlite3.Error as error:
+        raise StoreError(f"{file} cannot be read: {error}.") from error
 
 
 class ConversationStore:

@@ -50,7 +50,10 @@ _UNKNOWN_SESSION_WORDS = (b"session", b"not initialized")
 
 
 class HttpConnector:
-    """Connector of Streamable HTTP for one URL; references in *headers* must already be expanded."""
+    """Streamable HTTP connector for one URL.
+
+    Environment references such as `${TOKEN}` in *headers* must already be expanded.
+    """
 
     def __init__(
         self,

@@ -150,9 +150,9 @@ def is_entry_disabled(entry: Mapping[str, Any]) -> bool:
 
 
 def unfilled_references(entry: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the references in a converted entry that mcphost does not expand, such as `${command:NAME}`.
+    """Return the references that mcphost cannot expand, in an entry that was converted from another host's file.
 
-    An input counts if its definition is not in the entry.
+    Those are references of an unknown kind, such as `${command:NAME}`, and inputs that the entry does not define.
     """
     own = cast("dict[str, Any]", entry.get("mcphost", {}))
     defined = {definition["id"] for definition in own.get("inputs", ())}

@@ -213,7 +213,7 @@ def _provider_id(meta: Raw) -> str:
 
 
 def reply_blocks(text: str, tool_uses: tuple[ToolUsePart, ...], request: SamplingRequest) -> tuple[dict[str, Any], ...]:
-    """Return the model's answer as MCP content blocks; tool calls get the server's tool names."""
+    """Return the model's answer as MCP content blocks, with the tool names that the server used in its request."""
     blocks: list[dict[str, Any]] = [{"type": "text", "text": text}] if text or not tool_uses else []
     for use in tool_uses:
         block: dict[str, Any] = {

@@ -437,7 +437,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         self.fit()
 
     def action_step(self, by: int) -> None:
-        """Show the next or previous part."""
+        """Show the part of the result that is *by* places after the shown one; a negative *by* goes back."""
         if self.editor is not None:
             self.editor.step(by)
 

@@ -151,7 +151,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         self._enter()
 
     def _enter(self) -> None:
-        """Accept choices from now on; typing no longer closes the screen."""
+        """Give the keys to this screen. Before that, a typed character closes it and goes to the message input."""
         if not self._is_entered:
             self._is_entered = True
             self.query_one("#keys", Static).update(Content(self.key_hints()))

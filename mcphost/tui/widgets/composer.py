@@ -45,7 +45,7 @@ class Draft(NamedTuple):
 
     @property
     def is_command(self) -> bool:
-        """Whether the text has the form of a known command, with "/" as its first character."""
+        """Whether the text starts with "/" and names a known slash command."""
         return self.text.startswith("/") and find_slash_command(self.text[1:].rstrip()) is not None
 
 

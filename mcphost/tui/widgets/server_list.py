@@ -54,7 +54,7 @@ class ServerRow(NamedTuple):
 
 
 class ServerList(Widget):
-    """Sidebar with a row for each server, and the number of resources and prompts of all servers."""
+    """Sidebar with a row for each server, and the total number of resources and prompts."""
 
     DEFAULT_CSS = "ServerList { width: 24; height: 1fr; background: $surface; padding: 1 1; }"
 

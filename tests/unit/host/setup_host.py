@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.config.loader import LOCAL_FILE, SERVERS_FILE, SETTINGS_FILE, load_config
@@ -14,6 +16,7 @@ from mcphost.host.bootstrap import SetupParts, build_host
 from mcphost.host.host import Host
 from mcphost.host.live_config import ConfigSources
 from mcphost.host.setup import Setup
+from mcphost.llm import local_servers
 from mcphost.paths import SetupPlaces
 from mcphost.store.database import Database
 from tests.fakes.frontend import ScriptedFrontend
@@ -29,7 +32,10 @@ async def open_setup(
     backend: MemoryBackend | None = None,
     frontend: ScriptedFrontend | None = None,
 ) -> AsyncIterator[tuple[Host, Setup]]:
-    """Open a host with the configuration in *home*; model servers and Anthropic are looked for at closed ports."""
+    """Open a host with the configuration in *home*; model servers and Anthropic are looked for at closed ports.
+
+    A model server of the test has as long as it needs to answer.
+    """
     folder = home / "project"
     folder.mkdir(exist_ok=True)
     config_dir, state_dir = home / "config", home / "state"
@@ -51,7 +57,9 @@ async def open_setup(
         frontend=frontend or ScriptedFrontend(),
         setup=SetupParts(places, backend or MemoryBackend(), ConfigSources(load, files)),
     )
-    async with host:
-        assert host.setup is not None
-        yield host, host.setup
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(local_servers, "PROBE_SECONDS", 30)
+        async with host:
+            assert host.setup is not None
+            yield host, host.setup
     await database.close()

@@ -1,0 +1,21 @@
+"""Command `schema`: print the JSON Schema of a configuration file, for editors."""
+
+import argparse
+import json
+
+FILES = ("mcp.json", "config.toml")
+
+
+def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `schema`."""
+    parser.add_argument("file", choices=FILES, help="the configuration file")
+
+
+def run(command: str, args: argparse.Namespace) -> int:
+    """Print the schema of the file and return 0."""
+    from mcphost.cli.output import print_text
+    from mcphost.config.json_schemas import config_toml_schema, mcp_json_schema
+
+    schema = mcp_json_schema() if args.file == "mcp.json" else config_toml_schema()
+    print_text(json.dumps(schema, indent=2, ensure_ascii=False))
+    return 0
