@@ -51,6 +51,11 @@ def summarize_catalog(catalog: Catalog) -> str:
     return ", ".join(pluralize(len(items), noun) for items, noun in kinds)
 
 
+def estimate_definition_tokens(tool: Tool) -> int:
+    """Estimate how many tokens a tool's definition adds to each request: one for four bytes."""
+    return (len(tool.name) + len(tool.description or "") + len(bytes(tool.input_schema))) // 4
+
+
 class ServerView(Struct, frozen=True):
     """Snapshot of the state of one server.
 

@@ -452,6 +452,10 @@ class McpHostApp(QuestionApp):
             self.copy_to_clipboard(text)
         self.notify("Copied." if text else "There is no answer yet.", markup=False, timeout=2)
 
+    def action_attach_result(self) -> None:
+        """Attach the result of the latest manual call to the message."""
+        self.chat.attach_result()
+
     def action_theme(self) -> None:
         """Switch to the next theme in alphabetical order."""
         names = themes.names()

@@ -19,6 +19,7 @@ from mcphost.tui.widgets.composer import CompletionItem
 if TYPE_CHECKING:
     from mcphost.host.host import Host
     from mcphost.host.views import ServerView
+    from mcphost.llm.messages import ResourcePart
 
 
 _COMMAND_PATTERN = re.compile(r"/([^\W\d_][\w:-]{0,60})(?!\S)")
@@ -119,6 +120,15 @@ class ManualCall(NamedTuple):
     server: str
     tool: str
     arguments: dict[str, Any]
+
+
+def make_result_attachment(call: ManualCall, text: str) -> "ResourcePart":
+    """Return the result of a manual call as an attachment of a message, with what was called."""
+    from mcphost.llm.messages import ResourcePart
+    from mcphost.serialization import dumps
+
+    told = f"The user called the tool {call.tool} of {call.server} with the arguments {dumps(call.arguments)}."
+    return ResourcePart(call.server, f"tool:{call.tool}", f"{told} Its result:\n\n{text}")
 
 
 def parse_value(text: str) -> Any:

@@ -171,6 +171,15 @@ ACTIONS: tuple[Action, ...] = (
         "Show what changed in the configuration files, and apply it",
         "reload",
     ),
+    Action(
+        "attach_result",
+        "",
+        "/attach",
+        "attach",
+        "Attach a tool's result",
+        "Add the result of the latest call that you made by hand to your message",
+        "attach",
+    ),
     Action("theme", "ctrl+l", "^L", "theme", "Switch theme", "Switch between the dark and light themes", "theme"),
     Action(
         "copy_last", "ctrl+y", "^Y", "copy", "Copy the last answer", "Copy the last answer to the clipboard", "copy"
@@ -204,6 +213,7 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
     ("Sign-in", "c", "switch between browser and code"),
     ("Sign-in", "q", "a QR code; y copies the address or the code"),
     ("Servers", "s", "sign in; o twice signs out; a shows its accounts"),
+    ("Servers", "t", "its tools: enter calls one, space turns it on or off"),
     ("Servers", "r", "restart; i diagnoses, c shows changes, g permissions"),
     ("Servers", "f", "folders shared with it"),
     ("Accounts", "enter", "use this account from now on"),

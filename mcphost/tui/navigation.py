@@ -62,7 +62,11 @@ class NavigationApp(InputGuardApp):
     def _open_servers(self, name: str) -> None:
         from mcphost.tui.screens.servers import ServersScreen
 
-        self.open_page(ServersScreen(self.host, name))
+        def call(entered: Any) -> None:
+            if entered is not None:
+                self.chat.call_tool(entered)
+
+        self.open_page(ServersScreen(self.host, name), call)
 
     def on_server_selected(self, message: ServerSelected) -> None:
         """Open the servers page with the clicked server selected."""

@@ -13,6 +13,7 @@ from textual.screen import ModalScreen
 
 import mcphost.tui.dialogs
 import mcphost.tui.screens
+from mcphost.tui.dialogs.call_tool import CallToolDialog
 from mcphost.tui.dialogs.edit_arguments import EditArgumentsDialog
 from mcphost.tui.dialogs.fill_form import FillFormDialog
 from mcphost.tui.dialogs.review_result import ReviewResultDialog
@@ -48,7 +49,8 @@ def _asking() -> set[type[Any]]:
     while more:
         kinds = [kind for kind in more.pop().__subclasses__() if kind.__module__.startswith("mcphost.")]
         more += kinds
-        found.update(kind for kind in kinds if not kind.__subclasses__())
+        # EditArgumentsDialog is used itself, and is also a base class.
+        found.update(kind for kind in kinds if not kind.__subclasses__() or kind is EditArgumentsDialog)
     return found
 
 
@@ -84,6 +86,29 @@ def ignore(_: object) -> None:
 NUMBERS = {"type": "object", "properties": {"a": {"type": "number"}, "b": {"type": "number"}}}
 ADD: dict[str, Any] = attack_tool("add") | {"inputSchema": NUMBERS}
 WANTS = "peer wants to run add"
+
+
+@pytest.mark.timeout(240)
+@drives_dialogs(CallToolDialog)
+def test_a_tool_called_by_hand(user: DialogUser) -> None:
+    user.start_chat(peer=user.hostile_server("peer", ADD))
+    user.wait_for_servers()
+    user.terminal.press("F3")
+    user.terminal.wait_for("implementation")
+    user.terminal.press("t")
+    user.terminal.wait_for("in each request")
+    form = "Call peer · add"
+
+    def fills_in() -> None:
+        user.terminal.press("Enter")
+        user.terminal.wait_for(form)
+        user.terminal.press("2")
+        user.terminal.press("Tab")
+        user.terminal.press("5")
+
+    user.expect_refusal(CallToolDialog, user.key_action("Enter"), form, ahead=["7"], keys=["Escape", "Escape"])
+    user.expect_acceptance(CallToolDialog, fills_in, form, keys=["C-s"], effects=["tool add"])
+    assert user.setup.effects()[-1]["arguments"] == {"a": 2, "b": 5}
 
 
 @pytest.mark.timeout(240)

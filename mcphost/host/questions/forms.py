@@ -233,6 +233,14 @@ def argument_fields(schema: Raw | bytes, arguments: dict[str, Any]) -> tuple[Fie
     return tuple(fields)
 
 
+def has_arguments(schema: Raw | bytes) -> bool:
+    """Return False if a tool's input schema has no properties and allows no others. Never raises."""
+    root = _object(schema)
+    is_closed = root.get("additionalProperties") is False or set(root) <= {"$schema", "type", "title", "description"}
+    is_empty = not _object_member(root, "properties")
+    return not (is_empty and (is_closed or "properties" in root))
+
+
 def _object(schema: Raw | bytes) -> dict[str, Any]:
     if len(bytes(schema)) > MAX_SCHEMA:
         return {}

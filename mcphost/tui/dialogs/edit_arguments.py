@@ -15,9 +15,8 @@ from textual.widgets import Button, Static, TextArea
 from mcphost.errors import MalformedMessage
 from mcphost.host.questions.forms import argument_fields
 from mcphost.host.questions.frontend import Question
-from mcphost.host.questions.questions import ApproveTool
 from mcphost.sanitize import escape_unsafe_json
-from mcphost.serialization import dumps, loads
+from mcphost.serialization import Raw, dumps, loads
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.forms.form import Form
 from mcphost.tui.forms.text_fields import JSON_NULL
@@ -48,8 +47,9 @@ class EditArgumentsQuestion(Question[dict[str, Any] | None], frozen=True, kw_onl
 class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
     """Dialog that returns the edited arguments, validated against the tool's schema, or None for no change.
 
-    If validation is impossible, the arguments are accepted. Escape in a field only focuses the buttons, so that one key
-    press does not discard a half-filled form; Escape on the buttons closes the dialog.
+    *schema* is the tool's input schema. If validation is impossible, the arguments are accepted. Escape in a field only
+    focuses the buttons, so that one key press does not discard a half-filled form; Escape on the buttons closes the
+    dialog.
     """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -75,11 +75,11 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
     EditArgumentsDialog #fault { height: auto; max-height: 4; color: $error; }
     """
 
-    def __init__(self, details: ApproveTool, arguments: dict[str, Any]) -> None:
-        super().__init__(EditArgumentsQuestion(server=details.server, why=""))
+    def __init__(self, server: str, tool: str, schema: Raw, arguments: dict[str, Any]) -> None:
+        super().__init__(EditArgumentsQuestion(server=server, why=""))
         # Nothing is approved here, and keys typed after the one that opened it are meant for it.
         self.guard = AnswerGuard(is_entered=True, has_delay=False)
-        self.details = details
+        self.server, self.tool, self.schema = server, tool, schema
         self._initial_arguments = arguments
         self._fault_text = ""
         self.form = self._build_form(arguments)
@@ -90,11 +90,11 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
 
     def _build_form(self, arguments: dict[str, Any]) -> Form:
         values = {name: JSON_NULL if value is None else value for name, value in arguments.items()}
-        return Form(argument_fields(self.details.schema, arguments), values)
+        return Form(argument_fields(self.schema, arguments), values)
 
     def headline(self) -> str:
         """Return the title, which names the requester and the request."""
-        return f"Edit the arguments of {self.details.server} · {self.details.tool}"
+        return f"Edit the arguments of {self.server} · {self.tool}"
 
     def body(self) -> Sequence[Content | Widget]:
         """Return the text and widgets that the user must see before answering."""
@@ -117,7 +117,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         """Focus the first field of the form, or the JSON text."""
         button = self.query_one("#as_json", Button)
         button.label = Content("Form" if self.is_json else "JSON")
-        button.display = not self.is_json or bool(argument_fields(self.details.schema, self._initial_arguments))
+        button.display = not self.is_json or bool(argument_fields(self.schema, self._initial_arguments))
         own = self.query_one("#editor", Button)
         own.display, own.label = bool(self._editor_name), Content(self._editor_name)
         if self.is_json:
@@ -225,7 +225,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
             if apply and not errors:
                 self.dismiss(arguments)
 
-        self.post_message(ArgumentCheckRequested(self.details.server, self.details.tool, arguments, checked))
+        self.post_message(ArgumentCheckRequested(self.server, self.tool, arguments, checked))
 
     def _show_field_faults(self, errors: "SchemaErrors") -> None:
         """Show each error below its field, and the others at the end."""
@@ -308,7 +308,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         arguments = self._read_arguments()
         if arguments is None:
             return
-        if self.is_json and not argument_fields(self.details.schema, arguments):
+        if self.is_json and not argument_fields(self.schema, arguments):
             self._set_status("A form cannot show these arguments: apply them as JSON.")
         else:
             await self._show_arguments(arguments, not self.is_json)
@@ -345,7 +345,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
             self._parsed_text = text
             self._set_status(arguments)
             return
-        await self._show_arguments(arguments, self.is_json or not argument_fields(self.details.schema, arguments))
+        await self._show_arguments(arguments, self.is_json or not argument_fields(self.schema, arguments))
         self._check(arguments, apply=False)
 
     async def _show_arguments(self, arguments: dict[str, Any], is_json: bool) -> None:

@@ -347,7 +347,9 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         if self.details.editable and not self.query("#extra.shown"):
             from mcphost.tui.dialogs.edit_arguments import EditArgumentsDialog
 
-            editor = EditArgumentsDialog(self.details, self.review.arguments)
+            editor = EditArgumentsDialog(
+                self.details.server, self.details.tool, self.details.schema, self.review.arguments
+            )
             self.app.push_screen(editor, self.apply_edits)  # pyright: ignore[reportUnknownMemberType]
 
     async def apply_edits(self, arguments: dict[str, Any] | None) -> None:

@@ -11,7 +11,7 @@ from textual.containers import Horizontal
 from textual.screen import Screen
 
 from mcphost.errors import McpHostError
-from mcphost.tui.commands import build_completions
+from mcphost.tui.commands import ManualCall, build_completions, make_result_attachment
 from mcphost.tui.keymap import find_slash_command
 from mcphost.tui.messages import (
     ActionRequested,
@@ -104,6 +104,7 @@ class ChatScreen(Screen[None]):
         self.pending_question_count = 0
         self._is_status_stale = self._has_timed_state = self.is_sending = False
         self._manual_call_count = 0
+        self._manual_result: ResourcePart | None = None
         self._reported_failures: dict[str, str] = {}
 
     def compose(self) -> ComposeResult:
@@ -383,7 +384,6 @@ class ChatScreen(Screen[None]):
 
     def _start_manual_call(self, text: str) -> None:
         from mcphost.tui.commands import parse_manual_call
-        from mcphost.tui.transcript.tool_card import ToolCard
 
         try:
             call = parse_manual_call(text)
@@ -391,6 +391,12 @@ class ChatScreen(Screen[None]):
             self.presenter.add_notice("warning", error.message, error.hint)
             return
         self.query_one(Composer).mark_sent()
+        self.call_tool(call)
+
+    def call_tool(self, call: ManualCall) -> None:
+        """Call a tool for the user and show its card; the result can then be attached to the next message."""
+        from mcphost.tui.transcript.tool_card import ToolCard
+
         card = ToolCard("", call.server, call.tool, call.arguments)
         card.start(call.arguments, "user")
         self.presenter.add_manual_call(card)
@@ -405,7 +411,11 @@ class ChatScreen(Screen[None]):
     async def _run_manual_call(self, card: "ToolCard") -> None:
         self._manual_call_count += 1
         try:
-            await self.host.tools.call(card.server, card.tool, card.arguments or {})
+            result = await self.host.tools.call(card.server, card.tool, card.arguments or {})
+            self._manual_result = make_result_attachment(
+                ManualCall(card.server, card.tool, card.arguments or {}), result.text
+            )
+            self.notify("/attach adds the result to your next message.", markup=False, timeout=6)
         except McpHostError as error:
             self.presenter.fail_manual_call(card, "failed", str(error))
         except asyncio.CancelledError:
@@ -440,6 +450,15 @@ class ChatScreen(Screen[None]):
         for entry in result.contents:
             text = entry.text if entry.text is not None else f"[{entry.mime_type or 'binary'}, not text]"
             self.attachments.append(ResourcePart(server, entry.uri, text, entry.mime_type or ""))
+        self._show_attachments()
+
+    def attach_result(self) -> None:
+        """Attach the result of the latest call that the user made by hand."""
+        part, self._manual_result = self._manual_result, None
+        if part is None:
+            self.notify("There is no result to attach. Call a tool first: F3, then t.", markup=False, timeout=6)
+            return
+        self.attachments.append(part)
         self._show_attachments()
 
     def on_detach_requested(self, message: DetachRequested) -> None:

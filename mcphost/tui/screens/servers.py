@@ -11,13 +11,11 @@ from textual.widgets import OptionList
 from mcphost.errors import McpHostError
 from mcphost.host.questions.sign_in import describe_scope
 from mcphost.host.servers.accounts import describe_client, describe_discovery, describe_storage, describe_validity
-from mcphost.host.views import ServerView, parse_icons, summarize_catalog
+from mcphost.host.views import ServerView, estimate_definition_tokens, parse_icons, summarize_catalog
 from mcphost.pluralize import pluralize
 from mcphost.protocol.revisions import Revision
-from mcphost.protocol.tools import Tool
 from mcphost.tui.screens.folders import describe_known_roots
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, describe_error
-from mcphost.tui.screens.resources import format_text
 from mcphost.tui.screens.server_form import ServerForm
 from mcphost.tui.widgets.long_text import LongText
 from mcphost.tui.widgets.server_list import STATES, describe_starting
@@ -26,6 +24,7 @@ from mcphost.unicode_forms import describe_name_risk
 if TYPE_CHECKING:
     from mcphost.host.host import Host
     from mcphost.host.servers.live_editor import LiveServerEditor
+    from mcphost.tui.commands import ManualCall
 
 
 # The form that other hosts use; the command in it must exist.
@@ -102,11 +101,18 @@ def _deprecation_note(view: ServerView) -> str:
     return "; asking for folders is deprecated in its revision" if old else ""
 
 
+def _count_tokens(view: ServerView) -> int:
+    return sum(estimate_definition_tokens(tool) for tool in view.catalog.tools if tool.name not in view.disabled_tools)
+
+
 _CHANGES = ("screen.add", "screen.edit", "screen.toggle_disabled", "screen.remove", "screen.undo")
 
 
 class ServersScreen(ListScreen):
-    """List of all configured servers; *initial_server* is selected first."""
+    """List of all configured servers; *initial_server* is selected first.
+
+    Its result is a tool call that the user entered, or None.
+    """
 
     TITLE_TEXT: ClassVar[str] = "Servers"
     EMPTY_TEXT: ClassVar[str] = NO_SERVERS
@@ -208,6 +214,7 @@ class ServersScreen(ListScreen):
                     (
                         "catalog",
                         summarize_catalog(view.catalog)
+                        + (f"; about {tokens:,} tokens in each request" if (tokens := _count_tokens(view)) else "")
                         + (
                             f"; {pluralize(len(view.quarantined), 'tool')} quarantined after a change"
                             if view.quarantined
@@ -261,9 +268,16 @@ class ServersScreen(ListScreen):
             self.notify(f"Signed out: {said}.", markup=False, timeout=4)
 
     def action_tools(self) -> None:
-        """Open the list of the server's tools, where each can be turned on or off."""
+        """Open the list of the server's tools, where each can be called, and turned on or off."""
+        from mcphost.tui.screens.tools import ToolsScreen
+
         if row := self.current_row():
-            self.app.push_screen(ToolsScreen(self.host, row.value))  # pyright: ignore[reportUnknownMemberType]
+            self.app.push_screen(ToolsScreen(self.host, row.value), self._leave_with)  # pyright: ignore[reportUnknownMemberType]
+
+    def _leave_with(self, call: "ManualCall | None") -> None:
+        """Close the page with the call that the user entered on the tools page."""
+        if call is not None:
+            self.dismiss(call)
 
     def action_diagnose(self) -> None:
         """Check the selected server step by step."""
@@ -386,90 +400,3 @@ async def _change_server(editor: "LiveServerEditor", name: str, text: str) -> st
 
     saved = await editor.change(name, parse_entry(text, name))
     return f"Changed {name} in {saved.edit.file.path}. Press u to undo."
-
-
-def describe_annotations(tool: Tool) -> str:
-    """Return the server's unverified claims about a tool, such as "read-only"; "" if there are none."""
-    said = tool.annotations
-    if said is None:
-        return ""
-    words = (
-        (said.read_only_hint, "read-only", "writes"),
-        (said.destructive_hint, "destroys", "non-destructive"),
-        (said.open_world_hint, "outside access", "no outside access"),
-    )
-    return ", ".join(yes if value else no for value, yes, no in words if value is not None)
-
-
-class ToolsScreen(ListScreen):
-    """List of the tools of one server, with disabled and quarantined ones marked."""
-
-    TITLE_TEXT: ClassVar[str] = "Tools"
-    EMPTY_TEXT: ClassVar[str] = (
-        "This server lists no tools, or is not connected. They appear here as soon as it lists some."
-    )
-    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("space", "toggle", "screen.toggle_tool"),)
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "toggle_tool", show=False)]
-
-    def __init__(self, host: "Host", server: str) -> None:
-        super().__init__()
-        self.host = host
-        self.server = server
-
-    @property
-    def _server_view(self) -> ServerView:
-        return self.host.servers.view(self.server)
-
-    def load(self) -> Sequence[ListRow]:
-        """Return a row for each tool, with the first line of its description."""
-        view = self._server_view
-        out: list[ListRow] = []
-        for tool in view.catalog.tools:
-            words = (tool.description or tool.title or "").strip().split("\n")[0]
-            if tool.name in view.disabled_tools:
-                out.append(ListRow(tool, tool.name, f"off · {words}" if words else "off", "○", "$muted"))
-            elif tool.name in view.quarantined:
-                out.append(
-                    ListRow(tool, tool.name, f"quarantined · {words}" if words else "quarantined", "▲", "$warning")
-                )
-            else:
-                out.append(ListRow(tool, tool.name, words, "●", "$success"))
-        return out
-
-    def _describe_availability(self, view: ServerView, tool: Tool) -> str:
-        if tool.name in view.disabled_tools:
-            by_file = self.host.tool_toggles.disabled_by(view.config, tool.name) == "file"
-            return f'no: "disabledTools" in {view.config.file}' if by_file else "no: turned off by you"
-        return "no: quarantined after a change" if tool.name in view.quarantined else "yes"
-
-    def show_details(self, row: ListRow) -> None:
-        """Show the description, annotations and input schema of a tool."""
-        tool: Tool = row.value
-        known = [
-            ("tool", tool.name),
-            ("title", tool.title or ""),
-            ("server", self.server),
-            ("enabled", self._describe_availability(self._server_view, tool)),
-            ("annotations", describe_annotations(tool)),
-        ]
-        self.show_icon(tool.icons)
-        self.show_about(clean_pairs(known))
-        schema = format_text(bytes(tool.input_schema).decode("utf-8", "replace"), "json")
-        self.query_one(LongText).show(f"{tool.description or ''}\n\narguments:\n{schema}".strip())
-
-    def open_row(self, row: ListRow) -> None:
-        """Turn the tool on or off."""
-        self.action_toggle_tool()
-
-    def action_toggle_tool(self) -> None:
-        """Turn the selected tool on or off; the setting is stored for later runs."""
-        if row := self.current_row():
-            self.run_worker(partial(self._toggle_tool, row.value.name), group="switch")
-
-    async def _toggle_tool(self, tool: str) -> None:
-        try:
-            await self.host.servers.set_tool_enabled(
-                self.server, tool, enabled=tool in self._server_view.disabled_tools
-            )
-        except McpHostError as error:
-            self.notify(str(error), severity="warning", markup=False)

@@ -1,0 +1,182 @@
+"""Tools screen (F3, then t): the tools of one server, what they cost and may do; call one, turn one on or off."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual.binding import Binding, BindingType
+
+from mcphost.errors import McpHostError
+from mcphost.host.views import ServerView, estimate_definition_tokens
+from mcphost.protocol.tools import Tool
+from mcphost.tui.commands import ManualCall
+from mcphost.tui.screens.history import format_time
+from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, describe_error
+from mcphost.tui.screens.resources import format_text
+from mcphost.tui.widgets.long_text import LongText
+
+if TYPE_CHECKING:
+    from mcphost.host.consent.grants import GrantStatus
+    from mcphost.host.host import Host
+
+_MAX_CALLS_READ = 500
+_MAX_GRANTS_SHOWN = 5
+
+
+def describe_annotations(tool: Tool) -> str:
+    """Return the server's unverified claims about a tool, such as "read-only"; "" if there are none."""
+    said = tool.annotations
+    if said is None:
+        return ""
+    words = (
+        (said.read_only_hint, "read-only", "writes"),
+        (said.destructive_hint, "destroys", "non-destructive"),
+        (said.open_world_hint, "outside access", "no outside access"),
+    )
+    return ", ".join(yes if value else no for value, yes, no in words if value is not None)
+
+
+class ToolsScreen(ListScreen):
+    """List of the tools of one server, with disabled and quarantined ones marked.
+
+    Its result is a call that the user entered in a tool's form, or None.
+    """
+
+    TITLE_TEXT: ClassVar[str] = "Tools"
+    EMPTY_TEXT: ClassVar[str] = (
+        "This server lists no tools, or is not connected. They appear here as soon as it lists some."
+    )
+    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
+        ("enter", "call", "screen.call"),
+        ("space", "on/off", "screen.toggle_tool"),
+        ("g", "permissions", "screen.grants"),
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "toggle_tool", show=False),
+        Binding("g", "grants", show=False),
+    ]
+
+    def __init__(self, host: "Host", server: str) -> None:
+        super().__init__()
+        self.host = host
+        self.server = server
+        self._last_calls: dict[str, int] | None = None
+        self._is_complete = False
+        """Whether all records of the server's tools were read."""
+
+        self._grants: tuple[GrantStatus, ...] = ()
+
+    def on_mount(self) -> None:
+        """Load the tools, then from the database when each was last called and what is allowed."""
+        super().on_mount()
+        self.run_worker(self._load_usage, group="usage")
+
+    async def _load_usage(self) -> None:
+        from mcphost.store.audit_reader import AuditFilter
+
+        try:
+            rows = await self.host.audit.read_page(AuditFilter(server=self.server, kind="tool"), _MAX_CALLS_READ)
+            self._grants = await self.host.grants.list_grants(server=self.server)
+        except McpHostError as error:
+            self.notify(describe_error(error), severity="warning", markup=False)
+            return
+        self._is_complete = len(rows) < _MAX_CALLS_READ
+        self._last_calls = {row.subject: row.at // 1_000_000 for row in reversed(rows) if row.event == "started"}
+        if row := self.current_row():
+            self.show_details(row)
+
+    @property
+    def _server_view(self) -> ServerView:
+        return self.host.servers.view(self.server)
+
+    def load(self) -> Sequence[ListRow]:
+        """Return a row for each tool, with the first line of its description."""
+        view = self._server_view
+        out: list[ListRow] = []
+        for tool in view.catalog.tools:
+            words = (tool.description or tool.title or "").strip().split("\n")[0]
+            if tool.name in view.disabled_tools:
+                out.append(ListRow(tool, tool.name, f"off · {words}" if words else "off", "○", "$muted"))
+            elif tool.name in view.quarantined:
+                out.append(
+                    ListRow(tool, tool.name, f"quarantined · {words}" if words else "quarantined", "▲", "$warning")
+                )
+            else:
+                out.append(ListRow(tool, tool.name, words, "●", "$success"))
+        return out
+
+    def _describe_availability(self, view: ServerView, tool: Tool) -> str:
+        if tool.name in view.disabled_tools:
+            by_file = self.host.tool_toggles.disabled_by(view.config, tool.name) == "file"
+            return f'no: "disabledTools" in {view.config.file}' if by_file else "no: turned off by you"
+        return "no: quarantined after a change" if tool.name in view.quarantined else "yes"
+
+    def show_details(self, row: ListRow) -> None:
+        """Show the description, annotations and input schema of a tool."""
+        tool: Tool = row.value
+        known = [
+            ("tool", tool.name),
+            ("title", tool.title or ""),
+            ("server", self.server),
+            ("enabled", self._describe_availability(self._server_view, tool)),
+            ("annotations", describe_annotations(tool)),
+            ("costs", f"about {estimate_definition_tokens(tool):,} tokens in each request"),
+            ("last called", self._describe_last_call(tool.name)),
+            ("permissions", self._describe_grants(tool.name)),
+        ]
+        self.show_icon(tool.icons)
+        self.show_about(clean_pairs(known))
+        schema = format_text(bytes(tool.input_schema).decode("utf-8", "replace"), "json")
+        self.query_one(LongText).show(f"{tool.description or ''}\n\narguments:\n{schema}".strip())
+
+    def _describe_last_call(self, tool: str) -> str:
+        if self._last_calls is None:
+            return ""
+        at = self._last_calls.get(tool)
+        if at:
+            return format_time(at)
+        return "never" if self._is_complete else f"not among the latest {_MAX_CALLS_READ} records"
+
+    def _describe_grants(self, tool: str) -> str:
+        texts = [one.grant.text for one in self._grants if one.grant.rule.covers(self.server, tool)]
+        shown = ", ".join(texts[:_MAX_GRANTS_SHOWN])
+        return f"{shown} and {len(texts) - _MAX_GRANTS_SHOWN} more" if len(texts) > _MAX_GRANTS_SHOWN else shown
+
+    def action_grants(self) -> None:
+        """Open the permissions screen for the server."""
+        from mcphost.tui.screens.grants import GrantsScreen
+
+        self.app.push_screen(GrantsScreen(self.host, self.server))  # pyright: ignore[reportUnknownMemberType]
+
+    def open_row(self, row: ListRow) -> None:
+        """Open the form for a call of the tool."""
+        from mcphost.tui.dialogs.call_tool import CallToolDialog
+
+        tool: Tool = row.value
+        if tool.name in self._server_view.quarantined:
+            self.notify(f"{tool.name} changed and is quarantined.", severity="warning", markup=False)
+            return
+
+        def leave(arguments: dict[str, Any] | None) -> None:
+            if arguments is not None:
+                self.dismiss(ManualCall(self.server, tool.name, arguments))
+
+        self.app.push_screen(CallToolDialog(self.server, tool), leave)  # pyright: ignore[reportUnknownMemberType]
+
+    def action_call(self) -> None:
+        """Open the form for a call of the selected tool."""
+        if row := self.current_row():
+            self.open_row(row)
+
+    def action_toggle_tool(self) -> None:
+        """Turn the selected tool on or off; the setting is stored for later runs."""
+        if row := self.current_row():
+            self.run_worker(partial(self._toggle_tool, row.value.name), group="switch")
+
+    async def _toggle_tool(self, tool: str) -> None:
+        try:
+            await self.host.servers.set_tool_enabled(
+                self.server, tool, enabled=tool in self._server_view.disabled_tools
+            )
+        except McpHostError as error:
+            self.notify(str(error), severity="warning", markup=False)

@@ -1,0 +1,116 @@
+"""A tool called by hand from the servers page: its form, its card, and its result in the next message."""
+
+import sys
+from typing import Any
+
+import pytest
+
+from mcphost.host.views import estimate_definition_tokens
+from mcphost.llm.messages import ResourcePart
+from mcphost.protocol.tools import Tool
+from mcphost.serialization import Raw
+from mcphost.tui.dialogs.call_tool import NO_ARGUMENTS
+from tests.screens.conftest import AppDriver, ManualClock
+from tests.screens.real_program import Files
+
+pytestmark = pytest.mark.anyio
+
+SERVER = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
+
+
+async def open_tools(driver: AppDriver) -> None:
+    """Open the list of the server's tools once it is ready."""
+    await driver.until(lambda: driver.host.servers.view("demo").catalog.tools, "the tools")
+    await driver.pilot.press("f3", "t")
+    await driver.until(lambda: "about" in driver.text() and "add" in driver.text(), "the tools page")
+
+
+async def select_tool(driver: AppDriver, name: str) -> None:
+    """Search for a tool, and move to the list."""
+    await driver.pilot.press("ctrl+f")
+    await driver.type(name)
+    await driver.pilot.press("enter")
+    await driver.until(lambda: "1 of 10" in driver.text(), name)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_form_calls_the_tool_and_its_result_enters_the_next_message(
+    files: Files, size: tuple[int, int]
+) -> None:
+    files.write_servers(demo=SERVER)
+    async with files.open(size) as driver:
+        await open_tools(driver)
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "Call demo · add" in driver.text(), "the form")
+        await driver.type("2")
+        await driver.pilot.press("tab")
+        await driver.type("40")
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "demo · add" in driver.transcript() and "42" in driver.transcript(), "the result")
+        assert driver.app.screen is driver.app.chat
+        await driver.until(lambda: any("/attach" in one.message for one in driver.app._notifications), "the offer")
+        await driver.type("/attach")
+        await driver.pilot.press("escape", "enter")
+        await driver.until(lambda: "demo · tool:add" in driver.text(), "the attachment")
+        (part,) = driver.app.chat.attachments
+        assert isinstance(part, ResourcePart)
+        assert "42" in part.text
+        assert '{"a":2,"b":40}' in part.text.replace(" ", "")
+        await driver.type("what is that?")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: not driver.app.chat.attachments, "the message")
+
+
+async def test_arguments_are_validated_before_anything_is_sent(files: Files) -> None:
+    files.write_servers(demo=SERVER)
+    async with files.open() as driver:
+        await open_tools(driver)
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "Call demo · add" in driver.text(), "the form")
+        await driver.type("2")
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "required" in driver.text() or "missing" in driver.text().lower(), "the fault")
+        assert "Call demo · add" in driver.text()
+        await driver.pilot.press("escape", "escape")
+        await driver.until(lambda: "Call demo" not in driver.text(), "the list")
+
+
+async def test_a_key_that_is_held_down_calls_nothing(files: Files, clock: ManualClock) -> None:
+    files.write_servers(demo=SERVER)
+    async with files.open() as driver:
+        await open_tools(driver)
+        await select_tool(driver, "list_notes")
+        for _ in range(8):
+            await driver.pilot.press("enter")
+            clock.now += 0.05
+        await driver.until(lambda: NO_ARGUMENTS in driver.text(), "the form")
+        clock.now += 1
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "list_notes" in driver.transcript(), "the call")
+
+
+async def test_a_tool_page_shows_what_it_costs_was_last_used_and_may_do(files: Files) -> None:
+    files.write_servers(demo=SERVER)
+    async with files.open((120, 40)) as driver:
+        await open_tools(driver)
+        tool: Any = driver.host.servers.view("demo").catalog.tools[0]
+        assert f"about {estimate_definition_tokens(tool):,} tokens in each request" in driver.text()
+        await driver.until(lambda: "never" in driver.text(), "never called")
+        await driver.pilot.press("escape", "escape")
+        await driver.host.tools.call("demo", tool.name, {"a": 1, "b": 2})
+        await driver.pilot.press("f3")
+        await driver.until(lambda: "each request" in driver.text(), "the sum")
+        await driver.pilot.press("t")
+        await driver.until(lambda: "last called" in driver.text() and "never" not in driver.text(), "the time")
+
+
+async def test_without_a_result_there_is_nothing_to_attach(files: Files) -> None:
+    async with files.open() as driver:
+        await driver.app.run_action("attach_result")
+        await driver.until(lambda: any("no result" in one.message for one in driver.app._notifications), "the reason")
+        assert driver.app.chat.attachments == []
+
+
+def test_a_definition_costs_a_token_for_four_bytes() -> None:
+    tool = Tool(name="a" * 40, description="b" * 60, input_schema=Raw(b'{"type": "object"}' + b" " * 282))
+    assert estimate_definition_tokens(tool) == 100
