@@ -25,6 +25,8 @@ class SetupPlaces(NamedTuple):
     """The folder mcphost was started in."""
 
     environ: Mapping[str, str]
+    data_dir: Path
+    cache_dir: Path
 
 
 def config_dir(override: str = "") -> Path:

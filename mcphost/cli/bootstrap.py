@@ -115,15 +115,18 @@ async def open_host(
 def _setup_parts(
     options: Options, config: HostConfig, grants: GrantStore, adjust_config: Callable[[HostConfig], HostConfig]
 ) -> SetupParts:
-    folders = paths.config_dir(options.config_dir), paths.state_dir(), Path.home(), Path.cwd()
+    config_dir, folder = paths.config_dir(options.config_dir), Path.cwd()
+    places = paths.SetupPlaces(
+        config_dir, paths.state_dir(), Path.home(), folder, os.environ, paths.data_dir(), paths.cache_dir()
+    )
 
     async def load_again(profile: str | None) -> HostConfig:
         return adjust_config(await load_configuration(options, grants, profile))
 
-    files = tuple(map(Path, options.mcp_config)) or (folders[0] / SERVERS_FILE, folders[0] / LOCAL_FILE)
-    files = (folders[0] / SETTINGS_FILE, *files, *(() if options.mcp_config else (folders[3] / PROJECT_FILE,)))
+    files = tuple(map(Path, options.mcp_config)) or (config_dir / SERVERS_FILE, config_dir / LOCAL_FILE)
+    files = (config_dir / SETTINGS_FILE, *files, *(() if options.mcp_config else (folder / PROJECT_FILE,)))
     sources = ConfigSources(load_again, files)
-    return SetupParts(paths.SetupPlaces(*folders, os.environ), LazySecrets(config.secret_store), sources)
+    return SetupParts(places, LazySecrets(config.secret_store), sources)
 
 
 class LazySecrets:

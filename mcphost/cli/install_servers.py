@@ -1,21 +1,18 @@
 """Command `servers install`: shows what installing a server of a registry would do, asks, writes it, and tries it."""
 
 import argparse
-import os
-import shutil
 import sys
-from collections.abc import Sequence
-from shlex import join, quote
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from mcphost.errors import ConsentDenied, McpHostError, RegistryError, SignInRequired, UsageError
 
 if TYPE_CHECKING:
     from mcphost.cli.parser import CommandParser, Options
-    from mcphost.cli.plan_source import PlanSource
     from mcphost.cli.terminal_frontend import Confirmation, TerminalInput
-    from mcphost.config.schema import HostConfig, ServerConfig
+    from mcphost.config.schema import HostConfig
     from mcphost.config.server_files import Scope
+    from mcphost.host.servers.install_plan import PlanDescription, PlanSource
     from mcphost.host.servers.server_editor import SavedServer, ServerEditor
     from mcphost.registry.entries import RegistryEntry
     from mcphost.registry.plan import InstallOption, PlannedEntry
@@ -23,8 +20,6 @@ if TYPE_CHECKING:
 
 _MAX_DESCRIPTION = 300
 """Characters of a description; longer ones could look like questions of mcphost."""
-REGISTRY_KEY = "registry"
-"""Key under `mcphost` in an entry that says which server of which registry it is."""
 
 
 def add_arguments(action: str, parser: "CommandParser") -> None:
@@ -78,7 +73,8 @@ class _Installation:
         """Show the plan, ask, write the entry and try the server; return the exit code."""
         from mcphost.cli.edit_servers import open_server_editor, print_saved
         from mcphost.cli.output import print_json
-        from mcphost.cli.plan_source import describe_download, open_source, show_download
+        from mcphost.cli.plan_source import open_source, show_download
+        from mcphost.host.servers.install_plan import describe_download, installed_programs
         from mcphost.registry.plan import choose_option, suggest_name
 
         args = self._args
@@ -128,8 +124,8 @@ class _Installation:
         Return the plan as JSON data, and what was saved, None if nothing was.
         """
         from mcphost.cli.output import print_json
-        from mcphost.cli.plan_source import check_programs
         from mcphost.config.server_files import plan_set, scope_file
+        from mcphost.host.servers.install_plan import check_programs, describe_plan, with_registry
 
         args, option = self._args, source.option
         scope: Scope = args.scope
@@ -156,6 +152,7 @@ class _Installation:
         Raises RegistryError or UsageError.
         """
         from mcphost.cli.search_servers import open_configured_registry, report_answer
+        from mcphost.host.servers.install_plan import absolute_place
 
         name, _, version = self._args.server.partition("@")
         async with open_configured_registry(self._options, self._args, refresh=True) as (registry, place):
@@ -215,19 +212,6 @@ async def offer_undo(
         await editor.undo(saved)
     print_note(f"Undone: the {what} of {name}.")
     return error.exit_code, True
-
-
-def absolute_place(place: str) -> str:
-    """Return the address of a registry, or the absolute path of its file, which is valid in any folder."""
-    return place if "://" in place else os.path.abspath(os.path.expanduser(place))
-
-
-def installed_programs() -> dict[str, str]:
-    """Find the programs that run packages, such as npx and uvx; return their paths by name."""
-    from mcphost.registry.package_grammar import RUNNERS
-
-    found = {runner.program: shutil.which(runner.program) for runner in RUNNERS.values()}
-    return {name: path for name, path in found.items() if path}
 
 
 def show_server(
@@ -303,83 +287,13 @@ async def ask_missing(inputs: "tuple[PlanInput, ...]", values: dict[str, list[st
         values[one.name] = [text]
 
 
-def with_registry(
-    planned: "PlannedEntry", option: "InstallOption", server: "RegistryEntry", place: str, values: dict[str, list[str]]
-) -> dict[str, Any]:
-    """Add what `servers update` needs to an entry: the server's name and version, and the values of its arguments.
-
-    Values of variables and headers are in the entry already, as references if they are secrets.
-    """
-    recorded = {one.name for one in option.inputs if one.place in ("argument", "address") and not one.is_secret}
-    record: dict[str, Any] = {
-        "url": place, "name": server.name, "version": server.version, "from": option.kind,
-    }  # fmt: skip
-    if kept := {name: texts for name, texts in values.items() if name in recorded}:
-        record["inputs"] = kept
-    return {**planned.entry, "mcphost": {REGISTRY_KEY: record}}
-
-
-class PlanDescription:
-    """Text of a plan: a line for each part of the command and for each risk.
-
-    `warnings` includes those about the publisher, which are shown earlier and are not in `lines`.
-    """
-
-    def __init__(
-        self, server: "ServerConfig | None", details: Sequence[str], risks: Sequence[str], earlier: Sequence[str]
-    ) -> None:
-        self.server = server
-        self.lines = [f"  {line}" for line in details] + [f"  Warning: {risk}" for risk in risks]
-        self.warnings = [*earlier, *risks]
-
-
-def describe_plan(
-    server: "ServerConfig | None", planned: "PlannedEntry", option: "InstallOption", earlier: Sequence[str]
-) -> PlanDescription:
-    """Describe what would be started or reached, with secrets masked, and the risks."""
-    from mcphost.config.approval_digest import describe_server
-    from mcphost.host.servers.approval import server_warnings
-
-    if server is None:
-        return PlanDescription(None, (), (), earlier)
-    masked = mask_server(server, planned)
-    needs = ()
-    if option.program:
-        path = installed_programs().get(option.program)
-        needs = (f"needs: {option.program} ({path or 'not installed'})",)
-    summary = (f"runs: {join(masked.argv)}",) if masked.is_stdio else ()
-    if option.inputs:
-        summary = (*summary, f"inputs: {', '.join(map(describe_input, option.inputs))}")
-    notes = tuple(f"{note[0].upper()}{note[1:]}" for note in planned.notes)
-    risks = (*notes, *server_warnings(masked))
-    return PlanDescription(masked, (*needs, *summary, *describe_server(masked)), risks, earlier)
-
-
-def describe_input(one: "PlanInput") -> str:
-    """Describe an input: its name, whether it is required or secret, and its choices."""
-    about = ["needed"] * one.is_required + ["secret"] * one.is_secret
-    about += [" or ".join(one.choices)[:200]] if one.choices else []
-    return f"{one.name} ({', '.join(about)})" if about else one.name
-
-
-def mask_server(server: "ServerConfig", planned: "PlannedEntry") -> "ServerConfig":
-    """Mask each value that the registry declares as secret, whatever its name is."""
-    from mcphost.serialization import replace
-
-    changes: dict[str, dict[str, str]] = {"env": dict(server.env), "headers": dict(server.headers)}
-    for place, key in planned.secret_keys:
-        if key in changes[place] and "${" not in changes[place][key]:
-            changes[place][key] = "${keyring:…}"
-    return replace(server, env=changes["env"], headers=changes["headers"])
-
-
 def plan_json(
     server: "RegistryEntry",
     option: "InstallOption",
     planned: "PlannedEntry",
     name: str,
     file: str,
-    plan: PlanDescription,
+    plan: "PlanDescription",
 ) -> dict[str, Any]:
     """Return a plan as JSON data, without secrets."""
     from mcphost.config.approval_digest import masked_environment, masked_headers

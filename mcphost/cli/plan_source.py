@@ -1,66 +1,24 @@
-"""Source of a plan of installation: an entry of a registry, or a bundle that is downloaded first."""
+"""Questions before a bundle is downloaded and opened for an install plan."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-from mcphost.errors import RegistryError
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mcphost.cli.terminal_frontend import Confirmation, TerminalInput
+    from mcphost.host.servers.install_plan import PlanSource
     from mcphost.host.servers.server_editor import ServerEditor
-    from mcphost.registry.bundle import OpenedBundle
-    from mcphost.registry.plan import InstallOption, PlannedEntry
-
-
-class PlanSource:
-    """One way to run a server, with its inputs, and with its bundle once it is unpacked."""
-
-    def __init__(self, option: "InstallOption", bundle: "OpenedBundle | None" = None) -> None:
-        from mcphost.serialization import replace
-
-        self.option = option if bundle is None else replace(option, inputs=bundle.manifest.inputs())
-        self._bundle = bundle
-
-    def plan(self, values: Mapping[str, Sequence[str]], *, show_missing: bool) -> "PlannedEntry":
-        """Return the entry for mcp.json with these values. Raises UsageError or RegistryError."""
-        from mcphost.registry.bundle_manifest import plan_bundle
-        from mcphost.registry.plan import plan_entry
-
-        if self._bundle is None:
-            return plan_entry(self.option, values, show_missing=show_missing)
-        return plan_bundle(self._bundle.manifest, self._bundle.folder, values, show_missing=show_missing)
-
-    def asked_names(self) -> dict[str, dict[str, set[str]]]:
-        """Return the names of the inputs in each variable and header, by section and name."""
-        from mcphost.registry.updates import asked_names
-
-        if self._bundle is None:
-            return asked_names(self.option)
-        return {"env": self._bundle.manifest.asked_names()}
-
-    def discard(self) -> None:
-        """Delete a bundle that was unpacked for this plan."""
-        if self._bundle is not None:
-            self._bundle.discard()
-
-
-def describe_download(option: "InstallOption") -> dict[str, Any]:
-    """Return the facts about a bundle before it is downloaded, as JSON data; {} if there is no bundle."""
-    package = option.package
-    if option.kind != "mcpb" or package is None:
-        return {}
-    return {"url": package.identifier, "sha256": package.file_sha256}
+    from mcphost.registry.plan import InstallOption
 
 
 async def open_source(
     editor: "ServerEditor", option: "InstallOption", name: str, review: "Confirmation", terminal: "TerminalInput"
-) -> PlanSource:
+) -> "PlanSource":
     """Create the source of a plan; a bundle is downloaded and unpacked after a question.
 
     Raises RegistryError, ConsentDenied or UsageError.
     """
     from mcphost import paths
     from mcphost.cli.output import show_status
+    from mcphost.host.servers.install_plan import PlanSource
     from mcphost.registry.bundle import MAX_BUNDLE_BYTES, fetch_bundle
 
     package = option.package
@@ -78,19 +36,7 @@ async def open_source(
 
 def show_download(review: "Confirmation", option: "InstallOption") -> None:
     """Show the address and the digest of a bundle."""
+    from mcphost.host.servers.install_plan import describe_download
+
     for key, value in describe_download(option).items():
         review.show(f"  {key}: {value}")
-
-
-def check_programs(option: "InstallOption", entry: Mapping[str, Any]) -> None:
-    """Raise RegistryError if the program that runs a package or a bundle is not installed."""
-    import os
-    import shutil
-
-    from mcphost.registry.package_grammar import RUNNERS
-
-    command = str(entry.get("command", ""))
-    if command and not os.path.isabs(command) and shutil.which(command) is None:
-        runner = RUNNERS.get(option.kind)
-        hint = runner.install_hint if runner is not None else f"Install it so that {command} is in PATH."
-        raise RegistryError(f"{command} is not installed; nothing was changed.", hint)

@@ -7,9 +7,9 @@ from mcphost.errors import McpHostError, RegistryError, UsageError
 
 if TYPE_CHECKING:
     from mcphost.cli.parser import CommandParser, Options
-    from mcphost.cli.plan_source import PlanSource
     from mcphost.cli.terminal_frontend import TerminalInput
     from mcphost.config.schema import HostConfig, ServerConfig
+    from mcphost.host.servers.install_plan import PlanSource
     from mcphost.host.servers.server_editor import SavedServer, ServerEditor
     from mcphost.registry.entries import RegistryEntry
     from mcphost.registry.plan import PlannedEntry
@@ -144,8 +144,9 @@ class _Update:
     async def _change(self, latest: "RegistryEntry") -> dict[str, Any]:
         """Show the difference, ask, write and try the new version."""
         from mcphost.cli.edit_servers import open_server_editor, print_saved
-        from mcphost.cli.install_servers import installed_programs, offer_undo, show_server, try_server
-        from mcphost.cli.plan_source import describe_download, open_source, show_download
+        from mcphost.cli.install_servers import offer_undo, show_server, try_server
+        from mcphost.cli.plan_source import open_source, show_download
+        from mcphost.host.servers.install_plan import describe_download, installed_programs
         from mcphost.registry.plan import choose_option
 
         args, name = self._args, self._record.name
@@ -183,7 +184,7 @@ class _Update:
 
         Return a report, and what was written if anything was.
         """
-        from mcphost.cli.plan_source import check_programs
+        from mcphost.host.servers.install_plan import check_programs
 
         entry, planned = await self._plan(source, latest, editor.read_entry(self._server))
         changes, warnings = self._compare(editor, entry, planned)
@@ -203,43 +204,31 @@ class _Update:
         self, source: "PlanSource", latest: "RegistryEntry", old_entry: dict[str, Any]
     ) -> "tuple[dict[str, Any], PlannedEntry]":
         """Return the new entry and its plan, after asking for new required values."""
-        from mcphost.cli.install_servers import absolute_place, ask_missing, read_values, with_registry
-        from mcphost.registry.updates import merge_update
+        from mcphost.cli.install_servers import ask_missing, read_values
+        from mcphost.host.servers.install_plan import plan_update
 
         args, option = self._args, source.option
-        typed = await read_values(args.values, self._terminal)
-        values = {**self._record.values_for(option), **typed}
-
-        def merge(given: set[str]) -> "tuple[dict[str, Any], PlannedEntry]":
-            planned = source.plan(values, show_missing=True)
-            return merge_update(planned, option.inputs, source.asked_names(), old_entry, given)
-
-        entry, planned = merge(set(typed))
+        values = await read_values(args.values, self._terminal)
+        given = set(values)
+        entry, planned = plan_update(source, latest, self._place, self._record, old_entry, values, given)
         if planned.missing and not args.dry_run:
             wanted = tuple(one for one in option.inputs if one.name in planned.missing)
+            values = {**self._record.values_for(option), **values}
             if not args.yes:
                 await ask_missing(wanted, values, self._terminal)
             if absent := next((one.name for one in wanted if one.name not in values), ""):
                 raise UsageError(f"{absent} needs a value in {latest.version}.", f"Give one: --set {absent}=VALUE")
-            entry, planned = merge({*typed, *planned.missing})
-        record = with_registry(planned, option, latest, absolute_place(self._place), values)["mcphost"]
-        return {**entry, "mcphost": {**entry.get("mcphost", {}), **record}}, planned
+            given |= set(planned.missing)
+            entry, planned = plan_update(source, latest, self._place, self._record, old_entry, values, given)
+        return entry, planned
 
     def _compare(
         self, editor: "ServerEditor", entry: dict[str, Any], planned: "PlannedEntry"
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the lines of the plan that change, and the risks that the new plan has."""
-        from mcphost.cli.install_servers import mask_server
-        from mcphost.config.approval_digest import describe_server, diff_lines
         from mcphost.config.server_files import file_of, plan_set
-        from mcphost.host.servers.approval import server_warnings
+        from mcphost.host.servers.install_plan import describe_update
 
         file = file_of(self._server, editor.config_dir, editor.folder)
         edit = plan_set(file, self._server.name, entry, replace=True)
-        if edit.server is None:
-            return (), ()
-        new = mask_server(edit.server, planned)
-        lines = diff_lines(describe_server(self._server), describe_server(new))
-        changed = tuple(line for line in lines if not line.startswith("  "))
-        known = server_warnings(self._server)
-        return changed, (*planned.notes, *(warning for warning in server_warnings(new) if warning not in known))
+        return describe_update(self._server, edit.server, planned)

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence, Set
 from contextlib import suppress
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
@@ -9,7 +11,7 @@ import anyio.to_thread
 from mcphost.config.foreign.hosts import find_foreign_servers, find_places
 from mcphost.config.loader import SERVERS_FILE, SETTINGS_FILE
 from mcphost.config.remembered_models import RememberedModels
-from mcphost.config.schema import ModelConfig, ServerConfig
+from mcphost.config.schema import ModelConfig, RegistryConfig, ServerConfig
 from mcphost.config.secrets import find_plaintext_secrets, keyring_entry_name, replace_in_config
 from mcphost.config.settings_edits import save_model
 from mcphost.errors import McpHostError, ModelError, UsageError
@@ -26,6 +28,9 @@ from mcphost.llm.providers import key_variables, parse_provider
 from mcphost.paths import SetupPlaces, make_private_directory
 from mcphost.redact import register_secret
 from mcphost.serialization import Struct, replace
+
+if TYPE_CHECKING:
+    from mcphost.host.servers.registry_installer import RegistryInstaller
 
 _MARK_FILE = "start-card-shown"
 
@@ -55,6 +60,7 @@ class Setup:
         model_selection: ModelSelection,
         editor: ServerEditor,
         secrets: SecretEntries,
+        registry: RegistryConfig,
     ) -> None:
         self._places = places
         self._servers = servers
@@ -62,8 +68,17 @@ class Setup:
         self._editor = editor
         self._secrets = secrets
         self.server_editor = LiveServerEditor(editor, servers)
+        self._registry_config = registry
         self._finder = ModelFinder(places.environ, secrets.get)
         self._remembered = RememberedModels(places.state_dir)
+
+    @cached_property
+    def registry(self) -> "RegistryInstaller":
+        """Search and installation of servers in the configured registry."""
+        from mcphost.host.servers.registry_installer import RegistryInstaller
+
+        url = self._registry_config.url
+        return RegistryInstaller(url, self._places, self._servers, self._editor, self.server_editor)
 
     @property
     def is_first_run(self) -> bool:

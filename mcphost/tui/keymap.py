@@ -154,6 +154,15 @@ ACTIONS: tuple[Action, ...] = (
         "setup",
     ),
     Action(
+        "registry",
+        "",
+        "/registry",
+        "registry",
+        "Find servers in the registry",
+        "Search the registry; install or update a server",
+        "registry",
+    ),
+    Action(
         "profile",
         "",
         "/profile",
@@ -215,6 +224,7 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
     ("Servers", "s", "sign in; o twice signs out; a shows its accounts"),
     ("Servers", "t", "its tools: enter calls one, space turns it on or off"),
     ("Servers", "r", "restart; i diagnoses, c shows changes, g permissions"),
+    ("Servers", "b", "the registry: enter installs or updates a server"),
     ("Servers", "f", "folders shared with it"),
     ("Accounts", "enter", "use this account from now on"),
     ("Accounts", "n", "add an account; s signs in again, o twice signs out"),

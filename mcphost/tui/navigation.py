@@ -12,6 +12,8 @@ from mcphost.tui.screens.chat import ChatScreen
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
+    from mcphost.llm.messages import ResourcePart
+    from mcphost.tui.commands import ManualCall
     from mcphost.tui.config_follower import ConfigFollower
     from mcphost.tui.image_cache import ImageCache
     from mcphost.tui.screens.model_form import ModelChoice
@@ -60,13 +62,32 @@ class NavigationApp(InputGuardApp):
         self._open_servers("")
 
     def _open_servers(self, name: str) -> None:
+        from mcphost.tui.commands import ManualCall
         from mcphost.tui.screens.servers import ServersScreen
 
-        def call(entered: Any) -> None:
-            if entered is not None:
-                self.chat.call_tool(entered)
+        def finish(result: "ManualCall | ResourcePart | None") -> None:
+            if isinstance(result, ManualCall):
+                self.chat.call_tool(result)
+            elif result is not None:
+                self.chat.attach(result)
 
-        self.open_page(ServersScreen(self.host, name), call)
+        self.open_page(ServersScreen(self.host, name), finish)
+
+    def action_registry(self) -> None:
+        """Open the page that installs servers of a registry."""
+        from mcphost.tui.screens.registry import RegistryScreen
+
+        def finish(result: "str | ResourcePart | None") -> None:
+            if isinstance(result, str):
+                self.notify(result, markup=False, timeout=8)
+                self._open_servers("")
+            elif result is not None:
+                self.chat.attach(result)
+
+        if self.host.setup is None:
+            self.notify("The demo has only its own server.", markup=False)
+        else:
+            self.open_page(RegistryScreen(self.host.setup.registry), finish)
 
     def on_server_selected(self, message: ServerSelected) -> None:
         """Open the servers page with the clicked server selected."""

@@ -68,6 +68,9 @@ COVERED_ELSEWHERE = {
     ),
     "ModelForm": ("test_first_start.test_settings_of_a_model_are_saved_on_request_and_not_on_escape",),
     "ServerForm": ("test_first_start.test_a_server_is_added_on_request_and_not_on_escape_and_works_at_once",),
+    "InstallForm": (
+        "test_first_start.test_a_server_of_the_registry_is_installed_on_request_and_not_on_escape_and_works_at_once",
+    ),
     "ProviderKeyForm": ("test_first_start.test_a_key_is_stored_on_enter_and_not_on_escape",),
 }
 """Dialogs that other tests refuse, whatever was typed ahead, and agree to in a terminal."""

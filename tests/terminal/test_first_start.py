@@ -1,6 +1,7 @@
 """The first minute: an empty home with Claude Code's configuration and Ollama's wire, up to a tool call's answer."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from mcphost.config.loader import load_config
 from mcphost.config.remembered_models import RememberedModels
 from mcphost.config.schema import ModelConfig
 from tests.fakes.json_server import json_server
+from tests.fakes.registry_entries import package, server
+from tests.fakes.registry_server import published, registry_server
 from tests.terminal.demo_program import MCPHOST_PATH, with_forked_worker
 from tests.terminal.terminal import Terminal, accepts_keys
 
@@ -172,3 +175,34 @@ def test_a_server_is_added_on_request_and_not_on_escape_and_works_at_once(tmp_pa
         terminal.press("A")
         terminal.wait_for("implementation", "capabilities")
     assert json.loads(file.read_text())["mcpServers"]
+
+
+def test_a_server_of_the_registry_is_installed_on_request_and_not_on_escape_and_works_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "config" / "mcp.json"
+    runner = tmp_path / "bin" / "uvx"
+    runner.parent.mkdir()
+    runner.write_text(f"#!/bin/sh\nexec {sys.executable} -m mcphost.demo.server\n")
+    runner.chmod(0o755)
+    file.parent.mkdir()
+    clock = server("io.github.ada/clock", packages=[package("pypi", "clock-mcp")])
+    path = f"{runner.parent}{os.pathsep}{os.environ['PATH']}"
+    with registry_server([published(clock)]) as registry:
+        (file.parent / "config.toml").write_text(f'[registry]\nurl = "{registry.url}"\n')
+        with Terminal(tmp_path, environment={**NOTHING, "HOME": str(tmp_path), "PATH": path}) as terminal:
+            terminal.run(MCPHOST_PATH, "--model", "demo")
+            terminal.wait_for("Type a message", seconds=30)
+            terminal.press("F3")
+            terminal.wait_for("No servers are configured", "b find")
+            terminal.press("b")
+            terminal.wait_for("GitHub account ada")
+            terminal.press("Enter")
+            terminal.wait_for("Install io.github.ada/clock", "clock-mcp@1.0.0")
+            terminal.press("Escape")
+            terminal.wait_until(lambda screen: "Install io.github" not in screen, "the list")
+            assert not file.exists()
+            terminal.press("Enter")
+            terminal.wait_for("Install io.github.ada/clock", "file: ")
+            terminal.wait_between_keys()
+            terminal.press("C-s")
+            terminal.wait_for("implementation", "10 tools")
+    assert list(json.loads(file.read_text())["mcpServers"]) == ["clock"]

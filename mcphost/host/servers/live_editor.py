@@ -1,7 +1,7 @@
 """Changes of configured servers that take effect at once: in their files, and in the connections of this run."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import anyio.to_thread
@@ -45,9 +45,25 @@ class LiveServerEditor:
             saved.append(await self._apply(await self._editor.add(name, entry, is_approved=False)))
         return saved
 
-    async def change(self, name: str, entry: dict[str, Any]) -> SavedServer:
-        """Replace the entry of a server in its file, and open its connection again."""
-        return await self._apply(await self._editor.change(self._servers.find(name).config, entry, is_approved=False))
+    async def install(
+        self, name: str, entry: dict[str, Any], *, is_approved: bool, secret_keys: Sequence[tuple[str, str]]
+    ) -> SavedServer:
+        """Add one server to the user's mcp.json and start it; see ServerEditor.add."""
+        saved = await self._editor.add(name, entry, is_approved=is_approved, secret_keys=secret_keys)
+        return await self._apply(saved)
+
+    async def change(
+        self,
+        name: str,
+        entry: dict[str, Any],
+        *,
+        is_approved: bool = False,
+        secret_keys: Sequence[tuple[str, str]] = (),
+    ) -> SavedServer:
+        """Replace the entry of a server in its file, and open its connection again; see ServerEditor.change."""
+        config = self._servers.find(name).config
+        saved = await self._editor.change(config, entry, is_approved=is_approved, secret_keys=secret_keys)
+        return await self._apply(saved)
 
     async def set_disabled(self, name: str, *, disabled: bool) -> SavedServer:
         """Disable a server and end its connection, or enable and start it."""

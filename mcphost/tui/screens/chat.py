@@ -458,6 +458,10 @@ class ChatScreen(Screen[None]):
         if part is None:
             self.notify("There is no result to attach. Call a tool first: F3, then t.", markup=False, timeout=6)
             return
+        self.attach(part)
+
+    def attach(self, part: "ResourcePart") -> None:
+        """Attach a text to the next message."""
         self.attachments.append(part)
         self._show_attachments()
 

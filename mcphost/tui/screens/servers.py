@@ -24,6 +24,7 @@ from mcphost.unicode_forms import describe_name_risk
 if TYPE_CHECKING:
     from mcphost.host.host import Host
     from mcphost.host.servers.live_editor import LiveServerEditor
+    from mcphost.llm.messages import ResourcePart
     from mcphost.tui.commands import ManualCall
 
 
@@ -105,13 +106,13 @@ def _count_tokens(view: ServerView) -> int:
     return sum(estimate_definition_tokens(tool) for tool in view.catalog.tools if tool.name not in view.disabled_tools)
 
 
-_CHANGES = ("screen.add", "screen.edit", "screen.toggle_disabled", "screen.remove", "screen.undo")
+_CHANGES = ("screen.add", "screen.registry", "screen.edit", "screen.toggle_disabled", "screen.remove", "screen.undo")
 
 
 class ServersScreen(ListScreen):
     """List of all configured servers; *initial_server* is selected first.
 
-    Its result is a tool call that the user entered, or None.
+    Its result is a tool call that the user entered, an attachment for the next message, or None.
     """
 
     TITLE_TEXT: ClassVar[str] = "Servers"
@@ -121,17 +122,18 @@ class ServersScreen(ListScreen):
         ("r", "restart", "screen.restart"),
         ("i", "check", "screen.diagnose"),
         ("c", "changes", "screen.changes"),
-        ("g", "permissions", "screen.grants"),
+        ("g", "grants", "screen.grants"),
         ("s", "sign in", "screen.sign_in"),
         ("a", "accounts", "screen.accounts"),
         ("o", "sign out", "screen.sign_out"),
         ("n", "add", "screen.add"),
+        ("b", "find", "screen.registry"),
         ("e", "edit", "screen.edit"),
         ("d", "disable", "screen.toggle_disabled"),
         ("x", "remove", "screen.remove"),
         ("u", "undo", "screen.undo"),
     )
-    ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset({"screen.add", "screen.undo"})
+    ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset({"screen.add", "screen.registry", "screen.undo"})
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("t", "tools", show=False),
         Binding("r", "restart", show=False),
@@ -143,6 +145,7 @@ class ServersScreen(ListScreen):
         Binding("o", "sign_out", show=False),
         Binding("a", "accounts", show=False),
         Binding("n", "add", show=False),
+        Binding("b", "registry", show=False),
         Binding("e", "edit", show=False),
         Binding("d", "toggle_disabled", show=False),
         Binding("x", "remove", show=False),
@@ -307,9 +310,18 @@ class ServersScreen(ListScreen):
             self.app.push_screen(AccountsScreen(self.host, row.value))  # pyright: ignore[reportUnknownMemberType]
 
     def _key_bar_items(self) -> tuple[tuple[str, str, str], ...]:
-        """Return the keys that work now: no changes in the demo, and undo only after a change."""
+        """Return the keys that work now.
+
+        The demo has no keys for changes, "undo" appears after a change, and "changes" if tools are in quarantine.
+        """
         setup = self.host.setup
-        unused = _CHANGES if setup is None else () if setup.server_editor.can_undo else ("screen.undo",)
+        unused: set[str] = set()
+        if setup is None:
+            unused.update(_CHANGES)
+        elif not setup.server_editor.can_undo:
+            unused.add("screen.undo")
+        if not any(view.quarantined for view in self.host.servers.views()):
+            unused.add("screen.changes")
         return tuple(key for key in super()._key_bar_items() if key[2] not in unused)
 
     # -- changes of the configuration
@@ -324,6 +336,21 @@ class ServersScreen(ListScreen):
         """Open the form for a new server."""
         if editor := self._editor():
             self._open_form(ServerForm(partial(_add_server, editor)))
+
+    def action_registry(self) -> None:
+        """Open the registry's servers; what is installed there appears in this list."""
+        from mcphost.tui.screens.registry import RegistryScreen
+
+        def finish(done: "str | ResourcePart | None") -> None:
+            self.reload()
+            if isinstance(done, str):
+                self.select_last()
+                self.notify(done, markup=False, timeout=8)
+            elif done is not None:
+                self.dismiss(done)
+
+        if self._editor() and self.host.setup is not None:
+            self.app.push_screen(RegistryScreen(self.host.setup.registry), finish)  # pyright: ignore[reportUnknownMemberType]
 
     def action_edit(self) -> None:
         """Open the form with the entry of the selected server."""

@@ -40,7 +40,9 @@ async def open_setup(
     folder.mkdir(exist_ok=True)
     config_dir, state_dir = home / "config", home / "state"
     closed = {"OLLAMA_HOST": "127.0.0.1:9", "ANTHROPIC_API_BASE": "http://127.0.0.1:9"}
-    places = SetupPlaces(config_dir, state_dir, home, folder, {**closed, **(environ or {})})
+    places = SetupPlaces(
+        config_dir, state_dir, home, folder, {**closed, **(environ or {})}, home / "data", home / "cache"
+    )
     database = Database(home / "store.db")
 
     async def load(profile: str | None) -> HostConfig:

@@ -1,0 +1,214 @@
+"""Form that installs or updates a server of a registry: its inputs, and the plan that follows from them."""
+
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.timer import Timer
+from textual.widgets import Button, Input, Static
+
+from mcphost.errors import McpHostError
+from mcphost.registry.bundle import MAX_BUNDLE_BYTES
+from mcphost.registry.entries import describe_publisher
+from mcphost.tui import input_guard
+from mcphost.tui.screen_text import clean, clean_line
+from mcphost.tui.screens.form_screen import FormScreen
+from mcphost.tui.widgets.inputs import LabeledInput, LabeledInputGroup, wait_for_typed_text
+
+if TYPE_CHECKING:
+    from mcphost.host.servers.registry_installer import InstallDraft, InstallReview, RegistryInstaller
+    from mcphost.registry.plan_inputs import PlanInput
+
+_REVIEW_DELAY = 0.2
+"""Seconds without a change before the plan is made again."""
+_MAX_LABEL = 15
+
+
+class InstallForm(FormScreen[str]):
+    """Form whose result is a sentence about what was installed, or None.
+
+    It installs what it shows: after a change of an input, the plan is shown again first.
+    """
+
+    DEFAULT_CSS = """
+    InstallForm LabeledInput { margin: 0; }
+    InstallForm #content { height: auto; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
+    InstallForm #plan { margin: 1 0 0 0; background: $surface; padding: 0 1; }
+    InstallForm #about { color: $muted; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+s", "install", show=False, priority=True),
+        Binding("pagedown", "scroll(1)", show=False, priority=True),
+        Binding("pageup", "scroll(-1)", show=False, priority=True),
+    ]
+
+    def __init__(self, registry: "RegistryInstaller", draft: "InstallDraft") -> None:
+        super().__init__()
+        self._registry, self.draft = registry, draft
+        self._review: InstallReview | None = None
+        self._timer: Timer | None = None
+        self._is_busy = False
+        self._is_read = False
+        """Whether the end of the shown plan was visible."""
+
+        self._changed_at = input_guard.clock()
+        """When what the button does last changed, or the button was last pressed."""
+
+    def headline(self) -> str:
+        """Return the title."""
+        verb = "Update" if self.draft.installed else "Install"
+        return f"{verb} {self.draft.entry.name} {self.draft.entry.version}"
+
+    def body(self) -> ComposeResult:
+        """Yield the publisher, a line for each input, and the plan."""
+        entry = self.draft.entry
+        source = entry.repository.url or "no repository is given"
+        with VerticalScroll(id="content", can_focus=False):
+            yield Static(Content(clean_line(f"{describe_publisher(entry)} · {source}", 200)), id="about", markup=False)
+            yield LabeledInputGroup(*self._lines())
+            yield Static("", id="plan", markup=False)
+
+    def _lines(self) -> list[LabeledInput]:
+        return [
+            LabeledInput(
+                clean_line(one.name, _MAX_LABEL), f"input-{number}", hidden=one.is_secret, placeholder=_placeholder(one)
+            )
+            for number, one in enumerate(self.draft.inputs)
+        ]
+
+    def buttons(self) -> tuple[tuple[str, str], ...]:
+        """Return the buttons."""
+        verb = "Update" if self.draft.installed else "Install"
+        return ("install", "Download" if self.draft.download else verb), ("leave", "Cancel")
+
+    def key_hints(self) -> str:
+        """Return the line that explains the keys."""
+        return "^S goes on · tab next field · page down scrolls · esc back"
+
+    def on_mount(self) -> None:
+        """Show the plan, and focus the first input."""
+        super().on_mount()
+        self.watch(self.query_one("#content"), "scroll_y", self._mark_read)  # pyright: ignore[reportUnknownMemberType]
+        self._focus_first()
+        self._request_review()
+
+    def on_resize(self) -> None:
+        """Leave room for the error, the buttons and the keys below the plan."""
+        self.query_one("#content").styles.max_height = max(5, self.size.height * 95 // 100 - 10)
+
+    def action_scroll(self, pages: int) -> None:
+        """Scroll the plan."""
+        content = self.query_one("#content")
+        content.scroll_relative(y=pages * max(1, content.size.height - 1), animate=False)
+
+    def _mark_read(self) -> None:
+        content = self.query_one("#content")
+        self._is_read |= content.scroll_y >= content.max_scroll_y and content.size.height > 0
+
+    def _focus_first(self) -> None:
+        fields = list(self.query(Input))
+        self.set_focus(fields[0] if fields else self.query_one("#leave", Button))
+
+    # -- the plan
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Make the plan again once the user pauses typing."""
+        event.stop()
+        self._review = None
+        if self._timer is not None:
+            self._timer.stop()
+        self._timer = self.set_timer(_REVIEW_DELAY, self._request_review)
+
+    def on_labeled_input_group_submitted(self, event: LabeledInputGroup.Submitted) -> None:
+        """Show the plan now; Enter never installs."""
+        event.stop()
+        self._request_review()
+
+    def _request_review(self) -> None:
+        self.run_worker(self._show_review, group="review", exclusive=True)
+
+    async def _show_review(self) -> None:
+        if download := self.draft.download:
+            size = MAX_BUNDLE_BYTES // 1024**2
+            self._show_plan([f"download: {download['url']}", f"sha256: {download['sha256']}"], self.draft.warnings)
+            self.show_fault(f"The bundle (at most {size} MB) is downloaded first. Nothing is started yet.")
+            return
+        review = await self._registry.review(self.draft, self._values())
+        if review != self._review:
+            self._is_read = False
+        self._review = review
+        self._show_plan(review.lines, review.warnings)
+        missing = f"needed: {', '.join(review.missing)}" if review.missing else ""
+        self.show_fault(review.problem or missing)
+
+    def _show_plan(self, lines: "list[str] | tuple[str, ...]", warnings: tuple[str, ...]) -> None:
+        parts = [(f"▲ {clean(warning)}", "$warning") for warning in warnings]
+        parts += [(clean(line), "") for line in lines]
+        self.query_one("#plan", Static).update(Content("\n").join(Content.styled(text, style) for text, style in parts))
+        self.call_after_refresh(self._mark_read)
+
+    def _values(self) -> dict[str, list[str]]:
+        values: dict[str, list[str]] = {}
+        for number, one in enumerate(self.draft.inputs):
+            text = self.query_one(f"#input-{number}", Input).value
+            if text:
+                values[one.name] = [text]
+        return values
+
+    # -- what the buttons do
+
+    def action_install(self) -> None:
+        """Download the bundle, or install what is shown."""
+        now, before = input_guard.clock(), self._changed_at
+        self._changed_at = now
+        # A key that is held down repeats; each repetition starts the delay again.
+        if not self._is_busy and now - before >= input_guard.GUARD_SECONDS:
+            self._is_busy = True
+            self.run_worker(self._install, group="install")
+
+    async def _install(self) -> None:
+        try:
+            await self._go_on()
+        finally:
+            self._is_busy = False
+            self._changed_at = input_guard.clock()
+
+    async def _go_on(self) -> None:
+        try:
+            if self.draft.download:
+                await self._download()
+                return
+            await wait_for_typed_text(*self.query(Input))
+            shown = self._review
+            if shown is None:
+                await self._show_review()
+                self.show_fault("The plan has changed. Read it, then press ^S again.")
+                return
+            if not self._is_read and not shown.missing:
+                self.show_fault("Read the plan to its end first: page down.")
+                return
+            done = await self._registry.install(self.draft, self._values(), shown)
+        except McpHostError as error:
+            self.show_fault(f"{error.message} {error.hint}".strip())
+            return
+        self.dismiss(done)
+
+    async def _download(self) -> None:
+        self.show_fault("Downloading…")
+        await self._registry.download(self.draft)
+        group = self.query_one(LabeledInputGroup)
+        await group.mount(*self._lines())
+        verb = "Update" if self.draft.installed else "Install"
+        self.query_one("#install", Button).label = Content(verb)
+        self.show_fault("")
+        self._focus_first()
+        await self._show_review()
+
+
+def _placeholder(one: "PlanInput") -> str:
+    about = " or ".join(one.choices) or one.description or one.placeholder
+    needed = "needed" if one.is_required and one.default is None else ""
+    default = f"default {one.default}" if one.default else ""
+    return clean_line(" · ".join(filter(None, (needed, default, about))), 100)

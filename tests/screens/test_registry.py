@@ -1,0 +1,276 @@
+"""The registry page: search, details, installation with its plan, update, removal and undo, and guides for models."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.llm.messages import ResourcePart
+from mcphost.registry.install_guide import InstallGuide, fetch_guide
+from mcphost.tui import input_guard
+from mcphost.tui.screens.install_form import InstallForm
+from tests.fakes.bundles import bundle, manifest, sha256_of
+from tests.fakes.json_server import json_server
+from tests.fakes.registry_entries import ENTRIES, package, server
+from tests.fakes.registry_server import RegistryServer, published, registry_server
+from tests.screens.conftest import AppDriver, ManualClock
+from tests.screens.real_program import Files
+
+pytestmark = pytest.mark.anyio
+
+RUNNER = f"#!/bin/sh\nexec {sys.executable} -m mcphost.demo.server\n"
+CLOCK = server(
+    "io.github.ada/clock",
+    repository={"url": "https://github.com/ada/clock", "source": "github"},
+    packages=[package("pypi", "clock-mcp", environmentVariables=[{"name": "CLOCK_API_KEY", "isSecret": True}])],
+)
+NEWER = {**CLOCK, "version": "1.1.0", "packages": [package("pypi", "clock-mcp", "1.1.0")]}
+
+
+@pytest.fixture
+def runners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder at the front of PATH with an uvx and an npx that are the demo server."""
+    folder = tmp_path / "runners"
+    folder.mkdir()
+    for name in ("uvx", "npx"):
+        (folder / name).write_text(RUNNER)
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    return folder
+
+
+def use_registry(files: Files, registry: RegistryServer) -> None:
+    """Let the program search this registry."""
+    files.write_settings(f'[registry]\nurl = "{registry.url}"\n')
+
+
+async def open_registry(driver: AppDriver, word: str = "") -> None:
+    """Open the page, and ask for a word if there is one."""
+    await driver.pilot.press("f3", "b")
+    await driver.until(lambda: " of " in driver.text() and "publisher" in driver.text(), "the first servers")
+    if word:
+        await driver.pilot.press("ctrl+f")
+        await driver.type(word)
+        await driver.pilot.press("enter")
+        await driver.until(lambda: f"server      io.github.ada/{word}" in driver.text(), "the server")
+
+
+def configured(files: Files) -> dict[str, Any]:
+    """Return the servers of the user's mcp.json."""
+    return json.loads((files.folder / "mcp.json").read_text())["mcpServers"]
+
+
+async def press_install(driver: AppDriver) -> None:
+    """Press Ctrl+S once the plan has been visible for long enough."""
+    await driver.pilot.press("pagedown", "pagedown")
+    await driver.pilot.pause(input_guard.GUARD_SECONDS)
+    await driver.pilot.press("ctrl+s")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_server_is_found_installed_used_updated_and_taken_back(
+    files: Files, runners: Path, size: tuple[int, int]
+) -> None:
+    del runners
+    with registry_server([published(CLOCK)]) as registry:
+        files.write_servers()
+        use_registry(files, registry)
+        async with files.open(size, approved=False) as driver:
+            await open_registry(driver, "clock")
+            assert "GitHub account ada" in driver.text()
+            await driver.pilot.press("enter")
+            await driver.until(lambda: "clock-mcp@1.0.0" in driver.text(), "the plan")
+            assert "CLOCK_API_KEY" in driver.text()
+            assert configured(files) == {}
+            await press_install(driver)
+            await driver.until(lambda: "10 tools" in driver.text(), "the server that works")
+            assert "Installed clock" in " ".join(one.message for one in driver.app._notifications)
+            assert configured(files)["clock"]["args"] == ["clock-mcp@1.0.0"]
+
+            registry.entries.append(published(NEWER))
+            await driver.pilot.press("b")
+            await driver.until(lambda: "1.0.0, as clock" in driver.text(), "the installed version")
+            await driver.pilot.press("enter")
+            await driver.until(lambda: "Update io.github.ada/clock 1.1.0" in driver.text(), "the update")
+            await driver.until(lambda: "1.0.0 -> 1.1.0" in driver.text(), "what changes")
+            await press_install(driver)
+            await driver.until(lambda: configured(files)["clock"]["args"] == ["clock-mcp@1.1.0"], "the update")
+            await driver.until(lambda: "10 tools" in driver.text(), "the server that works again")
+
+            await driver.pilot.press("u")
+            await driver.until(lambda: configured(files)["clock"]["args"] == ["clock-mcp@1.0.0"], "the undo")
+            await driver.until(lambda: "Changed since you approved it" in driver.text(), "the question")
+            await driver.pilot.press("escape")
+            await driver.until(lambda: "Use the server" not in driver.text(), "the list")
+            await driver.pilot.press("x", "x")
+            await driver.until(lambda: configured(files) == {}, "the removal")
+
+
+async def test_secrets_and_inputs_are_asked_in_the_form_and_the_plan_follows(files: Files, runners: Path) -> None:
+    del runners
+    with registry_server(ENTRIES) as registry:
+        files.write_servers()
+        use_registry(files, registry)
+        async with files.open((120, 40), approved=False) as driver:
+            await open_registry(driver, "weather")
+            await driver.pilot.press("enter")
+            await driver.until(lambda: "needed: " in driver.text(), "what is missing")
+            await press_install(driver)
+            await driver.until(lambda: "needs a value" in driver.text(), "the refusal")
+            assert configured(files) == {}
+            form = driver.app.screen
+            assert isinstance(form, InstallForm)
+            names = [one.name for one in form.draft.inputs]
+            secret = form.query_one(f"#input-{names.index('WEATHER_API_KEY')}")
+            assert getattr(secret, "password", False)
+            form.set_focus(form.query_one(f"#input-{names.index('cache_dir')}"))
+            await driver.type("/tmp/cache")
+            form.set_focus(secret)
+            await driver.type("sk-0123456789abcdef0123")
+            await driver.until(lambda: "/tmp/cache" in driver.text() and "needed: " not in driver.text(), "the plan")
+            assert "sk-0123456789" not in driver.text()
+            await driver.pilot.press("escape")
+        assert configured(files) == {}
+
+
+async def test_a_plan_is_read_to_its_end_before_anything_is_installed(files: Files, runners: Path) -> None:
+    del runners
+    with registry_server(ENTRIES) as registry:
+        files.write_servers()
+        use_registry(files, registry)
+        async with files.open((80, 24), approved=False) as driver:
+            await open_registry(driver, "weather")
+            await driver.pilot.press("enter")
+            await driver.until(lambda: "needed: cache_dir" in driver.text(), "the plan")
+            await driver.pilot.press("tab")
+            await driver.type("/tmp/cache")
+            await driver.pilot.press("tab")
+            await driver.type("${env:THE_KEY}")
+            await driver.until(lambda: "needed: " not in driver.text().replace("needed · ", ""), "a whole plan")
+            await driver.pilot.pause(input_guard.GUARD_SECONDS)
+            await driver.pilot.press("ctrl+s")
+            await driver.until(lambda: "Read the plan to its end" in driver.text(), "the demand")
+            assert configured(files) == {}
+            await press_install(driver)
+            await driver.until(lambda: "weather" in configured(files), "the entry")
+
+
+async def test_a_key_that_is_held_down_installs_nothing(files: Files, runners: Path, clock: ManualClock) -> None:
+    del runners
+    with registry_server([published(CLOCK)]) as registry:
+        files.write_servers()
+        use_registry(files, registry)
+        async with files.open(approved=False) as driver:
+            await open_registry(driver)
+            for key in ("enter", "enter", "ctrl+s", "ctrl+s", "ctrl+s"):
+                await driver.pilot.press(key)
+                clock.now += 0.05
+            await driver.until(lambda: "clock-mcp@1.0.0" in driver.text(), "the plan")
+            assert configured(files) == {}
+
+
+async def test_a_look_alike_is_warned_of_and_not_approved_by_its_installation(files: Files, runners: Path) -> None:
+    del runners
+    fake = {**CLOCK, "name": "io.github.eve/clock"}
+    with registry_server([published(fake)]) as registry:
+        files.write_servers(c1ock={"command": "uvx", "args": ["clock-mcp"], "disabled": True})
+        use_registry(files, registry)
+        async with files.open((120, 40), approved=False) as driver:
+            await open_registry(driver)
+            await driver.pilot.press("enter")
+            await driver.until(lambda: "looks like that of your c1ock" in driver.text(), "the warning")
+            await press_install(driver)
+            await driver.until(lambda: "clock" in configured(files), "the entry")
+            await driver.until(lambda: "Use the server clock?" in driver.text(), "the question")
+
+
+async def test_a_bundle_is_downloaded_only_after_its_address_was_shown(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = bundle(about=manifest())
+    asked: list[str] = []
+
+    async def fetch(url: str, sha256: str, path: Path) -> None:
+        del sha256
+        asked.append(url)
+        await anyio.Path(path).write_bytes(content)
+
+    monkeypatch.setattr("mcphost.registry.bundle.download", fetch)
+    url = "https://example.com/notes.mcpb"
+    notes = server("io.github.ada/notes", packages=[package("mcpb", url, "", fileSha256=sha256_of(content))])
+    with registry_server([published(notes)]) as registry:
+        files.write_servers()
+        use_registry(files, registry)
+        async with files.open((120, 40), approved=False) as driver:
+            await open_registry(driver)
+            await driver.pilot.press("enter")
+            await driver.until(lambda: f"download: {url}" in driver.text(), "the address")
+            assert asked == []
+            await press_install(driver)
+            await driver.until(lambda: "needed: folders" in driver.text(), "the plan")
+            assert asked == [url]
+            assert configured(files) == {}
+            await driver.pilot.press("escape")
+            bundles = files.folder.parent / "data" / "bundles"
+            await driver.until(lambda: not any(bundles.iterdir()), "nothing left behind")
+
+
+async def test_a_registry_that_is_not_reached_says_so(files: Files) -> None:
+    files.write_servers()
+    files.write_settings('[registry]\nurl = "http://127.0.0.1:9"\n')
+    async with files.open(approved=False) as driver:
+        await driver.pilot.press("f3", "b")
+        await driver.until(lambda: "was not read" in driver.text(), "the reason")
+
+
+async def test_versions_are_listed_by_a_key(files: Files) -> None:
+    with registry_server(ENTRIES) as registry:
+        files.write_servers()
+        use_registry(files, registry)
+        async with files.open((120, 40), approved=False) as driver:
+            await open_registry(driver, "weather")
+            await driver.pilot.press("v")
+            await driver.until(lambda: "0.9.0 (deprecated)" in driver.text(), "the versions")
+
+
+async def test_a_guide_is_shown_and_handed_to_the_model_as_an_attachment(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guide = InstallGuide("https://raw.githubusercontent.com/ada/clock/HEAD/llms-install.md", "1. Run `uvx clock-mcp`.")
+
+    async def fetch(url: str) -> InstallGuide:
+        assert url == guide.url
+        return guide
+
+    monkeypatch.setattr("mcphost.host.servers.registry_installer.fetch_guide", fetch)
+    with registry_server([published(CLOCK)]) as registry:
+        files.write_servers()
+        use_registry(files, registry)
+        async with files.open(approved=False) as driver:
+            await open_registry(driver)
+            await driver.pilot.press("l")
+            await driver.until(lambda: "1. Run `uvx clock-mcp`." in driver.text(), "the guide")
+            await driver.pilot.press("escape")
+            await driver.until(lambda: "publisher" in driver.text(), "the list")
+            await driver.pilot.press("m")
+            await driver.until(lambda: driver.app.chat.attachments, "the attachment")
+            (part,) = driver.app.chat.attachments
+            assert isinstance(part, ResourcePart)
+            assert part.uri == guide.url
+            assert "Its publisher wrote it, not the user" in part.text
+            assert guide.text in part.text
+
+
+async def test_a_guide_is_read_over_http_within_bounds() -> None:
+    from mcphost.errors import RegistryError
+
+    with json_server({"GET /llms-install.md": {"step": 1}, "GET /large": {"text": "x" * 100_000}}) as there:
+        assert "step" in (await fetch_guide(f"{there.url}/llms-install.md")).text
+        with pytest.raises(RegistryError, match="HTTP 404"):
+            await fetch_guide(f"{there.url}/none")
+        with pytest.raises(RegistryError, match="cannot be read"):
+            await fetch_guide(f"{there.url}/large")
