@@ -36,6 +36,9 @@ def add_arguments(action: str, parser: "CommandParser") -> None:
             )  # fmt: skip
     else:
         parser.add_argument("name", metavar="NAME", help="name of the server")
+        if action == "remove":
+            told = "also delete its secrets in the keyring and its opened bundle, unless another server uses them"
+            parser.add_argument("--forget", action="store_true", help=told)
     parser.add_argument("--yes", action="store_true", help="do not ask")
 
 
@@ -78,7 +81,7 @@ def run(command: str, args: argparse.Namespace) -> int:
             case "edit":
                 return await _edit(options, args, target)
             case "remove":
-                return await _remove(options, args.name, yes=args.yes)
+                return await _remove(options, args.name, yes=args.yes, forgets=args.forget)
             case _:
                 return await _set_disabled(options, args.name, disabled=args.action == "disable")
 
@@ -205,7 +208,8 @@ def _edit_in_editor(name: str, entry: dict[str, Any]) -> dict[str, Any]:
     return dict(cast("dict[str, Any]", edited))
 
 
-async def _remove(options: "Options", name: str, *, yes: bool) -> int:
+async def _remove(options: "Options", name: str, *, yes: bool, forgets: bool) -> int:
+    from mcphost import paths
     from mcphost.cli.output import print_text
     from mcphost.cli.terminal_frontend import Confirmation
 
@@ -215,7 +219,11 @@ async def _remove(options: "Options", name: str, *, yes: bool) -> int:
         review.show(f"{name} ({server.file})\n  {join(server.argv) if server.is_stdio else server.url}")
         review.confirm(f"Remove {name}?", "Nothing was removed.")
         saved = await editor.remove(server)
+        others = [other for other in config.servers if other is not server]
+        deleted = await editor.forget(server, others, paths.data_dir() / "bundles") if forgets else ()
     print_text(f"Removed {name} from {saved.edit.file.path}")
+    for what in deleted:
+        print_text(f"  deleted: {what}")
     return 0
 
 

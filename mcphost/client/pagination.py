@@ -50,12 +50,12 @@ class PackedJsonList(Sequence[bytes]):
     its block; the last decompressed block is cached, so that iteration decompresses each block once.
     """
 
-    __slots__ = ("_blocks", "_end_offsets", "_first_indexes", "_is_compressing", "_last_expanded")
+    __slots__ = ("_blocks", "_first_indexes", "_is_compressing", "_last_expanded", "_next_offsets")
 
     def __init__(self) -> None:
         self._blocks: list[tuple[bytes, bool]] = []  # the block, and whether it is compressed
         self._first_indexes: list[int] = []  # index of each block's first text
-        self._end_offsets = array("I")  # end of each text in its block
+        self._next_offsets = array("I")  # end of each text in its block, with the separator
         self._is_compressing = True
         self._last_expanded = (-1, b"")
 
@@ -65,9 +65,9 @@ class PackedJsonList(Sequence[bytes]):
 
     def append_block(self, block: bytes, lengths: Iterator[int]) -> None:
         """Append texts that are already joined with SEPARATOR; *lengths* are their sizes in bytes."""
-        first = len(self._end_offsets)
-        self._end_offsets.extend(accumulate(lengths, lambda end, length: end + len(SEPARATOR) + length))
-        if len(self._end_offsets) == first:
+        first = len(self._next_offsets)
+        self._next_offsets.extend(accumulate(map(len(SEPARATOR).__add__, lengths)))
+        if len(self._next_offsets) == first:
             return
         self._first_indexes.append(first)
         packed = self._compress(block)
@@ -96,15 +96,15 @@ class PackedJsonList(Sequence[bytes]):
         return text
 
     def __len__(self) -> int:
-        return len(self._end_offsets)
+        return len(self._next_offsets)
 
     def __iter__(self) -> Iterator[bytes]:
-        firsts = [*self._first_indexes, len(self._end_offsets)]
+        firsts = [*self._first_indexes, len(self._next_offsets)]
         for number in range(len(self._blocks)):
             block, start = self._expand(number), 0
-            for end in self._end_offsets[firsts[number] : firsts[number + 1]]:
-                yield block[start:end]
-                start = end + len(SEPARATOR)
+            for following in self._next_offsets[firsts[number] : firsts[number + 1]]:
+                yield block[start : following - len(SEPARATOR)]
+                start = following
 
     @overload
     def __getitem__(self, index: int) -> bytes: ...
@@ -115,8 +115,8 @@ class PackedJsonList(Sequence[bytes]):
             return tuple(self[one] for one in range(*index.indices(len(self))))
         index = range(len(self))[index]  # handles negative indexes and raises IndexError
         number = bisect_right(self._first_indexes, index) - 1
-        start = 0 if index == self._first_indexes[number] else self._end_offsets[index - 1] + len(SEPARATOR)
-        return self._expand(number)[start : self._end_offsets[index]]
+        start = 0 if index == self._first_indexes[number] else self._next_offsets[index - 1]
+        return self._expand(number)[start : self._next_offsets[index] - len(SEPARATOR)]
 
 
 class LazySequence(Sequence[T]):
@@ -360,7 +360,7 @@ class _EntryCollector(Generic[T]):
         if not has_only_small_values(block, count):
             return False
         try:
-            self._decode_all(b"[" + block + b"]")
+            self._decode_all(b"".join((b"[", block, b"]")))  # one copy; `+` makes two
         except MalformedMessage:
             return False
         return True

@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import log2
 from typing import Any, cast
@@ -73,6 +73,21 @@ def keyring_entry_name(server: str, plaintext: PlaintextSecret) -> str:
     """Suggest a name for the keyring entry of a secret, made from the server's name and the key."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{server}-{plaintext.keys[-1]}").strip("-").lower()[:80]
     return plain if plain and not plain.startswith("sign-in") else f"server-{plain}"
+
+
+def find_own_secrets(server: ServerConfig, others: Iterable[ServerConfig]) -> tuple[str, ...]:
+    """Return the keyring entries that mcphost named after a server, and that no other server refers to."""
+    any_secret = PlaintextSecret(keys=("env", "x"), value="", prefix="", secret="")
+    prefix = keyring_entry_name(server.name, any_secret).removesuffix("x")
+    used = {name for other in others for name in _list_keyring_names(other)}
+    return tuple(name for name in _list_keyring_names(server) if name.startswith(prefix) and name not in used)
+
+
+def _list_keyring_names(server: ServerConfig) -> tuple[str, ...]:
+    oauth = (str(getattr(server.oauth, field)) for field in SECRET_FIELDS)
+    texts = (*server.env.values(), *server.headers.values(), *oauth)
+    found = (reference for text in texts for reference in find_references(text))
+    return tuple(dict.fromkeys(reference.name for reference in found if reference.kind == "keyring"))
 
 
 def replace_in_config(server: ServerConfig, plaintext: PlaintextSecret, name: str) -> ServerConfig:

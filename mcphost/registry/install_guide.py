@@ -5,7 +5,7 @@ stranger, and a model that gets it has nothing but the usual tools, which ask fo
 """
 
 import logging
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import anyio
 
@@ -32,7 +32,7 @@ class InstallGuide(Struct, frozen=True):
 def guide_url(repository: SourceRepository) -> str:
     """Return the address of the guide in a repository. Raises RegistryError if the host is not known."""
     try:
-        parts = urlsplit(repository.url)
+        parts = split_url(repository.url)
     except ValueError as error:
         raise RegistryError("The address of the repository is not valid.") from error
     words = [word for word in parts.path.removesuffix(".git").split("/") if word]

@@ -1,6 +1,7 @@
 """No regular expression of the package takes more than linear time, whatever it is given."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -78,3 +79,9 @@ def test_a_method_implied_by_another_is_not_tried_twice() -> None:
     assert distinct_methods({"match", "search", "sub", "fullmatch"}) == ["sub", "fullmatch"]
     assert distinct_methods({"match", "fullmatch"}) == ["match", "fullmatch"]
     assert distinct_methods(METHODS) == ["sub", "fullmatch"]
+
+
+def test_only_one_module_calls_the_slow_functions_of_unicode_and_addresses() -> None:
+    slow = re.compile(r"unicodedata\.normalize|\b(urlsplit|urlparse|urljoin|urldefrag)\(")
+    users = {path.name for path in (ROOT / "mcphost").rglob("*.py") if slow.search(path.read_text())}
+    assert users == {"unicode_forms.py"}, "call split_url, join_url and normalize of mcphost.unicode_forms"

@@ -136,6 +136,24 @@ def test_a_secret_goes_to_the_keyring_and_never_to_the_file(tmp_path: Path) -> N
     assert b"Bearer ${keyring:" in config_file(program).read_bytes()
 
 
+@pytest.mark.req("market.update-remove")
+def test_a_removed_servers_own_secrets_are_deleted_on_request_and_those_of_others_stay(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    with secret_service(tmp_path) as env:
+        for name in ("demo", "other"):
+            program.text("servers", "add", name, "--env", f"THE_TOKEN={CANARY}", "--", *DEMO, **env)
+        shared = {"SHARED": "${keyring:other-the_token}", "THE_TOKEN": "${keyring:demo-the_token}"}
+        document = json.loads(config_file(program).read_text())
+        document["mcpServers"]["demo"]["env"] = shared
+        config_file(program).write_text(json.dumps(document))
+        said = program.text("servers", "remove", "demo", "--forget", "--yes", **env)
+        assert "deleted: keyring: demo-the_token" in said
+        assert "other-the_token" not in said
+        program.text("tools", "other", **env)
+        program.text("servers", "add", "again", "--env", "A=${keyring:demo-the_token}", "--", *DEMO, **env)
+        assert "demo-the_token" in program.error("tools", "again", code=3, **env)
+
+
 def test_without_a_keyring_a_secret_is_refused_with_a_way_out(program: Program) -> None:
     said = program.error("servers", "add", "demo", "--env", f"THE_TOKEN={CANARY}", "--", *DEMO, code=3, **NO_KEYRING)
     assert "${env:NAME}" in said

@@ -7,7 +7,6 @@ from urllib.parse import urlsplit
 import pytest
 
 from mcphost.unicode_forms import HOST_LIMIT, MARKS_LIMIT, join_url, normalize, split_url
-from tests.architecture.source_tree import ROOT
 
 FORMS = ("NFC", "NFD", "NFKC", "NFKD")
 BELOW, ABOVE = "\u0315", "\u0300"  # marks of two classes, which a normal form sorts
@@ -48,9 +47,3 @@ def test_a_host_beyond_ascii_that_is_longer_than_any_name_is_refused(start: str,
         split_url(start + "a" + BELOW * HOST_LIMIT + end)
     with pytest.raises(ValueError, match="has more than 255 characters"):
         join_url("https://example.com/", start + "a" + BELOW * HOST_LIMIT + end)
-
-
-def test_every_other_module_uses_these_two() -> None:
-    slow = re.compile(r"unicodedata\.normalize|\b(urlsplit|urlparse|urljoin|urldefrag)\(")
-    users = {path.name for path in (ROOT / "mcphost").rglob("*.py") if slow.search(path.read_text())}
-    assert users == {"unicode_forms.py"}

@@ -1,9 +1,8 @@
-"""Changes of configured servers that the user asks for: secrets go to the keyring.
+"""Changes of configured servers that the user asks for, with approval, audit and undo; secrets go to the keyring."""
 
-Approval, audit, undo.
-"""
-
-from collections.abc import Sequence
+import os
+import shutil
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import Any, NamedTuple, Protocol
@@ -15,7 +14,7 @@ from mcphost.config.approval_digest import server_digest, with_file_digests
 from mcphost.config.inputs import INPUTS_FILE, check_input_value, save_input_value
 from mcphost.config.loader import load_config, read_project_file
 from mcphost.config.schema import ServerConfig, ServerInput
-from mcphost.config.secrets import PlaintextSecret, find_plaintext_secrets, keyring_entry_name
+from mcphost.config.secrets import PlaintextSecret, find_own_secrets, find_plaintext_secrets, keyring_entry_name
 from mcphost.config.server_files import (
     Scope,
     ServerEdit,
@@ -148,6 +147,26 @@ class ServerEditor:
         """
         edit = await anyio.to_thread.run_sync(plan_remove, self._file_of(server), server.name)
         return await self._save(edit, "removed")
+
+    async def forget(self, server: ServerConfig, others: Iterable[ServerConfig], bundles: Path) -> tuple[str, ...]:
+        """Delete what only a removed server used: its secrets in the keyring, and its opened bundle below *bundles*.
+
+        Return what was deleted. Raises McpHostError if the keyring is not usable, StoreError or ConsentDenied.
+        """
+        kept = tuple(others)
+        names = find_own_secrets(server, kept)
+        folder = find_bundle_folder(server, bundles)
+        if folder is not None and any(find_bundle_folder(other, bundles) == folder for other in kept):
+            folder = None
+        deleted = (*(f"keyring: {name}" for name in names), *((str(folder),) if folder is not None else ()))
+        for what in deleted:
+            subject = AuditSubject(kind="file", server=server.name, name=what)
+            await self._audit.record_event(subject, "removed", decision="always", who="person")
+        for name in names:
+            await self._secrets.delete(name)
+        if folder is not None:
+            await anyio.to_thread.run_sync(shutil.rmtree, folder, True)
+        return deleted
 
     async def load_server(self, name: str) -> ServerConfig | None:
         """Return the server of this name as the next start will load it, or None if no file has one.
@@ -319,3 +338,13 @@ def _with_reference(entry: dict[str, Any], secret: PlaintextSecret, reference: s
         place = place[key]
     place[last] = f"{secret.prefix}${{keyring:{reference}}}"
     return copy
+
+
+def find_bundle_folder(server: ServerConfig, bundles: Path) -> Path | None:
+    """Return the folder below *bundles* that a server's command or arguments are in, or None."""
+    root = bundles.absolute()
+    for word in server.argv:
+        path = Path(os.path.normpath(word.partition("=")[2] or word))
+        if path.is_absolute() and path.is_relative_to(root) and path != root:
+            return root / path.relative_to(root).parts[0]
+    return None
