@@ -1,10 +1,12 @@
 """Guides for models: `llms-install.md` in a server's repository, as Cline's marketplace introduced it.
 
-See https://github.com/cline/mcp-marketplace, "llms-install.md". Nobody checks such a file, so it is shown as text of a
-stranger, and a model that gets it has nothing but the usual tools, which ask for each call.
+See https://github.com/cline/mcp-marketplace, "llms-install.md". Without one, the README is the guide. Nobody checks
+such a file, so it is shown as text of a stranger, and a model that gets it has nothing but the usual tools, which ask
+for each call.
 """
 
 import logging
+from collections.abc import Sequence
 from urllib.parse import quote
 
 import anyio
@@ -16,7 +18,8 @@ from mcphost.serialization import Struct
 from mcphost.transport.http_client import create_client
 from mcphost.unicode_forms import split_url
 
-GUIDE_FILE = "llms-install.md"
+GUIDE_FILES = ("llms-install.md", "llms-installation.md", "README.md")
+"""Names of the file, in the order in which they are tried."""
 MAX_GUIDE_BYTES = 64 * 1024
 GUIDE_TIMEOUT = 15.0
 _log = logging.getLogger(__name__)
@@ -29,8 +32,8 @@ class InstallGuide(Struct, frozen=True):
     text: str
 
 
-def guide_url(repository: SourceRepository) -> str:
-    """Return the address of the guide in a repository. Raises RegistryError if the host is not known."""
+def guide_urls(repository: SourceRepository) -> tuple[str, ...]:
+    """Return where the guide of a repository may be, best first. Raises RegistryError if the host is not known."""
     try:
         parts = split_url(repository.url)
     except ValueError as error:
@@ -39,18 +42,31 @@ def guide_url(repository: SourceRepository) -> str:
     folder = [word for word in repository.subfolder.split("/") if word]
     if parts.scheme != "https" or len(words) < 2 or any(word in (".", "..") for word in (*words, *folder)):
         raise RegistryError("The entry names no repository that a guide could be in.")
-    path = "/".join(quote(word, safe="") for word in (*folder, GUIDE_FILE))
     if parts.netloc == "github.com":
         owner, name = (quote(word, safe="") for word in words[:2])
-        return f"https://raw.githubusercontent.com/{owner}/{name}/HEAD/{path}"
-    if parts.netloc == "gitlab.com":
+        root = f"https://raw.githubusercontent.com/{owner}/{name}/HEAD"
+    elif parts.netloc == "gitlab.com":
         project = "/".join(quote(word, safe="") for word in words)
-        return f"https://gitlab.com/{project}/-/raw/HEAD/{path}"
-    raise RegistryError("Guides are looked for on github.com and gitlab.com only.", "Open the repository in a browser.")
+        root = f"https://gitlab.com/{project}/-/raw/HEAD"
+    else:
+        known = "Guides are looked for on github.com and gitlab.com only."
+        raise RegistryError(known, "Open the repository in a browser.")
+    return tuple("/".join((root, *(quote(word, safe="") for word in (*folder, file)))) for file in GUIDE_FILES)
 
 
-async def fetch_guide(url: str) -> InstallGuide:
-    """Download a guide; at most MAX_GUIDE_BYTES, within GUIDE_TIMEOUT seconds. Raises RegistryError."""
+async def fetch_guide(urls: Sequence[str]) -> InstallGuide:
+    """Download the first guide that exists: at most MAX_GUIDE_BYTES, each within GUIDE_TIMEOUT seconds.
+
+    Raises RegistryError if there is none, or one cannot be read.
+    """
+    for url in urls:
+        if (text := await _download(url)) is not None:
+            return InstallGuide(url, text)
+    raise RegistryError(f"The repository has no {', '.join(GUIDE_FILES[:-1])} or {GUIDE_FILES[-1]}.")
+
+
+async def _download(url: str) -> str | None:
+    """Return the text at an address, None if there is no such file. Raises RegistryError."""
     try:
         check_url(url, "address of the guide")
         client = create_client(split_url(url).hostname or "", url, {}, warn=_log.warning)
@@ -60,9 +76,11 @@ async def fetch_guide(url: str) -> InstallGuide:
         with anyio.fail_after(GUIDE_TIMEOUT):
             response = await client.request("GET", b"", {"accept": "text/plain, text/markdown"})
             try:
+                if response.status == 404:
+                    return None
                 if response.status != 200:
-                    raise RegistryError(f"The repository has no {GUIDE_FILE} (HTTP {response.status}).")
-                return InstallGuide(url, (await response.read_body(MAX_GUIDE_BYTES)).decode("utf-8", "replace"))
+                    raise RegistryError(f"{url} answered HTTP {response.status}.")
+                return (await response.read_body(MAX_GUIDE_BYTES)).decode("utf-8", "replace")
             finally:
                 response.close()
     except TimeoutError as error:

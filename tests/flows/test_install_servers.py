@@ -24,6 +24,7 @@ def config_exists(program: Program) -> bool:
     return (program.home / "config" / "mcp.json").exists()
 
 
+@pytest.mark.req("market.one-click", "market.auto-config")
 def test_an_npm_server_is_installed_with_its_version_and_works_at_once(program: Program) -> None:
     runners = PackageRunners(program, "npx")
     with registry_server(ENTRIES) as registry:
@@ -129,6 +130,7 @@ def test_what_does_not_fit_is_said_before_anything_is_written(
     assert not (program.work / ".mcp.json").exists()
 
 
+@pytest.mark.req("market.api-keys")
 def test_a_secret_goes_to_the_keyring_whatever_its_name_is(tmp_path: Path) -> None:
     program = Program(tmp_path)
     PackageRunners(program, "npx")
@@ -146,6 +148,7 @@ def test_a_secret_goes_to_the_keyring_whatever_its_name_is(tmp_path: Path) -> No
     assert CANARY.encode() not in stored
 
 
+@pytest.mark.req("market.verify")
 def test_a_server_that_does_not_start_stays_until_it_is_removed(program: Program) -> None:
     PackageRunners(program, "uvx", fails=True)
     with registry_server(ENTRIES) as registry:

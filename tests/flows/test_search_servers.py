@@ -3,11 +3,14 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.fakes.registry_entries import ENTRIES
 from tests.fakes.registry_server import registry_server
 from tests.flows.program import Program
 
 
+@pytest.mark.req("market.browse")
 def test_a_search_lists_name_version_kinds_and_status(program: Program) -> None:
     with registry_server(ENTRIES) as registry:
         said = program.run("servers", "search", "--registry", registry.url)

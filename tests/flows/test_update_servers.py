@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.fakes.registry_entries import ENTRIES, package, server, weather
 from tests.fakes.registry_server import published, registry_server
 from tests.flows.package_runners import PackageRunners, configured
@@ -20,6 +22,7 @@ def newer_weather() -> dict[str, Any]:
     return document
 
 
+@pytest.mark.req("market.update-remove")
 def test_an_update_shows_what_changes_and_keeps_what_the_user_has_set(tmp_path: Path) -> None:
     program = Program(tmp_path)
     runners = PackageRunners(program, "npx")
@@ -95,6 +98,7 @@ def test_without_a_newer_version_nothing_changes(program: Program) -> None:
     assert "not installed from a registry" in program.error("servers", "update", "own", code=2)
 
 
+@pytest.mark.req("market.verify")
 def test_a_failed_installation_is_undone_on_a_yes(program: Program) -> None:
     runners = PackageRunners(program, "uvx", fails=True)
     with registry_server(ENTRIES) as registry:
@@ -109,6 +113,7 @@ def test_a_failed_installation_is_undone_on_a_yes(program: Program) -> None:
     assert json.loads(program.text("servers", "list", "--json"))["servers"] == []
 
 
+@pytest.mark.req("market.verify")
 def test_a_failed_update_is_undone_on_a_yes(program: Program) -> None:
     PackageRunners(program, "uvx")
     with registry_server(ENTRIES) as registry:

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import anyio
 import pytest
 
 from mcphost.llm.messages import ResourcePart
-from mcphost.registry.install_guide import InstallGuide, fetch_guide
+from mcphost.registry.entries import SourceRepository
+from mcphost.registry.install_guide import InstallGuide, fetch_guide, guide_urls
 from mcphost.tui import input_guard
 from mcphost.tui.screens.install_form import InstallForm
 from tests.fakes.bundles import bundle, manifest, sha256_of
@@ -72,6 +74,7 @@ async def press_install(driver: AppDriver) -> None:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+@pytest.mark.req("market.browse", "market.one-click", "market.auto-config", "market.update-remove")
 async def test_a_server_is_found_installed_used_updated_and_taken_back(
     files: Files, runners: Path, size: tuple[int, int]
 ) -> None:
@@ -110,6 +113,7 @@ async def test_a_server_is_found_installed_used_updated_and_taken_back(
             await driver.until(lambda: configured(files) == {}, "the removal")
 
 
+@pytest.mark.req("market.api-keys")
 async def test_secrets_and_inputs_are_asked_in_the_form_and_the_plan_follows(files: Files, runners: Path) -> None:
     del runners
     with registry_server(ENTRIES) as registry:
@@ -237,13 +241,14 @@ async def test_versions_are_listed_by_a_key(files: Files) -> None:
             await driver.until(lambda: "0.9.0 (deprecated)" in driver.text(), "the versions")
 
 
+@pytest.mark.req("market.llms-install")
 async def test_a_guide_is_shown_and_handed_to_the_model_as_an_attachment(
     files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     guide = InstallGuide("https://raw.githubusercontent.com/ada/clock/HEAD/llms-install.md", "1. Run `uvx clock-mcp`.")
 
-    async def fetch(url: str) -> InstallGuide:
-        assert url == guide.url
+    async def fetch(urls: Sequence[str]) -> InstallGuide:
+        assert urls[0] == guide.url
         return guide
 
     monkeypatch.setattr("mcphost.host.servers.registry_installer.fetch_guide", fetch)
@@ -265,12 +270,21 @@ async def test_a_guide_is_shown_and_handed_to_the_model_as_an_attachment(
             assert guide.text in part.text
 
 
+@pytest.mark.req("market.llms-install")
 async def test_a_guide_is_read_over_http_within_bounds() -> None:
     from mcphost.errors import RegistryError
 
     with json_server({"GET /llms-install.md": {"step": 1}, "GET /large": {"text": "x" * 100_000}}) as there:
-        assert "step" in (await fetch_guide(f"{there.url}/llms-install.md")).text
-        with pytest.raises(RegistryError, match="HTTP 404"):
-            await fetch_guide(f"{there.url}/none")
+        assert "step" in (await fetch_guide([f"{there.url}/llms-install.md"])).text
+        assert "step" in (await fetch_guide([f"{there.url}/none", f"{there.url}/llms-install.md"])).text
+        with pytest.raises(RegistryError, match=r"no llms-install\.md, llms-installation\.md or README\.md"):
+            await fetch_guide([f"{there.url}/none", f"{there.url}/none-either"])
         with pytest.raises(RegistryError, match="cannot be read"):
-            await fetch_guide(f"{there.url}/large")
+            await fetch_guide([f"{there.url}/large", f"{there.url}/llms-install.md"])
+
+
+@pytest.mark.req("market.llms-install")
+def test_the_readme_is_the_guide_of_a_repository_without_one() -> None:
+    there = SourceRepository(url="https://github.com/ada/tools", source="github", subfolder="servers/clock")
+    base = "https://raw.githubusercontent.com/ada/tools/HEAD/servers/clock"
+    assert guide_urls(there) == (f"{base}/llms-install.md", f"{base}/llms-installation.md", f"{base}/README.md")

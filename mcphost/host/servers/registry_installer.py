@@ -26,7 +26,7 @@ from mcphost.paths import SetupPlaces
 from mcphost.registry.bundle import fetch_bundle
 from mcphost.registry.client import RegistryAnswer, open_registry
 from mcphost.registry.entries import RegistryEntry, is_newer
-from mcphost.registry.install_guide import InstallGuide, fetch_guide, guide_url
+from mcphost.registry.install_guide import InstallGuide, fetch_guide, guide_urls
 from mcphost.registry.lookalikes import find_warnings
 from mcphost.registry.plan import InstallOption, PlannedEntry, choose_option, suggest_name
 from mcphost.registry.plan_inputs import PlanInput
@@ -109,7 +109,7 @@ class RegistryInstaller:
 
     async def fetch_guide(self, entry: RegistryEntry) -> InstallGuide:
         """Download the guide for models from the server's repository. May be cancelled."""
-        return await fetch_guide(guide_url(entry.repository))
+        return await fetch_guide(guide_urls(entry.repository))
 
     async def prepare(self, name: str) -> InstallDraft:
         """Ask the registry for a server again, and choose how to run it. May be cancelled."""
