@@ -189,18 +189,16 @@ def make_assistant_message(message: Message, route: ApiRoute, open_calls: dict[s
     if calls:
         result["tool_calls"] = calls
     if not message.cut:
-        blocks = [
-            block
-            for part in message.parts
-            if isinstance(part, ThinkingPart)
-            for block in replayable_blocks(part, route)
-        ]
+        # Each part with reasoning has all blocks of the answer.
+        replay = next((part for part in message.parts if isinstance(part, ThinkingPart) and part.replay), None)
+        blocks, order = replayable_blocks(replay, route) if replay else ([], "")
         thinking = [block for block in blocks if not is_reasoning_item(block)]
         if thinking and route.replays_thinking:
             result["thinking_blocks"] = thinking
         items = [block for block in blocks if is_reasoning_item(block)]
         if items and message.model == route.model:
-            result["reasoning_items"] = items  # the worker sends them to the Responses API only
+            # The worker sends them to the Responses API only.
+            result |= {"reasoning_items": items, worker_protocol.ITEM_ORDER: order}
     if calls or message.text.strip():
         yield result
 
@@ -217,18 +215,20 @@ def encode_arguments(use: ToolUsePart) -> str:
     return dumps(use.arguments if use.arguments is not None else {"not_valid_json": use.raw[:2000]})
 
 
-def replayable_blocks(part: ThinkingPart, route: ApiRoute) -> list[Any]:
-    """Return the reasoning blocks that are sent back to the same provider; none for another one."""
-    if not part.replay:
-        return []
+def replayable_blocks(part: ThinkingPart, route: ApiRoute) -> tuple[list[Any], str]:
+    """Return the reasoning blocks that are sent back to the same provider, and the order of the answer's items.
+
+    There are none for another provider.
+    """
     try:
         value: Any = loads(part.replay)
     except MalformedMessage:
-        return []
-    if not isinstance(value, dict) or value.get("provider") != route.provider:  # pyright: ignore[reportUnknownMemberType]
-        return []
-    blocks: Any = value.get("blocks")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return list(blocks) if isinstance(blocks, list) else []  # pyright: ignore[reportUnknownArgumentType]
+        return [], ""
+    members = cast("Json", value) if isinstance(value, dict) else {}
+    blocks: Any = members.get("blocks")
+    if members.get("provider") != route.provider or not isinstance(blocks, list):
+        return [], ""
+    return cast("list[Any]", blocks), str(members.get("order", ""))
 
 
 def is_reasoning_item(block: Any) -> bool:
@@ -276,6 +276,9 @@ class AnswerAssembler:
         self._calls: dict[int, _PartialToolCall] = {}
         self._blocks = ThinkingBlockAssembler()
         self._replay_count = 0
+        self._order: list[str] = []
+        """The order of reasoning items, text and calls; see ITEM_ORDER."""
+
         self.char_count = 0
         """Characters received so far."""
 
@@ -291,9 +294,13 @@ class AnswerAssembler:
             isinstance(event, worker_protocol.WorkerFinished) or self._replay_count < _MAX_EARLY_REPLAYS
         ):
             self._replay_count += 1
-            yield ThinkingDelta("", dumps({"provider": self._provider, "blocks": self._blocks.signed_blocks()}))
+            yield ThinkingDelta("", self._encode_replay())
+        elif isinstance(event, worker_protocol.WorkerFinished) and "r" in self._order:
+            yield ThinkingDelta("", self._encode_replay())  # with the order of what came after it
         if isinstance(event, worker_protocol.WorkerTextDelta):
             self.char_count += len(event.text)
+            if "t" not in self._order:
+                self._order.append("t")
             yield TextDelta(event.text)
         elif isinstance(event, worker_protocol.WorkerToolCallDelta):
             self.char_count += len(event.text) + len(event.name) + len(event.tool_call_id) + 1
@@ -308,8 +315,14 @@ class AnswerAssembler:
         self.char_count += len(event.text)
         for block in event.blocks:
             self.char_count += self._blocks.add(block)
+            if is_reasoning_item(block):
+                self._order.append("r")
         if event.text:
             yield ThinkingDelta(event.text)
+
+    def _encode_replay(self) -> str:
+        blocks, order = self._blocks.signed_blocks(), "".join(self._order)
+        return dumps({"provider": self._provider, "blocks": blocks} | ({"order": order} if "r" in order else {}))
 
     def _add_tool_call(self, piece: worker_protocol.WorkerToolCallDelta) -> Iterator[ModelEvent]:
         call = self._calls.get(piece.index)
@@ -332,6 +345,7 @@ class AnswerAssembler:
                     "Ask for less at once.",
                 )
             call = self._calls[piece.index] = _PartialToolCall(order=len(self._calls))
+            self._order.append("c")
         call.provider_id = call.provider_id or piece.tool_call_id
         call.pieces.append(piece.text)
         if not call.name and piece.name:

@@ -1,6 +1,6 @@
-"""Patches of litellm and httpx in the worker process: OpenAI's refusals, and redirects.
+"""Patches of litellm and httpx in the worker process: OpenAI's refusals and errors, and redirects.
 
-litellm 1.105 drops the refusals of OpenAI's models in both APIs; they are passed on as text and marked.
+litellm 1.105 drops the refusals of OpenAI's models in Chat Completions; they are passed on as text and marked.
 
 A request has the user's key and the whole conversation. httpx follows redirects to any origin if litellm asks for it,
 and removes only `Authorization` then: the key headers of Anthropic and Gemini would be sent along.
@@ -14,10 +14,23 @@ REFUSED_ATTRIBUTE = "mcphost_refused"
 Json = dict[str, Any]
 
 
-def patch_refusals(chat: Any, responses: Any) -> None:
-    """Make litellm's stream classes, one for each API, pass on refusals as text."""
+def patch_refusals(chat: Any) -> None:
+    """Make litellm's stream class of Chat Completions pass on refusals as text."""
     _wrap_method(chat, "chunk_creator", _convert_chat_refusal)
-    _wrap_method(responses, "chunk_parser", _convert_responses_refusal)
+
+
+def patch_stream_errors(responses: Any) -> None:
+    """Make litellm's stream class of Responses report the message of an `error` event.
+
+    litellm 1.105 reads it from a member `error`, where OpenAI does not put it.
+    """
+    _wrap_method(responses, "_maybe_raise_for_error_event", _nest_error)
+
+
+def _nest_error(_stream: Any, event: Any) -> Any:
+    if getattr(event, "type", None) == "error" and getattr(event, "error", None) is None:
+        event.error = {name: getattr(event, name, None) for name in ("code", "message")}
+    return event
 
 
 def is_refused(stream: Any) -> bool:
@@ -46,17 +59,6 @@ def _convert_chat_refusal(stream: Any, chunk: Any) -> Any:
             setattr(stream, REFUSED_ATTRIBUTE, True)
             cast("Any", delta).content = refusal
     return chunk
-
-
-def _convert_responses_refusal(stream: Any, chunk: Any) -> Any:
-    """Turn an event `response.refusal.delta` of the Responses API into one of output text."""
-    if not isinstance(chunk, dict):
-        return chunk
-    event = cast("Json", chunk)
-    if getattr(event.get("type"), "value", event.get("type")) != "response.refusal.delta":
-        return event
-    setattr(stream, REFUSED_ATTRIBUTE, True)
-    return {**event, "type": "response.output_text.delta"}
 
 
 class RedirectRefused(Exception):

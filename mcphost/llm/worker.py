@@ -25,8 +25,10 @@ from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from mcphost.llm import worker_protocol
-from mcphost.llm.litellm_patches import RedirectRefused, is_refused, patch_refusals
+from mcphost.llm.litellm_patches import RedirectRefused, is_refused, patch_refusals, patch_stream_errors
 from mcphost.llm.response_limits import MAX_ANSWER_SECONDS, AnswerMeter, AnswerTooLong, parse_token_count
+from mcphost.llm.responses_api import ResponsesStream, make_responses_arguments
+from mcphost.llm.stream_events import StreamSummary, make_events, trim_chunks
 from mcphost.llm.worker_protocol import EventBatch, exception_chain, make_failure
 from mcphost.sandbox.limits import limit_data_memory
 from mcphost.serialization import is_number, loads
@@ -48,8 +50,6 @@ FINISH_REASON_ATTRIBUTE = "mcphost_gave_reason"
 """Attribute of a Gemini stream: whether the provider gave a reason for the end."""
 MAX_DATA_BYTES = 2 * 1024**3
 """Limit on the data of the process; a call that needs more fails."""
-RETAINED_CHUNKS = 64
-"""Chunks at either end of an answer that are left to litellm, which would keep all, at 5 kB each."""
 PROVIDER_TIMEOUT = 3600.0
 """Seconds given to litellm; our own deadlines are much shorter and cancel the call."""
 
@@ -102,7 +102,7 @@ def import_litellm(result: list[Any]) -> None:
         litellm_patches.refuse_redirects(httpx.AsyncClient, httpx.Client)
         patch_usage()
         patch_gemini_finish_reasons()
-        patch_openai_refusals()
+        patch_openai_streams()
         result.append(litellm)
     except BaseException as error:  # noqa: BLE001 - reported by the main thread
         result.append(error)
@@ -190,9 +190,7 @@ class LiteLlmWorker:
             self._writer.send(worker_protocol.WorkerFailed(call_id, make_failure(late)))
 
     async def _stream(self, call_id: int, request: worker_protocol.CompletionRequest, scope: anyio.CancelScope) -> None:
-        arguments = self._litellm_arguments(request)
-        stream = await self._litellm.acompletion(**arguments)
-        summary = StreamSummary(call_id, "responses" if self._is_responses_stream(stream) else "chat")
+        stream, summary, convert = await self._open_stream(call_id, request)
         meter = AnswerMeter()
         batch = EventBatch(lambda event: self._writer.send(event, meter))
         try:
@@ -201,7 +199,7 @@ class LiteLlmWorker:
                     continue
                 try:
                     meter.add_chunk()
-                    for event in make_events(call_id, chunk, summary):
+                    for event in convert(chunk):
                         summary.has_content = True
                         summary.char_count += len(getattr(event, "text", ""))
                         batch.put(event)
@@ -222,7 +220,7 @@ class LiteLlmWorker:
             raise
         finally:
             batch.discard()
-            close = getattr(stream, "aclose", None)
+            close = getattr(stream, "aclose", None) or getattr(getattr(stream, "response", None), "aclose", None)
             if close is not None:
                 with anyio.CancelScope(shield=True), suppress(Exception):
                     await close()
@@ -231,6 +229,22 @@ class LiteLlmWorker:
         uses_cache = summary.cached_tokens or summary.cache_write_tokens
         uncached_cost = self._compute_cost(request, summary, is_cached=False) if uses_cache else None
         self._writer.send(summary.to_event(self._compute_cost(request, summary), uncached_cost))
+
+    async def _open_stream(
+        self, call_id: int, request: worker_protocol.CompletionRequest
+    ) -> tuple[Any, StreamSummary, Callable[[Any], list[worker_protocol.WorkerEvent]]]:
+        """Send a request; return the stream, its summary, and what converts each of its chunks to events."""
+        arguments = self._litellm_arguments(request)
+        if request.uses_responses_api or self._uses_responses_api(request, arguments):
+            summary = StreamSummary(call_id, "responses")
+            stream = await self._litellm.aresponses(**make_responses_arguments(arguments))
+            return stream, summary, ResponsesStream(call_id, summary).make_events
+        for message in arguments["messages"]:
+            message.pop("reasoning_items", None)
+            message.pop(worker_protocol.ITEM_ORDER, None)
+        stream = await self._litellm.acompletion(**arguments)
+        summary = StreamSummary(call_id, "responses" if self._is_responses_stream(stream) else "chat")
+        return stream, summary, partial(make_events, call_id, summary)
 
     @staticmethod
     def _is_truncated(request: worker_protocol.CompletionRequest, stream: Any, summary: "StreamSummary") -> bool:
@@ -265,13 +279,6 @@ class LiteLlmWorker:
         arguments.update(_model_parameters(request))
         if self._find_provider(request) in STORING_PROVIDERS:
             arguments["store"] = False
-        if request.uses_responses_api or self._uses_responses_api(request, arguments):
-            # OpenAI stores responses for a month unless `store` is false, which litellm's bridge does not set.
-            arguments["store"] = False
-            arguments["extra_body"] = {"include": ["reasoning.encrypted_content"]}
-        else:
-            for message in arguments["messages"]:
-                message.pop("reasoning_items", None)
         return arguments
 
     def _find_provider(self, request: worker_protocol.CompletionRequest) -> str:
@@ -348,97 +355,6 @@ class LiteLlmWorker:
         )
 
 
-class StreamSummary:
-    """What is collected from a stream for the event that ends it."""
-
-    def __init__(self, call_id: int, api_route: str) -> None:
-        self.call_id = call_id
-        self.api_route = api_route
-        self.reason = ""
-        self.has_content = False
-        self.input_tokens = 0
-        self.output_tokens = 0
-        self.cached_tokens = 0
-        self.cache_write_tokens = 0
-        self.char_count = 0
-        self.is_estimated = False
-        """Whether litellm's own count of the tokens is incomplete."""
-
-    def set_usage(self, usage: Any) -> None:
-        """Store the token counts that a chunk reports."""
-        self.input_tokens = parse_token_count(getattr(usage, "prompt_tokens", 0))
-        self.output_tokens = parse_token_count(getattr(usage, "completion_tokens", 0))
-        details = getattr(usage, "prompt_tokens_details", None)
-        self.cached_tokens = parse_token_count(getattr(details, "cached_tokens", 0))
-        self.cache_write_tokens = parse_token_count(getattr(details, "cache_creation_tokens", 0))
-
-    def to_event(self, cost: float | None, uncached_cost: float | None = None) -> worker_protocol.WorkerFinished:
-        """Return the event that ends the call, with its token counts and *cost* in US dollars.
-
-        *uncached_cost* is what it would have cost without the provider's cache.
-        """
-        return worker_protocol.WorkerFinished(
-            call_id=self.call_id,
-            reason=self.reason,
-            api_route=self.api_route,
-            cost=cost,
-            input_tokens=self.input_tokens,
-            output_tokens=max(self.output_tokens, self.char_count // 6) if self.is_estimated else self.output_tokens,
-            cached_tokens=self.cached_tokens,
-            saved=max(0.0, uncached_cost - cost) if cost is not None and uncached_cost is not None else 0,
-        )
-
-
-def make_events(call_id: int, chunk: Any, summary: StreamSummary) -> list[worker_protocol.WorkerEvent]:
-    """Convert a chunk of litellm to events of the worker. Any member of the chunk may be missing or None."""
-    notes: list[worker_protocol.WorkerEvent] = []
-    if usage := getattr(chunk, "usage", None):
-        summary.set_usage(usage)
-    choices: list[Any] = getattr(chunk, "choices", None) or []
-    for choice in choices[:1]:
-        summary.reason = getattr(choice, "finish_reason", None) or summary.reason
-        delta = getattr(choice, "delta", None)
-        thinking = getattr(delta, "reasoning_content", None) or ""
-        blocks = to_plain_blocks(getattr(delta, "thinking_blocks", None))
-        # Without encrypted content, an item is only an id, which the provider does not store.
-        items = to_plain_blocks(getattr(delta, "reasoning_items", None))
-        blocks += tuple(item for item in items if item.get("encrypted_content"))
-        if thinking or blocks:
-            notes.append(worker_protocol.WorkerThinkingDelta(call_id, str(thinking), blocks))
-        if text := getattr(delta, "content", None):
-            notes.append(worker_protocol.WorkerTextDelta(call_id, str(text)))
-        pieces: list[Any] = getattr(delta, "tool_calls", None) or []
-        for piece in pieces:
-            function = getattr(piece, "function", None)
-            notes.append(
-                worker_protocol.WorkerToolCallDelta(
-                    call_id,
-                    parse_token_count(getattr(piece, "index", 0)),
-                    str(getattr(piece, "id", None) or ""),
-                    str(getattr(function, "name", None) or ""),
-                    str(getattr(function, "arguments", None) or ""),
-                )
-            )
-    return notes
-
-
-def trim_chunks(stream: Any) -> bool:
-    """Delete the chunks that litellm keeps for logs and token counts, except the first, the last and the latest usage.
-
-    Returns whether any were deleted.
-    """
-    value: Any = getattr(stream, "chunks", None)
-    chunks = cast("list[Any]", value) if isinstance(value, list) else []
-    if len(chunks) < 4 * RETAINED_CHUNKS:
-        return False
-    middle = chunks[RETAINED_CHUNKS:-RETAINED_CHUNKS]
-    chunks[RETAINED_CHUNKS:-RETAINED_CHUNKS] = [chunk for chunk in middle if getattr(chunk, "usage", None) is not None][
-        -1:
-    ]
-    stream.response_uptil_now = ""  # copied for each delta that is added
-    return True
-
-
 def patch_usage() -> None:
     """Patch litellm's Usage to accept invalid token counts of a provider, so that the answer does not fail."""
     from litellm.types import utils
@@ -472,15 +388,14 @@ def patch_gemini_finish_reasons() -> None:
         kind.chunk_parser = parse_and_note
 
 
-def patch_openai_refusals() -> None:
-    """Patch litellm to pass on the text of refusals, in both APIs of OpenAI."""
+def patch_openai_streams() -> None:
+    """Patch litellm to pass on refusals in Chat Completions, and the messages of errors in Responses."""
     with suppress(ImportError, AttributeError):
-        from litellm.completion_extras.litellm_responses_transformation import transformation
         from litellm.litellm_core_utils import streaming_handler
+        from litellm.responses import streaming_iterator
 
-        patch_refusals(
-            streaming_handler.CustomStreamWrapper, transformation.OpenAiResponsesToChatCompletionStreamIterator
-        )
+        patch_refusals(streaming_handler.CustomStreamWrapper)
+        patch_stream_errors(streaming_iterator.BaseResponsesAPIStreamingIterator)
 
 
 def has_finish_reason(chunk: Any) -> bool:
@@ -508,17 +423,6 @@ def sanitize_usage(name: str, value: Any) -> Any:
     if name.endswith("_details") or name == "server_tool_use":
         return value if hasattr(value, "model_dump") else None
     return parse_token_count(value) if name.endswith("_tokens") and value is not None else value
-
-
-def to_plain_blocks(blocks: Any) -> tuple[dict[str, Any], ...]:
-    """Return the provider's thinking blocks as plain data."""
-    plain: list[dict[str, Any]] = []
-    for block in blocks or ():
-        if isinstance(block, dict):
-            plain.append(cast("dict[str, Any]", block))
-        elif hasattr(block, "model_dump"):
-            plain.append(block.model_dump())
-    return tuple(plain)
 
 
 async def run(litellm: Any, writer: EventWriter, reader: "CommandReader") -> None:

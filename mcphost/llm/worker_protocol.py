@@ -60,6 +60,10 @@ class CallFailure(Struct, frozen=True, kw_only=True):
     retry_after: float | None = None
 
 
+ITEM_ORDER = "item_order"
+"""Member of an assistant message: the order of its output items, `r` for reasoning, `t` for text, `c` for a call."""
+
+
 class WorkerReady(Struct, frozen=True, tag="ready"):
     """The worker has imported litellm."""
 

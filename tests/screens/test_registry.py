@@ -107,6 +107,7 @@ async def test_a_server_is_found_installed_used_updated_and_taken_back(
             await driver.pilot.press("u")
             await driver.until(lambda: configured(files)["clock"]["args"] == ["clock-mcp@1.0.0"], "the undo")
             await driver.until(lambda: "Changed since you approved it" in driver.text(), "the question")
+            await driver.pilot.pause(input_guard.GUARD_SECONDS)
             await driver.pilot.press("escape")
             await driver.until(lambda: "Use the server" not in driver.text(), "the list")
             await driver.pilot.press("x", "x")

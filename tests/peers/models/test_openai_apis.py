@@ -7,7 +7,7 @@ import pytest
 
 from mcphost.config.schema import ModelConfig
 from mcphost.llm.litellm_model import LiteLlmModel
-from mcphost.llm.messages import Message, TextPart, ThinkingPart, ToolReturnPart, ToolUsePart
+from mcphost.llm.messages import ImagePart, Message, TextPart, ThinkingPart, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ThinkingDelta
 from mcphost.llm.worker_client import WorkerProcess
 from tests.fakes.model import user_message
@@ -143,7 +143,7 @@ async def test_reasoning_of_responses_is_returned_with_the_result_of_its_call(
     ours.script = tool_call_events("{}")
     model = create_model("responses", base, worker)
     reply = await ask_model(model, "hi")
-    (replay,) = [thought.replay for thought in reply.events_of(ThinkingDelta)]
+    replay = [thought.replay for thought in reply.events_of(ThinkingDelta)][-1]
     message = Message(role="assistant", parts=(ThinkingPart("", replay), *reply.uses), model=model.name)
     results = Message(role="tool", parts=tuple(ToolReturnPart(use.id, use.name, "fine") for use in reply.uses))
     ours.script, ours.status = [], 400
@@ -154,6 +154,79 @@ async def test_reasoning_of_responses_is_returned_with_the_result_of_its_call(
     for other in (create_model("openai", base, worker), LiteLlmModel(chat_config(base), worker, environ={})):
         await ask_model(other, user_message("hi"), message, results)
         assert "SEALED" not in json.dumps(ours.bodies[-1])
+
+
+@pytest.mark.req("llm.openai.reasoning", "llm.openai.state")
+async def test_each_reasoning_item_of_responses_is_returned_before_what_it_led_to(
+    worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
+) -> None:
+    ours, base = raw_provider
+    first: Json = {**ITEM, "id": "rs_1", "summary": [{"type": "summary_text", "text": "Look."}]}
+    second = {**ITEM, "id": "rs_2"}
+    calls: list[Json] = [
+        {**CALL, "id": f"fc_{number}", "call_id": f"call_{number}", "arguments": "{}"} for number in (1, 2)
+    ]
+    spoken: Json = {"type": "output_text", "text": "Hm.", "annotations": []}
+    text: Json = {"type": "message", "id": "i", "role": "assistant", "status": "completed", "content": [spoken]}
+    items = [first, text, calls[0], second, calls[1]]
+    thought = responses_event("reasoning_summary_text.delta", item_id="rs_1", summary_index=0, delta="Look.")
+    done = [responses_event("output_item.done", item=item) | {"output_index": at} for at, item in enumerate(items)]
+    ours.script = [thought, *done, final_event("completed", *items)]
+    model = create_model("responses", base, worker)
+    reply = await ask_model(model, "hi")
+    assert (reply.thinking, reply.text, reply.finished.reason) == ("Look.", "Hm.", "tool_calls")
+    replay = [one.replay for one in reply.events_of(ThinkingDelta)][-1]
+    parts = (ThinkingPart("Look.", replay), TextPart("Hm."), ThinkingPart("", replay), *reply.uses)
+    results = tuple(
+        ToolReturnPart(use.id, use.name, "", images=(ImagePart("image/png", "AAAA"),)) for use in reply.uses
+    )
+    ours.script, ours.status = [], 400
+    await ask_model(
+        model,
+        user_message("hi"),
+        Message(role="assistant", parts=parts, model=model.name),
+        Message(role="tool", parts=results),
+    )
+    sent = ours.bodies[-1]["input"]
+    kinds = ["message", "reasoning", "message", "function_call", "reasoning", "function_call"]
+    assert [item["type"] for item in sent] == [*kinds, "function_call_output", "function_call_output"]
+    assert (sent[1], sent[4]) == (first, second)
+    assert [item.get("call_id") for item in (sent[3], *sent[5:])] == ["call_1", "call_2", "call_1", "call_2"]
+    assert [part["type"] for part in sent[6]["output"]] == ["input_image"]
+    assert ours.bodies[-1]["include"] == ["reasoning.encrypted_content"]
+    assert {tool["strict"] for tool in ours.bodies[-1]["tools"]} == {False}
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        final_event("failed", error={"code": "server_error", "message": "It broke here."}),
+        {"type": "error", "sequence_number": 2, "code": "server_error", "message": "It broke here.", "param": None},
+    ],
+    ids=["failed", "error"],
+)
+async def test_a_response_that_fails_after_some_text_keeps_it_and_says_why(
+    event: Json, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
+) -> None:
+    ours, base = raw_provider
+    ours.script = [text_delta("so"), event]
+    reply = await ask_model(create_model("responses", base, worker), "hi")
+    assert reply.text == "so"
+    assert reply.error is not None
+    assert "It broke here." in f"{reply.error.message} {reply.error.hint}"
+
+
+async def test_items_that_come_only_as_a_whole_are_read(
+    worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
+) -> None:
+    ours, base = raw_provider
+    whole = {**CALL, "arguments": '{"path": "/a"}'}
+    texts = [text_delta("One."), {**text_delta("Two."), "output_index": 1}]
+    done = {**responses_event("output_item.done", item=whole), "output_index": 2}
+    ours.script = [*texts, done, final_event("completed", whole)]
+    reply = await ask_model(create_model("responses", base, worker), "hi")
+    assert reply.text == "One.\n\nTwo."
+    assert [(use.name, use.arguments) for use in reply.uses] == [("fs__read", {"path": "/a"})]
 
 
 def chat_config(base: str) -> ModelConfig:

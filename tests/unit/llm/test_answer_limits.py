@@ -15,7 +15,8 @@ from mcphost.llm.chat_completions import AnswerAssembler
 from mcphost.llm.errors import ErrorContext, is_retryable, make_model_error
 from mcphost.llm.model import ModelEvent, ThinkingDelta
 from mcphost.llm.response_limits import MAX_ANSWER_BYTES, MAX_TOOL_CALLS, parse_token_count
-from mcphost.llm.worker import RETAINED_CHUNKS, EventWriter, LiteLlmWorker, trim_chunks
+from mcphost.llm.stream_events import RETAINED_CHUNKS, trim_chunks
+from mcphost.llm.worker import EventWriter, LiteLlmWorker
 from mcphost.llm.worker_client import WorkerProcess
 from mcphost.serialization import Raw
 

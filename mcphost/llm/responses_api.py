@@ -1,0 +1,176 @@
+"""OpenAI's Responses API: requests made from Chat Completions JSON, and its events as events of the worker.
+
+litellm's own conversion loses what this API wants back: it puts all reasoning items before the text and the calls
+that they belong to, drops their summaries, and replaces the ids of calls. Runs in the worker process. No I/O.
+
+See https://platform.openai.com/docs/api-reference/responses and .../responses-streaming.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from mcphost.llm import worker_protocol
+from mcphost.llm.response_limits import parse_token_count
+from mcphost.llm.stream_events import StreamSummary, to_plain_blocks
+
+Json = dict[str, Any]
+_CHAT_ONLY = ("messages", "tools", "stream_options", "max_tokens", "reasoning_effort", "allowed_openai_params")
+
+
+def make_responses_arguments(chat: Json) -> Json:
+    """Return litellm's arguments for the Responses API, made from those for Chat Completions."""
+    arguments = {name: value for name, value in chat.items() if name not in _CHAT_ONLY}
+    arguments["model"] = str(chat["model"]).replace("responses/", "", 1)
+    messages: list[Json] = chat["messages"]
+    if messages and messages[0]["role"] == "system":
+        arguments["instructions"] = messages[0]["content"]
+    arguments["input"] = [item for message in messages for item in make_input_items(message)]
+    if tools := chat.get("tools"):
+        # Without `strict`, OpenAI takes a schema for a strict one and refuses what MCP servers write.
+        arguments["tools"] = [{"type": "function", **tool["function"], "strict": False} for tool in tools]
+    if limit := chat.get("max_tokens"):
+        arguments["max_output_tokens"] = limit
+    if effort := chat.get("reasoning_effort"):
+        arguments["reasoning"] = {"effort": effort}
+    # OpenAI stores responses for a month unless `store` is false; then reasoning comes encrypted, to be sent back.
+    return {**arguments, "store": False, "include": ["reasoning.encrypted_content"]}
+
+
+def make_input_items(message: Json) -> Iterator[Json]:
+    """Yield the input items for a message of Chat Completions; none for the system prompt."""
+    match message["role"]:
+        case "user":
+            yield {"type": "message", "role": "user", "content": _input_content(message["content"])}
+        case "tool":
+            content = message["content"]
+            output = content if isinstance(content, str) else _input_content(content)
+            yield {"type": "function_call_output", "call_id": message["tool_call_id"], "output": output}
+        case "assistant":
+            yield from _assistant_items(message)
+        case _:
+            return
+
+
+def _input_content(content: str | list[Json]) -> list[Json]:
+    if isinstance(content, str):
+        return [{"type": "input_text", "text": content}]
+    return [
+        {"type": "input_image", "image_url": part["image_url"]["url"], "detail": "auto"}
+        if part["type"] == "image_url"
+        else {"type": "input_text", "text": part["text"]}
+        for part in content
+    ]
+
+
+def _assistant_items(message: Json) -> Iterator[Json]:
+    """Yield reasoning, text and calls in the order in which the model gave them, as far as it is known."""
+    text: str = message.get("content") or ""
+    reasoning: list[Json] = list(message.get("reasoning_items") or ())
+    written: Json = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+    waiting = {"r": reasoning, "t": [written] if text else [], "c": [_call_item(call) for call in _calls(message)]}
+    order = str(message.get(worker_protocol.ITEM_ORDER) or "") if reasoning else ""
+    for kind in order + "r" * len(reasoning) + "t" + "c" * len(waiting["c"]):
+        if items := waiting.get(kind):
+            yield items.pop(0)
+
+
+def _calls(message: Json) -> list[Json]:
+    return message.get("tool_calls") or []
+
+
+def _call_item(call: Json) -> Json:
+    function: Json = call["function"]
+    return {
+        "type": "function_call",
+        "call_id": call["id"],
+        "name": function["name"],
+        "arguments": function["arguments"],
+    }
+
+
+def _members(value: Any) -> Json:
+    """Return the members of an object of litellm, none for anything else."""
+    return dict(*to_plain_blocks([value]))
+
+
+class ResponsesStream:
+    """Converter of the events of one response; `summary` gets its end and its token counts."""
+
+    def __init__(self, call_id: int, summary: StreamSummary) -> None:
+        self._call_id = call_id
+        self._summary = summary
+        self._texts: set[int] = set()
+        self._calls: dict[int, bool] = {}
+        """Whether any arguments came, by the index of the call."""
+
+        self._has_summary = False
+        self.is_refused = False
+
+    def make_events(self, event: Any) -> list[worker_protocol.WorkerEvent]:
+        """Return the worker's events for an event of litellm. Any member may be missing; unknown events are ignored."""
+        kind = str(getattr(getattr(event, "type", ""), "value", getattr(event, "type", "")))
+        index = parse_token_count(getattr(event, "output_index", 0))
+        delta = str(getattr(event, "delta", "") or "")
+        match kind.removeprefix("response."):
+            case "output_text.delta" | "refusal.delta":
+                self.is_refused |= kind.endswith("refusal.delta")
+                return self._add_text(index, delta)
+            case "reasoning_summary_text.delta" | "reasoning_text.delta":
+                self._has_summary = True
+                return [worker_protocol.WorkerThinkingDelta(self._call_id, delta)] if delta else []
+            case "reasoning_summary_part.added" if self._has_summary:
+                return [worker_protocol.WorkerThinkingDelta(self._call_id, "\n\n")]
+            case "function_call_arguments.delta" if delta:
+                self._calls[index] = True
+                return [worker_protocol.WorkerToolCallDelta(self._call_id, index, text=delta)]
+            case "output_item.added" | "output_item.done":
+                return self._read_item(index, getattr(event, "item", None), is_done=kind.endswith("done"))
+            case "completed" | "incomplete":
+                self._read_end(getattr(event, "response", None), is_complete=kind.endswith(".completed"))
+            case _:
+                pass
+        return []
+
+    def _read_item(self, index: int, item: Any, *, is_done: bool) -> list[worker_protocol.WorkerEvent]:
+        members = _members(item)
+        match members.get("type"):
+            case "reasoning" if is_done and members.get("encrypted_content"):
+                kept = {name: value for name, value in members.items() if value is not None and name != "status"}
+                return [worker_protocol.WorkerThinkingDelta(self._call_id, "", ({"summary": [], **kept},))]
+            case "function_call":
+                is_new, had_arguments = index not in self._calls, self._calls.get(index, False)
+                arguments = str(members.get("arguments") or "") if is_done and not had_arguments else ""
+                self._calls[index] = had_arguments or bool(arguments)
+                if not (is_new or arguments):
+                    return []
+                ids = (str(members.get("call_id") or ""), str(members.get("name") or "")) if is_new else ("", "")
+                return [worker_protocol.WorkerToolCallDelta(self._call_id, index, *ids, arguments)]
+            case "message" if is_done and index not in self._texts:
+                content: list[Any] = members.get("content") or []
+                parts = to_plain_blocks(content)
+                self.is_refused |= any(part.get("type") == "refusal" for part in parts)
+                texts = (str(part.get("text") or part.get("refusal") or "") for part in parts)
+                return self._add_text(index, "".join(texts))
+            case _:
+                return []
+
+    def _add_text(self, index: int, text: str) -> list[worker_protocol.WorkerEvent]:
+        """Return the event for a piece of text; a blank line separates messages of one response."""
+        if not text:
+            return []
+        is_another = bool(self._texts) and index not in self._texts
+        self._texts.add(index)
+        return [worker_protocol.WorkerTextDelta(self._call_id, f"\n\n{text}" if is_another else text)]
+
+    def _read_end(self, response: Any, *, is_complete: bool) -> None:
+        """Store the reason and the token counts of the whole response."""
+        if is_complete:
+            self._summary.reason = "tool_calls" if self._calls else "content_filter" if self.is_refused else "stop"
+        else:
+            details = _members(getattr(response, "incomplete_details", None))
+            self._summary.reason = "content_filter" if details.get("reason") == "content_filter" else "length"
+        usage = getattr(response, "usage", None)
+        self._summary.input_tokens = parse_token_count(getattr(usage, "input_tokens", 0))
+        self._summary.output_tokens = parse_token_count(getattr(usage, "output_tokens", 0))
+        cached = getattr(getattr(usage, "input_tokens_details", None), "cached_tokens", 0)
+        self._summary.cached_tokens = parse_token_count(cached)

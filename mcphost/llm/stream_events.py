@@ -1,0 +1,115 @@
+"""Conversion of litellm's chunks of Chat Completions to events of the worker, and the summary of a stream.
+
+Runs in the worker process. No I/O.
+"""
+
+from typing import Any, cast
+
+from mcphost.llm import worker_protocol
+from mcphost.llm.response_limits import parse_token_count
+
+RETAINED_CHUNKS = 64
+"""Chunks at either end of an answer that are left to litellm, which would keep all, at 5 kB each."""
+_RETAINED_CHARS = 64 * 1024
+
+
+class StreamSummary:
+    """What is collected from a stream for the event that ends it."""
+
+    def __init__(self, call_id: int, api_route: str) -> None:
+        self.call_id = call_id
+        self.api_route = api_route
+        self.reason = ""
+        self.has_content = False
+        self.input_tokens = 0
+        self.output_tokens = 0
+        self.cached_tokens = 0
+        self.cache_write_tokens = 0
+        self.char_count = 0
+        self.is_estimated = False
+        """Whether litellm's own count of the tokens is incomplete."""
+
+    def set_usage(self, usage: Any) -> None:
+        """Store the token counts that a chunk reports."""
+        self.input_tokens = parse_token_count(getattr(usage, "prompt_tokens", 0))
+        self.output_tokens = parse_token_count(getattr(usage, "completion_tokens", 0))
+        details = getattr(usage, "prompt_tokens_details", None)
+        self.cached_tokens = parse_token_count(getattr(details, "cached_tokens", 0))
+        self.cache_write_tokens = parse_token_count(getattr(details, "cache_creation_tokens", 0))
+
+    def to_event(self, cost: float | None, uncached_cost: float | None = None) -> worker_protocol.WorkerFinished:
+        """Return the event that ends the call, with its token counts and *cost* in US dollars.
+
+        *uncached_cost* is what it would have cost without the provider's cache.
+        """
+        return worker_protocol.WorkerFinished(
+            call_id=self.call_id,
+            reason=self.reason,
+            api_route=self.api_route,
+            cost=cost,
+            input_tokens=self.input_tokens,
+            output_tokens=max(self.output_tokens, self.char_count // 6) if self.is_estimated else self.output_tokens,
+            cached_tokens=self.cached_tokens,
+            saved=max(0.0, uncached_cost - cost) if cost is not None and uncached_cost is not None else 0,
+        )
+
+
+def make_events(call_id: int, summary: StreamSummary, chunk: Any) -> list[worker_protocol.WorkerEvent]:
+    """Convert a chunk of litellm to events of the worker. Any member of the chunk may be missing or None."""
+    notes: list[worker_protocol.WorkerEvent] = []
+    if usage := getattr(chunk, "usage", None):
+        summary.set_usage(usage)
+    choices: list[Any] = getattr(chunk, "choices", None) or []
+    for choice in choices[:1]:
+        summary.reason = getattr(choice, "finish_reason", None) or summary.reason
+        delta = getattr(choice, "delta", None)
+        thinking = getattr(delta, "reasoning_content", None) or ""
+        blocks = to_plain_blocks(getattr(delta, "thinking_blocks", None))
+        if thinking or blocks:
+            notes.append(worker_protocol.WorkerThinkingDelta(call_id, str(thinking), blocks))
+        if text := getattr(delta, "content", None):
+            notes.append(worker_protocol.WorkerTextDelta(call_id, str(text)))
+        pieces: list[Any] = getattr(delta, "tool_calls", None) or []
+        for piece in pieces:
+            function = getattr(piece, "function", None)
+            notes.append(
+                worker_protocol.WorkerToolCallDelta(
+                    call_id,
+                    parse_token_count(getattr(piece, "index", 0)),
+                    str(getattr(piece, "id", None) or ""),
+                    str(getattr(function, "name", None) or ""),
+                    str(getattr(function, "arguments", None) or ""),
+                )
+            )
+    return notes
+
+
+def trim_chunks(stream: Any) -> bool:
+    """Delete the chunks that litellm keeps for logs and token counts, except the first, the last and the latest usage.
+
+    Returns whether any were deleted.
+    """
+    if len(getattr(stream, "_generated_content", "")) > _RETAINED_CHARS:
+        stream._generated_content = ""  # of Responses; copied for each delta that is added
+        return True
+    value: Any = getattr(stream, "chunks", None)
+    chunks = cast("list[Any]", value) if isinstance(value, list) else []
+    if len(chunks) < 4 * RETAINED_CHUNKS:
+        return False
+    middle = chunks[RETAINED_CHUNKS:-RETAINED_CHUNKS]
+    chunks[RETAINED_CHUNKS:-RETAINED_CHUNKS] = [chunk for chunk in middle if getattr(chunk, "usage", None) is not None][
+        -1:
+    ]
+    stream.response_uptil_now = ""  # copied for each delta that is added
+    return True
+
+
+def to_plain_blocks(blocks: Any) -> tuple[dict[str, Any], ...]:
+    """Return the provider's thinking blocks as plain data."""
+    plain: list[dict[str, Any]] = []
+    for block in blocks or ():
+        if isinstance(block, dict):
+            plain.append(cast("dict[str, Any]", block))
+        elif hasattr(block, "model_dump"):
+            plain.append(block.model_dump())
+    return tuple(plain)
