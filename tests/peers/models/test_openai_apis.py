@@ -62,17 +62,18 @@ def tool_call_events(*pieces: str) -> list[Json]:
     ]
 
 
+SPOKEN = [completion_chunk({"content": "s "}), completion_chunk({"content": "o"})]
 ENDINGS = {
-    "chat stop": ("openai", [completion_chunk({"content": "so"}), completion_chunk({}, "stop")], "stop"),
-    "chat length": ("openai", [completion_chunk({"content": "so"}), completion_chunk({}, "length")], "length"),
+    "chat stop": ("openai", [*SPOKEN, completion_chunk({}, "stop")], "stop"),
+    "chat length": ("openai", [*SPOKEN, completion_chunk({}, "length")], "length"),
     "chat filter": (
         "openai",
-        [completion_chunk({"content": "so"}), completion_chunk({}, "content_filter")],
+        [*SPOKEN, completion_chunk({}, "content_filter")],
         "content_filter",
     ),
-    "responses completed": ("responses", [text_delta("s"), text_delta("o"), final_event("completed")], "stop"),
-    "responses incomplete": ("responses", [text_delta("so"), final_event("incomplete", **TOO_LONG)], "length"),
-    "responses filter": ("responses", [text_delta("so"), final_event("incomplete", **FILTERED)], "content_filter"),
+    "responses completed": ("responses", [text_delta("s "), text_delta("o"), final_event("completed")], "stop"),
+    "responses incomplete": ("responses", [text_delta("s o"), final_event("incomplete", **TOO_LONG)], "length"),
+    "responses filter": ("responses", [text_delta("s o"), final_event("incomplete", **FILTERED)], "content_filter"),
 }
 
 
@@ -84,7 +85,7 @@ async def test_every_end_of_an_answer_is_one_stop_reason_in_both_apis(
     ours, base = raw_provider
     api_route, ours.script, reason = ENDINGS[case]
     reply = await ask_model(create_model(api_route, base, worker), "hi")
-    assert (reply.text, reply.finished.reason) == ("so", reason)
+    assert (reply.text, reply.finished.reason) == ("s o", reason)
     assert reply.finished.api_route == ("responses" if api_route == "responses" else "chat")
 
 
