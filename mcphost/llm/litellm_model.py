@@ -20,6 +20,7 @@ from mcphost.llm.model import (
     ModelRequest,
     RetryScheduled,
     ToolQuarantined,
+    ToolSimplified,
     ToolSpec,
     ToolsRefused,
 )
@@ -74,6 +75,7 @@ class LiteLlmModel:
         self._has_loaded_facts = False
         self._has_reported_tools = False
         self._quarantined: set[tuple[str, str, bytes]] = set()
+        self._simplified: dict[tuple[str, str, bytes], ToolSpec] = {}
 
     @property
     def name(self) -> str:
@@ -121,8 +123,8 @@ class LiteLlmModel:
                 if not self._has_reported_tools:
                     self._has_reported_tools = True
                     yield ToolsRefused(reason)
-            offered = tuple(spec for spec in request.tools if _key(spec) not in self._quarantined)
-            request = replace(request, tools=offered)
+            offered = (self._simplified.get(_key(spec), spec) for spec in request.tools)
+            request = replace(request, tools=tuple(spec for spec in offered if _key(spec) not in self._quarantined))
             completion = self._make_completion_request(request, key, headers)
             try:
                 async with aclosing(self._attempt(completion, context, deadline)) as events:
@@ -138,8 +140,7 @@ class LiteLlmModel:
                 if not found:
                     raise refused.error from None
                 for tool in found:
-                    self._quarantined.add(_key(tool.spec))
-                    yield ToolQuarantined(tool.spec.name, tool.reason)
+                    yield self._set_aside(tool)
                 continue
             except _RetryableError as retryable:
                 error = retryable.error
@@ -216,6 +217,14 @@ class LiteLlmModel:
         if refuses_definition(failure):
             raise _DefinitionRefusedError(reason, error)
 
+    def _set_aside(self, tool: "RefusedTool") -> ToolSimplified | ToolQuarantined:
+        """Use the simpler form of a refused tool from now on, or do without it."""
+        if tool.simple is not None:
+            self._simplified[_key(tool.spec)] = tool.simple
+            return ToolSimplified(tool.spec.name, tool.reason)
+        self._quarantined.add(_key(tool.spec))
+        return ToolQuarantined(tool.spec.name, tool.reason)
+
     async def _find_refused_tools(
         self,
         request: ModelRequest,
@@ -228,7 +237,7 @@ class LiteLlmModel:
         Raises ModelError if one of these fails otherwise.
         """
         from mcphost.llm.chat_completions import encode_tools
-        from mcphost.llm.refused_tools import find_refused_tools
+        from mcphost.llm.refused_tools import find_refused_tools, simplify_refused
 
         small = replace(
             completion,
@@ -253,7 +262,9 @@ class LiteLlmModel:
                 return ""
             return ""
 
-        return await find_refused_tools(request.tools, reason, probe)
+        return tuple(
+            [await simplify_refused(tool, probe) for tool in await find_refused_tools(request.tools, reason, probe)]
+        )
 
     async def _expand_headers(self) -> dict[str, str]:
         """Return the configured headers with references expanded. Raises ModelError if one is missing."""

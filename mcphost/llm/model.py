@@ -88,6 +88,13 @@ class ToolQuarantined(Struct, frozen=True):
     reason: str
 
 
+class ToolSimplified(Struct, frozen=True):
+    """The provider refused the definition of a tool, and gets a simpler form of its schema from now on."""
+
+    name: str
+    reason: str
+
+
 class StreamFinished(Struct, frozen=True):
     """End of the stream. `reason` is only a hint: if tools were called, the turn continues whatever it is."""
 
@@ -105,6 +112,7 @@ ModelEvent = (
     | RetryScheduled
     | ToolsRefused
     | ToolQuarantined
+    | ToolSimplified
     | StreamFinished
 )
 

@@ -4,8 +4,9 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 
 from mcphost.llm.model import ToolSpec
+from mcphost.llm.simple_schemas import simplify_tool
 from mcphost.llm.worker_protocol import CallFailure
-from mcphost.serialization import Struct
+from mcphost.serialization import Struct, replace
 
 MAX_PROBES = 48
 """Requests to find the refused tools; 128 tools need 14 if one is refused, and 42 if three are."""
@@ -22,10 +23,14 @@ _INDEX_PATTERN = re.compile(r"(?:tools|function_declarations)(?:\[(\d{1,4})\]|\.
 
 
 class RefusedTool(Struct, frozen=True):
-    """A tool whose definition a provider refuses, with the provider's reason."""
+    """A tool whose definition a provider refuses, with the provider's reason.
+
+    `simple` is a simpler form that it accepts, None if there is none.
+    """
 
     spec: ToolSpec
     reason: str
+    simple: ToolSpec | None = None
 
 
 ProbeFn = Callable[[Sequence[ToolSpec]], Awaitable[str]]
@@ -51,6 +56,12 @@ async def find_refused_tools(tools: Sequence[ToolSpec], reason: str, probe: Prob
     if not found or (rest and await finder.probe(rest)):
         found += await finder.search(rest, reason)
     return tuple(found)
+
+
+async def simplify_refused(refused: RefusedTool, probe: ProbeFn) -> RefusedTool:
+    """Add a simpler form of the tool if the provider accepts that, which takes one request."""
+    simple = simplify_tool(refused.spec)
+    return refused if simple is None or await probe([simple]) else replace(refused, simple=simple)
 
 
 class _Finder:

@@ -304,10 +304,8 @@ class Turn:
                         answer.tool_uses.append(event.use)
                     case llm.RetryScheduled():
                         self._events.publish(ModelRetrying(self._number, event.seconds, event.reason, event.attempt))
-                    case llm.ToolsRefused():
-                        self._events.notify("warning", *_describe_tools_refused(self._model.name, event.reason))
-                    case llm.ToolQuarantined():
-                        self._events.notify("warning", *_describe_quarantine(self._model.name, event))
+                    case llm.ToolsRefused() | llm.ToolSimplified() | llm.ToolQuarantined():
+                        self._report_refusal(event)
                     case llm.StreamFinished():
                         answer.finish = event
                     case _:
@@ -320,6 +318,15 @@ class Turn:
                 if time.monotonic() - drafted > DRAFT_SECONDS:
                     await self._conversation.save_draft(answer.build_message(cut=True))
                     drafted = time.monotonic()
+
+    def _report_refusal(self, event: llm.ToolsRefused | llm.ToolSimplified | llm.ToolQuarantined) -> None:
+        match event:
+            case llm.ToolsRefused():
+                self._events.notify("warning", *_describe_tools_refused(self._model.name, event.reason))
+            case llm.ToolSimplified():
+                self._events.notify("info", *_describe_simplified(self._model.name, event))
+            case llm.ToolQuarantined():
+                self._events.notify("warning", *_describe_quarantine(self._model.name, event))
 
     async def _save_answer(self, answer: StreamedAnswer, *, cut: bool) -> Message:
         message = await self._conversation.append(answer.build_message(cut=cut), self._model.name)
@@ -359,6 +366,15 @@ class Turn:
         """Build the result of a stopped call for the model; it tells whether the call had already run."""
         text = STOPPED_AFTER_RUN if self._reviewer.pop_interrupted(use.id) else STOPPED_TEXT
         return ToolReturnPart(use.id, use.name, text, is_error=True, outcome="stopped")
+
+
+def _describe_simplified(model: str, tool: llm.ToolSimplified) -> tuple[str, str]:
+    """Return the notice and the hint for a tool whose schema the provider gets in a simpler form."""
+    name, reason = (sanitize(text[:300], keep_newlines=False) for text in (tool.name, tool.reason))
+    return (
+        f"{model} refuses the schema of the tool {name} and gets a simpler form of it. The provider said: {reason}",
+        "Arguments are still checked against the server's own schema.",
+    )
 
 
 def _describe_quarantine(model: str, tool: llm.ToolQuarantined) -> tuple[str, str]:

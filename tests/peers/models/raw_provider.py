@@ -35,7 +35,8 @@ class RawProvider:
     waits, "polite" ends the HTTP response correctly, "complete" also an answer of the Responses API, "middle" does
     so in the middle of a line, "no choices" answers with an OpenAI stream that has tokens and no choice.
     With `refuses_tools`, a request with tools gets status 400 and this message. `bad_tools` has such a message by the
-    name of a tool; `{name}` and `{at}` in it are the first such tool's name and its position.
+    name of a tool; `{name}` and `{at}` in it are the first such tool's name and its position. With `bad_keyword`, only
+    definitions that have this text are bad.
     The events in `script` are sent instead, of any API; or the header lines and the body in `raw`.
     """
 
@@ -46,6 +47,7 @@ class RawProvider:
         self.status = 0
         self.refuses_tools = ""
         self.bad_tools: dict[str, str] = {}
+        self.bad_keyword = ""
         self.headers = b""
         self.script: list[dict[str, Any]] = []
         self.raw: tuple[bytes, bytes] | None = None
@@ -123,8 +125,8 @@ class RawProvider:
 
     def _refuse_tools(self, body: dict[str, Any]) -> str:
         """Return the message that refuses the request's tools, "" if there is none."""
-        for at, name in enumerate(tool_names(body)):
-            if name in self.bad_tools:
+        for at, (name, tool) in enumerate(zip(tool_names(body), tool_definitions(body), strict=True)):
+            if name in self.bad_tools and self.bad_keyword in json.dumps(tool):
                 return self.bad_tools[name].format(name=name, at=at)
         return self.refuses_tools if "tools" in body else ""
 
@@ -160,10 +162,13 @@ class RawProvider:
 
 def tool_names(body: dict[str, Any]) -> list[str]:
     """Return the names of the tools in a request of any API."""
+    return [tool.get("name") or tool["function"]["name"] for tool in tool_definitions(body)]
+
+
+def tool_definitions(body: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the tools in a request of any API."""
     tools = body.get("tools") or []
-    if tools and "function_declarations" in tools[0]:
-        tools = tools[0]["function_declarations"]
-    return [tool.get("name") or tool["function"]["name"] for tool in tools]
+    return tools[0]["function_declarations"] if tools and "function_declarations" in tools[0] else tools
 
 
 WordEventFn = Callable[[str], tuple[str, dict[str, Any]]]

@@ -1,5 +1,6 @@
 """The parameters of a model in the bytes that the real worker sends, and models that do not accept tools."""
 
+import json
 from typing import Any
 
 import pytest
@@ -7,8 +8,9 @@ import pytest
 from mcphost.config.schema import ModelConfig
 from mcphost.llm.litellm_model import LiteLlmModel, ModelDeadlines
 from mcphost.llm.messages import Message, TextPart, ToolReturnPart, ToolUsePart
-from mcphost.llm.model import ToolQuarantined, ToolsRefused
+from mcphost.llm.model import ToolQuarantined, ToolSimplified, ToolSpec, ToolsRefused
 from mcphost.llm.worker_client import WorkerProcess
+from mcphost.serialization import Raw
 from tests.fakes.model import user_message
 from tests.peers.models.model_requests import API_ROUTES, KEY, TOOLS, ask_model, create_model
 from tests.peers.models.raw_provider import RawProvider, tool_names
@@ -207,6 +209,7 @@ async def test_a_tool_whose_definition_is_refused_is_quarantined_and_the_answer_
     reply = await ask_model(model, "hi")
     assert reply.error is None
     assert reply.text == "w0 w1 "
+    assert not reply.events_of(ToolSimplified)
     (quarantined,) = reply.events_of(ToolQuarantined)
     assert quarantined.name == "web__get"
     assert "schema" in quarantined.reason.lower()
@@ -215,6 +218,25 @@ async def test_a_tool_whose_definition_is_refused_is_quarantined_and_the_answer_
     again = await ask_model(model, "again")
     assert not again.events_of(ToolQuarantined)
     assert [tool_names(body) for body in ours.bodies[count:]] == [["fs__read"]]
+
+
+@pytest.mark.parametrize("api_route", list(REFUSED_DEFINITIONS))
+async def test_a_tool_whose_schema_is_refused_is_offered_with_a_simpler_one(
+    api_route: str, worker: WorkerProcess, brief_provider: tuple[RawProvider, str]
+) -> None:
+    ours, base = brief_provider
+    ours.bad_tools, ours.bad_keyword = {"web__get": REFUSED_DEFINITIONS[api_route]}, "pattern"
+    schema = Raw(b'{"type":"object","properties":{"url":{"type":"string","pattern":"^h"}}}')
+    tools = (TOOLS[0], ToolSpec("web__get", "Get a page", schema))
+    model = create_model(api_route, base, worker)
+    reply = await ask_model(model, "hi", tools=tools)
+    assert reply.text == "w0 w1 "
+    (simplified,) = reply.events_of(ToolSimplified)
+    assert (simplified.name, not reply.events_of(ToolQuarantined)) == ("web__get", True)
+    count = len(ours.bodies)
+    await ask_model(model, "again", tools=tools)
+    assert [tool_names(body) for body in ours.bodies[count - 1 :]] == [["fs__read", "web__get"]] * 2
+    assert "pattern" not in json.dumps(ours.bodies[-1])
 
 
 async def test_a_refused_definition_that_no_single_tool_causes_is_an_error(
