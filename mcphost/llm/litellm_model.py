@@ -336,6 +336,7 @@ class LiteLlmModel:
             api_base=config.api_base,
             max_tokens=self._max_tokens(request),
             tool_choice="" if request.tool_choice == "auto" else request.tool_choice,
+            is_parallel=request.is_parallel,
             temperature=config.temperature if request.temperature is None else request.temperature,
             top_p=config.top_p,
             drops_unsupported=request.temperature is not None,  # it was requested by a server

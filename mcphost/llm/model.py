@@ -20,7 +20,7 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     """Request to a model: the conversation so far and the available tools.
 
     With `tool_choice`, "required" demands at least one call and "none" forbids calls. A provider that does not support
-    `tool_choice` or `temperature` ignores it.
+    `tool_choice` or `temperature` ignores it. If `is_parallel` is False, it is told to ask for one call at a time.
     """
 
     messages: tuple[Message, ...]
@@ -29,6 +29,7 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     max_output_tokens: int = 0
     tool_choice: Literal["auto", "required", "none"] = "auto"
     temperature: float | None = None
+    is_parallel: bool = True
 
 
 class TextDelta(Struct, frozen=True):

@@ -276,10 +276,23 @@ class LiteLlmWorker:
             arguments["tools"] = tools
         if request.tool_choice and tools:
             arguments["tool_choice"] = request.tool_choice
+        if tools and not request.is_parallel and self._takes_parallel_option(request):
+            arguments["parallel_tool_calls"] = False
         arguments.update(_model_parameters(request))
         if self._find_provider(request) in STORING_PROVIDERS:
             arguments["store"] = False
         return arguments
+
+    def _takes_parallel_option(self, request: worker_protocol.CompletionRequest) -> bool:
+        """Return whether the provider can be told to ask for one call at a time."""
+        try:
+            model, provider, *_rest = self._litellm.get_llm_provider(
+                model=request.model, api_base=request.api_base or None
+            )
+            names = self._litellm.get_supported_openai_params(model=model, custom_llm_provider=provider)
+        except Exception:  # noqa: BLE001 - an unknown model is refused by the call itself, with a better message
+            return False
+        return "parallel_tool_calls" in (names or ())
 
     def _find_provider(self, request: worker_protocol.CompletionRequest) -> str:
         """Return the provider that litellm chooses for a request, or "" if it knows none."""

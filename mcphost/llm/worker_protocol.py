@@ -29,6 +29,7 @@ class CompletionRequest(Struct, frozen=True, kw_only=True):
     api_base: str = ""
     max_tokens: int = 0
     tool_choice: str = ""
+    is_parallel: bool = True
     temperature: float | None = None
     top_p: float | None = None
     drops_unsupported: bool = False

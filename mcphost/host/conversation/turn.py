@@ -58,6 +58,7 @@ class ModelRequestBuilder:
         events: EventBus,
     ) -> None:
         self._max_tools = config.limits.tools_to_model
+        self._is_parallel = config.limits.parallel_calls > 1
         self._servers = servers
         self._startup = startup
         self._tool_registry = tool_registry
@@ -79,6 +80,7 @@ class ModelRequestBuilder:
             system=system_prompt(self._model_selection.system_prompt, self._servers),
             tools=self._keep_order(conversation.id, self._tool_specs()),
             max_output_tokens=self._model_selection.config.max_output_tokens,
+            is_parallel=self._is_parallel,
         )
 
     def _keep_order(self, conversation: str, specs: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:

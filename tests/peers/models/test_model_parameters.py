@@ -8,9 +8,9 @@ import pytest
 from mcphost.config.schema import ModelConfig
 from mcphost.llm.litellm_model import LiteLlmModel, ModelDeadlines
 from mcphost.llm.messages import Message, TextPart, ToolReturnPart, ToolUsePart
-from mcphost.llm.model import ToolQuarantined, ToolSimplified, ToolSpec, ToolsRefused
+from mcphost.llm.model import ModelRequest, ToolQuarantined, ToolSimplified, ToolSpec, ToolsRefused
 from mcphost.llm.worker_client import WorkerProcess
-from mcphost.serialization import Raw
+from mcphost.serialization import Raw, replace
 from tests.fakes.model import user_message
 from tests.peers.models.model_requests import API_ROUTES, KEY, TOOLS, ask_model, create_model
 from tests.peers.models.raw_provider import RawProvider, tool_names
@@ -56,6 +56,29 @@ async def test_parameters_that_are_not_set_are_not_sent(
     ours, base = brief_provider
     await ask_model(create_unknown_model(base, worker), "hi")
     assert not {"temperature", "top_p", "max_tokens", "reasoning_effort"} & ours.bodies[0].keys()
+
+
+PARALLEL_OPTIONS: dict[str, Any] = {
+    "openai": ("parallel_tool_calls", False),
+    "responses": ("parallel_tool_calls", False),
+    "anthropic": ("tool_choice", {"type": "auto", "disable_parallel_tool_use": True}),
+    "gemini": ("parallel_tool_calls", None),
+}
+
+
+@pytest.mark.req("llm.parallel-calls")
+@pytest.mark.parametrize("api_route", list(PARALLEL_OPTIONS))
+async def test_a_model_is_told_to_ask_for_one_call_at_a_time_where_it_can_be_told(
+    api_route: str, worker: WorkerProcess, brief_provider: tuple[RawProvider, str]
+) -> None:
+    ours, base = brief_provider
+    model = create_model(api_route, base, worker)
+    request = ModelRequest(messages=(user_message("hi"),), tools=TOOLS)
+    for is_parallel in (True, False):
+        async with model.stream(replace(request, is_parallel=is_parallel)) as events:
+            assert [event async for event in events]
+    key, value = PARALLEL_OPTIONS[api_route]
+    assert [body.get(key) for body in ours.bodies] == [None, value]
 
 
 @pytest.mark.req("llm.providers")
@@ -167,6 +190,7 @@ async def test_other_providers_get_no_cache_marks(
     assert "cache_control" not in str(ours.bodies[0])
 
 
+@pytest.mark.req("llm.prompt-cache")
 @pytest.mark.parametrize("api_route", list(API_ROUTES))
 async def test_a_later_request_begins_with_the_same_tools_and_messages(
     api_route: str, worker: WorkerProcess, brief_provider: tuple[RawProvider, str]

@@ -101,6 +101,7 @@ async def test_several_late_servers_are_named_as_they_are_written(tmp_path: Path
         ]
 
 
+@pytest.mark.req("llm.prompt-cache")
 async def test_tools_that_join_later_are_last_so_that_the_beginning_of_requests_stays_the_same(tmp_path: Path) -> None:
     late = HeldPeer("slow")
     peers = {"late": late, "here": create_peer(tools__list=tools_result(tool_definition("it")))}

@@ -71,6 +71,7 @@ def test_an_attached_resource_is_text_that_names_its_origin() -> None:
     assert message["content"].endswith("BODY")
 
 
+@pytest.mark.req("llm.openai.modalities")
 def test_an_image_is_sent_where_it_is_supported_and_named_where_it_is_not() -> None:
     message = user_turn(TextPart("see"), ImagePart("image/png", "QUJD"))
     (sent,) = chat_messages(message)
@@ -147,6 +148,7 @@ def test_reasoning_is_returned_to_its_provider_only() -> None:
     assert "thinking_blocks" not in chat_messages(assistant_message(*message.parts, cut=True), api_route=CLAUDE)[0]
 
 
+@pytest.mark.req("llm.openai.modalities")
 def test_an_image_in_a_result_is_inside_it_or_right_behind_all_results() -> None:
     picture = ImagePart("image/png", "QUJD")
     messages = (
