@@ -9,7 +9,7 @@ from mcphost.llm.model import ToolSpec
 from mcphost.llm.simple_schemas import MAX_NODES, simplify_tool
 from mcphost.serialization import Raw
 
-Json = dict[str, Any]
+Schema = dict[str, Any]
 
 
 def simplify(schema: Any) -> Any:
@@ -18,13 +18,13 @@ def simplify(schema: Any) -> Any:
     return None if simple is None else json.loads(bytes(simple.schema))
 
 
-def an_object(**properties: Json) -> Json:
+def an_object(**properties: Schema) -> Schema:
     return {"type": "object", "properties": properties}
 
 
-TEXT: Json = {"type": "string"}
-NUMBER: Json = {"type": "number", "description": "How many"}
-CASES: dict[str, tuple[Json, Json]] = {
+TEXT: Schema = {"type": "string"}
+NUMBER: Schema = {"type": "number", "description": "How many"}
+CASES: dict[str, tuple[Schema, Schema]] = {
     "other keywords go": (
         {"$schema": "x", "title": "T", "additionalProperties": False, **an_object(a={**TEXT, "pattern": "^a"})},
         an_object(a=TEXT),
@@ -83,7 +83,7 @@ def test_references_that_multiply_are_cut() -> None:
 
 
 def test_long_texts_that_are_repeated_are_cut() -> None:
-    text: Json = {"type": "string", "enum": ["x" * 500] * 50, "description": "d" * 5_000}
+    text: Schema = {"type": "string", "enum": ["x" * 500] * 50, "description": "d" * 5_000}
     long = an_object(**{f"p{at}": text for at in range(40)})
     schema = an_object(**{f"q{at}": {"$ref": "#/$defs/B"} for at in range(400)}) | {"$defs": {"B": long}}
     assert len(json.dumps(simplify(schema))) < 4_000_000
