@@ -168,6 +168,12 @@ class ThinkingDeltaEvent(HostEvent, frozen=True, tag="thinking_delta"):
     text: str
 
 
+class ServersAwaited(HostEvent, frozen=True, tag="servers_awaited"):
+    """The turn waits for these servers, which are starting, before it asks the model."""
+
+    servers: tuple[str, ...]
+
+
 class ModelRetrying(HostEvent, frozen=True, tag="model_retrying"):
     """A request to the model failed with `reason` and will be retried after `seconds`."""
 
@@ -319,6 +325,7 @@ AnyEvent = (
     | RoundStarted
     | TextDeltaEvent
     | ThinkingDeltaEvent
+    | ServersAwaited
     | ModelRetrying
     | MessageFinished
     | ToolProposed

@@ -88,6 +88,9 @@ class ServerConnection:
             server.name, server.sampling_limits, lambda: self.account, lambda: self.digest
         )
         self.is_started = False
+        self.is_new = False
+        """Whether the user added the server in this run."""
+
         self.listing = ServerListing()
         self._opener = parts.opener
         self._approvals = parts.approvals

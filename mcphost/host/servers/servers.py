@@ -6,7 +6,7 @@ import anyio
 
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import UsageError
-from mcphost.host.events import EventBus
+from mcphost.host.events import EventBus, ServersAwaited
 from mcphost.host.lifetime import Lifetime
 from mcphost.host.questions.questions import ToolChange
 from mcphost.host.servers.catalog import ToolDefinition
@@ -16,6 +16,9 @@ from mcphost.host.servers.tool_toggles import ToolToggles
 from mcphost.host.views import ServerView
 from mcphost.serialization import replace
 from mcphost.sign_in import SignInProgress
+
+NEW_SERVER_FACTOR = 10
+"""How many times longer a message waits for a server added in this run: its program may have to be installed first."""
 
 
 class Servers:
@@ -49,7 +52,8 @@ class Servers:
         """Add a server and start it. Raises UsageError if the name is taken."""
         if config.name in self._connections:
             raise UsageError(f"There is already a server named {config.name!r}.", "Choose another name.")
-        self._connections[config.name] = ServerConnection(config, self._parts)
+        self._connections[config.name] = connection = ServerConnection(config, self._parts)
+        connection.is_new = True
         self.start(config.name)
 
     def remove(self, name: str) -> None:
@@ -193,7 +197,7 @@ class ServerStartup:
     """Limited wait for starting servers before a turn; the tools of slower servers are added later."""
 
     def __init__(self, servers: Iterable[ServerConnection], seconds: float, events: EventBus) -> None:
-        """*seconds* is the longest wait for a server, measured from its start."""
+        """*seconds* is the longest wait for a server, from its start; for a new one, NEW_SERVER_FACTOR times that."""
         self._servers = servers
         self._seconds = seconds
         self._events = events
@@ -201,9 +205,12 @@ class ServerStartup:
 
     async def wait(self) -> None:
         """Wait for starting servers, then notify the user of those that are still not ready. May be cancelled."""
+        if names := tuple(connection.config.name for connection in self._servers if connection.is_starting):
+            self._events.publish(ServersAwaited(names))
         async with anyio.create_task_group() as tasks:
             for connection in self._servers:
-                tasks.start_soon(connection.wait_for_start, self._seconds)
+                factor = NEW_SERVER_FACTOR if connection.is_new else 1
+                tasks.start_soon(connection.wait_for_start, self._seconds * factor)
         starting = {connection.config.name for connection in self._servers if connection.is_starting}
         newly_late = sorted(starting - self._late_servers)
         self._late_servers |= starting

@@ -142,6 +142,7 @@ class TranscriptPresenter:
             events.RoundStarted: self._handle_round_started,
             events.TextDeltaEvent: self._handle_text,
             events.ThinkingDeltaEvent: self._handle_thinking,
+            events.ServersAwaited: self._handle_awaited,
             events.ModelRetrying: self._handle_retry,
             events.MessageFinished: self._handle_message_finished,
             events.ToolProposed: self._handle_tool_proposed,
@@ -240,6 +241,10 @@ class TranscriptPresenter:
         self._ensure_speaker()
         self.phase = "thinking"
         self.transcript.stream(event.text, thinking=True)
+
+    def _handle_awaited(self, event: events.ServersAwaited) -> None:
+        others = len(event.servers) - 1
+        self.phase = f"starting {event.servers[0][:30]}{f' and {others} more' if others else ''}"
 
     def _handle_retry(self, event: events.ModelRetrying) -> None:
         self.phase = f"retrying in {event.seconds:.0f} s"

@@ -7,8 +7,9 @@ import anyio
 import pytest
 
 from mcphost.config.schema import Limits
-from mcphost.host.events import HostEvent, NoticeEvent, RoundStarted, TurnStarted
+from mcphost.host.events import HostEvent, NoticeEvent, RoundStarted, ServersAwaited, TurnStarted
 from mcphost.host.questions.questions import AllowOnce
+from mcphost.host.servers.connection import ServerConnection
 from mcphost.protocol.jsonrpc import JsonRpcRequest
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
@@ -189,3 +190,31 @@ async def test_the_lists_of_a_server_are_asked_for_side_by_side(tmp_path: Path) 
     with anyio.fail_after(20):
         async with open_host_with(tmp_path, AllListsPeer()) as host:
             assert [tool.name for tool in host.servers.view("peer").catalog.tools] == ["it"]
+
+
+async def test_a_message_waits_ten_times_longer_for_a_server_that_was_just_added(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: dict[str, float] = {}
+
+    async def wait_for_start(connection: ServerConnection, seconds: float) -> None:
+        waits[connection.config.name] = seconds
+
+    monkeypatch.setattr(ServerConnection, "wait_for_start", wait_for_start)
+    model = ScriptedModel(text_round("ok"))
+    async with open_host_with(
+        tmp_path,
+        {"old": HeldPeer("it"), "new": HeldPeer("it")},
+        model,
+        wait=lambda _: False,
+        limits=Limits(server_wait=3),
+    ) as host:
+        host.start()
+        config = host.servers.find("new").config
+        host.servers.remove("new")
+        host.servers.add(config)
+        feed = host.events.subscribe()
+        await host.conversation.send("go")
+        (awaited,) = [event for event in feed.drain() if isinstance(event, ServersAwaited)]
+    assert waits == {"old": 3, "new": 30}
+    assert awaited.servers == ("old", "new")
