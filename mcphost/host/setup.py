@@ -82,9 +82,10 @@ class Setup:
 
     @property
     def is_first_run(self) -> bool:
-        """Whether there is no model and no server, and the start card was never shown."""
-        has_anything = self._model_selection.model is not None or any(True for _ in self._servers)
-        return not has_anything and not (self._places.state_dir / _MARK_FILE).exists()
+        """Whether there is no model, no server was named by a flag, and the start card was never shown."""
+        if self._model_selection.model is not None or any(one.config.source == "flag" for one in self._servers):
+            return False
+        return not (self._places.state_dir / _MARK_FILE).exists()
 
     def mark_shown(self) -> None:
         """Remember that the start card was shown, so that it never opens again by itself."""

@@ -145,9 +145,8 @@ class NavigationApp(InputGuardApp):
         self.run_worker(partial(self._open_setup, is_invited=True), group="setup", exclusive=True)
 
     def offer_setup(self) -> None:
-        """Open the start card if there is neither a model nor a server, once ever."""
-        host = self.host
-        if host.model_selection.model is None and not host.servers.views():
+        """Open the start card if there is no model, once ever."""
+        if self.host.model_selection.model is None:
             self.run_worker(partial(self._open_setup, is_invited=False), group="setup", exclusive=True)
 
     async def _open_setup(self, *, is_invited: bool) -> None:
@@ -174,6 +173,8 @@ class NavigationApp(InputGuardApp):
             self.chat.composer_input.insert(choice.typed)
         elif choice is not None and (choice.model is not None or choice.servers):
             self.run_worker(partial(self.chat.apply_setup, choice), group="setup")
+        if choice is None or not (choice.typed or choice.model):
+            self.chat.explain_missing_model()
 
     def action_profile(self) -> None:
         """Open the list of profiles."""

@@ -94,8 +94,16 @@ async def test_without_entering_the_card_nothing_is_chosen(run: Run, key: str) -
         await card(driver)
         await driver.pilot.press(key)
         await driver.pilot.press("escape")
-        await driver.until(lambda: "Set up mcphost" not in driver.text(), "the chat")
+        await driver.until(lambda: "Choose a model to start chatting." in driver.text(), "the chat")
+        assert "Set up mcphost" not in driver.text()
         assert setup.applied == []
+
+
+async def test_a_server_that_is_configured_already_does_not_keep_the_card_away(run: Run) -> None:
+    setup = FakeSetup()
+    async with run(size=(80, 24), no_model=True, setup=setup) as driver:
+        await card(driver)
+        assert "Choose a model to start chatting." not in driver.transcript()
 
 
 async def test_typing_closes_the_card_and_no_letter_is_lost(run: Run) -> None:

@@ -161,8 +161,10 @@ class ChatScreen(Screen[None]):
         else:
             if self.greeting:
                 self.presenter.add_notice("info", self.greeting)
+            setup = self.host.setup
             if self.host.model_selection.model is None:
-                self.presenter.add_notice("warning", NO_MODEL, NO_MODEL_HINT)
+                if setup is None or not setup.is_first_run:  # else the start card opens
+                    self.explain_missing_model()
             elif not self.greeting:
                 self.presenter.add_notice("info", WELCOME)
 
@@ -307,7 +309,7 @@ class ChatScreen(Screen[None]):
         elif is_typed and draft.is_call:
             self._start_manual_call(written)
         elif self.host.model_selection.model is None:
-            self.presenter.add_notice("warning", NO_MODEL, NO_MODEL_HINT)
+            self.explain_missing_model()
         elif self.host.conversation.is_busy or self.is_sending:
             self.notify("Still answering. Press Esc to stop; your text stays here.", markup=False, timeout=4)
         else:
@@ -336,6 +338,11 @@ class ChatScreen(Screen[None]):
         finally:
             self.is_sending = False
         self.refresh_status()
+
+    def explain_missing_model(self) -> None:
+        """Tell the user how to choose a model, unless there is one."""
+        if self.host.model_selection.model is None:
+            self.presenter.add_notice("warning", NO_MODEL, NO_MODEL_HINT)
 
     async def apply_setup(self, choice: "SetupChoice") -> None:
         """Save and select the chosen model, add the chosen servers, and report the result in the transcript."""

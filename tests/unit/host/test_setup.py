@@ -130,7 +130,7 @@ async def test_a_key_of_an_unknown_form_or_without_a_keyring_is_not_stored(tmp_p
     assert SECRET not in str(exc_info.value)
 
 
-async def test_the_start_card_is_due_once_and_only_without_models_and_servers(tmp_path: Path) -> None:
+async def test_the_start_card_is_due_once_and_only_without_a_model(tmp_path: Path) -> None:
     async with open_setup(tmp_path) as (_, setup):
         assert setup.is_first_run
         await setup.apply(ModelConfig(name="x/y"), [])

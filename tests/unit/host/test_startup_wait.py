@@ -202,13 +202,8 @@ async def test_a_message_waits_ten_times_longer_for_a_server_that_was_just_added
 
     monkeypatch.setattr(ServerConnection, "wait_for_start", wait_for_start)
     model = ScriptedModel(text_round("ok"))
-    async with open_host_with(
-        tmp_path,
-        {"old": HeldPeer("it"), "new": HeldPeer("it")},
-        model,
-        wait=lambda _: False,
-        limits=Limits(server_wait=3),
-    ) as host:
+    peers = {"old": HeldPeer("it"), "new": HeldPeer("it")}
+    async with open_host_with(tmp_path, peers, model, wait=lambda _: False, limits=Limits(server_wait=3)) as host:
         host.start()
         config = host.servers.find("new").config
         host.servers.remove("new")
