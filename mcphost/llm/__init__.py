@@ -1,1 +1,1 @@
-"""Models: messages, the interface of a model, litellm in a worker process, and the demo model."""
+"""Language models: messages, the model interface, litellm in a worker process, and the demo model."""

@@ -1,6 +1,6 @@
-"""Translation of messages and tools to Chat Completions JSON, and of worker events to model events.
+"""Conversion of conversations to OpenAI's Chat Completions JSON, and of worker events to model events.
 
-No I/O.
+Does no I/O.
 """
 
 import re
@@ -37,15 +37,15 @@ from mcphost.serialization import Raw, Struct, dumps, encode, loads, replace
 CALL_NOT_RUN = "(This call was not run: the turn was stopped.)"
 IMAGES_OMITTED = "(An image was left out: this model does not take images.)"
 PORTABLE_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
-"""Ids that every provider accepts; others are sent only to the model that made them."""
+"""Tool call ids that every provider accepts; other ids are sent only to the model that created them."""
 _MAX_EARLY_REPLAYS = 16
-"""How often the reasoning of an unfinished answer is saved for replay; each time all of it is encoded."""
+"""How many times the reasoning of an unfinished answer is encoded for replay; each time encodes all of it."""
 
 Json = dict[str, Any]
 
 
 class ApiRoute(Struct, frozen=True, kw_only=True):
-    """What a provider and its API support, as far as the JSON of a request depends on it."""
+    """Features of a model, its provider and its API that determine the JSON of a request."""
 
     model: str
     provider: str
@@ -53,14 +53,14 @@ class ApiRoute(Struct, frozen=True, kw_only=True):
     supports_result_images: bool = False
     replays_thinking: bool = False
     marks_cache: bool = False
-    """Whether the prompt is cached only up to explicit marks, as by Anthropic; others cache equal beginnings anyway."""
+    """Whether caching needs explicit marks in the prompt (Anthropic); other providers cache common prefixes anyway."""
 
     has_tools: bool = True
-    """Whether tools are offered; without them, providers reject earlier calls, which are sent as text."""
+    """Whether the request offers tools. If not, providers reject earlier tool calls, so those are sent as text."""
 
 
 def encode_tools(tools: Iterable[ToolSpec]) -> Raw:
-    """Encode tools as JSON; each schema is copied byte for byte, without parsing."""
+    """Encode tools as Chat Completions JSON, copying each schema byte for byte without parsing it."""
     return Raw(
         encode(
             [
@@ -79,7 +79,7 @@ def encode_tools(tools: Iterable[ToolSpec]) -> Raw:
 
 
 def encode_messages(messages: Iterable[Message], system: str, route: ApiRoute) -> Raw:
-    """Encode the conversation as JSON."""
+    """Encode a conversation as Chat Completions JSON, with cache marks if the provider needs them."""
     chat = list(make_chat_messages(messages, system, route))
     if route.marks_cache:
         mark_cache(chat)
@@ -87,24 +87,24 @@ def encode_messages(messages: Iterable[Message], system: str, route: ApiRoute) -
 
 
 def mark_cache(chat: list[Json]) -> None:
-    """Mark the parts of a request that Anthropic is to cache: tools and system prompt, and the conversation.
+    """Add Anthropic's cache marks to the system prompt and to the last message of this and the previous request.
 
-    Its end is marked, and where it ended in the previous request. Four marks are allowed in a request. A beginning of
-    under about 1,000 tokens is not cached, which is no error. See "Prompt caching" in Anthropic's documentation.
+    The mark on the system prompt covers the tools too. Anthropic allows four marks per request, and ignores marks on
+    prefixes of under about 1,000 tokens. See "Prompt caching" in Anthropic's documentation.
     """
     inputs = [at for at, message in enumerate(chat) if message["role"] in ("user", "tool")]
     answered = max((at for at, message in enumerate(chat) if message["role"] == "assistant"), default=0)
     earlier = [at for at in inputs if at < answered]
     for at in {*([0] if chat[:1] and chat[0]["role"] == "system" else []), *inputs[-1:], *earlier[-1:]}:
         content = chat[at]["content"]
-        # litellm reads the mark of a text from its message, and that of several parts from the part.
+        # litellm expects the mark on the message if the content is a string, and on the part if it is a list.
         in_part = isinstance(content, list) and chat[at]["role"] == "user"
         marked: Json = cast("list[Json]", content)[-1] if in_part else chat[at]
         marked["cache_control"] = {"type": "ephemeral"}
 
 
 def make_chat_messages(messages: Iterable[Message], system: str, route: ApiRoute) -> Iterator[Json]:
-    """Yield the messages as JSON, with exactly one result right after each call, as providers require."""
+    """Yield messages as Chat Completions JSON; as providers require, exactly one result follows each tool call."""
     if system:
         yield {"role": "system", "content": system}
     if not route.has_tools:
@@ -128,10 +128,7 @@ def make_chat_messages(messages: Iterable[Message], system: str, route: ApiRoute
 
 
 def _describe_calls(message: Message) -> Message:
-    """Return a message with its tool calls or results written as text.
-
-    A message of results becomes one of the user.
-    """
+    """Replace the tool calls or results in a message by text. A message with tool results becomes a user message."""
     if message.role == "tool":
         parts: list[Part] = []
         for part in message.parts:
@@ -154,7 +151,7 @@ def _close_open_calls(open_calls: dict[str, str], pictures: list[Json]) -> Itera
 
 
 def make_user_content(message: Message, route: ApiRoute) -> str | list[Json]:
-    """Return the content of a user message, as one text if possible: some servers accept nothing else."""
+    """Return the content of a user message, as a string if it is all text: some servers accept nothing else."""
     items: list[Json] = []
     for part in message.parts:
         if isinstance(part, TextPart):
@@ -170,9 +167,9 @@ def make_user_content(message: Message, route: ApiRoute) -> str | list[Json]:
 
 
 def make_assistant_message(message: Message, route: ApiRoute, open_calls: dict[str, str]) -> Iterator[Json]:
-    """Yield an assistant message, with reasoning if the provider is the same.
+    """Yield an assistant message unless it is empty, with its reasoning if the same provider produced it.
 
-    Add its calls to *open_calls*.
+    Adds its tool calls to *open_calls*, which maps our call ids to the ids that are sent.
     """
     result: Json = {"role": "assistant", "content": message.text or None}
     calls: list[Json] = []
@@ -189,7 +186,7 @@ def make_assistant_message(message: Message, route: ApiRoute, open_calls: dict[s
     if calls:
         result["tool_calls"] = calls
     if not message.cut:
-        # Each part with reasoning has all blocks of the answer.
+        # Every reasoning part has all blocks of the answer, so the first one is enough.
         replay = next((part for part in message.parts if isinstance(part, ThinkingPart) and part.replay), None)
         blocks, order = replayable_blocks(replay, route) if replay else ([], "")
         thinking = [block for block in blocks if not is_reasoning_item(block)]
@@ -204,21 +201,24 @@ def make_assistant_message(message: Message, route: ApiRoute, open_calls: dict[s
 
 
 def choose_call_id(use: ToolUsePart, is_same_model: bool) -> str:
-    """Return the id for a tool call: the provider's own if the model accepts it, else ours."""
+    """Return the id to send for a tool call: the provider's if the model of this request accepts it, else our own."""
     if use.provider_id and (is_same_model or PORTABLE_ID.fullmatch(use.provider_id)):
         return use.provider_id
     return use.id
 
 
 def encode_arguments(use: ToolUsePart) -> str:
-    """Return the arguments of a call as a JSON object, `{}` if they are invalid: some providers' clients parse it."""
+    """Encode a tool call's arguments as a JSON object, because some providers' clients parse them.
+
+    If the arguments are invalid, the object contains the beginning of their text.
+    """
     return dumps(use.arguments if use.arguments is not None else {"not_valid_json": use.raw[:2000]})
 
 
 def replayable_blocks(part: ThinkingPart, route: ApiRoute) -> tuple[list[Any], str]:
-    """Return the reasoning blocks that are sent back to the same provider, and the order of the answer's items.
+    """Return the reasoning blocks to send back to the provider, and the order of the original answer's items.
 
-    There are none for another provider.
+    Both are empty if another provider produced the reasoning.
     """
     try:
         value: Any = loads(part.replay)
@@ -232,14 +232,14 @@ def replayable_blocks(part: ThinkingPart, route: ApiRoute) -> tuple[list[Any], s
 
 
 def is_reasoning_item(block: Any) -> bool:
-    """Return whether a block is a reasoning item of the Responses API with encrypted content."""
+    """Return whether a block is an encrypted reasoning item of OpenAI's Responses API."""
     return isinstance(block, dict) and _is_encrypted(cast("Json", block))
 
 
 def make_tool_message(part: ToolReturnPart, call_id: str, route: ApiRoute, pictures: list[Json]) -> Json:
     """Return the message for a tool result.
 
-    Images that the message cannot contain are added to *pictures*.
+    Images that the provider does not accept in tool results are added to *pictures*, for a later user message.
     """
     text = f"Error: {part.text}" if part.is_error else part.text
     if part.images and not route.supports_images:
@@ -256,17 +256,17 @@ def make_tool_message(part: ToolReturnPart, call_id: str, route: ApiRoute, pictu
 
 
 def text_item(text: str) -> Json:
-    """Return a text as a content item."""
+    """Return a content item for *text*."""
     return {"type": "text", "text": text}
 
 
 def image_item(image: ImagePart) -> Json:
-    """Return an image as a content item with a data URL."""
+    """Return a content item for an image, as a data URL."""
     return {"type": "image_url", "image_url": {"url": f"data:{image.mime_type};base64,{image.data}"}}
 
 
 class AnswerAssembler:
-    """Converter of the worker's events of one answer to model events.
+    """Converter of the worker events of one answer to model events.
 
     It merges the pieces of each tool call.
     """
@@ -277,15 +277,15 @@ class AnswerAssembler:
         self._blocks = ThinkingBlockAssembler()
         self._replay_count = 0
         self._order: list[str] = []
-        """The order of reasoning items, text and calls; see ITEM_ORDER."""
+        """Order of reasoning items, text and tool calls in the answer; see worker_protocol.ITEM_ORDER."""
 
         self.char_count = 0
         """Characters received so far."""
 
     def feed(self, event: worker_protocol.WorkerEvent) -> Iterator[ModelEvent]:
-        """Yield the model events for an event of the worker; `WorkerFinished` completes the tool calls.
+        """Yield the model events for a worker event; `WorkerFinished` completes the tool calls.
 
-        Raises ModelError if there are too many calls.
+        Raises ModelError if there are too many tool calls.
         """
         if isinstance(event, worker_protocol.WorkerThinkingDelta):
             yield from self._add_thinking(event)
@@ -296,7 +296,7 @@ class AnswerAssembler:
             self._replay_count += 1
             yield ThinkingDelta("", self._encode_replay())
         elif isinstance(event, worker_protocol.WorkerFinished) and "r" in self._order:
-            yield ThinkingDelta("", self._encode_replay())  # with the order of what came after it
+            yield ThinkingDelta("", self._encode_replay())  # now with the order of the items that followed
         if isinstance(event, worker_protocol.WorkerTextDelta):
             self.char_count += len(event.text)
             if "t" not in self._order:
@@ -359,7 +359,7 @@ class AnswerAssembler:
 
 
 class _PartialToolCall:
-    """A tool call whose pieces have not all arrived."""
+    """A tool call that is still being received."""
 
     def __init__(self, order: int) -> None:
         self.order = order
@@ -380,9 +380,9 @@ class _PartialToolCall:
 
 
 def parse_arguments(raw: str) -> dict[str, Any] | None:
-    """Parse the arguments of a call: blank text is an empty object.
+    """Parse the arguments of a tool call; blank text counts as an empty object.
 
-    None means that they are not a JSON object.
+    Returns None if the text is not a JSON object.
     """
     if not raw.strip():
         return {}
@@ -394,19 +394,19 @@ def parse_arguments(raw: str) -> dict[str, Any] | None:
 
 
 class ThinkingBlockAssembler:
-    """Assembler of a provider's reasoning blocks from pieces.
+    """Assembler of a provider's reasoning blocks from streamed pieces.
 
-    The text comes first, then the signature, sometimes with the whole text repeated.
+    A block's text arrives first, then its signature, sometimes together with the complete text again.
     """
 
     def __init__(self) -> None:
         self._blocks: list[Json] = []
         self._texts: list[str] = []
         self.has_new_signature = False
-        """Whether a block was signed since the last call of `signed_blocks`."""
+        """Whether a signature has arrived since `signed_blocks` was last called."""
 
     def add(self, piece: Json) -> int:
-        """Add a piece, and return its approximate number of characters."""
+        """Add a piece, and return its approximate size in characters."""
         size = len(encode(piece))
         last = self._blocks[-1] if self._blocks else None
         if last is None or piece.get("type") == "redacted_thinking" or _is_signed(last):

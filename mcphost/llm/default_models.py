@@ -1,4 +1,7 @@
-"""Default model of each provider with a key; each is in litellm's list and supports tools."""
+"""Default models of providers that require an API key, and the search for those keys.
+
+Every default model is in litellm's list and supports tools.
+"""
 
 from collections.abc import Iterable, Mapping
 
@@ -21,7 +24,7 @@ DEFAULT_MODELS: dict[str, str] = {
     "sambanova": "sambanova/DeepSeek-V3.2",
     "minimax": "minimax/MiniMax-M3",
 }
-"""Model by provider; the order is the one in which they are proposed."""
+"""Default models, keyed by provider, in the order in which they are proposed."""
 
 PROVIDER_TITLES: dict[str, str] = {
     "anthropic": "Anthropic",
@@ -39,7 +42,7 @@ PROVIDER_TITLES: dict[str, str] = {
     "minimax": "MiniMax",
     "openrouter": "OpenRouter",
 }
-"""Display name by provider."""
+"""Display names, keyed by provider."""
 
 
 KEY_PREFIXES: tuple[tuple[str, str], ...] = (
@@ -51,16 +54,16 @@ KEY_PREFIXES: tuple[tuple[str, str], ...] = (
     ("xai-", "xai"),
     ("csk-", "cerebras"),
 )
-"""Beginnings of keys by which a provider is recognized; others use forms that several providers share."""
+"""Prefixes of API keys that identify a provider; other providers use prefixes that several of them share."""
 
 
 def recognize_provider(key: str) -> str:
-    """Return the provider that issues keys of this form, or "" if several do."""
+    """Return the provider that an API key's prefix identifies, or "" if it identifies none."""
     return next((provider for prefix, provider in KEY_PREFIXES if key.startswith(prefix)), "")
 
 
 class FoundKey(Struct, frozen=True):
-    """A provider whose key was found, in the environment variable or the keyring entry named `variable`."""
+    """A provider whose API key was found in the environment variable or keyring entry named `variable`."""
 
     provider: str
     variable: str
@@ -73,17 +76,17 @@ class FoundKey(Struct, frozen=True):
 
     @property
     def model(self) -> str:
-        """The proposed model."""
+        """The provider's default model."""
         return DEFAULT_MODELS[self.provider]
 
 
 async def find_keys(
     environ: Mapping[str, str], keyring: KeyLookup | None = None, providers: Iterable[str] = DEFAULT_MODELS
 ) -> tuple[FoundKey, ...]:
-    """Return which *providers* have a key, in the environment or else in the keyring.
+    """Return the *providers* that have an API key in the environment or else in the keyring.
 
-    By default, all providers with a default model are looked up. A keyring that is locked or does not answer has no
-    keys. May be cancelled.
+    By default, every provider with a default model is checked. A keyring that is locked or does not respond counts as
+    having no keys. May be cancelled.
     """
     found: list[FoundKey] = []
     for provider in providers:

@@ -1,6 +1,6 @@
 """The demo model: a rule-based ChatModel, labelled as not an AI, that streams text and calls tools.
 
-Its rules recognize requests only: every result it reports comes from a tool of a connected server.
+Its rules only recognize requests; every result it reports comes from a tool of a connected server.
 """
 
 import json
@@ -29,9 +29,9 @@ from mcphost.serialization import Struct, dumps, loads, replace
 
 LABEL = "demo (not an AI)"
 DELTA_INTERVAL = 0.01
-"""Seconds between two pieces of text."""
+"""Seconds between two streamed pieces of text."""
 MAX_REQUEST_LENGTH = 4_000
-"""Characters of a message that the rules look at."""
+"""Number of characters of a message that the rules examine."""
 
 HELP = """I am a set of rules, not an AI, but everything behind me is real. Try one of these:
 
@@ -50,7 +50,7 @@ _NOTES = r"(?:all\s++)?(?:of\s++)?(?:(?:my|the|your)\s*+)?notes"
 
 
 class DemoRule(Struct, frozen=True):
-    """A pattern of a request, the tool to call, and the names of the arguments that the pattern's groups match."""
+    """A pattern for a request, the tool to call, and the argument names for the groups of the pattern."""
 
     pattern: str
     tool: str
@@ -87,14 +87,14 @@ RULES = (
 
 
 class DemoRequest(Struct, frozen=True):
-    """A request found in a message: the end of a tool's name, and the arguments."""
+    """A request recognized in a message; `tool` may be only the end of the tool's name."""
 
     tool: str
     arguments: dict[str, Any]
 
 
 class DemoModel:
-    """The rule-based model. Needs no network, no key and no preparation."""
+    """Rule-based ChatModel that needs no network, API key or preparation."""
 
     def __init__(self, interval: float = DELTA_INTERVAL) -> None:
         self._interval = interval
@@ -106,12 +106,12 @@ class DemoModel:
 
     @property
     def label(self) -> str:
-        """Name for display, which says that it is not an AI."""
+        """Display name, which says that the model is not an AI."""
         return LABEL
 
     @property
     def facts(self) -> ModelFacts:
-        """Facts: it supports tools but no images, and costs nothing."""
+        """Known facts: the model supports tools but not images, and costs nothing."""
         return ModelFacts(supports_images=False, supports_tools=True, input_price=0.0, output_price=0.0)
 
     async def load_facts(self) -> None:
@@ -125,7 +125,7 @@ class DemoModel:
 
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
-        """Run one round; see ChatModel.stream."""
+        """Stream the answer to one request; see ChatModel.stream."""
         async with aclosing(self._events(request)) as events:
             yield events
 
@@ -148,7 +148,7 @@ class DemoModel:
 
 
 def make_answer(request: ModelRequest) -> tuple[str, tuple[ToolUsePart, ...]]:
-    """Return the text of the answer and its tool calls."""
+    """Return the text and the tool calls that answer a request."""
     last = request.messages[-1] if request.messages else None
     if last is None:
         return HELP, ()
@@ -179,7 +179,7 @@ def make_answer(request: ModelRequest) -> tuple[str, tuple[ToolUsePart, ...]]:
 
 
 def find_requests(text: str) -> list[DemoRequest]:
-    """Find the requests in a text, in order; each part of the text matches at most one rule."""
+    """Return the distinct requests in *text*, in order; each part of the text matches at most one rule."""
     if named := re.match(r"call\s+([\w./:-]+)\s*(.*)$", text, re.IGNORECASE):
         return [DemoRequest(named[1], parse_arguments(named[2]))]
     matches: list[tuple[int, int, DemoRequest]] = []
@@ -198,7 +198,10 @@ def find_requests(text: str) -> list[DemoRequest]:
 
 
 def match_arguments(rule: DemoRule, match: re.Match[str]) -> Iterator[tuple[str, Any]]:
-    """Yield the arguments by name, with numbers converted; counting slowly without a number goes to 5."""
+    """Yield the name and value of each matched argument, with numbers converted.
+
+    If the pattern has no groups ("slowly"), the first argument is 5.
+    """
     groups = match.groups() or (("5",) if rule.argument_names else ())
     for name, value in zip(rule.argument_names, groups, strict=False):
         if value is not None:
@@ -206,12 +209,12 @@ def match_arguments(rule: DemoRule, match: re.Match[str]) -> Iterator[tuple[str,
 
 
 def parse_number(text: str) -> int | float:
-    """Parse a number: an int, or a float if it has a decimal point."""
+    """Parse a number: as float if it has a decimal point, else as int."""
     return float(text) if "." in text else int(text)
 
 
 def parse_arguments(text: str) -> dict[str, Any]:
-    """Parse `{json}` or `key=value …`; a value that is not JSON is text."""
+    """Parse arguments written as a JSON object or as `key=value …`, where values that are not JSON are strings."""
     text = text.strip()
     if text.startswith("{"):
         try:
@@ -229,7 +232,7 @@ def parse_arguments(text: str) -> dict[str, Any]:
 
 
 def find_tool(tools: tuple[ToolSpec, ...], name: str) -> ToolSpec | None:
-    """Return the tool with this name, or the first whose name ends with it after a separator."""
+    """Return the tool named *name*, or else the first whose name ends with a separator and *name*."""
     normalized = _normalize_name(name)
     for tool in tools:
         if _normalize_name(tool.name) == normalized:
@@ -238,12 +241,12 @@ def find_tool(tools: tuple[ToolSpec, ...], name: str) -> ToolSpec | None:
 
 
 def _normalize_name(name: str) -> str:
-    """Return the name in lower case with uniform separators."""
+    """Return the name in lower case, with `_` as the only separator."""
     return re.sub(r"[\W_]+", "_", name.lower())
 
 
 def parse_schema(tool: ToolSpec) -> dict[str, Any]:
-    """Return the schema, or an empty one if it is not an object."""
+    """Return a tool's schema as a dict, which is empty if the schema is not a JSON object."""
     try:
         value = loads(tool.schema)
     except MalformedMessage:
@@ -252,7 +255,7 @@ def parse_schema(tool: ToolSpec) -> dict[str, Any]:
 
 
 def describe_missing_arguments(tool: ToolSpec, arguments: dict[str, Any]) -> str:
-    """Return a sentence if a required argument is missing, else ""."""
+    """Return a sentence that asks for missing required arguments, or "" if none is missing."""
     required: Any = parse_schema(tool).get("required")
     required_names = cast("list[Any]", required) if isinstance(required, list) else []
     names = [str(name) for name in required_names if name not in arguments]
@@ -263,7 +266,7 @@ def describe_missing_arguments(tool: ToolSpec, arguments: dict[str, Any]) -> str
 
 
 def make_tool_use(tool: ToolSpec, arguments: dict[str, Any]) -> ToolUsePart:
-    """Make a call with those arguments that the tool's schema has."""
+    """Return a tool call with those arguments that the tool's schema defines."""
     properties = parse_schema(tool).get("properties")
     if isinstance(properties, dict) and properties:
         arguments = {name: value for name, value in arguments.items() if name in properties}
@@ -271,7 +274,7 @@ def make_tool_use(tool: ToolSpec, arguments: dict[str, Any]) -> ToolUsePart:
 
 
 def report_results(messages: tuple[Message, ...]) -> str:
-    """Describe the tool results that arrived since the user's last message."""
+    """Describe the tool results at the end of the conversation."""
     parts: list[ToolReturnPart] = []
     for message in reversed(messages):
         if message.role != "tool":
@@ -296,14 +299,14 @@ def describe_result(part: ToolReturnPart) -> str:
 
 
 def list_tools(tools: tuple[ToolSpec, ...]) -> str:
-    """Describe which tools there are."""
+    """Return a sentence that lists the connected tools."""
     if not tools:
         return "\nNo tools are connected right now."
     return "\nConnected tools: " + ", ".join(f"`{tool.name}`" for tool in tools[:40]) + "."
 
 
 def list_attachments(message: Message) -> str:
-    """Describe the attached resources, which shows that they arrived."""
+    """List the resources attached to a message, to show that they arrived."""
     parts = [part for part in message.parts if isinstance(part, ResourcePart)]
     if not parts:
         return ""

@@ -1,8 +1,8 @@
-"""Classification of failed model calls: each gets a kind, a sentence for the user and a hint, without keys.
+"""Classification of failed model requests, with a message and a hint for the user. API keys are removed.
 
-The status code decides first, then the chain of causes, then the wording. The class names of litellm alone mislead
-(measured: a refused connection is an InternalServerError with status 500, a 403 is an APIError or a BadRequestError, a
-context overflow is recognised for some providers only).
+Status code, exception causes and wording are considered together, because litellm's class names alone mislead
+(measured: a refused connection is an InternalServerError with status 500, a 403 is an APIError or a BadRequestError,
+and a context overflow is recognized for some providers only).
 """
 
 import re
@@ -61,7 +61,7 @@ NO_TOOLS_PATTERN = re.compile(
     r"(?:not (?:supported|enabled|available)|disabled)",
     _ANY_CASE,
 )
-"""How Ollama, vLLM, llama.cpp, OpenRouter, Groq and litellm report a model or a server that takes no tools."""
+"""How Ollama, vLLM, llama.cpp, OpenRouter, Groq and litellm report that a model or server does not support tools."""
 
 MISSING_KEY_PATTERN = re.compile(
     r"missing credentials|api_key client option must be set|missing .{0,20}api key", _ANY_CASE
@@ -78,7 +78,7 @@ MAX_PROVIDER_MESSAGE = 600
 
 
 class ErrorContext(Struct, frozen=True, kw_only=True):
-    """Names that appear in error messages; `secret` is the key, which is removed from them."""
+    """Names to use in error messages; `secret` is the API key, which is removed from the messages."""
 
     model: str
     provider: str
@@ -88,7 +88,7 @@ class ErrorContext(Struct, frozen=True, kw_only=True):
 
 
 def make_model_error(failure: CallFailure, context: ErrorContext) -> ModelError:
-    """Return the error to raise for a failed call."""
+    """Return the error to raise for a failed request."""
     if failure.class_names and failure.class_names[0].endswith(f".{AnswerTooLong.__name__}"):
         return answer_too_long_error(failure.message)
     if failure.class_names and failure.class_names[0].endswith(f".{RedirectRefused.__name__}"):
@@ -109,17 +109,17 @@ def make_model_error(failure: CallFailure, context: ErrorContext) -> ModelError:
 
 
 def answer_too_long_error(sentence: str) -> ModelError:
-    """Return the error for an answer that is longer than a limit; *sentence* says which."""
+    """Return the error for an answer that exceeds a limit; *sentence* tells the user which limit."""
     return ModelError(sentence, "What came so far is kept. Ask for less at once.")
 
 
 def _is_complete(message: str) -> bool:
-    """Return whether the message is one of litellm, which adds nothing to our own."""
+    """Return whether litellm wrote the message itself, so that it adds nothing to our own wording."""
     return bool(UNKNOWN_PROVIDER_PATTERN.search(message) or UNSUPPORTED_PARAMETERS_PATTERN.search(message))
 
 
 def classify_failure(failure: CallFailure) -> ModelErrorKind:
-    """Classify a failure by its status, then its causes, then its wording."""
+    """Classify a failure by its status code, exception causes and wording."""
     status, text = failure.status, failure.message
     names = {name.rpartition(".")[2] for name in failure.class_names}
     if not names.isdisjoint({"WorkerDied", "LineTooLong", "AnswerTooLong", "RedirectRefused"}):
@@ -150,9 +150,9 @@ def _classify_status(status: int, text: str) -> ModelErrorKind:
 
 
 def is_retryable(failure: CallFailure) -> bool:
-    """Return whether the same call may succeed soon.
+    """Return whether repeating the request may succeed soon.
 
-    It may not after a refused connection, without credit or with a bad key.
+    False, for example, after a refused connection, without credit, or with an invalid API key.
     """
     kind = classify_failure(failure)
     names = {name.rpartition(".")[2] for name in failure.class_names}
@@ -169,7 +169,7 @@ def refuses_tools(failure: CallFailure) -> bool:
 
 
 def extract_provider_message(message: str) -> str:
-    """Return the provider's own message within litellm's, which may contain it as JSON or as the repr of bytes."""
+    """Extract the provider's message from litellm's, which may embed it as JSON or as the repr of bytes."""
     for brace in islice(re.finditer(r"\{", message), 20):
         tail = message[brace.start() :]
         end = tail.rfind("}")
@@ -187,7 +187,7 @@ def extract_provider_message(message: str) -> str:
 
 
 def extract_message(value: Any) -> str:
-    """Return the message in a provider's error object: `error.message`, `error` or `message`."""
+    """Return the message in a provider's error object (`error.message`, `error` or `message`), or "" if it has none."""
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
         return extract_message(members.get("error", members.get("message")))
@@ -195,7 +195,7 @@ def extract_message(value: Any) -> str:
 
 
 def remove_keys(text: str, secret: str) -> str:
-    """Remove the key, and anything that looks like one, from a text: providers repeat parts of it."""
+    """Replace *secret*, and anything that looks like an API key, by `***` in text that may quote them."""
     if len(secret) > 5:
         text = text.replace(secret, "***")
     return re.sub(r"\b(?:sk|pk|rk|gsk|xai|AIza)[-_]?[A-Za-z0-9_*-]{12,}", "***", text)

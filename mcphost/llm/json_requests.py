@@ -1,4 +1,4 @@
-"""HTTP requests for small JSON answers of model servers and providers, and checks of the values in them."""
+"""HTTP client for small JSON responses of model servers and providers, and validation of values in them."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -20,17 +20,17 @@ _MAX_COUNT = 10**9
 
 
 class JsonAnswer(Struct, frozen=True):
-    """Answer to a request: the HTTP status, 0 if there was none, and the JSON object of an answer with status 200."""
+    """An HTTP response: `status` is 0 if none arrived; `body` is the JSON object of a response with status 200."""
 
     status: int = 0
     body: dict[str, Any] | None = None
 
 
 class JsonClient:
-    """HTTP client for small JSON answers; use it in an `async with` block. Redirects are not followed.
+    """HTTP client for small JSON responses; use it in an `async with` block. It follows no redirects.
 
-    With *uses_proxies*, the proxies of the environment are used; addresses of this machine must not go through one.
-    *timeout* is in seconds, for connecting and for each wait.
+    *uses_proxies* enables the proxies set in the environment; requests to this machine must not go through one.
+    *timeout* is in seconds and applies to connecting and to each read separately.
     """
 
     def __init__(self, *, uses_proxies: bool, timeout: float) -> None:
@@ -58,10 +58,10 @@ class JsonClient:
         headers: Mapping[str, str] | None = None,
         limit: int = MAX_BODY_BYTES,
     ) -> JsonAnswer:
-        """Send a request and return the answer.
+        """Send a request and return the response.
 
-        A body of over *limit* bytes, or that is not an object, is discarded. Never raises for a failed request. May be
-        cancelled.
+        A body that exceeds *limit* bytes or is not a JSON object is discarded. Never raises for a failed request. May
+        be cancelled.
         """
         import httpx
 
@@ -85,7 +85,7 @@ class JsonClient:
 
 
 def list_objects(answer: Mapping[str, Any] | None, key: str, limit: int) -> list[dict[str, Any]]:
-    """Return the objects among the first *limit* items of the list *key*; nothing if it is not a list."""
+    """Return the objects among the first *limit* items of the list at *key*, or [] if there is no such list."""
     entries = None if answer is None else answer.get(key)
     if not isinstance(entries, list):
         return []
@@ -94,7 +94,7 @@ def list_objects(answer: Mapping[str, Any] | None, key: str, limit: int) -> list
 
 
 def valid_names(names: Iterable[object]) -> list[str]:
-    """Return the names that can be shown and used in settings without change."""
+    """Return the names that can be displayed, and used in settings, without changes."""
     return [
         name
         for name in names

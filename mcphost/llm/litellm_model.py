@@ -1,7 +1,9 @@
 """A ChatModel that uses litellm in the worker process, with its own key lookup, deadlines, retries and limits.
 
-worker = WorkerProcess(log) # shared by all models; close it when the program ends model = LiteLlmModel(config, worker,
-environ=os.environ, keyring=keyring.get)
+Usage:
+
+    worker = WorkerProcess(log)  # shared by all models; close it when the program ends
+    model = LiteLlmModel(config, worker, environ=os.environ, keyring=keyring.get)
 """
 
 import random
@@ -35,16 +37,17 @@ if TYPE_CHECKING:
 MAX_ATTEMPTS = 3
 _PROBE_MESSAGES = Raw(b'[{"role":"user","content":"hi"}]')
 _PROBE_TOKENS = 16
-"""The fewest output tokens that OpenAI's Responses API accepts as a limit."""
+"""The smallest limit on output tokens that OpenAI's Responses API accepts."""
 
 MAX_RETRY_DELAY = 60.0
-"""Seconds; if a provider asks for a longer delay, the call fails and the user decides."""
+"""Seconds; if a provider asks for a longer delay, the request fails and the user decides."""
 
 
 class ModelDeadlines(Struct, frozen=True, kw_only=True):
-    """Deadlines of one answer in seconds.
+    """Time limits for one answer, in seconds.
 
-    `first_token` covers connecting and reasoning up to the first token, `idle` each later pause, `total` all attempts.
+    `first_token` covers connecting and waiting for the first piece of the answer, `idle` each later pause, and `total`
+    all attempts together.
     """
 
     first_token: float = 300.0
@@ -55,7 +58,7 @@ class ModelDeadlines(Struct, frozen=True, kw_only=True):
 
 
 class LiteLlmModel:
-    """ChatModel that calls litellm in the process *worker*, which several models may share."""
+    """ChatModel that calls litellm in *worker*, a process that several models may share."""
 
     def __init__(
         self,
@@ -84,29 +87,29 @@ class LiteLlmModel:
 
     @property
     def label(self) -> str:
-        """Same as the name."""
+        """Display name, which is the same as `name`."""
         return self._config.name
 
     @property
     def facts(self) -> ModelFacts:
-        """Facts from litellm's model list; configured values override them."""
+        """What litellm's model list says about the model; configured values take precedence."""
         return self._facts
 
     async def prepare(self) -> None:
-        """Check the key, start the worker and load the facts. Raises ModelError; may be cancelled."""
+        """Find the API key, start the worker and load the facts. Raises ModelError; may be cancelled."""
         await self._ensure_ready()
 
     async def load_facts(self) -> None:
-        """Load the facts from litellm's model list, without a key or a request to the provider."""
+        """Load the facts from litellm's model list, without an API key or a request to the provider."""
         await self._worker.ensure_ready()
         await self._load_facts()
 
     async def close(self) -> None:
-        """Do nothing: each stream ends with its block, and the worker process is closed by its owner."""
+        """Do nothing: streams end with their `async with` blocks, and the worker is closed by its owner."""
 
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
-        """Run one round; see ChatModel.stream."""
+        """Stream the answer to one request; see ChatModel.stream."""
         async with aclosing(self._events(request)) as events:
             yield events
 
@@ -156,10 +159,11 @@ class LiteLlmModel:
     async def _attempt(
         self, request: worker_protocol.CompletionRequest, context: "ErrorContext", deadline: float
     ) -> AsyncGenerator[ModelEvent]:
-        """Send the request once, until *deadline*, a time of the event loop.
+        """Send the request once; *deadline* is a time of the event loop's clock.
 
-        Raises _RetryableError if nothing was received and another attempt makes sense, _ToolsRefusedError if one
-        without tools does, _DefinitionRefusedError if one without some of them may, else ModelError.
+        Raises _RetryableError if nothing was received and the same request may succeed later, _ToolsRefusedError if it
+        may succeed without tools, _DefinitionRefusedError if it may succeed without some of the tools, and otherwise
+        ModelError.
         """
         from mcphost.llm.chat_completions import AnswerAssembler
         from mcphost.llm.errors import answer_too_long_error, is_retryable, make_model_error
@@ -204,7 +208,7 @@ class LiteLlmModel:
     ) -> None:
         """Raise _ToolsRefusedError or _DefinitionRefusedError if the request failed because of its tools.
 
-        *error* is what the user gets if no attempt with fewer tools succeeds.
+        *error* is reported to the user if no attempt with fewer tools succeeds.
         """
         from mcphost.llm.errors import extract_provider_message, refuses_tools, remove_keys
         from mcphost.llm.refused_tools import refuses_definition
@@ -218,7 +222,7 @@ class LiteLlmModel:
             raise _DefinitionRefusedError(reason, error)
 
     def _set_aside(self, tool: "RefusedTool") -> ToolSimplified | ToolQuarantined:
-        """Use the simpler form of a refused tool from now on, or do without it."""
+        """Replace a refused tool by its simpler form in later requests, or omit the tool if it has none."""
         if tool.simple is not None:
             self._simplified[_key(tool.spec)] = tool.simple
             return ToolSimplified(tool.spec.name, tool.reason)
@@ -232,9 +236,9 @@ class LiteLlmModel:
         context: "ErrorContext",
         reason: str,
     ) -> "tuple[RefusedTool, ...]":
-        """Find the tools that the provider refuses, by small requests.
+        """Find the tools that the provider refuses, by sending small test requests.
 
-        Raises ModelError if one of these fails otherwise.
+        Raises ModelError if a test request fails for another reason.
         """
         from mcphost.llm.chat_completions import encode_tools
         from mcphost.llm.refused_tools import find_refused_tools, simplify_refused
@@ -255,7 +259,7 @@ class LiteLlmModel:
             try:
                 async with aclosing(attempt) as events:
                     async for _event in events:
-                        break  # it accepts them
+                        break  # the provider accepts the tools
             except _DefinitionRefusedError as refused:
                 return refused.reason
             except (_RetryableError, _ToolsRefusedError):
@@ -267,7 +271,10 @@ class LiteLlmModel:
         )
 
     async def _expand_headers(self) -> dict[str, str]:
-        """Return the configured headers with references expanded. Raises ModelError if one is missing."""
+        """Return the configured headers with references expanded.
+
+        Raises ModelError if a referenced value is missing.
+        """
         if not self._config.headers:
             return {}
         from mcphost.llm.model_headers import expand_headers
@@ -292,7 +299,7 @@ class LiteLlmModel:
         )
 
     def _empty_answer_error(self) -> ModelError:
-        """Return the error for an answer without text and tokens, as litellm makes of HTML or an empty body."""
+        """Return the error for an answer without text or tokens, which litellm makes of HTML or an empty body."""
         place = self._config.api_base or providers.parse_provider(self._config.name)
         return ModelError(f"{place} did not answer like a model.", "Check the base address and the model's name.")
 
@@ -351,9 +358,9 @@ class LiteLlmModel:
         return self._config.tools == "always"
 
     def _max_tokens(self, request: ModelRequest) -> int:
-        """Return the limit of output tokens, or 0 for none.
+        """Return the maximum number of output tokens to request, or 0 for no limit.
 
-        Providers refuse a limit above the model's maximum.
+        It never exceeds the model's own maximum, because providers reject a larger number.
         """
         limits = [limit for limit in (request.max_output_tokens, self._config.max_output_tokens) if limit]
         if limits and self._facts.max_output_tokens:
@@ -361,9 +368,9 @@ class LiteLlmModel:
         return min(limits, default=0)
 
     async def _ensure_ready(self) -> providers.ProviderKey:
-        """Start the worker and return the key.
+        """Start the worker, load the facts and return the API key.
 
-        Raises ModelError; for an unknown provider, before a missing key.
+        Raises ModelError; if both apply, it reports an unknown provider rather than a missing key.
         """
         try:
             key = await providers.find_key(self._config, self._environ, self._keyring)
@@ -404,7 +411,7 @@ class LiteLlmModel:
 
 
 class _ToolsRefusedError(Exception):
-    """The provider does not accept tools for this model."""
+    """The provider does not support tools for this model."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -412,7 +419,7 @@ class _ToolsRefusedError(Exception):
 
 
 class _DefinitionRefusedError(Exception):
-    """The provider does not accept the definition of one of the tools; `error` is the request's failure."""
+    """The provider refuses a tool's definition; `error` is the ModelError of the failed request."""
 
     def __init__(self, reason: str, error: ModelError) -> None:
         super().__init__(reason)
@@ -421,12 +428,12 @@ class _DefinitionRefusedError(Exception):
 
 
 def _key(spec: ToolSpec) -> tuple[str, str, bytes]:
-    """Return what identifies the definition of a tool; a changed definition is tried again."""
+    """Return what identifies a tool's definition, so that a changed definition is offered again."""
     return spec.name, spec.description, bytes(spec.schema)
 
 
 class _RetryableError(Exception):
-    """A failed attempt that may be repeated, with its error."""
+    """A failed attempt that may be repeated; `error` is its ModelError."""
 
     def __init__(self, error: ModelError) -> None:
         super().__init__(error.message)

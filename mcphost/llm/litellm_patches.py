@@ -1,9 +1,10 @@
-"""Patches of litellm and httpx in the worker process: OpenAI's refusals and errors, and redirects.
+"""Patches for litellm and httpx in the worker process: OpenAI's refusals and errors, and redirects.
 
-litellm 1.105 drops the refusals of OpenAI's models in Chat Completions; they are passed on as text and marked.
+litellm 1.105 drops the refusals of OpenAI's models in Chat Completions; the patch passes them on as text and marks the
+stream.
 
-A request has the user's key and the whole conversation. httpx follows redirects to any origin if litellm asks for it,
-and removes only `Authorization` then: the key headers of Anthropic and Gemini would be sent along.
+A request contains the user's API key and the whole conversation. If litellm lets httpx follow redirects, httpx goes to
+any origin and removes only the `Authorization` header, so the key headers of Anthropic and Gemini would leak.
 """
 
 from collections.abc import Callable
@@ -15,14 +16,14 @@ Json = dict[str, Any]
 
 
 def patch_refusals(chat: Any) -> None:
-    """Make litellm's stream class of Chat Completions pass on refusals as text."""
+    """Make *chat*, litellm's stream class for Chat Completions, pass on refusals as text."""
     _wrap_method(chat, "chunk_creator", _convert_chat_refusal)
 
 
 def patch_stream_errors(responses: Any) -> None:
-    """Make litellm's stream class of Responses report the message of an `error` event.
+    """Make *responses*, litellm's stream class for the Responses API, report the message of an `error` event.
 
-    litellm 1.105 reads it from a member `error`, where OpenAI does not put it.
+    litellm 1.105 looks for the message in a member `error`, which OpenAI's events do not have.
     """
     _wrap_method(responses, "_maybe_raise_for_error_event", _nest_error)
 
@@ -34,13 +35,13 @@ def _nest_error(_stream: Any, event: Any) -> Any:
 
 
 def is_refused(stream: Any) -> bool:
-    """Return whether the model refused to answer; litellm reports the reason `stop` for that, too."""
+    """Return whether the model refused to answer, which litellm reports as `stop` like a normal end."""
     streams = (stream, getattr(stream, "completion_stream", None))
     return any(getattr(candidate, REFUSED_ATTRIBUTE, False) for candidate in streams)
 
 
 def _wrap_method(kind: Any, name: str, transform: Callable[[Any, Any], Any]) -> None:
-    """Wrap a method with a chunk argument so that it gets the transformed chunk."""
+    """Wrap the method *name* of a class so that it receives each chunk as changed by *transform*."""
     method = getattr(kind, name)
 
     def run(self: Any, chunk: Any) -> Any:
@@ -50,7 +51,7 @@ def _wrap_method(kind: Any, name: str, transform: Callable[[Any, Any], Any]) -> 
 
 
 def _convert_chat_refusal(stream: Any, chunk: Any) -> Any:
-    """Move `delta.refusal` of Chat Completions to `delta.content`."""
+    """Copy a refusal from `delta.refusal` to `delta.content`, and mark the stream as refused."""
     choices: list[Any] = getattr(chunk, "choices", None) or []
     for choice in choices[:1]:
         delta = getattr(choice, "delta", None)
@@ -62,7 +63,7 @@ def _convert_chat_refusal(stream: Any, chunk: Any) -> Any:
 
 
 class RedirectRefused(Exception):
-    """The provider redirects to another address; the message is a sentence for the user."""
+    """The provider redirects to another address; the message is written for the user."""
 
 
 def refuse_redirects(async_client: Any, sync_client: Any) -> None:

@@ -1,9 +1,9 @@
-"""Model servers on this machine (Ollama, LM Studio, llama.cpp, vLLM): finding them and listing their models.
+"""Discovery of model servers on this machine (Ollama, LM Studio, llama.cpp, vLLM) and of their models.
 
-Only loopback addresses are asked, with GET requests and Ollama's `/api/show`, none of which loads a model. A server is
-identified by an endpoint of its own API, never by its port alone. Sources: Ollama's API reference (`/api/version`,
-`/api/tags`, `/api/show`), LM Studio's REST API (`/api/v0/models`), llama.cpp's server README (`/props`) and vLLM's
-OpenAI-compatible server (`/version`, `/v1/models`).
+Only loopback addresses are contacted, with GET requests and a POST to Ollama's `/api/show`; none of them loads a model.
+A server is identified by the endpoints of its API, never by its port alone. Sources: Ollama's API reference
+(`/api/version`, `/api/tags`, `/api/show`), LM Studio's REST API (`/api/v0/models`), llama.cpp's server README
+(`/props`) and vLLM's OpenAI-compatible server (`/version`, `/v1/models`).
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -19,10 +19,10 @@ from mcphost.serialization import Struct, replace
 LocalServerKind = Literal["ollama", "lm_studio", "llama_cpp", "vllm", "openai_compatible"]
 
 PROBE_SECONDS = 0.3
-"""Time limit of finding all servers, which are asked at the same time."""
+"""Time limit for finding servers; all addresses are probed concurrently."""
 
 DETAILS_SECONDS = 2.0
-"""Time limit of asking Ollama about the abilities of its models."""
+"""Time limit for asking Ollama what its models support."""
 
 MAX_MODELS = 200
 MAX_DETAILED_MODELS = 50
@@ -47,7 +47,7 @@ _LITELLM_PROVIDERS: dict[LocalServerKind, str] = {
 
 
 class LocalAddress(Struct, frozen=True):
-    """Address to ask, without a path, and the kind of model server that usually listens there."""
+    """URL to probe, without a path, and the kind of model server that usually listens there."""
 
     url: str
     kind: LocalServerKind = "openai_compatible"
@@ -57,10 +57,10 @@ class LocalModel(Struct, frozen=True, kw_only=True):
     """A model on a local server; 0 and None mean unknown."""
 
     id: str
-    """Name at the server, for example `qwen3:8b`."""
+    """Name on the server, for example `qwen3:8b`."""
 
     context_window: int = 0
-    """Tokens: what the server serves if it says so, else what the model was made for."""
+    """In tokens: the size that the server uses if it reports one, else the model's maximum."""
 
     supports_tools: bool | None = None
     supports_images: bool | None = None
@@ -80,7 +80,7 @@ class LocalModelServer(Struct, frozen=True):
         return TITLES[self.kind]
 
     def model_config(self, model: LocalModel) -> ModelConfig:
-        """Return the settings that make mcphost use *model*."""
+        """Return the configuration with which mcphost uses *model*."""
         base = self.url if self.kind == "ollama" else f"{self.url}/v1"
         name = f"{_LITELLM_PROVIDERS[self.kind]}/{model.id}"
         return ModelConfig(name=name, api_base=base, context_window=model.context_window)
@@ -89,7 +89,7 @@ class LocalModelServer(Struct, frozen=True):
 def list_addresses(environ: Mapping[str, str], more: Iterable[str] = ()) -> tuple[LocalAddress, ...]:
     """Return the addresses where local model servers may listen: usual ports, `OLLAMA_HOST`, and *more* URLs.
 
-    Addresses of other machines are left out.
+    Only addresses on this machine are returned.
     """
     ollama = _parse_ollama_host(environ.get("OLLAMA_HOST", ""))
     addresses = [
@@ -104,9 +104,9 @@ def list_addresses(environ: Mapping[str, str], more: Iterable[str] = ()) -> tupl
 
 
 def _parse_ollama_host(text: str) -> str:
-    """Return the URL in `OLLAMA_HOST`, which may lack the scheme and the port.
+    """Return the URL in `OLLAMA_HOST`, which may lack a scheme or port; if it is empty, Ollama's default URL.
 
-    The usual URL if it is empty. A server that listens on all addresses (0.0.0.0) is asked over loopback.
+    A server that listens on all addresses (0.0.0.0) is contacted at 127.0.0.1.
     """
     host = text.strip().rstrip("/")
     if not host:
@@ -124,9 +124,10 @@ def _parse_ollama_host(text: str) -> str:
 async def find_local_servers(
     addresses: Sequence[LocalAddress], *, seconds: float | None = None
 ) -> tuple[LocalModelServer, ...]:
-    """Ask all addresses at the same time; return the servers that answer within *seconds* (PROBE_SECONDS), in order.
+    """Probe all addresses concurrently, and return the servers found within *seconds*, in the given order.
 
-    May be cancelled. Addresses that refuse, are slow or answer something else are left out.
+    *seconds* defaults to PROBE_SECONDS. Addresses that refuse, are slow, or send something else are left out. May be
+    cancelled.
     """
     found: dict[LocalAddress, LocalModelServer] = {}
     async with JsonClient(uses_proxies=False, timeout=DETAILS_SECONDS) as client:
@@ -146,9 +147,9 @@ async def find_local_servers(
 
 
 async def load_model_details(server: LocalModelServer, *, seconds: float = DETAILS_SECONDS) -> LocalModelServer:
-    """Ask Ollama about the abilities and context sizes of its models.
+    """Ask Ollama for the capabilities and context sizes of its models, and return the server with them.
 
-    A server of another kind is returned unchanged. Models about which it does not answer within *seconds* keep their
+    A server of another kind is returned unchanged. Models for which no response arrives within *seconds* keep their
     unknown values.
     """
     if server.kind != "ollama":
@@ -172,7 +173,7 @@ _Identify = Callable[[JsonClient, str], Awaitable[LocalModelServer | None]]
 
 
 def _identification_order(kind: LocalServerKind) -> tuple[_Identify, ...]:
-    """Return the functions that identify a kind of server, the most probable kind first, the generic one last."""
+    """Return the functions that try to identify a server: the one for *kind* first, the generic one last."""
     checks: dict[LocalServerKind, _Identify] = {
         "ollama": _identify_ollama,
         "lm_studio": _identify_lm_studio,
@@ -245,9 +246,9 @@ async def _identify_vllm(client: JsonClient, url: str) -> LocalModelServer | Non
 
 
 async def _identify_openai_compatible(client: JsonClient, url: str, owner: str = "") -> LocalModelServer | None:
-    """Identify a server that lists models in OpenAI's form.
+    """Identify a server that lists its models in OpenAI's format.
 
-    With *owner*, only if its first model has this owner.
+    If *owner* is given, the server's first model must have this owner.
     """
     answer = (await client.request("GET", f"{url}/v1/models")).body
     entries = list_objects(answer, "data", MAX_MODELS)

@@ -9,9 +9,9 @@ Outcome = Literal["ok", "error", "failed", "declined", "stopped"]
 
 
 class Usage(Struct, frozen=True, kw_only=True):
-    """Tokens and cost of one round; `cost` is in US dollars, or None if unknown.
+    """Tokens and cost of one model request; `cost` is in US dollars, or None if unknown.
 
-    `cached_tokens` of the input tokens were read from the provider's cache, which saved `saved` US dollars.
+    `cached_tokens` is the number of input tokens that came from the provider's cache, which saved `saved` US dollars.
     """
 
     input_tokens: int = 0
@@ -38,9 +38,9 @@ class TextPart(Struct, frozen=True, tag="text"):
 
 
 class ThinkingPart(Struct, frozen=True, tag="thinking"):
-    """Reasoning that the provider showed.
+    """Reasoning that the provider disclosed.
 
-    `replay` is JSON that it expects back in the next request, or "".
+    `replay` is JSON with the data that the provider expects back in the next request, or "".
     """
 
     text: str
@@ -48,10 +48,10 @@ class ThinkingPart(Struct, frozen=True, tag="thinking"):
 
 
 class ToolUsePart(Struct, frozen=True, tag="tool_use"):
-    """A tool call of the model.
+    """A tool call by the model.
 
-    `name` is the model-facing name; `arguments` is None if `raw`, the text of the arguments, is not a JSON object. `id`
-    is ours and unique in the conversation; `provider_id` is the provider's own, or "".
+    `name` is the tool's name as the model knows it. `arguments` is None if `raw`, the arguments as text, is not a JSON
+    object. `id` is ours and unique in the conversation; `provider_id` is the provider's own id, or "".
     """
 
     id: str
@@ -62,10 +62,10 @@ class ToolUsePart(Struct, frozen=True, tag="tool_use"):
 
 
 class ToolReturnPart(Struct, frozen=True, tag="tool_return"):
-    """Result of a tool call for the model. `server` and `tool` are "" if the tool is unknown.
+    """Result of a tool call, as sent to the model. `server` and `tool` are "" if the tool is unknown.
 
-    If the text is truncated, `kept` is the file with the whole result; `reviewed` is whether the user reviewed it.
-    `outcome` is how the call ended, for display; it is "" in results stored by earlier versions.
+    If the text is truncated, `kept` is the file with the complete result. `reviewed` is whether the user reviewed the
+    result. `outcome` is how the call ended, for display; it is "" in results stored by earlier versions.
     """
 
     use_id: str
@@ -81,14 +81,14 @@ class ToolReturnPart(Struct, frozen=True, tag="tool_return"):
 
 
 class ImagePart(Struct, frozen=True, tag="image"):
-    """An image in base64."""
+    """A base64-encoded image."""
 
     mime_type: str
     data: str
 
 
 class ResourcePart(Struct, frozen=True, tag="resource"):
-    """A resource that the user attached; the text of a binary resource is a note."""
+    """A resource that the user attached; for a binary resource, `text` only says that it is not text."""
 
     server: str
     uri: str
@@ -100,9 +100,10 @@ Part = TextPart | ThinkingPart | ToolUsePart | ToolReturnPart | ImagePart | Reso
 
 
 class Message(Struct, frozen=True, kw_only=True):
-    """A message. `cut` means that it was stopped or interrupted; `at` is in seconds since 1970.
+    """A message of a conversation; `at` is in seconds since 1970. `cut` means that it was stopped or interrupted.
 
-    `usage` is the usage of the request that produced it, None for other messages and those of earlier versions.
+    `usage` belongs to the request that produced the message; it is None for other messages and those stored by earlier
+    versions.
     """
 
     role: Role

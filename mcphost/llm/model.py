@@ -9,7 +9,7 @@ from mcphost.serialization import Raw, Struct
 
 
 class ToolSpec(Struct, frozen=True):
-    """A tool as it is described to the model; `schema` is raw JSON Schema."""
+    """A tool as described to the model; `schema` is raw JSON Schema."""
 
     name: str
     description: str
@@ -19,8 +19,9 @@ class ToolSpec(Struct, frozen=True):
 class ModelRequest(Struct, frozen=True, kw_only=True):
     """Request to a model: the conversation so far and the available tools.
 
-    With `tool_choice`, "required" demands at least one call and "none" forbids calls. A provider that does not support
-    `tool_choice` or `temperature` ignores it. If `is_parallel` is False, it is told to ask for one call at a time.
+    `tool_choice` "required" demands at least one tool call, "none" forbids tool calls. A provider that does not support
+    `tool_choice` or `temperature` ignores it. If `is_parallel` is False, the model is told to make one tool call at a
+    time.
     """
 
     messages: tuple[Message, ...]
@@ -39,7 +40,7 @@ class TextDelta(Struct, frozen=True):
 
 
 class ThinkingDelta(Struct, frozen=True):
-    """A piece of reasoning; `replay`, if not "", replaces the previous one."""
+    """A piece of reasoning. A `replay` other than "" replaces the one of earlier pieces; see ThinkingPart."""
 
     text: str
     replay: str = ""
@@ -66,7 +67,7 @@ class ToolUseReady(Struct, frozen=True):
 
 
 class RetryScheduled(Struct, frozen=True):
-    """Nothing was received; the request will be repeated after `seconds`."""
+    """Notice that nothing was received and that the request will be repeated after `seconds`."""
 
     seconds: float
     reason: str
@@ -74,30 +75,30 @@ class RetryScheduled(Struct, frozen=True):
 
 
 class ToolsRefused(Struct, frozen=True):
-    """The model does not support tools; the request is sent without them. Reported once per model.
+    """Notice, once per model, that the model does not support tools and the request is sent without them.
 
-    `reason` is the provider's message, or "" if it is a known fact.
+    `reason` is the provider's message, or "" if this was known before the request.
     """
 
     reason: str = ""
 
 
 class ToolQuarantined(Struct, frozen=True):
-    """The provider refused the definition of a tool, which this request and later ones are sent without."""
+    """Notice that the provider refused a tool's definition, so that this and later requests omit the tool."""
 
     name: str
     reason: str
 
 
 class ToolSimplified(Struct, frozen=True):
-    """The provider refused the definition of a tool, and gets a simpler form of its schema from now on."""
+    """Notice that the provider refused a tool's definition, so that requests now use a simpler schema."""
 
     name: str
     reason: str
 
 
 class StreamFinished(Struct, frozen=True):
-    """End of the stream. `reason` is only a hint: if tools were called, the turn continues whatever it is."""
+    """End of the stream. `reason` is only a hint: after tool calls, the turn continues whatever the reason."""
 
     reason: str = "stop"
     usage: Usage = Usage()
@@ -126,34 +127,34 @@ class ModelFacts(Struct, frozen=True, kw_only=True):
     supports_images: bool | None = None
     supports_tools: bool | None = None
     input_price: float | None = None
-    """US dollars for an input token."""
+    """US dollars per input token."""
 
     output_price: float | None = None
-    """US dollars for an output token."""
+    """US dollars per output token."""
 
 
 class ChatModel(Protocol):
-    """Interface of a model, which may stream several answers at the same time."""
+    """Interface of a model, which may stream several answers concurrently."""
 
     @property
     def name(self) -> str:
-        """Name in the configuration."""
+        """Name of the model in the configuration."""
         ...
 
     @property
     def label(self) -> str:
-        """Name that its messages have on the screen; that of the demo model says that it is not an AI."""
+        """Display name; the demo model's says that it is not an AI."""
         ...
 
     @property
     def facts(self) -> ModelFacts:
-        """What is known about the model; more may become known with the first answer."""
+        """What is known about the model; the first answer may add to it."""
         ...
 
     def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
-        """Send a request and iterate over the answer's events. Leaving the block closes the connection.
+        """Return a context manager that sends the request and gives an iterator over the answer's events.
 
-        Iteration may raise ModelError.
+        Leaving the block closes the connection. Iteration may raise ModelError.
         """
         ...
 
@@ -165,7 +166,7 @@ class ChatModel(Protocol):
         ...
 
     async def load_facts(self) -> None:
-        """Load the facts without a key or a request to the provider. Raises ModelError; may be cancelled."""
+        """Load the facts without an API key or a request to the provider. Raises ModelError; may be cancelled."""
         ...
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Catalog of all models that litellm knows, read from its table without importing litellm (which takes seconds)."""
+"""Catalog of the chat models in litellm's table, read without importing litellm, which would take seconds."""
 
 from functools import cache
 from importlib.util import find_spec
@@ -12,30 +12,30 @@ from mcphost.serialization import Struct, loads
 _TABLE = "model_prices_and_context_window_backup.json"
 _CHAT_MODES = frozenset({"chat", "responses"})
 _LOCAL_PROVIDERS = frozenset({"ollama", "ollama_chat", "lm_studio", "hosted_vllm", "lemonade"})
-"""Providers whose models depend on what is installed; see `local_servers`."""
+"""Providers whose models depend on what the user has installed; see `local_servers`."""
 
 _CANONICAL_PROVIDERS = {"bedrock_converse": "bedrock"}
 _MAX_TABLE_BYTES = 50_000_000
 
 
 class CatalogModel(Struct, frozen=True, kw_only=True):
-    """A model as described in litellm's table; 0 and None mean unknown."""
+    """A model as litellm's table describes it; 0 and None mean unknown."""
 
     name: str
-    """litellm's `provider/model`."""
+    """litellm's name for it, `provider/model`."""
 
     provider: str
     context_window: int = 0
-    """Input tokens."""
+    """Maximum number of input tokens."""
 
     supports_tools: bool = False
     supports_images: bool = False
     supports_reasoning: bool = False
     input_price: float | None = None
-    """US dollars for a million input tokens."""
+    """US dollars per million input tokens."""
 
     output_price: float | None = None
-    """US dollars for a million output tokens."""
+    """US dollars per million output tokens."""
 
     @property
     def provider_title(self) -> str:
@@ -45,9 +45,9 @@ class CatalogModel(Struct, frozen=True, kw_only=True):
 
 @cache
 def load_catalog() -> tuple[CatalogModel, ...]:
-    """Return the chat models of litellm's table, by provider and name; empty if there is no table.
+    """Return the chat models in litellm's table, sorted by provider and name; empty if there is no table.
 
-    Takes about 0.2 s the first time; meant for a thread.
+    Takes about 0.2 s the first time, so call it in a worker thread.
     """
     spec = find_spec("litellm")
     folders = [] if spec is None else list(spec.submodule_search_locations or [])

@@ -1,4 +1,4 @@
-"""Search for usable models: keys of providers, model servers on this machine, and litellm's table."""
+"""Search for models: by the providers' API keys, on model servers on this machine, and in litellm's table."""
 
 from collections.abc import Mapping, Sequence
 
@@ -21,19 +21,19 @@ from mcphost.llm.providers import KeyLookup, key_variables, parse_provider
 from mcphost.serialization import Struct, replace
 
 KEYRING_SECONDS = 2.0
-"""Time limit of reading keys from the keyring; without an answer it has none."""
+"""Time limit for reading API keys from the keyring; if it is exceeded, only those in the environment count."""
 
 _MAX_PROPOSED_MODELS = 20
 
 
 class AvailableModel(Struct, frozen=True, kw_only=True):
-    """A model and what is known about it; 0 and None mean unknown."""
+    """A model that the user can choose, and what is known about it; 0 and None mean unknown."""
 
     config: ModelConfig
     provider: str
     provider_title: str
     origin: str = ""
-    """Why it can be used now, such as "ANTHROPIC_API_KEY is set"; empty if its provider's key is missing."""
+    """Why the model can be used now, such as "ANTHROPIC_API_KEY is set"; empty if its provider's key is missing."""
 
     key_variable: str = ""
     context_window: int = 0
@@ -41,29 +41,29 @@ class AvailableModel(Struct, frozen=True, kw_only=True):
     supports_images: bool | None = None
     supports_reasoning: bool | None = None
     input_price: float | None = None
-    """US dollars for a million input tokens."""
+    """US dollars per million input tokens."""
 
     output_price: float | None = None
-    """US dollars for a million output tokens."""
+    """US dollars per million output tokens."""
 
     is_favorite: bool = False
     is_recent: bool = False
 
     @property
     def is_usable(self) -> bool:
-        """Whether it can be used now: no key is missing."""
+        """Whether the model can be used now, without adding an API key."""
         return bool(self.origin)
 
 
 class ModelFinder:
-    """Finder of models by the environment and a keyring; it starts nothing and loads no model."""
+    """Finder of models that the user can choose. It starts no server and loads no model."""
 
     def __init__(self, environ: Mapping[str, str], keyring: KeyLookup | None) -> None:
         self._environ = environ
         self._keyring = keyring
 
     async def find_proposed(self) -> tuple[AvailableModel, ...]:
-        """Return one model of each provider with a key, then local models, those that use tools first.
+        """Return the default model of each provider with an API key, then local models, best tool support first.
 
         May be cancelled.
         """
@@ -74,14 +74,15 @@ class ModelFinder:
         return (*proposed, *local[:_MAX_PROPOSED_MODELS])
 
     async def list_all(self, remembered: Sequence[RememberedModel] = ()) -> tuple[AvailableModel, ...]:
-        """Return all models: remembered ones first, then those with a key, local ones, and those that need a key.
+        """Return all models: remembered ones first, then those with an API key, local ones, and those that need a key.
 
-        Remembered models have the parameters they were last used with. May be cancelled.
+        Remembered models, which are favorites or were used recently, keep the parameters they were last used with. May
+        be cancelled.
         """
         keys, local, catalog = await self._search()
         origins = {key.provider: describe_key(key) for key in keys}
         models = [_from_catalog(model, origins.get(model.provider, "")) for model in catalog]
-        # Stable: a provider's models stay together; those that use tools come first.
+        # The sort is stable: a provider's models stay together, those that support tools first.
         models.sort(key=lambda model: (not model.is_usable, model.is_usable and not model.supports_tools))
         usable = [model for model in models if model.is_usable]
         found = (*usable, *local, *models[len(usable) :])
@@ -98,9 +99,10 @@ class ModelFinder:
         return (*first, *(model for model in found if (model.config.name, model.config.api_base) in by_key))
 
     async def add_listed(self, models: Sequence[AvailableModel]) -> tuple[AvailableModel, ...]:
-        """Ask the providers for their models, and return *models* with those that were missing.
+        """Ask the providers for their models, and return *models* with the missing ones added.
 
-        Only providers whose key was found are asked. A model that its provider does not list stays. May be cancelled.
+        Only providers whose API key was found are asked. Models that their provider does not list are kept. May be
+        cancelled.
         """
         keys: tuple[FoundKey, ...] = await find_keys(self._environ, None, LISTING_PROVIDERS)
         with anyio.move_on_after(KEYRING_SECONDS):
@@ -119,7 +121,7 @@ class ModelFinder:
         return (await self._keyring(key.variable) or "").strip()
 
     def _make_unlisted(self, config: ModelConfig, origins: Mapping[str, str]) -> AvailableModel:
-        """Describe a remembered model that is in no list; one with an address of its own counts as usable."""
+        """Describe a remembered model that is in no list; one with a configured address counts as usable."""
         provider = parse_provider(config.name)
         variable = next(iter(key_variables(config)), "")
         origin = "" if config.api_key_env else origins.get(provider, "")
@@ -137,7 +139,7 @@ class ModelFinder:
         )
 
     async def _search(self) -> tuple[tuple[FoundKey, ...], list[AvailableModel], tuple[CatalogModel, ...]]:
-        """Search for keys, local models and litellm's table at the same time."""
+        """Find API keys, local models and the models in litellm's table concurrently."""
         keys: tuple[FoundKey, ...] = ()
         local: list[AvailableModel] = []
         catalog: tuple[CatalogModel, ...] = ()
@@ -164,12 +166,12 @@ class ModelFinder:
 
 
 def describe_key(key: FoundKey) -> str:
-    """Describe where a key was found, such as "OPENAI_API_KEY is set"."""
+    """Describe where an API key was found, such as "OPENAI_API_KEY is set"."""
     return f"{key.variable} is {'in the keyring' if key.is_in_keyring else 'set'}"
 
 
 def proposed_model(key: FoundKey) -> AvailableModel | None:
-    """Return the default model of the provider whose key was found, or None if it has none."""
+    """Return the default model of the provider whose key was found, or None if the provider has no default."""
     return _make_proposed(key, {}) if key.provider in DEFAULT_MODELS else None
 
 

@@ -1,4 +1,4 @@
-"""Extra HTTP headers for a model's provider, which may contain references to secrets."""
+"""Extra HTTP headers for requests to a model's provider, whose values may refer to secrets."""
 
 import re
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ async def expand_headers(
 
 
 async def _read_keyring(text: str, keyring: KeyLookup | None) -> dict[str, str]:
-    """Read the keyring entries that *text* refers to, by name; entries that do not exist are left out."""
+    """Return the keyring entries that *text* refers to, keyed by name, without those that do not exist."""
     entries: dict[str, str] = {}
     for reference in find_references(text):
         if reference.kind == "keyring" and keyring is not None and (value := await keyring(reference.name)) is not None:

@@ -1,7 +1,7 @@
-"""Models that providers list, and trials of keys, by one GET request to each provider's documented address.
+"""Lists of models from providers, and checks of API keys, by one GET request to each provider.
 
 Sources: the API references of Anthropic (`GET /v1/models`), OpenAI (`GET /v1/models`), Google (`GET /v1beta/models`),
-Mistral, Groq, DeepSeek, xAI, Cerebras, Moonshot and OpenRouter (OpenAI's form with members of their own).
+Mistral, Groq, DeepSeek, xAI, Cerebras, Moonshot and OpenRouter (OpenAI's format with additional members).
 """
 
 import re
@@ -15,7 +15,7 @@ from mcphost.llm.providers import is_loopback
 from mcphost.serialization import Struct
 
 LIST_SECONDS = 5.0
-"""Time limit of asking all providers, which happens at the same time."""
+"""Time limit for asking all providers, which happens concurrently."""
 
 MAX_LISTED_MODELS = 1_000
 _MAX_LIST_BYTES = 4_000_000
@@ -31,26 +31,26 @@ _ADDRESSES: dict[str, str] = {
     "moonshot": "https://api.moonshot.ai/v1",
     "openrouter": "https://openrouter.ai/api/v1",
 }
-"""The address by provider; `PROVIDER_API_BASE` or `PROVIDER_BASE_URL` in the environment replaces it, as in litellm."""
+"""API addresses, keyed by provider; the variable `PROVIDER_API_BASE` or `PROVIDER_BASE_URL` overrides them."""
 
 LISTING_PROVIDERS = tuple(_ADDRESSES)
-"""The providers that can be asked."""
+"""The providers that can be asked for their models."""
 
 _NO_CHAT = re.compile(
     r"embed|whisper|tts|dall-e|moderation|transcri|realtime|image|audio|sora|davinci|babbage|rerank|guard|aqa|veo|imagen",
     re.IGNORECASE,
 )
-"""Names of models that do not chat; OpenAI's list says nothing about what a model is for."""
+"""Matches names of models that cannot chat; OpenAI's list does not say what a model is for."""
 
 
 _CONTEXT_KEYS = ("context_length", "context_window", "max_context_length", "inputTokenLimit")
 
 
 class ListedModel(Struct, frozen=True, kw_only=True):
-    """A model in a provider's list; 0 and None mean that the list does not say."""
+    """A model in a provider's list; 0 and None mean that the list gives no value."""
 
     name: str
-    """`provider/model`."""
+    """Name for litellm, `provider/model`."""
 
     provider: str
     context_window: int = 0
@@ -65,9 +65,9 @@ KeyVerdict = Literal["accepted", "rejected", "unknown"]
 async def list_provider_models(
     keys: Mapping[str, str], environ: Mapping[str, str], *, seconds: float = LIST_SECONDS
 ) -> tuple[ListedModel, ...]:
-    """Ask all providers for their models at the same time; *keys* has each provider's key.
+    """Ask several providers for their models concurrently; *keys* has their API keys, keyed by provider.
 
-    A provider that does not answer in time, or not as documented, has no models. May be cancelled.
+    A provider that does not respond in time, or not as documented, contributes no models. May be cancelled.
     """
     found: dict[str, tuple[ListedModel, ...]] = {}
 
@@ -84,7 +84,7 @@ async def list_provider_models(
 
 
 async def check_key(provider: str, key: str, environ: Mapping[str, str]) -> KeyVerdict:
-    """Return whether the provider accepts a key; "unknown" if it cannot be asked. May be cancelled."""
+    """Ask the provider whether it accepts an API key; "unknown" means it gave no clear response. May be cancelled."""
     status = 0
     if provider in _ADDRESSES:
         with anyio.move_on_after(LIST_SECONDS):
@@ -119,7 +119,7 @@ def _find_address(provider: str, environ: Mapping[str, str]) -> str:
 
 
 def _parse_models(provider: str, answer: Mapping[str, Any] | None) -> tuple[ListedModel, ...]:
-    """Parse a provider's list; return its chat models in order."""
+    """Return the chat models in a provider's list, in order."""
     entries = list_objects(answer, "models" if provider == "gemini" else "data", MAX_LISTED_MODELS)
     return tuple(
         _parse_model(provider, name.removeprefix("models/"), entry)
@@ -130,7 +130,7 @@ def _parse_models(provider: str, answer: Mapping[str, Any] | None) -> tuple[List
 
 
 def _can_chat(entry: Mapping[str, Any]) -> bool:
-    """Return False if the entry says that the model does not chat or is switched off (Google, Mistral, Groq)."""
+    """Return False if Google, Mistral or Groq list the model as inactive or unable to chat, else True."""
     methods, abilities = entry.get("supportedGenerationMethods"), entry.get("capabilities")
     if isinstance(methods, list) and "generateContent" not in methods:
         return False

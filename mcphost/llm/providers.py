@@ -1,4 +1,4 @@
-"""Properties of providers: the variables of their keys, what their APIs support, and whether they run locally."""
+"""Facts about model providers (key variables, API features, local or not), and the lookup of API keys."""
 
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -9,7 +9,7 @@ from mcphost.serialization import Struct, replace
 from mcphost.unicode_forms import split_url
 
 KeyLookup = Callable[[str], Awaitable[str | None]]
-"""Returns the keyring entry with the name of a variable."""
+"""Function that returns the keyring entry named like an environment variable, or None."""
 
 KEY_VARIABLES: dict[str, tuple[str, ...]] = {
     "openai": ("OPENAI_API_KEY",),
@@ -39,7 +39,7 @@ KEY_VARIABLES: dict[str, tuple[str, ...]] = {
     "volcengine": ("VOLCENGINE_API_KEY",),
     "replicate": ("REPLICATE_API_KEY",),
 }
-"""Environment variables with a provider's key, the usual one first (litellm's names)."""
+"""Environment variables for API keys, keyed by provider, the usual one first (litellm's names)."""
 
 LOCAL_PROVIDERS = frozenset({"ollama", "ollama_chat", "lm_studio", "hosted_vllm", "llamafile", "xinference"})
 """Self-hosted servers, which need no key unless one is configured."""
@@ -50,30 +50,30 @@ CREDENTIAL_CHAIN_PROVIDERS = frozenset(
 """Providers whose client libraries can find credentials other than an API key."""
 
 PLACEHOLDER_KEY = "none"
-"""Key for servers that need none, since the OpenAI client requires one."""
+"""Key sent to servers that need none, because the OpenAI client requires one."""
 
 RESULT_IMAGE_PROVIDERS = frozenset({"anthropic", "gemini", "ollama_chat"})
 """Providers that accept images in tool results (measured); for others, images follow in a user message."""
 
 THINKING_REPLAY_PROVIDERS = frozenset({"anthropic"})
-"""Providers that accept their own reasoning blocks back (measured)."""
+"""Providers that accept their own reasoning blocks in later requests (measured)."""
 
 
 def marks_cache(model: str) -> bool:
-    """Return whether prompts are cached only up to explicit marks: those of Claude, at Anthropic and at clouds."""
+    """Return whether prompts need explicit cache marks, as for Claude from Anthropic, Bedrock or Vertex AI."""
     provider = parse_provider(model)
     return provider == "anthropic" or (provider in ("bedrock", "vertex_ai") and "claude" in model.lower())
 
 
 class ProviderKey(Struct, frozen=True):
-    """Key to send to a provider, "" for none, and the environment variable where users set it."""
+    """API key to send to a provider ("" for none), and the environment variable where users set it."""
 
     value: str
     variable: str
 
 
 def parse_provider(model: str) -> str:
-    """Return the provider in a model's name, also for names without a slash that litellm knows, such as gpt-4o."""
+    """Return the provider in a model name, or implied by a bare name such as gpt-4o; "" if there is none."""
     head, slash, _rest = model.partition("/")
     if slash:
         return head
@@ -83,12 +83,12 @@ def parse_provider(model: str) -> str:
 
 
 def is_known_provider(provider: str) -> bool:
-    """Return whether KEY_VARIABLES has the provider; litellm knows many more."""
+    """Return whether mcphost has facts about the provider; litellm knows many more."""
     return provider in KEY_VARIABLES or provider in LOCAL_PROVIDERS or provider in CREDENTIAL_CHAIN_PROVIDERS
 
 
 def add_default_provider(config: ModelConfig) -> ModelConfig:
-    """Add `openai/` to a bare model name with a configured address: nearly all such servers are compatible."""
+    """Add `openai/` to a bare model name that has a configured address, as nearly all such servers are compatible."""
     if config.api_base and "/" not in config.name and not parse_provider(config.name):
         return replace(config, name=f"openai/{config.name}")
     return config
@@ -104,7 +104,7 @@ def unknown_provider_error(model: str) -> ModelError:
 
 
 def key_variables(config: ModelConfig) -> tuple[str, ...]:
-    """Return the environment variables that may have the key, the preferred one first."""
+    """Return the environment variables that may hold the API key, the preferred one first."""
     provider = parse_provider(config.name)
     if config.api_key_env:
         return (config.api_key_env,)
@@ -112,7 +112,7 @@ def key_variables(config: ModelConfig) -> tuple[str, ...]:
 
 
 def is_loopback(url: str) -> bool:
-    """Return whether a URL is on this machine."""
+    """Return whether a URL points to this machine."""
     try:
         host = split_url(url).hostname or ""
     except ValueError:
@@ -121,9 +121,9 @@ def is_loopback(url: str) -> bool:
 
 
 async def find_key(config: ModelConfig, environ: Mapping[str, str], keyring: KeyLookup | None) -> ProviderKey:
-    """Return the key from the environment or else the keyring.
+    """Return the API key from the environment or else the keyring.
 
-    Raises ModelError (auth) if a required one is missing. A server on this machine gets only a key whose variable was
+    Raises ModelError (auth) if a required key is missing. A server on this machine gets only a key whose variable was
     configured for it.
     """
     provider = parse_provider(config.name)

@@ -1,4 +1,4 @@
-"""Tools whose definitions a provider refuses: recognizing the refusal, and finding the tools by small requests."""
+"""Tools whose definitions a provider refuses: detecting the refusal, and finding the tools by test requests."""
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
@@ -9,7 +9,7 @@ from mcphost.llm.worker_protocol import CallFailure
 from mcphost.serialization import Struct, replace
 
 MAX_PROBES = 48
-"""Requests to find the refused tools; 128 tools need 14 if one is refused, and 42 if three are."""
+"""Maximum number of test requests; to find one refused tool among 128 takes 14, to find three takes 42."""
 
 _DEFINITION_PATTERN = re.compile(
     r"invalid schema for function|invalid_function_parameters|function_declarations\[|tools[.\[]\d|"
@@ -17,7 +17,7 @@ _DEFINITION_PATTERN = re.compile(
     r"json schema|\$defs|\$ref|schema[^\n]{0,40}(?:invalid|not supported|unsupported|must)",
     re.IGNORECASE,
 )
-"""How OpenAI, Anthropic, Google, Mistral and OpenAI-compatible servers describe a definition that they refuse."""
+"""How OpenAI, Anthropic, Google, Mistral and OpenAI-compatible servers describe a tool definition that they refuse."""
 
 _INDEX_PATTERN = re.compile(r"(?:tools|function_declarations)(?:\[(\d{1,4})\]|\.(\d{1,4})\b)")
 
@@ -25,7 +25,7 @@ _INDEX_PATTERN = re.compile(r"(?:tools|function_declarations)(?:\[(\d{1,4})\]|\.
 class RefusedTool(Struct, frozen=True):
     """A tool whose definition a provider refuses, with the provider's reason.
 
-    `simple` is a simpler form that it accepts, None if there is none.
+    `simple` is the tool with a simpler schema that the provider accepts, or None if there is none.
     """
 
     spec: ToolSpec
@@ -34,19 +34,19 @@ class RefusedTool(Struct, frozen=True):
 
 
 ProbeFn = Callable[[Sequence[ToolSpec]], Awaitable[str]]
-"""Sends a small request with tools; returns the provider's reason for refusing one of them, "" if it takes all."""
+"""Sends a small request with tools; returns the provider's reason for refusing one, or "" if it accepts them all."""
 
 
 def refuses_definition(failure: CallFailure) -> bool:
-    """Return whether a provider refused a request because of the definition of a tool."""
+    """Return whether a provider refused a request because of a tool's definition."""
     return failure.status in (400, 422) and _DEFINITION_PATTERN.search(failure.message) is not None
 
 
 async def find_refused_tools(tools: Sequence[ToolSpec], reason: str, probe: ProbeFn) -> tuple[RefusedTool, ...]:
-    """Return the tools that the provider refuses; *reason* is its message about all of them.
+    """Return the tools that the provider refuses; *reason* is its message for the request with all *tools*.
 
-    The tool that the message names is tried first, then halves of the list, with at most MAX_PROBES requests. Returns
-    nothing if no tool is refused alone. May be cancelled; raises what *probe* raises.
+    Tools named in the message are tested first, then halves of the list, with at most MAX_PROBES requests. The result
+    is empty if the refusal cannot be narrowed down. May be cancelled; raises what *probe* raises.
     """
     finder = _Finder(probe)
     suspects = _find_named(tools, reason)
@@ -59,7 +59,7 @@ async def find_refused_tools(tools: Sequence[ToolSpec], reason: str, probe: Prob
 
 
 async def simplify_refused(refused: RefusedTool, probe: ProbeFn) -> RefusedTool:
-    """Add a simpler form of the tool if the provider accepts that, which takes one request."""
+    """Test a simpler schema for a refused tool with one request, and add it if the provider accepts it."""
     simple = simplify_tool(refused.spec)
     return refused if simple is None or await probe([simple]) else replace(refused, simple=simple)
 
@@ -76,7 +76,7 @@ class _Finder:
         return await self._probe(tools)
 
     async def search(self, tools: Sequence[ToolSpec], reason: str) -> list[RefusedTool]:
-        """Return the refused tools in a list that was refused as a whole for *reason*."""
+        """Return the refused tools among *tools*, which were refused together for *reason*."""
         if len(tools) <= 1:
             return [RefusedTool(spec, reason) for spec in tools]
         middle = len(tools) // 2
@@ -88,7 +88,7 @@ class _Finder:
 
 
 def _find_named(tools: Sequence[ToolSpec], reason: str) -> list[ToolSpec]:
-    """Return the tools that an error message names, by position or in quotes."""
+    """Return the tools that an error message names, by index or in quotes."""
     places = [int(first or second) for first, second in _INDEX_PATTERN.findall(reason[:2_000])]
     named = [tools[place] for place in dict.fromkeys(places) if place < len(tools)]
     return named or [spec for spec in tools if any(f"{mark}{spec.name}{mark}" in reason for mark in "'\"`")][:2]

@@ -1,11 +1,11 @@
-"""Limits on a model's answer, and on the bytes of a provider's response before any object is built.
+"""Limits on a model's answer, and on the raw bytes of a provider's response before they are parsed.
 
-The limits on bytes are enforced in the worker process, as the response arrives; the host checks the finished answer
-once more before it is stored.
+The limits on bytes are enforced in the worker process as the response arrives; the host checks the finished answer
+again before storing it.
 
-litellm and the providers' own libraries build about ten Python objects for each JSON object of an event, at 20
-microseconds each; their decoders of event streams take a third of a microsecond for each empty line. A hostile response
-must therefore be refused before they see it. All of them read through `httpx.Response.aiter_bytes`, which
+litellm and the providers' own libraries build about ten Python objects for each JSON object in an event, at 20
+microseconds each; their event stream decoders take a third of a microsecond for each empty line. A hostile response
+must therefore be stopped before they see it. All of them read through `httpx.Response.aiter_bytes`, which
 `limit_responses` wraps; `disable_compression` requests uncompressed responses.
 """
 
@@ -18,27 +18,27 @@ import anyio.lowlevel
 from mcphost.serialization import count_objects
 
 MAX_ANSWER_LENGTH = 1_000_000
-"""Characters of one answer, tool arguments and reasoning included."""
+"""Characters of one answer, including tool arguments and reasoning."""
 MAX_DELTAS = 250_000
-"""Events of one answer, empty ones included."""
+"""Events of one answer, including empty ones."""
 MAX_ANSWER_BYTES = 32_000_000
 """Bytes of all lines that the worker sends for one answer."""
 MAX_LINE_BYTES = 8_000_000
-"""Bytes of one such line."""
+"""Bytes of one line that the worker sends."""
 MAX_TOOL_CALLS = 256
 """Tool calls of one answer."""
 MAX_ANSWER_SECONDS = 3_600.0
 """Total time of one answer."""
 MAX_TOKEN_COUNT = 10**12
-"""A larger number of tokens is taken as an error of the provider."""
+"""A larger token count is treated as an error of the provider."""
 
 
 class AnswerTooLong(Exception):
-    """The model's answer exceeds a limit; the message is a sentence for the user."""
+    """The model's answer exceeds a limit; the message is written for the user."""
 
 
 class AnswerMeter:
-    """Counter of the lines and events of one answer; its methods raise AnswerTooLong over a limit."""
+    """Counter of the lines and chunks of one answer; its methods raise AnswerTooLong when a limit is exceeded."""
 
     def __init__(self) -> None:
         self._bytes = 0
@@ -46,7 +46,7 @@ class AnswerMeter:
         self._chunks = 0
 
     def add_line(self, line_bytes: int) -> None:
-        """Count a line of *line_bytes* bytes."""
+        """Count one line from the worker, of *line_bytes* bytes."""
         self._bytes += line_bytes
         self._deltas += 1
         if line_bytes > MAX_LINE_BYTES or self._bytes > MAX_ANSWER_BYTES:
@@ -54,7 +54,7 @@ class AnswerMeter:
         self._check(self._deltas)
 
     def add_chunk(self) -> None:
-        """Count one event of the provider, which may have any number of deltas."""
+        """Count one chunk from the provider, which may contain any number of deltas."""
         self._chunks += 1
         self._check(self._chunks)
 
@@ -64,38 +64,35 @@ class AnswerMeter:
 
 
 def parse_token_count(value: object) -> int:
-    """Return a number of tokens from a provider's report, or 0 if it is invalid."""
+    """Return a token count from a provider's report, or 0 if the value is invalid."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_TOKEN_COUNT:
         return 0
     return int(value)
 
 
 MAX_EVENT_BYTES = 16_000_000
-"""Bytes of one line of an answer."""
+"""Bytes of one line of a provider's response."""
 MAX_RESPONSE_BYTES = 512_000_000
-"""Bytes of one answer; 250,000 events with a large frame each are less."""
+"""Bytes of one response; 250,000 events with a large frame each stay below this."""
 MAX_LINE_OBJECTS = 4_000
 """JSON objects in one line: 256 tool calls and their arguments have fewer."""
 
 EXTRA_LINES = 10_000
 BYTES_PER_LINE = 8
-"""An answer may have a line for each 8 bytes, and 10,000 more."""
+"""A response may have one line per 8 bytes, plus 10,000."""
 MAX_EVENT_LINES = 500
-"""Lines of one event: openai 2 copies the event for each of its lines."""
+"""Lines of one event; the library openai 2 copies the event for each of its lines."""
 DECOMPRESSION_ALLOWANCE = 1_000_000
 MAX_DECOMPRESSION_RATIO = 3
-"""A response that is compressed all the same may expand to 1 MB plus three times its size."""
+"""A response that is compressed anyway may expand to 1 MB plus three times its size."""
 _DECOMPRESSION_CHUNK = 64 * 1024
 _LINE_ENDS = b"\n\r\x0b\x0c\x1c\x1d\x1e"
 _MULTIBYTE_LINE_ENDS = ("\x85".encode(), "\u2028".encode(), "\u2029".encode())
-"""Together, everything that `str.splitlines` splits at, which httpx uses."""
+"""Together with _LINE_ENDS, the separators of `str.splitlines`, which httpx uses."""
 
 
 class LineMeter:
-    """Counter of the lines of a stream, and of the bytes and JSON objects of each.
-
-    `feed` raises AnswerTooLong.
-    """
+    """Counter of the lines in a response, and of the bytes and JSON objects in each line."""
 
     def __init__(self) -> None:
         self._lines_left = EXTRA_LINES
@@ -106,7 +103,7 @@ class LineMeter:
         self._next_recount = MAX_LINE_OBJECTS
 
     def feed(self, data: bytes) -> None:
-        """Count further bytes of the response."""
+        """Count the next bytes of the response. Raises AnswerTooLong if a limit is exceeded."""
         self._total += len(data)
         if self._total > MAX_RESPONSE_BYTES:
             raise AnswerTooLong(f"The answer passed {MAX_RESPONSE_BYTES // 1_000_000} MB and was stopped.")
@@ -149,9 +146,9 @@ class LineMeter:
 
 
 class EventLineBuffer:
-    """Buffer that passes on only whole lines of an event stream, and counts the lines of each event.
+    """Buffer that passes on only complete lines of an event stream, and counts the lines of each event.
 
-    Decoders of event streams copy an incomplete line each time a piece of it arrives.
+    It is needed because event stream decoders copy an incomplete line each time another piece of it arrives.
     """
 
     def __init__(self) -> None:
@@ -161,7 +158,7 @@ class EventLineBuffer:
     def feed(self, data: bytes) -> bytes:
         """Add bytes, and return the lines that are now complete.
 
-        Raises AnswerTooLong for an event of too many lines.
+        Raises AnswerTooLong for an event with too many lines.
         """
         end = data.rfind(b"\n") + 1
         if not end:
@@ -178,7 +175,7 @@ class EventLineBuffer:
         return whole
 
     def flush(self) -> bytes:
-        """Return the unfinished last line."""
+        """Return the incomplete last line."""
         return b"".join(self._rest)
 
     def _check_line_count(self, lines: int) -> None:
@@ -188,7 +185,7 @@ class EventLineBuffer:
 
 
 class Decompressor:
-    """Incremental decompressor of gzip or deflate."""
+    """Incremental decompressor for gzip and deflate."""
 
     def __init__(self) -> None:
         self._decompressor = zlib.decompressobj(zlib.MAX_WBITS | 32)
@@ -214,7 +211,7 @@ class Decompressor:
 
 
 def limit_responses(response: Any) -> None:
-    """Patch a response class (`httpx.Response`), so that everything that is read from it is limited."""
+    """Patch a response class (`httpx.Response`) so that everything read from it is limited."""
     read = response.aiter_bytes
 
     async def decoded(self: Any, chunk_size: int | None) -> AsyncIterator[bytes]:
@@ -248,7 +245,7 @@ def limit_responses(response: Any) -> None:
 
 
 def disable_compression(client: Any) -> None:
-    """Patch a client class (`httpx.AsyncClient`), so that it asks for uncompressed responses."""
+    """Patch a client class (`httpx.AsyncClient`) so that it requests uncompressed responses."""
     send = client.send
 
     async def send_plain(self: Any, request: Any, **options: Any) -> Any:

@@ -1,7 +1,8 @@
-"""OpenAI's Responses API: requests made from Chat Completions JSON, and its events as events of the worker.
+"""OpenAI's Responses API: requests made from Chat Completions JSON, and worker events made from its events.
 
-litellm's own conversion loses what this API wants back: it puts all reasoning items before the text and the calls
-that they belong to, drops their summaries, and replaces the ids of calls. Runs in the worker process. No I/O.
+litellm's own conversion loses data that this API expects back: it puts all reasoning items before the text and tool
+calls that they belong to, drops their summaries, and replaces the ids of calls. Runs in the worker process. Does no
+I/O.
 
 See https://platform.openai.com/docs/api-reference/responses and .../responses-streaming.
 """
@@ -18,7 +19,7 @@ _CHAT_ONLY = ("messages", "tools", "stream_options", "max_tokens", "reasoning_ef
 
 
 def make_responses_arguments(chat: Json) -> Json:
-    """Return litellm's arguments for the Responses API, made from those for Chat Completions."""
+    """Convert litellm's arguments for Chat Completions to its arguments for the Responses API."""
     arguments = {name: value for name, value in chat.items() if name not in _CHAT_ONLY}
     arguments["model"] = str(chat["model"]).replace("responses/", "", 1)
     messages: list[Json] = chat["messages"]
@@ -26,7 +27,7 @@ def make_responses_arguments(chat: Json) -> Json:
         arguments["instructions"] = messages[0]["content"]
     arguments["input"] = [item for message in messages for item in make_input_items(message)]
     if tools := chat.get("tools"):
-        # Without `strict`, OpenAI takes a schema for a strict one and refuses what MCP servers write.
+        # If `strict` is missing, OpenAI treats schemas as strict and refuses those that MCP servers write.
         arguments["tools"] = [{"type": "function", **tool["function"], "strict": False} for tool in tools]
     if limit := chat.get("max_tokens"):
         arguments["max_output_tokens"] = limit
@@ -37,7 +38,7 @@ def make_responses_arguments(chat: Json) -> Json:
 
 
 def make_input_items(message: Json) -> Iterator[Json]:
-    """Yield the input items for a message of Chat Completions; none for the system prompt."""
+    """Yield the Responses API input items for a Chat Completions message; none for the system prompt."""
     match message["role"]:
         case "user":
             yield {"type": "message", "role": "user", "content": _input_content(message["content"])}
@@ -63,7 +64,7 @@ def _input_content(content: str | list[Json]) -> list[Json]:
 
 
 def _assistant_items(message: Json) -> Iterator[Json]:
-    """Yield reasoning, text and calls in the order in which the model gave them, as far as it is known."""
+    """Yield reasoning, text and tool calls in the order in which the model produced them, if it is known."""
     text: str = message.get("content") or ""
     reasoning: list[Json] = list(message.get("reasoning_items") or ())
     written: Json = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
@@ -89,25 +90,28 @@ def _call_item(call: Json) -> Json:
 
 
 def _members(value: Any) -> Json:
-    """Return the members of an object of litellm, none for anything else."""
+    """Return the members of a litellm object as a dict; empty for any other value."""
     return dict(*to_plain_blocks([value]))
 
 
 class ResponsesStream:
-    """Converter of the events of one response; `summary` gets its end and its token counts."""
+    """Converter of one response's events to worker events; stores finish reason and token counts in *summary*."""
 
     def __init__(self, call_id: int, summary: StreamSummary) -> None:
         self._call_id = call_id
         self._summary = summary
         self._texts: set[int] = set()
         self._calls: dict[int, bool] = {}
-        """Whether any arguments came, by the index of the call."""
+        """Whether any arguments have arrived, keyed by the index of the call."""
 
         self._has_summary = False
         self.is_refused = False
 
     def make_events(self, event: Any) -> list[worker_protocol.WorkerEvent]:
-        """Return the worker's events for an event of litellm. Any member may be missing; unknown events are ignored."""
+        """Convert a litellm event to worker events.
+
+        Any member of the event may be missing; unknown events are ignored.
+        """
         kind = str(getattr(getattr(event, "type", ""), "value", getattr(event, "type", "")))
         index = parse_token_count(getattr(event, "output_index", 0))
         delta = str(getattr(event, "delta", "") or "")
@@ -155,7 +159,7 @@ class ResponsesStream:
                 return []
 
     def _add_text(self, index: int, text: str) -> list[worker_protocol.WorkerEvent]:
-        """Return the event for a piece of text; a blank line separates messages of one response."""
+        """Return the worker event for a piece of text; a blank line separates the messages of one response."""
         if not text:
             return []
         is_another = bool(self._texts) and index not in self._texts
@@ -163,7 +167,7 @@ class ResponsesStream:
         return [worker_protocol.WorkerTextDelta(self._call_id, f"\n\n{text}" if is_another else text)]
 
     def _read_end(self, response: Any, *, is_complete: bool) -> None:
-        """Store the reason and the token counts of the whole response."""
+        """Store the finish reason and the token counts of the whole response."""
         if is_complete:
             self._summary.reason = "tool_calls" if self._calls else "content_filter" if self.is_refused else "stop"
         else:

@@ -1,9 +1,9 @@
-"""Simpler forms of tool schemas, for providers that refuse a server's own.
+"""Simplification of tool schemas, for providers that refuse the server's own.
 
-Providers accept different parts of JSON Schema: OpenAI wants an object without alternatives at the top, and `items` for
-each array; Gemini knows few keywords and no `$ref`; Anthropic refuses some names of properties. What all of them accept
-is used here. Arguments are checked against the server's own schema before a call, so that nothing more is allowed.
-No I/O.
+Providers support different parts of JSON Schema: OpenAI requires an object without alternatives at the top level, and
+`items` for each array; Gemini knows few keywords and no `$ref`; Anthropic refuses some property names. The simpler
+schemas use only what all of them accept. Arguments are still checked against the server's own schema before a call, so
+simplification permits nothing more. Does no I/O.
 """
 
 import re
@@ -14,11 +14,11 @@ from mcphost.llm.model import ToolSpec
 from mcphost.serialization import Raw, encode, loads, replace
 
 MAX_DEPTH = 12
-"""Levels of a schema that are kept; what is deeper may be any value."""
+"""Levels of a schema that are kept; anything deeper may be any value."""
 MAX_NODES = 2_000
-"""Schemas within a schema, and values to choose from, that are kept, also repeated ones."""
+"""Maximum number of subschemas and enum values that are kept, counting repeated ones."""
 MAX_TEXT = 1_000
-"""Characters of a description that are kept, and of a value to choose from."""
+"""Maximum length of a description, which is truncated, and of an enum value."""
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _TYPES = ("object", "array", "string", "number", "integer", "boolean")
 _ALTERNATIVES = ("anyOf", "oneOf")
@@ -42,7 +42,7 @@ class _Simplifier:
         self._left = MAX_NODES
 
     def simplify_top(self) -> Json:
-        """Return the root as an object without alternatives: those of the server become optional properties."""
+        """Return the root as an object, in which the properties of its alternatives are optional."""
         merged = self._merge(self._root, 0)
         simple = self._simplify(merged | {"type": "object"}, 0)
         empty: Json = {"type": "object", "properties": {}}
@@ -90,7 +90,7 @@ class _Simplifier:
         return {"properties": simple} | ({"required": list(dict.fromkeys(required))} if required else {})
 
     def _merge(self, schema: Json, depth: int) -> Json:
-        """Return a schema with the properties of its `allOf`, `anyOf` and `oneOf`; alternatives require nothing."""
+        """Return a schema with the properties of its `allOf`, `anyOf` and `oneOf`; alternatives make none required."""
         members = self._resolve(schema)
         merged: Json = {key: value for key, value in members.items() if key not in (*_ALTERNATIVES, "allOf", "not")}
         properties: Json = {}
@@ -110,7 +110,7 @@ class _Simplifier:
         return merged | {key: value for key, value in found.items() if value}
 
     def _resolve(self, schema: Json) -> Json:
-        """Follow local references; a reference that leads nowhere, or round in a circle, is dropped."""
+        """Replace a local `$ref` by its target; a reference that is circular or leads nowhere is dropped."""
         for _ in range(MAX_DEPTH):
             reference = schema.get("$ref")
             if not isinstance(reference, str):

@@ -1,6 +1,6 @@
-"""Conversion of litellm's chunks of Chat Completions to events of the worker, and the summary of a stream.
+"""Conversion of litellm's Chat Completions chunks to worker events, and the summary of a stream.
 
-Runs in the worker process. No I/O.
+Runs in the worker process. Does no I/O.
 """
 
 from typing import Any, cast
@@ -9,12 +9,12 @@ from mcphost.llm import worker_protocol
 from mcphost.llm.response_limits import parse_token_count
 
 RETAINED_CHUNKS = 64
-"""Chunks at either end of an answer that are left to litellm, which would keep all, at 5 kB each."""
+"""Chunks at either end of an answer that litellm may keep; it would keep all of them, at 5 kB each."""
 _RETAINED_CHARS = 64 * 1024
 
 
 class StreamSummary:
-    """What is collected from a stream for the event that ends it."""
+    """Data collected from a stream for its last event, WorkerFinished."""
 
     def __init__(self, call_id: int, api_route: str) -> None:
         self.call_id = call_id
@@ -27,10 +27,10 @@ class StreamSummary:
         self.cache_write_tokens = 0
         self.char_count = 0
         self.is_estimated = False
-        """Whether litellm's own count of the tokens is incomplete."""
+        """Whether litellm's own token count is incomplete, because chunks were deleted."""
 
     def set_usage(self, usage: Any) -> None:
-        """Store the token counts that a chunk reports."""
+        """Store the token counts from a chunk's usage report."""
         self.input_tokens = parse_token_count(getattr(usage, "prompt_tokens", 0))
         self.output_tokens = parse_token_count(getattr(usage, "completion_tokens", 0))
         details = getattr(usage, "prompt_tokens_details", None)
@@ -38,9 +38,9 @@ class StreamSummary:
         self.cache_write_tokens = parse_token_count(getattr(details, "cache_creation_tokens", 0))
 
     def to_event(self, cost: float | None, uncached_cost: float | None = None) -> worker_protocol.WorkerFinished:
-        """Return the event that ends the call, with its token counts and *cost* in US dollars.
+        """Return the event that ends the stream, with its token counts and *cost* in US dollars.
 
-        *uncached_cost* is what it would have cost without the provider's cache.
+        *uncached_cost* is what the answer would have cost without the provider's cache.
         """
         return worker_protocol.WorkerFinished(
             call_id=self.call_id,
@@ -55,7 +55,7 @@ class StreamSummary:
 
 
 def make_events(call_id: int, summary: StreamSummary, chunk: Any) -> list[worker_protocol.WorkerEvent]:
-    """Convert a chunk of litellm to events of the worker. Any member of the chunk may be missing or None."""
+    """Convert a litellm chunk to worker events, and update *summary*. Any member may be missing or None."""
     notes: list[worker_protocol.WorkerEvent] = []
     if usage := getattr(chunk, "usage", None):
         summary.set_usage(usage)
@@ -85,9 +85,9 @@ def make_events(call_id: int, summary: StreamSummary, chunk: Any) -> list[worker
 
 
 def trim_chunks(stream: Any) -> bool:
-    """Delete the chunks that litellm keeps for logs and token counts, except the first, the last and the latest usage.
+    """Delete most of what litellm accumulates for logs and token counts, so that memory stays bounded.
 
-    Returns whether any were deleted.
+    Keeps the first and last chunks and the latest usage report. Returns whether anything was deleted.
     """
     if len(getattr(stream, "_generated_content", "")) > _RETAINED_CHARS:
         stream._generated_content = ""  # of Responses; copied for each delta that is added
@@ -105,7 +105,7 @@ def trim_chunks(stream: Any) -> bool:
 
 
 def to_plain_blocks(blocks: Any) -> tuple[dict[str, Any], ...]:
-    """Return the provider's thinking blocks as plain data."""
+    """Return litellm's content blocks as dicts."""
     plain: list[dict[str, Any]] = []
     for block in blocks or ():
         if isinstance(block, dict):

@@ -1,12 +1,12 @@
-"""The worker process, which calls litellm: commands in, events out. Nothing else imports litellm.
+"""The worker process, which reads commands, calls litellm and writes events. Nothing else imports litellm.
 
-Start it as `python -P -m mcphost.llm.worker` with pipes at descriptors 0 and 1. Both are duplicated and replaced
-before litellm is imported, because litellm prints to standard output. When the input pipe is closed, the process exits
-at once, even during the import, so that it never outlives the host.
+Start it as `python -P -m mcphost.llm.worker` with pipes at descriptors 0 and 1. Both are duplicated and replaced before
+litellm is imported, because litellm prints to standard output. When the input pipe is closed, the process exits
+immediately, even during the import, so that it never outlives the host.
 
-Traps (measured with litellm 1.105): the import fetches a model map from the network and loads `.env` of the current
+Traps (measured with litellm 1.105): the import fetches a model map from the network and loads `.env` from the current
 folder unless two variables are set; leaving a stream with `break` keeps the provider's connection open, so a stream is
-left only by cancelling the task that iterates over it; some providers' clients retry by default.
+left early only by cancelling the task that iterates over it; some providers' clients retry by default.
 """
 
 import gc
@@ -39,23 +39,23 @@ LITELLM_ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
 }
 OPENAI_COMPATIBLE_PREFIXES = ("openai/", "lm_studio/", "hosted_vllm/", "llamafile/")
-"""Providers for which litellm refuses parameters of unknown models, although the user knows their own server."""
+"""Providers whose models litellm does not know, so that it would refuse parameters that the user configured."""
 STORING_PROVIDERS = ("openai", "azure")
-"""Providers that may store chat completions, by default or by a project's setting; others have no `store`."""
+"""Providers that may store chat completions, by default or by a project setting; others have no `store` parameter."""
 UNKNOWN_FINISH_REASON = "unknown"
-"""Reason of a stream that ended without one: litellm reports `stop` even for a truncated stream."""
+"""Finish reason reported for a stream that ended without one; litellm would report `stop`."""
 PREFIXES_WITHOUT_FINISH_REASON = ("gemini/", "vertex_ai/")
-"""Providers whose reason litellm does not keep; `patch_gemini_finish_reasons` detects Gemini's."""
+"""Providers whose finish reason litellm does not keep; `patch_gemini_finish_reasons` detects Gemini's."""
 FINISH_REASON_ATTRIBUTE = "mcphost_gave_reason"
-"""Attribute of a Gemini stream: whether the provider gave a reason for the end."""
+"""Attribute of a Gemini stream that is True if the provider gave a finish reason."""
 MAX_DATA_BYTES = 2 * 1024**3
-"""Limit on the data of the process; a call that needs more fails."""
+"""Limit on the data memory of the process; a request that needs more fails."""
 PROVIDER_TIMEOUT = 3600.0
-"""Seconds given to litellm; our own deadlines are much shorter and cancel the call."""
+"""Timeout in seconds that is passed to litellm; our own deadlines cancel the request earlier."""
 
 
 def detach_pipes() -> tuple[int, int]:
-    """Return copies of both pipes, and replace the originals by the null device and standard error."""
+    """Return copies of descriptors 0 and 1, and redirect the originals to the null device and standard error."""
     commands, events = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
@@ -65,14 +65,14 @@ def detach_pipes() -> tuple[int, int]:
 
 
 class EventWriter:
-    """Writer of events to the host's pipe; may be used from several threads."""
+    """Writer of events to the pipe that the host reads; may be used from several threads."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._lock = threading.Lock()
 
     def send(self, event: worker_protocol.WorkerEvent, meter: AnswerMeter | None = None) -> None:
-        """Write an event. Raises AnswerTooLong, and then writes nothing."""
+        """Write an event. If *meter* is at its limit, raises AnswerTooLong and writes nothing."""
         view = memoryview(worker_protocol.encode_line(event))
         if meter is not None:
             meter.add_line(len(view))
@@ -85,7 +85,10 @@ class EventWriter:
 
 
 def import_litellm(result: list[Any]) -> None:
-    """Import litellm into *result* at low priority, which on Linux applies to this thread only."""
+    """Import and patch litellm, and append it, or else the exception, to *result*.
+
+    On Linux, this lowers the priority of the current thread.
+    """
     if sys.platform == "linux":
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
@@ -111,7 +114,7 @@ def import_litellm(result: list[Any]) -> None:
 
 
 def configure_litellm(litellm: Any) -> None:
-    """Switch off litellm's output, log handlers, retries and silent changes of requests."""
+    """Turn off litellm's output, log handlers, retries and silent changes to requests."""
     litellm.suppress_debug_info = True
     litellm.drop_params = False
     litellm.num_retries = 0
@@ -124,10 +127,7 @@ def configure_litellm(litellm: Any) -> None:
 
 
 def _model_parameters(request: worker_protocol.CompletionRequest) -> dict[str, Any]:
-    """Return the request's sampling parameters and headers as arguments for litellm.
-
-    Unset ones are left out.
-    """
+    """Return the sampling parameters and headers that the request sets, as arguments for litellm."""
     arguments: dict[str, Any] = {}
     if request.max_tokens:
         arguments["max_tokens"] = request.max_tokens
@@ -147,7 +147,7 @@ def _model_parameters(request: worker_protocol.CompletionRequest) -> dict[str, A
 
 
 class LiteLlmWorker:
-    """Executor of the host's commands; each call runs in a task with its own cancel scope."""
+    """Executor of the host's commands; each model request runs in a task with its own cancel scope."""
 
     def __init__(self, litellm: Any, writer: EventWriter) -> None:
         self._litellm = litellm
@@ -155,7 +155,7 @@ class LiteLlmWorker:
         self._cancel_scopes: dict[int, anyio.CancelScope] = {}
 
     async def serve(self, lines: MemoryObjectReceiveStream[bytes]) -> None:
-        """Execute the commands in *lines* until they end."""
+        """Execute the commands in *lines* until the stream ends."""
         async with anyio.create_task_group() as group:
             async for line in lines:
                 self._dispatch(worker_protocol.decode_command(line), group)
@@ -233,7 +233,7 @@ class LiteLlmWorker:
     async def _open_stream(
         self, call_id: int, request: worker_protocol.CompletionRequest
     ) -> tuple[Any, StreamSummary, Callable[[Any], list[worker_protocol.WorkerEvent]]]:
-        """Send a request; return the stream, its summary, and what converts each of its chunks to events."""
+        """Send a request; return the stream, its summary, and the function that converts a chunk to events."""
         arguments = self._litellm_arguments(request)
         if request.uses_responses_api or self._uses_responses_api(request, arguments):
             summary = StreamSummary(call_id, "responses")
@@ -248,10 +248,7 @@ class LiteLlmWorker:
 
     @staticmethod
     def _is_truncated(request: worker_protocol.CompletionRequest, stream: Any, summary: "StreamSummary") -> bool:
-        """Return whether the stream ended without a reason, which means that it was cut off.
-
-        False if that is unknown.
-        """
+        """Return whether the stream was cut off, as it ended without a finish reason; False if that is unknown."""
         gave_reason = getattr(getattr(stream, "completion_stream", None), FINISH_REASON_ATTRIBUTE, None)
         if gave_reason is not None:
             return not gave_reason
@@ -284,7 +281,7 @@ class LiteLlmWorker:
         return arguments
 
     def _takes_parallel_option(self, request: worker_protocol.CompletionRequest) -> bool:
-        """Return whether the provider can be told to ask for one call at a time."""
+        """Return whether the provider can be told that the model should make one tool call at a time."""
         try:
             model, provider, *_rest = self._litellm.get_llm_provider(
                 model=request.model, api_base=request.api_base or None
@@ -295,14 +292,14 @@ class LiteLlmWorker:
         return "parallel_tool_calls" in (names or ())
 
     def _find_provider(self, request: worker_protocol.CompletionRequest) -> str:
-        """Return the provider that litellm chooses for a request, or "" if it knows none."""
+        """Return the provider that litellm selects for a request, or "" if litellm knows none."""
         try:
             return str(self._litellm.get_llm_provider(model=request.model, api_base=request.api_base or None)[1])
         except Exception:  # noqa: BLE001 - an unknown model is refused by the call itself, with a better message
             return ""
 
     def _uses_responses_api(self, request: worker_protocol.CompletionRequest, arguments: dict[str, Any]) -> bool:
-        """Return whether litellm, by its own rules, sends this chat request to the Responses API."""
+        """Return whether litellm's own rules send this chat request to the Responses API."""
         try:
             model, provider, _key, base = self._litellm.get_llm_provider(
                 model=request.model, api_base=request.api_base or None
@@ -325,9 +322,9 @@ class LiteLlmWorker:
     def _compute_cost(
         self, request: worker_protocol.CompletionRequest, summary: "StreamSummary", *, is_cached: bool = True
     ) -> float | None:
-        """Return the cost in US dollars by litellm's price list, or None for a model that is not in it.
+        """Return the cost in US dollars by litellm's price list, or None if the model is not in the list.
 
-        With *is_cached* False, return what it would cost without the provider's cache.
+        If *is_cached* is False, return what the answer would cost without the provider's cache.
         """
         if not (summary.input_tokens or summary.output_tokens):
             return None
@@ -369,7 +366,7 @@ class LiteLlmWorker:
 
 
 def patch_usage() -> None:
-    """Patch litellm's Usage to accept invalid token counts of a provider, so that the answer does not fail."""
+    """Patch litellm's Usage class to accept a provider's invalid token counts, so that the answer does not fail."""
     from litellm.types import utils
 
     kind: Any = utils.Usage
@@ -382,7 +379,7 @@ def patch_usage() -> None:
 
 
 def patch_gemini_finish_reasons() -> None:
-    """Patch litellm to note for each Gemini stream whether the provider gave a reason for the end.
+    """Patch litellm to record, for each Gemini stream, whether the provider gave a finish reason.
 
     litellm 1.105 reports `stop` for every chunk without a reason, so its chunks do not reveal a truncated stream.
     """
@@ -402,7 +399,7 @@ def patch_gemini_finish_reasons() -> None:
 
 
 def patch_openai_streams() -> None:
-    """Patch litellm to pass on refusals in Chat Completions, and the messages of errors in Responses."""
+    """Patch litellm to pass on refusals in Chat Completions, and error messages in the Responses API."""
     with suppress(ImportError, AttributeError):
         from litellm.litellm_core_utils import streaming_handler
         from litellm.responses import streaming_iterator
@@ -412,7 +409,7 @@ def patch_openai_streams() -> None:
 
 
 def has_finish_reason(chunk: Any) -> bool:
-    """Return whether a raw chunk of Gemini has a `finishReason`, or says that the prompt was blocked."""
+    """Return whether a raw Gemini chunk has a `finishReason` or says that the prompt was blocked."""
     if not isinstance(chunk, dict):
         return False
     members = cast("dict[str, Any]", chunk)
@@ -423,7 +420,7 @@ def has_finish_reason(chunk: Any) -> bool:
 
 
 def sanitize_usage(name: str, value: Any) -> Any:
-    """Return a member of a usage report, with 0 in place of an invalid number."""
+    """Return the value of a usage report's member *name*, with invalid numbers and objects replaced."""
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
         return {
@@ -439,16 +436,16 @@ def sanitize_usage(name: str, value: Any) -> Any:
 
 
 async def run(litellm: Any, writer: EventWriter, reader: "CommandReader") -> None:
-    """Execute commands until the process ends."""
+    """Execute the commands from *reader* until the process ends."""
     send, receive = anyio.create_memory_object_stream[bytes](float("inf"))
     reader.connect(send)
     await LiteLlmWorker(litellm, writer).serve(receive)
 
 
 class CommandReader:
-    """Reader of commands on a thread.
+    """Reader of the host's commands, on a separate thread.
 
-    It queues them until the event loop runs, and ends the process with the pipe.
+    It queues commands until the event loop runs, and ends the process when the pipe is closed.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -462,7 +459,7 @@ class CommandReader:
         threading.Thread(target=self._read, daemon=True, name="commands").start()
 
     def connect(self, send: MemoryObjectSendStream[bytes]) -> None:
-        """Call *send* in the running loop with each line, the queued ones first."""
+        """Pass every line to *send* in the running event loop, starting with the queued ones."""
         import asyncio
 
         loop = asyncio.get_running_loop()
@@ -482,7 +479,7 @@ class CommandReader:
 
 
 def main() -> None:
-    """Run the worker process; exit with 1 and the reason if litellm cannot be imported."""
+    """Run the worker process. If litellm cannot be imported, report the error to the host and exit with status 1."""
     limit_data_memory(MAX_DATA_BYTES)
     commands, descriptor = detach_pipes()
     os.environ.update(LITELLM_ENVIRONMENT)

@@ -1,7 +1,7 @@
-"""Client of the model worker: starts the process on first use, sends it calls, and ends it within a second.
+"""Client of the worker process: starts it on first use, sends it model requests, and ends it within a second.
 
-There is no background task: the event loop's pipe callbacks assign the events to their calls. The unread events of a
-call are limited by `AnswerMeter`.
+There is no background task: the event loop's pipe callbacks deliver each event to the WorkerCall that it belongs to.
+`AnswerMeter` limits the unread events of a WorkerCall.
 """
 
 import asyncio
@@ -24,10 +24,10 @@ from mcphost.llm.worker_protocol import make_failure
 WORKER_COMMAND = (sys.executable, "-P", "-m", "mcphost.llm.worker")
 """Command line of the worker."""
 START_TIMEOUT = 180.0
-"""Seconds to import litellm; 6 are usual, but a cold disk or a busy machine may take long."""
+"""Seconds allowed for importing litellm; 6 are usual, but a cold disk or a busy machine may need many more."""
 MAX_STDERR_LINE = 2_000
 CLOSE_TIMEOUT = 0.6
-"""Seconds between closing the worker's input and killing its group."""
+"""Seconds between closing the worker's input and killing its process group."""
 
 INHERITED_VARIABLES = frozenset(
     {
@@ -72,10 +72,11 @@ INHERITED_SUFFIXES = ("_API_BASE", "_BASE_URL", "_API_VERSION", "_ORGANIZATION",
 
 
 def worker_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of the worker process.
+    """Return the environment variables that the worker process inherits.
 
     Bedrock, Azure and Vertex sign requests with credentials that their libraries read from AWS_*, AZURE_* and GOOGLE_*
-    variables or from files in the home folder, so those are included. API keys are not: each call has its own.
+    variables or from files in the home folder, so those variables are included. API keys are not: each request has its
+    own.
     """
     inherited: dict[str, str] = {}
     for name, value in environ.items():
@@ -88,7 +89,7 @@ def worker_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 class WorkerCall:
-    """A call in the worker, and its events in order; `stop` must be called when they are no longer needed."""
+    """A command running in the worker, and its events in order. Call `stop` when they are no longer needed."""
 
     def __init__(self, worker: "WorkerProcess", call_id: int) -> None:
         self._worker = worker
@@ -98,7 +99,7 @@ class WorkerCall:
         self._has_events = asyncio.Event()
 
     def put(self, event: worker_protocol.WorkerEvent, size: int = 0) -> None:
-        """Add an event whose line had *size* bytes; if the answer exceeds its limits, drop the call."""
+        """Queue an event that took *size* bytes; if the answer exceeds a limit, queue a failure and stop instead."""
         try:
             self._meter.add_line(size)
         except AnswerTooLong as error:
@@ -108,7 +109,7 @@ class WorkerCall:
         self._has_events.set()
 
     async def get(self, timeout: float) -> worker_protocol.WorkerEvent | None:
-        """Return the next event, or None after *timeout* seconds without one."""
+        """Return the next event, or None if none arrives within *timeout* seconds."""
         if not self._events:
             self._has_events.clear()
             with anyio.move_on_after(timeout):
@@ -116,12 +117,12 @@ class WorkerCall:
         return self._events.popleft() if self._events else None
 
     def stop(self) -> None:
-        """Drop the call, so that the worker closes its connection to the provider. Idempotent."""
+        """Cancel the command, so that the worker closes its connection to the provider. Idempotent."""
         self._worker.cancel_call(self.call_id)
 
 
 class WorkerProcess:
-    """The worker process, which all models share; `ensure_ready` starts it."""
+    """Handle of the worker process, which all models share; `ensure_ready` starts it."""
 
     def __init__(self, log: Callable[[str], None], environ: Mapping[str, str] | None = None) -> None:
         self._log = log
@@ -133,13 +134,13 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int | None:
-        """Id of the worker process, or None if it does not run."""
+        """Id of the worker process, or None if it is not running."""
         return self._current_run.pid if self._current_run and self._current_run.exit_code is None else None
 
     async def ensure_ready(self) -> str:
-        """Start the worker if it does not run, wait until litellm is imported, and return its version.
+        """Start the worker if needed, wait until it has imported litellm, and return litellm's version.
 
-        Raises ModelError. On cancellation the worker continues to start, for the next call.
+        Raises ModelError. If cancelled, the worker continues to start and can be used later.
         """
         async with self._start_lock:
             if self._current_run is None or self._current_run.exit_code is not None:
@@ -157,7 +158,7 @@ class WorkerProcess:
         raise run.startup_error()
 
     def send(self, command: worker_protocol.WorkerCommand, call_id: int) -> None:
-        """Send a command; if the worker has ended, the call fails."""
+        """Send a command to the worker; if the worker has ended, the WorkerCall with this id fails."""
         run = self._current_run
         if run is None or run.exit_code is not None:
             call = self._calls.get(call_id)
@@ -167,19 +168,19 @@ class WorkerProcess:
         run.write(worker_protocol.encode_line(command))
 
     def open_call(self) -> WorkerCall:
-        """Create a call. Send its command with `send`, and call its `stop` in the end."""
+        """Create a WorkerCall. The caller then sends its command with `send`, and finally calls its `stop`."""
         self._last_call_id += 1
         call = self._calls[self._last_call_id] = WorkerCall(self, self._last_call_id)
         return call
 
     def cancel_call(self, call_id: int) -> None:
-        """Drop a call, and tell the worker to stop it."""
+        """Forget the WorkerCall with this id, and tell the worker to stop its command."""
         run = self._current_run
         if self._calls.pop(call_id, None) is not None and run is not None and run.exit_code is None:
             run.write(worker_protocol.encode_line(worker_protocol.WorkerCommand(op="stop", call_id=call_id)))
 
     async def close(self) -> None:
-        """End the worker process within a second; a later call starts it again."""
+        """End the worker process within a second; `ensure_ready` can start it again."""
         run, self._current_run = self._current_run, None
         if run is None:
             return
@@ -214,14 +215,14 @@ class WorkerProcess:
 
 
 def worker_died_event(call_id: int, last_stderr_line: str) -> worker_protocol.WorkerFailed:
-    """Return the event with which open calls fail when the worker has ended."""
+    """Return the event that makes an open WorkerCall fail after the worker has ended."""
     return worker_protocol.WorkerFailed(
         call_id, worker_protocol.CallFailure(class_names=("mcphost.WorkerDied",), message=last_stderr_line)
     )
 
 
 class _WorkerRun(asyncio.SubprocessProtocol):
-    """The worker process from its start to its end."""
+    """One run of the worker process, from its start to its exit."""
 
     def __init__(
         self,
@@ -309,7 +310,7 @@ class _WorkerRun(asyncio.SubprocessProtocol):
             pipe.write(line)
 
     def startup_error(self) -> ModelError:
-        """Return the error for a worker that ended before it was ready."""
+        """Return the error for a worker that exited before it was ready."""
         return ModelError(
             "The library for models (litellm) could not be loaded.",
             "Reinstall mcphost; the log has the details.",
@@ -317,7 +318,7 @@ class _WorkerRun(asyncio.SubprocessProtocol):
         )
 
     def kill(self) -> None:
-        """Kill the process group of the worker, which has no state to save."""
+        """Kill the worker's process group; the worker has no state to save."""
         if self.exit_code is not None or not self.pid:
             return
         with suppress(ProcessLookupError, PermissionError):

@@ -1,7 +1,7 @@
-"""Protocol between the host and the worker process: one JSON value a line, in both directions.
+"""Protocol between the host and the worker process: one JSON value per line, in both directions.
 
-The host sends `WorkerCommand`s, the worker `WorkerEvent`s. A `stop` is not confirmed: the worker closes the provider's
-connection and sends nothing more for that id.
+The host sends `WorkerCommand`s, the worker `WorkerEvent`s. The command `stop` is not confirmed: the worker closes the
+connection to the provider and sends nothing more for that id.
 """
 
 import asyncio
@@ -13,13 +13,13 @@ from mcphost.llm.response_limits import AnswerTooLong
 from mcphost.serialization import Raw, Struct, decode, encode, replace
 
 NO_CALL_ID = 0
-"""Id of events that belong to no call: the worker is ready, or failed to start."""
+"""Call id of events that belong to no command: the worker is ready, or failed to start."""
 
 
 class CompletionRequest(Struct, frozen=True, kw_only=True):
-    """A request to a model. `messages` and `tools` are Chat Completions JSON.
+    """A request to a model; `messages` and `tools` are Chat Completions JSON.
 
-    `api_key` is for this request only.
+    `api_key` is used for this request only.
     """
 
     model: str
@@ -33,7 +33,7 @@ class CompletionRequest(Struct, frozen=True, kw_only=True):
     temperature: float | None = None
     top_p: float | None = None
     drops_unsupported: bool = False
-    """Whether the provider may ignore parameters that it does not support; otherwise they are an error."""
+    """Whether to drop parameters that the provider does not support, instead of failing."""
 
     headers: dict[str, str] = {}  # noqa: RUF012
     reasoning_effort: str = ""
@@ -50,9 +50,9 @@ class WorkerCommand(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class CallFailure(Struct, frozen=True, kw_only=True):
-    """A failure of litellm as plain data.
+    """An exception that made a command fail, as plain data.
 
-    `class_names` are those of the exception and of its causes, outermost first.
+    `class_names` are the qualified class names of the exception and its causes, outermost first.
     """
 
     status: int = 0
@@ -62,11 +62,11 @@ class CallFailure(Struct, frozen=True, kw_only=True):
 
 
 ITEM_ORDER = "item_order"
-"""Member of an assistant message: the order of its output items, `r` for reasoning, `t` for text, `c` for a call."""
+"""Message member with the order of its output items: `r` for reasoning, `t` for text, `c` for a tool call."""
 
 
 class WorkerReady(Struct, frozen=True, tag="ready"):
-    """The worker has imported litellm."""
+    """Notice that the worker has imported litellm."""
 
     call_id: int
     version: str
@@ -80,7 +80,7 @@ class WorkerTextDelta(Struct, frozen=True, tag="text"):
 
 
 class WorkerThinkingDelta(Struct, frozen=True, tag="thinking"):
-    """A piece of reasoning; `blocks` are pieces of the provider's own blocks, which are sent back later."""
+    """A piece of reasoning; `blocks` are pieces of the provider's reasoning blocks, for later requests."""
 
     call_id: int
     text: str
@@ -88,7 +88,7 @@ class WorkerThinkingDelta(Struct, frozen=True, tag="thinking"):
 
 
 class WorkerToolCallDelta(Struct, frozen=True, tag="tool"):
-    """A piece of the tool call at `index`; any member may be empty."""
+    """A piece of the tool call at `index`; any of the other fields may be empty."""
 
     call_id: int
     index: int
@@ -98,9 +98,9 @@ class WorkerToolCallDelta(Struct, frozen=True, tag="tool"):
 
 
 class WorkerFinished(Struct, frozen=True, tag="done", kw_only=True):
-    """The stream ended normally; `cost` is in US dollars, or None if unknown.
+    """Normal end of a stream; `cost` is in US dollars, or None if unknown.
 
-    `cached_tokens` of the input tokens were read from the provider's cache, which saved `saved` US dollars.
+    `cached_tokens` is the number of input tokens that came from the provider's cache, which saved `saved` US dollars.
     """
 
     call_id: int
@@ -114,7 +114,7 @@ class WorkerFinished(Struct, frozen=True, tag="done", kw_only=True):
 
 
 class WorkerFailed(Struct, frozen=True, tag="failed"):
-    """The call failed, for the reason in `failure`."""
+    """Failure of a command, for the reason in `failure`."""
 
     call_id: int
     failure: CallFailure
@@ -146,7 +146,7 @@ WorkerEvent = (
 
 
 def encode_line(value: WorkerCommand | WorkerEvent) -> bytes:
-    """Encode a value as one line; line breaks in raw JSON become spaces."""
+    """Encode a value as one line; line breaks in embedded raw JSON become spaces."""
     raw = encode(value)
     if b"\n" in raw or b"\r" in raw:
         raw = raw.replace(b"\n", b" ").replace(b"\r", b" ")
@@ -154,25 +154,26 @@ def encode_line(value: WorkerCommand | WorkerEvent) -> bytes:
 
 
 def decode_event(line: bytes) -> WorkerEvent:
-    """Decode one line of the worker. Raises MalformedMessage."""
+    """Decode a line from the worker. Raises MalformedMessage."""
     return cast("WorkerEvent", decode(line, cast("type[Any]", WorkerEvent), "line of the model worker"))
 
 
 def decode_command(line: bytes) -> WorkerCommand:
-    """Decode one line for the worker. Raises MalformedMessage."""
+    """Decode a line from the host. Raises MalformedMessage."""
     return decode(line, WorkerCommand, "command")
 
 
 MAX_BATCH_DELAY = 0.02
-"""Seconds that an event waits for others, while more are being read."""
+"""Seconds that an event may be held back, to be merged with later ones."""
 MAX_BATCH_LENGTH = 64 * 1024
 
 
 class EventBatch:
-    """Sender of events that merges pieces of text: the first is sent immediately, later ones once an iteration.
+    """Sender that merges consecutive pieces of text into fewer events.
 
-    `put` and `flush` raise AnswerTooLong if *send* does. Use it from the loop's thread; call `flush` before sending an
-    event by other means, and `discard` to drop the rest.
+    The first piece is sent immediately, later ones about once per iteration of the event loop. `put` and `flush` raise
+    AnswerTooLong if *send* does. Use it in the event loop's thread; call `flush` before sending an event by other
+    means, and `discard` to drop the pending event.
     """
 
     def __init__(self, send: Callable[[WorkerEvent], None]) -> None:
@@ -185,7 +186,7 @@ class EventBatch:
         self._error: AnswerTooLong | None = None
 
     def put(self, event: WorkerEvent) -> None:
-        """Send an event immediately, or merge it with the following ones."""
+        """Send an event immediately, or hold it back to merge it with later ones."""
         merged = None if self._pending is None else merge_events(self._pending, event)
         if merged is None:
             self.flush()
@@ -199,7 +200,7 @@ class EventBatch:
             self._handle = asyncio.get_running_loop().call_soon(self._flush_when_idle)
 
     def flush(self) -> None:
-        """Send the pending event."""
+        """Send the pending event, if any."""
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
@@ -223,7 +224,7 @@ class EventBatch:
 
 
 def merge_events(first: WorkerEvent, second: WorkerEvent) -> WorkerEvent | None:
-    """Merge two consecutive pieces of text into one event; return None if they are of different kinds."""
+    """Merge two consecutive pieces of the same kind into one event; return None if they cannot be merged."""
     match first, second:
         case WorkerTextDelta(), WorkerTextDelta():
             return replace(first, text=first.text + second.text)
@@ -242,7 +243,7 @@ MAX_CAUSES = 12
 
 
 def make_failure(error: BaseException) -> CallFailure:
-    """Convert an exception of litellm to plain data: status, class names of its causes, message and delay."""
+    """Convert an exception from litellm to plain data: status, class names, message and retry delay."""
     chain = exception_chain(error)
     status = 0
     wait: float | None = None
@@ -259,7 +260,7 @@ def make_failure(error: BaseException) -> CallFailure:
 
 
 def exception_chain(error: BaseException) -> list[BaseException]:
-    """Return the error, its causes and contexts, and litellm's `original_exception`, each once."""
+    """Return the error with its causes, contexts and litellm's `original_exception`s, each once."""
     chain: list[BaseException] = []
     pending: list[Any] = [error]
     while pending and len(chain) < MAX_CAUSES:
@@ -272,7 +273,7 @@ def exception_chain(error: BaseException) -> list[BaseException]:
 
 
 def best_message(chain: list[BaseException]) -> str:
-    """Return the first message that is not of litellm's fallback wrapper, which hides the provider's message."""
+    """Return the first message that is not from litellm's MidStreamFallbackError, which hides the provider's."""
     for link in chain:
         if type(link).__name__ != "MidStreamFallbackError" and str(link):
             return str(link)
@@ -280,7 +281,7 @@ def best_message(chain: list[BaseException]) -> str:
 
 
 def retry_after(error: BaseException) -> float | None:
-    """Return the seconds in the Retry-After header of a failed call, or None."""
+    """Return the delay in seconds from the Retry-After header of a failed request, or None."""
     places: list[Any] = [
         getattr(getattr(error, "response", None), "headers", None),
         getattr(error, "litellm_response_headers", None),
@@ -298,7 +299,7 @@ def retry_after(error: BaseException) -> float | None:
 
 
 def parse_status(value: Any) -> int:
-    """Return an HTTP status code, or 0 if the value is none."""
+    """Return an HTTP status code as an int, or 0 if *value* is not a number."""
     try:
         return int(value)
     except (TypeError, ValueError):
