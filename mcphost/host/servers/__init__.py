@@ -1,1 +1,1 @@
-"""Server connections: approval, state, lists, changes, skills, tasks and accounts."""
+"""Server connections: approval, state, listings, change detection, skills, tasks and accounts."""

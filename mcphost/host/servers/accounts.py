@@ -1,4 +1,4 @@
-"""Accounts of servers: list, select, sign in and sign out; descriptions of a sign-in for the user."""
+"""User accounts at servers: list, select, sign in and sign out; phrases that describe a sign-in to the user."""
 
 import shlex
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from mcphost.pluralize import pluralize
 from mcphost.sanitize import sanitize
 
 EXPIRY_WARNING_SECONDS = 600.0
-"""Seconds of remaining validity below which a sign-in that is not renewed automatically counts as "soon"."""
+"""Remaining seconds below which a sign-in that is not renewed automatically is classified as "soon"."""
 MAX_NAME = 60
 """Maximum characters of an account name."""
 Validity = Literal["good", "soon", "ended"]
@@ -40,10 +40,10 @@ _METADATA_LABELS = {
 
 
 def validity(account: Account, now: float | None = None) -> Validity:
-    """Return "good", "soon" (expires in less than 10 minutes) or "ended" for a sign-in.
+    """Classify a sign-in as "good", "soon" (expires in less than 10 minutes) or "ended" (expired).
 
     *now* is in seconds since 1970; the default is the current time. A sign-in that is renewed automatically or has no
-    expiry is "good".
+    known expiry is "good".
     """
     if account.is_renewable or not account.expires:
         return "good"
@@ -52,7 +52,7 @@ def validity(account: Account, now: float | None = None) -> Validity:
 
 
 def describe_validity(account: Account, now: float | None = None) -> str:
-    """Return how long a sign-in remains valid, as a phrase such as "for 3 more hours"."""
+    """Return a phrase for the remaining validity of a sign-in, such as "for 3 more hours"."""
     if account.is_renewable:
         return "renewed automatically"
     if not account.expires:
@@ -75,7 +75,7 @@ def describe_storage(account: Account) -> str:
 
 
 def describe_client(account: Account) -> str:
-    """Return a phrase that names the OAuth client id used, such as "registered automatically"."""
+    """Return a phrase for the origin of the sign-in's OAuth client id, such as "registered automatically"."""
     return _CLIENT_LABELS.get(account.client_kind, account.client_kind)
 
 
@@ -107,9 +107,9 @@ def describe_discovery(account: Account) -> list[tuple[str, str]]:
 
 
 def parse_account_name(text: str) -> str:
-    """Return the account name without surrounding blanks; "" is the unnamed account.
+    """Return the account name without surrounding whitespace; "" is the unnamed account.
 
-    Raises UsageError if the name has more than 60 characters or contains invisible ones.
+    Raises UsageError if the name has more than 60 characters or contains invisible characters.
     """
     name = text.strip()
     if len(name) > MAX_NAME or sanitize(name, keep_newlines=False) != name:
@@ -118,7 +118,7 @@ def parse_account_name(text: str) -> str:
 
 
 def describe_other_accounts(server: str, names: Sequence[str]) -> tuple[str, str]:
-    """Return a message and a hint that name the accounts still signed in to a server after a sign-out."""
+    """Return a message and a hint to show after a sign-out; they name the accounts still signed in to the server."""
     command = shlex.join(("mcphost", "accounts", "use", server, names[0]))
     return (
         f"Still signed in to {server}: {', '.join(names)}. Choose an account to use it.",
@@ -127,12 +127,12 @@ def describe_other_accounts(server: str, names: Sequence[str]) -> tuple[str, str
 
 
 class Accounts:
-    """The user's actions on accounts: list, select, sign in and sign out."""
+    """Account operations for user interfaces: list, select, sign in and sign out."""
 
     def __init__(
         self, servers: Servers, opener: SessionOpener, audit: AuditLog, notify: Callable[[str, str], None]
     ) -> None:
-        """`notify` receives a message and a second sentence with its consequence or the next step."""
+        """*notify* receives a message for the user and a second sentence with the consequence or the next step."""
         self._servers = servers
         self._opener = opener
         self._audit = audit
@@ -158,10 +158,10 @@ class Accounts:
         )
 
     async def sign_in(self, server: str, account: str | None = None) -> ServerView:
-        """Sign in again and reconnect; return the reconnected server.
+        """Sign in again and reconnect; return a snapshot of the reconnected server.
 
-        With *account*, the sign-in is stored under this name and becomes the selected account. The present connection
-        stays open until the sign-in is complete. Raises SignInRequired if the user cancels; ServerError,
+        With *account*, the sign-in is stored under this name and becomes the selected account. The current connection
+        stays open until the sign-in is complete. Raises SignInRequired if the user cancels, otherwise ServerError,
         ConsentDenied, ConfigError or UsageError.
         """
         connection = self._servers.find(server)
@@ -181,7 +181,7 @@ class Accounts:
         return connection.view()
 
     def cancel_sign_in(self, server: str) -> bool:
-        """Cancel the running sign-in to this server; return False if there was none.
+        """Cancel the sign-in to this server that is in progress; return False if there is none.
 
         Raises UsageError for an unknown server.
         """
@@ -192,9 +192,9 @@ class Accounts:
         return True
 
     async def select_account(self, server: str, account: str) -> ServerView:
-        """Select another stored account of this server, also for later runs, and reconnect.
+        """Select another stored account of this server, for this and later runs, and reconnect.
 
-        Raises UsageError if there is no account with this name or if `mcp.json` fixes the account; ServerError or
+        Raises UsageError if there is no account with this name or if `mcp.json` sets the account; ServerError or
         ConsentDenied if the server cannot be reached with it.
         """
         connection = self._servers.start(server)
@@ -211,11 +211,11 @@ class Accounts:
         return connection.view()
 
     async def sign_out(self, server: str, account: str | None = None) -> bool:
-        """Delete a stored sign-in and ask the server to revoke it; return whether the server revoked it.
+        """Delete a stored sign-in and revoke it at the authorization server; return whether it was revoked.
 
-        Without *account*, the selected account is signed out. Its connection is closed. The server need not be
-        configured. Raises UsageError if there is no such sign-in, McpHostError if it could not be deleted and is
-        still stored.
+        Without *account*, the selected account is signed out. Connections that use the account are closed. *server*
+        need no longer be configured. Raises UsageError if there is no such sign-in, McpHostError if it could not be
+        deleted and is still stored.
         """
         matches = [
             item for item in await self.list_accounts() if server in item.servers or item.account.server == server
@@ -245,7 +245,7 @@ class Accounts:
         return revoked
 
     async def unused_accounts(self, server: str) -> tuple[str, ...]:
-        """Return the names of the server's accounts, or an empty tuple if one of them is in use."""
+        """Return the names of the server's stored accounts if none of them is in use, else an empty tuple."""
         accounts = [account for account in await self.list_accounts() if server in account.servers]
         return (
             ()
@@ -254,7 +254,7 @@ class Accounts:
         )
 
     def _replaceable_servers(self, stored_account: StoredAccount) -> list[str]:
-        """Return the servers that used this account and whose configuration permits another one."""
+        """Return the names of the servers that use this account although their configuration does not set it."""
         return [name for name in stored_account.used_by if name not in stored_account.configured_by]
 
     async def _erase(self, stored_account: StoredAccount) -> bool:

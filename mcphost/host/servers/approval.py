@@ -1,4 +1,4 @@
-"""Approval of servers, which is bound to a digest of what is started or reached, not to the server's name."""
+"""Approval of servers by the user, bound to a digest of what is started or reached rather than to the server's name."""
 
 import os
 from collections.abc import AsyncGenerator
@@ -32,7 +32,10 @@ from mcphost.unicode_forms import describe_name_risk
 
 
 def make_question(server: ServerConfig, earlier: TrustedServer | None) -> TrustServer:
-    """Make the approval question, which shows everything that is started or reached, without secret values."""
+    """Create the approval question, which shows everything that is started or reached, with secret values masked.
+
+    *earlier* is the previous approval under this name, if any; the question shows what has changed since.
+    """
     environment, headers = masked_environment(server), masked_headers(server)
     return TrustServer(
         server=server.name,
@@ -58,7 +61,7 @@ def make_question(server: ServerConfig, earlier: TrustedServer | None) -> TrustS
 
 
 def server_warnings(server: ServerConfig) -> tuple[str, ...]:
-    """Return a sentence for each risk visible in a server's entry."""
+    """Return a warning, as a sentence, for each risk visible in a server's configuration entry."""
     from mcphost.host.servers.command_risks import (  # with the first question
         address_risks,
         argument_risks,
@@ -80,7 +83,7 @@ def server_warnings(server: ServerConfig) -> tuple[str, ...]:
 
 
 class ServerApprovals:
-    """Approvals of servers, for this run and stored ones."""
+    """Approvals of servers, for this session or stored permanently; asks the user where one is missing."""
 
     def __init__(self, grants: GrantStore, frontend: Frontend, audit: AuditLog) -> None:
         self.audit = audit
@@ -89,7 +92,7 @@ class ServerApprovals:
         self._session_approvals: set[tuple[str, str]] = set()
 
     async def ask_approval(self, server: ServerConfig) -> bool:
-        """Return whether the server may be used; the user is asked if there is no approval for it.
+        """Return whether the server may be used; ask the user if it is not approved yet.
 
         Raises StoreError or ConfigError.
         """
@@ -111,9 +114,10 @@ class ServerApprovals:
         return True
 
     async def authorize(self, server: ServerConfig) -> ServerConfig | None:
-        """Return the approved server, bound to its certificate files, or None if the user refuses.
+        """Return the approved configuration with digests of the files it covers, or None if the user refuses.
 
-        The user is asked if there is no approval for it. Raises StoreError or ConfigError.
+        Asks the user if the server is not approved yet. Connecting with the returned configuration fails if one of
+        these files changes. Raises StoreError or ConfigError.
         """
         while await self.ask_approval(server):
             bound_server = with_file_digests(server)
@@ -122,7 +126,7 @@ class ServerApprovals:
         return None
 
     async def approved_config(self, server: ServerConfig) -> ServerConfig:
-        """Return the server like `authorize`, but do not ask; without an approval it is returned unchanged.
+        """Return the same as `authorize` without asking the user; return *server* unchanged if it is not approved.
 
         Raises StoreError.
         """
@@ -133,11 +137,11 @@ class ServerApprovals:
         return bound_server if await self.is_approved(bound_server) else server
 
     async def is_approved(self, server: ServerConfig) -> bool:
-        """Return whether exactly this server is approved, without asking. Raises StoreError."""
+        """Return whether the server is approved with exactly this configuration, without asking. Raises StoreError."""
         return bool(await self.approval_source(server))
 
     async def approval_source(self, server: ServerConfig) -> str:
-        """Return where the approval of this server comes from: a flag, a stored answer, or "session".
+        """Return how this server was approved: "session", "flag", "demo" or "always"; "" if it was not.
 
         Raises StoreError.
         """
@@ -149,7 +153,7 @@ class ServerApprovals:
 
     @asynccontextmanager
     async def record_connection(self, server: ServerConfig) -> AsyncGenerator[None]:
-        """Record in the audit log that a connection begins, before anything is started or reached, and that it ended.
+        """Record the start of a connection in the audit log before anything is started or reached, and later its end.
 
         Raises StoreError or ConsentDenied.
         """
@@ -166,15 +170,18 @@ class ServerApprovals:
             span.end(outcome)
 
     async def approve(self, server: ServerConfig) -> None:
-        """Store and record the user's approval. Raises StoreError, ConsentDenied or ConfigError."""
+        """Store the user's approval permanently and record it in the audit log.
+
+        Raises StoreError, ConsentDenied or ConfigError.
+        """
         await approve(self._grants, self.audit, server)
 
 
 def is_approved_by_flag(server: ServerConfig) -> bool:
-    """Return whether `--mcp-config` with this server's file approves the server for this run.
+    """Return whether the server comes from a file given with `--mcp-config`, which approves it for this run.
 
-    The folder where mcphost is started is not part of that file, so a server that runs there is not approved, unless
-    the file itself is in that folder.
+    That flag does not cover the folder mcphost was started in. A server that depends on this folder is therefore
+    approved only if the file is inside it.
     """
     if server.source != "flag" or not server.startup_folder:
         return server.source == "flag"
@@ -182,9 +189,9 @@ def is_approved_by_flag(server: ServerConfig) -> bool:
 
 
 async def approval_source(grants: GrantStore, server: ServerConfig) -> str:
-    """Return where the approval of exactly this server comes from: "flag", "demo" or "always".
+    """Return how exactly this server was approved: "flag", "demo" or "always" (stored); "" if it was not.
 
-    "" if there is none. Raises StoreError.
+    Raises StoreError.
     """
     if server.source == "demo" or is_approved_by_flag(server):
         return server.source
@@ -193,7 +200,7 @@ async def approval_source(grants: GrantStore, server: ServerConfig) -> str:
 
 
 async def approve(grants: GrantStore, audit: AuditLog, server: ServerConfig) -> None:
-    """Record and store the user's approval of exactly this server.
+    """Record the user's approval of exactly this server in the audit log, and store it.
 
     Raises StoreError, ConsentDenied or ConfigError.
     """
@@ -205,9 +212,9 @@ async def approve(grants: GrantStore, audit: AuditLog, server: ServerConfig) -> 
 
 
 async def carry_over(grants: GrantStore, audit: AuditLog, before: ServerConfig, after: ServerConfig) -> bool:
-    """Copy the approval and grants of *before* to *after*; return whether *before* was approved.
+    """Copy the approval and grants of an entry to its edited version; return whether *before* was approved.
 
-    For changes that mcphost makes to an entry on the user's request. Raises StoreError or ConsentDenied.
+    For edits that mcphost itself makes on the user's request. Raises StoreError or ConsentDenied.
     """
     covers = describe_server(after)
     earlier = await grants.find_trusted(before.name)

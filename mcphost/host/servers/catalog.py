@@ -1,4 +1,4 @@
-"""Lists of one server: tools, resources, prompts and skills; comparison of tool lists."""
+"""Listings of one server: its tools, resources, prompts and skills; comparison of tool lists."""
 
 import hashlib
 import json
@@ -43,24 +43,24 @@ def _decode_tool(raw: bytes | Raw) -> Tool:
 
 
 class ToolDefinition(Struct, frozen=True):
-    """A valid tool definition of a server: its name and the JSON as received."""
+    """A valid tool definition of a server: the tool's name and the definition's JSON as received."""
 
     name: str
     raw: Raw
 
     @property
     def tool(self) -> Tool:
-        """The decoded definition; decoded on each access, because decoded tools use twice the memory."""
+        """The decoded definition; not cached, because decoded tools use twice the memory."""
         return _decode_tool(self.raw)
 
     @property
     def digest(self) -> str:
-        """The digest of the definition; computed on each access, because most tools are never called."""
+        """The SHA-256 of the canonical definition; computed on demand, because most tools are never called."""
         return fingerprint(self.raw)
 
 
 class ServerListing(Struct, frozen=True):
-    """The lists of one server: the public catalog, its tools by name, and the problems of each list.
+    """Everything a server lists: the public catalog, its tools by name, and problems keyed by list (see KINDS).
 
     `tools_ttl` is the time in seconds for which the server declares its tool list valid; 0 if it declares none.
     """
@@ -85,10 +85,10 @@ class ToolListDiff(Struct, frozen=True):
 async def fetch_listing(
     session: Session, before: ServerListing | None = None, kinds: Iterable[str] = KINDS
 ) -> ServerListing:
-    """Fetch all pages of the lists in *kinds* that the server supports; take the other lists from *before*.
+    """Fetch all pages of the lists in *kinds* that the server supports; copy the other lists from *before*.
 
-    The lists are fetched concurrently. Raises what `Session.request` raises for the tools; any other list that
-    cannot be read is empty and adds a problem.
+    The lists are fetched concurrently. Raises the errors of `Session.request` if the tools cannot be read; any other
+    list that cannot be read is left empty and reported in `problems`.
     """
     capabilities = session.facts.capabilities
     offers = before or ServerListing()
@@ -138,7 +138,7 @@ async def fetch_listing(
 
 
 async def _run_concurrently(reads: Sequence[Callable[[], Awaitable[None]]]) -> None:
-    """Run the functions concurrently; on a McpHostError, cancel the others and raise it, not in a group."""
+    """Run async functions concurrently; on a McpHostError, cancel the others and raise it without a group."""
     if len(reads) == 1:  # the common case
         await reads[0]()
         return
@@ -159,7 +159,7 @@ async def _run_concurrently(reads: Sequence[Callable[[], Awaitable[None]]]) -> N
 
 
 async def run_in_slices(steps: Generator[None, None, T]) -> T:
-    """Run a generator to its end and return its result; yield to the event loop every 5 milliseconds."""
+    """Run a generator to completion and return its result; yield to the event loop every 5 milliseconds."""
     deadline = time.perf_counter() + SLICE_SECONDS
     while True:
         try:
@@ -172,7 +172,7 @@ async def run_in_slices(steps: Generator[None, None, T]) -> T:
 
 
 def parse_tools(listing: Listing[Tool]) -> Generator[None, None, tuple[dict[str, ToolDefinition], list[str]]]:
-    """Return the valid tools by name and a message for each invalid one; yield after each tool."""
+    """Return the valid tools by name and a message for each invalid one; for use with `run_in_slices`."""
     named: dict[str, ToolDefinition] = {}
     left_out: list[str] = []
     for entry in listing.entries:
@@ -188,7 +188,7 @@ def parse_tools(listing: Listing[Tool]) -> Generator[None, None, tuple[dict[str,
 
 
 def _parse_skills(listing: Listing[Skill]) -> Generator[None, None, tuple[tuple[Skill, ...], tuple[str, ...]]]:
-    """Return the valid skills and a message for each invalid one; yield after each skill."""
+    """Return the valid skills and a message for each invalid one; for use with `run_in_slices`."""
     faults: dict[str, str] = {}
     for skill in listing.values:
         if fault := skills.find_skill_problem(skill):
@@ -203,7 +203,7 @@ class _SchemaRoot(WireStruct, frozen=True):
 
 
 def _definition_error(tool: Tool, raw: Raw) -> str:
-    """Return why a tool cannot be offered to the model, "" if it can.
+    """Return why a tool cannot be offered to the model, or "" if it can.
 
     One invalid tool would make every request to the model fail.
     """
@@ -231,7 +231,7 @@ async def _list_optional(read: Callable[[Session], Awaitable[Listing[T]]], sessi
 
 
 def diff_tools(before: ServerListing, after: ServerListing) -> ToolListDiff:
-    """Return the names of the tools that differ between two listings of the same server."""
+    """Return the names of the tools added, removed or changed between two listings of the same server."""
     old, new = before.tools, after.tools
     return ToolListDiff(
         added=tuple(name for name in new if name not in old),
@@ -257,9 +257,9 @@ def fingerprint(definition: Raw | bytes) -> str:
 
 
 def _is_fast_encodable(raw: bytes) -> bool:
-    """Return whether `encode_sorted` writes this JSON exactly as the slower encoder does.
+    """Return whether `encode_sorted`, which is ten times as fast, gives the same output as `_CANONICAL`.
 
-    True for ASCII without escapes and with short integers only. `encode_sorted` takes a tenth of the time.
+    True for ASCII without escapes and with short integers only.
     """
     if not raw.isascii() or b"\\" in raw or b"\x7f" in raw:
         return False

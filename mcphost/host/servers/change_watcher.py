@@ -1,4 +1,4 @@
-"""Watcher of one session: change notifications, expired lists and updates of subscribed resources."""
+"""Watcher of one session: handles change notifications, outdated lists and updates of subscribed resources."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -25,15 +25,15 @@ from mcphost.protocol.tools import ListTools
 
 REFRESH_SECONDS = 0.25
 IDLE_RATIO = 9
-"""Average idle seconds per second of listing, so that a server cannot make the host list without pause."""
+"""Average idle seconds per second spent listing, so that a server cannot make the host list continuously."""
 LISTING_ALLOWANCE = 1.0
-"""Seconds of listing before pauses begin."""
+"""Seconds that may be spent listing before pauses begin."""
 LONGEST_PAUSE = 60.0
 STALE_SECONDS = 30.0
-"""Maximum age of the tools at a call if the server sends neither a time to live nor change notifications."""
+"""Maximum age of the tool list at a tool call if the server sends neither a time to live nor notifications."""
 REFRESH_TIMEOUT = 10.0
 LISTING_TIMEOUT = 60.0
-"""Seconds that a call waits for the new list after a change notification."""
+"""Maximum seconds that a tool call waits for the new list after a change notification."""
 LISTING_PAUSE = 0.25
 WATCH_LIMIT = 1_000
 MAX_EVENTS_PER_TURN = 50
@@ -54,10 +54,10 @@ _METHODS = {
 
 
 class ChangeWatcher:
-    """Watcher of one session's lists and subscribed resources; its connection runs `run` as a task.
+    """Watcher of one session's lists and subscribed resources; the connection runs `run` as a task.
 
-    The other methods may be called from any task. `on_listing` receives each new listing. `watched_uris` outlives
-    the session, so that subscriptions are restored after a reconnect.
+    The other methods may be called from any task. *on_listing* receives each new listing. *watched_uris* outlives the
+    session, so that subscriptions are restored after a reconnect.
     """
 
     def __init__(
@@ -92,12 +92,12 @@ class ChangeWatcher:
         self._watch_lock = anyio.Lock()
 
     async def list_all(self) -> ServerListing:
-        """Fetch all lists of a new session; this does not delay the listing of a later change.
+        """Fetch all lists of a new session; the time this takes does not delay later listings.
 
-        Raises what `Session.request` raises for the tools.
+        Raises the errors of `Session.request` if the tools cannot be read.
         """
         await self._list(KINDS)
-        # The server did not cause this listing, and its first answers may take a hundred times as long as later ones.
+        # The server did not cause this listing, and its first responses may take a hundred times as long.
         self._idle_until = 0.0
         return self.listing
 
@@ -125,7 +125,7 @@ class ChangeWatcher:
     async def refresh(self, kinds: tuple[str, ...] = KINDS) -> None:
         """Fetch the lists in *kinds* again, bypassing the cache.
 
-        If they cannot be read, the previous lists stay and a warning is logged.
+        If they cannot be read, keep the previous lists and log a warning.
         """
         async with self._listing_lock:
             await self._refresh(kinds)
@@ -151,10 +151,10 @@ class ChangeWatcher:
         return True
 
     async def refresh_if_stale(self) -> None:
-        """List the tools again before a call if they are stale. Never raises.
+        """List the tools again before a tool call if the current list may be outdated. Never raises.
 
-        Waits at most 10 seconds, not counting a sign-in by the user. Servers of the handshake era send no time to
-        live: their lists are valid until a change notification.
+        Waits at most 10 seconds, not counting a sign-in by the user. Before revision 2026-07-28, servers send no time
+        to live, and a list is valid until a change notification.
         """
         if not self._is_stale():
             return
@@ -167,11 +167,11 @@ class ChangeWatcher:
 
     @property
     def is_listing_current(self) -> bool:
-        """Whether the tools were listed since the server's last change notification."""
+        """Whether the tools were listed since the server's last tool list notification."""
         return not self._has_unlisted_change
 
     async def wait_for_listing(self) -> None:
-        """Wait before a call until `is_listing_current`; list the tools as often as the throttle allows.
+        """Wait before a tool call until `is_listing_current`; list the tools as often as the rate limit allows.
 
         Raises ServerError if they cannot be listed, or still change after LISTING_TIMEOUT seconds. May be cancelled.
         """
@@ -194,12 +194,12 @@ class ChangeWatcher:
             )
 
     async def relist(self) -> None:
-        """List the tools before a call is repeated, because the server may have changed. Never raises."""
+        """List the tools again before a tool call is retried, because they may have changed. Never raises."""
         with time_limit(REFRESH_TIMEOUT), suppress(ConnectionLost):
             await self.refresh(("tools",))
 
     def mark_stale(self) -> None:
-        """Mark the tools as stale after the server refused a call; has no effect in the handshake era."""
+        """Mark the tool list as outdated after the server refused a call; no effect before revision 2026-07-28."""
         self._is_doubtful = True
 
     def _is_stale(self) -> bool:
@@ -236,7 +236,7 @@ class ChangeWatcher:
 
     # -- single resources
     async def watch(self, uri: str) -> None:
-        """Subscribe to updates of one resource. If it fails, nothing changes and ServerError is raised."""
+        """Subscribe to updates of one resource. On failure, change nothing and raise ServerError."""
         async with self._watch_lock:
             if uri in self._watched_uris:
                 return
@@ -265,7 +265,7 @@ class ChangeWatcher:
     def _watch_filter(self) -> WatchedChanges:
         facts = self._session.facts
         offered = facts.capabilities
-        # The handshake era has no subscription to list changes: an undeclared notification counts, too.
+        # Before 2026-07-28 there is no subscription to list changes, so undeclared notifications are handled, too.
         tools, prompts, resources = (
             capability is not None and (capability.list_changed or facts.era == "handshake")
             for capability in (offered.tools, offered.prompts, offered.resources)
@@ -273,7 +273,7 @@ class ChangeWatcher:
         return WatchedChanges(tools=tools, prompts=prompts, resources=resources, uris=tuple(self._watched_uris))
 
     async def _publish_updates(self) -> None:
-        """Publish resource updates, collected over 0.25 seconds; the first one is published without delay."""
+        """Publish resource updates in batches, 0.25 seconds apart; the first update is published without delay."""
         while True:
             await self._resource_updated.wait()
             self._resource_updated = anyio.Event()

@@ -1,6 +1,6 @@
 """Warnings about risks in a server's command, environment or address, shown before the user approves it.
 
-Each warning is a text that continues a sentence beginning with "It".
+Each warning continues a sentence that begins with "It".
 """
 
 import os
@@ -37,7 +37,7 @@ _MAX_NAMES = 5
 
 
 def environment_risks(names: Iterable[str]) -> tuple[str, ...]:
-    """Return a warning for each kind of risk that environment variables with these names carry."""
+    """Return a warning for each kind of risk posed by environment variables with these names."""
     return tuple(
         f"sets {_join_names(variables)}: that decides {_RISK_TEXTS[risk]}."
         for risk, variables in group_by_risk(names).items()
@@ -45,7 +45,7 @@ def environment_risks(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def address_risks(url: str) -> tuple[str, ...]:
-    """Return warnings for an address that misleads the reader or is not encrypted."""
+    """Return warnings for an address that is misleading or not encrypted."""
     try:
         parts = split_url(url)
         host = parts.hostname or ""
@@ -63,7 +63,7 @@ def address_risks(url: str) -> tuple[str, ...]:
 
 
 def reference_risks(server: ServerConfig) -> tuple[str, ...]:
-    """Return warnings for a project's remote server whose entry sends local secrets to its address."""
+    """Return a warning for each local secret that a project's entry would send to a remote server."""
     if server.source != "project" or server.is_stdio:
         return ()
     sent: dict[str, list[str]] = {}
@@ -79,7 +79,7 @@ def reference_risks(server: ServerConfig) -> tuple[str, ...]:
 
 
 def argument_risks(server: ServerConfig) -> tuple[str, ...]:
-    """Return a warning if local secrets become visible in the server's command line."""
+    """Return a warning if the server's command line reveals local secrets to other programs."""
     shown = dict.fromkeys(
         what
         for place, what in list_references(server)
@@ -91,7 +91,7 @@ def argument_risks(server: ServerConfig) -> tuple[str, ...]:
 
 
 def _is_secret_reference(server: ServerConfig, text: str) -> bool:
-    """Return whether a text is a `${…}` reference that usually stands for a secret."""
+    """Return whether *text* is a `${…}` reference that usually stands for a secret."""
     for reference in find_references(text) if text.startswith("${") else ():
         definition = find_input(server, reference.name) if reference.kind == "input" else None
         if reference.kind == "keyring" or (definition is not None and definition.password):
@@ -118,7 +118,7 @@ def _display_host(url: str) -> str:
 
 
 def _is_loopback(host: str) -> bool:
-    """Return whether the host is this computer.
+    """Return whether *host* is this computer.
 
     Names that end with `.localhost` do not count, because they may resolve to any host.
     """
@@ -129,7 +129,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _join_names(names: Sequence[str]) -> str:
-    """Join names with commas and "and"; after five names, count the rest."""
+    """Join names with commas and "and"; show at most five and count the rest."""
     shown = [sanitize(name[:100], keep_newlines=False) for name in names[:_MAX_NAMES]]
     if len(names) > _MAX_NAMES:
         return f"{', '.join(shown)} and {len(names) - _MAX_NAMES} more"
@@ -137,9 +137,9 @@ def _join_names(names: Sequence[str]) -> str:
 
 
 def command_risks(command: Sequence[str]) -> tuple[str, ...]:
-    """Return a warning for each kind of risk that the words of a command show.
+    """Return a warning for each kind of risk recognized in a command line.
 
-    The warnings are not a protection: an unknown command may be as dangerous. Takes linear time.
+    The warnings are no protection: a command without a warning may be just as dangerous. Takes linear time.
     """
     words = [part for word in command for part in _SPLIT.split(word) if part]
     names = [word.rsplit("/", 1)[-1] for word in words]
@@ -214,7 +214,7 @@ def _read_env_file(server: ServerConfig) -> dict[str, str]:
 
 
 def _find_program(command: str, folder: str, path: str | None) -> str:
-    """Return the path of the program that the server's start would run, "" if there is none."""
+    """Return the path of the program that *command* would start, "" if it is not found."""
     if os.sep in command:
         return os.path.join(folder, command)
     folders = (os.environ.get("PATH", os.defpath) if path is None else path).split(os.pathsep)[:_MAX_PATHS]
@@ -224,7 +224,7 @@ def _find_program(command: str, folder: str, path: str | None) -> str:
 
 
 def _find_paths(name: str, text: str, folder: str) -> Iterable[str]:
-    """Yield the paths in a variable's value: parts of a list such as PATH, and words such as `--require=./x`."""
+    """Yield the paths in a variable's value: the folders in PATH, or paths in words such as `--require=./x`."""
     for part in text.split(os.pathsep):
         if name.upper() == "PATH":
             yield os.path.join(folder, part)
@@ -236,7 +236,7 @@ def _find_paths(name: str, text: str, folder: str) -> Iterable[str]:
 
 
 def _is_inside(path: str, project: str) -> bool:
-    """Return whether a path is the folder or inside it, either as written or with symbolic links resolved."""
+    """Return whether a path is the project folder or inside it, as written or with symbolic links resolved."""
     return any(
         place == project or place.startswith(project.rstrip(os.sep) + os.sep)
         for place in (os.path.realpath(path), os.path.normpath(os.path.abspath(path)))

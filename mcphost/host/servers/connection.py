@@ -59,7 +59,7 @@ _PERMANENT_ERRORS = (SignInRequired, UnsupportedRevision, ConfigError)
 
 
 class ConnectionParts(NamedTuple):
-    """Objects shared by all connections."""
+    """Dependencies shared by all connections."""
 
     opener: SessionOpener
     approvals: ServerApprovals
@@ -118,12 +118,12 @@ class ServerConnection:
 
     @property
     def account(self) -> str:
-        """The account name used for calls; "" if the user is not signed in or needs no sign-in."""
+        """The name of the signed-in account; "" if no account is signed in."""
         return self._status.account_name
 
     @property
     def identity(self) -> str:
-        """The digest followed by the account name: a key for data that accounts must not share."""
+        """The digest followed by the account name; the key for data that accounts must not share."""
         return f"{self.digest} {self.account}".strip()
 
     @property
@@ -133,7 +133,7 @@ class ServerConnection:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the session is open, so that calls can be sent."""
+        """Whether the session is open, so that requests can be sent."""
         return self._session is not None
 
     @property
@@ -142,7 +142,7 @@ class ServerConnection:
         return self.is_started and self._status.is_starting
 
     async def wait_for_start(self, seconds: float) -> None:
-        """Wait until the server is ready or needs the user, but at most until *seconds* after its start."""
+        """Wait until the server is ready or needs the user; stop waiting *seconds* after the server's start."""
         began = self._status.starting_since
         if not self.is_starting or began is None:
             return
@@ -154,7 +154,7 @@ class ServerConnection:
         return self._session.facts if self._session else None
 
     def view(self) -> ServerView:
-        """Return a snapshot of the server."""
+        """Return a snapshot of the server's state."""
         now = self._status
         return ServerView(
             self.config,
@@ -177,14 +177,14 @@ class ServerConnection:
         return self._counts + now + Counter({"log lines left out": self._log.dropped})
 
     def tool(self, name: str) -> ToolDefinition | None:
-        """Return a tool from the latest listing, or None."""
+        """Return the tool with this name from the latest listing, or None."""
         return self.listing.tools.get(name)
 
     async def session(self) -> Session:
         """Wait until the server is ready and return its session.
 
-        Raises ServerError if the server failed, ConsentDenied if it is not approved. If the session is already
-        closed, this waits for the next one.
+        Raises ServerError if the server failed, ConsentDenied if it is not approved, UsageError if it is disabled. If
+        the session is already closed, this waits for the next one.
         """
         while self._session is None or self._session.is_closed:
             await self._status.wait_for_change()
@@ -211,7 +211,7 @@ class ServerConnection:
         self._reconnect_as(account)
 
     async def use_account(self, account: str) -> None:
-        """Select another stored account of this server and reconnect. Raises UsageError if there is none."""
+        """Select another stored account of this server and reconnect. Raises UsageError if it does not exist."""
         await self._opener.use_account(self.config, account)
         self._reconnect_as(account)
 
@@ -226,9 +226,10 @@ class ServerConnection:
         return await self._approvals.is_approved(self.config)
 
     async def sign_out(self, hint: str = "") -> bool:
-        """Delete the stored sign-in and close the connection; return whether the server revoked the sign-in.
+        """Delete the stored sign-in and close the connection; return whether the sign-in was revoked.
 
-        *hint* replaces the hint to sign in again. Raises McpHostError if the sign-in could not be deleted.
+        *hint* is shown to the user instead of the hint to sign in again. Raises McpHostError if the sign-in could not
+        be deleted.
         """
         revoked = await self._opener.sign_out(await self._approvals.approved_config(self.config), self)
         self._session = None
@@ -241,7 +242,7 @@ class ServerConnection:
         self._status.set_failed(why)
 
     def restart(self) -> None:
-        """Close the connection and open a new one; `session` then waits for the new one."""
+        """Close the connection and open a new one; `session` then waits for the new session."""
         self._session = self._watcher = None
         if self.is_started:
             self._status.set_state("waiting")
@@ -250,9 +251,9 @@ class ServerConnection:
             self._scope.cancel()
 
     def withdraw(self) -> None:
-        """End the connection for good, because its server was removed or configured differently.
+        """Close the connection permanently, because its server was removed or its configuration changed.
 
-        Calls that wait for it fail.
+        Code that is waiting for the session gets a ServerError.
         """
         self._is_withdrawn = True
         self._session = self._watcher = None
@@ -271,7 +272,7 @@ class ServerConnection:
             self._last_errors.append(line)
 
     def log(self, message: LoggingMessageNotification, call: str = "") -> None:
-        """Log a message sent by the server; *call* is the id of the call it belongs to, "" for none."""
+        """Log a message sent by the server; *call* is the id of the tool call it belongs to, "" for none."""
         self._log.add_message(message, call)
 
     def warn(self, text: str) -> None:
@@ -283,12 +284,12 @@ class ServerConnection:
         self._status.set_account(account)
 
     def on_call_ended(self, number: int) -> None:
-        """Publish `CallEnded` for a finished call whose server-to-client requests are still open."""
+        """Publish `CallEnded` for a finished tool call if server requests made during it are still open."""
         self._events.publish(CallEnded(self.config.name, self.request_handler.call_number(number)))
 
     # -- the task
     async def run(self) -> None:
-        """Connect, serve and reconnect until cancelled; restart when files change that the configuration names."""
+        """Connect, serve and reconnect until cancelled; restart when a file watched for the server changes."""
         if not self.config.watched_files:
             await self._keep_connected()
             return
@@ -302,7 +303,7 @@ class ServerConnection:
             tasks.cancel_scope.cancel()
 
     def _restart_for_files(self, changed: str) -> None:
-        """Restart after a file changed, unless the server waits for the user's approval or sign-in."""
+        """Restart after a watched file changed, unless the server is waiting for the user's approval or sign-in."""
         if self._status.state in _RESTARTABLE_STATES:
             name = sanitize(changed[:200], keep_newlines=False)
             self._log.add("info", f"Restarting, because {name} changed.", "client")
@@ -395,7 +396,7 @@ class ServerConnection:
         return ready_at
 
     async def _tell_drift(self, facts: ServerFacts) -> None:
-        """Tell the user once how the server differs from the project's lock file, if it does."""
+        """Notify the user once if the server differs from the project's lock file."""
         lock = self.tool_changes.project_lock
         if lock.locked is None and not lock.problem:
             return
@@ -408,7 +409,7 @@ class ServerConnection:
             self._events.notify("warning", f"{name}: {drift}", f"The differences: mcphost servers verify {quote(name)}")
 
     async def _prepare(self) -> None:
-        """Load from the store what the first requests need, while the server's program starts.
+        """Load stored data that the first requests need, while the server's program starts.
 
         Raises StoreError.
         """
@@ -416,7 +417,7 @@ class ServerConnection:
         await self.tool_changes.load()
 
     def _log_last_errors(self) -> None:
-        """Write the newest stderr lines of the server to the log file, where they outlive the process."""
+        """Write the server's last stderr lines to mcphost's log file, so that they are kept after exit."""
         lines = [line.text[:LOGGED_LINE_LENGTH] for line in self._log.lines() if line.source == "stderr"][
             -LOGGED_LINES:
         ]
@@ -424,7 +425,7 @@ class ServerConnection:
             _log.error("the server %r failed; its error output:\n%s", self.config.name, "\n".join(lines)[-LOGGED_SIZE:])
 
     def _add_last_errors(self, error: McpHostError) -> McpHostError:
-        """Append a local server's last stderr lines to a startup timeout, because they often name the cause."""
+        """Append a local server's last stderr lines to a startup timeout error, because they often name the cause."""
         if isinstance(error, RequestTimeout) and self.config.is_stdio and not self.is_ready:
             error.message = f"{error.message.rstrip('.')}{describe_stderr_tail(self._last_errors)}."
         return error
@@ -434,7 +435,7 @@ class ServerConnection:
         self._status.update_sign_in(event)
 
     def cancel_sign_in(self) -> bool:
-        """Cancel the sign-in that blocks this connection; return False if there is none."""
+        """Cancel the sign-in that this connection is waiting for; return False if there is none."""
         if self.is_ready or not self._status.sign_in_status:
             return False
         self._fail(SignInRequired("You cancelled the sign-in.", "Sign in again or restart the server."))
@@ -471,7 +472,7 @@ class ServerConnection:
                 await self.tool_changes.save()
 
     async def _on_listing(self, offers: ServerListing) -> None:
-        """Store a new listing: compare its tools with the known ones and publish the differences."""
+        """Store a new listing, compare its tools with the known ones and publish the differences."""
         before = self.listing
         # Definitions may have megabytes; the listing and its quarantine must change without an await between.
         digests = await self.tool_changes.compute_digests(offers)
@@ -497,31 +498,31 @@ class ServerConnection:
                 return self._watcher
 
     def watched_uris(self) -> tuple[str, ...]:
-        """Return the URIs of the subscribed resources, whether connected or not."""
+        """Return the URIs of the subscribed resources, whether or not the server is connected."""
         return tuple(self._watched_uris)
 
     def mark_stale(self) -> None:
-        """Mark the tools as stale after the server refused a call; see ChangeWatcher."""
+        """Mark the tool list as outdated after the server refused a call; see ChangeWatcher."""
         if self._watcher is not None:
             self._watcher.mark_stale()
 
     async def refresh_if_stale(self) -> None:
-        """List the tools again before a call if they are stale; see ChangeWatcher."""
+        """List the tools again before a tool call if the current list may be outdated; see ChangeWatcher."""
         if self._watcher is not None:
             await self._watcher.refresh_if_stale()
 
     @property
     def is_listing_current(self) -> bool:
-        """Whether the tools were listed since the server's last change notification; see ChangeWatcher."""
+        """Whether the tools were listed since the server's last tool list notification; see ChangeWatcher."""
         return self._watcher is None or self._watcher.is_listing_current
 
     async def wait_for_listing(self) -> None:
-        """Wait before a call until `is_listing_current`; see ChangeWatcher. Raises ServerError."""
+        """Wait before a tool call until `is_listing_current`; see ChangeWatcher. Raises ServerError."""
         if self._watcher is not None:
             await self._watcher.wait_for_listing()
 
     async def relist(self) -> None:
-        """List the tools again before a call is repeated; see ChangeWatcher."""
+        """List the tools again before a tool call is retried; see ChangeWatcher."""
         if self._watcher is not None:
             await self._watcher.relist()
 
@@ -538,12 +539,12 @@ class ServerConnection:
             raise
 
     def event(self) -> ServerState:
-        """Return the present state as a `ServerState` event."""
+        """Return the current state as a `ServerState` event."""
         return self._status.event()
 
 
 def _to_mcphost_error(caught: Exception) -> McpHostError:
-    """Return the exception, or the first one of a group, if it is a McpHostError.
+    """Return the exception, or the first one of an exception group, if it is a McpHostError.
 
     Any other exception is a bug: it is logged and wrapped in a McpHostError.
     """

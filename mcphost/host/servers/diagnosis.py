@@ -1,4 +1,4 @@
-"""Diagnosis of one server, step by step: the steps before its start, the connection, and what it offers."""
+"""Step-by-step diagnosis of one server: configuration, program or address, approval, connection and lists."""
 
 import os
 from collections.abc import AsyncIterator
@@ -16,13 +16,14 @@ from mcphost.host.views import ServerView, summarize_catalog
 from mcphost.pluralize import pluralize
 
 _MAX_TOOL_NAME = 64
-"""Length of a tool's name that all providers accept, with the server's name before it."""
+"""Maximum length of a tool's name, with the server's name as a prefix, that all providers accept."""
 
 
 async def diagnose_server(servers: Servers, name: str) -> AsyncIterator[DiagnosisStep]:
-    """Yield each step when it is done; a failed one is the last. Raises UsageError for an unknown name.
+    """Diagnose a server and yield the result of each step; stop after the first failed step.
 
-    A server that is not approved is not started. The connection is the one that the host uses anyway.
+    A server that is not approved is not started. The host's regular connection to the server is used. Raises UsageError
+    for an unknown name.
     """
     config = servers.find(name).config
     if config.disabled:

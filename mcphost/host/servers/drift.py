@@ -1,4 +1,4 @@
-"""Drift: the differences between servers as they are and as a lock file records them, for reviewers."""
+"""Drift: how the servers of a project differ from what its lock file (`mcphost.lock`) records."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -19,7 +19,7 @@ DriftKind = Literal[
     "tool_added", "tool_removed", "tool_changed",
 ]  # fmt: skip
 MAX_DIFFERENCES = 200
-"""Differences of one server that are shown line by line; of further ones, only the kind and the name."""
+"""Maximum differences of one server shown line by line; any others are shown only by kind and name."""
 _MAX_LINES = 400
 _MAX_WIDTH = 1_000
 _MAX_NAMED = 5
@@ -31,11 +31,15 @@ _PARTS: dict[DriftKind, tuple[str, ...]] = {
     "package": ("package",),
     "registry": ("registry",),
 }
-"""The keys of a locked server that its entry decides, by the kind of drift."""
+"""The keys of a locked server that come from its configuration entry, by kind of drift."""
 
 
 class Drift(Struct, frozen=True, kw_only=True):
-    """One difference: of the server itself, or of its tool `name`; `lines` start with `- `, `+ ` or two blanks."""
+    """One difference from the lock file: of the server itself, or of its tool `name`.
+
+    `lines` are a diff for reviewers; each starts with `- ` (locked), `+ ` (current) or two spaces (unchanged, or a
+    note).
+    """
 
     server: str
     kind: DriftKind
@@ -44,13 +48,13 @@ class Drift(Struct, frozen=True, kw_only=True):
 
 
 def compare_servers(name: str, before: LockedServer | None, after: LockedServer | None) -> tuple[Drift, ...]:
-    """Return all differences of a locked server, in its entry and in what it is when it is connected."""
+    """Return all differences between the locked and the current server; None stands for a missing server."""
     drifts = compare_entries(name, before, after)
     return drifts if before is None or after is None else (*drifts, *compare_connected(name, before, after))
 
 
 def compare_entries(name: str, before: LockedServer | None, after: LockedServer | None) -> tuple[Drift, ...]:
-    """Return how the entry of a server differs from the locked one; None stands for a server that is not there."""
+    """Return how a server's configuration entry differs from the locked one; None stands for a missing server."""
     if before is None or after is None:
         kind: DriftKind = "server_added" if before is None else "server_removed"
         entry = replace(after or before or LockedServer(), tools={}, identity=None)
@@ -65,7 +69,7 @@ def compare_entries(name: str, before: LockedServer | None, after: LockedServer 
 
 
 def compare_connected(name: str, before: LockedServer, after: LockedServer) -> tuple[Drift, ...]:
-    """Return how the identity and the tools of a connected server differ from the locked ones."""
+    """Return how the identity and tools of a connected server differ from the locked ones."""
     drifts: list[Drift] = []
     if before.identity != after.identity:
         lines = _diff(to_builtins(before.identity) or {}, to_builtins(after.identity) or {})
@@ -111,7 +115,7 @@ def _pick(members: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
 
 
 def _name_words(members: dict[str, Any]) -> dict[str, Any]:
-    """Return the members with a key for each word of the command, so that each gets a line, in their order."""
+    """Replace the command by one numbered key per word, so that each word gets its own line in a diff."""
     words = members.get("command", ())
     rest = {key: value for key, value in members.items() if key != "command"}
     return rest | {f"command word {number:0{len(str(len(words)))}}": word for number, word in enumerate(words, 1)}
@@ -134,7 +138,7 @@ def _bound(lines: Sequence[str]) -> tuple[str, ...]:
 
 
 async def describe_drift(lock: ProjectLock, facts: ServerFacts, tools: Mapping[str, ToolDefinition]) -> str:
-    """Return how a connected server differs from the project's lock file, in a sentence; "" if it does not."""
+    """Return a sentence on how a connected server differs from the project's lock file; "" if it does not."""
     if lock.locked is None:
         return lock.problem
     after = await anyio.to_thread.run_sync(partial(lock.read_server, facts, dict(tools)))

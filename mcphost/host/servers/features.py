@@ -44,7 +44,7 @@ URI_LIMIT = 64 * 1024
 
 
 class ServerFeatures:
-    """Features of the servers, available as `host.features` in any task of the host.
+    """Access to server features other than tools, available as `host.features` from any task.
 
     Methods that need a server start it if necessary and raise ServerError, ConsentDenied or UsageError.
     """
@@ -65,7 +65,10 @@ class ServerFeatures:
         await watching.refresh()
 
     async def measure_round_trip(self, server: str) -> float:
-        """Return the seconds that a ping takes; a `server/discover` where the revision has no ping."""
+        """Return the time in seconds that a ping takes.
+
+        From revision 2026-07-28 on, which has no ping, `server/discover` is sent instead.
+        """
         session = await self._session(server)
         began = time.monotonic()
         if session.facts.era == "handshake":
@@ -79,7 +82,7 @@ class ServerFeatures:
     async def read_resource(self, server: str, uri: str, *, bypass_cache: bool = False) -> ReadResourceResult:
         """Request one resource from the server; *uri* is sent exactly as given.
 
-        A URI of any scheme is allowed, because only the server reads it: mcphost opens and fetches nothing.
+        A URI of any scheme is allowed, because only the server resolves it; mcphost itself opens and fetches nothing.
         """
         if not uri or len(uri) > URI_LIMIT:
             raise UsageError("The resource address is empty or too long.", "Use one that the server lists.")
@@ -98,7 +101,10 @@ class ServerFeatures:
         return template_variables(template)
 
     def required_variables(self, template: str) -> tuple[str, ...]:
-        """Return the names of the variables that must have a value. Raises UsageError for an invalid template."""
+        """Return the names of a template's variables that must have a value.
+
+        Raises UsageError for an invalid template.
+        """
         return required_variables(template)
 
     def expand_template(self, template: str, values: Mapping[str, str]) -> str:
@@ -119,7 +125,7 @@ class ServerFeatures:
         return await (await self._servers.start(server).get_watcher()).unwatch(uri)
 
     def subscribed_uris(self, server: str) -> tuple[str, ...]:
-        """Return the URIs of the subscribed resources, whether the server is connected or not.
+        """Return the URIs of the subscribed resources, whether or not the server is connected.
 
         Raises UsageError for an unknown server.
         """
@@ -127,7 +133,7 @@ class ServerFeatures:
 
     # -- prompts
     async def get_prompt(self, server: str, name: str, arguments: Mapping[str, str]) -> GetPromptResult:
-        """Return a prompt with its arguments filled in by the server.
+        """Request a prompt from the server, which fills in the arguments.
 
         Raises UsageError, without a request, if a required argument is missing.
         """
@@ -147,7 +153,8 @@ class ServerFeatures:
     def can_complete(self, server: str) -> bool:
         """Return whether a connected server may support completion; False if it is not connected.
 
-        True before revision 2025-03-26, which had no such capability. Raises UsageError for an unknown server.
+        Before revision 2025-03-26 there was no such capability, so the result is True. Raises UsageError for an unknown
+        server.
         """
         facts = self._servers.find(server).view().facts
         if facts is None:
@@ -159,9 +166,9 @@ class ServerFeatures:
     ) -> Completion:
         """Return the server's suggestions for an argument; *context* contains the arguments already filled in.
 
-        Results are cached for a minute, at most until the connection ends. Raises UnsupportedCapability, without a
-        request, if the server has no completions capability. Before revision 2025-03-26 there was no such capability:
-        the server is asked until it refuses the method.
+        Results are cached for a minute, but not longer than the connection lasts. Raises UnsupportedCapability, without
+        a request, if the server has no completions capability. Before revision 2025-03-26 there was no such capability,
+        so the server is asked until it rejects the method.
         """
         session = await self._session(server)
         filled = (
@@ -199,8 +206,8 @@ class ServerFeatures:
     async def set_log_level(self, server: str, level: str) -> None:
         """Set the lowest level of log messages that the server sends, also after a reconnect; "" for no messages.
 
-        Messages are added to the server's log and published as events. A server of the handshake era cannot stop
-        sending them.
+        Messages are added to the server's log and published as events. Before revision 2026-07-28, servers cannot be
+        told to stop sending them, so "" has no effect.
         """
         if level not in ("", *LEVELS):
             raise UsageError(f"There is no log level {level[:40]!r}.", f"Levels: {', '.join(LEVELS)}.")
@@ -230,7 +237,7 @@ def _not_found(error: RequestRefused, server: str, uri: str) -> RequestRefused:
 
 def template_variables(template: str) -> tuple[str, ...]:
     """Return the distinct names of a template's variables, in order. Raises UsageError for an invalid template."""
-    from uritemplate import URITemplate  # imported late: forms are rare
+    from uritemplate import URITemplate  # imported late, because templates are rarely used
 
     _check_template(template)
     try:
@@ -243,7 +250,7 @@ def template_variables(template: str) -> tuple[str, ...]:
 
 
 def required_variables(template: str) -> tuple[str, ...]:
-    """Return the names of the variables that must have a value.
+    """Return the names of a template's variables that must have a value.
 
     Variables in operators such as `{?x}` and `{#x}` may be empty. Raises UsageError for an invalid template.
     """

@@ -1,4 +1,4 @@
-"""Source files of a server under development: when they change, the server is started again."""
+"""Watcher of the source files of a server under development, which is restarted when they change."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ import anyio.to_thread
 
 POLL_SECONDS = 0.5
 MAX_ENTRIES = 20_000
-"""Files and folders that are looked at in each round; the rest of a larger tree is not watched."""
+"""Maximum files and folders checked in each poll; the rest of a larger tree is not watched."""
 
 _SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__", "venv", "target"})
 
@@ -17,11 +17,11 @@ Signature = dict[str, tuple[int, int]]
 
 
 async def watch_files(folder: str, patterns: tuple[str, ...], on_change: Callable[[str], object]) -> None:
-    """Call *on_change* with the name of a file each time matching files have changed, until cancelled.
+    """Call *on_change* with a file name each time files in *folder* that match *patterns* change, until cancelled.
 
-    A change counts when the files have stayed the same for POLL_SECONDS, so that a build is complete. Files are polled,
-    which works on network folders and in containers too. In patterns, `*` also matches slashes. Folders that are hidden
-    or hold installed packages are skipped.
+    A change is reported once the files have stayed the same for POLL_SECONDS, so that a build can finish. Polling also
+    works on network folders and in containers. In *patterns*, `*` also matches slashes. Hidden folders and folders of
+    installed packages are skipped.
     """
     normal = tuple(pattern.removeprefix("./").replace("**/", "*") for pattern in patterns)
     known = seen = await anyio.to_thread.run_sync(read_signature, folder, normal)
@@ -35,7 +35,7 @@ async def watch_files(folder: str, patterns: tuple[str, ...], on_change: Callabl
 
 
 def read_signature(folder: str, patterns: tuple[str, ...]) -> Signature:
-    """Return modification time and size of each matching file by its path relative to *folder*."""
+    """Return the modification time and size of each matching file, keyed by its path relative to *folder*."""
     found: Signature = {}
     for path in _iter_files(folder):
         name = os.path.relpath(path, folder)
@@ -49,7 +49,7 @@ def read_signature(folder: str, patterns: tuple[str, ...]) -> Signature:
 
 
 def _iter_files(folder: str) -> Iterator[str]:
-    """Yield the files below a folder, without following links to other folders."""
+    """Yield the files below a folder, without following symbolic links to folders."""
     count = 0
     for place, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED_FOLDERS)

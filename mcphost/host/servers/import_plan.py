@@ -15,7 +15,7 @@ ImportState = Literal["new", "configured", "unusable"]
 
 
 class ImportCandidate(Struct, frozen=True, kw_only=True):
-    """A server configured in other hosts that the user may import.
+    """A server found in the configuration of other MCP hosts, which the user may import.
 
     `name` is the name it would get in mcphost; `server` is None if its entry is unusable.
     """
@@ -28,7 +28,7 @@ class ImportCandidate(Struct, frozen=True, kw_only=True):
     name: str
     server: ServerConfig | None = None
     reason: str = ""
-    """A sentence that says why the entry is unusable, or under which name it is configured already."""
+    """A sentence that says why the entry is unusable, or under which name the server is already configured."""
 
     secrets: tuple[str, ...] = ()
     """Key paths of plaintext secrets, such as `env.API_KEY`, which an import moves to the keyring."""
@@ -44,7 +44,7 @@ def plan_import(
 ) -> tuple[ImportCandidate, ...]:
     """Return one candidate for each distinct server; *target* is the file to write the entries to.
 
-    Hosts with an identical entry share one candidate. If a name is taken by another server, the host's name is
+    Hosts with an identical entry share one candidate. If another server already has the name, the host's name is
     appended to it.
     """
     candidates: list[ImportCandidate] = []

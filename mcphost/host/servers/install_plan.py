@@ -1,4 +1,4 @@
-"""Install plans as the user reviews them: what would be started or reached, what it needs, and its risks."""
+"""Install plans for review by the user: what would be started or reached, its requirements and its risks."""
 
 import os
 import shutil
@@ -21,36 +21,39 @@ from mcphost.registry.updates import asked_names as list_asked_names
 from mcphost.serialization import replace
 
 REGISTRY_KEY = "registry"
-"""Key under `mcphost` in an entry that says which server of which registry it is."""
+"""Key under `mcphost` in an entry; its value records the registry, and the server's name and version there."""
 
 
 class PlanSource:
-    """One way to run a server, with its inputs, and with its bundle once it is unpacked."""
+    """Source of an install plan: one way to run a server, its inputs and, once it is unpacked, its bundle."""
 
     def __init__(self, option: InstallOption, bundle: OpenedBundle | None = None) -> None:
         self.option = option if bundle is None else replace(option, inputs=bundle.manifest.inputs())
         self._bundle = bundle
 
     def plan(self, values: Mapping[str, Sequence[str]], *, show_missing: bool) -> PlannedEntry:
-        """Return the entry for mcp.json with these values. Raises UsageError or RegistryError."""
+        """Return the entry for `mcp.json` with these input values. Raises UsageError or RegistryError.
+
+        With *show_missing*, placeholders stand for required inputs without a value.
+        """
         if self._bundle is None:
             return plan_entry(self.option, values, show_missing=show_missing)
         return plan_bundle(self._bundle.manifest, self._bundle.folder, values, show_missing=show_missing)
 
     def asked_names(self) -> dict[str, dict[str, set[str]]]:
-        """Return the names of the inputs in each variable and header, by section and name."""
+        """Return the input names that each variable or header uses, keyed by section ("env" or "headers") and name."""
         if self._bundle is None:
             return list_asked_names(self.option)
         return {"env": self._bundle.manifest.asked_names()}
 
     def discard(self) -> None:
-        """Delete a bundle that was unpacked for this plan."""
+        """Delete the bundle, if one was unpacked for this plan."""
         if self._bundle is not None:
             self._bundle.discard()
 
 
 def describe_download(option: InstallOption) -> dict[str, Any]:
-    """Return the facts about a bundle before it is downloaded, as JSON data; {} if there is no bundle."""
+    """Return the URL and SHA-256 of the bundle that must be downloaded; {} if there is no bundle."""
     package = option.package
     if option.kind != "mcpb" or package is None:
         return {}
@@ -58,7 +61,7 @@ def describe_download(option: InstallOption) -> dict[str, Any]:
 
 
 def check_programs(option: InstallOption, entry: Mapping[str, Any]) -> None:
-    """Raise RegistryError if the program that runs a package or a bundle is not installed."""
+    """Raise RegistryError if the program that runs the package or bundle is not installed."""
     command = str(entry.get("command", ""))
     if command and not os.path.isabs(command) and shutil.which(command) is None:
         runner = RUNNERS.get(option.kind)
@@ -67,22 +70,23 @@ def check_programs(option: InstallOption, entry: Mapping[str, Any]) -> None:
 
 
 def installed_programs() -> dict[str, str]:
-    """Find the programs that run packages, such as npx and uvx; return their paths by name."""
+    """Find the programs that run packages, such as npx and uvx; return their paths, keyed by program name."""
     found = {runner.program: shutil.which(runner.program) for runner in RUNNERS.values()}
     return {name: path for name, path in found.items() if path}
 
 
 def absolute_place(place: str) -> str:
-    """Return the address of a registry, or the absolute path of its file, which is valid in any folder."""
+    """Return the URL of a registry unchanged, or the absolute path of a registry file."""
     return place if "://" in place else os.path.abspath(os.path.expanduser(place))
 
 
 def with_registry(
     planned: PlannedEntry, option: InstallOption, server: RegistryEntry, place: str, values: dict[str, list[str]]
 ) -> dict[str, Any]:
-    """Add what `servers update` needs to an entry: the server's name and version, and the values of its arguments.
+    """Return the planned entry with a record of its origin in the registry, which `servers update` needs.
 
-    Values of variables and headers are in the entry already, as references if they are secrets.
+    The record includes the values of arguments. Those of variables and headers are in the entry already, as references
+    if they are secrets.
     """
     recorded = {one.name for one in option.inputs if one.place in ("argument", "address") and not one.is_secret}
     record: dict[str, Any] = {
@@ -94,9 +98,9 @@ def with_registry(
 
 
 class PlanDescription:
-    """Text of a plan: a line for each part of the command and for each risk.
+    """Description of a plan for the user: a line for each property of the server and for each risk.
 
-    `warnings` includes those about the publisher, which are shown earlier and are not in `lines`.
+    `warnings` also includes those about the publisher, which are shown earlier and are not in `lines`.
     """
 
     def __init__(
@@ -111,7 +115,10 @@ class PlanDescription:
 def describe_plan(
     server: ServerConfig | None, planned: PlannedEntry, option: InstallOption, earlier: Sequence[str]
 ) -> PlanDescription:
-    """Describe what would be started or reached, with secrets masked, and the risks."""
+    """Describe what would be started or reached, with secrets masked, and the risks.
+
+    *earlier* are the warnings about the publisher, which were already shown.
+    """
     if server is None:
         return PlanDescription(None, (), (), earlier)
     masked = mask_server(server, planned)
@@ -135,7 +142,7 @@ def describe_input(one: PlanInput) -> str:
 
 
 def mask_server(server: ServerConfig, planned: PlannedEntry) -> ServerConfig:
-    """Mask each value that the registry declares as secret, whatever its name is."""
+    """Return the server with every value masked that the registry declares secret, whatever its name."""
     changes: dict[str, dict[str, str]] = {"env": dict(server.env), "headers": dict(server.headers)}
     for place, key in planned.secret_keys:
         if key in changes[place] and "${" not in changes[place][key]:
@@ -152,10 +159,10 @@ def plan_update(
     typed: Mapping[str, list[str]],
     given: Set[str],
 ) -> tuple[dict[str, Any], PlannedEntry]:
-    """Return the entry of a newer version that keeps the user's settings, and its plan with what is missing.
+    """Return the entry for a newer version, which keeps the user's settings, and the plan it was made from.
 
-    *typed* has values of inputs, and *given* the names of those that replace the present ones.
-    Raises UsageError or RegistryError.
+    *typed* contains the input values that the user entered; *given* names the inputs whose current values they replace.
+    The plan names the inputs that still need a value. Raises UsageError or RegistryError.
     """
     values = {**record.values_for(source.option), **typed}
     planned = source.plan(values, show_missing=True)
@@ -167,7 +174,7 @@ def plan_update(
 def describe_update(
     old: ServerConfig, new: ServerConfig | None, planned: PlannedEntry
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the lines of the plan that change, and the risks that only the new plan has; secrets are masked."""
+    """Return a diff of the server's description and the warnings that are new, both with secrets masked."""
     if new is None:
         return (), ()
     masked = mask_server(new, planned)

@@ -1,4 +1,4 @@
-"""Changes of configured servers that take effect at once: in their files, and in the connections of this run."""
+"""Editor that changes configured servers both in their files and in the connections of this run."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -15,13 +15,14 @@ from mcphost.unicode_forms import split_url
 
 _MAX_UNDO = 20
 _LAUNCHERS = ("npx", "uvx", "uv", "bunx", "pipx", "docker", "podman", "python", "node", "deno", "dnx")
-"""Programs whose first argument says more than their own name."""
+"""Programs whose first argument identifies the server better than the program's name."""
 
 
 class LiveServerEditor:
-    """Editor of configured servers for a user interface. A server that was not approved asks when it starts.
+    """Editor of configured servers for a user interface; changes take effect immediately.
 
-    Methods raise ConfigError, UsageError, StoreError or ConsentDenied; then nothing was changed.
+    When a server that is not approved starts, the user is asked to approve it. Methods raise ConfigError, UsageError,
+    StoreError or ConsentDenied; then nothing was changed.
     """
 
     def __init__(self, editor: ServerEditor, servers: Servers) -> None:
@@ -31,11 +32,11 @@ class LiveServerEditor:
 
     @property
     def can_undo(self) -> bool:
-        """Whether there is a change to take back."""
+        """Whether there is a change to undo."""
         return bool(self._undo)
 
     async def read_entry(self, name: str) -> dict[str, Any]:
-        """Return the entry of a server as written in its file."""
+        """Return the configuration entry of a server as written in its file."""
         return await anyio.to_thread.run_sync(self._editor.read_entry, self._servers.find(name).config)
 
     async def add(self, entries: Mapping[str, dict[str, Any]]) -> list[SavedServer]:
@@ -60,21 +61,21 @@ class LiveServerEditor:
         is_approved: bool = False,
         secret_keys: Sequence[tuple[str, str]] = (),
     ) -> SavedServer:
-        """Replace the entry of a server in its file, and open its connection again; see ServerEditor.change."""
+        """Replace the entry of a server in its file and reconnect to the server; see ServerEditor.change."""
         config = self._servers.find(name).config
         saved = await self._editor.change(config, entry, is_approved=is_approved, secret_keys=secret_keys)
         return await self._apply(saved)
 
     async def set_disabled(self, name: str, *, disabled: bool) -> SavedServer:
-        """Disable a server and end its connection, or enable and start it."""
+        """Disable a server and close its connection, or enable and start it."""
         return await self._apply(await self._editor.set_disabled(self._servers.find(name).config, disabled=disabled))
 
     async def remove(self, name: str) -> SavedServer:
-        """Remove a server from its file and end its connection; its secrets and its sign-in stay."""
+        """Remove a server from its file and close its connection; its secrets and its sign-in are kept."""
         return await self._apply(await self._editor.remove(self._servers.find(name).config))
 
     async def undo(self) -> str:
-        """Take back the latest change, and return the name of its server.
+        """Undo the latest change and return the name of its server.
 
         Raises UsageError if there is none, and ConfigError if the file was changed in the meantime.
         """
@@ -92,7 +93,7 @@ class LiveServerEditor:
         return saved
 
     async def _update(self, name: str) -> None:
-        """Let the running servers follow the files, where another file may have a server of this name too."""
+        """Add, update or remove the running server of this name to match the configuration files."""
         server = await self._editor.load_server(name)
         known = any(connection.config.name == name for connection in self._servers)
         if server is None:
@@ -105,10 +106,10 @@ class LiveServerEditor:
 
 
 def parse_server_text(text: str, name: str = "") -> dict[str, dict[str, Any]]:
-    """Return the entries by name that a user typed: a command line, a URL, or JSON as READMEs show it.
+    """Return the configuration entries, keyed by server name, for text that a user typed or pasted.
 
-    Without a *name*, the one in the JSON is used, or one is made from the host or the program. Raises ConfigError or
-    UsageError.
+    *text* is a command line, a URL, or JSON as shown in READMEs. Without *name*, use the name in the JSON, or derive
+    one from the host or the program. Raises ConfigError or UsageError.
     """
     text, name = text.strip(), name.strip()
     if not text:
@@ -126,7 +127,7 @@ def parse_server_text(text: str, name: str = "") -> dict[str, dict[str, Any]]:
 
 
 def parse_entry(text: str, name: str) -> dict[str, Any]:
-    """Return the entry of one server in *text*. Raises ConfigError if it is not a JSON object."""
+    """Parse *text* as the entry of the server *name*. Raises ConfigError if it is not a JSON object."""
     entry = parse_json(text, f"the entry of {name}")
     if not isinstance(entry, dict):
         raise ConfigError(f"The entry of {name} is not an object.", "Write it in braces.")
@@ -143,7 +144,7 @@ def _name_of_url(url: str) -> str:
 
 
 def _name_of_command(words: list[str]) -> str:
-    """Return a short name from the package or program: `@scope/server-files` and `mcp-server-files` are `files`."""
+    """Derive a short name from a command: `npx @scope/server-files` and `mcp-server-files` become `files`."""
     plain = [word for word in words if not word.startswith("-")]
     program = plain[0].rpartition("/")[2] if plain else words[0]
     if program.startswith(_LAUNCHERS):

@@ -1,4 +1,4 @@
-"""What the lock file records of a server: its entry in `.mcp.json` without secrets, its identity and its tools."""
+"""Records of servers for the lock file: the entry in `.mcp.json` without secrets, the identity and the tools."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
@@ -26,14 +26,14 @@ from mcphost.registry.updates import read_record
 from mcphost.serialization import encode, loads, replace
 
 NOT_LOCKED = "[value not locked]"
-"""Stands for the literal value of a variable or header, which may be a secret."""
+"""Placeholder for the literal value of a variable or header, which may be a secret."""
 _MAX_LABEL = 200
 
 
 def lock_entry(server: ServerConfig, entry: Mapping[str, Any]) -> LockedServer:
-    """Return what the lock file records of a server's entry; nothing is started.
+    """Return the lock file record of a server's entry; nothing is started.
 
-    Secrets in arguments and in the URL are hidden. *entry* is the entry as it stands in the file.
+    Secrets in arguments and in the URL are hidden. *entry* is the entry as written in the file.
     """
     folder = entry.get("cwd")
     package = find_package(server.argv) if server.is_stdio else None
@@ -61,7 +61,7 @@ def lock_entry(server: ServerConfig, entry: Mapping[str, Any]) -> LockedServer:
 
 
 def lock_connected(locked: LockedServer, facts: ServerFacts, definitions: Iterable[ToolDefinition]) -> LockedServer:
-    """Return a locked entry with the identity and the tools of the connected server."""
+    """Return *locked* with the identity and the tools of the connected server added."""
     identity = LockedIdentity(
         name=redact_registered(facts.info.name)[:_MAX_LABEL],
         version=redact_registered(facts.info.version)[:_MAX_LABEL],
@@ -72,7 +72,7 @@ def lock_connected(locked: LockedServer, facts: ServerFacts, definitions: Iterab
 
 
 def lock_tool(definition: ToolDefinition) -> LockedTool:
-    """Return the digest of a definition and its reviewed part; a secret of the user that it repeats is hidden first."""
+    """Return the digest of a tool definition and the part for reviewers; secrets of the user are hidden in both."""
     raw = bytes(definition.raw)
     try:
         value = loads(raw)
@@ -98,7 +98,10 @@ def _redact_texts(value: Any) -> Any:
 
 
 def _hide_in_arguments(argv: tuple[str, ...], package: int) -> tuple[str, ...]:
-    """Return a command line in which secrets are hidden; *package* is the position of a word that is none."""
+    """Return a command line with secrets hidden; *package* is the index of the package name, -1 for none.
+
+    The package name may look random but is not a secret.
+    """
     shown: list[str] = []
     name = ""
     hidden_count = sum(_has_random_words(word) for word in argv)
@@ -115,7 +118,7 @@ def _hide_in_arguments(argv: tuple[str, ...], package: int) -> tuple[str, ...]:
 
 
 def _secret_option(word: str) -> str:
-    """Return the name of an option whose value is a secret, else ""."""
+    """Return the name of an option whose value is a secret; "" for any other word."""
     name = word.lstrip("-").upper().replace("-", "_")
     return name if word.startswith("-") and is_secret_name(name) else ""
 
@@ -126,10 +129,11 @@ def _has_random_words(text: str) -> bool:
 
 
 def _hide_words(text: str, hidden_count: int = 1) -> str:
-    """Return a text in which probable secrets are hidden.
+    """Return *text* with probable secrets hidden.
 
-    A random-looking word may also be code. Since such a word cannot be guessed, its slow digest is recorded;
-    *hidden_count* is the number of texts of the entry that have such words.
+    A random-looking word may also be part of the code to run. A slow digest of it is recorded, which reveals changes
+    but not the word. *hidden_count* is the number of texts in the entry with such words; the more, the faster the
+    digest.
     """
     plain = redact_patterns(text)
     hidden = mask_secrets("", plain)
@@ -137,7 +141,10 @@ def _hide_words(text: str, hidden_count: int = 1) -> str:
 
 
 def _lockable_value(name: str, text: str) -> str:
-    """Return a value as far as it is references, or decides which code runs or where connections go."""
+    """Return the value of a variable or header as the lock file records it, or NOT_LOCKED.
+
+    References are recorded, and so are values that decide which code runs or where connections go.
+    """
     references = find_references(text)
     if references and "".join(reference.text for reference in references) == text:
         return "".join(reference.short_text for reference in references)

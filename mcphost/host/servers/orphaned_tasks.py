@@ -1,7 +1,7 @@
-"""Tasks that outlive the call that created them: stored until they end, resumed after a reconnect.
+"""MCP tasks that outlive the tool call that created them: stored until they end, resumed after a reconnect.
 
-Specification: SEP-2663, task polling ("persist task IDs"). A task that ended in this run is deleted. If
-mcphost or the connection ended before the task, the next connection to the same server requests its result.
+Specification: SEP-2663, task polling ("persist task IDs"). A task that ends in this run is deleted from the store. If
+mcphost or the connection ends first, the next connection to the same server requests the task's result.
 """
 
 import itertools
@@ -26,7 +26,7 @@ RESUME_SECONDS = 0.25
 
 
 class ProgressTracker:
-    """Converter from the notifications of one call to progress events.
+    """Converter from the notifications of one tool call to progress events.
 
     A task status has a message but no numbers, so its event repeats the last known numbers.
     """
@@ -52,7 +52,7 @@ class ProgressTracker:
 
 
 class TrackedTask:
-    """Tracker of the task that a server may create for one call."""
+    """Tracker of the task that a server may create for one tool call."""
 
     def __init__(self, registry: "OrphanedTasks", task: StoredTask) -> None:
         self._registry = registry
@@ -71,7 +71,7 @@ class TrackedTask:
         self._registry.save(self._task)
 
     def finish(self, error: BaseException | None) -> None:
-        """Stop tracking the call; *error* is what ended it, None for success.
+        """Stop tracking; *error* is the exception that ended the tool call, None for success.
 
         After ConnectionLost, the task continues at the server and stays stored; otherwise it is deleted.
         """
@@ -94,14 +94,14 @@ class OrphanedTasks:
         self._conversation = conversation
         self._lifetime = lifetime
         self._active_tasks: set[tuple[str, str]] = set()
-        self._pending_writes: dict[tuple[str, str], StoredTask | None] = {}  # None forgets the task
+        self._pending_writes: dict[tuple[str, str], StoredTask | None] = {}  # None deletes the task
         self._is_writing = False
         self._numbers = itertools.count(1)
         self.is_resuming_enabled = False
-        """Whether this run shows the results; otherwise the tasks are left for a run that does."""
+        """Whether this run resumes tasks and shows their results; otherwise they are left for a later run."""
 
     def track(self, server: str, digest: str, tool: str) -> TrackedTask:
-        """Return a tracker for a call that is about to be sent."""
+        """Return a task tracker for a tool call that is about to be sent."""
         return TrackedTask(self, StoredTask(server, digest, "", tool, self._conversation.id))
 
     def save(self, task: StoredTask) -> None:
@@ -116,9 +116,9 @@ class OrphanedTasks:
             self._queue_write(task, None)
 
     async def resume(self, digest: str, session: Session) -> None:
-        """Resume the server's stored tasks that no running mcphost follows, until each ends or the session ends.
+        """Resume the server's stored tasks that no running mcphost is following, until they or the session end.
 
-        Raises nothing but cancellation. The first read is delayed, because other servers use the store during
+        Raises nothing, except when cancelled. The store is not read immediately, because other servers use it during
         startup.
         """
         if not self.is_resuming_enabled:

@@ -10,7 +10,7 @@ from mcphost.store.grants import GrantStore, TrustedServer
 
 
 async def approve_project(grants: GrantStore, audit: AuditLog, project: ProjectFile) -> None:
-    """Record and store the user's approval of `.mcp.json` with exactly this content.
+    """Record the user's approval of `.mcp.json` with exactly this content in the audit log, and store it.
 
     Raises StoreError or ConsentDenied.
     """
@@ -22,7 +22,7 @@ async def approve_project(grants: GrantStore, audit: AuditLog, project: ProjectF
 
 
 async def load_approved_project(grants: GrantStore, folder: Path | None = None) -> tuple[ProjectFile | None, str]:
-    """Return the `.mcp.json` of a folder if its present content is approved, else None and the reason.
+    """Return the `.mcp.json` of a folder if its current content is approved, else None and the reason.
 
     *folder* defaults to the current directory. If there is no such file, the reason is "".
     """

@@ -1,6 +1,7 @@
-"""What a project's lock file says about one server, for the run in which it connects.
+"""What a project's lock file (`mcphost.lock`) records of one server.
 
-Without a lock file, a tool is trusted when it is first seen. With one, only what the file records is.
+Without a lock file, every tool is trusted when first seen. If the lock file records the server's tools, only these are
+trusted.
 """
 
 from collections.abc import Mapping
@@ -21,16 +22,16 @@ if TYPE_CHECKING:
 
 
 class ProjectLock:
-    """The part of the lock file beside `.mcp.json` that concerns one server of the project; empty for others."""
+    """The lock file's record of one server; empty if the server does not come from a project's `.mcp.json`."""
 
     def __init__(self, server: ServerConfig) -> None:
         self._server = server
         self.locked: LockedServer | None = None
         self.problem = ""
-        """Why the lock file says nothing about this server although there is one, as a sentence."""
+        """A sentence that says why an existing lock file has no record of this server; "" if it has one."""
 
     async def load(self) -> None:
-        """Read the lock file if the server is one of a project. Never raises."""
+        """Read the lock file if the server comes from a project. Never raises."""
         if self._server.source == "project" and self._server.file:
             await anyio.to_thread.run_sync(self._read)
 
@@ -50,7 +51,7 @@ class ProjectLock:
 
     @property
     def has_tools(self) -> bool:
-        """Whether the lock file records the tools of this server, so that no others are trusted when first seen."""
+        """Whether the lock file records this server's tools, so that no others are trusted when first seen."""
         return self.locked is not None and self.locked.identity is not None
 
     def allows(self, listed: ToolDefinition, digest: str) -> bool:
@@ -64,23 +65,23 @@ class ProjectLock:
         return PLACEHOLDER.encode() in encode(tool.definition) and tool.digest == _lock_tool(listed).digest
 
     def locked_definition(self, name: str) -> bytes:
-        """Return what the lock file repeats of a tool's definition as JSON; empty if there is nothing."""
+        """Return the part of a tool's definition that the lock file contains, as JSON; empty if there is none."""
         tool = self._find(name)
         return encode(tool.definition) if tool is not None and tool.definition else b""
 
     def shown_definition(self, listed: ToolDefinition) -> bytes:
-        """Return the same part of a present definition."""
+        """Return the part of a tool's current definition that a lock file would contain, as JSON."""
         return encode(_lock_tool(listed).definition)
 
     def _find(self, name: str) -> "LockedTool | None":
         return self.locked.tools.get(name) if self.locked is not None else None
 
     def read_server(self, facts: "ServerFacts", tools: Mapping[str, ToolDefinition]) -> "LockedServer":
-        """Return what the lock file would record of the connected server; takes long for many tools."""
+        """Return the lock file record of the connected server as it is now; slow for many tools."""
         from mcphost.host.servers.locked_entries import lock_connected, lock_entry
 
         locked = self.locked
-        # The file's text is not known here; the folder and the origin were approved with the entry.
+        # The entry as written is not known here; the folder and the origin were approved with it.
         entry = lock_entry(self._server, {})
         entry = replace(entry, cwd=locked.cwd, registry=locked.registry) if locked is not None else entry
         return lock_connected(entry, facts, tools.values()) if self.has_tools else entry

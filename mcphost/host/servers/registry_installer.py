@@ -1,4 +1,4 @@
-"""Servers of a registry for a user interface: search, review of a plan, installation and update at once."""
+"""Installation of servers from a registry for a user interface: search, review, install and update."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -37,9 +37,9 @@ _SEARCH_LIMIT = 100
 
 
 class InstallReview(Struct, frozen=True):
-    """What an installation would do, for the user to read.
+    """What an installation would do, for the user to read before confirming it.
 
-    `missing` are required inputs without a value; `problem` says why there is no plan, "" if there is one.
+    `missing` names the required inputs without a value; `problem` says why there is no plan, "" if there is one.
     """
 
     lines: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class InstallReview(Struct, frozen=True):
 
 
 class InstallDraft:
-    """The installation of a server, or its update if it is installed, until it is written or discarded."""
+    """A prepared installation of a server, or update of an installed one, before it is written or discarded."""
 
     def __init__(
         self,
@@ -62,57 +62,58 @@ class InstallDraft:
         self.entry, self.option, self.name, self.warnings = entry, option, name, tuple(warnings)
         self.installed = installed
         self.source = None if option.kind == "mcpb" else PlanSource(option)
-        """The plan's source; None until the bundle was downloaded."""
+        """The plan's source; None until the bundle has been downloaded."""
 
     @property
     def inputs(self) -> tuple[PlanInput, ...]:
-        """What the user is asked for; empty before a bundle was downloaded."""
+        """The inputs to ask the user for; empty until the bundle, if there is one, is downloaded."""
         return self.source.option.inputs if self.source is not None else ()
 
     @property
     def download(self) -> dict[str, str]:
-        """The address and the digest of a bundle that is still to be downloaded; {} if there is none."""
+        """The "url" and "sha256" of a bundle that is still to be downloaded; {} if there is none."""
         return describe_download(self.option) if self.source is None else {}
 
     def discard(self) -> None:
-        """Delete what was downloaded for it."""
+        """Delete the downloaded bundle, if there is one."""
         if self.source is not None:
             self.source.discard()
 
 
 class RegistryInstaller:
-    """Search and installation in the configured registry. Nothing is downloaded or written without its own call.
+    """Search of the configured registry and installation of its servers.
 
-    Methods may raise RegistryError, UsageError, ConfigError, StoreError or ConsentDenied; then nothing was changed.
+    A bundle is downloaded only by `download`, and configuration is written only by `install`. Methods may raise
+    RegistryError, UsageError, ConfigError, StoreError or ConsentDenied; then nothing was changed.
     """
 
     def __init__(
         self, place: str, places: SetupPlaces, servers: Servers, editor: ServerEditor, live: LiveServerEditor
     ) -> None:
-        """*place* is the base URL of the registry, or a JSON file."""
+        """*place* is the base URL of the registry, or the path of a JSON file."""
         self.place = place
         self._places, self._servers, self._editor, self._live = places, servers, editor, live
 
     async def search(self, text: str, *, refresh: bool = False) -> RegistryAnswer:
-        """Return the latest versions of servers whose name, title or description has *text*. May be cancelled."""
+        """Return the latest versions of servers whose name, title or description contains *text*. May be cancelled."""
         async with open_registry(self.place, self._cache, refresh=refresh) as registry:
             return await registry.search(text, _SEARCH_LIMIT)
 
     async def list_versions(self, name: str) -> RegistryAnswer:
-        """Return all versions of a server, the newest first. May be cancelled."""
+        """Return all versions of a server, newest first. May be cancelled."""
         async with open_registry(self.place, self._cache) as registry:
             return await registry.list_versions(name)
 
     async def list_installed(self) -> dict[str, InstalledServer]:
-        """Return the origin of each configured server that came from a registry, by its name in the registry."""
+        """Return the origins of the servers installed from a registry, keyed by their names in the registry."""
         return {record.server: record for _, record in await anyio.to_thread.run_sync(self._read_installed)}
 
     async def fetch_guide(self, entry: RegistryEntry) -> InstallGuide:
-        """Download the guide for models from the server's repository. May be cancelled."""
+        """Download the installation guide for models from the server's source repository. May be cancelled."""
         return await fetch_guide(guide_urls(entry.repository))
 
     async def prepare(self, name: str) -> InstallDraft:
-        """Ask the registry for a server again, and choose how to run it. May be cancelled."""
+        """Fetch a server's current entry from the registry and choose how to run it. May be cancelled."""
         async with open_registry(self.place, self._cache, refresh=True) as registry:
             entry = (await registry.find(name)).entries[0]
         if entry.status == "deleted":
@@ -132,7 +133,7 @@ class RegistryInstaller:
         return InstallDraft(entry, option, own, warnings, installed)
 
     async def download(self, draft: InstallDraft) -> None:
-        """Download and unpack the bundle of a draft. Cancelling it leaves nothing behind."""
+        """Download and unpack the bundle of a draft. Cancellation leaves no files behind."""
         package = draft.option.package
         if draft.source is not None or package is None:
             return
@@ -141,7 +142,7 @@ class RegistryInstaller:
         draft.source = PlanSource(draft.option, bundle)
 
     async def review(self, draft: InstallDraft, values: Mapping[str, Sequence[str]]) -> InstallReview:
-        """Return what the user must read before the installation, with secrets masked."""
+        """Return what the user must read before an installation with these input values; secrets are masked."""
         return await anyio.to_thread.run_sync(self._review, draft, values)
 
     def _review(self, draft: InstallDraft, values: Mapping[str, Sequence[str]]) -> InstallReview:
@@ -161,10 +162,10 @@ class RegistryInstaller:
         return InstallReview((*lines, file), tuple(plan.warnings), planned.missing)
 
     async def install(self, draft: InstallDraft, values: Mapping[str, Sequence[str]], review: InstallReview) -> str:
-        """Write the entry, start the server, and return a sentence about it.
+        """Write the entry, start the server, and return a sentence that tells the user so.
 
-        It is approved if the user's *review*, which must be of these values, has no warnings; otherwise the question
-        of the approval follows.
+        *review* is what the user read; UsageError is raised if it does not match *values*. If it has no warnings, the
+        server is approved; otherwise the user is asked to approve it.
         """
         if review.problem or review != await self.review(draft, values):
             raise UsageError(review.problem or "The plan has changed.", "Read it again.")
@@ -221,5 +222,5 @@ class RegistryInstaller:
 
 
 def _free_name(name: str, taken: Sequence[str]) -> str:
-    """Return the name with the first number that makes it new."""
+    """Return `name-2`, or the name with the next higher number that is not taken."""
     return next(new for number in range(2, 10_000) if (new := f"{name}-{number}") not in taken)

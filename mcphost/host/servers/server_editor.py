@@ -1,4 +1,4 @@
-"""Changes of configured servers that the user asks for, with approval, audit and undo; secrets go to the keyring."""
+"""Editor of the servers' configuration files, with approval, audit and undo; secrets go to the keyring."""
 
 import os
 import shutil
@@ -35,7 +35,7 @@ from mcphost.store.grants import GrantStore
 
 
 class SecretEntries(Protocol):
-    """Named secrets in the keyring; every method raises McpHostError if it is not usable."""
+    """Named secrets in the keyring; every method raises McpHostError if the keyring cannot be used."""
 
     async def get(self, name: str) -> str | None:
         """Return the secret, or None."""
@@ -51,9 +51,10 @@ class SecretEntries(Protocol):
 
 
 class SavedServer(Struct, frozen=True, kw_only=True):
-    """A change that was written; `stored_secrets` are the keyring entries that were made for it.
+    """A written change of a server's entry; `stored_secrets` names the keyring entries created for it.
 
-    `server` is the server as it is loaded from now on; None if it was removed, or if another file hides it.
+    `server` is the server as it is loaded from now on; None if it was removed, or if an entry with the same name in
+    another file is used instead.
     """
 
     edit: ServerEdit
@@ -63,7 +64,7 @@ class SavedServer(Struct, frozen=True, kw_only=True):
 
 
 class _EditRequest(NamedTuple):
-    """An entry to write; `what` is the word for the audit log, `secret_keys` are known places of secrets."""
+    """An entry to write; `what` is the action for the audit log, `secret_keys` are places known to hold secrets."""
 
     file: ServerFile
     name: str
@@ -74,7 +75,7 @@ class _EditRequest(NamedTuple):
 
 
 def describe_missing_input(server: ServerConfig, definition: ServerInput) -> str:
-    """Return a sentence about an input without a value, with the command that sets it."""
+    """Return a sentence that says which input has no value, with the command that sets it."""
     return (
         f"{server.name} needs the input {definition.id}. Set it: "
         f"mcphost servers input {quote(server.name)} {quote(definition.id)}"
@@ -82,15 +83,12 @@ def describe_missing_input(server: ServerConfig, definition: ServerInput) -> str
 
 
 class ServerEditor:
-    """Adds, changes, disables and removes servers in the files that they are configured in."""
+    """Editor that adds, changes, disables and removes servers in their configuration files."""
 
     def __init__(
         self, config_dir: Path, folder: Path, grants: GrantStore, audit: AuditLog, secrets: SecretEntries
     ) -> None:
-        """Create an editor. mcphost was started in *folder*.
-
-        *secrets* stores plaintext secrets of new entries.
-        """
+        """*folder* is the one mcphost was started in; *secrets* stores the secrets of entries."""
         self.config_dir = config_dir
         self.folder = folder
         self._grants = grants
@@ -98,7 +96,7 @@ class ServerEditor:
         self._secrets = secrets
 
     def read_entry(self, server: ServerConfig) -> dict[str, Any]:
-        """Return the entry of a configured server as written in its file. Raises ConfigError or UsageError."""
+        """Return a server's entry as written in its configuration file. Raises ConfigError or UsageError."""
         return read_entry(self._file_of(server), server.name)
 
     async def add(
@@ -113,9 +111,9 @@ class ServerEditor:
     ) -> SavedServer:
         """Add a server. Plaintext secrets are stored in the keyring and replaced by references in the entry.
 
-        *secret_keys* are places that are known to be secrets, such as `("env", "API_KEY")`.
-        With *is_approved*, the user has seen what the entry starts or reaches, and it is approved as it is written.
-        Raises ConfigError, UsageError, StoreError or ConsentDenied; then nothing is written and no secret is stored.
+        *secret_keys* are places known to hold secrets, such as `("env", "API_KEY")`. *is_approved* means that the user
+        has seen what the entry starts or reaches; the server as written is then approved. Raises ConfigError,
+        UsageError, StoreError or ConsentDenied; then nothing is written and no secret is stored.
         """
         file = scope_file(scope, self.config_dir, self.folder)
         plan = _EditRequest(file, name, entry, "added", replace, tuple(secret_keys))
@@ -141,7 +139,7 @@ class ServerEditor:
         return await self._save(edit, "disabled" if disabled else "enabled")
 
     async def remove(self, server: ServerConfig) -> SavedServer:
-        """Remove a server from its file; its keyring entries and its sign-in stay.
+        """Remove a server from its file; its keyring entries and its sign-in are kept.
 
         Raises ConfigError, UsageError, StoreError or ConsentDenied.
         """
@@ -149,9 +147,10 @@ class ServerEditor:
         return await self._save(edit, "removed")
 
     async def forget(self, server: ServerConfig, others: Iterable[ServerConfig], bundles: Path) -> tuple[str, ...]:
-        """Delete what only a removed server used: its secrets in the keyring, and its opened bundle below *bundles*.
+        """Delete the keyring secrets and the unpacked bundle of a removed server that no other server uses.
 
-        Return what was deleted. Raises McpHostError if the keyring is not usable, StoreError or ConsentDenied.
+        *others* are the remaining servers; *bundles* is the folder that contains all unpacked bundles. Returns what was
+        deleted. Raises McpHostError if the keyring cannot be used, StoreError or ConsentDenied.
         """
         kept = tuple(others)
         names = find_own_secrets(server, kept)
@@ -169,7 +168,7 @@ class ServerEditor:
         return deleted
 
     async def load_server(self, name: str) -> ServerConfig | None:
-        """Return the server of this name as the next start will load it, or None if no file has one.
+        """Return the server with this name as the next start of mcphost will load it, or None if there is none.
 
         Raises ConfigError.
         """
@@ -178,7 +177,7 @@ class ServerEditor:
         return next((server for server in config.servers if server.name == name), None)
 
     async def undo(self, saved: SavedServer) -> None:
-        """Restore the file, and delete the keyring entries that were made for the change.
+        """Restore the file, and delete the keyring entries that were created for the change.
 
         Raises ConfigError if the file was changed in the meantime.
         """
@@ -193,11 +192,11 @@ class ServerEditor:
 
     @property
     def inputs_file(self) -> Path:
-        """The file with the values of inputs that are not passwords."""
+        """The file that stores the values of inputs that are not passwords."""
         return self.config_dir / INPUTS_FILE
 
     async def has_input(self, definition: ServerInput) -> bool:
-        """Return whether an input has a value; also False if the keyring is not usable."""
+        """Return whether a value is stored for an input; also False if the keyring cannot be used."""
         if not definition.password:
             return definition.stored_value is not None
         try:
@@ -206,7 +205,7 @@ class ServerEditor:
             return False
 
     async def set_input(self, server: ServerConfig, definition: ServerInput, value: str | None) -> None:
-        """Store the value of a server's input, a password in the keyring; None removes it.
+        """Store the value of a server's input, in the keyring if it is a password; None deletes it.
 
         Raises ConfigError, StoreError or ConsentDenied.
         """
@@ -229,7 +228,7 @@ class ServerEditor:
             raise ConfigError(f"The input {definition.id} cannot be stored. {error.message}", error.hint) from error
 
     async def record_download(self, name: str, url: str, sha256: str) -> None:
-        """Record in the audit log that a bundle for a server will be downloaded and unpacked.
+        """Record in the audit log that a server's bundle is about to be downloaded; *sha256* is its expected digest.
 
         Raises ConsentDenied.
         """
@@ -249,7 +248,7 @@ class ServerEditor:
                 "Write ${env:NAME} as the value, or use the scope local.",
             )
         stored: list[str] = []
-        # Once a secret is stored, the file must follow, or the secret goes.
+        # After a secret is stored, the file must be written, or else the secret deleted.
         with anyio.CancelScope(shield=True):
             try:
                 for secret in plaintext:
@@ -266,7 +265,10 @@ class ServerEditor:
         raise AssertionError("a shield stops nothing")
 
     async def _store_secret(self, server: str, secret: PlaintextSecret) -> tuple[str, bool]:
-        """Store a secret under a free name; return the name, and whether the entry is new. Raises ConfigError."""
+        """Store a secret under an unused name; return the name, and whether the keyring entry is new.
+
+        Raises ConfigError.
+        """
         base = name = keyring_entry_name(server, secret)
         number = 1
         try:
@@ -286,7 +288,7 @@ class ServerEditor:
     ) -> SavedServer:
         """Record the change in the audit log and write it.
 
-        With *is_approved*, approve the server as it is then loaded.
+        With *is_approved*, approve the server as loaded from the changed file.
         """
         if edit.server is not None and is_approved:
             await anyio.to_thread.run_sync(with_file_digests, edit.server)  # before anything is written
@@ -306,21 +308,21 @@ class ServerEditor:
         raise AssertionError("a shield stops nothing")
 
     async def _is_project_trusted(self, file: ServerFile) -> bool:
-        """Return whether the user approved the present content of a project's file, or there is no file yet."""
+        """Return whether *file* is a project's file whose current content the user approved, or that does not exist."""
         if file.source != "project":
             return False
         project, reason = await load_approved_project(self._grants, file.path.parent)
         return project is not None or not reason
 
     async def _trust_project(self, file: ServerFile, *, is_trusted: bool) -> None:
-        """Approve the new content of a project's file if the old one was approved."""
+        """Approve the new content of a project's file if the previous content was approved."""
         if is_trusted and (project := await anyio.to_thread.run_sync(read_project_file, file.path.parent)) is not None:
             await approve_project(self._grants, self._audit, project)
 
     async def _load(self, edit: ServerEdit) -> ServerConfig | None:
-        """Return the server as the next start will load it, with the restrictions that apply to it.
+        """Return the server as the next start of mcphost will load it, with the restrictions that apply to it.
 
-        Returns None if another file has a server with this name that is used instead.
+        Returns None if an entry with this name in another file is used instead.
         """
         project, _ = await load_approved_project(self._grants, self.folder)
         config = await anyio.to_thread.run_sync(lambda: load_config(self.config_dir, project=project))
@@ -329,7 +331,7 @@ class ServerEditor:
 
 
 def _with_reference(entry: dict[str, Any], secret: PlaintextSecret, reference: str) -> dict[str, Any]:
-    """Return a copy of an entry with `${keyring:NAME}` in place of a secret."""
+    """Return a copy of an entry in which `${keyring:NAME}` replaces a secret."""
     *parents, last = secret.keys
     copy = dict(entry)
     place = copy
@@ -341,7 +343,7 @@ def _with_reference(entry: dict[str, Any], secret: PlaintextSecret, reference: s
 
 
 def find_bundle_folder(server: ServerConfig, bundles: Path) -> Path | None:
-    """Return the folder below *bundles* that a server's command or arguments are in, or None."""
+    """Return the folder below *bundles* that contains a file in the server's command line, or None."""
     root = bundles.absolute()
     for word in server.argv:
         path = Path(os.path.normpath(word.partition("=")[2] or word))

@@ -1,4 +1,4 @@
-"""Log of one server: limited in size and in lines per second, with secrets redacted."""
+"""Log of one server, limited in size and in lines per second, with secrets redacted."""
 
 import time
 from collections import deque
@@ -17,7 +17,7 @@ MAX_TOTAL_CHARS = 1_000_000
 """Maximum characters of all stored lines together."""
 REPEAT_SECONDS = 600
 MAX_LINES_PER_SECOND = 300
-"""Maximum lines stored per second; further ones are only counted. A screen cannot show more."""
+"""Maximum lines stored per second; the rest are only counted. A screen cannot show more."""
 Source = Literal["server", "client", "stderr"]
 
 
@@ -26,7 +26,7 @@ class ServerLogBuffer:
 
     def __init__(self, server: str, events: EventBus) -> None:
         self.level = ""
-        """The requested level, one of LEVELS; messages below it are dropped. "" accepts all."""
+        """The requested level, one of LEVELS; messages below it are dropped. "" accepts all messages."""
 
         self._server = server
         self._events = events
@@ -40,7 +40,7 @@ class ServerLogBuffer:
 
     @property
     def dropped(self) -> int:
-        """The number of lines that were received but are no longer stored."""
+        """The number of received lines that are not stored, or no longer."""
         return self._received - len(self._lines)
 
     def lines(self) -> tuple[ServerLog, ...]:
@@ -48,7 +48,7 @@ class ServerLogBuffer:
         return tuple(self._lines)
 
     def add_message(self, message: LoggingMessageNotification, call: str = "") -> None:
-        """Add a log message sent by the server; *call* is the id of the call it belongs to, "" for none."""
+        """Add a log message sent by the server; *call* is the id of the tool call it belongs to, "" for none."""
         level = message.level if message.level in LEVELS else "info"
         if not self.level or severity(level) >= severity(self.level):
             self.add(level, _to_text(message.data), logger=(message.logger or "")[:100], call=call)
@@ -59,7 +59,7 @@ class ServerLogBuffer:
         This suppresses warnings that repeat with every reconnect.
         """
         now = time.monotonic()
-        # A digest, because a server's text may be as long as a message.
+        # A digest, because text from a server may be very long.
         digest = blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
         if now - self._last_added.get(digest, -REPEAT_SECONDS) < REPEAT_SECONDS:
             return
@@ -79,7 +79,7 @@ class ServerLogBuffer:
                 self._append(ServerLog(self._server, "warning", f"{count:,} more log lines were dropped.", "client"))
         self._count_in_second += 1
         self._received += 1
-        # The client's own lines are few, and name problems.
+        # mcphost's own lines are few and report problems.
         if self._count_in_second > MAX_LINES_PER_SECOND and source != "client":
             self._dropped_in_second += 1
             return
@@ -97,7 +97,7 @@ class ServerLogBuffer:
 
 
 def _to_text(data: Raw) -> str:
-    """Return a JSON string as its text, any other JSON value as truncated source."""
+    """Return the text of a JSON string; for any other value, or a very long string, the JSON itself, truncated."""
     raw = bytes(data)
     if raw.startswith(b'"') and len(raw) <= 1_000_000:
         try:

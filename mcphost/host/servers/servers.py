@@ -1,4 +1,4 @@
-"""Connections to all configured servers, the wait for their start, and the review of changed tools."""
+"""Connections to all configured servers; the wait for their start; the review of changed tools."""
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 
@@ -18,11 +18,11 @@ from mcphost.serialization import replace
 from mcphost.sign_in import SignInProgress
 
 NEW_SERVER_FACTOR = 10
-"""How many times longer a message waits for a server added in this run: its program may have to be installed first."""
+"""How many times longer a turn waits for a server added in this run, whose program may first have to be installed."""
 
 
 class Servers:
-    """Connections to the configured servers, in order; their tasks run in the host's task group."""
+    """Connections to all servers, in configuration order; their tasks run in the host's task group."""
 
     def __init__(
         self,
@@ -57,13 +57,13 @@ class Servers:
         self.start(config.name)
 
     def remove(self, name: str) -> None:
-        """Remove a server and end its connection in the background. Raises UsageError for an unknown name."""
+        """Remove a server and close its connection in the background. Raises UsageError for an unknown name."""
         connection = self.find(name)
         del self._connections[name]
         connection.withdraw()
 
     def update(self, config: ServerConfig) -> None:
-        """Replace the configuration of a server, at its place in the list; a running connection is opened again.
+        """Replace a server's configuration, keep its position in the list, and connect again.
 
         Raises UsageError for an unknown name.
         """
@@ -72,7 +72,7 @@ class Servers:
         self.start(config.name)
 
     def start(self, name: str) -> ServerConnection:
-        """Start a connection's task unless it is running or disabled; return the connection.
+        """Start a connection's task unless it is already running or the server is disabled; return the connection.
 
         Raises UsageError for an unknown name.
         """
@@ -112,7 +112,7 @@ class Servers:
         return self._view(connection)
 
     async def list_definitions(self, name: str) -> tuple[ToolDefinition, ...]:
-        """Wait until a server is ready and return its tools as it defines them, quarantined ones included.
+        """Wait until a server is ready and return its tool definitions, including those of quarantined tools.
 
         Raises ServerError, ConsentDenied or UsageError.
         """
@@ -132,7 +132,7 @@ class Servers:
         self.find(event.server).update_sign_in(event)
 
     async def is_approved(self, name: str) -> bool:
-        """Return whether the user has approved the server with its present configuration.
+        """Return whether the user has approved the server with its current configuration.
 
         Raises UsageError or StoreError.
         """
@@ -146,7 +146,7 @@ class Servers:
         await self._approvals.approve(self.find(name).config)
 
     async def set_tool_enabled(self, name: str, tool: str, *, enabled: bool) -> None:
-        """Switch a tool on or off for the model, also in later runs. Raises UsageError or ConsentDenied."""
+        """Switch a tool on or off for the model, in this and later runs. Raises UsageError or ConsentDenied."""
         await self._tool_toggles.set_enabled(self.find(name).config, tool, enabled=enabled)
 
     async def get_tool(self, server: str, tool: str) -> OfferedTool:
@@ -164,13 +164,13 @@ class Servers:
 
 
 class Quarantine:
-    """Review and acceptance of quarantined tools on the user's request, besides the automatic question."""
+    """Review and acceptance of quarantined tools at the user's request; mcphost also asks automatically."""
 
     def __init__(self, servers: Servers) -> None:
         self._servers = servers
 
     async def list_changes(self, server: str) -> tuple[ToolChange, ...]:
-        """Wait until a server is ready and return its quarantined tools, each with its difference.
+        """Wait until a server is ready and return its quarantined tools, each with a diff of its definition.
 
         Raises ServerError, ConsentDenied or UsageError.
         """
@@ -179,7 +179,7 @@ class Quarantine:
         return await connection.tool_changes.list_changes()
 
     def ask_again(self, server: str) -> bool:
-        """Show the question about a server's quarantined tools again; return False if there are none.
+        """Ask the user again about a server's quarantined tools; return False if there are none.
 
         Raises UsageError for an unknown server.
         """
@@ -197,7 +197,10 @@ class ServerStartup:
     """Limited wait for starting servers before a turn; the tools of slower servers are added later."""
 
     def __init__(self, servers: Iterable[ServerConnection], seconds: float, events: EventBus) -> None:
-        """*seconds* is the longest wait for a server, from its start; for a new one, NEW_SERVER_FACTOR times that."""
+        """*seconds* is the longest time to wait for a server after its start.
+
+        For a server added in this run, it is NEW_SERVER_FACTOR times as long.
+        """
         self._servers = servers
         self._seconds = seconds
         self._events = events
@@ -223,7 +226,7 @@ class ServerStartup:
             )
 
     def announce_joined(self) -> None:
-        """Notify the user of late servers that became ready; call this before each model request of a turn."""
+        """Notify the user of late servers that are now ready; call this before each model request of a turn."""
         ready = {connection.config.name for connection in self._servers if connection.is_ready}
         joined = sorted(self._late_servers & ready)
         starting = {connection.config.name for connection in self._servers if connection.is_starting}

@@ -1,7 +1,7 @@
-"""Skills of servers: list, load and read them; each file is verified against the listing.
+"""Skills of servers: list, load and read them; each file is verified against the digest in the server's listing.
 
-Files are read only on request. A skill with a file that differs from the listing is refused; no more of its
-files are read until the server lists it differently (extension io.modelcontextprotocol/skills, integrity and
+Files are read only on request. A skill with a file that differs from the listing is refused, and none of its files is
+read until the server lists the skill differently (extension io.modelcontextprotocol/skills, integrity and
 verification).
 """
 
@@ -22,7 +22,7 @@ _Key = tuple[str, str]
 
 
 class SkillContent(Struct, frozen=True):
-    """A file of a skill, verified against the listing."""
+    """A file of a skill, verified against the server's listing."""
 
     server: str
     skill: Skill
@@ -50,7 +50,7 @@ class Skills:
         self._servers = servers
         self._loaded: dict[_Key, Skill] = {}
         self._model_approvals: dict[_Key, tuple[str, str]] = {}
-        """Digest and account of the skills that the user allowed the model to load."""
+        """Digest and account of each skill that the user allowed the model to load, keyed by server and URI."""
         self._refused: dict[_Key, tuple[Skill, str]] = {}
         self._cache: dict[tuple[str, str, str], bytes] = {}
 
@@ -64,9 +64,9 @@ class Skills:
         ]
 
     def find_listed(self, server: str, which: str) -> Skill:
-        """Return a skill that a ready server lists, by its URI or unique name; send no request.
+        """Return the skill with this URI or unique name that a ready server lists; send no request.
 
-        Raises UsageError, which names only listed skills and their servers.
+        Raises UsageError, whose message names only listed skills and their servers.
         """
         ready = self.ready_skills()
         here = [skill for name, skill in ready if name == server]
@@ -89,23 +89,23 @@ class Skills:
         )
 
     def digest(self, server: str) -> str:
-        """Return the digest of the server's command or address, to which an approval is bound."""
+        """Return the digest of the server's command or address, to which approvals are bound."""
         return self._servers.find(server).digest
 
     def account(self, server: str) -> str:
-        """Return the name of the account that this server's skills are read with."""
+        """Return the name of the account that is used to read this server's skills."""
         return self._servers.find(server).account
 
     async def list_skills(self, server: str) -> tuple[Skill, ...]:
-        """Return the skills that a server lists; it may have others that are not listed."""
+        """Return the skills that a server lists; it may have others that it does not list."""
         connection = self._servers.start(server)
         await connection.session()
         return connection.listing.catalog.skills
 
     async def find(self, server: str, which: str) -> Skill:
-        """Return one skill for the user, by its URI or its unique name.
+        """Return the skill with this URI or unique name, for use by the user.
 
-        A URI that is not listed is requested from the server; use `find_listed` for the model.
+        A URI that is not listed is requested from the server. For use by the model, call `find_listed`.
         """
         listed = await self.list_skills(server)
         session = await self._servers.start(server).session()
@@ -119,7 +119,7 @@ class Skills:
         return skill
 
     def find_loaded(self, server: str, skill: Skill) -> Skill | None:
-        """Return the skill that the model loaded with exactly these files and the present account, or None."""
+        """Return the skill if the model loaded it with exactly these files and the current account, else None."""
         key = server, skill.uri
         loaded = self._loaded.get(key)
         digest = skills.contents_digest(skill)
@@ -145,14 +145,14 @@ class Skills:
     async def read(
         self, server: str, skill: Skill, path: str, *, before_send: BeforeSendFn | None = None
     ) -> SkillContent:
-        """Return one verified file of a loaded skill, by its URI or its path relative to SKILL.md."""
+        """Return one verified file of a loaded skill; *path* is its URI or its path relative to SKILL.md."""
         if self._loaded.get((server, skill.uri)) != skill:
             raise UsageError(f"The skill {skill.name!r} of {server!r} is not loaded.", "Load it first.")
         uri = path if path.startswith(f"{skill.root}/") else f"{skill.root}/{path.removeprefix('./')}"
         return await self._get_file(server, skill, uri, before_send)
 
     def unload_all(self) -> None:
-        """Unload every skill, for use when their content was removed from the conversation."""
+        """Unload all skills, after their content was removed from the conversation."""
         self._loaded.clear()
         self._model_approvals.clear()
 

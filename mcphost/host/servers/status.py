@@ -32,10 +32,10 @@ class ServerStatus:
         self.detail = ""
         self.hint = ""
         self.sign_in_status = ""
-        """Progress of a sign-in; "" without one."""
+        """Progress of the current sign-in; "" if there is none."""
         self.error: McpHostError | None = None
         self.starting_since: float | None = None
-        """Event loop time in seconds at which the present start began; a retry is not a new start."""
+        """Event loop time in seconds at which the current start began; a retry is not a new start."""
         self.account: Account | None = None
         self._changed = anyio.Event()
 
@@ -65,20 +65,20 @@ class ServerStatus:
         return 0.0 if self._connecting_since is None else time.monotonic() - self._connecting_since
 
     def set_failed(self, error: McpHostError) -> None:
-        """Set the state "failed" ("sign_in" for SignInRequired) with the error's message and hint."""
+        """Set the state "failed" (for SignInRequired, "sign_in") with the error's message and hint."""
         self.error = error
         state = "sign_in" if isinstance(error, SignInRequired) else "failed"
         self.set_state(state, error.message, error.hint or "Fix the cause and restart the server.")
 
     def update_sign_in(self, event: SignInProgress) -> None:
-        """Show the progress of a sign-in and publish it; an empty text ends it."""
+        """Show the progress of a sign-in and publish it; an event with empty text ends the display."""
         before, self.sign_in_status = self.sign_in_status, event.text
         if self.state in ("connecting", "silent") and event.text != before:
             self.set_state("connecting", f"Signing in: {event.text}." if event.text else "")
         self._events.publish(event)
 
     def set_silent(self, seconds: float) -> None:
-        """Report that the server has not responded for *seconds*; for an installer, that it may be downloading."""
+        """Report that the server has not responded for *seconds*, or that its program may still be downloading."""
         if self.state != "connecting" or self.detail:
             return
         server = resolve_target(self._config)
@@ -103,13 +103,13 @@ class ServerStatus:
         return self.starting_since is not None and self.state in ("waiting", "connecting", "silent")
 
     def begin_start(self) -> None:
-        """Start measuring the time of this start."""
+        """Set the current time as the beginning of this start."""
         self.starting_since = anyio.current_time()
 
     async def wait_for_change(self) -> None:
         """Wait until the state changes. May be cancelled.
 
-        Raises ServerError, ConsentDenied or UsageError if the state cannot change without the user.
+        Raises ServerError, ConsentDenied or UsageError if only the user can change the state.
         """
         name = self._config.name
         match self.state:
@@ -132,7 +132,7 @@ class ServerStatus:
                 await self._changed.wait()
 
     def event(self) -> ServerState:
-        """Return the present state as a `ServerState` event."""
+        """Return the current state as a `ServerState` event."""
         catalog, held, facts = self._inputs()
         event = ServerState(
             self._config.name,

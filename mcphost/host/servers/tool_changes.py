@@ -1,6 +1,6 @@
 """Detection of changed tools, which are quarantined until the user has seen and accepted the change.
 
-A tool that changes back to an accepted definition stays in quarantine, too, because it differed in between.
+A tool whose definition changes back to an accepted one stays in quarantine, because it was different in between.
 """
 
 import hashlib
@@ -25,14 +25,14 @@ from mcphost.serialization import Struct, dumps, loads, replace
 from mcphost.store.tools import ToolFingerprint, ToolFingerprintStore
 
 MAX_LINES = 1_000
-"""Maximum lines compared of one definition; a longer one ends with a note and its fingerprint."""
+"""Maximum lines of a definition to compare; a longer definition ends with a note and its fingerprint."""
 MAX_WIDTH = 160
 CONTEXT_LINES = 2
 MAX_DEPTH = 64
 
 
 def diff_definitions(before: bytes, after: bytes) -> tuple[str, ...]:
-    """Return the difference of two definitions as lines: `- ` removed, `+ ` added, two blanks for unchanged.
+    """Return a line diff of two tool definitions: `- ` removed, `+ ` added, two spaces for unchanged.
 
     Only the unchanged lines next to changes are included. An empty *before* means that the previous definition is
     unknown.
@@ -54,7 +54,7 @@ def diff_definitions(before: bytes, after: bytes) -> tuple[str, ...]:
 
 
 def definition_lines(definition: bytes) -> list[str]:
-    """Return a definition, or other JSON, as sanitized lines that can be compared; at most MAX_LINES and a note."""
+    """Return a tool definition, or other JSON, as sanitized lines for comparison; after MAX_LINES, add a note."""
     try:
         flat = _flatten("", loads(definition))
     except MalformedMessage:
@@ -88,7 +88,7 @@ def _flatten(path: str, value: Any, depth: int = 0) -> Iterator[tuple[str, str]]
 
 
 def _wrap(text: str) -> Iterator[str]:
-    """Split a text into lines of at most MAX_WIDTH characters: at line ends, after sentences, else anywhere.
+    """Split *text* into lines of at most MAX_WIDTH characters: at newlines, after sentences, else anywhere.
 
     Splitting after sentences limits how many lines differ when one word changes.
     """
@@ -103,22 +103,22 @@ def _wrap(text: str) -> Iterator[str]:
 
 
 CarryOver = Callable[[str, str, str, str, str], Awaitable[None]]
-"""Transfers grants; called with the server, its digest, the tool, and the tool's previous and new digests."""
+"""Function that transfers grants; arguments: server, server digest, tool, the tool's previous and new digests."""
 MAX_REMEMBERED_TOOLS = 5_000
-"""Maximum tools remembered per server. A further tool is quarantined; once accepted, it replaces the oldest."""
+"""Maximum tools remembered per server. Any more are quarantined; once accepted, each replaces the oldest."""
 MAX_AUDITED_TOOLS = 1_000
-"""Maximum quarantined tools per server and run that get an audit row each; one more row covers the rest."""
+"""Maximum quarantined tools per server and run with an audit row each; one more row covers the rest."""
 SAVE_SECONDS = 0.25
 INLINE_DIGEST_BYTES = 64 * 1024
-"""Maximum bytes of definitions whose digests are computed on the event loop; for more, a thread is used."""
+"""Maximum total bytes of definitions to digest on the event loop; for more, a thread is used."""
 REVERTED_NOTE = "  It changed and changed back. Difference from the definition in between:"
 UNLOCKED_NOTE = "  The project's lock file does not repeat this tool; this is the present one."
 MAX_QUESTION_TOOLS = 200
-"""Maximum changed tools in one question; a further question follows for the rest."""
+"""Maximum changed tools in one question; another question follows for the rest."""
 
 
 class ToolDigests(Struct, frozen=True):
-    """Digests of the listed tools by name: of the raw bytes, and of the canonical JSON where needed."""
+    """Digests of the listed tools, keyed by tool name: of the raw bytes and, if needed, of the canonical JSON."""
 
     raw: dict[str, str]
     canonical: dict[str, str]
@@ -146,17 +146,16 @@ class ToolChangeTrackerFactory:
         self.audit = audit
 
     def create(self, server: ServerConfig, on_accepted: Callable[[], None]) -> "ToolChangeTracker":
-        """Return a tracker for one server; it calls *on_accepted* after changes were accepted."""
+        """Return a tracker for one server; it calls *on_accepted* after the user has accepted changes."""
         return ToolChangeTracker(server, self, on_accepted)
 
 
 class ToolChangeTracker:
-    """Tracker of one server's tool definitions: it remembers them and quarantines those that change.
+    """Tracker of one server's tool definitions, which quarantines those that change.
 
     A definition is trusted when first seen, unless the project's lock file records another one, so the user is asked
-    only about changes. Await `compare_first` before
-    the server is ready, call `compare` with each later listing, and run `run` as a task of each session: it asks
-    the user.
+    only about changes. Await `compare_first` before the server is ready, call `compare` with each later listing, and
+    run `run` as a task of each session to ask the user.
     """
 
     def __init__(
@@ -193,13 +192,13 @@ class ToolChangeTracker:
     async def compare_first(self, offers: ServerListing) -> None:
         """Compare a connection's first listing with the remembered definitions. Never raises.
 
-        `run` stores the new definitions.
+        New definitions are stored later, by `run`.
         """
         await self.load()
         self.compare(offers, await self.compute_digests(offers))
 
     async def load(self) -> None:
-        """Load the definitions that earlier runs have stored; further calls do nothing. Never raises."""
+        """Load the fingerprints stored by earlier runs and the lock file, if not done yet. Never raises."""
         if self._known is None:
             self._known = {}
             try:
@@ -217,7 +216,7 @@ class ToolChangeTracker:
     def compare(self, offers: ServerListing, digests: ToolDigests | None = None) -> None:
         """Remember new tools and quarantine changed ones, without waiting.
 
-        *digests* are those of *offers*; without them, they are computed here.
+        *digests* are those of the tools in *offers*; if omitted, they are computed here.
         """
         known = self._known if self._known is not None else {}
         digests = digests or _compute_digests(offers.tools, known)
@@ -241,7 +240,7 @@ class ToolChangeTracker:
         self._has_work.set()
 
     def _record_quarantine(self, tool: str, digest: str) -> None:
-        """Record in the audit log that this definition was quarantined, unless it is recorded already."""
+        """Record in the audit log that this definition was quarantined, unless that is already recorded."""
         if self._audited.get(tool) == digest or self._audit_count > MAX_AUDITED_TOOLS:
             return
         self._audit_count += 1
@@ -275,7 +274,7 @@ class ToolChangeTracker:
                 tasks.cancel_scope.cancel()
 
     async def wait_for_decision(self, tool: str) -> bool:
-        """Wait for the user's decision about a tool; return True unless the tool is still quarantined."""
+        """Wait until the user has accepted or refused a quarantined tool; return False if it stays in quarantine."""
         while tool in self._quarantined:
             if self._refused.get(tool) == self._quarantined_digests[tool] or not self._can_ask(tool):
                 return False
@@ -283,7 +282,7 @@ class ToolChangeTracker:
         return True
 
     async def list_changes(self) -> tuple[ToolChange, ...]:
-        """Return the quarantined tools, each with the difference from its remembered definition."""
+        """Return the quarantined tools, each with a diff from its remembered definition."""
         quarantined = [(name, listed, self._quarantined_digests[name]) for name, listed in self._quarantined.items()]
         return tuple([await self._describe_change(*change) for change in quarantined])
 
@@ -295,7 +294,7 @@ class ToolChangeTracker:
         return bool(self._quarantined)
 
     async def accept(self, tools: dict[str, str]) -> tuple[str, ...]:
-        """Accept quarantined tools, given as a digest by tool name; return the names of the accepted ones.
+        """Accept quarantined tools and return the names of the accepted ones; *tools* maps tool names to digests.
 
         A tool whose definition no longer has the given digest stays in quarantine.
         """
@@ -320,7 +319,7 @@ class ToolChangeTracker:
         return tuple(accepted)
 
     def _make_room(self, tool: str) -> bool:
-        """Forget the oldest unlisted tool if no further tool can be remembered; return whether *tool* fits now.
+        """Forget the oldest tool that is no longer listed if the memory is full; return whether *tool* fits now.
 
         The memory then stays full, so a forgotten tool is quarantined when it is listed again.
         """
@@ -339,7 +338,7 @@ class ToolChangeTracker:
     def _can_ask(self, tool: str) -> bool:
         if ReviewToolChanges.KIND not in self._frontend.kinds or self._known is None:
             return False
-        # A server may list new tools without end: after one refusal, only the user asks again.
+        # A server may list any number of new tools: after one refusal, ask again only at the user's request.
         return tool in self._known or not self._refuses_unknown
 
     def _undecided(self) -> dict[str, ToolDefinition]:
@@ -387,14 +386,14 @@ class ToolChangeTracker:
         except StoreError as error:
             self._on_store_error(error)
             before = b""
-        # The server decides how long a definition is.
+        # In a thread, because the server decides how long a definition is.
         lines = await anyio.to_thread.run_sync(partial(diff_definitions, before, bytes(listed.raw)))
         if is_reverted:
             lines = (REVERTED_NOTE, *lines)
         return ToolChange(tool=name, digest=digest, difference=lines)
 
     async def _diff_with_lock(self, listed: ToolDefinition) -> tuple[str, ...]:
-        """Return how a tool that was never accepted differs from what the lock file repeats of it."""
+        """Return a diff between the lock file's copy of a tool that was never accepted and its current definition."""
         before = self.project_lock.locked_definition(listed.name)
         if not before:
             lines = await anyio.to_thread.run_sync(partial(diff_definitions, b"", bytes(listed.raw)))
@@ -410,7 +409,7 @@ class ToolChangeTracker:
         self._unsaved[name] = (pin, bytes(listed.raw))
 
     async def save(self) -> None:
-        """Store new and changed tools and delete forgotten ones. Never raises."""
+        """Store the fingerprints of new and changed tools and delete forgotten ones. Never raises."""
         new, self._unsaved = self._unsaved, {}
         turned, self._unsaved_changes = self._unsaved_changes, {}
         forgotten, self._forgotten = self._forgotten, []
@@ -426,7 +425,7 @@ class ToolChangeTracker:
 
 
 def _compute_digests(tools: dict[str, ToolDefinition], known: dict[str, ToolFingerprint]) -> ToolDigests:
-    """Return the digests of the tools; the expensive canonical digest only for those whose bytes changed."""
+    """Return the digests of the tools; the expensive canonical digests only where the bytes changed."""
     raw = {name: hashlib.sha256(listed.raw).hexdigest() for name, listed in tools.items()}
     canonical: dict[str, str] = {}
     for name, listed in tools.items():

@@ -1,4 +1,4 @@
-"""Registry of the tools of all ready servers under unique names for the model."""
+"""Registry of the tools of all ready servers, each under a unique name for the model."""
 
 import hashlib
 import re
@@ -17,7 +17,7 @@ from mcphost.serialization import Raw, Struct, dumps, loads
 
 NAME_LIMIT = 64
 _NAME_PREFIX_LENGTH = 4 * NAME_LIMIT
-"""Leading characters used for the model-facing name; the hash covers the whole name."""
+"""Leading characters used for the model-facing name; its hash suffix covers the full name."""
 DESCRIPTION_LIMIT = 8 * 1024
 _FORBIDDEN = re.compile(r"[^a-zA-Z0-9_-]+")
 _HIDDEN_TEXT = re.compile(rb"\xf3\xa0|\xc2[\x80-\x9f]|\x7f|\\u(?:[dD][bB]40|00[0189])|\\[bf]")
@@ -30,7 +30,7 @@ def _never_disabled(_server: ServerConfig, _tool: str) -> str:
 
 
 class OfferedTool(Struct, frozen=True):
-    """A tool as it was when offered to the model."""
+    """A tool and its account, as they were when the tool was offered to the model."""
 
     connection: ServerConnection
     definition: ToolDefinition
@@ -38,11 +38,11 @@ class OfferedTool(Struct, frozen=True):
     """The server's account at the time of the offer."""
 
     is_disabled: Callable[[], bool] = lambda: False
-    """Returns whether the tool is switched off for the model; the user may call it nevertheless."""
+    """Returns whether the tool is switched off for the model; the user may still call it."""
 
     @property
     def is_current(self) -> bool:
-        """Whether the server still lists the same definition and the tool is switched on."""
+        """Whether the server still lists the same definition and the tool is not switched off."""
         if self.is_disabled():
             return False
         listed = self.connection.tool(self.definition.name)
@@ -57,14 +57,14 @@ class ToolRegistry:
         connections: Iterable[ServerConnection],
         disabled_by: Callable[[ServerConfig, str], str] = _never_disabled,
     ) -> None:
-        """*disabled_by* returns "" for a tool that is on, else what switched it off."""
+        """*disabled_by* returns "file" or "user" for a tool that is switched off, "" for any other."""
         self._connections = connections
         self._disabled_by = disabled_by
         self._names: dict[tuple[str, str], str] = {}
         self._tools_by_name: dict[str, tuple[str, str]] = dict.fromkeys(RESERVED_TOOL_NAMES, ("", ""))
 
     def model_name(self, server: str, tool: str) -> str:
-        """Return the unique name of a tool for the model: letters, digits, `_` and `-`, at most 64 characters."""
+        """Return the unique name of a tool for the model: at most 64 letters, digits, `_` and `-`."""
         key = (server, tool)
         if key not in self._names:
             is_long = len(server) + 2 + len(tool) > _NAME_PREFIX_LENGTH
@@ -82,7 +82,7 @@ class ToolRegistry:
         return self._names[key]
 
     def available_tools(self) -> dict[str, OfferedTool]:
-        """Return the tools of ready servers by model-facing name, without quarantined and switched-off ones."""
+        """Return the tools of ready servers, keyed by model-facing name, except quarantined and switched-off ones."""
         return dict(self._iter_available())
 
     def _iter_available(self) -> Iterator[tuple[str, OfferedTool]]:
@@ -93,7 +93,7 @@ class ToolRegistry:
     def _iter_all(self) -> Iterator[tuple[str, OfferedTool]]:
         for connection in self._connections:
             if connection.is_ready:
-                # Servers may list in any order; another order of the same tools would invalidate the prompt cache.
+                # Servers may list in any order; a changed order of the same tools would invalidate the prompt cache.
                 for name, listed in sorted(connection.listing.tools.items()):
                     yield self.model_name(connection.config.name, name), self._make_offered(connection, listed)
 
@@ -116,7 +116,7 @@ class ToolRegistry:
         )
 
     def specs(self, limit: int) -> tuple[ToolSpec, ...]:
-        """Return the specifications of at most *limit* available tools, with descriptions cut to 8 KB."""
+        """Return the specifications of at most *limit* available tools, with descriptions truncated to 8 KB."""
         specs: list[ToolSpec] = []
         for name, offered in islice(self._iter_available(), limit):
             tool = offered.definition.tool

@@ -1,7 +1,6 @@
-"""Tools that are switched off: they are not offered to the model, and its calls of them are refused.
+"""Tools that are switched off: they are not offered to the model, and calls by the model are refused.
 
-The user may still call them. A renamed server or tool counts as new: it is on, and its calls need approval
-again.
+The user may still call them. A renamed server or tool counts as new: it is on, and calls to it need approval again.
 """
 
 from collections.abc import Callable, Iterable
@@ -23,7 +22,7 @@ DisabledBy = Literal["", "file", "user"]
 
 
 class ToolToggles:
-    """The tools that are switched off; `load` reads those switched off in earlier runs."""
+    """Registry of the tools that are switched off; `load` reads those switched off in earlier runs."""
 
     def __init__(
         self,
@@ -42,7 +41,7 @@ class ToolToggles:
         self._lock = anyio.Lock()
 
     async def load(self) -> None:
-        """Load the tools switched off in earlier runs. Raises nothing but cancellation."""
+        """Load the tools switched off in earlier runs. Raises nothing, except when cancelled."""
         async with self._lock:
             if self._is_loaded:
                 return
@@ -56,7 +55,7 @@ class ToolToggles:
             self._is_loaded = True
 
     def disabled_by(self, server: ServerConfig, tool: str) -> DisabledBy:
-        """Return "file" or "user" if a configuration file or the user switched the tool off, "" if it is on."""
+        """Return "file" or "user" if a configuration file or the user switched the tool off, else "" (it is on)."""
         if any(fnmatchcase(tool, pattern) for pattern in server.disabled_tools):
             return "file"
         return (
@@ -72,10 +71,10 @@ class ToolToggles:
         return tuple(tool.name for tool in tools if self.disabled_by(server, tool.name))
 
     async def set_enabled(self, server: ServerConfig, tool: str, *, enabled: bool) -> None:
-        """Switch a tool on or off for the model, also in later runs.
+        """Switch a tool on or off for the model, in this and later runs.
 
-        Raises UsageError for switching on a tool that a file, or the same server under another name, has switched
-        off; ConsentDenied if the required audit row cannot be written.
+        Raises UsageError if the tool cannot be switched on because it is switched off in a configuration file or for
+        the same server under another name; ConsentDenied if the required audit row cannot be written.
         """
         await self.load()
         if enabled and self.disabled_by(server, tool) == "file":
