@@ -1,6 +1,6 @@
-"""Accounts: what a sign-in allows and until when, and the index of accounts on disk. No secrets.
+"""Metadata of accounts without their secrets (server, scopes, expiry), and the index file that lists them.
 
-Ages are measured by the boot-time clock, which nobody can set and which includes the time in suspend.
+Token ages are measured with the boot-time clock, which cannot be set and keeps counting while the machine is suspended.
 """
 
 import errno
@@ -26,7 +26,7 @@ _MAX_TOKENS = 256
 
 
 def suspend_aware_time() -> float:
-    """Return the seconds since an arbitrary moment, including the time the machine was suspended."""
+    """Return the time of a monotonic clock in seconds; on Linux and macOS it includes time spent suspended."""
     if sys.platform == "linux":
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     if sys.platform == "darwin":
@@ -35,9 +35,10 @@ def suspend_aware_time() -> float:
 
 
 class TokenAges:
-    """Ages of tokens, fixed when this process first sees each token.
+    """Ages of access tokens, unaffected by changes to the wall clock.
 
-    Changes of the wall clock after that have no effect.
+    The age of a token is taken from the wall clock when this process first sees the token, and from a monotonic clock
+    after that.
     """
 
     def __init__(
@@ -48,16 +49,18 @@ class TokenAges:
         self._first_seen: OrderedDict[bytes, tuple[float, float]] = OrderedDict()
 
     def age(self, token: str, issued: float) -> float:
-        """Return the seconds since the token was issued; infinity if that is unknown.
+        """Return the seconds since *token* was issued, or infinity if that is unknown.
 
-        *issued* is a wall-clock time. It is unknown if the clock was set back before this process saw the token.
+        *issued* is in seconds since 1970. The age is unknown if *issued* is well in the future when this process first
+        sees the token, because the wall clock was set back.
         """
         return self._clock() - self.issue_time(token, issued)
 
     def issue_time(self, token: str, issued: float) -> float:
-        """Return when the token was issued, in seconds of the monotonic clock; minus infinity if unknown.
+        """Return when *token* was issued, in seconds of the monotonic clock, or minus infinity if that is unknown.
 
-        Repeated calls return the same value while the token is among the last 256 used.
+        *issued* is in seconds since 1970. Repeated calls return the same value while the token is among the 256 most
+        recently used.
         """
         key = hashlib.sha256(f"{issued} {token}".encode()).digest()
         now = self._clock()
@@ -76,16 +79,16 @@ token_ages = TokenAges()
 
 
 FETCHED_ON_DEMAND = "earned"
-"""The place of a token that is fetched without a user whenever it is needed, and therefore not stored."""
+"""The place of a token that is fetched without the user whenever it is needed, and therefore not stored."""
 DEFAULT_ACCOUNT_NAME = "default"
 """The name that is shown for the account without a name."""
 
 
 class DiscoverySummary(Struct, frozen=True, kw_only=True):
-    """The authorization metadata discovered at sign-in, for display only.
+    """The OAuth endpoints and metadata URLs found at sign-in, kept for display only.
 
-    All of it is claimed by the servers. `resource_metadata` and `issuer_metadata` are the URLs of the documents, "" if
-    there are none.
+    All values are claims of the servers. `resource_metadata` and `issuer_metadata` are the URLs of the two metadata
+    documents, "" if there are none.
     """
 
     resource_metadata: str = ""
@@ -99,11 +102,11 @@ class DiscoverySummary(Struct, frozen=True, kw_only=True):
     revocation_endpoint: str = field(default="", name="revocation")
     pkce_methods: tuple[str, ...] = field(default=(), name="pkce")
     sends_issuer: bool = field(default=False, name="names_itself")
-    """Whether its authorization responses name the issuer (RFC 9207)."""
+    """Whether the issuer names itself in authorization responses (RFC 9207)."""
 
 
 class Account(Struct, frozen=True, kw_only=True):
-    """A sign-in without its secrets.
+    """A sign-in (one account on one server) without its secrets.
 
     `account` is the name that the user gave it, "" for none; `expires` is in seconds since 1970, 0 if unknown.
     """
@@ -115,25 +118,25 @@ class Account(Struct, frozen=True, kw_only=True):
     scopes: tuple[str, ...] = ()
     expires: float = 0
     monotonic_expiry: float = field(default=0, name="ends")
-    """When it expires, by `TokenAges` of this process; 0 before its first use here."""
+    """When the token expires, in seconds of `suspend_aware_time`; 0 if this process has not used the token yet."""
     is_renewable: bool = field(default=False, name="renews")
     client_kind: str = field(default="", name="client")
     is_stored: bool = field(default=True, name="kept")
-    """False if it is lost when mcphost ends, because it could not be stored."""
+    """False if the sign-in could not be stored, so that it is lost when mcphost ends."""
     place: str = "keyring"
-    """Where it is stored: "keyring", "file", "encrypted"; "session" for memory only; or FETCHED_ON_DEMAND."""
+    """Where the sign-in is stored: "keyring", "file", "encrypted", "session" (memory only) or FETCHED_ON_DEMAND."""
     discovery: DiscoverySummary = field(default=DiscoverySummary(), name="discovered")
-    """Empty for a sign-in of an earlier version."""
+    """Empty if the sign-in was stored by an earlier version of mcphost."""
 
     @property
     def identity(self) -> tuple[str, str]:
-        """The URL and the account name, which together identify a sign-in."""
+        """The server URL and the account name, which together identify a sign-in."""
         return self.url, self.account
 
     def seconds_left(self, now: float | None = None) -> float:
-        """Return the seconds until the sign-in expires: negative if it has expired, infinity if unknown.
+        """Return the seconds until the access token expires: negative if it has expired, infinity if unknown.
 
-        *now* is in seconds since 1970; it is ignored if the expiry is known by the monotonic clock.
+        *now* is in seconds since 1970; it is ignored if the expiry is known on the monotonic clock.
         """
         if not self.expires:
             return math.inf
@@ -147,28 +150,28 @@ class Account(Struct, frozen=True, kw_only=True):
         return self.account or DEFAULT_ACCOUNT_NAME
 
     def has_name(self, name: str) -> bool:
-        """Return whether *name* refers to this account; "default" is the account without a name."""
+        """Return whether *name* refers to this account; "default" refers to the account without a name."""
         return self.account == account_key(name)
 
 
 class StoredAccount(Struct, frozen=True, kw_only=True):
-    """A stored sign-in and the configured servers it belongs to."""
+    """A stored sign-in and the names of the configured servers that can use it."""
 
     account: Account
     servers: tuple[str, ...] = ()
-    """The configured servers that could use it; empty if its server is no longer configured."""
+    """The configured servers that can use the account; empty if its server is no longer configured."""
     used_by: tuple[str, ...] = ()
-    """Those that use it, or would when they connect."""
+    """Those of `servers` that use the account, or would use it when they connect."""
     configured_by: tuple[str, ...] = ()
-    """Those of `used_by` whose entry in `mcp.json` names it, so that no other account can be selected."""
+    """Those of `used_by` whose entry in `mcp.json` names the account, so that no other can be selected."""
 
     def has_name(self, name: str) -> bool:
-        """Return whether the user may call it *name*."""
+        """Return whether *name* refers to this account; see `Account.has_name`."""
         return self.account.has_name(name)
 
 
 def account_key(name: str) -> str:
-    """Return the name as it is stored: "" for the account without a name."""
+    """Return an account name as it is stored: "" for "default", the account without a name."""
     return "" if name == DEFAULT_ACCOUNT_NAME else name
 
 
@@ -177,23 +180,24 @@ _MAX_BYTES = 4 * 1024 * 1024
 
 
 class ChosenAccount(Struct, frozen=True):
-    """The account selected for the server at a URL; "" is the account without a name."""
+    """The account that the user selected for the server at `url`; "" is the account without a name."""
 
     url: str
     account: str
 
 
 class AccountIndexContent(Struct, frozen=True):
-    """The content of the index file."""
+    """The content of the index file: all stored accounts, and the account selected for each server."""
 
     accounts: tuple[Account, ...] = ()
     chosen: tuple[ChosenAccount, ...] = ()
 
 
 class AccountIndex:
-    """The index file, shared by processes: a change is made under a lock, after reading again.
+    """The index file of stored accounts, shared by all mcphost processes.
 
-    An unreadable file is never overwritten; a damaged one is moved aside first. *warn* receives messages about that.
+    Each change is made under a file lock, after reading the file again. An unreadable file is never overwritten; a
+    damaged one is renamed first. *warn* receives messages about such files.
     """
 
     def __init__(self, directory: Path, warn: Callable[[str], None] = lambda text: None) -> None:
@@ -201,7 +205,7 @@ class AccountIndex:
         self._warn = warn
 
     async def read(self) -> AccountIndexContent:
-        """Return the content; an unreadable file counts as empty, with a warning."""
+        """Return the content of the index; if the file cannot be read, warn and return an empty one."""
         try:
             return await anyio.to_thread.run_sync(_read, self._directory / INDEX_FILE)
         except MalformedMessage as error:
@@ -213,7 +217,10 @@ class AccountIndex:
         return AccountIndexContent()
 
     async def _read_for_update(self) -> AccountIndexContent:
-        """Return the content, under the lock; move a damaged file aside. Raises OSError."""
+        """Return the content to be changed; rename a damaged file and return an empty index. Raises OSError.
+
+        The caller must hold the file lock.
+        """
         path = self._directory / INDEX_FILE
         try:
             return await anyio.to_thread.run_sync(_read, path)
@@ -224,14 +231,17 @@ class AccountIndex:
             return AccountIndexContent()
 
     async def update(self, key: tuple[str, str], entry: Account | None) -> None:
-        """Store the entry of a sign-in, or remove it (None). Raises OSError, McpHostError."""
+        """Replace the entry of the sign-in with the identity *key*, or remove it if *entry* is None.
+
+        Raises OSError, McpHostError.
+        """
         async with lock_file(self._directory / "index.lock"):
             content = await self._read_for_update()
             others = [other for other in content.accounts if other.identity != key]
             await self._write(AccountIndexContent((*others, *([entry] if entry else ())), content.chosen))
 
     async def choose_account(self, url: str, account: str | None) -> None:
-        """Select the account for a URL; None removes the selection. Raises OSError, McpHostError."""
+        """Select the account for the server at *url*; None removes the selection. Raises OSError, McpHostError."""
         async with lock_file(self._directory / "index.lock"):
             content = await self._read_for_update()
             others = [other for other in content.chosen if other.url != url]
@@ -242,7 +252,7 @@ class AccountIndex:
             )
 
     async def _write(self, content: AccountIndexContent) -> None:
-        """Write the content. Raises OSError, also if it would be too large to read again."""
+        """Write the index file. Raises OSError, also if the content is larger than `read` accepts."""
         raw = encode(content)
         if len(raw) > _MAX_BYTES:
             raise OSError(errno.EFBIG, f"it would be over {_MAX_BYTES // 1024 // 1024} MiB")
@@ -250,7 +260,7 @@ class AccountIndex:
 
 
 def _read(path: Path) -> AccountIndexContent:
-    """Return the content of the file. Raises OSError; MalformedMessage if it is invalid."""
+    """Read the index file; a missing file counts as empty. Raises OSError, or MalformedMessage for invalid content."""
     try:
         with path.open("rb") as file:
             raw = file.read(_MAX_BYTES + 1)

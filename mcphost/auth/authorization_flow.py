@@ -1,6 +1,7 @@
-"""The interactive sign-in: discover, register, authorize, exchange the code, store the tokens.
+"""Interactive sign-in: discovery, client registration, authorization by the user, token request, storage.
 
-Specification: basic/authorization. The user authorizes in a browser (code flow) or on another device (device flow).
+Specification: basic/authorization. The user authorizes in the browser (code flow) or by entering a code on any device
+(device flow).
 """
 
 import base64
@@ -63,10 +64,10 @@ _MAX_COMPLETE_URI_LENGTH = 1_000
 
 
 class DeviceAuthorization(Struct, frozen=True):
-    """A device code, the user code to enter, and its URL; `expires_in` and `interval` are in seconds.
+    """A device authorization response (RFC 8628, section 3.2); `expires_in` and `interval` are in seconds.
 
-    `verification_uri_complete` includes the user code, for a QR code; "" if there is none. A user who types the code
-    instead opens `verification_uri` (RFC 8628, section 5.4).
+    `verification_uri_complete` includes the user code and is meant for a QR code; "" if there is none. A user who types
+    the code opens `verification_uri` instead (section 5.4).
     """
 
     device_code: str
@@ -87,7 +88,7 @@ async def request_device_authorization(
     resource: str,
     scopes: tuple[str, ...],
 ) -> DeviceAuthorization:
-    """Request a device code. Raises TokenError, UnsafeUrl, EndpointUnreachable."""
+    """Request a device code and a user code (RFC 8628). Raises TokenError, UnsafeUrl, EndpointUnreachable."""
     endpoint = document.device_authorization_endpoint
     if not endpoint:
         raise EndpointUnreachable(f"The authorization server {document.issuer[:200]} does not offer device codes.")
@@ -115,10 +116,7 @@ async def request_device_authorization(
 
 
 def _check_complete_uri(uri: object, verification_uri: str, user_code: str) -> str:
-    """Return *uri* if it has the same origin as *verification_uri* and includes the user code.
-
-    Otherwise "".
-    """
+    """Return *uri* if it is safe, has the origin of *verification_uri* and includes the user code; otherwise ""."""
     if not isinstance(uri, str) or len(uri) > _MAX_COMPLETE_URI_LENGTH or user_code not in uri:
         return ""
     try:
@@ -136,10 +134,10 @@ async def poll_token(
     on_poll: Callable[[int, float, bool], None],
     signer: JwtSigner | None = None,
 ) -> TokenSet:
-    """Poll the token endpoint until the user has authorized the device; can be cancelled.
+    """Poll the token endpoint until the user has entered the code, and return the tokens. Can be cancelled.
 
-    *on_poll* receives the number of requests, the seconds until the next request, and whether that interval is longer
-    than the server's first one. Raises TokenError if the server refuses or the code expires.
+    *on_poll* receives the number of requests so far, the seconds until the next one, and whether that interval is
+    longer than the one the server first asked for. Raises TokenError if the server refuses or the code expires.
     """
     interval, deadline, polls = authorization.interval, time.monotonic() + authorization.expires_in, 0
     form = {"grant_type": DEVICE_CODE_GRANT_TYPE, "device_code": authorization.device_code}
@@ -164,7 +162,7 @@ async def poll_token(
 async def run_device_flow(
     interactive: InteractiveSignIn, request: AuthorizationRequest
 ) -> tuple[TokenSet, OAuthClient]:
-    """Sign in with a device code. Raises SignInMethodSwitched, and the errors of AuthorizationFlow.run."""
+    """Sign in with a device code and return the tokens and the OAuth client. Raises the errors of `run_code_flow`."""
     document, resource = request.metadata, request.resource.identifier
     interactive.report_step(SignInStep.CLIENT)
     await interactive.http.check_url(document.token_endpoint, "token endpoint")  # before the user signs in
@@ -223,7 +221,7 @@ async def run_device_flow(
 
 
 class AuthorizationAttempt:
-    """The secrets of one authorization request: PKCE (RFC 7636, S256 only) and `state`; never stored."""
+    """The secrets of one authorization request: the PKCE pair (RFC 7636, S256 only) and `state`. Never stored."""
 
     __slots__ = ("challenge", "state", "verifier")
     METHOD = "S256"
@@ -242,9 +240,9 @@ def s256_challenge(verifier: str) -> str:
 
 
 def extract_code(response: AuthorizationResponse, document: AuthorizationServerMetadata, issuer: str) -> str:
-    """Return the authorization code from a response.
+    """Return the authorization code from the authorization response.
 
-    Raises UntrustedMetadata if `iss` is not the issuer, or is missing although the issuer's metadata promises it.
+    Raises UntrustedMetadata if `iss` names another issuer, or is missing although *document* announces it (RFC 9207).
     Raises SignInFailed if the response is an error or has no code.
     """
     if "iss" in response.params:
@@ -270,7 +268,7 @@ _RESERVED_PARAMETERS = frozenset(
     {"response_type", "response_mode", "client_id", "redirect_uri", "state", "scope", "resource", "prompt",
      "code_challenge", "code_challenge_method", "request", "request_uri"}
 )  # fmt: skip
-"""Parameters that mcphost sends, and those that could replace them."""
+"""Parameters that mcphost sends, and those that could override them."""
 
 
 async def run_code_flow(interactive: InteractiveSignIn, request: AuthorizationRequest) -> tuple[TokenSet, OAuthClient]:
@@ -314,10 +312,10 @@ async def run_code_flow(interactive: InteractiveSignIn, request: AuthorizationRe
 
 
 def _check_endpoint_query(endpoint: str) -> None:
-    """Raise UntrustedMetadata if the endpoint's query has a reserved parameter, such as `redirect_uri`.
+    """Raise UntrustedMetadata if the endpoint's own query contains a reserved parameter, such as `redirect_uri`.
 
-    A parameter may occur only once (RFC 6749, section 3.1). A server may use either of two values, and a foreign
-    `redirect_uri` could send the code elsewhere.
+    A parameter may occur only once (RFC 6749, section 3.1). If it occurs twice, the server may use either value, and a
+    foreign `redirect_uri` could send the code elsewhere.
     """
     query = split_url(endpoint).query
     pairs = [pair for separator in "&;" for pair in parse_qsl(query, keep_blank_values=True, separator=separator)]
@@ -350,7 +348,7 @@ def _authorization_url(
     if request.scopes:
         parameters["scope"] = " ".join(request.scopes)
     if interactive.target.account and SELECT_ACCOUNT in request.metadata.prompt_values_supported:
-        # Otherwise a browser that remembers an account uses it for every name (OpenID Connect Core, 3.1.2.1).
+        # Otherwise a browser that remembers an account uses it for every account name (OpenID Connect Core, 3.1.2.1).
         parameters["prompt"] = SELECT_ACCOUNT
     endpoint = request.metadata.authorization_endpoint
     separator = "" if endpoint.endswith(("?", "&")) else "&" if "?" in endpoint else "?"
@@ -364,9 +362,10 @@ async def _wait_for_response(
     attempt: AuthorizationAttempt,
     url: str,
 ) -> AuthorizationResponse:
-    """Wait for the first response with the expected `state`, from the browser or pasted by the user.
+    """Wait for the first response with the expected `state`, sent by the browser or pasted by the user.
 
-    Raises SignInMethodSwitched if the user switches to a device code, which is offered if the server supports it.
+    Raises SignInMethodSwitched if the user switches to a device code, which is offered if the server supports it;
+    SignInFailed if the user declines or time runs out.
     """
     accepted: list[AuthorizationResponse] = []
     is_refused = is_switched = False
@@ -421,11 +420,11 @@ OFFLINE_ACCESS = "offline_access"
 
 
 class SignInNotRequired(SignInFailed):
-    """Error of a sign-in to a server that does not require an account."""
+    """Raised when signing in to a server that does not require an account."""
 
 
 class AuthorizationFlow:
-    """One interactive sign-in; *on_progress* is called for each step."""
+    """One interactive sign-in to *target*; *on_progress* is called for each step."""
 
     def __init__(
         self,
@@ -442,7 +441,7 @@ class AuthorizationFlow:
 
     @property
     def step(self) -> SignInStep:
-        """The current step."""
+        """The current step of the sign-in."""
         return self._interactive.step
 
     async def run(
@@ -455,11 +454,11 @@ class AuthorizationFlow:
         use_device_code: bool = False,
         scopes: tuple[str, ...] = (),
     ) -> StoredSignIn:
-        """Sign in and return what was stored; can be cancelled.
+        """Sign in, store the result and return it. Can be cancelled.
 
-        With *is_step_up* the scopes of *previous* are requested again, in addition to those of the challenge and
-        *scopes*. Unless *is_required*, the server must at least have metadata. With *use_device_code* the user enters a
-        code in a browser on any machine.
+        With *is_step_up*, the scopes of *previous* are requested again, in addition to those of *challenge* and
+        *scopes*. Unless *is_required*, SignInNotRequired is raised for a server without OAuth metadata. With
+        *use_device_code*, the user enters a code in a browser on any machine.
 
         Raises SignInFailed (SignInNotRequired), UntrustedMetadata, UnsafeUrl, EndpointUnreachable, RegistrationError,
         TokenError, InvalidScopes.
@@ -506,7 +505,11 @@ class AuthorizationFlow:
     async def _obtain_tokens(
         self, request: AuthorizationRequest, *, use_device_code: bool
     ) -> tuple[TokenSet, OAuthClient]:
-        """Authorize in a browser or with a device code; the user may switch between them."""
+        """Authorize in the browser or with a device code, and return the tokens and the OAuth client.
+
+        The user may switch between the two methods. If the server no longer knows the client, it is registered again,
+        once.
+        """
         with_code, has_registered_again = use_device_code, False
         while True:
             run_flow = run_device_flow if with_code else run_code_flow
@@ -522,7 +525,7 @@ class AuthorizationFlow:
                     has_registered_again = True
                     await self._token_store.delete_client(client)
                 elif with_code != use_device_code and self.step is SignInStep.CLIENT:
-                    # The other method could not start: return to the first one, with the reason.
+                    # The other method could not start: return to the first one and show the reason.
                     with_code, self._interactive.previous_error = use_device_code, error.message
                 else:
                     raise
@@ -530,7 +533,11 @@ class AuthorizationFlow:
     async def _store(
         self, request: AuthorizationRequest, tokens: TokenSet, client: OAuthClient, discovery: DiscoverySummary
     ) -> StoredSignIn:
-        """Store everything that a refresh needs. Nothing may be awaited between the token and this."""
+        """Store everything that a later token refresh needs, and return it.
+
+        The caller must not await anything between receiving the tokens and this call, so that cancellation cannot lose
+        them.
+        """
         self._interactive.report_step(SignInStep.DONE)
         document, signer = request.metadata, self._interactive.signer
         sign_in = StoredSignIn(
@@ -553,13 +560,13 @@ class AuthorizationFlow:
         return sign_in
 
     async def _choose_issuer(self, resource: ProtectedResource, previous: StoredSignIn | None) -> str:
-        """Choose the authorization server: the configured one, else one used before, else the first.
+        """Return the issuer to use: the configured one, else one used before, else the first that *resource* names.
 
-        Raises UntrustedMetadata if the resource does not name the configured one.
+        Raises UntrustedMetadata if *resource* does not name the configured one.
         """
         configured = self._target.issuer
         if not configured and previous is not None and previous.client.kind == "configured":
-            # A client id that is configured without an issuer belongs to the one that it was first used with.
+            # A client id that is configured without an issuer belongs to the issuer that it was first used with.
             configured = previous.issuer if previous.client.id == self._target.client_id else ""
         if configured and configured not in resource.issuers:
             raise UntrustedMetadata(

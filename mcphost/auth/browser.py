@@ -1,7 +1,7 @@
-"""Opens http(s) URLs in the user's browser, without a shell, and detects machines without one.
+"""Launcher of the user's browser, which opens http(s) URLs without a shell and detects machines without a browser.
 
-URLs come from servers (CVE-2025-6514 and similar: a URL that reached a shell), so the scheme is checked, the URL is one
-argument of a program, and it never begins with a dash.
+URLs come from servers, and in other programs such URLs have reached a shell (CVE-2025-6514 and similar). Therefore the
+scheme is checked, and the URL is passed as one program argument that never begins with a dash.
 """
 
 import atexit
@@ -22,30 +22,30 @@ from mcphost.unicode_forms import split_url
 _START_TIMEOUT = 3.0
 _MAX_URL_LENGTH = 16 * 1024
 _FORBIDDEN_CHARACTERS = '\\"<>^`{|}\x7f'
-# A launcher for Windows passes the URL to PowerShell in double quotes, where `$(…)` is run, or to cmd, where `%NAME%`
-# is replaced (wslview of wslu does both). Browsers decode the percent codes.
+# A launcher for Windows may pass the URL to PowerShell in double quotes, which runs `$(…)`, or to cmd, which replaces
+# `%NAME%` (wslview from wslu does both). Browsers decode the percent codes.
 _PERCENT_CODES = {ord(char): f"%{ord(char):02X}" for char in "$'();!"}
 _BARE_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
 _LAUNCHER_COMMANDS = ("xdg-open", "wslview", "gio open", "x-www-browser")
 CONTAINER_MARKER_FILES = ("/.dockerenv", "/run/.containerenv")
 _running_browsers: list["subprocess.Popen[bytes]"] = []
-"""Browsers that outlive mcphost."""
+"""Browser processes, which may outlive mcphost."""
 
 
 @atexit.register
 def _detach_browsers() -> None:
     for browser in _running_browsers:
-        browser.returncode = browser.poll() or 0  # otherwise Popen warns that it still runs
+        browser.returncode = browser.poll() or 0  # otherwise Popen warns that the process is still running
 
 
 def browser_commands(
     environ: Mapping[str, str], platform: str, marker_files: Sequence[str] = CONTAINER_MARKER_FILES
 ) -> tuple[tuple[str, ...], ...]:
-    """Return the commands that may open a browser on this machine, best first.
+    """Return the commands that may open a browser on this machine, in order of preference.
 
-    Each is a program and its arguments. $BROWSER takes precedence (commands separated by the path separator, `%s` for
-    the URL). Without it, the result is empty over SSH, in a container (detected by $container or *marker_files*) and
-    without a display.
+    Each command is a program and its arguments. $BROWSER takes precedence: it lists commands, separated by the path
+    separator, in which `%s` stands for the URL. Without $BROWSER, the result is empty over SSH, in a container
+    (detected by $container or *marker_files*) and, except on macOS, without a display.
     """
     configured = tuple(
         command for entry in environ.get("BROWSER", "").split(os.pathsep) if (command := _split_command(entry))
@@ -64,7 +64,7 @@ def browser_commands(
 
 
 def _split_command(entry: str) -> tuple[str, ...]:
-    """Split a command like a shell; an empty tuple if it is invalid, for example with an unclosed quote."""
+    """Split a command like a shell; return an empty tuple if it is invalid, for example has an unclosed quote."""
     try:
         return tuple(shlex.split(entry))
     except ValueError:
@@ -77,7 +77,7 @@ def can_open_browser() -> bool:
 
 
 async def open_url(url: str) -> bool:
-    """Try the browser commands with *url*; return whether one exits with 0 or runs for three seconds."""
+    """Open *url* in a browser; return whether a command exits with status 0 or runs for three seconds."""
     if not _is_safe_url(url):
         return False
     encoded = _BARE_PERCENT.sub("%25", url.translate(_PERCENT_CODES))
@@ -92,7 +92,7 @@ async def open_url(url: str) -> bool:
 
 
 def _is_safe_url(url: str) -> bool:
-    """Return whether *url* is an https or loopback URL that is safe as an argument of a browser command.
+    """Return whether *url* is https, or http on loopback, and safe as an argument of a browser command.
 
     The caller has already checked the host.
     """

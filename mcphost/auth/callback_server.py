@@ -15,12 +15,12 @@ LOOPBACK_HOST = "127.0.0.1"
 MAX_REQUEST_BYTES = 16 * 1024
 MAX_CONCURRENT_REQUESTS = 8
 MAX_CONNECTIONS = 64
-"""Connections that are served or wait for their turn; further ones are closed immediately."""
+"""Connections that may be open, served or waiting; additional ones are closed immediately."""
 CONNECTION_TIMEOUT = 5.0
 
 
 class AuthorizationResponse(Struct, frozen=True):
-    """The parameters of an authorization response; empty if the query is invalid or repeats a parameter."""
+    """The query parameters of an authorization response; empty if the query is invalid or repeats a parameter."""
 
     params: dict[str, str]
 
@@ -35,8 +35,8 @@ class AuthorizationResponse(Struct, frozen=True):
 def parse_authorization_response(url: str) -> AuthorizationResponse:
     """Parse the parameters of a redirect URL, or of its query alone.
 
-    The values are not registered as secrets here, because any web page can send some, and registered words are redacted
-    from the output; `auth.authorization_flow` registers those that it accepts.
+    The values are not registered for redaction here: any web page can send a response, and registered values are
+    redacted in all output. `auth.authorization_flow` registers the values that it accepts.
     """
     text = url.strip()[:MAX_REQUEST_BYTES]
     query = text.partition("#")[0].rpartition("?")[2]
@@ -51,9 +51,9 @@ def parse_authorization_response(url: str) -> AuthorizationResponse:
 
 
 class CallbackServer:
-    """Listener for the redirect of the browser; it accepts one response and refuses all others.
+    """HTTP server for the redirect of the browser, which accepts one response and refuses all others.
 
-    `expect` sets the condition for acceptance, `wait` returns the accepted response.
+    `expect` sets the condition for accepting a response; `wait` returns the accepted one.
     """
 
     def __init__(self, port: int, path: str) -> None:
@@ -67,7 +67,7 @@ class CallbackServer:
         self._connection_count = 0
 
     def expect(self, is_expected: Callable[[AuthorizationResponse], bool]) -> None:
-        """Set the condition for accepting a response; before the first call every response is refused."""
+        """Set the condition for accepting a response; until this is called, every response is refused."""
         self._is_expected = is_expected
 
     async def wait(self) -> AuthorizationResponse:
@@ -78,7 +78,7 @@ class CallbackServer:
         return self._response
 
     async def serve(self, stream: SocketStream) -> None:
-        """Handle one connection; close it without a reply if 64 are open."""
+        """Handle one connection; close it without a response if 64 others are open."""
         if self._connection_count >= MAX_CONNECTIONS:
             await stream.aclose()
             return
@@ -130,7 +130,7 @@ class CallbackServer:
 
 @asynccontextmanager
 async def run_callback_server(port: int = 0, path: str = "/callback") -> AsyncGenerator[CallbackServer]:
-    """Listen on 127.0.0.1 until the block ends; port 0 chooses a free port.
+    """Run a callback server on 127.0.0.1 until the `async with` block ends; port 0 chooses a free port.
 
     Raises OSError if the port is not available.
     """

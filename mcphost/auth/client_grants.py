@@ -1,7 +1,7 @@
 """Sign-in without a user: client credentials, enterprise (ID-JAG) and workload identity.
 
-Extensions of MCP: oauth-client-credentials, enterprise-managed-authorization, SEP-1933. A refused grant is not retried
-in another way.
+MCP extensions oauth-client-credentials and enterprise-managed-authorization, and SEP-1933. If the configured grant is
+refused, no other grant is tried.
 """
 
 from typing import Literal
@@ -34,7 +34,7 @@ ID_TOKEN_TYPE = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105
 
 
 class ClientGrant(Struct, frozen=True, kw_only=True):
-    """The configuration of one grant; its repr shows no secrets."""
+    """The configuration of an OAuth grant that needs no user; the repr contains no secrets."""
 
     grant: GrantType
     target: SignInTarget
@@ -51,11 +51,11 @@ class ClientGrant(Struct, frozen=True, kw_only=True):
 
 
 async def fetch_token(grant: ClientGrant, http: OAuthHttpClient, challenge: Challenge) -> StoredSignIn:
-    """Return a token for the server of the grant.
+    """Fetch a token with *grant* and return it as a sign-in, which is not stored.
 
-    The user must have configured the issuer, because no person sees where the credentials go: otherwise a server could
-    name its own authorization server and receive what belongs to another. Raises UntrustedMetadata, UnsafeUrl,
-    EndpointUnreachable, TokenError, InvalidScopes, ConfigError.
+    The user must have configured the issuer: nobody confirms where the credentials are sent, so a server could
+    otherwise name its own authorization server and receive the credentials of another. Raises UntrustedMetadata,
+    UnsafeUrl, EndpointUnreachable, TokenError, InvalidScopes, ConfigError.
     """
     target = grant.target
     resource = await discover_resource(http, target.url, challenge.get("resource_metadata"))
@@ -104,7 +104,7 @@ async def fetch_token(grant: ClientGrant, http: OAuthHttpClient, challenge: Chal
 
 
 def _check_configured_scopes(grant: ClientGrant, scopes: tuple[str, ...]) -> tuple[str, ...]:
-    """Return *scopes*. Raises InvalidScopes if scopes are configured and do not include all of them."""
+    """Return *scopes*. Raises InvalidScopes if the configuration lists scopes and any of *scopes* is not among them."""
     missing = [scope for scope in scopes if grant.scopes and scope not in grant.scopes]
     if missing:
         raise InvalidScopes(
@@ -137,7 +137,7 @@ async def _fetch_id_jag(
     resource: ProtectedResource,
     scopes: tuple[str, ...],
 ) -> str:
-    """Return the identity provider's assertion that this user may use the server (RFC 8693)."""
+    """Exchange the user's ID token for an ID-JAG, an assertion that the user may use the server (RFC 8693)."""
     form = {
         "grant_type": TOKEN_EXCHANGE,
         "requested_token_type": ID_JAG_TOKEN_TYPE,

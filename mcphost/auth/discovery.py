@@ -1,7 +1,7 @@
-"""Discovery: challenges, protected resource metadata and authorization server metadata.
+"""OAuth discovery: WWW-Authenticate challenges, protected resource metadata, authorization server metadata.
 
-RFC 9110 section 11.6.1 for challenges, RFC 9728 for the resource, RFC 8414 and OpenID Connect Discovery for the
-authorization server, the rules of revision 2025-03-26 for servers that have neither. Specification:
+RFC 9110, section 11.6.1 (challenges); RFC 9728 (protected resources); RFC 8414 and OpenID Connect Discovery
+(authorization servers); protocol revision 2025-03-26 for servers that publish no metadata. Specification:
 basic/authorization, authorization server discovery.
 """
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class UntrustedMetadata(SignInRequired):
-    """Metadata that contradicts itself or the server; nothing of it is used."""
+    """Raised for OAuth metadata that contradicts itself or the server; none of it is used."""
 
 
 class ProtectedResourceMetadata(Struct, frozen=True):
@@ -58,7 +58,11 @@ class AuthorizationServerMetadata(Struct, frozen=True):
 
 
 class DiscoveredIssuer(Struct, frozen=True):
-    """The metadata of an authorization server and their URL, "" if there are none."""
+    """The metadata of an authorization server and the URL that it was loaded from.
+
+    If the server publishes none, the URL is "" and the metadata holds the defaults of protocol revision 2025-03-26.
+    `kind` has the values of `DiscoverySummary.metadata_kind`.
+    """
 
     metadata: AuthorizationServerMetadata
     metadata_url: str = ""
@@ -66,9 +70,10 @@ class DiscoveredIssuer(Struct, frozen=True):
 
 
 class ProtectedResource(Struct, frozen=True):
-    """The result of discovery for the MCP server; `identifier` is sent in every request byte for byte.
+    """The result of discovery for an MCP server.
 
-    `metadata_url` is "" if there are no metadata.
+    `identifier` is sent unchanged as `resource` in every OAuth request (RFC 8707). `metadata_url` is "" if the server
+    publishes no metadata.
     """
 
     identifier: str
@@ -79,13 +84,16 @@ class ProtectedResource(Struct, frozen=True):
     metadata_url: str = ""
 
     def with_issuer(self, issuer: str) -> "ProtectedResource":
-        """Return the resource with the configured issuer, "" for none, if the server itself names none."""
+        """Return a copy that uses the configured *issuer* ("" for none), if the server publishes no metadata."""
         applies = self.is_legacy and issuer and issuer not in self.issuers
         return replace(self, issuers=(issuer,), is_legacy=False) if applies else self
 
 
 def resource_metadata_urls(url: str) -> tuple[str, ...]:
-    """Return where the metadata of a protected resource may be if no challenge names them, in order."""
+    """Return the well-known URLs to try, in order, for the metadata of the MCP server at *url* (RFC 9728).
+
+    They are used if no challenge names a metadata URL.
+    """
     parts = split_url(canonical_url(url))
     base = f"{parts.scheme}://{parts.netloc}"
     well_known = f"{base}/.well-known/oauth-protected-resource"
@@ -94,7 +102,10 @@ def resource_metadata_urls(url: str) -> tuple[str, ...]:
 
 
 def issuer_metadata_urls(issuer: str) -> tuple[str, ...]:
-    """Return where the metadata of an issuer may be, in order; with a path, never at the root."""
+    """Return the well-known URLs to try, in order, for the metadata of an issuer.
+
+    If the issuer has a path, every URL includes it.
+    """
     parts = split_url(issuer)
     base, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
     first = (
@@ -105,11 +116,11 @@ def issuer_metadata_urls(issuer: str) -> tuple[str, ...]:
 
 
 async def discover_resource(http: OAuthHttpClient, url: str, metadata_url: str) -> ProtectedResource:
-    """Return what the server at *url* declares about its authorization servers.
+    """Return what the MCP server at *url* declares about itself and its authorization servers.
 
-    *metadata_url* is `resource_metadata` of its challenge, or "". A server without metadata follows the rules of
-    2025-03-26: its own origin is the issuer. Raises UntrustedMetadata, also for metadata of another resource;
-    UnsafeUrl, EndpointUnreachable.
+    *metadata_url* is the `resource_metadata` parameter of the server's challenge, or "". A server without metadata
+    follows the rules of revision 2025-03-26: its own origin is the issuer. Raises UntrustedMetadata, also for metadata
+    of another resource; UnsafeUrl, EndpointUnreachable.
     """
     if metadata_url and not url_origin(metadata_url)[1]:
         check_url(metadata_url, "address of the protected resource metadata")
@@ -154,7 +165,11 @@ async def discover_resource(http: OAuthHttpClient, url: str, metadata_url: str) 
 
 
 async def discover_issuer(http: OAuthHttpClient, issuer: str, *, is_legacy: bool) -> DiscoveredIssuer:
-    """Return the metadata of an issuer. Raises UntrustedMetadata, UnsafeUrl, EndpointUnreachable."""
+    """Return the metadata of an issuer. Raises UntrustedMetadata, UnsafeUrl, EndpointUnreachable.
+
+    With *is_legacy* (the MCP server has no metadata), an issuer without metadata gets the default endpoints of
+    2025-03-26.
+    """
     check_url(issuer, "authorization server")
     headers = {"mcp-protocol-version": LEGACY_REVISION} if is_legacy else {}
     error_status = 0
@@ -197,7 +212,7 @@ async def discover_issuer(http: OAuthHttpClient, issuer: str, *, is_legacy: bool
 
 
 def summarize_discovery(resource: ProtectedResource, issuer: DiscoveredIssuer) -> DiscoverySummary:
-    """Return what is worth showing later; bounded, and nothing secret."""
+    """Return the endpoints and metadata URLs to show to the user later, shortened and without secrets."""
     document = issuer.metadata
     return DiscoverySummary(
         resource_metadata=resource.metadata_url[:_MAX_SHOWN_LENGTH],
@@ -229,9 +244,9 @@ def _check_endpoints(document: AuthorizationServerMetadata) -> AuthorizationServ
 
 
 def check_pkce(document: AuthorizationServerMetadata, *, is_legacy: bool) -> None:
-    """Raise UntrustedMetadata unless the authorization server supports S256.
+    """Raise UntrustedMetadata unless the authorization server declares that it supports PKCE with S256.
 
-    2025-03-26 had no way to declare that.
+    With *is_legacy*, a missing declaration is accepted, because revision 2025-03-26 did not define one.
     """
     methods = document.code_challenge_methods_supported
     if is_legacy and methods is None:
@@ -244,7 +259,10 @@ def check_pkce(document: AuthorizationServerMetadata, *, is_legacy: bool) -> Non
 
 
 def parse_metadata(response: OAuthResponse, kind: type[T], what: str) -> T:
-    """Return the metadata in a response. Raises UntrustedMetadata, naming *what*."""
+    """Parse the metadata in a response as *kind*.
+
+    Raises UntrustedMetadata; *what* names the metadata in its message.
+    """
     if not response.is_json_object():
         raise UntrustedMetadata(
             f"The {what} {response.url[:200]!r} cannot be read: it is not a JSON object.", OPERATOR_HINT
@@ -267,20 +285,23 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
 class Challenge(Struct, frozen=True):
-    """A challenge of WWW-Authenticate: scheme and names in lower case, the first of repeated parameters."""
+    """One challenge of a WWW-Authenticate header.
+
+    The scheme and the parameter names are in lower case; if a parameter is repeated, its first value is kept.
+    """
 
     scheme: str
     params: dict[str, str]
 
     def get(self, name: str) -> str:
-        """Return one parameter, or ""."""
+        """Return the value of a parameter, or "" if it is missing."""
         return self.params.get(name, "")
 
 
 def parse_challenges(header: str) -> tuple[Challenge, ...]:
-    """Return the challenges of a header, or of several header lines joined with commas.
+    """Parse the challenges of a WWW-Authenticate header, or of several header lines joined with commas.
 
-    Quoted and bare parameters are accepted. A syntax error ends the list; nothing is raised.
+    Parameter values may be quoted or bare. Parsing stops at the first syntax error; nothing is raised.
     """
     header = header[:MAX_HEADER_LENGTH]
     challenges: list[Challenge] = []

@@ -22,7 +22,7 @@ _ALGORITHMS = ("ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS256", "P
 
 
 class JwtSigner:
-    """A private key and its signature algorithm."""
+    """A signer of JWTs: a private key and its signature algorithm."""
 
     def __init__(self, key: Any, algorithm: str) -> None:
         self._key = key
@@ -30,14 +30,14 @@ class JwtSigner:
 
     @classmethod
     def generate(cls) -> "JwtSigner":
-        """Return a DPoP signer with a new P-256 key."""
+        """Return a signer for DPoP proofs with a new P-256 key."""
         from joserfc.jwk import ECKey
 
         return cls(ECKey.generate_key("P-256"), DPOP_ALGORITHM)
 
     @classmethod
     def from_jwk(cls, jwk: str) -> "JwtSigner":
-        """Return a DPoP signer with a key that `export_jwk` returned."""
+        """Return a signer for DPoP proofs with a key that `export_jwk` returned."""
         from joserfc.jwk import ECKey
 
         return cls(ECKey.import_key(loads(jwk)), DPOP_ALGORITHM)
@@ -64,7 +64,7 @@ class JwtSigner:
             ) from error
 
     def export_jwk(self) -> str:
-        """Return the private key as a JWK, for secret storage."""
+        """Return the private key as a JWK, to be kept in secret storage."""
         members = self._key.as_dict(private=True)
         register_secret(members["d"])
         return dumps(members)

@@ -1,7 +1,7 @@
-"""Secrets in a file of mode 0600, encrypted with a passphrase or not, for machines without a keyring.
+"""Storage of secrets in a file of mode 0600, plain or encrypted with a passphrase, for machines without a keyring.
 
-Used only if the user chose it. The file is written as a whole, under a lock shared by processes, after reading again.
-Encryption is AES-256-GCM with a key that scrypt derives from the passphrase (RFC 7914).
+Used only if the user chose it. Each change reads the file again and replaces it as a whole, under a lock that all
+processes share. Encryption is AES-256-GCM with a key that scrypt derives from the passphrase (RFC 7914).
 """
 
 import base64
@@ -24,7 +24,7 @@ PLAIN_FILE = "secrets.json"
 ENCRYPTED_FILE = "secrets.sealed.json"
 MAX_FILE_BYTES = 4 * 1024 * 1024
 SCRYPT_LOG_N = 17
-"""N = 2**17 and r = 8: 128 MB and about half a second for each guess (OWASP's recommendation)."""
+"""N = 2**17 with r = 8 takes 128 MB and about half a second per guess (OWASP's recommendation)."""
 _SCRYPT_LOG_N_RANGE = range(14, 21)
 _SCRYPT_R, _SCRYPT_P = 8, 1
 _FILE_VERSION = 1
@@ -32,11 +32,11 @@ T = TypeVar("T")
 
 
 class SecretsLocked(ConsentDenied):
-    """Error of an encrypted file for which no correct passphrase was given in this process."""
+    """Raised if no correct passphrase for the encrypted file has been entered in this process."""
 
 
 class _DamagedFile(McpHostError):
-    """The content of the file is invalid."""
+    """Raised if the content of the file is invalid."""
 
 
 class _PlainContent(Struct, frozen=True):
@@ -57,7 +57,10 @@ class _EncryptedContent(Struct, frozen=True):
 
 
 class PassphraseKey(Struct, frozen=True):
-    """The key derived from a passphrase, and a check value that identifies it; the repr shows neither."""
+    """An encryption key derived from a passphrase, and the check value by which a passphrase is verified.
+
+    The repr shows neither.
+    """
 
     log_n: int
     salt: bytes
@@ -69,7 +72,7 @@ class PassphraseKey(Struct, frozen=True):
 
     @classmethod
     def derive(cls, passphrase: str, salt: bytes, log_n: int = SCRYPT_LOG_N) -> "PassphraseKey":
-        """Derive the key; takes half a second, so call it in a thread."""
+        """Derive the key from a passphrase. This takes about half a second, so call it in a thread."""
         from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
         raw = Scrypt(salt=salt, length=48, n=2**log_n, r=_SCRYPT_R, p=_SCRYPT_P).derive(
@@ -78,7 +81,7 @@ class PassphraseKey(Struct, frozen=True):
         return cls(log_n, salt, raw[:32], raw[32:])
 
     def encrypt(self, content: bytes) -> _EncryptedContent:
-        """Encrypt with a new nonce."""
+        """Encrypt *content* with a new nonce."""
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         nonce = secrets.token_bytes(12)
@@ -92,7 +95,7 @@ class PassphraseKey(Struct, frozen=True):
         )
 
     def decrypt(self, content: _EncryptedContent) -> bytes:
-        """Decrypt. Raises ValueError if the content is damaged."""
+        """Return the decrypted content. Raises ValueError if it is damaged or was encrypted with another key."""
         from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -108,7 +111,10 @@ class PassphraseKey(Struct, frozen=True):
 
 
 class FileBackend:
-    """A SecretBackend in a file of mode 0600. *warn* receives messages about the file."""
+    """A SecretBackend that stores secrets unencrypted in a file of mode 0600.
+
+    *warn* receives messages about the file.
+    """
 
     is_encrypted = False
 
@@ -119,7 +125,7 @@ class FileBackend:
         self._pending_warnings: list[str] = []  # collected in threads, reported by the event loop
 
     async def get(self, name: str) -> str | None:
-        """Return the secret, or None. Raises McpHostError, SecretsLocked."""
+        """Return the secret, or None if there is none. Raises McpHostError, SecretsLocked."""
         return (await self._read())[1].get(name)
 
     async def set(self, name: str, secret: str) -> None:
@@ -131,13 +137,13 @@ class FileBackend:
         await self._update(lambda known: {other: secret for other, secret in known.items() if other != name})
 
     async def describe(self) -> str:
-        """Return the path and its protection, after reading it. Raises McpHostError, SecretsLocked."""
+        """Return the path and how the file is protected, after a test read. Raises McpHostError, SecretsLocked."""
         await self._read()
         return f"{self.path} (mode 0600, not encrypted)"
 
-    # -- overridden for encrypted files
+    # -- overridden by EncryptedFileBackend
     def _decode(self, raw: bytes) -> dict[str, str]:
-        """Decode the secrets from the content of the file.
+        """Return the secrets, keyed by name, from the content of the file.
 
         Raises MalformedMessage or ValueError if the file is damaged, SecretsLocked if it is locked.
         """
@@ -183,7 +189,10 @@ class FileBackend:
             raise _DamagedFile(f"{self.path} is damaged.") from error
 
     def _load_or_move_aside(self) -> tuple[FileSnapshot | None, dict[str, str]]:
-        """Return the secrets; rename a damaged file and return none. The caller must hold the file lock."""
+        """Return the file and its secrets; rename a damaged file and return no secrets.
+
+        The caller must hold the file lock.
+        """
         try:
             return self._load()
         except _DamagedFile:
@@ -223,7 +232,7 @@ class FileBackend:
 
 
 class EncryptedFileBackend(FileBackend):
-    """A FileBackend that is encrypted; `unlock` makes it usable."""
+    """A FileBackend whose file is encrypted; `unlock` makes it usable."""
 
     is_encrypted = True
 
@@ -236,25 +245,25 @@ class EncryptedFileBackend(FileBackend):
 
     @property
     def exists(self) -> bool:
-        """Whether the file exists; its passphrase can then no longer be chosen."""
+        """Whether the file exists, so that its passphrase can no longer be chosen."""
         return os.path.lexists(self.path)
 
     @property
     def is_unlocked(self) -> bool:
-        """Whether a correct passphrase was given."""
+        """Whether the correct passphrase has been entered in this process."""
         return self._key is not None
 
     async def unlock(self, passphrase: str) -> bool:
-        """Return whether the passphrase is correct; if there is no file, it becomes the passphrase.
+        """Unlock the file with *passphrase*; return whether the passphrase is correct.
 
-        Raises McpHostError if the file cannot be used.
+        If there is no file yet, *passphrase* becomes its passphrase. Raises McpHostError if the file cannot be used.
         """
         async with self._lock():
             self._key = await self._run_in_thread(lambda: self._make_or_check_key(passphrase))
         return self._key is not None
 
     async def describe(self) -> str:
-        """Return the path and whether it is unlocked. Raises McpHostError for an unusable file."""
+        """Return the path and whether the file is unlocked. Raises McpHostError if the file cannot be used."""
         await self._run_in_thread(self._read_file)
         return f"{self.path} (encrypted, {'open' if self.is_unlocked else 'locked'})"
 
@@ -285,10 +294,13 @@ class EncryptedFileBackend(FileBackend):
 
 
 def _parse_encrypted(raw: bytes) -> _EncryptedContent:
-    """Return the content. Raises MalformedMessage, ValueError; McpHostError for a later version."""
+    """Parse the content of an encrypted file without decrypting it.
+
+    Raises MalformedMessage or ValueError if it is damaged, McpHostError if it has another version.
+    """
     content = decode(raw, _EncryptedContent, "file")
     _check_version(content.version)
-    # Costs that someone else wrote here could use all memory.
+    # A cost parameter written by someone else could use all memory.
     if (
         content.log_n not in _SCRYPT_LOG_N_RANGE
         or len(_decode_base64(content.salt)) != 16

@@ -1,4 +1,4 @@
-"""Parts that the code flow and the device flow share: client, answers of the user, progress and errors."""
+"""What the code flow and the device flow share: the OAuth client, questions to the user, progress and errors."""
 
 import secrets
 from contextlib import AsyncExitStack
@@ -30,10 +30,11 @@ from mcphost.unicode_forms import split_url
 
 
 def sign_in_warnings(url: str, issuer: str, resource: str, server_url: str, *, has_code: bool) -> tuple[str, ...]:
-    """Return warnings about a URL of another party than the issuer, and about a broad *resource*.
+    """Return warnings if *url* does not belong to the issuer, or if *resource* covers more than the MCP server.
 
-    A hostile issuer can name the endpoint of another one and collect its responses (a mix-up, RFC 9700, 4.4), or pass
-    on a device code that was issued to another program (RFC 8628, 5.4).
+    A malicious issuer can name an endpoint of another issuer and collect its responses (a mix-up attack, RFC 9700,
+    section 4.4), or pass on a device code that was issued to another program (RFC 8628, section 5.4). *has_code* means
+    that the user enters a device code.
     """
     warnings: list[str] = []
     (_, host, port), (_, issuer_host, issuer_port) = url_origin(url), url_origin(issuer)
@@ -55,17 +56,17 @@ def sign_in_warnings(url: str, issuer: str, resource: str, server_url: str, *, h
 
 
 CALLBACK_PATH = "/callback"
-"""The path for clients that were registered manually, or in our metadata document."""
+"""The path of the redirect URI, for clients registered manually or by mcphost's client metadata document."""
 MANUAL_REGISTRATION_FACTOR = 6
-"""How many times longer than a sign-in the manual registration of mcphost may take."""
+"""How many times longer than a sign-in a manual registration of mcphost may take."""
 _MAX_ATTEMPTS = 3
 
 
 class ClientResolver:
-    """Choice of the OAuth client for one sign-in.
+    """Selector of the OAuth client for one sign-in.
 
-    In the order of the specification (basic/authorization, client registration approaches): configured, known, metadata
-    document, registered, entered by the user.
+    The order is that of the specification (basic/authorization, client registration approaches): a configured client, a
+    known one, the client metadata document, dynamic registration, a client that the user enters.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class ClientResolver:
     async def resolve(
         self, stack: AsyncExitStack, document: AuthorizationServerMetadata, issuer: str, scopes: tuple[str, ...]
     ) -> tuple[CallbackServer, OAuthClient]:
-        """Choose the client; return an open listener on its redirect URI, which closes with *stack*, and the client.
+        """Choose the client; return a running listener for its redirect URI, which closes with *stack*, and the client.
 
         Raises SignInFailed, RegistrationError, UnsafeUrl, EndpointUnreachable.
         """
@@ -94,8 +95,8 @@ class ClientResolver:
             try:
                 return await stack.enter_async_context(run_callback_server(uri.port or 0, uri.path)), known
             except OSError:
-                # Another program uses that port. A new registration has a new redirect URI; with a manual one, the
-                # authorization server should accept any loopback port (RFC 8252, section 7.3).
+                # Another program uses that port. A new dynamic registration gets a new redirect URI; for a manual
+                # one, the authorization server should accept any loopback port (RFC 8252, section 7.3).
                 if known.kind == ENTERED_KIND:
                     return await self._start_callback_server(stack, 0, uri.path), known
         if document.client_id_metadata_document_supported and target.client_metadata_url:
@@ -119,9 +120,9 @@ class ClientResolver:
     async def _ask_for_client(
         self, stack: AsyncExitStack, document: AuthorizationServerMetadata, issuer: str, error: RegistrationError
     ) -> tuple[CallbackServer, OAuthClient]:
-        """Ask the user for a client that they registered; it is stored after a successful sign-in.
+        """Ask the user for a client that they registered themselves; it is stored after a successful sign-in.
 
-        Raises *error* if refused.
+        Raises *error* if the user declines or does not enter a valid client in time.
         """
         target = self._target
         callback = await self._start_callback_server(stack, target.port, CALLBACK_PATH)
@@ -153,7 +154,7 @@ class ClientResolver:
 
 
 class SignInStep(StrEnum):
-    """A step of a sign-in."""
+    """A step of an interactive sign-in; the value is the text shown to the user."""
 
     RESOURCE = "reading the server's metadata"
     ISSUER = "reading the authorization server's metadata"
@@ -167,11 +168,11 @@ FOREIGN_RESPONSE = "a response with a missing or wrong state was ignored"
 
 
 class SignInMethodSwitched(Exception):
-    """The user switched from a browser to a device code, or back."""
+    """Raised when the user switches from the browser to a device code, or back."""
 
 
 class AuthorizationRequest(Struct, frozen=True):
-    """What to request from an issuer: scopes and resource, with the issuer's metadata."""
+    """The scopes and the resource to request from an issuer, with the issuer's metadata."""
 
     resource: ProtectedResource
     metadata: AuthorizationServerMetadata
@@ -183,7 +184,7 @@ class AuthorizationRequest(Struct, frozen=True):
 
 
 class InteractiveSignIn:
-    """A sign-in by a user; `step` is the current step."""
+    """The state of one interactive sign-in, shared by the code flow and the device flow."""
 
     def __init__(
         self,
@@ -199,7 +200,7 @@ class InteractiveSignIn:
         self.client_resolver = ClientResolver(target, http, token_store, interaction)
         self.signer: JwtSigner | None = None
         self.previous_error = ""
-        """Why the previous method failed."""
+        """Why the previously tried sign-in method (browser or device code) failed."""
         self.is_client_registered = False
         """Whether the authorization server registered the client earlier, and may have deleted it."""
         self._has_foreign_response = False
@@ -208,7 +209,7 @@ class InteractiveSignIn:
         self._on_progress = on_progress
 
     def report_step(self, step: SignInStep, **more: Any) -> None:
-        """Begin a step and report it; *more* are other fields of SignInProgress."""
+        """Begin a step and report it; *more* sets other fields of SignInProgress."""
         self.step = step
         seconds = (
             REQUEST_TIMEOUT
@@ -222,7 +223,7 @@ class InteractiveSignIn:
     async def ask_person(
         self, request: AuthorizationRequest, url: str, terms: SignInTerms, *, note: str, code: str = ""
     ) -> str | None:
-        """Ask the user to sign in, with warnings; see SignInInteraction.sign_in."""
+        """Ask the user to sign in at *url*, showing any warnings; see SignInInteraction.sign_in for the result."""
         resource, server_url = request.resource.identifier, self.target.url
         warnings = sign_in_warnings(url, request.issuer, resource, server_url, has_code=bool(code))
         return await self._interaction.sign_in(
@@ -237,7 +238,7 @@ class InteractiveSignIn:
         )
 
     async def other_accounts(self) -> tuple[str, ...]:
-        """Return the accounts that the user could select instead; none if the configuration names the account."""
+        """Return the accounts that the user could select instead; none if the configuration sets the account."""
         target = self.target
         return (
             ()
@@ -251,9 +252,9 @@ class InteractiveSignIn:
         return SignInFailed(f"You did not sign in to {name!r}.", f"Sign in: mcphost login {quote(name)}")
 
     def report_foreign_response(self, seconds: float) -> None:
-        """Report, once, that a response was ignored, because anyone can send one.
+        """Report, once per sign-in, that a response with a wrong `state` was ignored, because anyone can send one.
 
-        *seconds* remain for the right one.
+        *seconds* is the time left to receive the expected response.
         """
         if not self._has_foreign_response:
             self._has_foreign_response = True
@@ -262,7 +263,7 @@ class InteractiveSignIn:
     def timeout_error(self) -> SignInFailed:
         """Return the error for a sign-in that took too long."""
         name = self.target.server
-        # If the server deleted the client, it says so on a page in the browser, without a redirect.
+        # If the authorization server deleted the client, it says so in the browser and does not redirect.
         forget_hint = f"\nIf the page did not know mcphost: mcphost logout {quote(name)} --forget-client"
         hint = forget_hint if self.is_client_registered else ""
         note = f" {FOREIGN_RESPONSE[0].upper()}{FOREIGN_RESPONSE[1:]}." if self._has_foreign_response else ""

@@ -1,7 +1,8 @@
 """Storage of secrets in the system keyring, or in memory for this run.
 
-Files are in `auth.file_backend`. The keyring library accepts any installed backend, including plain text files
-(measured with keyrings.alt), so the backend is selected here, from those that encrypt for the logged-in user.
+Storage in files is in `auth.file_backend`. The keyring library accepts any installed backend, even one that writes
+plain text files (such as keyrings.alt), so the backend is selected here, from those that encrypt for the logged-in
+user.
 """
 
 import hashlib
@@ -23,9 +24,9 @@ from mcphost.paths import runtime_dir
 
 SERVICE_NAME = "mcphost"
 CALL_TIMEOUT = 5.0
-"""Seconds for one keyring call; a locked keyring may wait for the user."""
+"""Seconds that one keyring operation may take; a locked keyring may be waiting for the user."""
 MAX_SECRET_LENGTH = 262_144
-"""Characters of one secret: far above any token, far below what would fill a keyring."""
+"""Maximum characters of one secret: far more than any token has, far fewer than would fill a keyring."""
 
 ALLOWED_BACKENDS = {
     "keyring.backends.macOS": "macOS Keychain",
@@ -40,9 +41,9 @@ NO_KEYRING = "There is no keyring that encrypts on this machine."
 INSTALL_HINT = "Install one (GNOME Keyring, KWallet), or keep the key in an environment variable."
 UNLOCK_HINT = "Unlock it, or use an environment variable."
 RETRY_DELAYS = (0.05, 0.2, 0.5)
-"""Seconds before a call that failed immediately is retried: the keyring's service may be starting."""
+"""Seconds before each retry of an operation that failed immediately: the keyring's service may be starting."""
 IMMEDIATE_FAILURE = 0.5
-"""Seconds: no user declines to unlock a keyring faster. A call that took longer is not retried."""
+"""An operation that took longer, in seconds, is not retried: the user may have declined to unlock the keyring."""
 _PARTS_PREFIX = "mcphost-parts"
 _PROBE_NAME = "probe"
 
@@ -50,9 +51,9 @@ T = TypeVar("T")
 
 
 class SecretBackend(Protocol):
-    """Interface of a storage of named secrets.
+    """Interface of a store for named secrets.
 
-    Every method raises McpHostError if it is not usable; may be cancelled.
+    Every method raises McpHostError if the store cannot be used; every method may be cancelled.
     """
 
     async def get(self, name: str) -> str | None:
@@ -60,29 +61,29 @@ class SecretBackend(Protocol):
         ...
 
     async def set(self, name: str, secret: str) -> None:
-        """Store or replace the secret; it is readable when this returns."""
+        """Store or replace the secret; once this returns, the secret can be read."""
         ...
 
     async def delete(self, name: str) -> None:
-        """Remove the secret; a missing one is not an error."""
+        """Remove the secret; a missing secret is not an error."""
         ...
 
     async def describe(self) -> str:
-        """Describe the storage after a successful access.
+        """Return a description of the store, after testing that it can be used.
 
-        Raises McpHostError with the reason if it is not usable.
+        Raises McpHostError with the reason if it cannot.
         """
         ...
 
 
 class MemoryBackend:
-    """Secrets for this run only."""
+    """A SecretBackend that keeps secrets in memory until mcphost ends."""
 
     def __init__(self) -> None:
         self._secrets: dict[str, str] = {}
 
     async def get(self, name: str) -> str | None:
-        """Return the secret, or None."""
+        """Return the secret, or None if there is none."""
         return self._secrets.get(name)
 
     async def set(self, name: str, secret: str) -> None:
@@ -94,18 +95,18 @@ class MemoryBackend:
         self._secrets.pop(name, None)
 
     async def describe(self) -> str:
-        """Describe the storage: nothing is kept after this run."""
+        """Return a description which says that nothing is kept after this run."""
         return "memory only: secrets are forgotten when mcphost ends"
 
 
 class _KeyringCall:
-    """A call of the keyring in its own thread, which may outlive the task that waits for it."""
+    """A keyring operation in its own thread, which may outlive the task that is waiting for it."""
 
     def __init__(self, work: Callable[[], Any]) -> None:
         self.done = anyio.Event()
         self.started_at = anyio.current_time()
         self.is_overdue = False
-        """Whether the task that made the call gave up waiting."""
+        """Whether the task that started the operation has stopped waiting for it."""
         self.value: Any = None
         self.error: Exception | None = None
         self._work = work
@@ -127,13 +128,14 @@ class _KeyringCall:
 
 
 class KeyringBackend:
-    """The system keyring. The backend is searched on first use, in a thread: that takes 0.3 s.
+    """A SecretBackend for the system keyring, which is looked up on first use, in a thread (this takes 0.3 s).
 
-    One call at a time, of all mcphost processes of a login: concurrent calls make gnome-keyring 42 lose its collection
-    for a moment, or abort and restart locked (measured: within a minute of six processes that read and write
-    constantly; never with the lock). A call that fails immediately is retried, unless the previous call failed all its
-    tries. After a call that did not return within *timeout* seconds, others fail immediately until it returns: a
-    keyring that waits for its user is usable as soon as it is unlocked, and delays nothing before.
+    Only one operation runs at a time among all mcphost processes of a login session: concurrent operations make
+    gnome-keyring 42 lose its collection for a moment, or abort and restart locked (measured: within a minute with six
+    processes that read and write constantly; never with the lock). An operation that fails immediately is retried,
+    unless the previous operation failed on every attempt. While one has been running for more than *timeout*
+    seconds, others fail immediately: a keyring that waits for the user to unlock it causes no further delays and can be
+    used as soon as it is unlocked.
     """
 
     def __init__(
@@ -150,11 +152,14 @@ class KeyringBackend:
         self._call_lock = anyio.Lock()
 
     async def get(self, name: str) -> str | None:
-        """Return the secret, or None. Raises McpHostError if the keyring is locked or does not respond."""
+        """Return the secret, or None if there is none.
+
+        Raises McpHostError if the keyring is locked or does not respond.
+        """
         return await self._run_in_thread(lambda: self._get(name))
 
     async def set(self, name: str, secret: str) -> None:
-        """Store the secret. Raises McpHostError, also if there is no keyring, or it did not store the value."""
+        """Store the secret. Raises McpHostError, also if there is no keyring or it did not keep the secret."""
         if len(secret) > MAX_SECRET_LENGTH:
             raise McpHostError(f"The secret is over {MAX_SECRET_LENGTH} characters, too long for a keyring.")
         await self._run_in_thread(lambda: self._set(name, secret))
@@ -164,12 +169,12 @@ class KeyringBackend:
         await self._run_in_thread(lambda: self._delete(name))
 
     async def describe(self) -> str:
-        """Return the backend's name, after reading from it. Raises McpHostError if it is not usable."""
+        """Return the name of the keyring, after a test read. Raises McpHostError if it cannot be used."""
         return await self._run_in_thread(self._describe)
 
-    # -- in the thread
+    # -- run in a thread
     def _call_with_retries(self, work: Callable[[], T]) -> T:
-        """Return the result of *work*, retried after immediate failures; raise the last error."""
+        """Call *work* and return its result; retry immediate failures, then raise the last error."""
         start = time.monotonic()
         delays = iter(() if self._is_failing else RETRY_DELAYS)
         while True:
@@ -236,7 +241,7 @@ class KeyringBackend:
             self._delete_parts(backend, name, _parse_parts_header(stored))
 
     def _delete_parts(self, backend: Any, name: str, header: "_PartsHeader | None") -> None:
-        """Delete the parts of a secret that are no longer referenced."""
+        """Delete the values that *header* lists as the parts of a long secret."""
         for part in _part_names(name, *header[:2]) if header else ():
             if self._read(backend, part) is not None:
                 backend.delete_password(self._service, part)
@@ -253,7 +258,7 @@ class KeyringBackend:
             self._has_searched = True
         return self._backend
 
-    # -- on the event loop
+    # -- run in the event loop
     async def _run_in_thread(self, work: Callable[[], T]) -> T:
         last, call = self._last_call, None
         if (
@@ -271,7 +276,7 @@ class KeyringBackend:
                     await call.done.wait()
         except TimeoutError as error:
             if call is not None:
-                call.is_overdue = True  # it began a moment after the time limit did, so its age does not show that
+                call.is_overdue = True  # it started a moment after the timeout, so its age is still below the limit
             raise McpHostError(f"The keyring did not answer within {self._timeout:g} s.", UNLOCK_HINT) from error
         if isinstance(call.error, McpHostError):
             raise call.error
@@ -281,10 +286,11 @@ class KeyringBackend:
 
 
 _PartsHeader = tuple[str, int, str]
+"""The id and the number of the parts, and the digest of the secret."""
 
 
 def _parse_parts_header(stored: str | None) -> _PartsHeader | None:
-    """Parse the header of a secret that is stored in parts; None if it is stored as one value."""
+    """Parse the header of a secret that is stored as several values; return None if it is stored as one."""
     words = (stored or "").split(":")
     if (
         len(words) != 4
@@ -305,9 +311,9 @@ def _digest(secret: str) -> str:
 
 
 def find_secure_backend() -> Any:
-    """Return the keyring backend to use, or None. Respects the user's own configuration of `keyring`."""
+    """Return the keyring backend to use, or None if none is secure. Respects the user's configuration of `keyring`."""
     if sys.platform != "darwin":
-        # It searches the library of the Keychain, which on Linux runs ldconfig, gcc and ld: a useless 0.1 s.
+        # This module looks for the Keychain library, which on Linux runs ldconfig, gcc and ld and wastes 0.1 s.
         sys.modules.setdefault("keyring.backends.macOS.api", cast("Any", None))
     import keyring
     import keyring.backend
@@ -324,7 +330,7 @@ def find_secure_backend() -> Any:
 
 
 def describe_missing_backend() -> str:
-    """Describe the backend that the keyring library would use by itself."""
+    """Return why the backend that the keyring library would choose is not used."""
     import keyring
 
     chosen = type(keyring.get_keyring())

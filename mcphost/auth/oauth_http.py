@@ -1,8 +1,8 @@
 """HTTP client for sign-in, which checks addresses and limits response time, response size and redirects.
 
-httpx is imported in a thread when the first request is made. A host name is resolved once; the addresses are checked,
-and the connection is made to one of them, so that a second lookup with a different result has no effect. Behind a
-proxy, the proxy resolves the name, and the addresses found locally, if any, are checked instead.
+httpx is imported in a thread when the first request is made. For each request, the host name is resolved once, the
+addresses are checked, and the connection is made to one of them; this prevents DNS rebinding. A proxy resolves the name
+itself, so only the addresses found locally, if any, are checked.
 """
 
 import os
@@ -27,16 +27,16 @@ from mcphost.unicode_forms import join_url, split_url
 MAX_HEAD_BYTES = 64 * 1024
 MAX_INTERIM_RESPONSES = 100
 _READ_SIZE = 4 * 1024
-"""Bytes per read while the head is read; an interim response takes 50 microseconds and 18 bytes."""
+"""Bytes per read while the head is read: few, because an interim response of 18 bytes takes 50 microseconds."""
 
 ReadFunction = Callable[..., Awaitable[bytes]]
 
 
 class ResponseHeadLimit:
-    """Limit on the size of a response's head, enforced through httpcore's `trace` extension.
+    """Limit on the size of a response's head (status line and headers), enforced through httpcore's `trace` extension.
 
-    Reading more raises MalformedMessage. Without this, httpx accepts any number of interim responses (RFC 9110, section
-    15.2).
+    A larger head raises MalformedMessage. Otherwise httpx would accept any number of interim responses (RFC 9110,
+    section 15.2).
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class ResponseHeadLimit:
         self._byte_count = self._response_count = 0
 
     async def trace(self, event: str, info: dict[str, Any]) -> None:
-        """Handle a trace event: wrap each stream that is opened, and stop counting when the head is complete."""
+        """Handle an httpcore trace event: wrap each new stream, and count its bytes until the head is complete."""
         if event.endswith((".connect_tcp.complete", ".start_tls.complete")):
             stream = info["return_value"]
             stream.read = partial(self._read, stream.read)
@@ -71,7 +71,7 @@ REQUEST_TIMEOUT = 10.0
 MAX_BODY_BYTES = 1024 * 1024
 EXTRA_CHUNKS = 1_000
 BYTES_PER_CHUNK = 16
-"""A body may come in a chunk for each 16 bytes, and in a thousand more."""
+"""A body may have one chunk per 16 bytes, plus a thousand."""
 MAX_REDIRECTS = 3
 _MAX_CAUSES = 10
 RETRY_HINT = "Check that it runs and that this machine's network reaches it, then try again."
@@ -100,7 +100,7 @@ class OAuthResponse(Struct, frozen=True):
 
     @property
     def is_busy(self) -> bool:
-        """Whether the server is overloaded, so that the request may succeed later."""
+        """Whether the server is overloaded or failing, so that the request may succeed later."""
         return self.status >= 500 or self.status == 429
 
     @property
@@ -111,7 +111,7 @@ class OAuthResponse(Struct, frozen=True):
 
     @property
     def status_text(self) -> str:
-        """HTTP status for error messages, followed by the content type if that is the problem."""
+        """The HTTP status for error messages, followed by the content type if a successful response is not JSON."""
         kind = self.headers.get("content-type", "").partition(";")[0].strip()[:60] or "no type"
         return f"HTTP {self.status}" + (f" with {kind} instead of JSON" if self.is_success and not self.is_json else "")
 
@@ -123,9 +123,9 @@ class OAuthResponse(Struct, frozen=True):
             return False
 
     def json_members(self) -> dict[str, Any]:
-        """Return the JSON object in the body, leaving out members that are null.
+        """Return the members of the JSON object in the body, except those that are null.
 
-        Empty if the body is no JSON object.
+        Empty if the body is not a JSON object.
         """
         try:
             value = loads(self.body)
@@ -138,14 +138,17 @@ class OAuthResponse(Struct, frozen=True):
 
 
 class OAuthHttpClient:
-    """HTTP client for all sign-in requests of one server."""
+    """HTTP client for all sign-in requests of one server.
+
+    In every method, *what* names the URL in error messages.
+    """
 
     def __init__(
         self, url_policy: UrlPolicy, *, proxy_for: Callable[[str], str] = lambda url: "", ca_file: str = ""
     ) -> None:
         """Use the proxy that *proxy_for* returns for a URL ("" for none).
 
-        *ca_file* adds certificate authorities.
+        *url_policy* restricts the hosts; *ca_file* adds certificate authorities.
         """
         self._url_policy = url_policy
         self._ca_file = ca_file
@@ -154,7 +157,7 @@ class OAuthHttpClient:
         self._tls_context: ssl.SSLContext | None = None
 
     def pin_ca_digest(self, digest: str) -> None:
-        """From now on, accept the file of certificate authorities only if it has this SHA-256 digest (hex)."""
+        """From now on, accept the certificate authority file only if its SHA-256 digest (hex) is *digest*."""
         if digest != self._ca_digest:
             self._ca_digest = digest
             self._tls_context = None
@@ -162,7 +165,7 @@ class OAuthHttpClient:
     async def check_url(self, url: str, what: str) -> list[str]:
         """Check a URL and return the addresses that its host resolves to; behind a proxy, return none.
 
-        Raises UnsafeUrl or EndpointUnreachable, naming *what*.
+        Raises UnsafeUrl or EndpointUnreachable.
         """
         check_url(url, what)
         try:
@@ -175,7 +178,7 @@ class OAuthHttpClient:
         return list(await self._url_policy.resolve_addresses(url, what))
 
     async def get(self, url: str, what: str, headers: Mapping[str, str] | None = None) -> OAuthResponse:
-        """Send a GET request and follow redirects that stay within the origin.
+        """Send a GET request and follow redirects within the same origin.
 
         Raises UnsafeUrl or EndpointUnreachable.
         """
@@ -202,7 +205,7 @@ class OAuthHttpClient:
     async def post_form(
         self, url: str, form: Mapping[str, str], what: str, headers: Mapping[str, str] | None = None
     ) -> OAuthResponse:
-        """Send a POST request with a form; redirects are not followed.
+        """Send a POST request with a URL-encoded form; redirects are not followed.
 
         Raises UnsafeUrl or EndpointUnreachable.
         """
@@ -275,7 +278,7 @@ class OAuthHttpClient:
             "sni_hostname": parts.hostname or "",
             "trace": ResponseHeadLimit().trace,
         }
-        # False disables all checks, so it is used without TLS only.
+        # False disables all certificate checks, so it is used only without TLS.
         verify = self._tls_context or parts.scheme != "http"
         transport = httpx.AsyncHTTPTransport(verify=verify, proxy=proxy or None, trust_env=False)
         async with transport:
@@ -296,7 +299,7 @@ class OAuthHttpClient:
 
 
 def load_httpx() -> None:
-    """Import httpx without its command line, whose imports (click, pygments, rich) take most of the time."""
+    """Import httpx without its command-line module, whose imports (click, pygments, rich) take most of the time."""
     sys.modules.setdefault("httpx._main", cast("Any", None))  # importing it is an ImportError, which httpx handles
     import_module("httpx")
 
@@ -308,7 +311,7 @@ def _url_at_address(parts: SplitResult, address: str) -> str:
 
 
 async def read_response(response: Any, url: str, what: str) -> OAuthResponse:
-    """Read a response body of at most MAX_BODY_BYTES. Raises EndpointUnreachable, naming *what*."""
+    """Read a response with a body of at most MAX_BODY_BYTES. Raises EndpointUnreachable, with *what* in its message."""
     headers = {str(name).lower(): str(value) for name, value in response.headers.items()}
     data = bytearray()
     spare_chunks = EXTRA_CHUNKS
@@ -330,7 +333,10 @@ async def read_response(response: Any, url: str, what: str) -> OAuthResponse:
 
 
 def decompress_body(body: bytes, url: str, what: str) -> bytes:
-    """Return the plain body of at most MAX_BODY_BYTES. Raises EndpointUnreachable, naming *what*."""
+    """Return the decompressed body, of at most MAX_BODY_BYTES.
+
+    Raises EndpointUnreachable, with *what* in its message.
+    """
     # We request identity encoding; compressed responses are accepted, within memory limits.
     inflate = zlib.decompressobj(zlib.MAX_WBITS | 32)
     try:
@@ -345,7 +351,7 @@ def decompress_body(body: bytes, url: str, what: str) -> bytes:
 
 
 def _make_unreachable(what: str, url: str, error: Exception) -> EndpointUnreachable:
-    """Create an error that states the innermost cause; httpx only says "All connection attempts failed"."""
+    """Create an error that states the innermost cause, because httpx only says "All connection attempts failed"."""
     reason, hint = f"{str(error)[:200] or type(error).__name__}.", RETRY_HINT
     for cause in _iter_causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):

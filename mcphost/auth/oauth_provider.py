@@ -1,8 +1,9 @@
-"""Authorization for one server: request headers, token refresh, sign-in and sign-out.
+"""OAuth authorization for one server: request headers, token refresh, sign-in and sign-out.
 
-`headers` and `recover` never involve the user. If only the user can help, whoever sent the request calls `sign_in`,
-with no deadline running. A server has at most one sign-in at a time, and no lock is held while requests run. The
-Authorization header of a refused request shows whether another task has signed in since then.
+`headers` and `recover` never ask the user. If the user must act, the task that sent the request calls `sign_in`,
+without a timeout. A server has at most one sign-in at a time, and no lock is held while requests run. To find out
+whether another task has signed in since a request was sent, the Authorization header of the refused request is compared
+with the current one.
 """
 
 import hashlib
@@ -41,15 +42,16 @@ async def refresh_sign_in(
     old: StoredSignIn,
     get_signer: Callable[[StoredSignIn], JwtSigner | None],
 ) -> StoredSignIn | None:
-    """Refresh a sign-in and return it with a new token, which another process may have fetched already.
+    """Refresh the tokens of *old* and return the new sign-in.
 
-    Returns None if the user must sign in again. Never deletes what another process has stored in the meantime. Raises
-    McpHostError if the authorization server cannot be reached or another process holds the lock for too long.
+    If another process has already done so, its result is returned. Returns None if the user must sign in again. Never
+    deletes what another process has stored in the meantime. Raises McpHostError if the authorization server cannot be
+    reached or another process holds the lock for too long.
     """
     async with token_store.lock(old.url, old.account):
         stored = await token_store.load(old.url, old.account, reload=True)
         if stored is None or not stored.tokens.refresh:
-            return stored  # another process signed out, or in again without a refresh token
+            return stored  # another process signed out, or signed in again without getting a refresh token
         if stored.tokens.access != old.tokens.access and not stored.tokens.needs_refresh():
             return stored
         document = AuthorizationServerMetadata(issuer=stored.issuer, token_endpoint=stored.token_endpoint)
@@ -76,9 +78,9 @@ async def refresh_sign_in(
 
 
 async def revoke_tokens(http: OAuthHttpClient, sign_in: StoredSignIn) -> bool:
-    """Revoke all tokens of a sign-in (RFC 7009).
+    """Revoke all tokens of a sign-in (RFC 7009); return whether the server confirmed every revocation.
 
-    Returns True if the server confirmed each; never raises McpHostError.
+    Never raises McpHostError.
     """
     if not sign_in.revocation_endpoint:
         return False
@@ -100,7 +102,7 @@ _PING_REQUEST = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
 
 async def probe_server(http: OAuthHttpClient, url: str) -> AuthChallenge:
-    """Send a ping without credentials and return the challenge in the response.
+    """Send an MCP ping without credentials, and return the status and the challenge of the response.
 
     Raises UnsafeUrl or EndpointUnreachable.
     """
@@ -111,16 +113,16 @@ async def probe_server(http: OAuthHttpClient, url: str) -> AuthChallenge:
 
 _log = logging.getLogger(__name__)
 MAX_SIGN_INS = 2
-"""Sign-ins that one action of the user may lead to."""
+"""Maximum number of sign-ins for one action of the user."""
 MAX_STEP_UPS = 3
-"""The same if the server requests more scopes each time."""
+"""Maximum number of sign-ins for one action of the user if the server requests more scopes each time."""
 _MAX_SCOPES_SHOWN = 10
 _SHELL_SAFE_SCOPE = re.compile(r"[A-Za-z0-9_][\w.:/-]{0,99}", re.ASCII)
 _NO_HEADERS: Mapping[str, str] = {}
 
 
 class _SharedSignIn:
-    """A sign-in in progress, whose outcome other tasks can wait for."""
+    """A running sign-in whose outcome other tasks can wait for."""
 
     def __init__(self) -> None:
         self.done = anyio.Event()
@@ -129,9 +131,9 @@ class _SharedSignIn:
 
 
 class OAuthProvider:
-    """Authorizer that signs in to one server with OAuth.
+    """Provider of the authorization headers for one server, which signs in with OAuth.
 
-    Without *interaction*, the user cannot be asked. With *client_grant*, no user is needed: the tokens are kept in
+    Without *interaction*, the user is never asked. With *client_grant*, no user is needed: the tokens are kept in
     memory only, because new ones can be fetched at any time, and stored sign-ins of users are ignored.
     """
 
@@ -166,9 +168,9 @@ class OAuthProvider:
         self._on_account_changed(self.account)
 
     def detach(self) -> None:
-        """Stop calling the account listener because another provider takes over.
+        """Stop calling the account listener, because another provider takes over.
 
-        Running requests may still use this one.
+        Requests that are already running may still use this provider.
         """
         self._on_account_changed = lambda account: None
         if self._notify_account_changed in self._token_store.storage_listeners:
@@ -176,7 +178,7 @@ class OAuthProvider:
 
     @property
     def account_name(self) -> str | None:
-        """Name of the account, "" for the unnamed account; None until it is known. Does not change after that."""
+        """Name of the account, "" for the unnamed account; None until it is known, and constant from then on."""
         return self._target.account if self._is_account_resolved or self._target.is_account_configured else None
 
     @property
@@ -186,12 +188,12 @@ class OAuthProvider:
 
     @property
     def credential_digest(self) -> str:
-        """Digest of the current token, or "" if there is none; it differs for each token."""
+        """SHA-256 digest of the current Authorization header, or "" if there is none; every new token changes it."""
         sign_in = self._active_sign_in
         return hashlib.sha256(sign_in.tokens.authorization.encode()).hexdigest() if sign_in is not None else ""
 
     def set_account_listener(self, listener: Callable[[Account | None], None]) -> None:
-        """Call *listener* with the current sign-in, now and after each change. It must not block or raise."""
+        """Call *listener* with the current account, now and after each change. It must not block or raise."""
         self._on_account_changed = listener
         listener(self.account)
 
@@ -209,7 +211,7 @@ class OAuthProvider:
 
     # -- for transports
     async def headers(self, verb: str, url: str) -> Mapping[str, str]:
-        """Return the authorization headers of a request, refreshing a token that expires soon."""
+        """Return the authorization headers for a request, refreshing a token that expires soon."""
         if not self._has_loaded:
             self._has_loaded = True
             await self._resolve_account()
@@ -221,7 +223,7 @@ class OAuthProvider:
         return self._make_headers(sign_in, verb, url)
 
     def current_headers(self, verb: str, url: str) -> Mapping[str, str]:
-        """Return the authorization headers with the current token, without refreshing it."""
+        """Return the authorization headers for a request with the current token, without refreshing it."""
         return self._make_headers(self._active_sign_in, verb, url)
 
     def _make_headers(self, sign_in: StoredSignIn | None, verb: str, url: str) -> Mapping[str, str]:
@@ -234,7 +236,7 @@ class OAuthProvider:
         return headers
 
     async def recover(self, refusal: AuthChallenge) -> bool:
-        """Try to get a working token after a refused request; return whether to send the request again."""
+        """Try to get a working token after a refused request, without the user; return whether to send it again."""
         challenge = select_challenge(refusal.www_authenticate)
         if refusal.status == 403 and challenge.get("error") != "insufficient_scope":
             return False
@@ -257,10 +259,10 @@ class OAuthProvider:
 
     # -- for callers that wait for a response
     async def sign_in(self, refusal: AuthChallenge, attempt: int = 1) -> None:
-        """Let the user sign in, after which the request can be sent again.
+        """Let the user sign in, so that the refused request can be sent again.
 
-        *attempt* counts the sign-ins for one action, from 1. Raises SignInRequired. The flow ends if
-        every task that waits for it is cancelled.
+        *attempt* counts the sign-ins for one action of the user, from 1. Raises SignInRequired. If the task that runs
+        the sign-in is cancelled, another task that is waiting for it starts over.
         """
         challenge = select_challenge(refusal.www_authenticate)
         is_step_up = refusal.status == 403
@@ -297,19 +299,13 @@ class OAuthProvider:
                 return
 
     async def _unlock_and_load(self) -> bool:
-        """Ask for the passphrase if the sign-in is in the encrypted file.
-
-        Return whether a sign-in is available now.
-        """
+        """Ask for the passphrase if the sign-in is in the encrypted file; return whether a sign-in is now available."""
         if await self._token_store.unlock_storage(self._target.canonical_url, self._target.account):
             self.current_sign_in = await self._token_store.load(self._target.canonical_url, self._target.account)
         return self.current_sign_in is not None
 
     async def _join_sign_in(self, shared_sign_in: _SharedSignIn) -> bool:
-        """Wait for a sign-in that another task started. Returns False if it was cancelled.
-
-        Raises SignInRequired.
-        """
+        """Wait for a sign-in that another task started; return False if it was cancelled. Raises SignInRequired."""
         await shared_sign_in.done.wait()
         if shared_sign_in.error is not None:
             raise SignInFailed(shared_sign_in.error.message, shared_sign_in.error.hint)
@@ -381,7 +377,7 @@ class OAuthProvider:
             return SignInFailed(
                 f"The server {name!r} requires a sign-in.", f"Sign in: mcphost login {quote(name)}{hint}"
             )
-        # The server's text is part of a command to copy only if no shell can misinterpret it.
+        # The server's text goes into a command to be copied only if no shell can misinterpret it.
         is_plain = len(missing_scopes) <= _MAX_SCOPES_SHOWN and all(
             _SHELL_SAFE_SCOPE.fullmatch(scope) for scope in missing_scopes
         )
@@ -393,7 +389,7 @@ class OAuthProvider:
 
     # -- for the user
     async def login(self, *, use_device_code: bool = False, scopes: tuple[str, ...] = ()) -> StoredSignIn:
-        """Sign in again, or join a sign-in that is already running.
+        """Sign in, even if already signed in, or join a sign-in that is already running.
 
         With *use_device_code*, the user enters a code in a browser on any machine (RFC 8628). *scopes* are requested in
         addition to the previous ones. Raises SignInRequired; SignInNotRequired if the server needs no account.
@@ -419,7 +415,7 @@ class OAuthProvider:
     async def resolve_storage(self, sign_in: StoredSignIn) -> str:
         """Return where a sign-in is stored.
 
-        If storing it failed, first ask the user for another place, where possible.
+        If it could not be stored, first ask the user for another place, where possible.
         """
         if self._client_grant is None:
             await self._token_store.store_pending()
@@ -431,8 +427,8 @@ class OAuthProvider:
     async def logout(self) -> tuple[StoredSignIn | None, bool]:
         """Delete the stored tokens and revoke them (RFC 7009).
 
-        Returns the deleted sign-in and whether the server revoked it. Raises McpHostError if the sign-in cannot be
-        read; it then remains stored.
+        Returns the deleted sign-in, or None if there was none, and whether the server confirmed the revocation. Raises
+        McpHostError if the sign-in cannot be read; it then remains stored.
         """
         if self._client_grant is not None:
             erased, self.current_sign_in = self.current_sign_in, None
@@ -445,13 +441,13 @@ class OAuthProvider:
         return erased, erased is not None and await revoke_tokens(self._http, erased)
 
     async def select_account(self) -> None:
-        """Select this account for its server unless the configuration names one."""
+        """Select this account for its server, in this and later runs; ignored while the configuration names one."""
         await self._token_store.choose_account(self._target.canonical_url, self._target.account)
 
     async def forget_client(self) -> bool:
         """Delete the client registrations with the server's issuers, so that the next sign-in registers again.
 
-        Returns whether there was any. Raises SignInRequired if the server names no issuer.
+        Returns whether there were any. Raises SignInRequired if the issuers cannot be discovered.
         """
         challenge = select_challenge((await probe_server(self._http, self._target.url)).www_authenticate)
         resource = await discover_resource(self._http, self._target.url, challenge.get("resource_metadata"))
@@ -467,7 +463,7 @@ class OAuthProvider:
 
     # -- inside
     async def _refresh(self, old: StoredSignIn) -> StoredSignIn | None:
-        """Refresh a sign-in, one at a time across all processes. Returns None if the user must sign in again."""
+        """Refresh a sign-in, in one task at a time among all processes; return None if the user must sign in again."""
         async with self._refresh_lock:
             if self.current_sign_in is not old:
                 return self.current_sign_in
@@ -477,14 +473,14 @@ class OAuthProvider:
             try:
                 self.current_sign_in = await refresh_sign_in(self._token_store, self._http, old, self._get_signer)
             except McpHostError as error:
-                # Not reachable now, or busy: a token that has not expired is still used.
+                # The authorization server is unreachable or busy: a token that has not expired is still used.
                 if not old.tokens.has_expired():
                     return old
                 raise EndpointUnreachable(error.message, error.hint) from error
         return self.current_sign_in
 
     async def _fetch_token(self, client_grant: ClientGrant, refusal: AuthChallenge) -> bool:
-        """Fetch a token without a user. Returns False if the refused token had only just been issued."""
+        """Fetch a token with *client_grant*. Returns False if the refused token had only just been issued."""
         async with self._refresh_lock:
             sign_in = self.current_sign_in
             if sign_in is not None and sign_in.tokens.authorization != refusal.authorization:
@@ -497,7 +493,7 @@ class OAuthProvider:
         return True
 
     def _get_signer(self, sign_in: StoredSignIn) -> JwtSigner | None:
-        """Return the signer of DPoP proofs; None for a token that is not bound to a key."""
+        """Return the signer for DPoP proofs; None if the token is not bound to a key."""
         if not sign_in.dpop_key:
             return None
         if self._signer is None or self._signer_jwk != sign_in.dpop_key:

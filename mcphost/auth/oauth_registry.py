@@ -31,8 +31,8 @@ AccountCallback = Callable[[Account | None], None]
 class OAuthRegistry:
     """The OAuth providers of all servers, created when first needed.
 
-    *client_metadata_url* is where our client metadata document is published, or "". *max_timeout* limits the time in
-    seconds that the user has for a sign-in, whatever is configured; None means no limit.
+    *client_metadata_url* is where mcphost's client metadata document is published, or "". *max_timeout* limits the
+    seconds that the user has for a sign-in, whatever the configuration says; None means no limit.
     """
 
     def __init__(
@@ -60,10 +60,10 @@ class OAuthRegistry:
         proxy_for: Callable[[str], str],
         on_account_changed: AccountCallback | None = None,
     ) -> OAuthProvider | None:
-        """Return the provider of a server, the same for every connection.
+        """Return the provider of a server, which all its connections share; None if the server does not use OAuth.
 
-        None if an Authorization header is configured. References in *server* must be expanded. *warn* is called with
-        warnings about secret storage, *on_account_changed* with the sign-in in use.
+        References in *server* must be expanded. *warn* is called with warnings about secret storage,
+        *on_account_changed* with the current account, now and after each change.
         """
         if not uses_oauth(server):
             return None
@@ -91,7 +91,7 @@ class OAuthRegistry:
 
     # -- several accounts
     async def list_accounts(self, servers: Sequence[ServerConfig]) -> tuple[StoredAccount, ...]:
-        """Return all stored sign-ins, each with those of *servers* that use it."""
+        """Return all stored accounts, each with the names of those of *servers* that can use it."""
         using = [server for server in servers if uses_oauth(server) and server.oauth.grant == "person"]
         used = {
             server.name: (make_target(server).canonical_url, await self._chosen_account(server)) for server in using
@@ -108,10 +108,10 @@ class OAuthRegistry:
         return tuple(stored_accounts)
 
     async def choose_account(self, server: ServerConfig, account: str) -> None:
-        """Select the account for a server's new connections, in this and later runs.
+        """Select a stored account for new connections to the server, in this and later runs.
 
-        Open connections keep theirs. Raises UsageError if there is no such account, or the configuration names the
-        account.
+        Open connections keep their account. Raises UsageError if there is no such account, or if the configuration
+        names the account.
         """
         target = self._choosable_target(server)
         names = {
@@ -131,7 +131,7 @@ class OAuthRegistry:
     async def sign_in(
         self, server: ServerConfig, account: str, *, warn: WarnCallback, proxy_for: Callable[[str], str]
     ) -> None:
-        """Let the user sign in to an account with this name, and select it once the sign-in is complete.
+        """Let the user sign in to the account named *account*, and select it once the sign-in is complete.
 
         References in *server* must be expanded. Raises SignInRequired or UsageError.
         """
@@ -158,10 +158,9 @@ class OAuthRegistry:
         return revoked
 
     async def _clear_choice(self, url: str) -> None:
-        """Clear the selected account of a server, unless it has other accounts.
+        """Clear the account selection for the server at *url*, unless the server still has accounts.
 
-        With other accounts, the selection is kept: clearing it would use the unnamed account, which the user did not
-        select.
+        In that case, clearing it would select the unnamed account, which the user did not choose.
         """
         if all(entry.url != url for entry in await self.token_store.accounts()):
             await self.token_store.choose_account(url, None)
@@ -169,16 +168,16 @@ class OAuthRegistry:
     async def sign_out_stored(
         self, account: Account, server: ServerConfig | None, *, proxy_for: Callable[[str], str]
     ) -> tuple[bool, bool]:
-        """Sign out of a stored account.
+        """Sign out of a stored account; *server* is None if it is no longer configured.
 
-        Returns whether there was one, and whether the server revoked its tokens.
+        Returns whether the account existed, and whether the server revoked its tokens.
         """
         erased, is_revoked = await self.make_stored_provider(account, server, proxy_for=proxy_for).logout()
         await self._clear_choice(account.url)
         return erased is not None, is_revoked
 
     async def apply_account_choice(self, server: ServerConfig) -> None:
-        """Replace the provider if another account was selected, perhaps by another process.
+        """Discard the server's providers if another account has been selected, perhaps by another process.
 
         Called before connecting.
         """
@@ -202,7 +201,7 @@ class OAuthRegistry:
         )
 
     def _choosable_target(self, server: ServerConfig) -> SignInTarget:
-        """Return the sign-in target of a server. Raises UsageError if no account can be selected for it."""
+        """Return the sign-in target of a server whose account the user can select; otherwise raise UsageError."""
         if not uses_oauth(server) or server.oauth.grant != "person":
             raise UsageError(f"{server.name!r} signs in as {server.file} says; there is no account to select.")
         if server.oauth.account:
@@ -228,7 +227,7 @@ class OAuthRegistry:
 
 
 def uses_oauth(server: ServerConfig) -> bool:
-    """Return whether the server can need a sign-in: it uses HTTP and no Authorization header is configured."""
+    """Return whether the server may need a sign-in: it uses HTTP and no Authorization header is configured."""
     return not server.is_stdio and not any(name.lower() == "authorization" for name in server.headers)
 
 

@@ -1,7 +1,7 @@
-"""OAuth clients: from the configuration, a metadata document, dynamic registration, or entered by the user.
+"""OAuth clients: configured, defined by a metadata document, registered dynamically, or entered by the user.
 
-Specification: basic/authorization, client registration; RFC 7591. A client is stored under its issuer and used nowhere
-else.
+Specification: basic/authorization, client registration; RFC 7591. A client is stored under its issuer and never used
+with another.
 """
 
 import time
@@ -18,7 +18,7 @@ from mcphost.serialization import Struct
 
 CLIENT_NAME = "mcphost"
 AUTHENTICATION_METHODS = ("none", "client_secret_basic", "client_secret_post")
-"""Client authentication at a token endpoint; the best for a program on a user's machine first."""
+"""Ways to authenticate a client at a token endpoint, the best for a program on a user's machine first."""
 ENTERED_KIND = "entered"
 """The kind of a client that the user registered manually and entered when asked."""
 _MAX_ERROR_LENGTH = 4_000
@@ -28,10 +28,10 @@ _MAX_TIMESTAMP = 1e12
 
 
 class OAuthClient(Struct, frozen=True):
-    """An OAuth client: its id, and how it authenticates.
+    """A client of one authorization server: its id, and how it authenticates.
 
-    `redirect_uri` is the registered one; "" allows any loopback port. `method` is the authentication at the token
-    endpoint.
+    `redirect_uri` is the registered one; "" allows any loopback port. `method` is the authentication method at the
+    token endpoint. `expires` is when the secret expires, in seconds since 1970; 0 means never.
     """
 
     issuer: str
@@ -42,20 +42,20 @@ class OAuthClient(Struct, frozen=True):
     expires: float = 0
     kind: str = "configured"
     scopes: tuple[str, ...] = ()
-    """The scopes it was registered for; () for any."""
+    """The scopes that the client was registered for; () for any."""
 
     def __repr__(self) -> str:
         return f"OAuthClient({self.kind}, {self.issuer!r})"
 
     def register_secrets(self) -> None:
-        """Redact the client's secret in logs and output from now on."""
+        """Register the client's secret, so that it is redacted in logs and output from now on."""
         if self.kind == "registered":
             register_server_secret(self.secret)
         else:
             register_secret(self.secret)
 
     def is_usable(self, now: float | None = None) -> bool:
-        """Return whether the client's secret has not expired."""
+        """Return whether the client can still be used, because its secret has not expired."""
         return not self.expires or self.expires - _EXPIRY_MARGIN > (time.time() if now is None else now)
 
     def can_request(self, scopes: tuple[str, ...]) -> bool:
@@ -67,15 +67,16 @@ class OAuthClient(Struct, frozen=True):
 
 
 class RegistrationError(SignInRequired):
-    """The authorization server did not register mcphost."""
+    """The authorization server did not register mcphost as a client."""
 
 
 def choose_authentication_method(
     document: AuthorizationServerMetadata, *, has_secret: bool, registered_method: str = ""
 ) -> str:
-    """Choose how to authenticate at the token endpoint: as registered, else the first method that both sides support.
+    """Choose how the client authenticates at the token endpoint.
 
-    Without a list in the metadata, client_secret_basic is the default (RFC 8414, section 2).
+    This is the registered method, else the first one that both sides support. If the metadata does not list methods,
+    the default is client_secret_basic (RFC 8414, section 2).
     """
     supported = document.token_endpoint_auth_methods_supported
     if (
@@ -96,7 +97,7 @@ def choose_authentication_method(
 def make_configured_client(
     document: AuthorizationServerMetadata, issuer: str, client_id: str, secret: str
 ) -> OAuthClient:
-    """Return the client that the configuration names."""
+    """Return the client with the configured id and secret."""
     if secret:
         register_secret(secret)
     return OAuthClient(issuer, client_id, secret, choose_authentication_method(document, has_secret=bool(secret)))
@@ -105,7 +106,7 @@ def make_configured_client(
 def make_entered_client(
     document: AuthorizationServerMetadata, issuer: str, client_id: str, secret: str, redirect_uri: str
 ) -> OAuthClient | None:
-    """Return the client that the user entered for *redirect_uri*, or None if it is not valid."""
+    """Return the client with the id and secret that the user entered, or None if they are not valid."""
     client_id, secret = client_id.strip(), secret.strip()
     is_valid = all(
         len(text) <= _MAX_CLIENT_ID_LENGTH and all("!" <= char <= "~" for char in text) for text in (client_id, secret)
@@ -125,9 +126,9 @@ def make_entered_client(
 
 
 def make_metadata_document_client(issuer: str, url: str) -> OAuthClient:
-    """Return the client whose id is the URL of mcphost's metadata document.
+    """Return the client whose id is the URL of mcphost's client metadata document.
 
-    Raises SignInRequired for an unsuitable URL.
+    Raises SignInRequired unless the URL is https with a path.
     """
     check_url(url, "client metadata document")
     if not url.startswith("https://") or not url[8:].partition("/")[2]:
@@ -188,15 +189,15 @@ async def register_client(
 
 
 def quote_server_text(text: str) -> str:
-    """Return the sanitized beginning of a server's message.
+    """Return the beginning of a server's message, sanitized, to be quoted in an error.
 
-    Secrets are removed before the cut, so that it leaves no part of one.
+    Secrets are redacted before the text is cut, so that no part of one remains.
     """
     return sanitize(redact_registered(text[:_MAX_ERROR_LENGTH])[:300], keep_newlines=False)
 
 
 def describe_oauth_error(response: OAuthResponse, members: Mapping[str, Any]) -> str:
-    """Return the message of an OAuth endpoint's error, sanitized and bounded (RFC 6749, section 5.2)."""
+    """Return a sanitized, bounded description of an OAuth error response (RFC 6749, section 5.2)."""
     values = [members.get("error"), members.get("error_description")]
     texts = [quote_server_text(text) for text in values if isinstance(text, str) and text]
     return f"{': '.join(texts)} (HTTP {response.status})." if texts else f"HTTP {response.status}."

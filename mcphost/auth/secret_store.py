@@ -1,6 +1,6 @@
 """Storage of secrets: the keyring, a file that the user chose instead, or memory.
 
-The user decides: by `secrets.store` in config.toml, or by the answer to one question.
+The user chooses with `secrets.store` in config.toml, or by answering a question.
 """
 
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,7 @@ from mcphost.errors import McpHostError
 
 StoragePlace = SecretStore
 MAX_PASSPHRASE_ATTEMPTS = 5
-"""Wrong passphrases before the question ends."""
+"""Number of wrong passphrases after which mcphost stops asking."""
 WRONG_PASSPHRASE = "That is not the passphrase of this file."  # noqa: S105 - a message
 
 
@@ -26,25 +26,29 @@ class SecretStorageInteraction(Protocol):
     async def choose_storage(
         self, *, servers: tuple[str, ...], reason: str, plain_file: str, sealed_file: str, is_new: bool, note: str
     ) -> tuple[str, str]:
-        """Ask where to store sign-ins without a usable keyring; return the place and its passphrase, or "".
+        """Ask where to store sign-ins if the keyring cannot be used; return the place and its passphrase, or "".
 
-        *reason* is why the keyring is not usable. With *is_new* there is no encrypted file yet, so the user chooses its
-        passphrase. *note* says what was wrong with the previous answer.
+        *servers* are the servers signed in to, and *reason* is why the keyring cannot be used. With *is_new*, the
+        encrypted file *sealed_file* does not exist yet, so the user chooses its passphrase. *note* says what was wrong
+        with the previous answer.
         """
         ...
 
     async def ask_passphrase(self, *, file: str, note: str) -> str | None:
-        """Ask for the passphrase of a file; with None as the answer it stays locked."""
+        """Ask for the passphrase of a file; if None is returned, the file stays locked.
+
+        *note* says what was wrong with the previous answer.
+        """
         ...
 
 
 class SecretStorage:
-    """The places where secrets may be stored, and the place in use.
+    """The places where secrets can be stored, and the one in use.
 
-    *directory* holds the files; None for no files. Without *interaction* the user is never asked. *configured_place* is
-    what the user configured; "" means the keyring, and a question when it fails, if *can_ask_place*: otherwise the user
-    is at most asked for a passphrase. *save_choice* writes the answer to the configuration and returns a message about
-    it.
+    *directory* holds the files; None disables storage in files. Without *interaction*, the user is never asked.
+    *configured_place* is the place that the user configured. If it is "", the keyring is used, and the user is asked
+    for another place when it fails; without *can_ask_place*, the user is only asked for passphrases. *save_choice*
+    writes the chosen place to the configuration and returns a message about it.
     """
 
     def __init__(
@@ -77,12 +81,12 @@ class SecretStorage:
 
     @property
     def can_ask(self) -> bool:
-        """Whether the user can be asked for a place other than the keyring."""
+        """Whether the user can still be asked for a place other than the keyring."""
         return self._can_ask_place and not self._chosen_place and not self._has_answered
 
     @property
     def is_declined(self) -> bool:
-        """Whether the user decided to store nothing."""
+        """Whether the user was asked and chose not to store anything."""
         return self._has_answered and not self._chosen_place
 
     @property
@@ -103,9 +107,9 @@ class SecretStorage:
                 return None
 
     async def ask_place(self, servers: tuple[str, ...], reason: str) -> None:
-        """Ask the user once per run where to store sign-ins; afterwards `place` is the answer.
+        """Ask the user, once per run, where to store sign-ins; afterwards, `place` is the chosen place.
 
-        Never raises McpHostError. If the question is cancelled, it can be asked again. An answer that was given takes
+        Never raises McpHostError. If cancelled before the user has answered, it can be called again; an answer takes
         effect even after cancellation.
         """
         async with self._question_lock:
@@ -118,7 +122,7 @@ class SecretStorage:
                     servers=servers, reason=reason, plain_file=str(plain.path), sealed_file=str(encrypted.path),
                     is_new=not encrypted.exists, note=note,
                 )  # fmt: skip
-                # The answer is carried out even if the user quits now.
+                # The answer takes effect even if the user quits now.
                 with anyio.CancelScope(shield=True):
                     note = await self._passphrase_error(encrypted, passphrase) if place == "encrypted" else ""
                     if not note:
@@ -126,7 +130,7 @@ class SecretStorage:
                         return
 
     async def _passphrase_error(self, backend: EncryptedFileBackend, passphrase: str) -> str:
-        """Try to unlock the file with the passphrase; return what is wrong, or "" if the file is unlocked now."""
+        """Try to unlock the file; return what is wrong with *passphrase*, or "" if the file is now unlocked."""
         try:
             if passphrase and await backend.unlock(passphrase):
                 return ""
@@ -142,7 +146,7 @@ class SecretStorage:
                 self._warn(await self._save_choice(self._chosen_place))
 
     async def unlock(self) -> bool:
-        """Unlock the encrypted file, asking for its passphrase once per run; return whether it is unlocked.
+        """Unlock the encrypted file, asking for its passphrase once per run; return whether it is now unlocked.
 
         Never raises McpHostError: a file that cannot be used stays locked, and the user is warned.
         """
@@ -171,13 +175,13 @@ class SecretStorage:
 
 
 RESERVED_PREFIX = "sign-in-"
-"""The prefix of mcphost's own entries; a configuration cannot refer to them."""
+"""The prefix of the entries that mcphost itself stores; a configuration cannot refer to them."""
 
 
 async def resolve_reference(keyring: SecretBackend, directory: Path, name: str) -> str | None:
-    """Return the secret that `${keyring:NAME}` refers to: from the plain file if there is one, else from the keyring.
+    """Return the secret that `${keyring:NAME}` refers to, from the plain file if it is there, else from the keyring.
 
-    Sign-ins are never returned: each belongs to one server, and a configuration can come from anywhere. Raises
+    Sign-ins are never returned: each belongs to one server, and a configuration file may come from anyone. Raises
     McpHostError.
     """
     if name.startswith(RESERVED_PREFIX):

@@ -1,7 +1,7 @@
-"""Stored sign-ins by server, issuer and account; stored clients by issuer.
+"""Store of sign-ins (by server, issuer and account) and of OAuth clients (by issuer), with an index without secrets.
 
-And an index without secrets. Everything is kept in memory first, so that a failure of secret storage affects only later
-runs. Processes share the storage: each change is made under a file lock, after reading the stored data again.
+Everything is kept in memory first, so that a failure of secret storage affects only later runs. Processes share the
+storage: each change is made under a file lock, after reading the stored data again.
 """
 
 import hashlib
@@ -25,7 +25,10 @@ from mcphost.serialization import Struct, decode, encode, field, replace
 
 
 class StoredSignIn(Struct, frozen=True, kw_only=True):
-    """A sign-in with its secrets, as it is stored. Its repr leaves out the secrets."""
+    """The tokens of one account on one server, with the OAuth client they were issued to.
+
+    The repr contains no secrets.
+    """
 
     server: str
     url: str
@@ -38,7 +41,7 @@ class StoredSignIn(Struct, frozen=True, kw_only=True):
     revocation_endpoint: str = ""
     requested_scopes: tuple[str, ...] = field(default=(), name="asked")
     dpop_key: str = field(default="", name="key")
-    """The private key that the tokens are bound to (DPoP), as a JWK; "" for none."""
+    """The private key that the tokens are bound to (DPoP), as a JWK, or "" for none."""
     discovery: DiscoverySummary = field(default=DiscoverySummary(), name="discovered")
 
     def __repr__(self) -> str:
@@ -80,7 +83,7 @@ class StoredSignIn(Struct, frozen=True, kw_only=True):
 
 
 def make_entry_name(kind: str, *parts: str) -> str:
-    """Return a new random name for an entry in secret storage; it does not reveal what the entry contains."""
+    """Return the name of an entry in secret storage, made of *kind* and a digest that does not reveal *parts*."""
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
     return f"sign-in-{kind}-{digest}"
 
@@ -89,10 +92,10 @@ T = TypeVar("T")
 
 
 class TokenStore:
-    """The user's sign-ins.
+    """Store of the user's sign-ins and OAuth clients.
 
-    *directory* holds the index and the locks; if it is None, everything stays in this process. *storage* decides where
-    secrets are stored; if it is a backend, that is the only place. *warn* is called with warnings for the user.
+    *directory* holds the index and the lock files; if it is None, everything stays in this process. *storage* selects
+    the place for secrets; a SecretBackend is the only place. *warn* is called with warnings for the user.
     """
 
     def __init__(
@@ -114,7 +117,7 @@ class TokenStore:
         self._is_storage_needed = anyio.Event()
         self._settle_lock = anyio.Lock()
         self.storage_listeners: list[Callable[[], None]] = []
-        """Called when sign-ins have moved to another place; must not raise."""
+        """Functions to call after sign-ins have been stored in another place; they must not raise."""
         self.warn = warn
 
     @property
@@ -130,11 +133,11 @@ class TokenStore:
     async def load(
         self, url: str, account: str = "", *, reload: bool = False, is_strict: bool = False
     ) -> StoredSignIn | None:
-        """Return the sign-in for a server and account, or None. With *reload*, secret storage is read again.
+        """Return the sign-in for a server URL and account name, or None; *reload* reads secret storage again.
 
-        If the storage cannot be read, the sign-in in memory is used and the user is warned once. McpHostError is raised
-        instead with *is_strict*, or with *reload* if another process has stored a newer sign-in: refreshing with the
-        token in memory would then revoke the tokens of both (RFC 9700, section 4.14.2).
+        If the storage cannot be read, the sign-in in memory is returned and the user is warned once. McpHostError is
+        raised instead with *is_strict*, or with *reload* if another process has stored a newer sign-in: refreshing with
+        the older token in memory would then revoke the tokens of both (RFC 9700, section 4.14.2).
         """
         for name in self._unsaved:
             if self._sign_ins[name].identity == (url, account):
@@ -165,8 +168,8 @@ class TokenStore:
     async def save(self, sign_in: StoredSignIn) -> None:
         """Store a sign-in, replacing the previous one of its server and account.
 
-        Cannot be cancelled; never raises. The sign-in is used from memory at once. If it cannot be stored, it is kept
-        for this run.
+        Cannot be cancelled; never raises. The sign-in takes effect in memory immediately. If it cannot be stored, it is
+        kept until mcphost ends.
         """
         with anyio.CancelScope(shield=True):
             name = sign_in.entry_name
@@ -189,14 +192,14 @@ class TokenStore:
                         await self._erase(entry.place, old_name)
 
     def storage_place(self, sign_in: StoredSignIn) -> str:
-        """Return where the sign-in is stored, "session" for memory only."""
+        """Return the place where the sign-in is stored; "session" means memory only."""
         return self._place_by_entry.get(sign_in.entry_name, "session")
 
     async def delete(self, url: str, account: str = "", *, only: StoredSignIn | None = None) -> StoredSignIn | None:
-        """Delete a sign-in and return it.
+        """Delete a sign-in and return it, or None if there is none.
 
-        With *only*, nothing is deleted if the sign-in has been replaced since. Without *only*, raises McpHostError if
-        the sign-in cannot be read; it then remains stored.
+        With *only*, nothing is deleted if the stored sign-in is no longer that one. Without *only*, raises McpHostError
+        if the sign-in cannot be read; it then remains stored.
         """
         with anyio.CancelScope(shield=True):
             try:
@@ -246,13 +249,13 @@ class TokenStore:
         )
 
     async def chosen_account(self, url: str) -> str:
-        """Return the selected account of a server; "" for none or for the unnamed account."""
+        """Return the selected account of the server at *url*; "" for none or for the unnamed account."""
         if url in self._chosen_accounts or self._index is None:
             return self._chosen_accounts.get(url, "")
         return next((choice.account for choice in (await self._index.read()).chosen if choice.url == url), "")
 
     async def choose_account(self, url: str, account: str | None) -> None:
-        """Select an account of a server for this and later runs; None clears the selection. Never raises."""
+        """Select the account for a server URL, in this and later runs; None clears the selection. Never raises."""
         with anyio.CancelScope(shield=True):
             self._chosen_accounts[url] = account or ""
             try:
@@ -266,7 +269,7 @@ class TokenStore:
     async def prepare_storage(self) -> None:
         """Unlock or test the storage before the user signs in, so that no question interrupts the sign-in.
 
-        Never raises. If the keyring fails now, it is not tried again when the token arrives.
+        Never raises. If the keyring fails now, storing the token later makes at most one attempt.
         """
         backend = self.storage.get_backend(self.storage.place)
         if self.storage.is_locked:
@@ -278,10 +281,7 @@ class TokenStore:
                 self._failure_reason = error.message
 
     async def unlock_storage(self, url: str, account: str = "") -> bool:
-        """Ask for the passphrase if the sign-in is in the encrypted file.
-
-        Return whether the file is unlocked now.
-        """
+        """Ask for the passphrase if the sign-in is in the encrypted file; return whether that file is now unlocked."""
         for entry in await self.accounts():
             if entry.identity == (url, account) and entry.place == "encrypted":
                 return await self.storage.unlock()
@@ -354,7 +354,7 @@ class TokenStore:
         return client is not None
 
     async def delete_client(self, client: OAuthClient) -> None:
-        """Delete a client that the authorization server no longer knows, unless it has been replaced since."""
+        """Delete a client that the authorization server no longer knows, unless another one has replaced it."""
         name = make_entry_name("client", client.issuer)
         if (await self.load_client(client.issuer)) not in (None, client):
             return
@@ -364,7 +364,7 @@ class TokenStore:
     # -- locks
     @asynccontextmanager
     async def lock(self, url: str, account: str = "") -> AsyncGenerator[None]:
-        """Hold the lock of a sign-in, which all processes respect. Raises McpHostError after a timeout."""
+        """Hold the lock of a sign-in, which all processes share. Raises McpHostError after a timeout."""
         if self._directory is None:
             yield
             return
@@ -378,7 +378,7 @@ class TokenStore:
         try:
             return None if stored is None else decode(stored, kind, "stored sign-in")
         except MalformedMessage:
-            return None  # written by a later version, or damaged: a new sign-in replaces it
+            return None  # written by a later version, or damaged; a new sign-in will replace it
 
     async def _write(self, place: str, name: str, value: Struct) -> bool:
         backend = self.storage.get_backend(place)
@@ -389,7 +389,7 @@ class TokenStore:
         except McpHostError as error:
             self._failure_reason = error.message
             if self.storage.can_ask or (isinstance(error, SecretsLocked) and self.storage.is_locked):
-                self._is_storage_needed.set()  # the question says why
+                self._is_storage_needed.set()  # the question to the user gives the reason
             elif not self.storage.is_declined:
                 self._report(f"This sign-in is kept only until mcphost ends. {error.message} {error.hint}")
             return False

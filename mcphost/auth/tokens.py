@@ -1,6 +1,6 @@
-"""The token endpoint: requests with any grant, client authentication, token sets and scopes.
+"""Requests to the token endpoint with any grant, client authentication, the tokens received, and scopes.
 
-`resource` is sent in every request byte for byte (RFC 8707). All secrets are registered for redaction.
+`resource` is sent unchanged in every request (RFC 8707). All secrets are registered for redaction.
 """
 
 import base64
@@ -21,7 +21,7 @@ from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
 
 EXPIRY_MARGIN = 30.0
-"""Seconds before its expiry from which a token is refreshed; less for a short-lived one."""
+"""Seconds before its expiry at which a token is refreshed; fewer for a short-lived token."""
 _NEW_SECONDS = 30.0
 _MAX_TOKEN_LENGTH = 64 * 1024
 MAX_SCOPES = 100
@@ -41,9 +41,9 @@ class TokenError(SignInRequired):
     def from_response(
         cls, response: OAuthResponse, what: str, fallback: str, hint: str = "Sign in again."
     ) -> "TokenError":
-        """Create the error for a failed request.
+        """Create the error for a failed request from its response.
 
-        *what* names the request, *fallback* is the text if the response has none.
+        *what* says what failed; *fallback* is the reason to give if the response contains no error.
         """
         members = response.json_members()
         code = members.get("error")
@@ -52,7 +52,7 @@ class TokenError(SignInRequired):
 
 
 class TokenSet(Struct, frozen=True):
-    """The tokens of one sign-in. Its repr leaves them out."""
+    """The tokens of one sign-in. The repr does not contain them."""
 
     access: str
     kind: str = "Bearer"
@@ -77,7 +77,7 @@ class TokenSet(Struct, frozen=True):
 
     @property
     def monotonic_expiry(self) -> float:
-        """When the token expires, on the clock of `suspend_aware_time`; 0 if unknown."""
+        """When the token expires, in seconds of `suspend_aware_time`; 0 if unknown."""
         issued = token_ages.issue_time(self.access, self.issued)
         return issued + self.lifetime if self.expires and issued > -math.inf else 0.0
 
@@ -88,16 +88,17 @@ class TokenSet(Struct, frozen=True):
 
     @property
     def is_new(self) -> bool:
-        """Whether the token was only just issued, so that its age cannot be why a server refuses it.
+        """Whether the token was issued so recently that a server cannot have refused it because of its age.
 
-        Many servers count whole seconds, so a token that lives for one second may expire immediately.
+        Many servers count whole seconds, so a token with a lifetime of one second may expire immediately and is never
+        new.
         """
         return self.age < min(_NEW_SECONDS, (self.lifetime - 1) / 2)
 
     def needs_refresh(self) -> bool:
         """Return whether the token has expired or will expire soon.
 
-        If the expiry is unknown, the token is refreshed where that is possible and otherwise tried.
+        If its age is unknown, return whether it can be refreshed.
         """
         if self.age == float("inf"):
             return bool(self.refresh and self.expires)
@@ -109,7 +110,7 @@ class TokenSet(Struct, frozen=True):
 
 
 class InvalidScopes(SignInRequired):
-    """The server requests scopes that are invalid, or more of them than a person can read."""
+    """The scopes to request are invalid, or too many to be shown to the user."""
 
 
 def split_scopes(scope: str) -> tuple[str, ...]:
@@ -126,7 +127,7 @@ def is_scope(text: str) -> bool:
 
 
 def check_scopes(scopes: tuple[str, ...]) -> tuple[str, ...]:
-    """Return *scopes* unchanged if they may be requested; the user is shown all of them.
+    """Return *scopes* unchanged if all are valid and not too many to be shown to the user.
 
     Raises InvalidScopes.
     """
@@ -150,7 +151,7 @@ def check_scopes(scopes: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def parse_granted_scopes(scope: object) -> tuple[str, ...]:
-    """Return the valid scopes of a token response, at most 100."""
+    """Parse the `scope` member of a token response; return its valid scopes, at most 100."""
     words = split_scopes(scope[:_MAX_TOKEN_LENGTH]) if isinstance(scope, str) else ()
     return tuple(word for word in words if is_scope(word))[:MAX_SCOPES]
 
@@ -161,7 +162,7 @@ def merge_scopes(*lists: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def select_scopes(challenged: str, supported: tuple[str, ...], previous: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Return the scopes to request: those of the challenge, or else all supported ones, and the previous ones.
+    """Return the scopes to request: *previous*, and those of the challenge or, if it names none, all supported ones.
 
     Raises InvalidScopes.
     """
@@ -169,7 +170,7 @@ def select_scopes(challenged: str, supported: tuple[str, ...], previous: tuple[s
 
 
 def authenticate_client(client: OAuthClient, form: dict[str, str]) -> dict[str, str]:
-    """Add the client's credentials to the form, or return headers that carry them (RFC 6749, section 2.3.1)."""
+    """Add the client's credentials to *form*, or return the headers that carry them (RFC 6749, section 2.3.1)."""
     if client.method == "client_secret_basic":
         pair = f"{quote(client.id, safe='')}:{quote(client.secret, safe='')}"
         encoded = base64.b64encode(pair.encode()).decode()
@@ -190,10 +191,10 @@ async def request_tokens(
     *,
     signer: JwtSigner | None = None,
 ) -> TokenSet:
-    """Send a request to the token endpoint and return the tokens.
+    """Send *form*, the parameters of a grant, to the token endpoint and return the tokens.
 
-    Raises TokenError, UnsafeUrl or EndpointUnreachable. With a *signer*, the tokens are bound to its key. If the server
-    requires a nonce, the request is sent once more with a proof that contains it.
+    Raises TokenError, UnsafeUrl or EndpointUnreachable. With a *signer*, the tokens are bound to its key (DPoP). If the
+    server requires a nonce, the request is sent once more with a proof that contains it.
     """
     full = {**form, "resource": resource}
     headers, nonce = authenticate_client(client, full), ""
@@ -230,7 +231,7 @@ def parse_token_response(response: OAuthResponse, issuer: str) -> TokenSet:
     if kind not in _TOKEN_TYPES:
         raise TokenError(f"The authorization server {issuer[:200]} issued a token of the unknown type {kind[:40]!r}.")
     now = time.time()
-    token_ages.age(access, now)  # counts from now, by the other clock
+    token_ages.age(access, now)  # from now on, the age is measured with the monotonic clock
     return TokenSet(
         access,
         _TOKEN_TYPES[kind],
@@ -242,7 +243,7 @@ def parse_token_response(response: OAuthResponse, issuer: str) -> TokenSet:
 
 
 def parse_lifetime(value: object) -> float:
-    """Parse a lifetime in seconds from a number or a string of digits; anything else counts as one hour."""
+    """Parse a lifetime in seconds from a number or a string of digits; anything else is taken as one hour."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 12:
         return float(value)
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e12:

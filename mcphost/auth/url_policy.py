@@ -1,4 +1,4 @@
-"""Which URLs may be used for sign-in: only https (http on loopback), and no private hosts of others.
+"""Rules for URLs in a sign-in: https only (http on loopback), and no private hosts unless the server itself is private.
 
 A host is judged by the addresses that its name resolves to, because a public name may point to 127.0.0.1 or to the
 metadata service of a cloud provider.
@@ -22,18 +22,19 @@ AddressScope = Literal["public", "loopback", "private", "link-local", "reserved"
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 MAX_URL_LENGTH = 4096
 PROXIED_LOOKUP_TIMEOUT = 2.0
-"""Seconds to look up a name that the proxy will resolve; such a lookup may otherwise never end."""
+"""Seconds for the local lookup of a name that the proxy will resolve; it might otherwise never end."""
 CORRECTION_HINT = (
     "Nothing was sent. The operator of the server that names it must correct it there; what you named yourself is in "
     '"mcphost.oauth".'
 )
-"""The hint for a URL that cannot be used."""
+"""Hint in the errors about a URL that cannot be used."""
 _URL_CREDENTIALS = re.compile(r"//[^/@]{1,200}@")
 _SCOPES_BY_CAUTION: tuple[AddressScope, ...] = ("link-local", "reserved", "loopback", "private", "public")
 _USER_ALLOWED_SCOPES: frozenset[AddressScope] = frozenset({"private", "loopback"})
 _SHARED_ADDRESS_SPACE = ipaddress.ip_network("100.64.0.0/10")
 # IPv6 prefixes with an IPv4 address inside, and the bit at which it begins: IPv4-compatible and -mapped (RFC 4291),
-# IPv4-translated (RFC 2765), NAT64 (RFC 6052, RFC 8215), 6to4 (RFC 3056). ISATAP (RFC 5214) goes by the other half.
+# IPv4-translated (RFC 2765), NAT64 (RFC 6052, RFC 8215), 6to4 (RFC 3056). ISATAP (RFC 5214) is recognized by the
+# interface identifier instead.
 _IPV4_EMBEDDING_PREFIXES = tuple(
     (ipaddress.IPv6Network(network), start)
     for network, start in (
@@ -49,13 +50,13 @@ _TEREDO = ipaddress.IPv6Network("2001::/32")
 _LOCAL_NAT64 = ipaddress.IPv6Network("64:ff9b:1::/48")
 _SITE_LOCAL = ipaddress.IPv6Network("fec0::/10")
 _ISATAP_IDENTIFIERS = (0x0000_5EFE, 0x0200_5EFE)
-# Segment routing, documentation, dummy prefix: newer in the registry than in the library of Python 3.11.
+# Segment routing, documentation, dummy prefix: in the IANA registry, but not yet in Python 3.11's ipaddress.
 _NEVER_PUBLIC = tuple(map(ipaddress.IPv6Network, ("5f00::/16", "3fff::/20", "100:0:0:1::/64")))
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class UnsafeUrl(SignInRequired):
-    """A URL that mcphost refuses to use, named by the server or its authorization server."""
+    """Raised for a URL, named by the server or its authorization server, that mcphost refuses to use."""
 
 
 def check_url(url: str, what: str) -> str:
@@ -96,19 +97,19 @@ def check_url(url: str, what: str) -> str:
 
 
 def is_loopback_name(host: str) -> bool:
-    """Return whether *host* names this machine; no lookup is made."""
+    """Return whether *host* is localhost or a loopback address; names are not looked up."""
     if host.lower().rstrip(".") == "localhost":
         return True
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
         return False
-    # Other addresses with an embedded 127.0.0.1 are sent to a network.
+    # Packets to other addresses that embed 127.0.0.1 leave this machine.
     return address.is_loopback or bool(address.version == 6 and (address.ipv4_mapped or address).is_loopback)
 
 
 def address_scope(address: Address) -> AddressScope:
-    """Return the scope of an address. If IPv4 addresses are embedded in it, the least public scope counts."""
+    """Return the scope of an address; if it embeds IPv4 addresses, the least public of their scopes."""
     if isinstance(address, ipaddress.IPv6Address):
         if address in _SITE_LOCAL:
             return "private"
@@ -148,7 +149,7 @@ def _embedded_ipv4(address: ipaddress.IPv6Address) -> list[ipaddress.IPv4Address
 
 
 def url_origin(url: str) -> tuple[str, str, int]:
-    """Return scheme, host and port, lower case, with the default port; ("", "", 0) if *url* is invalid."""
+    """Return scheme, host and port in lower case, adding the default port; ("", "", 0) if *url* is invalid."""
     try:
         parts = split_url(url)
         return parts.scheme, (parts.hostname or "").lower(), parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)
@@ -171,7 +172,7 @@ def canonical_url(url: str) -> str:
 
 
 def resource_covers(resource: str, url: str) -> bool:
-    """Return whether *resource* is the URL of the MCP server at *url*, or an origin or a parent path of it."""
+    """Return whether *resource* is the URL of the MCP server at *url*, or its origin or a parent path."""
     if url_origin(resource) != url_origin(url) or "#" in resource:
         return False
     parent, child = split_url(resource), split_url(url)
@@ -182,18 +183,18 @@ def resource_covers(resource: str, url: str) -> bool:
 
 
 async def resolve_host(host: str, port: int) -> Sequence[str]:
-    """Return the addresses of a host by the system's resolver. Raises OSError."""
+    """Return the addresses of a host, from the system's resolver. Raises OSError."""
     entries = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
 
 class UrlPolicy:
-    """The hosts that one MCP server may refer to: private hosts only if the server is in a private network itself."""
+    """Rules for the hosts that one MCP server may refer to: private hosts only if the server itself is private."""
 
     def __init__(self, server_url: str, *, resolver: Resolver = resolve_host, allow_private: bool = False) -> None:
-        """Judge hosts for the server at *server_url*.
+        """Create the rules for the server at *server_url*.
 
-        With *allow_private*, the user allowed private addresses for it.
+        With *allow_private*, the user has allowed private and loopback addresses for this server.
         """
         self._server_origin = url_origin(server_url)
         self._resolver = resolver
@@ -202,7 +203,7 @@ class UrlPolicy:
         self._allow_private = allow_private
 
     async def resolve_addresses(self, url: str, what: str) -> Sequence[str]:
-        """Resolve the host once, check its addresses and return them. Raises UnsafeUrl."""
+        """Resolve the host of *url* once, check its addresses and return them. Raises UnsafeUrl."""
         check_url(url, what)
         _, host, port = url_origin(url)
         addresses = await self._resolve(host, port, what)
@@ -210,10 +211,10 @@ class UrlPolicy:
         return addresses
 
     async def check_proxied(self, url: str, what: str) -> None:
-        """Check a URL whose host a proxy will resolve, by the addresses known locally. Raises UnsafeUrl.
+        """Check a URL whose host a proxy will resolve, using the addresses known locally. Raises UnsafeUrl.
 
-        A proxy may run on this machine or inside a private network, so the local addresses count. A name that only the
-        proxy can resolve is accepted: the user chose the proxy.
+        A proxy may run on this machine or inside a private network, so the local addresses matter. A name that only the
+        proxy can resolve is accepted, because the user chose the proxy.
         """
         check_url(url, what)
         _, host, port = url_origin(url)
@@ -224,7 +225,7 @@ class UrlPolicy:
             await self._check_addresses(url, what, addresses)
 
     async def _check_addresses(self, url: str, what: str, addresses: Sequence[str]) -> None:
-        """Raise UnsafeUrl if any of the addresses has a scope that this server may not use."""
+        """Raise UnsafeUrl if any of the addresses has a scope that the MCP server may not refer to."""
         scopes = {address: address_scope(ipaddress.ip_address(address.partition("%")[0])) for address in addresses}
         if all(scope == "public" for scope in scopes.values()):
             return
@@ -245,15 +246,15 @@ class UrlPolicy:
                 )
 
     async def _get_allowed_scopes(self) -> set[AddressScope]:
-        """Return the scopes that addresses may have: public, and the server's own scope if it can be trusted.
+        """Return the address scopes that are allowed: public, and the MCP server's own scope if it can be trusted.
 
-        Whoever runs a server also controls its name. A server name therefore counts as public if any of its addresses
-        is, and it never counts as loopback unless the user wrote a loopback address.
+        Whoever runs the server also controls the addresses of its name. A name therefore allows private addresses only
+        if it resolves to nothing else, and never allows loopback, unless the user wrote a loopback address.
         """
         if self._allowed_scopes is None:
             _, host, port = self._server_origin
             addresses: Sequence[str] = ()
-            with suppress(UnsafeUrl):  # only the proxy may know the name
+            with suppress(UnsafeUrl):  # perhaps only the proxy knows the name
                 addresses = await self._resolve(host, port, "MCP server's address")
             scopes: set[AddressScope] = {
                 address_scope(ipaddress.ip_address(address.partition("%")[0])) for address in addresses

@@ -36,21 +36,21 @@ class SignInTarget(Struct, frozen=True, kw_only=True):
 
     @property
     def canonical_url(self) -> str:
-        """Canonical URI of the server, under which its tokens are stored."""
+        """The canonical URI of the server, under which its tokens are stored."""
         return canonical_url(self.url)
 
 
 ProgressCallback = Callable[[SignInProgress], None]
-"""Receives every step; returns immediately and never raises."""
+"""Called for every step of a sign-in; must return immediately and must not raise."""
 
 
 def ignore_progress(progress: SignInProgress) -> None:
-    """Do nothing with the progress."""
+    """Do nothing; the default ProgressCallback."""
     del progress
 
 
 class SignInInteraction(Protocol):
-    """Interface to the user who can sign in."""
+    """Interface for asking the user to sign in."""
 
     async def sign_in(
         self,
@@ -64,22 +64,20 @@ class SignInInteraction(Protocol):
         note: str,
         terms: SignInTerms,
     ) -> str | None:
-        """Show the URL and wait for the user.
+        """Show the sign-in URL and wait for the user.
 
-        Return None if they declined, "" if the browser will send the response. Any other return value is the redirect
-        URL that the user pasted. With a *code*, the user enters it at the URL on any device. *note* says what was wrong
-        with the previous answer. Cancelled when the browser sends the response first.
+        Return None if the user declines, "" if the browser will deliver the response, or the redirect URL that the user
+        pasted. If there is a *code*, the user enters it at the URL on any device. *note* says what was wrong with the
+        previous answer. Cancelled when the browser delivers the response first.
         """
         ...
 
     async def ask_client_id(
         self, *, server: str, account: str, issuer: str, redirect_uri: str, note: str
     ) -> tuple[str, str] | None:
-        """Ask for the client id and secret (or "") issued for *redirect_uri*.
+        """Ask for the id and secret ("" for none) of a client that is registered for *redirect_uri*.
 
-        Return None if the user has none.
-
-        *note* is the reason for the question. May be cancelled.
+        Return None if the user has none. *note* is the reason for the question. May be cancelled.
         """
         ...
 
